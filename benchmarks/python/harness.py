@@ -71,13 +71,13 @@ def rows(results: dict[str, list[float]], ours: str) -> list[dict[str, Any]]:
     return reported
 
 
-def table(title: str, unit: str, reported: list[dict[str, Any]], amount: float) -> None:
+def table(title: str, unit: str, reported: list[dict[str, Any]], amount: float, base: str = "ours") -> None:
     """Prints rates and ratios for people."""
     print(f"\n{title}")
     for row in reported:
         rate = amount / row["median_s"]
         spread = f"{row['ratio_least']:.2f} to {row['ratio_most']:.2f}"
-        print(f"  {row['system']:34} {rate:14,.0f} {unit}   {row['ratio_median']:6.2f} times as long as ours ({spread})")
+        print(f"  {row['system']:34} {rate:14,.0f} {unit}   {row['ratio_median']:6.2f} times as long as {base} ({spread})")
 
 
 def write(name: str, out: Path, document: dict[str, Any]) -> None:

@@ -72,6 +72,15 @@ pub(crate) fn note_index(archive: &Archive, context: &Context) {
     }
 }
 
+/// Reports that what built a pack did not come to its end; the library counts it among what is
+/// undone.
+pub(crate) fn report_incomplete(opened: &Opened, advice: &str, context: &Context) {
+    if opened.pack().is_some_and(|pack| !pack.is_complete()) {
+        let text = format!("{} is incomplete: {advice}", opened.contents().path().display());
+        context.failure(anyhow::anyhow!("{text}").as_ref());
+    }
+}
+
 /// Checks that contents have what the options of a command ask for.
 ///
 /// # Errors

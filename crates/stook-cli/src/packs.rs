@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use serde::Serialize;
+use stook::ops;
 use stook::ops::directory::open_pack;
 pub use stook::ops::json::{JsonDamage, JsonKey};
-use stook::ops::pack::{Making, OpenedWriter, open_writer};
-use stook::pack::{Error, Key, OpenOptions, Pack, PackWriter, WriterOptions, check_group};
+use stook::ops::pack::{Hooks, Making, open_writer_with};
+use stook::pack::{DamageLog, Error, Key, OpenOptions, Pack, PackWriter, WriterOptions};
 use stook::report::json::{Document, TextOrBytes};
 
 use crate::context::Context;
@@ -85,14 +86,24 @@ impl View {
 /// # Errors
 /// When there is none, somebody else writes to it, or it cannot be read.
 pub fn writer(path: &Path, context: &Context) -> anyhow::Result<PackWriter> {
-    Ok(open_for_writing(path, Making::Never, context)?.writer)
+    let options = WriterOptions::default();
+    Ok(open_writer_with(path, options, Making::Never, &mut Opening(context))?.writer)
 }
 
-/// Puts into a group of a pack, which is made if `create` is set and there is none; `put` is given
-/// whether it was. What was made for a put that fails is taken back.
+/// Opens for reading the pack that a writer writes to, whatever has its path by now.
 ///
 /// # Errors
-/// As [`writer`], when it cannot be made, a name that no group can have, and those of `put`.
+/// As [`open`].
+pub fn open_written(writer: &PackWriter, context: &Context) -> anyhow::Result<Pack> {
+    let pack = Pack::open(writer.storage().clone(), OpenOptions::default())?;
+    context.watch(pack.damage_log());
+    Ok(pack)
+}
+
+/// As [`stook::ops::pack::put_into`]; the pack is made if `create` is set and there is none.
+///
+/// # Errors
+/// As that.
 pub fn put_into<T>(
     path: &Path,
     group: &str,
@@ -100,32 +111,21 @@ pub fn put_into<T>(
     context: &Context,
     put: impl FnOnce(&mut PackWriter, bool) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
-    // Refused before a pack is made for it.
-    check_group(group)?;
     let making = if create { Making::IfMissing } else { Making::Never };
-    let OpenedWriter { mut writer, made, .. } = open_for_writing(path, making, context)?;
-    match (put(&mut writer, made.is_some()), made) {
-        (Ok(done), _) => {
-            writer.finish(false)?;
-            Ok(done)
-        }
-        (Err(error), Some(made)) => {
-            if let Err(left) = made.take_back(writer, path) {
-                context.note(format_args!("{} is left without a record: {left}", path.display()));
-            }
-            Err(error)
-        }
-        (Err(error), None) => Err(error),
-    }
+    ops::pack::put_into(path, group, making, &mut Opening(context), put)
 }
 
-fn open_for_writing(path: &Path, making: Making, context: &Context) -> Result<OpenedWriter, Error> {
-    let opened = open_writer(path, WriterOptions::default(), making)?;
-    context.watch(opened.writer.damage_log());
-    for note in opened.writer.recovery().notes() {
-        context.note(note);
+/// Notes what opening a pack found.
+struct Opening<'c>(&'c Context);
+
+impl Hooks for Opening<'_> {
+    fn note(&mut self, note: &str) {
+        self.0.note(note);
     }
-    Ok(opened)
+
+    fn watch(&mut self, log: DamageLog) {
+        self.0.watch(log);
+    }
 }
 
 /// Every group somebody asks for has to be there: a misspelt one would look like an empty pack.
@@ -282,6 +282,8 @@ mod tests {
                 "Pack::open_path(",
                 "PackWriter::open(",
                 "open_writer(",
+                "open_writer_with(",
+                "ops::pack::put_into",
                 "ops::contents::open",
             ];
             for call in calls {

@@ -1,40 +1,32 @@
-//! Arguments that are texts, or one of a few texts.
+//! Arguments that are strings, or one of a few strings.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
+use crate::arguments::arguments;
 use crate::errors::invalid;
 
-/// The text that an argument says, if it says any; the name of the argument is reported where it is
-/// no text.
-fn argument(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
-    match value.cast::<PyString>() {
-        Ok(text) => Ok(Some(text.to_str()?.to_owned())),
-        Err(_) if value.is_none() => Ok(None),
-        Err(_) => {
+/// The text of an argument; `None` where the type allows it. Any other type of object is refused
+/// by the name of the argument.
+fn argument<'a, 'py, T: FromPyObject<'a, 'py, Error = PyErr>>(
+    name: &str,
+    value: &'a Bound<'py, PyAny>,
+) -> PyResult<T> {
+    match value.extract::<T>() {
+        Err(_) if !value.is_instance_of::<PyString>() => {
             let given = value.get_type().name()?;
             Err(PyTypeError::new_err(format!("argument '{name}': a str is wanted, not {given}")))
         }
+        extracted => extracted,
     }
 }
 
-/// What converts arguments by their names: `from_py_with` is not told which one it converts.
-macro_rules! arguments {
-    ($($name:ident)+) => {$(
-        #[doc = concat!("The argument `", stringify!($name), "`.")]
-        pub(crate) fn $name(value: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
-            argument(stringify!($name), value)
-        }
-    )+};
-}
-
 arguments! {
-    group
-    group_by
+    argument: access group group_by mode on_damage on_difference order overwrite
 }
 
-/// What a text stands for. `what` names the argument where it is none of the choices.
+/// The choice with this name. `what` names the argument in the error where there is none.
 pub(crate) fn chosen<T: Copy>(what: &str, text: &str, choices: &[(&str, T)]) -> PyResult<T> {
     let found = choices.iter().find(|(name, _)| *name == text).map(|(_, choice)| *choice);
     found.ok_or_else(|| {
@@ -47,7 +39,7 @@ pub(crate) fn chosen<T: Copy>(what: &str, text: &str, choices: &[(&str, T)]) -> 
     })
 }
 
-/// The text that stands for a choice.
+/// The name of a choice.
 pub(crate) fn name_of<T: PartialEq>(choice: &T, choices: &[(&'static str, T)]) -> &'static str {
     choices.iter().find(|(_, known)| known == choice).map_or("", |(name, _)| name)
 }

@@ -1,5 +1,5 @@
-//! Errors of the library as exceptions: the classes of `stook._errors`, each with the whole chain
-//! as its message.
+//! Conversion of errors to exceptions: classes of `stook._errors`, with the chain of causes as the
+//! message.
 
 use std::error::Error as StdError;
 use std::ffi::CString;
@@ -9,7 +9,9 @@ use std::path::Path;
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
+use rustix::io::Errno;
 use stook::error::RemoteErrorKind;
+use stook::pack::Key;
 use stook::source::shown_in;
 use stook::sparse::{SparseError, SparseFileError};
 use stook::{archive, ops, pack};
@@ -18,7 +20,7 @@ use crate::key;
 
 /// A result whose error is an exception.
 pub(crate) trait OrRaise<T> {
-    /// The value, or the exception that tells the error.
+    /// The value, or the error as an exception.
     fn or_raise(self) -> PyResult<T>;
 }
 
@@ -28,14 +30,13 @@ impl<T, E: Raise> OrRaise<T> for Result<T, E> {
     }
 }
 
-/// An error that there is an exception for.
+/// An error that converts to an exception.
 pub(crate) trait Raise {
     /// The exception.
     fn raise(&self) -> PyErr;
 }
 
-/// An error and what caused it, in one line, without what may be a secret in an address that was
-/// given for a path.
+/// An error and its causes in one line, with secrets in addresses redacted.
 fn chain(error: &dyn StdError) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -64,27 +65,26 @@ pub(crate) fn exception(
     })
 }
 
-/// The exception `stook.CLASS` with this message and nothing else.
+/// The exception `stook.CLASS` with this message.
 pub(crate) fn plain(class: &str, message: impl Into<String>) -> PyErr {
     exception(class, message.into(), |_| Ok(()))
 }
 
-/// The exception for something that was closed.
+/// The exception for use after closing.
 pub(crate) fn closed(what: &str) -> PyErr {
     plain("ClosedError", format!("this {what} is closed"))
 }
 
-/// The exception for a value that makes no sense.
+/// The exception for an invalid value.
 pub(crate) fn invalid(message: impl Into<String>) -> PyErr {
     plain("InvalidError", message)
 }
 
-/// What the operating system refused: the subclass of `OSError` for the number, as `open` would
-/// raise it.
+/// An error of the operating system: the subclass of `OSError` for its number, as `open` raises it.
 fn system(error: &dyn StdError, cause: &std::io::Error, path: Option<&Path>) -> PyErr {
     let message = chain(error);
     let Some(code) = cause.raw_os_error() else { return PyOSError::new_err(message) };
-    // The number stands in front of it already.
+    // `OSError` shows the number itself.
     let message = message.replace(&format!(" (os error {code})"), "");
     let Some(path) = path else { return PyOSError::new_err((code, message)) };
     let path = match path.to_str().filter(|path| path.contains("://")) {
@@ -134,7 +134,7 @@ pub(crate) fn damaged(damage: &pack::Damage, message: String) -> PyErr {
     })
 }
 
-/// Warns of damage that opening a pack met: nobody is to find out by what is missing.
+/// Warns of damage that was met when a pack was opened: records may be missing.
 pub(crate) fn warn_of(py: Python<'_>, path: &Path, damages: &[pack::Damage]) -> PyResult<()> {
     let Some(first) = damages.first() else { return Ok(()) };
     let more = match damages.len() {
@@ -145,13 +145,13 @@ pub(crate) fn warn_of(py: Python<'_>, path: &Path, damages: &[pack::Damage]) -> 
     warn(&py.import("stook._errors")?.getattr("DamageWarning")?, &text)
 }
 
-/// Warns with the text, which may have zeros in it.
+/// Warns with a text, in which NUL bytes are escaped.
 pub(crate) fn warn(class: &Bound<'_, PyAny>, text: &str) -> PyResult<()> {
     let text = CString::new(text.replace('\0', "\\0")).unwrap_or_default();
     PyErr::warn(class.py(), class, &text, 1)
 }
 
-/// Warns of what opening a pack for writing found and mended: what the command-line tool notes.
+/// Warns of what was recovered when a pack was opened for writing.
 pub(crate) fn warn_of_recovery(py: Python<'_>, path: &Path, notes: &[String]) -> PyResult<()> {
     let class = py.import("stook._errors")?.getattr("RecoveryWarning")?;
     notes.iter().try_for_each(|note| warn(&class, &format!("{}: {note}", path.display())))
@@ -180,24 +180,42 @@ impl Raise for pack::Error {
 
 impl Raise for archive::Error {
     fn raise(&self) -> PyErr {
-        use archive::Error as E;
-        match self {
-            E::Core(error) => error.raise(),
-            E::Damaged { path, offset, what } => {
-                let damage = pack::Damage {
-                    file: path.clone(),
-                    offset: *offset,
-                    key: None,
-                    what: what.clone(),
-                    cause: None,
-                };
-                damaged(&damage, chain(self))
-            }
-            E::Unsupported { .. } => plain("UnsupportedError", chain(self)),
-            E::NotAnArchive { .. } => plain("NotAPackError", chain(self)),
-            E::Invalid(_) => plain("InvalidError", chain(self)),
-            _ => PyRuntimeError::new_err(chain(self)),
+        of_archive(self, None)
+    }
+}
+
+/// The exception for an error of an archive; `key` is the member that it is about, if it is one.
+pub(crate) fn of_archive(error: &archive::Error, key: Option<Key>) -> PyErr {
+    use archive::Error as E;
+    match error {
+        E::Core(error) => error.raise(),
+        E::Damaged { path, offset, what } => {
+            let (file, what) = (path.clone(), what.clone());
+            damaged(&pack::Damage { file, offset: *offset, key, what, cause: None }, chain(error))
         }
+        E::Unsupported { .. } => plain("UnsupportedError", chain(error)),
+        E::NotAnArchive { .. } => plain("NotAPackError", chain(error)),
+        E::Invalid(_) => plain("InvalidError", chain(error)),
+        _ => PyRuntimeError::new_err(chain(error)),
+    }
+}
+
+impl Raise for ops::contents::Error {
+    fn raise(&self) -> PyErr {
+        use ops::contents::Error as E;
+        match self {
+            E::Pack(error) => error.raise(),
+            E::Archive(error) => error.raise(),
+            E::Interrupted => PyRuntimeError::new_err(chain(self)),
+            _ => plain("InvalidError", chain(self)),
+        }
+    }
+}
+
+/// An error that is an exception already.
+impl Raise for PyErr {
+    fn raise(&self) -> PyErr {
+        Python::attach(|py| self.clone_ref(py))
     }
 }
 
@@ -223,6 +241,24 @@ impl Raise for ops::pack::Error {
     }
 }
 
+impl Raise for ops::compact::Error {
+    fn raise(&self) -> PyErr {
+        use ops::compact::Error as E;
+        match self {
+            E::Pack(error) => error.raise(),
+            E::NoSpace { place, .. } => {
+                let code = Errno::NOSPC.raw_os_error();
+                PyOSError::new_err((
+                    code,
+                    format!("{} (extra_bytes)", chain(self)),
+                    place.as_os_str().to_owned(),
+                ))
+            }
+            _ => PyRuntimeError::new_err(chain(self)),
+        }
+    }
+}
+
 impl Raise for ops::unpack::Error {
     fn raise(&self) -> PyErr {
         use ops::unpack::Error as E;
@@ -230,7 +266,8 @@ impl Raise for ops::unpack::Error {
             E::Core(error) => error.raise(),
             E::Pack(error) => error.raise(),
             E::Archive(error) => error.raise(),
-            E::OnlyPacks { .. } | E::Open(_) => plain("InvalidError", chain(self)),
+            E::Open(error) => error.raise(),
+            E::OnlyPacks { .. } => plain("InvalidError", chain(self)),
             E::Write(source) => system(self, source, None),
             _ => PyRuntimeError::new_err(chain(self)),
         }

@@ -1,7 +1,7 @@
 //! Keys: `str` and `bytes` are byte strings, `int` are ids.
 //!
-//! Byte strings come back as `str`, bytes that are not UTF-8 as surrogate escapes, as `os.fsdecode`
-//! does it, so that every key goes through Python unchanged.
+//! Byte strings come back as `str`, with surrogate escapes for bytes that are not UTF-8 as
+//! `os.fsdecode` does it, so that every key survives the round trip.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -10,7 +10,7 @@ use stook::pack::{Key, KeyRange, KeyValue};
 
 use crate::errors::{OrRaise as _, invalid};
 
-/// The key that an object of Python means.
+/// The key of a Python object.
 pub(crate) fn from_python(object: &Bound<'_, PyAny>) -> PyResult<Key> {
     if let Ok(text) = object.cast::<PyString>() {
         return match text.to_str() {
@@ -26,19 +26,19 @@ pub(crate) fn from_python(object: &Bound<'_, PyAny>) -> PyResult<Key> {
         let id = object.extract::<u64>();
         return id.map(Key::id).map_err(|_| invalid(format!("ids are 0 to 2**64 - 1, not {object}")));
     }
-    // Numbers of other libraries, numpy's among them.
+    // Integers of other libraries, such as numpy.
     if let Ok(number) = object.call_method0("__index__") {
         return from_python(&number);
     }
     Err(PyTypeError::new_err(format!("keys are str, bytes or int, not {}", object.get_type().name()?)))
 }
 
-/// The bytes of a text with surrogate escapes.
+/// Encodes a `str` with surrogate escapes.
 fn escaped<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyBytes>> {
     Ok(text.call_method1("encode", ("utf-8", "surrogateescape"))?.cast_into::<PyBytes>()?)
 }
 
-/// The key as Python has it.
+/// The key as a Python object.
 pub(crate) fn to_python<'py>(py: Python<'py>, key: &Key) -> PyResult<Bound<'py, PyAny>> {
     match key.value() {
         KeyValue::Id(id) => Ok(id.into_pyobject(py)?.into_any()),
@@ -46,7 +46,7 @@ pub(crate) fn to_python<'py>(py: Python<'py>, key: &Key) -> PyResult<Bound<'py, 
     }
 }
 
-/// Bytes as text, with surrogate escapes.
+/// Bytes as `str`, with surrogate escapes.
 pub(crate) fn text_of<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return Ok(PyString::new(py, text).into_any());
@@ -54,7 +54,7 @@ pub(crate) fn text_of<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py,
     PyBytes::new(py, bytes).call_method1("decode", ("utf-8", "surrogateescape"))
 }
 
-/// The key that a prefix would be: one of bytes.
+/// Parses a prefix, which must be a byte string.
 pub(crate) fn prefix(prefix: &Bound<'_, PyAny>) -> PyResult<Key> {
     let key = from_python(prefix)?;
     match key.value() {
@@ -63,7 +63,7 @@ pub(crate) fn prefix(prefix: &Bound<'_, PyAny>) -> PyResult<Key> {
     }
 }
 
-/// The range of keys that begin with a prefix, and lie between two.
+/// The range of the arguments `prefix`, `start` and `end`.
 pub(crate) fn range(
     prefix: Option<&Bound<'_, PyAny>>,
     start: Option<&Bound<'_, PyAny>>,

@@ -1,9 +1,10 @@
-//! The Python package `stook`: what the library does, as Python wants it.
+//! The native module of the Python package `stook`.
 //!
-//! One file for each class. Everything that waits or copies much does so without the interpreter;
-//! what waits for a network or runs long lets the main thread look for signals (`wait`). The only
-//! `unsafe` is what Python's buffer protocol needs.
+//! One file for each class. Blocking calls and long copies release the interpreter; network I/O and
+//! long operations let the main thread check for signals (`wait`). `unsafe` is used for Python's
+//! buffer protocol only.
 
+mod arguments;
 mod choices;
 mod errors;
 mod key;
@@ -26,8 +27,8 @@ mod _stook {
     use super::memory::Buffer;
     #[pymodule_export]
     use super::pack::{
-        batch::Batch, file::RecordFile, follow::Follow, keys::Items, keys::Keys, pack::Pack, record::Record,
-        scan::Scan, split::Split, stat::Stat,
+        archive::Archive, batch::Batch, file::RecordFile, follow::Follow, keys::Items, keys::Keys,
+        pack::Pack, record::Record, scan::Scan, split::Split, stat::Stat,
     };
     #[pymodule_export]
     use super::pack::{check::check, check::repair, tree::pack_tree, unpack::unpack};
@@ -43,7 +44,7 @@ mod _stook {
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-    /// How often a file that changed a moment ago is looked at again before it is read.
+    /// How often a file that was just changed is checked again before it is read.
     #[pymodule_export]
     const SETTLING_MAX: usize = stook::source::SETTLING_MAX;
 

@@ -1,4 +1,4 @@
-//! Locks that are taken even if a thread panicked under them: what they guard is always whole.
+//! Locks that ignore poisoning: what they guard is consistent even after a panic.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 

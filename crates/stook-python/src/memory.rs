@@ -1,5 +1,4 @@
-//! Memory that goes between Rust and Python without a copy, and copies that are made without the
-//! interpreter.
+//! Memory shared between Rust and Python, and copies without the interpreter.
 
 #![expect(unsafe_code, reason = "Python's buffer protocol is a matter of pointers")]
 
@@ -13,8 +12,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView};
 
-/// Copies of more bytes than this let other threads of Python run. Letting go of the interpreter
-/// and taking it again costs as much as copying some KiB.
+/// Copies of more bytes than this release the interpreter, which costs as much as copying some KiB.
 pub(crate) const RELEASE_MIN: usize = 8 << 10;
 
 /// Bytes that the library holds: read-only, shown to Python through the buffer protocol.
@@ -61,14 +59,14 @@ pub(crate) fn view_of(py: Python<'_>, bytes: Bytes) -> PyResult<Bound<'_, PyMemo
     PyMemoryView::from(buffer.as_any())
 }
 
-/// Does work on so many bytes: without the interpreter where there are many.
+/// Runs work on `len` bytes, without the interpreter where they are many.
 #[inline]
 pub(crate) fn detach_if_long<T: Send>(py: Python<'_>, len: usize, work: impl FnOnce() -> T + Send) -> T {
     if len > RELEASE_MIN { py.detach(work) } else { work() }
 }
 
-/// The bytes of an object whose memory lies in one piece, of whatever items: arrays of floats are
-/// bytes, too. `wanted` says what the object was to be.
+/// The contiguous buffer of an object, as bytes whatever its item type is. `wanted` is what the
+/// error asks for.
 pub(crate) fn contiguous(object: &Bound<'_, PyAny>, wanted: &str) -> PyResult<PyBuffer<u8>> {
     let uncast = match PyBuffer::get(object) {
         Ok(buffer) if buffer.is_c_contiguous() => return Ok(buffer),
@@ -92,8 +90,7 @@ fn in_pieces() -> PyErr {
     PyBufferError::new_err("the memory of this object does not lie in one piece")
 }
 
-/// Bytes of an object that has a buffer, as long as this lives. `bytes` are shown without asking
-/// for their buffer.
+/// Borrowed bytes of an object with a buffer. Those of `bytes` are taken directly, which is faster.
 pub(crate) enum Given<'py> {
     Bytes(Bound<'py, PyBytes>),
     Buffer(PyBuffer<u8>),
@@ -108,7 +105,7 @@ impl<'py> Given<'py> {
         Ok(Self::Buffer(contiguous(object, "a bytes-like object")?))
     }
 
-    /// The same bytes where nobody can change them: `bytes` as they are, anything else copied.
+    /// The same bytes, immutable: `bytes` as they are, anything else copied.
     pub(crate) fn settled(self, py: Python<'_>) -> Settled {
         match self {
             Self::Bytes(bytes) => Settled::Bytes(bytes.into()),
@@ -119,8 +116,8 @@ impl<'py> Given<'py> {
         }
     }
 
-    /// Its bytes. Nobody may write into a mutable one meanwhile: that is the caller's to see to, as
-    /// for any other reader of buffers.
+    /// The bytes. The caller must not write into a mutable buffer meanwhile, as with any reader of
+    /// buffers.
     pub(crate) fn as_slice(&self) -> &[u8] {
         match self {
             Self::Bytes(bytes) => bytes.as_bytes(),
@@ -133,8 +130,8 @@ impl<'py> Given<'py> {
     }
 }
 
-/// Bytes that nobody can change: what is summed and written in several passes must be the same in
-/// all of them. Any thread may look at them, with the interpreter or without.
+/// Immutable bytes: a checksum and the write that follows must see the same. Readable from any
+/// thread, with or without the interpreter.
 pub(crate) enum Settled {
     Bytes(PyBackedBytes),
     Copied(Vec<u8>),
@@ -149,7 +146,7 @@ impl Settled {
     }
 }
 
-/// A `bytes` with this content, copied without the interpreter if it is long.
+/// A new `bytes`, copied without the interpreter if it is long.
 pub(crate) fn bytes_of<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
     if bytes.len() <= RELEASE_MIN {
         return Ok(PyBytes::new(py, bytes));

@@ -1,14 +1,16 @@
-//! Numbers that are 0 or more: any other raises `InvalidError`, with the name of the argument.
+//! Unsigned numbers: out of range is an `InvalidError` that names the argument.
 
-use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 
+use crate::arguments::arguments;
 use crate::errors::invalid;
 
-/// A number that is 0 or more. One that is negative, or too large, is a value that makes no sense,
-/// as it is for files.
-pub(crate) fn whole<'py, T: FromPyObjectOwned<'py, Error = PyErr>>(value: &Bound<'py, PyAny>) -> PyResult<T> {
+/// An unsigned number. A negative or too large one is an `InvalidError`, not an `OverflowError`, as
+/// files of the standard library have it.
+pub(crate) fn whole<'a, 'py, T: FromPyObject<'a, 'py, Error = PyErr>>(
+    value: &'a Bound<'py, PyAny>,
+) -> PyResult<T> {
     value.extract::<T>().map_err(|error| match error.is_instance_of::<PyOverflowError>(value.py()) {
         true if value.lt(0).unwrap_or(false) => invalid(format!("a number from 0 on is wanted, not {value}")),
         true => invalid(format!("a smaller number is wanted, not {value}")),
@@ -16,7 +18,7 @@ pub(crate) fn whole<'py, T: FromPyObjectOwned<'py, Error = PyErr>>(value: &Bound
     })
 }
 
-/// As many threads as an argument `threads` says: one at least.
+/// Checks that an argument `threads` is between 1 and `max`.
 pub(crate) fn threads_up_to(max: usize, threads: usize) -> PyResult<usize> {
     match (1..=max).contains(&threads) {
         true => Ok(threads),
@@ -24,10 +26,10 @@ pub(crate) fn threads_up_to(max: usize, threads: usize) -> PyResult<usize> {
     }
 }
 
-/// The same for an argument, whose name is reported.
-pub(crate) fn argument<'py, T: FromPyObjectOwned<'py, Error = PyErr>>(
+/// The same for an argument; errors name it.
+pub(crate) fn argument<'a, 'py, T: FromPyObject<'a, 'py, Error = PyErr>>(
     name: &str,
-    value: &Bound<'py, PyAny>,
+    value: &'a Bound<'py, PyAny>,
 ) -> PyResult<T> {
     whole(value).map_err(|error| named(value.py(), name, error))
 }
@@ -37,7 +39,7 @@ pub(crate) fn named(py: Python<'_>, name: &str, error: PyErr) -> PyErr {
     with_prefix(py, &format!("argument '{name}'"), error)
 }
 
-/// The same exception with something in front of its message.
+/// The same exception with a prefix before its message.
 pub(crate) fn with_prefix(py: Python<'_>, prefix: &str, error: PyErr) -> PyErr {
     match error.get_type(py).call1((format!("{prefix}: {}", error.value(py)),)) {
         Ok(exception) => PyErr::from_value(exception),
@@ -45,7 +47,7 @@ pub(crate) fn with_prefix(py: Python<'_>, prefix: &str, error: PyErr) -> PyErr {
     }
 }
 
-/// An argument as a type of its own, which knows its name. Its default cannot be a number.
+/// Newtypes that know the name of their argument. Defaults of such arguments cannot be literals.
 macro_rules! named_numbers {
     ($($type:ident($number:ty) = $name:literal)+) => {$(
         #[doc = concat!("The argument `", $name, "`.")]
@@ -73,28 +75,17 @@ named_numbers! {
     Generation(u64) = "generation"
 }
 
-/// What converts other arguments: `from_py_with` does not know which one it converts.
-macro_rules! arguments {
-    ($($name:ident)+) => {$(
-        #[doc = concat!("The argument `", stringify!($name), "`.")]
-        pub(crate) fn $name<'py, T: FromPyObjectOwned<'py, Error = PyErr>>(
-            value: &Bound<'py, PyAny>,
-        ) -> PyResult<T> {
-            argument(stringify!($name), value)
-        }
-    )+};
-}
-
 arguments! {
-    adopt_min
-    alignment
-    budget_bytes
-    extra_bytes
-    first_touch
-    grain
-    max_delete
-    max_gap
-    min_len
-    segment_bytes
-    threads
+    argument:
+        adopt_min
+        alignment
+        budget_bytes
+        extra_bytes
+        first_touch
+        grain
+        max_delete
+        max_gap
+        min_len
+        segment_bytes
+        threads
 }

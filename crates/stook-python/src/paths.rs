@@ -1,15 +1,16 @@
-//! Paths: `str`, `bytes`, or what `os.fspath` takes. An empty one is a variable that is not set,
-//! and no path.
+//! Paths: `str`, `bytes`, or what `os.fspath` takes. An empty path is refused: it usually comes
+//! from a variable that is not set.
 
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
+use crate::arguments::arguments;
 use crate::errors::invalid;
 use crate::numbers::named;
 
-/// The path that an argument says, whose name is reported where it is empty.
+/// The path of an argument; errors name the argument.
 pub(crate) fn argument(name: &str, value: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
     let decoded = value.py().import("os")?.call_method1("fsdecode", (value,));
     let path: PathBuf = decoded.map_err(|error| named(value.py(), name, error))?.extract()?;
@@ -19,9 +20,9 @@ pub(crate) fn argument(name: &str, value: &Bound<'_, PyAny>) -> PyResult<PathBuf
     }
 }
 
-/// The paths that an argument says: one, or several in a list.
+/// The paths of an argument: a single path or an iterable of paths.
 pub(crate) fn one_or_several(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Vec<PathBuf>> {
-    // Bytes and texts can be gone through, too, and are one path each.
+    // `str` and `bytes` are iterable, but each is one path.
     let is_one = value.is_instance_of::<PyString>()
         || value.is_instance_of::<PyBytes>()
         || value.hasattr("__fspath__")?;
@@ -34,19 +35,6 @@ pub(crate) fn one_or_several(name: &str, value: &Bound<'_, PyAny>) -> PyResult<V
     }
 }
 
-/// What converts arguments by their names: `from_py_with` is not told which one it converts.
-macro_rules! arguments {
-    ($($name:ident)+) => {$(
-        #[doc = concat!("The argument `", stringify!($name), "`.")]
-        pub(crate) fn $name(value: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
-            argument(stringify!($name), value)
-        }
-    )+};
-}
-
 arguments! {
-    directory
-    new
-    pack
-    path
+    argument -> PathBuf: directory new pack path
 }

@@ -1,11 +1,10 @@
-//! Reports of the library as data classes of the package, and attributes that only show what it
-//! knows.
+//! Macros: reports of the library as data classes, and read-only attributes.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// An object of a data class of the package: first the fields that the report has under the same
-/// names, then others.
+/// Makes an object of a data class: first the fields that the report has under the same names, then
+/// others.
 macro_rules! report {
     (
         $py:ident, $module:literal, $class:literal,
@@ -28,8 +27,8 @@ pub(crate) fn make<'py>(
     fields.py().import(module)?.getattr(class)?.call((), Some(fields))
 }
 
-/// Attributes of a class that can only be read: each with its type, and how it is got from the
-/// object, as `this`, and the interpreter where that is needed.
+/// Defines read-only attributes: name, type, and an expression of the object (`this`) and, if
+/// needed, the interpreter (`py`).
 macro_rules! getters {
     ($class:ident { $(
         $(#[$($doc:tt)*])*

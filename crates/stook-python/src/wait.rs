@@ -1,5 +1,6 @@
-//! Waiting with an eye on signals: in the main thread Ctrl-C is noticed within some 20 ms.
+//! Work that can be interrupted: in the main thread Ctrl-C is noticed within about 20 ms.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
@@ -11,8 +12,19 @@ use pyo3::types::PyTuple;
 
 use crate::locks::locked;
 
-/// How often signals are looked for.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How often signals are checked for.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+thread_local! {
+    /// Set when the work of [`with_progress`] that this thread runs is to stop.
+    static STOP: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
+}
+
+/// Whether the work of [`with_progress`] that this thread runs is to stop: for operations that take
+/// a plain function to ask.
+pub(crate) fn is_stopped() -> bool {
+    STOP.with_borrow(|stop| stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)))
+}
 
 /// Whether this is the thread in which Python runs signal handlers.
 fn is_main_thread() -> bool {
@@ -22,11 +34,11 @@ fn is_main_thread() -> bool {
     return true;
 }
 
-/// What to call for an argument `progress`: a callable, or a bar for `True`. `numbers` are the
-/// names of what it is called with.
+/// The callback of an argument `progress`: the callable, or a bar for `True`. `numbers` names what
+/// it is called with.
 ///
 /// # Errors
-/// `InvalidError` for anything else, before anything is done.
+/// `InvalidError` for anything else.
 pub(crate) fn callback_of(
     progress: Option<&Bound<'_, PyAny>>,
     numbers: &[&str],
@@ -39,12 +51,12 @@ pub(crate) fn callback_of(
     Ok((!callback.is_none()).then(|| callback.unbind()))
 }
 
-/// Does work that may wait long, without the interpreter. In the main thread it is done on another
-/// one, so that a signal is noticed; what was begun then goes on there to its end, and its result
-/// is dropped.
+/// Runs blocking work without the interpreter. Called from the main thread, it runs on another
+/// thread, so that signals are noticed; after a signal the work runs on there, and its result is
+/// dropped.
 ///
 /// # Errors
-/// What a signal handler raises: `KeyboardInterrupt`.
+/// What a signal handler raises, such as `KeyboardInterrupt`.
 pub(crate) fn interruptible<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> T + Send + 'static,
@@ -52,48 +64,48 @@ pub(crate) fn interruptible<T: Send + 'static>(
     if !is_main_thread() {
         return Ok(py.detach(work));
     }
-    watched(py, |_| Ok(()), work)
+    polled(py, || Ok(()), work)
 }
 
-/// Does work on another thread. Every 20 ms signals are looked for, and `look` is called.
+/// Runs work on another thread. Every 20 ms signals are checked for, and `poll` is called.
 ///
 /// # Errors
-/// What a signal handler or `look` raises; the work goes on to its end, and its result is dropped.
-pub(crate) fn watched<T: Send + 'static>(
+/// What a signal handler or `poll` raises; the work runs on, and its result is dropped.
+pub(crate) fn polled<T: Send + 'static>(
     py: Python<'_>,
-    mut look: impl FnMut(Python<'_>) -> PyResult<()>,
+    mut poll: impl FnMut() -> PyResult<()>,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> PyResult<T> {
-    result_of(py, &started(work)?, &mut look)
+    wait_for(py, &spawn(work)?, &mut poll)
 }
 
-/// What work on another thread gives. Behind a lock only to be lent to a closure that another
-/// thread might run; no other does.
-type Awaited<T> = Mutex<Receiver<T>>;
+/// The result of work on another thread. The lock only makes it `Sync`, for closures that run
+/// without the interpreter.
+type Pending<T> = Mutex<Receiver<T>>;
 
-/// Begins work on another thread.
-fn started<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> PyResult<Awaited<T>> {
+/// Starts work on another thread.
+fn spawn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> PyResult<Pending<T>> {
     let (sender, receiver) = mpsc::sync_channel(1);
     std::thread::Builder::new().name("stook-wait".into()).spawn(move || {
-        // Nobody waits any more if a signal came first.
+        // After a signal nobody receives it.
         let _ = sender.send(work());
     })?;
     Ok(Mutex::new(receiver))
 }
 
-/// Waits for the result of it, as [`watched`] does; after an error it can be waited for again.
-fn result_of<T: Send>(
+/// Waits for the result, as [`polled`] does; after an error it can be waited for again.
+fn wait_for<T: Send>(
     py: Python<'_>,
-    awaited: &Awaited<T>,
-    look: &mut dyn FnMut(Python<'_>) -> PyResult<()>,
+    pending: &Pending<T>,
+    poll: &mut dyn FnMut() -> PyResult<()>,
 ) -> PyResult<T> {
     loop {
-        let received = py.detach(|| locked(awaited).recv_timeout(LOOK_EVERY));
+        let received = py.detach(|| locked(pending).recv_timeout(POLL_INTERVAL));
         match received {
             Ok(result) => return Ok(result),
             Err(RecvTimeoutError::Timeout) => {
                 py.check_signals()?;
-                look(py)?;
+                poll()?;
             }
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(PyRuntimeError::new_err(
@@ -104,37 +116,47 @@ fn result_of<T: Send>(
     }
 }
 
-/// The same for work with an argument `progress`, which is called with these numbers. A signal
-/// tells the work to stop where it next can; what the handler of the signal raises is raised when
-/// the work has ended and has taken back what it does not leave behind. A second signal ends the
-/// wait for that.
+/// Reports numbers to the callback; whether the work is to go on.
+pub(crate) type GoOn<'a, const N: usize> = dyn FnMut([u64; N]) -> bool + Send + 'a;
+
+/// Runs work that has an argument `progress`, whose callback takes these numbers. After a signal
+/// the work is told to stop, and what the signal handler raised is raised once the work has stopped
+/// and cleaned up. A second signal is raised at once.
 ///
 /// # Errors
-/// As [`callback_of`]; what a signal handler or the callback raised; what the work did.
+/// As [`callback_of`]; what a signal handler or the callback raised; errors of the work.
 pub(crate) fn with_progress<T: Send + 'static, const N: usize>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,
     numbers: [&str; N],
-    work: impl FnOnce(&mut dyn FnMut([u64; N]) -> bool) -> PyResult<T> + Send + 'static,
+    work: impl FnOnce(&mut GoOn<'_, N>) -> PyResult<T> + Send + 'static,
 ) -> PyResult<T> {
     let callback = callback_of(progress, &numbers)?;
     let stop = Arc::new(AtomicBool::new(false));
-    let is_stopped = stop.clone();
+    let stop_work = stop.clone();
     let work = move || {
-        let is_wanted = || !is_stopped.load(Ordering::Relaxed);
+        let outer = STOP.replace(Some(stop_work.clone()));
+        let has_stopped = || stop_work.load(Ordering::Relaxed);
         let mut reporter = ProgressReporter::new(callback);
-        // The signal may come while the callable runs.
-        let done = work(&mut |numbers| is_wanted() && reporter.go_on(&numbers) && is_wanted());
-        let reported = if is_wanted() { reporter.finish() } else { Ok(()) };
+        let done = work(&mut |numbers| {
+            if !has_stopped() && !reporter.go_on(&numbers) {
+                stop_work.store(true, Ordering::Relaxed);
+            }
+            // Read again: the signal may have come while the callback ran.
+            !has_stopped()
+        });
+        STOP.set(outer);
+        // After a signal the callback is not called any more.
+        let reported = if has_stopped() { reporter.raised() } else { reporter.finish() };
         (done, reported)
     };
     let (done, reported) = if is_main_thread() {
-        let awaited = started(work)?;
-        match result_of(py, &awaited, &mut |_| Ok(())) {
+        let pending = spawn(work)?;
+        match wait_for(py, &pending, &mut || Ok(())) {
             Ok(ended) => ended,
             Err(raised) => {
                 stop.store(true, Ordering::Relaxed);
-                drop(result_of(py, &awaited, &mut |_| Ok(()))?);
+                drop(wait_for(py, &pending, &mut || Ok(()))?);
                 return Err(raised);
             }
         }
@@ -145,81 +167,85 @@ pub(crate) fn with_progress<T: Send + 'static, const N: usize>(
     done
 }
 
-/// Reports to a callable of Python how far work without the interpreter has come, and looks for
+/// Calls a progress callback of Python from work that runs without the interpreter, and checks for
 /// signals.
 pub(crate) struct ProgressReporter {
     callback: Option<Py<PyAny>>,
-    /// When it was last called, and signals were looked for: the first time at once, so that what
-    /// raises ends the work before much is done.
-    looked_at: Option<Instant>,
-    /// What it was to be reported last, if it was not.
-    owed: Option<Vec<u64>>,
-    /// What the callable, or the handler of a signal, raised.
+    /// When it was last called and signals were checked for. The first call comes at once, so that
+    /// a callback that raises ends the work early.
+    last_call: Option<Instant>,
+    /// The latest numbers, where they were not reported.
+    unreported: Option<Vec<u64>>,
+    /// What the callback, or a signal handler, raised.
     raised: Option<PyErr>,
-    /// Whether it was the callable, and not a signal.
+    /// Whether the callback raised an error.
     has_failed: bool,
 }
 
 impl ProgressReporter {
     pub(crate) fn new(callback: Option<Py<PyAny>>) -> Self {
-        Self { callback, looked_at: None, owed: None, raised: None, has_failed: false }
+        Self { callback, last_call: None, unreported: None, raised: None, has_failed: false }
     }
 
-    /// Whether to go on. Every 20 ms signals are looked for, and the callable receives these
+    /// Whether to go on. Every 20 ms it checks for signals and calls the callback with these
     /// numbers.
     pub(crate) fn go_on(&mut self, numbers: &[u64]) -> bool {
         if self.raised.is_none() {
             if self.is_due() {
-                self.look(numbers);
+                self.report(numbers);
             } else {
-                self.owed = Some(numbers.to_vec());
+                self.unreported = Some(numbers.to_vec());
             }
         }
         self.raised.is_none()
     }
 
     fn is_due(&self) -> bool {
-        self.looked_at.is_none_or(|looked_at| looked_at.elapsed() >= LOOK_EVERY)
+        self.last_call.is_none_or(|last_call| last_call.elapsed() >= POLL_INTERVAL)
     }
 
-    /// Whether to go on, where there is nothing to tell the callable yet.
-    pub(crate) fn looks_for_signals(&mut self) -> bool {
+    /// Whether to go on, while there is nothing to report yet.
+    pub(crate) fn check_signals(&mut self) -> bool {
         if self.raised.is_none() && self.is_due() {
             self.raised = Python::attach(|py| py.check_signals()).err();
-            self.looked_at = Some(Instant::now());
+            self.last_call = Some(Instant::now());
         }
         self.raised.is_none()
     }
 
-    fn look(&mut self, numbers: &[u64]) {
+    fn report(&mut self, numbers: &[u64]) {
         let called = Python::attach(|py| {
             py.check_signals()?;
             let Some(callback) = &self.callback else { return Ok(()) };
             let called = callback.call1(py, PyTuple::new(py, numbers)?).map(|_| ());
-            // Ctrl-C comes while it runs, too, and is none of its errors.
+            // A `KeyboardInterrupt` that comes while it runs is not an error of it.
             self.has_failed = matches!(&called, Err(error) if error.is_instance_of::<PyException>(py));
             called
         });
-        self.owed = None;
+        self.unreported = None;
         self.raised = called.err();
-        self.looked_at = Some(Instant::now());
+        self.last_call = Some(Instant::now());
     }
 
-    /// Reports the last numbers, if they are owed.
+    /// Reports the latest numbers, if they were not.
     pub(crate) fn report_last(&mut self) {
-        if let (None, Some(numbers)) = (&self.raised, self.owed.take()) {
-            self.look(&numbers);
+        if let (None, Some(numbers)) = (&self.raised, self.unreported.take()) {
+            self.report(&numbers);
         }
     }
 
-    /// Whether the callable raised an error.
+    /// Whether the callback raised an error.
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed
     }
 
-    /// The last numbers, and what was raised, if anything was.
+    /// Reports the latest numbers, and fails with what was raised.
     pub(crate) fn finish(mut self) -> PyResult<()> {
         self.report_last();
+        self.raised()
+    }
+
+    fn raised(self) -> PyResult<()> {
         self.raised.map_or(Ok(()), Err)
     }
 }

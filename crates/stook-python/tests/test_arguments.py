@@ -69,6 +69,7 @@ def test_an_empty_path_is_refused_and_not_taken_for_the_working_directory() -> N
         lambda path: stook.unpack("data.stook", path),
         lambda path: stook.unpack("data.stook", tar=path),
         stook.check,
+        stook.Archive,
         lambda path: stook.repair(path, "new.stook"),
         lambda path: stook.repair("data.stook", path),
         stook.DiskCache,
@@ -105,6 +106,31 @@ def test_whatever_makes_no_sense_to_pack_tree_is_refused_by_its_name(
         stook.pack_tree(**{"sources": "tree", "pack": "new.stook", **options})
     assert str(refused.value) == message
     assert not Path("new.stook").exists()
+
+
+def test_an_argument_that_is_no_str_is_refused_by_its_name(filled: Path) -> None:
+    buffer = stook.SparseBuffer()
+    with stook.Pack(filled, "r+") as pack:
+        calls: list[tuple[str, Callable[[Any], object]]] = [
+            ("group", lambda wrong: pack.put("k", b"", group=wrong)),
+            ("group", lambda wrong: pack.append(b"", group=wrong)),
+            ("group", lambda wrong: pack.update({"k": b""}, group=wrong)),
+            ("group", lambda wrong: pack.batch(group=wrong)),
+            ("order", lambda wrong: pack.scan(order=wrong)),
+            ("on_damage", lambda wrong: pack.scan(on_damage=wrong)),
+            ("mode", lambda wrong: stook.Pack(filled, wrong)),
+            ("access", lambda wrong: stook.Pack(filled, access=wrong)),
+            ("overwrite", lambda wrong: stook.unpack(filled, "out", overwrite=wrong)),
+            ("on_difference", lambda wrong: buffer.write(0, b"x", wrong)),
+            ("on_difference", lambda wrong: buffer.adopt(0, b"x", wrong)),
+        ]
+        for name, call in calls:
+            for wrong in (3, b"x", None):
+                with pytest.raises(TypeError) as refused:
+                    call(wrong)
+                assert str(refused.value) == f"argument '{name}': a str is wanted, not {type(wrong).__name__}"
+        assert "k" not in pack and pack.put("k", b"", group="second") > 0
+    assert not Path("out").exists()
 
 
 @pytest.mark.parametrize(

@@ -269,3 +269,31 @@ def test_the_first_touch_has_the_number_that_was_said() -> None:
         assert buffer.segments()[0][2] == first
     with pytest.raises(stook.InvalidError, match="first_touch is 18446744073709551615"):
         stook.SparseBuffer(first_touch=2**64 - 1)
+
+
+@pytest.mark.parametrize("order", [["first", "second"], ["second", "first"]])
+def test_names_that_a_batch_deletes_together_move_no_content(order: list[str]) -> None:
+    body = LONG * 10
+    with stook.Pack("p.stook", "x") as pack:
+        pack.put("first", body, attributes=FIRST)
+        pack.put("second", b"first", attributes=LINK)
+        with pack.batch() as batch:
+            for name in order:
+                batch.delete(name)
+            batch.put("other", b"x")
+            batch.delete("other")
+            batch.delete("absent")
+        assert list(pack) == []
+    with stook.Pack("p.stook") as pack:
+        assert pack.info().dead_bytes < 1.5 * len(body)
+
+
+def test_a_name_that_a_batch_leaves_gets_the_content() -> None:
+    with stook.Pack("p.stook", "x") as pack:
+        pack.put("first", LONG, attributes=FIRST)
+        for name in ("second", "third"):
+            pack.put(name, b"first", attributes=LINK)
+        with pack.batch() as batch:
+            batch.delete("first")
+            batch.delete("second")
+        assert dict(pack.items()) == {"third": LONG}

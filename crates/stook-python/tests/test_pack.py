@@ -272,6 +272,19 @@ def test_compaction_keeps_what_counts() -> None:
     assert reported and reported == sorted(reported)
 
 
+def test_compaction_leaves_what_a_step_has_no_room_for_and_counts_it() -> None:
+    with stook.Pack("p.stook", "a") as pack:
+        pack.update((number, b"x" * 1000) for number in range(100))
+        for number in range(0, 100, 2):
+            del pack[number]
+        report = pack.compact(extra_bytes=1000)
+        assert (report.steps, report.too_large) == (0, 1)
+        # More than any disk has: what is needed is looked at first.
+        report = pack.compact(extra_bytes=2**63)
+        assert (report.dead_records, report.too_large) == (50, 0)
+        assert list(pack) == list(range(1, 100, 2))
+
+
 def test_check_and_info_tell_what_there_is(filled: Path) -> None:
     reported: list[tuple[int, int]] = []
     with stook.Pack(filled) as pack:

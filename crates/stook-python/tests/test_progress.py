@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tarfile
 import threading
 import time
 from pathlib import Path
@@ -18,6 +19,8 @@ LONG: dict[str, Callable[[Any], object]] = {
     "pack_tree": lambda progress: stook.pack_tree("tree", "t.stook", progress=progress),
     "unpack": lambda progress: stook.unpack("filled.stook", "out", overwrite="always", progress=progress),
     "tar": lambda progress: stook.unpack("filled.stook", tar="out.tar", progress=progress),
+    "index": lambda progress: stook.Archive(tar(), progress=progress),
+    "load": lambda progress: stook.Archive(tar()).load(progress=progress),
     "whole check": lambda progress: stook.check("filled.stook", progress=progress),
     "repair": lambda progress: stook.repair("filled.stook", "new.stook", progress=progress),
     "check": lambda progress: stook.Pack("filled.stook").check(progress=progress),
@@ -27,6 +30,14 @@ LONG: dict[str, Callable[[Any], object]] = {
     "fetch": lambda progress: given().prefetch([(0, 5)], progress=progress),
     "file": lambda progress: stook.open("data").prefetch([(0, 5)], progress=progress),
 }
+
+
+def tar() -> str:
+    """A tar that nobody opened yet."""
+    with tarfile.open("new.tar", "w") as archive:
+        archive.add("tree/file", "file")
+    Path("new.tar.stook-index").unlink(missing_ok=True)
+    return "new.tar"
 
 
 def writing(change: Callable[[stook.Pack], object]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import Union
 
@@ -38,6 +39,21 @@ def test_types_of_packs(filled: Path) -> None:
     assert_type(stook.check(filled), stook.CheckReport)
     assert_type(stook.repair(filled, "saved.stook").quarantined, list[stook.Quarantined])
     assert_type(stook.unpack(filled, include=["*"], tar="filled.tar"), stook.UnpackReport)
+
+
+def test_types_of_archives() -> None:
+    with zipfile.ZipFile("x.zip", "w") as file:
+        file.writestr("a", b"1")
+    with stook.Archive("x.zip") as archive:
+        assert_type(archive, stook.Archive)
+        assert_type(archive["a"], bytes)
+        assert_type(archive.get("a"), Union[bytes, None])
+        assert_type(archive.get("b", 5), Union[bytes, int])
+        assert_type(archive.get_many(["a", "b"]), list[Union[bytes, None]])
+        assert_type(list(archive), list[Union[str, int]])
+        assert_type(archive.stat("a"), Union[stook.Stat, None])
+        assert_type(archive.load(), stook.LoadReport)
+        assert_type(archive.info(), stook.ArchiveInfo)
 
 
 def test_types_of_sparse_files(tmp_path: Path) -> None:

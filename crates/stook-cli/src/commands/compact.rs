@@ -6,9 +6,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use stook::pack::{
-    CompactOptions, CompactPlan, Compacted, Host as _, OnDamage, Pack, ScanOptions, SystemHost, TooLarge,
-};
+use stook::ops::compact::{Compact, Error, Planned};
+use stook::pack::{CompactPlan, Compacted, OnDamage, Pack, ScanOptions, TooLarge};
 use stook::report::units::{self, bytes_decimal, count_of};
 
 use crate::context::Context;
@@ -54,8 +53,8 @@ pub struct Args {
     /// Only groups of whose bytes at least this share would go
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     max_dead: Option<f64>,
-    /// Room that a step may take besides what is there; 16GiB, or half of what is free if that is
-    /// less
+    /// Room that a step may take besides what is there; where it is not given, 16GiB, or half of
+    /// what is free if that is less
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     extra_space: Option<u64>,
     /// Memory for records on their way
@@ -93,7 +92,7 @@ fn parse_share(text: &str) -> Result<f64, String> {
 }
 
 #[derive(Debug, Serialize)]
-struct Planned<'a> {
+struct PlanReport<'a> {
     dry_run: bool,
     #[serde(flatten)]
     plan: &'a CompactPlan,
@@ -125,52 +124,52 @@ struct Done<'a> {
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let pack = packs::open(&args.pack, context)?;
     packs::check_groups(&pack, &args.pack, &args.groups)?;
-    let free = stook::storage::free_bytes(&args.pack)?;
-    let options = CompactOptions {
+    let compacting = Compact {
         groups: args.groups.clone(),
         keep: args.keep,
         max_dead: args.max_dead,
-        extra_len: args.extra_space.unwrap_or(free / 2).min(16 << 30),
+        extra_len: args.extra_space,
         memory_len: usize::try_from(args.memory).unwrap_or(usize::MAX),
-        ..CompactOptions::default()
     };
-    let plan = pack.plan_compaction(&options, SystemHost.now_ns())?;
+    let planned = compacting.plan(&pack).map_err(by_option)?;
     if args.dry_run {
+        let plan = &planned.plan;
         pack.check_writable()?;
-        report_too_large(&plan.too_large, &options, context);
-        print_plan(&plan, estimate(&pack, &plan)?, context)?;
+        report_too_large(&plan.too_large, planned.extra_len, context);
+        print_plan(plan, estimate(&pack, plan)?, context)?;
         return Ok(ExitCode::SUCCESS);
-    }
-    let largest = plan.steps.iter().map(|step| step.kept_bytes).max().unwrap_or(0);
-    if largest > free {
-        anyhow::bail!(
-            "a step needs {} of room, and {} are free in {}: make room, or give a smaller --extra-space",
-            bytes_decimal(largest),
-            bytes_decimal(free),
-            args.pack.display()
-        );
     }
     // What it still reads from would be kept for it.
     drop(pack);
-    compact(&args, &options, &plan, context)
+    compact(&args, &compacting, &planned, context)
+}
+
+/// The error, with the option that bounds the room of a step.
+fn by_option(error: Error) -> anyhow::Error {
+    match error {
+        Error::NoSpace { .. } => anyhow::anyhow!("{error} (--extra-space)"),
+        Error::Pack(error) => error.into(),
+        error => error.into(),
+    }
 }
 
 fn compact(
     args: &Args,
-    options: &CompactOptions,
-    plan: &CompactPlan,
+    compacting: &Compact,
+    planned: &Planned,
     context: &Context,
 ) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
     let mut writer = packs::writer(&args.pack, context)?;
-    let bar = context.progress("compacting", Unit::Bytes, Some(plan.kept_bytes()));
-    let done = writer.compact(options, &mut |bytes| {
+    let bar = context.progress("compacting", Unit::Bytes, Some(planned.plan.kept_bytes()));
+    let done = compacting.run(&mut writer, &mut |bytes| {
         bar.add(bytes.saturating_sub(bar.done()));
         !interrupt::interrupted()
-    })?;
+    });
+    let done = done.map_err(by_option)?;
     drop(bar);
     writer.finish(false)?;
-    report_too_large(&done.too_large, options, context);
+    report_too_large(&done.too_large, planned.extra_len, context);
     print(&done, started.elapsed(), context)?;
     if done.interrupted {
         return Ok(ExitCode::from(INTERRUPTED));
@@ -178,13 +177,13 @@ fn compact(
     Ok(exit::code_for((done.left_out.len() + done.too_large.len()) as u64))
 }
 
-fn report_too_large(too_large: &[TooLarge], options: &CompactOptions, context: &Context) {
+fn report_too_large(too_large: &[TooLarge], extra_len: u64, context: &Context) {
     for left in too_large {
         let what = format!(
             "segment {:016x} is left as it is: it needs {} of room, and a step may take {} (--extra-space)",
             left.segment,
             bytes_decimal(left.needed_bytes),
-            bytes_decimal(options.extra_len)
+            bytes_decimal(extra_len)
         );
         context.failure(anyhow::anyhow!(what).as_ref());
     }
@@ -213,8 +212,14 @@ fn print_plan(plan: &CompactPlan, seconds: Option<f64>, context: &Context) -> an
     let (kept_bytes, won_bytes) = (plan.kept_bytes(), plan.won_bytes());
     if context.json() {
         let dead_records = plan.dead_records();
-        let planned =
-            Planned { dry_run: true, plan, kept_bytes, won_bytes, dead_records, seconds_estimated: seconds };
+        let planned = PlanReport {
+            dry_run: true,
+            plan,
+            kept_bytes,
+            won_bytes,
+            dead_records,
+            seconds_estimated: seconds,
+        };
         packs::print_json(&mut output, "compact", planned, context)?;
         return Ok(output.finish()?);
     }

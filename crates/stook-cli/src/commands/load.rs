@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use stook::engine::{Access, Backend, Buffer, CacheResidency, EngineFactory as _, File, Operation, Request};
 use stook::extent::ByteRange;
-use stook::ops::contents::{Contents, Error, LoadEvents, LoadOptions, LoadReport, Opened, Part, is_object};
-use stook::pack::{Pack, Stop};
+use stook::ops::contents::{Contents, Error, LoadEvents, LoadOptions, LoadReport, Part, is_object};
+use stook::pack::Stop;
 use stook::report::json::Document;
 use stook::report::units::{bytes_decimal, count_of, duration, percent, rate_of};
 use stook::source::{Leaf, Source};
@@ -171,7 +171,8 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         damages: packs::JsonDamage::all(&loaded.damages),
     };
     print_report(context, &report, &loaded, elapsed)?;
-    let mut failures = loaded.damages.len() as u64 + loaded.failures + unfinished(&opened, &args, context);
+    contents::report_incomplete(&opened, "run the `stook pack` that was building it again", context);
+    let mut failures = loaded.undone;
     if loaded.interrupted {
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }
@@ -182,20 +183,6 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         failures += asked.report_nothing(&args.pack, "record", context);
     }
     Ok(exit::code_for(failures))
-}
-
-/// Reports that what built a pack did not come to its end: how many failures that makes. That
-/// something of an archive may have been cut off was noted when it was opened.
-fn unfinished(opened: &Opened, args: &Args, context: &Context) -> u64 {
-    if opened.pack().is_none_or(Pack::is_complete) {
-        return 0;
-    }
-    let error = anyhow::anyhow!(
-        "{} is incomplete: run the `stook pack` that was building it again",
-        args.pack.display()
-    );
-    context.failure(error.as_ref());
-    1
 }
 
 /// What the arguments say, but for the cursor to go on from.

@@ -4,19 +4,20 @@
 //! is changed. The deletions are one batch: they are on the medium when the command returns, and
 //! before that none of them counts.
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
 use serde::Serialize;
-use stook::ops::contents::KeyPatterns;
-use stook::pack::{FileKind, Key, KeyEntry, Pack, PackWriter, is_in_groups};
+use stook::ops::contents::{Matching, Selected, Unselected};
+use stook::ops::delete::delete;
+use stook::pack::{Pack, PackWriter, Stop};
 use stook::report::units::{bytes_decimal, count_of};
 
 use crate::context::Context;
 use crate::exit::UsageError;
+use crate::interrupt::Interrupted;
 use crate::keys::{self, Asked, KeyList};
 use crate::progress::Unit;
 use crate::{exit, interrupt, packs};
@@ -40,7 +41,7 @@ Examples:
 Exit code 1 when a key is not there, or nothing is there of what was selected;
 the others are still deleted.";
 
-/// Keys looked up, and heads read, in one batch.
+/// Keys looked up in one batch.
 const BATCH: usize = 4096;
 
 /// What `stook rm` takes.
@@ -81,16 +82,13 @@ struct Report {
     freed_bytes: u64,
 }
 
-/// What is to go.
+/// What was not found.
 #[derive(Debug, Default)]
-struct Selected {
-    keys: BTreeSet<Key>,
-    /// That of one of them: where the batch is written.
-    group: String,
+struct NotFound {
+    /// Keys.
     missing: u64,
     /// How often nothing was found where something was to be.
     nothing: u64,
-    bytes: u64,
 }
 
 /// Runs it.
@@ -120,46 +118,43 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         return Err(keys::refuse_empty("--group", means, instead).into());
     }
     // Nobody else may change what is found before it is deleted.
-    let mut writer = if args.dry_run { None } else { Some(packs::writer(&args.pack, context)?) };
-    let pack = packs::open(&args.pack, context)?;
+    let writer = if args.dry_run { None } else { Some(packs::writer(&args.pack, context)?) };
+    let pack = match &writer {
+        Some(writer) => packs::open_written(writer, context)?,
+        None => packs::open(&args.pack, context)?,
+    };
     if args.dry_run {
         pack.check_writable()?;
     }
     packs::check_groups(&pack, &args.pack, &args.groups)?;
-    let mut selected = Selected::default();
+    let (mut selected, mut not_found) = (Selected::default(), NotFound::default());
     if by_key {
-        selected.add_listed(&pack, list, &args, context)?;
+        not_found.add_listed(&mut selected, &pack, list, &args, context)?;
     }
     if by_pattern || !by_key {
-        let is_met = selected.add_matching(&pack, &prefix, &globs, &args, context)?;
+        let (prefix, patterns, groups) = (prefix.as_slice(), &globs, args.groups.as_slice());
+        let matching = Matching { prefix, patterns, groups, stop: Stop(interrupt::interrupted) };
+        let has_met = not_found.add_matching(&mut selected, &pack, &matching, context)?;
         let asked = Asked::default().with("--prefix", &args.prefix).with("--glob", &args.globs);
-        if !is_met {
-            selected.nothing +=
+        if !has_met {
+            not_found.nothing +=
                 asked.with("--group", &args.groups).report_nothing(&args.pack, "record", context);
         }
-    } else if selected.keys.is_empty() && selected.missing == 0 {
-        selected.nothing += keys::report_no_keys(context);
+    } else if selected.keys().is_empty() && not_found.missing == 0 {
+        not_found.nothing += keys::report_no_keys(context);
     }
-    let links = hard_links(&pack, &selected.keys)?;
     drop(pack);
-    if let Some(writer) = writer.take().filter(|_| !selected.keys.is_empty()) {
-        delete(writer, &selected, &links, context)?;
+    if let Some(writer) = writer.filter(|_| !selected.keys().is_empty()) {
+        delete_selected(writer, &selected, context)?;
     }
-    print(&selected, &args, context)?;
-    Ok(exit::code_for(selected.missing + selected.nothing))
+    print(&selected, not_found.missing, &args, context)?;
+    Ok(exit::code_for(not_found.missing + not_found.nothing))
 }
 
-impl Selected {
-    fn add(&mut self, pack: &Pack, entry: KeyEntry) {
-        if self.keys.is_empty() {
-            self.group = pack.group_of_entry(&entry).to_owned();
-        }
-        let bytes = entry.stored_bytes.unwrap_or(0);
-        self.bytes += if self.keys.insert(entry.key) { bytes } else { 0 };
-    }
-
+impl NotFound {
     fn add_listed(
         &mut self,
+        selected: &mut Selected,
         pack: &Pack,
         mut list: KeyList,
         args: &Args,
@@ -167,19 +162,11 @@ impl Selected {
     ) -> anyhow::Result<()> {
         while let Some(batch) = list.next(BATCH)? {
             interrupt::check()?;
-            for (key, entry) in batch.iter().zip(pack.locate(&batch)?) {
-                let entry = match entry {
-                    Ok(entry) => entry,
-                    Err(error) => {
-                        self.missing += 1;
-                        context.failure(&error);
-                        continue;
-                    }
-                };
-                match entry.filter(|entry| is_in_groups(&args.groups, pack.group_of_entry(entry))) {
-                    Some(entry) => self.add(pack, entry),
-                    None => {
-                        self.missing += 1;
+            selected.add_listed(pack, &batch, &args.groups, &mut |unselected| {
+                self.missing += 1;
+                match unselected {
+                    Unselected::Damaged(error) => context.failure(&error),
+                    Unselected::Missing(key) => {
                         let within = match args.groups.as_slice() {
                             [] => String::new(),
                             groups => format!(" in {}", groups.join(", ")),
@@ -188,7 +175,7 @@ impl Selected {
                         context.failure(anyhow!("{text}").as_ref());
                     }
                 }
-            }
+            })?;
         }
         Ok(())
     }
@@ -196,89 +183,43 @@ impl Selected {
     /// Adds what patterns select; whether anything was.
     fn add_matching(
         &mut self,
+        selected: &mut Selected,
         pack: &Pack,
-        prefix: &[u8],
-        globs: &KeyPatterns,
-        args: &Args,
+        matching: &Matching<'_>,
         context: &Context,
     ) -> anyhow::Result<bool> {
-        let (mut is_met, mut batch) = (false, Vec::new());
-        let mut entries = pack.keys(prefix)?;
-        loop {
-            interrupt::check()?;
-            let next = entries.next().transpose()?;
-            let is_last = next.is_none();
-            let wanted = |entry: &KeyEntry| is_in_groups(&args.groups, pack.group_of_entry(entry));
-            batch.extend(next.filter(wanted));
-            if batch.len() == BATCH || is_last {
-                for entry in globs.matching(pack, std::mem::take(&mut batch))? {
-                    is_met = true;
-                    match entry {
-                        // Whether it is meant nobody knows: it stays, and is reported.
-                        Err(error) if error.damage().is_some() => {
-                            self.nothing += 1;
-                            context.failure(&error);
-                        }
-                        entry => self.add(pack, entry?),
-                    }
-                }
+        Ok(selected.add_matching(pack, matching, &mut |unselected| {
+            // Whether it is meant nobody knows: it stays, and is reported.
+            if let Unselected::Damaged(error) = unselected {
+                self.nothing += 1;
+                context.failure(&error);
             }
-            if is_last {
-                return Ok(is_met);
-            }
-        }
+        })?)
     }
 }
 
-/// Which of these are links to other names of a file.
-fn hard_links(pack: &Pack, keys: &BTreeSet<Key>) -> anyhow::Result<BTreeSet<Key>> {
-    let (mut links, mut keys) = (BTreeSet::new(), keys.iter().cloned());
-    loop {
-        interrupt::check()?;
-        let batch: Vec<Key> = keys.by_ref().take(BATCH).collect();
-        if batch.is_empty() {
-            return Ok(links);
-        }
-        let entries: Vec<KeyEntry> = pack.locate(&batch)?.into_iter().flatten().flatten().collect();
-        for (entry, head) in entries.iter().zip(pack.heads(&entries)?) {
-            // A record that is damaged can be deleted; of what it was nothing is known.
-            if head.is_ok_and(|head| head.attributes.file_kind() == Some(FileKind::HardLink)) {
-                links.insert(entry.key.clone());
-            }
-        }
-    }
-}
-
-/// All in one batch: a crash leaves all of them, or none. Links go first, so that content is not
-/// moved to a name that goes as well.
-fn delete(
-    mut writer: PackWriter,
-    selected: &Selected,
-    links: &BTreeSet<Key>,
-    context: &Context,
-) -> anyhow::Result<()> {
-    let keys = &selected.keys;
-    let mut batch = writer.batch(&selected.group)?;
-    let bar = context.progress("deleting", Unit::Items, Some(keys.len() as u64));
-    for key in links.iter().chain(keys.difference(links)) {
-        interrupt::check()?;
-        batch.delete(key)?;
-        bar.add(1);
-    }
+fn delete_selected(mut writer: PackWriter, selected: &Selected, context: &Context) -> anyhow::Result<()> {
+    let bar = context.progress("deleting", Unit::Items, Some(selected.keys().len() as u64));
+    let is_done = delete(&mut writer, selected, &mut |deleted| {
+        bar.add(deleted.saturating_sub(bar.done()));
+        !interrupt::interrupted()
+    })?;
     drop(bar);
-    batch.commit()?;
+    if !is_done {
+        return Err(Interrupted.into());
+    }
     Ok(writer.finish(false)?)
 }
 
-fn print(selected: &Selected, args: &Args, context: &Context) -> anyhow::Result<()> {
+fn print(selected: &Selected, missing: u64, args: &Args, context: &Context) -> anyhow::Result<()> {
     let mut output = context.output();
-    let (deleted, freed_bytes) = (selected.keys.len() as u64, selected.bytes);
+    let (deleted, freed_bytes) = (selected.keys().len() as u64, selected.stored_bytes());
     if context.json() {
-        let report = Report { dry_run: args.dry_run, deleted, missing: selected.missing, freed_bytes };
+        let report = Report { dry_run: args.dry_run, deleted, missing, freed_bytes };
         packs::print_json(&mut output, "rm", report, context)?;
     } else {
         if args.dry_run {
-            selected.keys.iter().try_for_each(|key| output.line(key))?;
+            selected.keys().iter().try_for_each(|key| output.line(key))?;
         }
         if !context.quiet() {
             let would = if args.dry_run { "would delete" } else { "deleted" };

@@ -152,10 +152,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         return Err(UsageError::new("--tar is for packs").into());
     }
     contents::check(&opened, &[], &args.group)?;
-    if opened.pack().is_some_and(|pack| !pack.is_complete()) {
-        let text = format!("{} is incomplete: this is what is in it so far", args.pack.display());
-        context.failure(anyhow::anyhow!("{text}").as_ref());
-    }
+    contents::report_incomplete(&opened, "this is what is in it so far", context);
     let (filter, unpacked) = match (opened.pack(), &args.tar) {
         (Some(pack), Some(tar)) => into_tar(&args, pack, tar, filter, context)?,
         _ => into_directory(&args, (&opened).into(), filter, context)?,

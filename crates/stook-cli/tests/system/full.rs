@@ -1,4 +1,4 @@
-//! `stook pack`, `unpack` and `study` where there is no room, or no longer.
+//! `stook pack`, `unpack`, `compact` and `study` where there is no room, or no longer.
 
 use std::fs;
 use std::os::unix::fs::FileExt as _;
@@ -127,6 +127,33 @@ fn refused_before_anything_is_made(device: &LoopDevice) {
 #[test]
 fn a_tree_that_cannot_fit_is_refused_before_anything_is_made() {
     refused_before_anything_is_made(&LoopDevice::mount(64 * MIB, 512));
+}
+
+#[test]
+fn a_compaction_that_cannot_fit_is_refused_and_so_is_its_dry_run() {
+    let device = LoopDevice::mount(64 * MIB, 512);
+    let (_dir, tree) = tree(16);
+    let packed = device.path().join("p.stook");
+    let run = |args: &[&str]| ended(stook([args[0].as_ref(), packed.as_os_str()]).args(&args[1..]));
+    assert_eq!(ended(&mut pack(&tree, &packed, &[])).0, 0);
+    assert_eq!(run(&["rm", "00/0"]).0, 0);
+    fill(&device.path().join("filler"), 4 * MIB);
+    let before = names(&packed);
+    for more in
+        [&["compact", "--extra-space", "1GiB", "--dry-run"][..], &["compact", "--extra-space", "1GiB"]]
+    {
+        let (code, stdout, stderr) = run(more);
+        assert_eq!((code, stdout.as_str()), (1, ""), "{stderr}");
+        assert!(stderr.contains("a step needs 15.") && stderr.contains("(--extra-space)"), "{stderr}");
+        assert!(stderr.contains(packed.to_str().unwrap()) && stderr.lines().count() == 1, "{stderr}");
+        assert_eq!(names(&packed), before);
+    }
+    let (code, _, stderr) = run(&["compact"]);
+    assert!(code == 1 && stderr.contains("is left as it is"), "{stderr}");
+    give_back(&device.path().join("filler"), 20 * MIB);
+    let (code, _, stderr) = run(&["compact", "--extra-space", "1GiB"]);
+    assert_eq!(code, 0, "{stderr}");
+    assert_eq!(run(&["check"]).0, 0);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 """Data that lives in files, read and laid out at the speed of the storage under it.
 
-``Pack`` keeps millions of small values in a few large files. ``pack_tree`` and ``unpack`` move trees of files in and out.
+``Pack`` keeps millions of small values in a few large files, ``Archive`` reads tar and zip archives where they lie.
+``pack_tree`` and ``unpack`` move trees of files in and out.
 ``open`` reads a few percent of a huge or remote file in few requests, as a file that other libraries take; ``SparseFile``
 does the same by range, ``SparseBuffer`` and ``SparseStore`` hold bytes with gaps in memory.
 """
@@ -41,6 +42,7 @@ from ._sparse import DiskStatistics, Extent, Identity, SparseCounters, SparseSta
 from ._stook import DEBUG as _DEBUG
 from ._stook import VERSION as __version__
 from ._stook import (
+    Archive,
     Batch,
     Buffer,
     DiskCache,
@@ -63,9 +65,11 @@ from ._stook import (
     unpack,
 )
 from ._types import (
+    ArchiveInfo,
     CheckReport,
     CompactReport,
     Failure,
+    LoadReport,
     MoveReport,
     PackInfo,
     PackTreeReport,
@@ -102,6 +106,8 @@ if _DEBUG:
 __all__ = [
     "Access",
     "AddressError",
+    "Archive",
+    "ArchiveInfo",
     "Attribute",
     "Batch",
     "BenchResult",
@@ -131,6 +137,7 @@ __all__ = [
     "Keys",
     "Kinds",
     "LimitError",
+    "LoadReport",
     "LocalFile",
     "LockedError",
     "MeasurementError",

@@ -1,21 +1,21 @@
 # The types of the native half. The documentation is copied from it by `scripts/python stubs`.
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import PosixPath
 from types import TracebackType
-from typing import Final, Literal, TypeVar, Union, final, overload
+from typing import Final, TypeVar, Union, final, overload
 
 from typing_extensions import Self
 
 from ._errors import DamagedError
 from ._file import File
+from ._stook_items import *
 from ._stook_ops import *
 from ._stook_sparse import *
-from ._types import CheckReport, CompactReport, PackInfo
+from ._types import ArchiveInfo, CheckReport, CompactReport, LoadReport, PackInfo
 from ._typing import (
     Access,
     AnyBuffer,
-    Attribute,
     Attributes,
     Durability,
     Key,
@@ -44,122 +44,6 @@ class Buffer:
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def __release_buffer__(self, view: memoryview, /) -> None: ...
-
-@final
-class Record:
-    """A record of a pack. Everything it shows was verified.
-
-    Records of a scan share memory: one that is kept keeps up to a quarter of a MiB around it.
-    """
-    @property
-    def key(self) -> Union[str, int]:
-        """The key: `str` (bytes that are not UTF-8 as surrogate escapes) or `int`."""
-    @property
-    def value(self) -> memoryview:
-        """The value, without a copy."""
-    @property
-    def kind(self) -> Literal["file", "directory", "symlink", "hard_link"]:
-        """``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"`` for a further name of a file.
-        What no tree was packed from is a file.
-        """
-    @property
-    def attributes(self) -> dict[Union[str, int], Attribute]:
-        """The attributes: a new dict."""
-    @property
-    def group(self) -> str:
-        """The group that it is in; the default group is the empty string."""
-    @property
-    def sequence(self) -> int:
-        """Its sequence number: records that were put later have a higher one."""
-    @property
-    def time_ns(self) -> int:
-        """When it was put, in nanoseconds since 1970."""
-    @property
-    def segment(self) -> int:
-        """The id of the segment that it is in."""
-    @property
-    def offset(self) -> int:
-        """Where in the segment, in bytes."""
-    def __len__(self) -> int: ...
-    def __bytes__(self) -> bytes: ...
-
-@final
-class Keys:
-    """The keys of a pack in order, byte strings first, then ids."""
-    def __iter__(self) -> Self: ...
-    def __next__(self) -> Union[str, int]: ...
-
-_Item = TypeVar("_Item", covariant=True)
-
-@final
-class Items(Iterator[_Item]):
-    """Keys and values of a pack in the order of the keys, or values alone."""
-    def __iter__(self) -> Self: ...
-    def __next__(self) -> _Item: ...
-
-@final
-class Follow:
-    """Records that are put into a pack from now on, each as a `Record`."""
-    def __iter__(self) -> Self: ...
-    def __next__(self) -> Record: ...
-
-@final
-class Scan:
-    """Live records of a pack, one after another, each as a `Record`."""
-    def __iter__(self) -> Self: ...
-    def __next__(self) -> Record: ...
-    def cursor(self) -> str:
-        """Where it is: a text with which `Pack.scan(cursor=...)` goes on right behind the last record,
-        in another process too, as long as the pack has this generation.
-        """
-    @property
-    def damages(self) -> list[DamagedError]:
-        """The damage that was passed over, as exceptions, with ``on_damage="skip"``."""
-
-@final
-class Stat:
-    """What is known of a record, or of a directory that has none, without reading a value."""
-    @property
-    def key(self) -> Union[str, int]:
-        """The key: `str` (bytes that are not UTF-8 as surrogate escapes) or `int`."""
-    @property
-    def kind(self) -> Literal["file", "directory", "symlink", "hard_link"]:
-        """``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"`` for a further name of a file.
-        What no tree was packed from is a file.
-        """
-    @property
-    def size(self) -> Union[int, None]:
-        """Bytes of the value; of a further name of a file those of the file. ``None`` where only
-        reading it would tell.
-        """
-    @property
-    def attributes(self) -> dict[Union[str, int], Attribute]:
-        """The attributes: a new dict."""
-    @property
-    def xattrs(self) -> dict[str, Union[bytes, None]]:
-        """The extended attributes, access control lists among them: values by name. ``None`` is what
-        could not be packed.
-        """
-    @property
-    def group(self) -> Union[str, None]:
-        """The group that it is in; ``None`` for a directory without a record of its own."""
-    @property
-    def time_ns(self) -> Union[int, None]:
-        """When it was put, in nanoseconds since 1970; ``None`` for a directory without a record of its
-        own.
-        """
-
-@final
-class Split:
-    """A part of a pack: every record is in exactly one of the parts that `Pack.splits` gives.
-
-    It can be pickled, and its text (`str(split)`) given to another process; `Split(text)` reads it.
-    """
-    def __new__(cls, text: str) -> Self: ...
-    @property
-    def bytes(self) -> int:
-        """Bytes of segments in it, dead records included."""
-    def __hash__(self) -> int: ...
 
 @final
 class Batch:
@@ -719,7 +603,7 @@ class Pack:
         *,
         keep_seconds: float = 0.0,
         max_dead: Union[float, None] = None,
-        extra_bytes: int = 17179869184,
+        extra_bytes: Union[int, None] = None,
         group: Union[str, list[str], None] = None,
         progress: SimpleProgress = None,
     ) -> CompactReport:
@@ -728,11 +612,139 @@ class Pack:
         Args:
             keep_seconds: Versions that died less long ago stay readable through ``at``.
             max_dead: Only groups of which at least this share, 0 to 1, would go.
-            extra_bytes: Room that a step may take on top of what is there.
+            extra_bytes: Room that a step may take on top of what is there; by default half of what
+                is free, at most 16 GiB. Segments that need more are left as they are.
             group: Only this group, or these.
             progress: Called now and then with the bytes written so far, on another thread. It may
                 read the pack, not change it. ``True`` shows a bar with tqdm.
 
         Returns:
             A `CompactReport`.
+
+        Raises:
+            OSError: With ``errno.ENOSPC``: a step would need more room than is free. Nothing was
+                changed.
         """
+
+@final
+class Archive:
+    """A tar (plain, gzip, zstd) or zip archive, read where it lies.
+
+    Its keys are the paths of its members, without ``./`` before them and ``/`` behind them; of
+    members with one key the last counts. The first opening of a tar makes an index beside it
+    (``x.tar.stook-index``), and so reads all of a compressed one. Each read of a compressed tar
+    (`get`, `get_many`, ``archive[key]``) decompresses all of it: `get_many` takes any number of
+    keys, and `pack_tree` makes a pack of it. Any number of threads may use it.
+
+    Args:
+        path: The archive. What it is, its content tells, not its name.
+        progress: Called now and then with the bytes gone through while an index is made, on another
+            thread. ``True`` shows a bar with tqdm.
+
+    Raises:
+        FileNotFoundError: There is nothing at ``path``.
+        stook.NotAPackError: What is at ``path`` is no archive.
+        stook.InvalidError: It is a pack.
+        stook.DamagedError: It was cut off, or is damaged, where its members are listed.
+
+    Examples:
+        >>> import pathlib, stook, zipfile
+        >>> with zipfile.ZipFile("photos.zip", "w") as file:
+        ...     file.writestr("2024/cat.jpg", b"...")
+        >>> with stook.Archive("photos.zip") as archive:
+        ...     list(archive), archive["2024/cat.jpg"], archive.stat("2024/cat.jpg").size
+        (['2024/cat.jpg'], b'...', 3)
+    """
+    def __new__(cls, path: Path, *, progress: SimpleProgress = None) -> Self: ...
+    @property
+    def path(self) -> PosixPath:
+        """Where the archive is."""
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+    def __getitem__(self, key: Key, /) -> bytes: ...
+    def __contains__(self, key: Key, /) -> bool: ...
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Keys: ...
+    @overload
+    def get(self, key: Key) -> Union[bytes, None]:
+        """Gets the bytes of a member: of a hard link those of its file, of a symbolic link its target,
+        of a directory none.
+
+        Args:
+            key: The key.
+            default: What is given when there is no such member.
+
+        Returns:
+            The bytes; of a zip and a compressed tar verified.
+
+        Raises:
+            stook.DamagedError: They are not what was written.
+            stook.InvalidError: The member cannot be read: it is encrypted, or compressed in another
+                way.
+        """
+    @overload
+    def get(self, key: Key, default: _Default) -> Union[bytes, _Default]: ...
+    @overload
+    def get_many(self, keys: Iterable[Key]) -> list[Union[bytes, None]]:
+        """Gets many members at once: of a compressed tar in one pass.
+
+        Args:
+            keys: The keys, in any order; a key may occur twice.
+            default: What is given for keys without a member.
+
+        Returns:
+            The bytes in the order of the keys.
+
+        Raises:
+            stook.DamagedError: The bytes of a member are not what was written.
+            stook.InvalidError: A member cannot be read.
+        """
+    @overload
+    def get_many(self, keys: Iterable[Key], default: _Default) -> list[Union[bytes, _Default]]: ...
+    def keys(
+        self, *, prefix: Union[str, bytes, None] = None, start: Union[Key, None] = None, end: Union[Key, None] = None
+    ) -> Keys:
+        """Goes through keys in order, from the index; no member is read.
+
+        Args:
+            prefix: Only keys that begin with this.
+            start: Only keys from this one on.
+            end: Only keys before this one.
+
+        Returns:
+            An iterator over keys.
+        """
+    def stat(self, key: Key) -> Union[Stat, None]:
+        """What is known of a member without reading it: kind, size, and mode, owner and time among its
+        attributes.
+
+        Args:
+            key: The key.
+
+        Returns:
+            A `Stat`, or ``None`` where there is no such member.
+        """
+    def load(self, *, progress: Progress = None) -> LoadReport:
+        """Reads every member to its end and verifies all checksums there are, as ``stook load`` does.
+
+        Args:
+            progress: Called now and then with the bytes so far and in all, on another thread.
+                ``True`` shows a bar with tqdm.
+
+        Returns:
+            A `LoadReport`. A member that is damaged, or cannot be read, is in its ``failures``.
+
+        Raises:
+            stook.DamagedError: A compressed tar is damaged: nothing behind that place can be read.
+        """
+    def info(self) -> ArchiveInfo:
+        """What is known of the archive without reading members.
+
+        Returns:
+            An `ArchiveInfo`.
+        """
+    def close(self) -> None:
+        """Lets go of the file. Closing twice does nothing."""
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_exception: Union[type[BaseException], BaseException, TracebackType, None]) -> None: ...

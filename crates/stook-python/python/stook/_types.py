@@ -1,4 +1,4 @@
-"""What methods tell: frozen dataclasses with units in their names."""
+"""Reports of methods: frozen dataclasses with units in their names."""
 
 from __future__ import annotations
 
@@ -58,6 +58,45 @@ class PackInfo:
 
 
 @dataclass(frozen=True)
+class ArchiveInfo:
+    """What is known of an archive without reading its members. Of members with one key the last counts.
+
+    Attributes:
+        path: Where it is.
+        format: ``"tar"``, ``"tar.gz"``, ``"tar.zst"`` or ``"zip"``.
+        sequential: Whether it is compressed as a whole, so that every read goes through all of it.
+        complete: Whether it ends as its format wants it; else it may have been cut off.
+        members: Members.
+        files: Regular files among them.
+        directories: Directories.
+        symlinks: Symbolic links.
+        hard_links: Further names of files.
+        other: Pipes, devices, and what only the program knows that made the archive.
+        sparse: Files of which not every byte is stored.
+        replaced: Members whose place was taken by later ones.
+        body_bytes: Bytes of members, hard links not counted.
+        stored_bytes: Bytes that these take in the archive.
+        file_bytes: Bytes of the archive.
+    """
+
+    path: Path
+    format: str
+    sequential: bool
+    complete: bool
+    members: int
+    files: int
+    directories: int
+    symlinks: int
+    hard_links: int
+    other: int
+    sparse: int
+    replaced: int
+    body_bytes: int
+    stored_bytes: int
+    file_bytes: int
+
+
+@dataclass(frozen=True)
 class CheckReport:
     """What a check found.
 
@@ -83,7 +122,7 @@ class CheckReport:
 
 @dataclass(frozen=True)
 class Quarantined:
-    """Bytes of a pack that are no whole record, and where a copy of them is.
+    """Bytes of a pack that are no whole record, or a further name of a file that is lost, and where a copy of them is.
 
     Attributes:
         segment: The segment that they are from.
@@ -107,7 +146,7 @@ class RepairReport:
         records: Records in it.
         bytes: Bytes of them.
         damages: All damage that was met, as exceptions.
-        quarantined: What could not be read.
+        quarantined: What could not be read, and further names of files that are lost.
         notes: What the new pack may have that the old one had not, or the other way round, and why.
     """
 
@@ -131,6 +170,8 @@ class CompactReport:
         before_bytes: Bytes of the files that were replaced.
         after_bytes: Bytes of the files that replace them.
         left_out: Damage because of which segments were left as they are.
+        too_large: Segments that were left as they are, because each needs more room than a step may
+            take.
     """
 
     steps: int
@@ -140,14 +181,37 @@ class CompactReport:
     before_bytes: int
     after_bytes: int
     left_out: list[DamagedError]
+    too_large: int
 
 
 @dataclass(frozen=True)
 class Failure:
-    """What could not be packed or unpacked, and why."""
+    """What could not be packed, unpacked or read, and why."""
 
     key: Union[str, int]
     error: Exception
+
+
+@dataclass(frozen=True)
+class LoadReport:
+    """What was read of an archive.
+
+    Attributes:
+        members: Members that were read, directories and links included.
+        bytes: Bytes of them.
+        complete: Whether the archive ends as its format wants it; else it may have been cut off.
+        failures: Members that are damaged, or cannot be read.
+    """
+
+    members: int
+    bytes: int
+    complete: bool
+    failures: list[Failure]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every member was read, and the archive is complete."""
+        return self.complete and not self.failures
 
 
 @dataclass(frozen=True)

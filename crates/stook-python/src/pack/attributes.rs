@@ -1,4 +1,4 @@
-//! Attributes of records as a dict.
+//! Conversion of attributes of records from and to `dict`.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -11,12 +11,12 @@ use stook::pack::{Attributes, FileKind};
 use crate::errors::invalid;
 use crate::key::text_of;
 
-/// The dict of attributes.
+/// Attributes as a dict.
 pub(crate) fn to_python<'py>(py: Python<'py>, attributes: &Attributes) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     for (name, value) in attributes.iter() {
         let name = match name {
-            // What the format defines is what its name means, wherever a text has the same.
+            // A built-in attribute takes precedence over a custom one of the same name.
             Name::Text(text) if Name::known(text).is_some_and(|id| attributes.get(&id).is_some()) => continue,
             Name::Id(id) if name.called().is_none() => id.into_pyobject(py)?.into_any(),
             known => known.called().into_pyobject(py)?,
@@ -50,7 +50,7 @@ fn value_to_python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, P
     })
 }
 
-/// The attributes that a dict says.
+/// Attributes of a mapping.
 pub(crate) fn from_python(mapping: Option<&Bound<'_, PyMapping>>) -> PyResult<Attributes> {
     let mut attributes = Attributes::new();
     let Some(mapping) = mapping else { return Ok(attributes) };

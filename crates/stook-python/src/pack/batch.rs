@@ -1,4 +1,4 @@
-//! `stook.Batch`: puts and deletions that count together.
+//! `stook.Batch`: atomic groups of puts and deletions.
 
 use std::sync::{Arc, Mutex};
 
@@ -24,8 +24,18 @@ enum Change {
 pub(crate) struct Batch {
     writer: Arc<Writer>,
     group: String,
-    /// Taken when it was written or given up.
+    /// `None` after it was committed or abandoned.
     changes: Mutex<Option<Vec<Change>>>,
+}
+
+impl Change {
+    /// The key, if it is deleted.
+    fn deleted(&self) -> Option<&Key> {
+        match self {
+            Self::Put { .. } => None,
+            Self::Delete(key) => Some(key),
+        }
+    }
 }
 
 impl Batch {
@@ -39,7 +49,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Writes all; nothing where a signal comes in between.
+    /// Writes all changes, or nothing if a signal comes.
     fn write(
         &self,
         writer: &mut PackWriter,
@@ -47,17 +57,17 @@ impl Batch {
         signals: &mut ProgressReporter,
     ) -> stook::pack::Result<()> {
         let mut batch = writer.batch(&self.group)?;
-        for change in changes {
-            if !signals.go_on(&[]) {
-                return Ok(());
+        for run in changes.chunk_by(|one, next| one.deleted().is_some() && next.deleted().is_some()) {
+            if let [Change::Put { key, attributes, body }] = run {
+                if !signals.go_on(&[]) {
+                    return Ok(());
+                }
+                batch.put(key, attributes, body.as_slice())?;
+                continue;
             }
-            match change {
-                Change::Put { key, attributes, body } => {
-                    batch.put(key, attributes, body.as_slice())?;
-                }
-                Change::Delete(key) => {
-                    batch.delete(key)?;
-                }
+            let keys = run.iter().filter_map(Change::deleted);
+            if batch.delete_all(keys, &mut |_| signals.go_on(&[]))?.is_none() {
+                return Ok(());
             }
         }
         batch.commit()
@@ -135,7 +145,7 @@ impl Batch {
             self.take();
             return Ok(());
         }
-        // Somebody may have committed it already.
+        // It may have been committed in the block.
         let open = locked(&self.changes).is_some();
         if open { self.commit(py) } else { Ok(()) }
     }

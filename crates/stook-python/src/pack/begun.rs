@@ -1,11 +1,11 @@
-//! What was begun in one process and is gone through by one thread at a time: scans, keys.
+//! State of an iterator, scans and keys, that belongs to one process and is used by one thread at a
+//! time.
 
 use std::sync::Mutex;
 
 use pyo3::prelude::*;
-use stook::pack;
 
-use crate::errors::{OrRaise as _, invalid};
+use crate::errors::{OrRaise as _, Raise, invalid};
 use crate::locks::locked;
 
 pub(crate) struct Begun<T> {
@@ -18,14 +18,14 @@ impl<T: Send> Begun<T> {
         Self { inner: Mutex::new(inner), process: std::process::id() }
     }
 
-    /// What is `ready`, or else what `wait` gives, without the interpreter.
-    pub(crate) fn next<I: Send>(
+    /// The item that is `ready`, or else what `wait` returns, which runs without the interpreter.
+    pub(crate) fn next<I: Send, E: Raise + Send>(
         &self,
         py: Python<'_>,
         ready: impl FnOnce(&mut T) -> Option<I>,
-        wait: impl FnOnce(&mut T) -> pack::Result<Option<I>> + Send,
+        wait: impl FnOnce(&mut T) -> Result<Option<I>, E> + Send,
     ) -> PyResult<Option<I>> {
-        // Most are there already, and nobody else holds the lock.
+        // The usual case: the batch has one, and the lock is free.
         if let Ok(mut inner) = self.inner.try_lock()
             && let Some(item) = ready(&mut inner)
         {
@@ -35,8 +35,8 @@ impl<T: Send> Begun<T> {
         self.with(py, wait)?.or_raise()
     }
 
-    /// Does something with it, without the interpreter. It does not go on in a process that was
-    /// forked from the one that began it: a thread that is not here may have been at it.
+    /// Runs `work` on it without the interpreter. Refused in a forked child: a thread of the parent
+    /// may have held the lock.
     pub(crate) fn with<R: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut T) -> R + Send) -> PyResult<R> {
         if self.process != std::process::id() {
             let text = "this was begun in the process that this one was forked from; begin it again here";

@@ -1,5 +1,4 @@
-//! `stook.check` and `stook.repair`: what is wrong with a pack, and all that is whole into a new
-//! one.
+//! `stook.check` and `stook.repair`.
 
 use std::path::PathBuf;
 
@@ -11,7 +10,7 @@ use crate::errors::{OrRaise as _, Raise};
 use crate::paths;
 use crate::wait::with_progress;
 
-/// Goes through a pack, with an argument `progress` for the bytes so far and in all.
+/// Runs work whose argument `progress` takes the bytes so far and in total.
 pub(super) fn with_bytes<T: Send + 'static, E: Raise>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,
@@ -60,7 +59,8 @@ pub(crate) fn check<'py>(
 /// stays as it is.
 ///
 /// What cannot be read is copied into a directory ``<new>.quarantine``, with a report of where it
-/// was.
+/// was. Further names (hard links) of files that are lost go there, too, and are not in the new
+/// pack: each is reported as damage.
 ///
 /// Args:
 ///     pack: The pack.

@@ -1,4 +1,4 @@
-//! `stook.Follow`: records as they are put.
+//! `stook.Follow`: the change feed of a pack.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use crate::wait::with_progress;
 /// Records that are put into a pack from now on, each as a `Record`.
 #[pyclass(module = "stook", frozen)]
 pub(crate) struct Follow {
-    /// It ends when this is closed.
+    /// The feed ends when this is closed.
     of: Py<Pack>,
     groups: Vec<String>,
     range: KeyRange,
@@ -26,10 +26,10 @@ pub(crate) struct Follow {
     state: Mutex<State>,
 }
 
-/// How far it has come.
+/// How far the feed has come.
 struct State {
     seen: Arc<pack::Pack>,
-    /// Keys that were put, and were not handed out yet.
+    /// Keys of puts that were not returned yet.
     put: VecDeque<Key>,
 }
 
@@ -44,7 +44,7 @@ impl Follow {
         Self { of, groups, range, timeout, state: Mutex::new(State { seen, put: VecDeque::new() }) }
     }
 
-    /// Waits for what is put next; whether there is to be more.
+    /// Waits for the next puts; `false` at the end of the feed.
     fn wait(&self, py: Python<'_>) -> PyResult<bool> {
         let seen = locked(&self.state).seen.clone();
         let (of, before) = (self.of.clone_ref(py), seen.clone());
@@ -64,7 +64,7 @@ impl Follow {
         };
         let keys: Vec<Key> = heads.into_iter().filter(is_wanted).map(|head| head.key).collect();
         let mut state = locked(&self.state);
-        // Another thread may have come first: what is newer than its state is found next.
+        // Another thread may have come first; then the next wait starts from its state.
         if Arc::ptr_eq(&state.seen, &before) {
             state.put.extend(keys);
             state.seen = Arc::new(newer);

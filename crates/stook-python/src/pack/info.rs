@@ -1,9 +1,11 @@
-//! Reports as the dataclasses of `stook._types`.
+//! Conversion of reports to the dataclasses of `stook._types`.
 
 use std::path::Path;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
+use stook::archive::Archive;
+use stook::ops::contents::{LoadReport, MemberCounts};
 use stook::ops::pack::PackReport;
 use stook::ops::repair;
 use stook::ops::unpack::Unpacked;
@@ -57,6 +59,7 @@ pub(crate) fn compact_report<'py>(py: Python<'py>, done: &Compacted) -> PyResult
         py, "stook._types", "CompactReport",
         done { steps, records, bytes, dead_records, before_bytes, after_bytes },
         left_out: damages(py, &done.left_out)?,
+        too_large: done.too_large.len(),
     )
 }
 
@@ -78,6 +81,39 @@ pub(crate) fn pack_info<'py>(py: Python<'py>, path: &Path, pack: &Pack) -> PyRes
         history_from_ns: pack.history_from_ns(),
         damages: damages(py, &pack.damages())?,
         segments: infos?,
+    )
+}
+
+pub(crate) fn archive_info<'py>(
+    py: Python<'py>,
+    path: &Path,
+    archive: &Archive,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (counts, summary) = (py.detach(|| MemberCounts::of(archive)), archive.index().summary());
+    report!(
+        py, "stook._types", "ArchiveInfo",
+        counts { files, directories, symlinks, hard_links, other, sparse, body_bytes, stored_bytes },
+        path: path,
+        format: archive.format().to_string(),
+        sequential: archive.is_sequential(),
+        complete: summary.has_end,
+        members: archive.len(),
+        replaced: summary.replaced,
+        file_bytes: archive.file_bytes(),
+    )
+}
+
+pub(crate) fn load_report<'py>(
+    py: Python<'py>,
+    report: &LoadReport,
+    failed: &[Failure<PyErr>],
+    is_complete: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    report!(
+        py, "stook._types", "LoadReport", report { bytes },
+        members: report.records,
+        complete: is_complete,
+        failures: failures(py, failed)?,
     )
 }
 

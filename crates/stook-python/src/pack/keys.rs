@@ -1,4 +1,4 @@
-//! Keys of a pack, one after another, taken from its index some at a time.
+//! Keys of packs and archives, read from their indexes in batches.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -6,6 +6,8 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 use self_cell::self_cell;
+use stook::archive::Archive;
+use stook::ops::contents::{Contents as _, Error, ListOptions, Listed};
 use stook::pack::{self, Key, KeyRange, Kinds};
 
 use super::begun::Begun;
@@ -14,7 +16,7 @@ use crate::errors::OrRaise as _;
 use crate::key;
 use crate::memory::bytes_of;
 
-/// Keys that are taken from the index at once.
+/// Keys of a batch.
 const BATCH_LEN: usize = 1024;
 
 type IndexKeys<'p> = pack::Keys<'p>;
@@ -27,20 +29,22 @@ self_cell!(
     }
 );
 
-/// The keys of a pack in order, byte strings first, then ids.
+/// Reads the next keys of an index into a batch; whether there may be more.
+type Fill = Box<dyn FnMut(&mut VecDeque<Key>) -> Result<bool, Error> + Send>;
+
+/// The keys of a pack or an archive in order, byte strings first, then ids.
 #[pyclass(module = "stook", frozen)]
 pub(crate) struct Keys {
     inner: Begun<Inner>,
 }
 
 struct Inner {
-    cell: Cell,
+    fill: Fill,
     batch: VecDeque<Key>,
-    kinds: Kinds,
     /// Whether the index has no more.
     ended: bool,
     /// What came behind the batch.
-    error: Option<pack::Error>,
+    error: Option<Error>,
 }
 
 impl Keys {
@@ -50,36 +54,54 @@ impl Keys {
         range: KeyRange,
         kinds: Kinds,
     ) -> PyResult<Self> {
-        let cell = py.detach(|| Cell::try_new(pack, |pack| pack.keys_in(range))).or_raise()?;
-        let inner = Inner { cell, batch: VecDeque::new(), kinds, ended: false, error: None };
-        Ok(Self { inner: Begun::new(inner) })
+        let mut cell = py.detach(|| Cell::try_new(pack, |pack| pack.keys_in(range))).or_raise()?;
+        Ok(Self::filled_by(Box::new(move |batch| {
+            let mut entries = Vec::with_capacity(BATCH_LEN);
+            cell.with_dependent_mut(|pack, keys| {
+                let taken = keys.take(BATCH_LEN).try_for_each(|entry| entry.map(|entry| entries.push(entry)));
+                let has_more = !entries.is_empty();
+                batch.extend(pack.of_kinds(entries, kinds)?.into_iter().map(|entry| entry.key));
+                Ok(taken.map(|()| has_more)?)
+            })
+        })))
+    }
+
+    /// The keys of an archive.
+    pub(crate) fn of_archive(archive: Arc<Archive>, keys: KeyRange) -> Self {
+        let mut options = ListOptions { keys, ..ListOptions::default() };
+        let mut last = None;
+        Self::filled_by(Box::new(move |batch| {
+            let listed = archive.list(&options)?.next().transpose()?.unwrap_or_default();
+            batch.extend(listed.into_iter().filter_map(|listed| match listed {
+                // A batch begins with the last key of the one before.
+                Listed::Entry(entry) => Some(entry.key).filter(|key| last.as_ref() != Some(key)),
+                Listed::Hidden(_) => None,
+            }));
+            let Some(key) = batch.back() else { return Ok(false) };
+            options.keys = std::mem::take(&mut options.keys).from(key);
+            last = Some(key.clone());
+            Ok(true)
+        }))
+    }
+
+    fn filled_by(fill: Fill) -> Self {
+        Self { inner: Begun::new(Inner { fill, batch: VecDeque::new(), ended: false, error: None }) }
     }
 }
 
 impl Inner {
-    fn next(&mut self) -> pack::Result<Option<Key>> {
-        // A batch may have none of the kinds that are wanted.
+    fn next(&mut self) -> Result<Option<Key>, Error> {
+        // A batch may have no key of the kinds that are wanted.
         while self.batch.is_empty() && self.error.is_none() && !self.ended {
-            self.fill();
+            match (self.fill)(&mut self.batch) {
+                Ok(has_more) => self.ended = !has_more,
+                Err(error) => self.error = Some(error),
+            }
         }
         match self.batch.pop_front() {
             Some(key) => Ok(Some(key)),
             None => self.error.take().map_or(Ok(None), Err),
         }
-    }
-
-    fn fill(&mut self) {
-        let (mut entries, kinds) = (Vec::with_capacity(BATCH_LEN), self.kinds);
-        let (batch, ended) = (&mut self.batch, &mut self.ended);
-        self.error = self.cell.with_dependent_mut(|pack, keys| {
-            let taken = keys.take(BATCH_LEN).try_for_each(|entry| entry.map(|entry| entries.push(entry)));
-            *ended = entries.is_empty() && taken.is_ok();
-            match pack.of_kinds(entries, kinds) {
-                Ok(entries) => batch.extend(entries.into_iter().map(|entry| entry.key)),
-                Err(error) => return Some(error),
-            }
-            taken.err()
-        });
     }
 }
 

@@ -1,4 +1,4 @@
-//! `kinds=`: which records are meant where a pack holds a tree of files.
+//! The argument `kinds`: which kinds of records are selected.
 
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -6,7 +6,7 @@ use stook::pack::{FileKind, Kinds};
 
 use crate::errors::invalid;
 
-/// `"file"`, `"directory"`, `"symlink"`, several of them, or `"all"`.
+/// Parses `"file"`, `"directory"`, `"symlink"`, several of them, or `"all"`.
 pub(crate) fn kinds_of(kinds: Option<&Bound<'_, PyAny>>, default: Kinds) -> PyResult<Kinds> {
     let Some(kinds) = kinds else { return Ok(default) };
     let names: Vec<String> = match kinds.cast::<PyString>() {
@@ -33,7 +33,7 @@ pub(crate) fn kinds_of(kinds: Option<&Bound<'_, PyAny>>, default: Kinds) -> PyRe
     }
 }
 
-/// What attributes call a kind; what does not say what it is is a file.
+/// The name of a kind; a record without one is a file.
 pub(crate) fn name_of(kind: Option<FileKind>) -> &'static str {
     kind.unwrap_or(FileKind::File).as_str()
 }

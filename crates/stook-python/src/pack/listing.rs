@@ -1,4 +1,4 @@
-//! What a `Pack` tells of its records without reading values.
+//! Methods of `Pack` that read metadata of records only.
 
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
@@ -103,7 +103,7 @@ fn stats_by_key(py: Python<'_>, reader: &pack::Pack, keys: &[Key]) -> PyResult<V
     Ok(all)
 }
 
-/// Checks that what has nothing below it is a directory all the same.
+/// Checks that a path without children is an empty directory.
 fn check_empty(py: Python<'_>, reader: &pack::Pack, path: &[u8]) -> PyResult<()> {
     let key = Key::bytes(path).or_raise()?;
     let (errno, what) = match stat_of(py, reader, &key)? {
@@ -111,6 +111,6 @@ fn check_empty(py: Python<'_>, reader: &pack::Pack, path: &[u8]) -> PyResult<()>
         Some(_) => (Errno::NOTDIR, "this is no directory of the pack"),
         None => (Errno::NOENT, "the pack has no such directory"),
     };
-    // Python makes the subclass of the number.
+    // `OSError` picks the subclass by the number.
     Err(PyOSError::new_err((errno.raw_os_error(), what, key::to_python(py, &key)?.unbind())))
 }

@@ -1,5 +1,6 @@
-//! `stook.Pack` and what it hands out.
+//! `stook.Pack`, `stook.Archive`, and the classes of what they return.
 
+pub(crate) mod archive;
 pub(crate) mod attributes;
 pub(crate) mod batch;
 mod begun;

@@ -1,4 +1,4 @@
-//! How packs are opened: what the arguments of `Pack` say.
+//! Opening packs: the arguments of `Pack`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use super::pack::Pack;
 use crate::choices::{chosen, name_of};
 use crate::errors::{OrRaise as _, invalid, plain};
 
-/// What may be done with a pack.
+/// How a pack is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// `r`: it is read, as it was when it was opened.
+    /// `r`: read only; shows the state at opening.
     Read,
-    /// `r+`: it is read and written, and must be there.
+    /// `r+`: read and write; it must exist.
     Change,
-    /// `a`: the same, and made if it is not there.
+    /// `a`: read and write; created if it does not exist.
     Append,
-    /// `x`: the same, and must not be there.
+    /// `x`: read and write; it must not exist.
     Create,
 }
 
@@ -54,15 +54,15 @@ pub(crate) struct Settings {
     pub(crate) access: AccessRule,
     pub(crate) durability: Durability,
     pub(crate) segment_bytes: u64,
-    /// Where the writer writes, once there is one.
+    /// The storage of the writer, if there is one.
     pub(crate) written: Option<Arc<dyn Storage>>,
 }
 
-/// How reads go: by rule, past the page cache, through it.
+/// The choices of the argument `access`.
 pub(crate) const ACCESS: [(&str, AccessRule); 3] =
     [("auto", AccessRule::Auto), ("direct", AccessRule::Direct), ("cached", AccessRule::Cached)];
 
-/// When puts are durable: `"close"`, `"put"`, or seconds.
+/// Parses `durability`: `"sync"`, `"put"`, or seconds.
 pub(crate) fn durability_of(durability: &Bound<'_, PyAny>) -> PyResult<Durability> {
     let wrong =
         || invalid(format!("durability is 'sync', 'put', or a number of seconds above 0, not {durability}"));
@@ -78,8 +78,8 @@ pub(crate) fn durability_of(durability: &Bound<'_, PyAny>) -> PyResult<Durabilit
     interval.map(Durability::Interval).ok_or_else(wrong)
 }
 
-/// A time: a `datetime`, a text as the command line takes it, nanoseconds as an int, or seconds as
-/// a float.
+/// Parses a time: a `datetime`, a text as on the command line, an int of nanoseconds or a float of
+/// seconds.
 pub(crate) fn time_ns_of(at: &Bound<'_, PyAny>) -> PyResult<i64> {
     if let Ok(text) = at.extract::<String>() {
         return parse_time(&text).map_err(|error| invalid(error.to_string()));
@@ -101,7 +101,7 @@ pub(crate) fn time_ns_of(at: &Bound<'_, PyAny>) -> PyResult<i64> {
     }
 }
 
-/// Where there is no state at a time that is an int: that it was taken for nanoseconds.
+/// Adds a hint to a `NoSuchStateError` where `at` is an int: it counts nanoseconds.
 pub(crate) fn with_time_hint(at: Option<&Bound<'_, PyAny>>, error: PyErr) -> PyErr {
     let Some(at) = at else { return error };
     let hinted = || -> PyResult<PyErr> {
@@ -115,7 +115,7 @@ pub(crate) fn with_time_hint(at: Option<&Bound<'_, PyAny>>, error: PyErr) -> PyE
     hinted().unwrap_or_else(|error| error)
 }
 
-/// A `datetime` to its last microsecond; a float would have lost some.
+/// A `datetime` in nanoseconds. Its microseconds are taken apart, because a float would round them.
 fn whole_ns(at: &Bound<'_, PyAny>) -> PyResult<i64> {
     let seconds: f64 = at.call_method0("timestamp")?.extract()?;
     let micros: i64 = at.getattr("microsecond")?.extract()?;
@@ -146,14 +146,13 @@ impl Settings {
             ..OpenOptions::default()
         };
         match &self.written {
-            // The same directory as the writer's, whatever has its path by now.
+            // The directory of the writer, even if its path was renamed.
             Some(storage) => pack::Pack::open(storage.clone(), options),
             None => open_pack(&self.path, options),
         }
     }
 
-    /// Opens the pack for writing, or makes it. Readers that are opened from then on read the same
-    /// directory.
+    /// Opens or creates the pack for writing. Readers opened later use the same directory.
     pub(crate) fn open_writer(&mut self) -> PyResult<PackWriter> {
         if self.at_ns.is_some() || self.generation.is_some() {
             return Err(invalid("a state of the past can only be read: mode 'r'"));
@@ -163,7 +162,7 @@ impl Settings {
             segment_len: self.segment_bytes,
             ..WriterOptions::default()
         };
-        // Before anything is made.
+        // Before anything is created.
         writing.check().map_err(|error| plain("LimitError", format!("segment_bytes: {error}")))?;
         let making = match self.mode {
             Mode::Read | Mode::Change => Making::Never,

@@ -1,5 +1,5 @@
-//! `stook.Pack`: the class, how it is opened and closed. What is read is in `reading`, what is
-//! written in `writing`.
+//! `stook.Pack`: the class, opening and closing. Methods that read are in `reading`, those that
+//! write in `writing`.
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,7 +12,7 @@ use stook::pack;
 use super::info;
 use super::open::{ACCESS, Mode, Settings, durability_of, time_ns_of, with_time_hint};
 use super::writer::Writer;
-use crate::choices::chosen;
+use crate::choices::{self, chosen};
 use crate::errors::{OrRaise as _, closed, invalid, warn, warn_of, warn_of_recovery};
 use crate::locks::{read, written};
 use crate::numbers::{self, Generation};
@@ -106,37 +106,37 @@ impl Pack {
         state.clone().ok_or_else(|| closed("pack"))
     }
 
-    /// What gets ask: as it was opened last, and what was written since then.
+    /// The writer, if the pack is open for writing.
     pub(super) fn writer_if_any(&self) -> PyResult<Option<Arc<Writer>>> {
         Ok(self.state()?.writer)
     }
 
-    /// The writer, where it may write.
+    /// The writer; an error if the pack is open for reading.
     pub(super) fn writer(&self) -> PyResult<Arc<Writer>> {
         self.state()?
             .writer
             .ok_or_else(|| invalid("this pack is open to be read; open it with mode 'r+' or 'a'"))
     }
 
-    /// The reader as it is; none once the pack was closed.
+    /// The current reader; `None` after closing.
     pub(super) fn reader_now(&self) -> Option<Arc<pack::Pack>> {
         let state = read(&self.state);
         state.as_ref().map(|state| state.reader.clone())
     }
 
-    /// The reader as it is.
+    /// The current reader, which may not see the latest writes.
     pub(super) fn reader_as_is(&self) -> PyResult<Arc<pack::Pack>> {
         Ok(self.state()?.reader)
     }
 
-    /// A reader that knows everything that was written through this object.
+    /// A reader that sees everything that was written through this object.
     pub(super) fn reader(&self, py: Python<'_>) -> PyResult<Arc<pack::Pack>> {
         if let Some(writer) = self.state()?.writer
             && writer.has_news()
         {
             py.detach(|| self.refresh_through(&writer)).or_raise()?;
         }
-        // Not earlier: whatever another thread made known meanwhile is known to this one.
+        // Taken only now: another thread may have opened a newer one meanwhile.
         self.reader_as_is()
     }
 
@@ -144,19 +144,19 @@ impl Pack {
         writer.reopen(|| self.open_again())
     }
 
-    /// Takes a new look at the pack.
+    /// Opens the reader again.
     pub(super) fn open_again(&self) -> pack::Result<()> {
         let reader = Arc::new(self.settings.open_reader()?);
         let mut state = written(&self.state);
         let age = |reader: &pack::Pack| (reader.generation(), reader.last_sequence());
-        // Another thread may have looked later and come first.
+        // Another thread may have installed a newer one already.
         if let Some(state) = state.as_mut().filter(|state| age(&state.reader) <= age(&reader)) {
             state.reader = reader;
         }
         Ok(())
     }
 
-    /// The state that is shown, to be read, whatever is written later.
+    /// A read-only `Pack` of the current state.
     pub(super) fn frozen(&self, py: Python<'_>) -> PyResult<Self> {
         let reader = self.reader(py)?;
         let settings = Settings { mode: Mode::Read, ..self.settings.clone() };
@@ -187,11 +187,11 @@ impl Pack {
     fn new(
         py: Python<'_>,
         #[pyo3(from_py_with = paths::path)] path: PathBuf,
-        mode: &str,
+        #[pyo3(from_py_with = choices::mode)] mode: &str,
         at: Option<&Bound<'_, PyAny>>,
         generation: Option<Generation>,
         map: bool,
-        access: &str,
+        #[pyo3(from_py_with = choices::access)] access: &str,
         durability: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = numbers::segment_bytes)] segment_bytes: u64,
     ) -> PyResult<Self> {
@@ -217,11 +217,11 @@ impl Pack {
         if let Ok(State { writer: Some(writer), .. }) = self.state()
             && writer.is_ours()
         {
-            // From a callback of its own it stays as it is.
+            // Refused from a callback of its own.
             writer.enter().or_raise()?;
         }
         let state = written(&self.state).take();
-        // A forked child has no business with the writer of its parent.
+        // A forked child leaves the writer of its parent alone.
         let Some(writer) = state.and_then(|state| state.writer).filter(|writer| writer.is_ours()) else {
             return Ok(());
         };
@@ -266,12 +266,12 @@ impl Drop for Pack {
             return;
         }
         Python::attach(|py| {
-            // It may be dropped because of an exception, which is not to be lost over the warning.
+            // An exception that is being raised must survive the warning.
             let passing = PyErr::take(py);
             let text =
                 format!("{} was not closed; use `with`, or call close()", self.settings.path.display());
             let warned = warn(&py.get_type::<PyResourceWarning>(), &text);
-            // Nobody is there to catch what a filter of warnings, or closing, raises.
+            // Nobody can catch what a warnings filter, or closing, raises here.
             if let Err(error) = warned.and_then(|()| py.detach(|| writer.close()).or_raise()) {
                 error.write_unraisable(py, None);
             }

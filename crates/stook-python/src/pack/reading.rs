@@ -1,4 +1,4 @@
-//! What a `Pack` is asked.
+//! Reading methods of `Pack`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,21 +20,21 @@ use super::record::Record;
 use super::scan::Scan;
 use super::split::{Split, parse_cursor};
 use super::writer::PendingChange;
-use crate::choices::chosen;
+use crate::choices::{self, chosen};
 use crate::errors::{OrRaise as _, invalid};
 use crate::key;
 use crate::memory::bytes_of;
 use crate::numbers::Count;
 use crate::reports::getters;
 
-/// Keys of a batch that are looked up at once where records are mapped: so many that their values
-/// are still near when they are handed to Python.
+/// Keys of a batch where records are mapped: few enough that their values are still in the
+/// processor's cache when they are handed to Python.
 const MAPPED_BATCH_LEN: usize = 512;
 const MAPPED_BATCH_BYTES: usize = 4 << 20;
-/// The same where they are read: enough to keep a device busy, and bounded.
+/// The same where records are read: enough to keep a device busy.
 const READ_BATCH_LEN: usize = 4096;
 const READ_BATCH_BYTES: usize = 32 << 20;
-/// So many are looked up before it is known how long they are.
+/// The first batch, whose record lengths are not known.
 const FIRST_BATCH_LEN: usize = 64;
 
 /// Groups as an argument: `None`, a name, or several.
@@ -52,7 +52,7 @@ pub(crate) fn groups_of(group: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<String
 }
 
 impl Pack {
-    /// What was done with a key since readers were opened; they know the rest.
+    /// The change of a key since readers were opened.
     fn pending_change(&self, py: Python<'_>, key: &Key) -> PyResult<PendingChange> {
         let Some(writer) = self.writer_if_any()? else { return Ok(PendingChange::Unknown) };
         loop {
@@ -63,17 +63,17 @@ impl Pack {
         }
     }
 
-    /// The value of a key, as it is now.
+    /// The current value of a key.
     fn value(&self, py: Python<'_>, key: &Key) -> PyResult<Option<Bytes>> {
         if let PendingChange::Known(value) = self.pending_change(py, key)? {
             return Ok(value);
         }
-        // Not earlier: whatever was forgotten as news is known to the reader.
+        // Taken only now: a change that is no longer pending is visible to this reader.
         let reader = self.reader_as_is()?;
         Ok(py.detach(|| reader.get_file(key)).or_raise()?.map(|record| record.body))
     }
 
-    /// Gets one record without a copy in between where it is mapped, and only reads.
+    /// Gets one value; of a mapped pack without an intermediate copy.
     fn value_as_bytes<'py>(&self, py: Python<'py>, key: &Key) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let value = if self.settings.map && self.writer_if_any()?.is_none() {
             let reader = self.reader_as_is()?;
@@ -170,11 +170,11 @@ impl Pack {
         let default = default.unwrap_or_else(|| py.None().into_bound(py));
         let values = PyList::empty(py);
         if self.settings.map {
-            let mut near = Near::default();
+            let mut mapped = MappedValues::default();
             in_batches(py, &keys, MAPPED_BATCH_LEN, MAPPED_BATCH_BYTES, |keys| {
-                near.look_up(py, &reader, keys)?;
-                near.append_to(&values, &default)?;
-                Ok(near.memory.len())
+                mapped.look_up(py, &reader, keys)?;
+                mapped.append_to(&values, &default)?;
+                Ok(mapped.memory.len())
             })?;
         } else {
             each_read(py, &reader, &keys, |record| match record {
@@ -350,14 +350,14 @@ impl Pack {
     fn scan(
         &self,
         py: Python<'_>,
-        order: &str,
+        #[pyo3(from_py_with = choices::order)] order: &str,
         prefix: Option<&Bound<'_, PyAny>>,
         start: Option<&Bound<'_, PyAny>>,
         end: Option<&Bound<'_, PyAny>>,
         group: Option<&Bound<'_, PyAny>>,
         split: Option<&Bound<'_, Split>>,
         cursor: Option<&str>,
-        on_damage: &str,
+        #[pyo3(from_py_with = choices::on_damage)] on_damage: &str,
         kinds: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Scan> {
         let policies = [("raise", OnDamage::Stop), ("skip", OnDamage::Skip)];
@@ -406,7 +406,7 @@ impl Pack {
         }
         let groups = groups_of(group)?;
         let reader = self.reader(py)?;
-        // No part is empty, so there are never more than records.
+        // No part is empty, so there are at most as many as records.
         let count = count.min(usize::try_from(reader.len()).unwrap_or(usize::MAX).max(1));
         let splits = py.detach(|| reader.splits(count, &groups)).or_raise()?;
         Ok(splits.into_iter().map(|split| Split { split }).collect())
@@ -537,7 +537,7 @@ pub(super) fn with_group(pack: &pack::Pack, record: pack::Record) -> Record {
     Record { head: record.head, body: record.body, group }
 }
 
-/// The keys of a list, a tuple, an array, or anything that can be gone through.
+/// The keys of any iterable.
 pub(super) fn keys_of(keys: &Bound<'_, PyAny>) -> PyResult<Vec<Key>> {
     if keys.is_instance_of::<PyString>() || keys.is_instance_of::<PyBytes>() {
         return Err(pyo3::exceptions::PyTypeError::new_err("several keys are wanted, not one"));
@@ -545,16 +545,16 @@ pub(super) fn keys_of(keys: &Bound<'_, PyAny>) -> PyResult<Vec<Key>> {
     keys.try_iter()?.map(|key| key::from_python(&key?)).collect()
 }
 
-/// Values of mapped records: looked up and verified without the interpreter, copied once into
-/// memory that is near, and once into Python's.
+/// Values of mapped records: verified without the interpreter and copied into memory that stays in
+/// the processor's cache, then copied into `bytes`.
 #[derive(Default)]
-struct Near {
+struct MappedValues {
     memory: Vec<u8>,
-    /// Where in the memory each value is.
+    /// The range of each value in the memory.
     places: Vec<Option<(usize, usize)>>,
 }
 
-impl Near {
+impl MappedValues {
     fn look_up(&mut self, py: Python<'_>, pack: &pack::Pack, keys: &[Key]) -> PyResult<()> {
         self.memory.clear();
         self.places.clear();
@@ -587,8 +587,8 @@ impl Near {
     }
 }
 
-/// Does something with a batch of keys after another; it says of how many bytes the records were.
-/// Where they are long, fewer are in a batch, so that memory is bounded and signals are seen.
+/// Processes keys in batches; `each` returns the bytes of its records. Batches shrink where records
+/// are long, so that memory is bounded and signals are noticed.
 fn in_batches(
     py: Python<'_>,
     mut keys: &[Key],
@@ -607,7 +607,7 @@ fn in_batches(
     Ok(())
 }
 
-/// Reads records some at a time, and hands out one after another.
+/// Reads records in batches and passes them on one at a time.
 fn each_read(
     py: Python<'_>,
     pack: &Arc<pack::Pack>,

@@ -1,4 +1,4 @@
-//! `stook.Record`: a record with all that is known of it, its value where the library has it.
+//! `stook.Record`: a record with its metadata and value.
 
 use std::sync::Arc;
 

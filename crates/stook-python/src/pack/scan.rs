@@ -1,9 +1,8 @@
-//! `stook.Scan`: records from end to end.
+//! `stook.Scan`: iteration over all records.
 //!
-//! The library hands out records where its window is, which moves on. They are copied, without the
-//! interpreter, into memory that a quarter of a MiB of records share and that Python then sees
-//! without a further copy. When Python let go of all of them the memory is used again: fresh memory
-//! costs more than the copy.
+//! The library lends records from a window that moves on. They are copied, without the interpreter,
+//! into memory that 256 KiB of records share, which Python sees without another copy. When all of
+//! its records are dropped, the memory is reused: fresh memory costs more than the copy.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -22,12 +21,12 @@ use super::split::with_skipped;
 use crate::errors::{OrRaise as _, damaged};
 use crate::locks::locked;
 
-/// Bytes of records that are taken at once, and records.
+/// Bytes and records of a batch.
 const BATCH_BYTES: usize = 256 << 10;
 const BATCH_RECORDS: usize = 1024;
-/// Pieces of memory that are kept for later.
+/// Batch memories that are kept for reuse.
 const POOL_LEN: usize = 4;
-/// Longer ones are not kept.
+/// Longer memories are not kept.
 const POOLED_BYTES_MAX: usize = 2 * BATCH_BYTES;
 
 type DiskScan<'p> = pack::Scan<'p>;
@@ -42,32 +41,31 @@ self_cell!(
 
 /// A record on its way to Python.
 pub(crate) struct Row {
-    /// Its attributes are still to be decoded.
+    /// The attributes are not decoded yet.
     pub(crate) record: Record,
     attributes: Bytes,
-    /// How many records of the library, of whatever kind, end with this one since its batch was
-    /// begun.
+    /// Number of this record in its batch, counting records of all kinds.
     number: u64,
 }
 
-/// The same while its batch is being put together: without attributes, body and group.
+/// A row while its batch is filled: attributes and body are ranges of the memory.
 struct Draft {
     row: Row,
     attributes: Range<usize>,
     body: Range<usize>,
-    /// Whether its body is the key of the file whose content is meant.
+    /// Whether it is a hard link, so that its body is the key of its file.
     is_link: bool,
 }
 
-/// Records of the library that are looked at for one batch: some may be of kinds that nobody wants.
+/// The most records that are read for one batch: some may be of kinds that are not wanted.
 const LOOKED_AT_MAX: u64 = 16 * BATCH_RECORDS as u64;
 
-/// What was taken from the library for a batch.
+/// Records of the library for one batch.
 #[derive(Default)]
 struct Taken {
     memory: Vec<u8>,
     drafts: Vec<Draft>,
-    /// Records that were gone through.
+    /// Records that were read, of all kinds.
     records: u64,
     more: bool,
 }
@@ -82,11 +80,10 @@ struct Inner {
     cell: Cell,
     batch: VecDeque<Row>,
     kinds: Kinds,
-    /// Where the library stood when the batch was begun, and how many of its records are behind
-    /// what Python has had.
+    /// The position at the beginning of the batch, and how many of its records were returned.
     begun: Option<pack::Cursor>,
     handed_out: u64,
-    /// Records to pass over, when it goes on from within a batch.
+    /// Records to skip, where a cursor points into a batch.
     to_skip: u64,
     /// What came behind the batch.
     error: Option<pack::Error>,
@@ -96,7 +93,7 @@ struct Inner {
     pool: Arc<Pool>,
 }
 
-/// Memory of batches that Python let go of.
+/// Memory of batches whose records were all dropped.
 #[derive(Default)]
 struct Pool(Mutex<Vec<Vec<u8>>>);
 
@@ -135,8 +132,8 @@ impl Pool {
 }
 
 impl Scan {
-    /// Begins one of records of these kinds, with the first so many left out. Where it is to stop
-    /// at damage it does not begin if records may be missing: nobody would be told of those.
+    /// Begins a scan of records of these kinds that skips the first `to_skip`. With
+    /// `OnDamage::Stop` it refuses a pack with known damage: missing records would go unnoticed.
     pub(crate) fn begin(
         py: Python<'_>,
         pack: Arc<pack::Pack>,
@@ -165,7 +162,7 @@ impl Scan {
         Ok(Self { inner: Begun::new(inner) })
     }
 
-    /// The next row. Waits without the interpreter.
+    /// The next row, read without the interpreter.
     pub(crate) fn next_row(&self, py: Python<'_>) -> PyResult<Option<Row>> {
         self.inner.next(py, Inner::pop, Inner::next_row)
     }
@@ -194,7 +191,7 @@ impl Inner {
         }
     }
 
-    /// Takes the next records from the library.
+    /// Reads the next batch.
     fn fill(&mut self) {
         let mut taken = Taken { memory: self.pool.take(), ..Taken::default() };
         let kinds = self.kinds;
@@ -209,7 +206,7 @@ impl Inner {
         (self.to_skip, self.handed_out) = (self.to_skip - skipped, skipped);
         self.damages = damages;
         self.ended = filled.is_ok() && !taken.more;
-        // What leads to no file comes before what went wrong behind it.
+        // A link without a file comes before an error behind the batch.
         let (contents, error) = match contents {
             Ok(contents) => (contents, filled.err()),
             Err(error) => (VecDeque::new(), Some(error)),
@@ -218,7 +215,7 @@ impl Inner {
         self.take_rows(taken, contents, skipped);
     }
 
-    /// Makes rows of what was taken: as many as there are contents of files for.
+    /// Makes rows of the drafts, up to the first link whose content is missing.
     fn take_rows(&mut self, taken: Taken, mut contents: VecDeque<Option<Bytes>>, skipped: u64) {
         let bytes = Bytes::from_owner(Pooled { memory: taken.memory, pool: Arc::downgrade(&self.pool) });
         for draft in taken.drafts {
@@ -226,7 +223,7 @@ impl Inner {
                 false => bytes.slice(draft.body),
                 true => match contents.pop_front() {
                     Some(Some(content)) => content,
-                    // Told among the damage.
+                    // Reported in `damages`.
                     Some(None) => continue,
                     None => break,
                 },
@@ -247,7 +244,7 @@ impl Inner {
     }
 }
 
-/// Copies records of these kinds until there are enough.
+/// Copies records of these kinds until the batch is full.
 fn fill_from(scan: &mut pack::Scan<'_>, kinds: Kinds, taken: &mut Taken) -> pack::Result<()> {
     let Taken { memory, drafts, records, more } = taken;
     while memory.len() < BATCH_BYTES && drafts.len() < BATCH_RECORDS && *records < LOOKED_AT_MAX {
@@ -286,7 +283,7 @@ fn fill_from(scan: &mut pack::Scan<'_>, kinds: Kinds, taken: &mut Taken) -> pack
     Ok(())
 }
 
-/// For each further name of a file the content of the file.
+/// The contents of the files that hard links lead to.
 fn contents_of_links(scan: &mut pack::Scan<'_>, taken: &Taken) -> pack::Result<VecDeque<Option<Bytes>>> {
     let links = taken.drafts.iter().filter(|draft| draft.is_link);
     let names: Vec<_> = links
@@ -342,8 +339,7 @@ impl Scan {
     }
 }
 
-/// All damage that is known of what a scan goes through. Some is met when the pack is opened and
-/// once more by the scan.
+/// All known damage of the pack and the scan, without duplicates.
 fn met_by(pack: &pack::Pack, scan: &pack::Scan<'_>) -> pack::Damages {
     pack.damages().into_iter().chain(scan.damages().iter().cloned()).collect()
 }

@@ -1,5 +1,5 @@
-//! What `include`, `exclude`, `select` and `attributes` say: patterns, and callables that are asked
-//! about paths, by threads that read.
+//! The arguments `include`, `exclude`, `select` and `attributes`: patterns, and callables that
+//! reading threads call with paths.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,7 +16,7 @@ use crate::errors::invalid;
 use crate::key::text_of;
 use crate::numbers::with_prefix;
 
-/// Patterns and predicates, and what a callable of them raised.
+/// Patterns and predicates, and what one of the callables raised.
 pub(crate) struct Selecting {
     pub(crate) patterns: Selection,
     pub(crate) exclude: Option<Predicate<'static>>,
@@ -24,17 +24,17 @@ pub(crate) struct Selecting {
     pub(crate) raised: Raised,
 }
 
-/// What the first callable that failed raised.
+/// The exception of the first callable that failed.
 #[derive(Clone, Default)]
 pub(crate) struct Raised(Arc<Mutex<Option<PyErr>>>);
 
 impl Raised {
-    /// It, if one failed.
+    /// The exception, if there is one.
     pub(crate) fn take(&self) -> Option<PyErr> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// What a callable gives for a path; `None` where that raised.
+    /// Calls a callable with a path; `None` where it raised.
     fn call<T>(
         &self,
         callable: &Py<PyAny>,
@@ -53,7 +53,7 @@ impl Selecting {
     /// `include` is a pattern or a list of them, `select` a callable, `exclude` either.
     ///
     /// # Errors
-    /// One of them is something else, or a pattern is none.
+    /// One of them has another type, or a pattern is invalid.
     pub(crate) fn new(
         include: Option<&Bound<'_, PyAny>>,
         exclude: Option<&Bound<'_, PyAny>>,
@@ -70,7 +70,7 @@ impl Selecting {
         })
     }
 
-    /// What `attributes` adds to records: called with paths, gives dicts or nothing.
+    /// The hook of `attributes`: called with paths, it returns a dict or `None`.
     ///
     /// # Errors
     /// It is not callable.
@@ -84,10 +84,10 @@ impl Selecting {
     }
 }
 
-/// What the callable gave for a path.
+/// Converts what the callable returned for a path.
 ///
 /// # Errors
-/// With the path: there are many, and the mistake may be of one.
+/// Errors name the path.
 fn attributes_of(path: &[u8], given: &Bound<'_, PyAny>) -> PyResult<Attributes> {
     let attributes = match given.cast::<PyMapping>() {
         Ok(mapping) => attributes::from_python(Some(mapping)),
@@ -105,7 +105,7 @@ fn patterns(name: &str, given: Option<&Bound<'_, PyAny>>) -> PyResult<Patterns> 
     let texts: Vec<String> = match given {
         None => Vec::new(),
         Some(one) if one.is_instance_of::<PyString>() => vec![one.extract()?],
-        // Bytes can be gone through, too: their numbers would be patterns.
+        // `bytes` is iterable, too, and its numbers would be taken for patterns.
         Some(several) if !several.is_instance_of::<PyBytes>() => {
             several.extract().map_err(|_| no_patterns(name))?
         }

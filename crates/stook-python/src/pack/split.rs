@@ -1,4 +1,4 @@
-//! `stook.Split`: a part of a pack, to be scanned by another process; and cursors as text.
+//! `stook.Split`: a partition of a scan; and cursors as text.
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -49,12 +49,12 @@ impl Split {
     }
 }
 
-/// A cursor of the library, and how many records behind it were handed out.
+/// Encodes a cursor of the library and how many records after it were returned.
 pub(crate) fn with_skipped(cursor: &str, skipped: u64) -> String {
     format!("{skipped}+{cursor}")
 }
 
-/// The other way round.
+/// Decodes it.
 pub(crate) fn parse_cursor(text: &str) -> PyResult<(pack::Cursor, u64)> {
     let parts = text.split_once('+').and_then(|(skipped, cursor)| Some((skipped.parse().ok()?, cursor)));
     let Some((skipped, cursor)) = parts else {

@@ -1,4 +1,4 @@
-//! `stook.Stat`: what is known of a record without its value.
+//! `stook.Stat`: metadata of a record or a member, without its value.
 
 use std::sync::Arc;
 
@@ -12,14 +12,15 @@ use crate::errors::OrRaise as _;
 use crate::key;
 use crate::reports::getters;
 
-/// Heads that are read as one batch; signals are looked for between two.
+/// Heads of a batch; signals are checked for between batches.
 pub(crate) const HEADS_LEN: usize = 4096;
 
-/// What is known of a record, or of a directory that has none, without reading a value.
+/// What is known of a record, of a directory that has none, or of a member of an archive, without
+/// reading a value.
 #[pyclass(module = "stook", frozen)]
 pub(crate) struct Stat {
     key: Key,
-    kind: Option<FileKind>,
+    kind: &'static str,
     /// Bytes of the value; of a further name of a file those of the file. ``None`` where only
     /// reading it would tell.
     #[pyo3(get)]
@@ -27,43 +28,45 @@ pub(crate) struct Stat {
     attributes: Attributes,
     group: Option<Arc<str>>,
     /// When it was put, in nanoseconds since 1970; ``None`` for a directory without a record of its
-    /// own.
+    /// own, and for members of archives.
     #[pyo3(get)]
     time_ns: Option<i64>,
 }
 
 impl Stat {
     fn of(pack: &pack::Pack, head: RecordHead) -> Self {
-        Self {
-            kind: head.attributes.file_kind(),
-            size: head.body_len,
-            group: Some(pack.group_of_segment(head.segment).into()),
-            time_ns: Some(head.time_ns),
-            attributes: head.attributes,
-            key: head.key,
-        }
+        let (kind, time_ns) = (name_of(head.attributes.file_kind()), Some(head.time_ns));
+        let group = Some(pack.group_of_segment(head.segment).into());
+        Self { kind, group, time_ns, ..Self::of_member(head) }
     }
 
-    /// Whether it may have something below it.
+    /// A member of an archive.
+    pub(crate) fn of_member(head: RecordHead) -> Self {
+        let kind = head.attributes.file_kind().map_or("other", FileKind::as_str);
+        let (key, size, attributes) = (head.key, head.body_len, head.attributes);
+        Self { key, kind, size, attributes, group: None, time_ns: None }
+    }
+
+    /// Whether it is a directory.
     pub(crate) fn is_directory(&self) -> bool {
-        self.kind == Some(FileKind::Directory)
+        self.kind == FileKind::Directory.as_str()
     }
 
     /// A directory without a record of its own.
     fn of_directory(key: Key) -> Self {
-        let (kind, attributes) = (Some(FileKind::Directory), Attributes::new());
+        let (kind, attributes) = (FileKind::Directory.as_str(), Attributes::new());
         Self { key, kind, size: Some(0), attributes, group: None, time_ns: None }
     }
 }
 
-/// For each of these entries what is known of it.
+/// Metadata of entries.
 pub(crate) fn stats_of(py: Python<'_>, pack: &pack::Pack, entries: &[KeyEntry]) -> PyResult<Vec<Stat>> {
     py.check_signals()?;
     let heads = py.detach(|| pack.file_heads(entries)).or_raise()?;
     heads.into_iter().map(|head| Ok(Stat::of(pack, head.or_raise()?))).collect()
 }
 
-/// The same for what lies in a directory.
+/// Metadata of the children of a directory.
 pub(crate) fn stats_of_children(
     py: Python<'_>,
     pack: &pack::Pack,
@@ -87,8 +90,8 @@ getters! { Stat {
     /// The key: `str` (bytes that are not UTF-8 as surrogate escapes) or `int`.
     key: PyResult<Bound<'_, PyAny>> = |this, py| key::to_python(py, &this.key);
     /// ``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"`` for a further name of a file.
-    /// What no tree was packed from is a file.
-    kind: &'static str = |this| name_of(this.kind);
+    /// A record that does not say is a file; a pipe or device in an archive is ``"other"``.
+    kind: &'static str = |this| this.kind;
     /// The attributes: a new dict.
     attributes: PyResult<Bound<'_, PyDict>> = |this, py| attributes::to_python(py, &this.attributes);
     /// The extended attributes, access control lists among them: values by name. ``None`` is what
@@ -98,14 +101,15 @@ getters! { Stat {
 
 #[pymethods]
 impl Stat {
-    /// The group that it is in; ``None`` for a directory without a record of its own.
+    /// The group that it is in; ``None`` for a directory without a record of its own, and for
+    /// members of archives.
     #[getter]
     fn group(&self) -> Option<&str> {
         self.group.as_deref()
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let (key, kind) = (key::to_python(py, &self.key)?.repr()?, name_of(self.kind));
+        let (key, kind) = (key::to_python(py, &self.key)?.repr()?, self.kind);
         Ok(match self.size {
             Some(size) => format!("<stook.Stat {key}: {kind} of {size} bytes>"),
             None => format!("<stook.Stat {key}: {kind}>"),

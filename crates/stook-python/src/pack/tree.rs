@@ -146,15 +146,14 @@ pub(crate) fn pack_tree<'py>(
     info::pack_report(py, &report, &damages)
 }
 
-/// Raises what a callable or the handler of a signal raised, and beside it what could not be taken
-/// back.
+/// Raises what a callable or a signal handler raised, chained with an error of cleaning up.
 fn raise_first(
     py: Python<'_>,
     failed: Option<&Error>,
     raised: Option<PyErr>,
     reporter: ProgressReporter,
 ) -> PyResult<()> {
-    // That it was given up is reported by what was raised.
+    // That the run was ended is not an error of its own: what was raised says why.
     let left =
         failed.filter(|error| !matches!(error, Error::Abandoned | Error::Interrupted)).map(Error::raise);
     let reported = reporter.finish();
@@ -172,10 +171,10 @@ fn raise_first(
     }
 }
 
-/// What is heard while sources are packed.
+/// Receives events while sources are packed.
 struct Watching {
     reporter: ProgressReporter,
-    /// Entries and bytes of the stages that are over, and of this one.
+    /// Entries and bytes: of finished stages, and in total so far.
     before: [u64; 2],
     now: [u64; 2],
     notes: Vec<String>,
@@ -200,8 +199,8 @@ impl Watching {
 impl Hooks for Watching {
     fn progress(&mut self, stage: Stage, entries: u64, bytes: u64) -> Answer {
         let goes_on = match stage {
-            // What is not packed yet is not counted.
-            Stage::Counting | Stage::Indexing { .. } => self.reporter.looks_for_signals(),
+            // Counting and indexing are not reported.
+            Stage::Counting | Stage::Indexing { .. } => self.reporter.check_signals(),
             Stage::Packing | Stage::Removing => {
                 let [entries_before, bytes_before] = self.before;
                 self.now = [entries_before + entries, bytes_before + bytes];
@@ -226,8 +225,7 @@ impl Hooks for Watching {
     }
 }
 
-/// That nothing was selected is an error where something was asked for: what is misspelt, or gives
-/// nothing, looks like it.
+/// Refuses a selection that took nothing: it is probably misspelt, or lacks a `return`.
 fn refuse_nothing(report: &PackReport, include: bool, select: bool, sources: &str) -> PyResult<()> {
     let Some(nothing) = report.nothing.filter(|nothing| nothing.is_error) else { return Ok(()) };
     let who = match (include, select) {
@@ -243,7 +241,7 @@ fn text_of_paths(paths: &[PathBuf]) -> String {
     all.join(" and ")
 }
 
-/// Which groups records go to.
+/// The grouping of the arguments `group` and `group_by`.
 fn grouping_of(group: Option<String>, group_by: Option<String>) -> PyResult<Grouping> {
     match (group, group_by) {
         (Some(_), Some(_)) => Err(invalid("either group or group_by, not both")),
@@ -254,7 +252,7 @@ fn grouping_of(group: Option<String>, group_by: Option<String>) -> PyResult<Grou
     }
 }
 
-/// How many records may be deleted. What is said of that without `delete` would be without effect.
+/// How many records may be deleted. `max_delete` and `force` are refused without `delete`.
 fn delete_of(delete: bool, max_delete: Option<u64>, force: bool) -> PyResult<Delete> {
     Ok(match (delete, max_delete, force) {
         (false, None, false) => Delete::Nothing,

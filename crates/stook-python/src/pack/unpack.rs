@@ -14,7 +14,7 @@ use super::info;
 use super::open::{time_ns_of, with_time_hint};
 use super::reading::groups_of;
 use super::selection::Selecting;
-use crate::choices::chosen;
+use crate::choices::{self, chosen};
 use crate::errors::{OrRaise as _, invalid, warn_of};
 use crate::key;
 use crate::numbers;
@@ -89,7 +89,7 @@ pub(crate) fn unpack<'py>(
     py: Python<'py>,
     #[pyo3(from_py_with = paths::pack)] pack: PathBuf,
     target: Option<&Bound<'py, PyAny>>,
-    overwrite: &str,
+    #[pyo3(from_py_with = choices::overwrite)] overwrite: &str,
     group: Option<&Bound<'py, PyAny>>,
     prefix: Option<&Bound<'py, PyAny>>,
     include: Option<&Bound<'py, PyAny>>,
@@ -132,7 +132,7 @@ pub(crate) fn unpack<'py>(
     info::unpack_report(py, &unpacked, &damages)
 }
 
-/// Which files that are there are replaced.
+/// The choices of the argument `overwrite`.
 const OVERWRITE: [(&str, Overwrite); 4] = [
     ("never", Overwrite::Never),
     ("older", Overwrite::Older),
@@ -145,7 +145,7 @@ fn prefix_of(prefix: Option<&Bound<'_, PyAny>>) -> PyResult<Prefix> {
     Ok(key::prefix(prefix)?.as_bytes().map_or(Prefix::Numbers, |prefix| Prefix::Path(prefix.to_vec())))
 }
 
-/// How a directory is written.
+/// Options of a target directory.
 struct ForTarget {
     overwrite: Overwrite,
     threads: Option<usize>,
@@ -155,7 +155,7 @@ struct ForTarget {
 }
 
 impl ForTarget {
-    /// The name of the first argument that was given and is of no use for a tar.
+    /// The name of the first argument that was given and does not apply to a tar.
     fn given(&self) -> Option<&'static str> {
         let all = [
             ("overwrite", self.overwrite != Overwrite::Never),
@@ -166,7 +166,7 @@ impl ForTarget {
     }
 }
 
-/// Where it goes.
+/// The destination.
 enum To {
     Directory(Unpack<'static>),
     Tar(Export<'static>, PathBuf),
@@ -198,7 +198,7 @@ impl To {
         }
     }
 
-    /// Writes it, and gives beside that the damage of the pack that was met and gone around.
+    /// Writes it; also returns the damage of the pack that was met on the way.
     fn write(
         &self,
         path: &Path,
@@ -218,7 +218,7 @@ impl To {
             }
             (Self::Tar(..), Opened::Archive(archive)) => return Err(Error::only_packs("tar", archive)),
         };
-        // Not earlier: more of it is met on the way.
+        // Taken only now: more is met while reading.
         let damages = opened.pack().map(pack::Pack::damages).unwrap_or_default();
         Ok((unpacked, damages))
     }

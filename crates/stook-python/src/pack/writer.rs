@@ -1,5 +1,4 @@
-//! The writer behind a `Pack`: used by any number of threads, and what it put is seen by its
-//! readers.
+//! The writer behind a `Pack`: used by any number of threads; readers of the `Pack` see its writes.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,19 +10,19 @@ use stook::pack::{self, Attributes, Durability, FileKind, Key, KeyValue, Pack, P
 use crate::errors::{Raise, closed, invalid};
 use crate::locks::{locked, read, written};
 
-/// So many bytes that were put are kept in memory for gets before the pack is opened anew.
+/// Bytes of recent puts that are kept in memory for gets. Beyond that the pack is opened again.
 const RECENT_BYTES_MAX: usize = 32 << 20;
-/// What an entry takes beside key and value, about.
+/// Approximate memory of an entry beside key and value.
 const ENTRY_BYTES: usize = 100;
 
 /// Why nothing was written.
 pub(crate) enum WriteError {
-    /// What the library met.
+    /// An error of the library.
     Pack(pack::Error),
     /// The pack was closed.
     Closed,
-    /// It is asked from within a call that has the writer for itself.
-    Within,
+    /// The call comes from a callback of a call that holds the writer exclusively.
+    Reentrant,
 }
 
 /// A result of writing.
@@ -40,7 +39,7 @@ impl Raise for WriteError {
         match self {
             Self::Pack(error) => error.raise(),
             Self::Closed => closed("pack"),
-            Self::Within => invalid(
+            Self::Reentrant => invalid(
                 "this pack is being changed by the call whose callback this is; wait until it has ended",
             ),
         }
@@ -48,7 +47,7 @@ impl Raise for WriteError {
 }
 
 thread_local! {
-    /// A number that no other thread has.
+    /// A unique number of this thread.
     static THREAD: u64 = {
         static LAST: AtomicU64 = AtomicU64::new(0);
         LAST.fetch_add(1, Ordering::Relaxed) + 1
@@ -59,46 +58,46 @@ thread_local! {
 pub(crate) struct Writer {
     inner: Inner,
     recent: Mutex<Recent>,
-    /// The next id, once it was asked for.
+    /// The next id, once it is known.
     next_id: Mutex<NextId>,
     process: u32,
-    /// The thread that has the writer for itself; 0 for none.
-    alone: AtomicU64,
+    /// The thread that holds the writer exclusively; 0 for none.
+    exclusive: AtomicU64,
     closed: AtomicBool,
 }
 
-/// Every put durable when it returns, and then shared by all that wait; or one after another.
+/// `Shared` where every put is durable when it returns: threads that wait share a sync.
 enum Inner {
     Plain(Mutex<Option<Box<PackWriter>>>),
     Shared(RwLock<Option<SharedWriter>>),
 }
 
-/// What was put or deleted since readers were opened last.
+/// Puts and deletions since readers were last opened.
 #[derive(Default)]
 pub(crate) struct Recent {
     values: HashMap<Key, Option<Bytes>>,
     bytes: usize,
-    /// Whether readers do not know all, also where it is not among the values.
+    /// Whether there are changes that are not in `values`, so that readers must be opened again.
     stale: bool,
 }
 
 /// The id above all others.
 #[derive(Default)]
 enum NextId {
-    /// Nobody asked yet.
+    /// Not looked up yet.
     #[default]
     Unknown,
-    /// `None` where the highest that there is has been taken.
+    /// `None` where the highest possible id is taken.
     Known(Option<u64>),
 }
 
-/// The change of a key that readers, who see the state they were opened with, do not know yet.
+/// A change of a key that readers do not see: they show the state that they were opened with.
 pub(crate) enum PendingChange {
     /// The value that was put; `None` after a deletion.
     Known(Option<Bytes>),
-    /// Nothing since readers were opened.
+    /// No change since readers were opened.
     Unknown,
-    /// Readers have to be opened anew first.
+    /// Readers must be opened again first.
     Stale,
 }
 
@@ -113,19 +112,19 @@ impl Writer {
             recent: Mutex::default(),
             next_id: Mutex::default(),
             process: std::process::id(),
-            alone: AtomicU64::new(0),
+            exclusive: AtomicU64::new(0),
             closed: AtomicBool::new(false),
         }
     }
 
-    /// Puts a record and gives its sequence number.
+    /// Puts a record and returns its sequence number.
     pub(crate) fn put(&self, group: &str, key: &Key, attributes: &Attributes, body: &[u8]) -> Result<u64> {
         let sequence = self.put_record(group, key, attributes, body)?;
         self.note_ids(std::iter::once(key));
         Ok(sequence)
     }
 
-    /// Ids that are appended are above all that were put.
+    /// Keeps appended ids above all ids that were put.
     pub(crate) fn note_ids<'k>(&self, keys: impl Iterator<Item = &'k Key>) {
         let ids = keys.filter_map(|key| match key.value() {
             KeyValue::Id(id) => Some(id),
@@ -140,19 +139,19 @@ impl Writer {
         }
     }
 
-    /// Before any lock: one that a thread of the parent held when this process was forked is never
-    /// let go here.
+    /// Refuses calls of forked children and of callbacks. To be called before any lock is taken: a
+    /// lock that a thread of the parent held at the fork is never released in the child.
     pub(crate) fn enter(&self) -> Result<()> {
         if !self.is_ours() {
             return Err(pack::Error::Forked { owner: self.process }.into());
         }
-        match self.alone.load(Ordering::Relaxed) == THREAD.with(|thread| *thread) {
-            true => Err(WriteError::Within),
+        match self.exclusive.load(Ordering::Relaxed) == THREAD.with(|thread| *thread) {
+            true => Err(WriteError::Reentrant),
             false => Ok(()),
         }
     }
 
-    /// Why there is no writer any more.
+    /// Why there is no writer.
     fn gone(&self) -> WriteError {
         match self.closed.load(Ordering::Relaxed) {
             true => WriteError::Closed,
@@ -165,15 +164,14 @@ impl Writer {
             |writer| writer.put(group, key, attributes, body),
             |writer| writer.put(group, key, attributes, body),
             |recent| match attributes.file_kind() {
-                // Its value is that of another record, which readers find.
+                // Its value is that of another record: readers look it up.
                 Some(FileKind::HardLink) => recent.stale = true,
                 _ => recent.note(key, Some(body)),
             },
         )
     }
 
-    /// Writes one change. What readers do not know of it yet is noted; where threads share the
-    /// writer, readers look for themselves.
+    /// Writes one change and notes it for readers; with a shared writer, readers are opened again.
     fn write_one<T>(
         &self,
         plain: impl FnOnce(&mut PackWriter) -> pack::Result<T>,
@@ -185,7 +183,7 @@ impl Writer {
             Inner::Plain(writer) => {
                 let mut writer = locked(writer);
                 let written = plain(writer.as_mut().ok_or_else(|| self.gone())?)?;
-                // Under the lock of the writer, so that notes are in the order of sequence numbers.
+                // Under the lock of the writer: notes must be in the order of sequence numbers.
                 note(&mut self.recent());
                 Ok(written)
             }
@@ -198,7 +196,7 @@ impl Writer {
         }
     }
 
-    /// Puts a record under the next id and gives it.
+    /// Puts a record under the next id and returns the id.
     pub(crate) fn append(
         &self,
         group: &str,
@@ -207,7 +205,7 @@ impl Writer {
         open: impl FnOnce() -> pack::Result<Pack>,
     ) -> Result<u64> {
         self.enter()?;
-        // Held until the record is there: no two threads take the same id.
+        // Held until the record is written, so that no two threads take the same id.
         let mut next = locked(&self.next_id);
         let known = match *next {
             NextId::Known(known) => known,
@@ -228,11 +226,11 @@ impl Writer {
     fn contains(&self, key: &Key) -> Result<bool> {
         match &self.inner {
             Inner::Plain(writer) => Ok(locked(writer).as_ref().ok_or_else(|| self.gone())?.contains(key)?),
-            Inner::Shared(_) => self.alone(|writer| writer.contains(key)),
+            Inner::Shared(_) => self.exclusively(|writer| writer.contains(key)),
         }
     }
 
-    /// Deletes a record; whether there was one.
+    /// Deletes a record; returns whether there was one.
     pub(crate) fn delete(&self, key: &Key) -> Result<bool> {
         self.write_one(
             |writer| writer.delete(key),
@@ -241,15 +239,15 @@ impl Writer {
         )
     }
 
-    /// Deletes a record and gives its value, with nothing in between. `open` gives readers the new
-    /// state, `get` asks them.
+    /// Deletes a record and returns its value, atomically. `open` opens readers again, `get` asks
+    /// them.
     pub(crate) fn pop(
         &self,
         key: &Key,
         open: impl FnOnce() -> pack::Result<()>,
         get: impl FnOnce() -> pack::Result<Option<Bytes>>,
     ) -> Result<Option<Bytes>> {
-        self.alone(|writer| {
+        self.exclusively(|writer| {
             let value = match self.pending_change(key) {
                 PendingChange::Known(value) => value,
                 PendingChange::Unknown => get()?,
@@ -266,42 +264,44 @@ impl Writer {
         })
     }
 
-    /// Does something with the writer alone. Readers are opened anew before they are asked again.
+    /// Runs `change` with exclusive access. Readers are opened again before the next read.
     pub(crate) fn with<T>(&self, change: impl FnOnce(&mut PackWriter) -> pack::Result<T>) -> Result<T> {
-        self.alone(|writer| {
+        self.exclusively(|writer| {
             let changed = change(writer);
             self.recent().stale = true;
             changed
         })
     }
 
-    fn alone<T>(&self, change: impl FnOnce(&mut PackWriter) -> pack::Result<T>) -> Result<T> {
+    fn exclusively<T>(&self, change: impl FnOnce(&mut PackWriter) -> pack::Result<T>) -> Result<T> {
         self.enter()?;
         match &self.inner {
             Inner::Plain(writer) => {
                 let mut writer = locked(writer);
-                self.as_the_one(|| change(writer.as_mut().ok_or_else(|| self.gone())?).map_err(Into::into))
+                self.hold_exclusive(|| {
+                    change(writer.as_mut().ok_or_else(|| self.gone())?).map_err(Into::into)
+                })
             }
             Inner::Shared(shared) => {
                 let mut slot = written(shared);
                 let mut writer = slot.take().ok_or_else(|| self.gone())?.finish()?;
-                let result = self.as_the_one(|| change(&mut writer).map_err(Into::into));
+                let result = self.hold_exclusive(|| change(&mut writer).map_err(Into::into));
                 *slot = Some(SharedWriter::new(writer));
                 result
             }
         }
     }
 
-    /// Notes which thread has the writer, so that a callback that wants it, too, is reported
-    /// instead of waiting for itself.
-    fn as_the_one<T>(&self, change: impl FnOnce() -> Result<T>) -> Result<T> {
-        self.alone.store(THREAD.with(|thread| *thread), Ordering::Relaxed);
+    /// Notes which thread holds the writer, so that a callback that wants it is refused instead of
+    /// deadlocking.
+    fn hold_exclusive<T>(&self, change: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.exclusive.store(THREAD.with(|thread| *thread), Ordering::Relaxed);
         let result = change();
-        self.alone.store(0, Ordering::Relaxed);
+        self.exclusive.store(0, Ordering::Relaxed);
         result
     }
 
-    /// Lets go of the pack: all that was put is safe when this returns.
+    /// Closes the pack: all puts are durable when this returns.
     pub(crate) fn close(&self) -> Result<()> {
         self.enter()?;
         self.closed.store(true, Ordering::Relaxed);
@@ -317,7 +317,7 @@ impl Writer {
         self.process == std::process::id()
     }
 
-    /// The change of a key that readers do not know yet.
+    /// The change of a key that readers do not see.
     pub(crate) fn pending_change(&self, key: &Key) -> PendingChange {
         let recent = self.recent();
         if recent.stale {
@@ -326,22 +326,21 @@ impl Writer {
         recent.values.get(key).map_or(PendingChange::Unknown, |value| PendingChange::Known(value.clone()))
     }
 
-    /// Whether anything was done since readers were opened.
+    /// Whether anything changed since readers were opened.
     pub(crate) fn has_news(&self) -> bool {
         let recent = self.recent();
         recent.stale || !recent.values.is_empty()
     }
 
-    /// Puts all on the medium, then has `open` give readers the new state. Nothing is put
-    /// meanwhile.
+    /// Syncs, then opens readers again with `open`. No put comes in between.
     pub(crate) fn reopen(&self, open: impl FnOnce() -> pack::Result<()>) -> Result<()> {
-        self.alone(|writer| self.renew(writer, open))
+        self.exclusively(|writer| self.renew(writer, open))
     }
 
     fn renew(&self, writer: &mut PackWriter, open: impl FnOnce() -> pack::Result<()>) -> pack::Result<()> {
         writer.sync()?;
         open()?;
-        // Not before readers have what is forgotten here.
+        // Only now: readers have all that is dropped here.
         *self.recent() = Recent::default();
         Ok(())
     }
@@ -362,7 +361,7 @@ impl Recent {
         let len = body.map_or(0, <[u8]>::len);
         self.bytes += key.sort_form().len() + len + ENTRY_BYTES;
         if self.bytes > RECENT_BYTES_MAX {
-            // Readers will look for themselves.
+            // Too much: readers are opened again.
             *self = Self { stale: true, ..Self::default() };
         }
         if !self.stale {

@@ -1,17 +1,19 @@
-//! What is done to a `Pack`.
+//! Writing methods of `Pack`.
 
 use std::time::Duration;
 
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyMapping, PyTuple};
-use stook::pack::CompactOptions;
+use stook::ops::compact::Compact;
+use stook::pack::PackWriter;
 
 use super::attributes;
 use super::batch::Batch;
 use super::info;
 use super::pack::Pack;
 use super::reading::groups_of;
+use crate::choices;
 use crate::errors::{OrRaise as _, invalid};
 use crate::key;
 use crate::memory::{Given, Settled, bytes_of};
@@ -62,7 +64,7 @@ impl Pack {
         key: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
         attributes: Option<&Bound<'_, PyMapping>>,
-        group: &str,
+        #[pyo3(from_py_with = choices::group)] group: &str,
     ) -> PyResult<u64> {
         let (writer, key) = (self.writer()?, key::from_python(key)?);
         let (value, attributes) = (Given::new(value)?.settled(py), attributes::from_python(attributes)?);
@@ -92,7 +94,7 @@ impl Pack {
         py: Python<'_>,
         value: &Bound<'_, PyAny>,
         attributes: Option<&Bound<'_, PyMapping>>,
-        group: &str,
+        #[pyo3(from_py_with = choices::group)] group: &str,
     ) -> PyResult<u64> {
         let writer = self.writer()?;
         let (value, attributes) = (Given::new(value)?.settled(py), attributes::from_python(attributes)?);
@@ -160,7 +162,7 @@ impl Pack {
         &self,
         py: Python<'_>,
         records: &Bound<'_, PyAny>,
-        group: &str,
+        #[pyo3(from_py_with = choices::group)] group: &str,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let mut reporter = ProgressReporter::new(callback_of(progress, &["records"])?);
@@ -200,7 +202,7 @@ impl Pack {
     ///     [b'1', b'2']
     ///     >>> pack.close()
     #[pyo3(signature = (*, group=""))]
-    fn batch(&self, group: &str) -> PyResult<Batch> {
+    fn batch(&self, #[pyo3(from_py_with = choices::group)] group: &str) -> PyResult<Batch> {
         Ok(Batch::new(self.writer()?, group.to_owned()))
     }
 
@@ -215,23 +217,25 @@ impl Pack {
     /// Args:
     ///     keep_seconds: Versions that died less long ago stay readable through ``at``.
     ///     max_dead: Only groups of which at least this share, 0 to 1, would go.
-    ///     extra_bytes: Room that a step may take on top of what is there.
+    ///     extra_bytes: Room that a step may take on top of what is there; by default half of what
+    ///         is free, at most 16 GiB. Segments that need more are left as they are.
     ///     group: Only this group, or these.
     ///     progress: Called now and then with the bytes written so far, on another thread. It may
     ///         read the pack, not change it. ``True`` shows a bar with tqdm.
     ///
     /// Returns:
     ///     A `CompactReport`.
-    #[pyo3(signature = (*, keep_seconds=0.0, max_dead=None, extra_bytes=16 << 30, group=None, progress=None))]
-    #[pyo3(
-        text_signature = "($self, *, keep_seconds=0.0, max_dead=None, extra_bytes=17179869184, group=None, progress=None)"
-    )]
+    ///
+    /// Raises:
+    ///     OSError: With ``errno.ENOSPC``: a step would need more room than is free. Nothing was
+    ///         changed.
+    #[pyo3(signature = (*, keep_seconds=0.0, max_dead=None, extra_bytes=None, group=None, progress=None))]
     fn compact<'py>(
         &self,
         py: Python<'py>,
         keep_seconds: f64,
         max_dead: Option<f64>,
-        #[pyo3(from_py_with = numbers::extra_bytes)] extra_bytes: u64,
+        #[pyo3(from_py_with = numbers::extra_bytes)] extra_bytes: Option<u64>,
         group: Option<&Bound<'_, PyAny>>,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
@@ -240,25 +244,26 @@ impl Pack {
         if max_dead.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
             return Err(invalid("max_dead is a share from 0 to 1"));
         }
-        let options = CompactOptions {
+        let compacting = Compact {
             groups: groups_of(group)?,
             keep,
             max_dead,
             extra_len: extra_bytes,
-            ..CompactOptions::default()
+            ..Compact::default()
         };
         let writer = self.writer()?;
         let done = with_progress(py, progress, ["bytes"], move |go_on| {
-            writer.with(|writer| writer.compact(&options, &mut |bytes| go_on([bytes]))).or_raise()
+            let run = |writer: &mut PackWriter| Ok(compacting.run(writer, &mut |bytes| go_on([bytes])));
+            writer.with(run).or_raise()?.or_raise()
         })?;
         info::compact_report(py, &done)
     }
 }
 
-/// Values longer than this take so long that signals are looked for meanwhile.
+/// Signals are checked for while values longer than this are written.
 const WATCHED_MIN: usize = 16 << 20;
 
-/// Writes a value. After Ctrl-C one that is long may still be written: it is whole or not there.
+/// Writes a value. A long one may still be written after Ctrl-C: it is whole or absent.
 fn at_once_or_watched<T: Send + 'static>(
     py: Python<'_>,
     value: Settled,

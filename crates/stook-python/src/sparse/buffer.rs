@@ -10,7 +10,7 @@ use super::copies::{self, Out};
 use super::pin::Pin;
 use super::zero_copy::{self, ReleaseOnDrop};
 use super::{ranges, reports};
-use crate::choices::chosen;
+use crate::choices::{self, chosen};
 use crate::errors::OrRaise as _;
 use crate::memory::{Given, bytes_of, detach_if_long, view_of};
 use crate::numbers::{self, Budget, End, Length, MaxLen, Position};
@@ -50,7 +50,7 @@ use crate::reports::getters;
 #[pyclass(module = "stook", frozen)]
 pub(crate) struct SparseBuffer {
     pub(crate) buffer: Arc<sparse::SparseBuffer>,
-    // The last field: the others may hold memory of Python.
+    // Last, because the fields before may hold memory of Python objects.
     _release: ReleaseOnDrop,
 }
 
@@ -60,7 +60,7 @@ impl SparseBuffer {
     }
 }
 
-/// What the arguments of a buffer or a store say.
+/// The options of a buffer or a store.
 pub(super) fn options_of(
     budget_bytes: Option<Budget>,
     grain: u32,
@@ -82,7 +82,7 @@ fn policy(name: &str) -> PyResult<OnDifference> {
     chosen("on_difference", name, &all)
 }
 
-/// Reads the serialised form, without the interpreter.
+/// Deserialises without the interpreter.
 pub(super) fn restore<T: Send>(
     py: Python<'_>,
     data: &Bound<'_, PyAny>,
@@ -128,7 +128,7 @@ impl SparseBuffer {
         py: Python<'_>,
         position: Position,
         data: &Bound<'_, PyAny>,
-        on_difference: &str,
+        #[pyo3(from_py_with = choices::on_difference)] on_difference: &str,
     ) -> PyResult<u64> {
         let policy = policy(on_difference)?;
         let given = Given::new(data)?;
@@ -161,7 +161,7 @@ impl SparseBuffer {
         py: Python<'_>,
         position: Position,
         data: &Bound<'_, PyAny>,
-        on_difference: &str,
+        #[pyo3(from_py_with = choices::on_difference)] on_difference: &str,
     ) -> PyResult<u64> {
         let policy = policy(on_difference)?;
         let Some(bytes) = zero_copy::shared(data)? else {
@@ -404,7 +404,7 @@ impl SparseBuffer {
     }
 
     fn __hash__(&self) -> usize {
-        // Two objects may be one buffer of a store.
+        // Two objects may share one buffer of a store.
         Arc::as_ptr(&self.buffer) as usize >> 4
     }
 

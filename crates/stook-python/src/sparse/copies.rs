@@ -13,10 +13,10 @@ use crate::errors::OrRaise as _;
 use crate::memory::{RELEASE_MIN, contiguous, detach_if_long};
 use crate::numbers::{Length, Position};
 
-/// Reads up to this go through the stack: Python copies so few bytes faster than it hands out
-/// memory to be filled, and has every single byte already.
+/// Reads up to this length go through the stack: copying so few bytes is faster than allocating a
+/// `bytes` to fill, and CPython caches those of one byte.
 const TINY: usize = 64;
-/// Reads up to this are made into memory that is zeroed first.
+/// Reads up to this length go into memory that is zeroed first.
 const SMALL: u64 = 4 << 10;
 
 /// The bytes of a range as `bytes`.
@@ -34,7 +34,7 @@ pub(crate) fn read<'py>(
         return PyBytes::new_with(py, len, |out| buffer.read(position.0, out).or_raise());
     }
     let range = super::ranges::at(position, length)?;
-    // Nothing is allocated for what is not there.
+    // Checked before anything is allocated.
     if let Some(gap) = buffer.reader().gaps(range).next() {
         return Err(SparseError::NotHeld { range, gap }).or_raise();
     }
@@ -63,7 +63,7 @@ fn tiny<'py, E>(
     Ok(PyBytes::new(py, bytes))
 }
 
-/// The bytes of a range of a file where they are in memory.
+/// The bytes of a range of a file, if they are in memory.
 pub(crate) fn read_at_once<'py>(
     py: Python<'py>,
     file: &SparseFile,
@@ -84,11 +84,11 @@ pub(crate) fn read_at_once<'py>(
     Ok(is_held.then_some(bytes))
 }
 
-/// A place that is written to by one thread at a time.
+/// A pointer that one thread at a time writes through.
 #[derive(Clone, Copy)]
 struct Start(*mut u8);
 
-// SAFETY: it is handed to the closure that writes there, and used by nobody else meanwhile.
+// SAFETY: only the closure that it is passed to uses it.
 unsafe impl Send for Start {}
 // SAFETY: as above.
 unsafe impl Sync for Start {}
@@ -109,7 +109,7 @@ unsafe fn copy_pieces(buffer: &SparseBuffer, range: ByteRange, to: Start) -> Res
     })
 }
 
-/// Memory of a Python object that may be written to.
+/// Writable memory of a Python object.
 pub(crate) struct Out(PyBuffer<u8>);
 
 impl Out {
@@ -128,8 +128,7 @@ impl Out {
             return &mut [];
         }
         // SAFETY: the view is contiguous and writable, of so many bytes, and is held as long as
-        // `self`. That nobody else uses them meanwhile is the caller's to see to, as for any other
-        // writer into buffers.
+        // `self`. The caller must not use them meanwhile, as with any writer into buffers.
         unsafe { std::slice::from_raw_parts_mut(self.0.buf_ptr().cast::<u8>(), self.0.len_bytes()) }
     }
 }

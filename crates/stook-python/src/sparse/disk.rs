@@ -30,7 +30,7 @@ pub(crate) struct DiskCache {
     pub(crate) cache: Arc<sparse::DiskCache>,
 }
 
-/// What is kept where nothing else is said: 10 GiB.
+/// The default budget: 10 GiB.
 pub(crate) const BUDGET_BYTES: u64 = 10 << 30;
 
 #[pymethods]

@@ -1,4 +1,4 @@
-//! Sources whose bytes a function of Python gives.
+//! Sources that are read through a Python function.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -17,17 +17,17 @@ use super::zero_copy;
 use crate::memory::{Given, detach_if_long};
 
 thread_local! {
-    /// The functions that this thread is in.
+    /// The fetch functions that this thread is currently in.
     static CALLED: RefCell<Vec<Arc<Py<PyAny>>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Whether this thread is in this function of a file: what it then waited for might be what it is
-/// to give.
+/// Whether this thread is inside this fetch function: a read of the same file might then wait for
+/// itself.
 pub(super) fn is_in(fetch: &Arc<Py<PyAny>>) -> bool {
     CALLED.with_borrow(|called| called.iter().any(|one| Arc::ptr_eq(one, fetch)))
 }
 
-/// Marks this thread as being in a function, until it is dropped.
+/// Marks this thread as being inside a fetch function until it is dropped.
 struct InFetch;
 
 impl InFetch {
@@ -39,13 +39,13 @@ impl InFetch {
 
 impl Drop for InFetch {
     fn drop(&mut self) {
-        // Let go outside: it may be the last, and what then runs may ask.
+        // Dropped outside the borrow: if it is the last reference, finalizers may come here.
         let fetch = CALLED.with_borrow_mut(Vec::pop);
         drop(fetch);
     }
 }
 
-/// A source that asks a function.
+/// A source that calls a function.
 #[derive(Debug)]
 pub(super) struct FetchSource {
     object: Arc<FetchObject>,
@@ -60,8 +60,8 @@ struct FetchObject {
 }
 
 impl FetchSource {
-    /// `fetch(start, end)` gives the bytes of a range of what has this name, and of which `origin`
-    /// says what else decides which bytes come.
+    /// `fetch(start, end)` returns the bytes of a range. `name`, and `origin` where the name alone
+    /// does not decide which bytes come, are the cache key.
     pub(super) fn new(
         fetch: Arc<Py<PyAny>>,
         name: &str,
@@ -109,7 +109,7 @@ impl Source for FetchSource {
         Ok(())
     }
 
-    /// Whether the bytes are of the state that was meant is up to the function.
+    /// The function itself is responsible for the state that it reads.
     fn checks_reads(&self) -> bool {
         true
     }
@@ -124,7 +124,7 @@ impl FetchObject {
         stook::Error::io_at("fetch from", &self.name, range.start(), std::io::Error::other(cause))
     }
 
-    /// Asks the function.
+    /// Calls the function.
     fn ask(&self, py: Python<'_>, range: ByteRange) -> PyResult<Bytes> {
         let called = InFetch::new(&self.fetch);
         let given = self.fetch.bind(py).call1((range.start(), range.end()))?;
@@ -146,22 +146,20 @@ impl Object for FetchObject {
     }
 
     fn begin(&self, range: ByteRange, answer: Answer) -> Pending {
-        // A new thread for each request: they wait side by side, for as long as the function takes,
-        // and there are few.
+        // A thread for each request: there are few, and each blocks as long as the function takes.
         let object = Self { fetch: self.fetch.clone(), name: self.name.clone() };
         let ask = move || {
             let asked =
                 Python::try_attach(|py| object.ask(py, range).map_err(|error| object.error(range, error)));
             answer.give(asked.unwrap_or_else(|| Err(object.error(range, "the interpreter is ending"))));
         };
-        // Where there can be no thread, the answer is dropped with the work, which tells the one
-        // who waits.
+        // Where no thread can be spawned, dropping the answer fails the request.
         let _ = std::thread::Builder::new().name("stook-fetch".into()).spawn(ask);
         Box::new(())
     }
 }
 
-/// The exception that a function raised, where that is what an error comes down to.
+/// The exception of the function that caused an error, if one did.
 pub(super) fn raised(py: Python<'_>, error: &stook::Error) -> Option<PyErr> {
     let stook::Error::Io { source, .. } = error else { return None };
     let raised = source.get_ref()?.downcast_ref::<PyErr>()?;

@@ -19,7 +19,7 @@ use crate::locks::{read, written};
 use crate::memory::{RELEASE_MIN, bytes_of};
 use crate::numbers::{Length, Position, Size};
 use crate::reports::getters;
-use crate::wait::{callback_of, interruptible, watched};
+use crate::wait::{callback_of, interruptible, polled};
 
 /// A file or an object somewhere else that is read through a cache, which fetches only what is
 /// missing.
@@ -76,16 +76,15 @@ use crate::wait::{callback_of, interruptible, watched};
 pub(crate) struct SparseFile {
     place: Arc<Place>,
     options: Arc<Options>,
-    /// What it is pickled with.
+    /// The arguments to pickle.
     recipe: Py<PyDict>,
-    // Taken only with the interpreter, and let go before it is: a process that forks holds it in no
-    // thread.
+    // Only locked while the interpreter is held, so that no thread holds it when the process forks.
     state: RwLock<State>,
-    // The last field: the others may hold memory of Python.
+    // Last, because the fields before may hold memory of Python objects.
     _release: ReleaseOnDrop,
 }
 
-/// `file` is `None` once it was closed.
+/// `file` is `None` after closing.
 struct State {
     generation: u64,
     file: Option<Arc<sparse::SparseFile>>,
@@ -94,7 +93,7 @@ struct State {
 impl Drop for State {
     fn drop(&mut self) {
         if self.generation != fork::generation() {
-            // Ending it may wait for a lock that nobody in this process will ever let go.
+            // Not dropped: that may wait for a lock that is never released in this process.
             std::mem::forget(self.file.take());
         }
     }
@@ -134,15 +133,15 @@ impl SparseFile {
         self.renew(file)
     }
 
-    /// The file of a forked child: with the same source, and nothing of what threads of the parent
-    /// may have held locked.
+    /// The file of a forked child: over the same source, without anything that threads of the
+    /// parent may have held locked.
     #[cold]
     fn renew(&self, old: Arc<sparse::SparseFile>) -> PyResult<Arc<sparse::SparseFile>> {
         let mut state = written(&self.state);
         if state.generation != fork::generation() {
             let new =
                 self.options.after_fork().file(old.source().clone(), None).map_err(|error| error.raise())?;
-            // Not even ended: that may wait for a lock that nobody will ever let go.
+            // Not dropped: that may wait for a lock that is never released in this process.
             std::mem::forget(state.file.replace(Arc::new(new)));
             std::mem::forget(old);
             state.generation = fork::generation();
@@ -152,12 +151,12 @@ impl SparseFile {
         state.file.clone().ok_or_else(|| closed("sparse file"))
     }
 
-    /// Does what may wait, and calls `look` every 20 ms meanwhile.
+    /// Runs blocking work, and calls `poll` every 20 ms meanwhile.
     fn wait<T: Send + 'static>(
         &self,
         py: Python<'_>,
         file: Arc<sparse::SparseFile>,
-        look: Option<&mut dyn FnMut() -> PyResult<()>>,
+        poll: Option<&mut dyn FnMut() -> PyResult<()>>,
         work: impl FnOnce(&sparse::SparseFile) -> Result<T, SparseFileError> + Send + 'static,
     ) -> PyResult<T> {
         if let Place::Fetch { fetch, name, .. } = self.place.as_ref()
@@ -168,8 +167,8 @@ impl SparseFile {
                  it must get them elsewhere"
             )));
         }
-        let done = match look {
-            Some(look) => watched(py, |_| look(), move || work(&file))?,
+        let done = match poll {
+            Some(poll) => polled(py, poll, move || work(&file))?,
             None if self.place.is_local() => py.detach(|| work(&file)),
             None => interruptible(py, move || work(&file))?,
         };
@@ -197,7 +196,7 @@ impl SparseFile {
         let recipe = parsed.recipe(py, options)?;
         let place = Place::of(address)?;
         match &place {
-            // A process that is started elsewhere is to find it, too.
+            // Absolute, so that a process with another working directory finds it when unpickling.
             Place::Path(path) => recipe.set_item("address", path.as_path())?,
             _ => recipe.set_item("address", address)?,
         }
@@ -290,7 +289,7 @@ impl SparseFile {
         if range.len() <= RELEASE_MIN as u64 && file.read_at_once(position.0, to).is_some() {
             return Ok(to.len());
         }
-        // Who is interrupted may use its memory again at once, so nobody else writes there.
+        // Read elsewhere first: after an interrupt the caller may reuse `out` at once.
         let bytes = self.wait(py, file, None, move |file| file.read(range))?;
         let to_copy = bytes.as_ref();
         py.detach(|| to.copy_from_slice(to_copy));
@@ -339,12 +338,12 @@ impl SparseFile {
             Ok(buffer.need_many(&wanted, &exactly).or_raise()?.iter().map(ByteRange::len).sum())
         };
         let (total, mut most) = (missing()?, 0);
-        let mut look = || {
-            // What is evicted meanwhile came all the same.
+        let mut poll = || {
+            // Bytes that were evicted meanwhile count as fetched.
             most = total.saturating_sub(missing()?).max(most);
             callback.call1(py, (most, total)).map(drop)
         };
-        self.wait(py, file, Some(&mut look), move |file| file.prefetch(&ranges))?;
+        self.wait(py, file, Some(&mut poll), move |file| file.prefetch(&ranges))?;
         callback.call1(py, (total, total)).map(drop)
     }
 

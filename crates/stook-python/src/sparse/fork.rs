@@ -1,4 +1,4 @@
-//! Whether this process was forked since something was made.
+//! Detection of forks.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -7,12 +7,12 @@ use pyo3::types::{PyCFunction, PyDict};
 
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
-/// How often this process and those before it were forked. Asking costs no call of the system.
+/// The number of forks between the first process and this one. Costs no system call.
 pub(crate) fn generation() -> u64 {
     GENERATION.load(Relaxed)
 }
 
-/// Counts forks from now on; called once, when the module is made.
+/// Counts forks from now on; called once, when the module is initialised.
 pub(crate) fn watch(py: Python<'_>) -> PyResult<()> {
     let os = py.import("os")?;
     if !os.hasattr("register_at_fork")? {

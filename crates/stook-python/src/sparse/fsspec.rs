@@ -1,5 +1,5 @@
-//! What `stook.fsspec` and `stook.open` ask the library: what another file system proves, what an
-//! address means, and how it is shown.
+//! Functions for `stook.fsspec` and `stook.open`: identities of files of other file systems,
+//! parsing and redaction of addresses.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! What a `SparseFile` is made of: where its bytes are, and how they are fetched.
+//! Options of `SparseFile`: where its bytes are, and how they are fetched.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::errors::{OrRaise as _, invalid};
 use crate::numbers::{argument, named, whole};
 use crate::paths;
 
-/// Where the bytes are.
+/// The location of the bytes.
 #[derive(Debug)]
 pub(super) enum Place {
     Path(PathBuf),
@@ -29,22 +29,21 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// What an address means: a remote object where it begins with a scheme that is known,
-    /// otherwise a file.
+    /// Parses an address: with a scheme a remote object, otherwise a file.
     pub(super) fn of(address: &Bound<'_, PyAny>) -> PyResult<Self> {
         let decoded = address.py().import("os")?.call_method1("fsdecode", (address,))?;
         match decoded.cast::<PyString>()?.to_str() {
             Ok("") => Err(invalid("the path is empty (is a variable not set?)")),
-            // Others than objects are refused, or are files, when it is opened.
+            // `file://`, and schemes that are not supported, are handled when it is opened.
             Ok(text) if address.is_instance_of::<PyString>() && text.contains("://") => {
                 Ok(Self::Address(text.to_owned()))
             }
-            // A process that is started elsewhere is to find it, too.
+            // Absolute, so that a process with another working directory finds it when unpickling.
             _ => Ok(Self::Path(absolute(&decoded.extract::<PathBuf>()?)?)),
         }
     }
 
-    /// Opens it.
+    /// Opens the source.
     pub(super) fn open(&self, remote: &RemoteOptions) -> stook::Result<Arc<dyn Source>> {
         let source: Arc<dyn Source> = match self {
             Self::Path(path) => Arc::new(FileSource::open(path)?),
@@ -57,8 +56,7 @@ impl Place {
         Ok(source)
     }
 
-    /// Whether reading it takes so little that no thread need be started to look for signals
-    /// meanwhile.
+    /// Whether reads are fast enough that signals need not be checked meanwhile.
     pub(super) fn is_local(&self) -> bool {
         matches!(self, Self::Path(_))
     }
@@ -67,7 +65,7 @@ impl Place {
 /// The keyword arguments of `SparseFile`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Options {
-    /// Directory and budget of the cache on disk.
+    /// Directory and budget of the disk cache.
     cache: Option<(PathBuf, u64)>,
     memory_bytes: Option<u64>,
     ahead: AheadOptions,
@@ -76,11 +74,11 @@ pub(super) struct Options {
     store: Option<(Arc<sparse::SparseStore>, String)>,
 }
 
-/// A cache that was made already, to be shared by files; and not after a fork.
+/// An open disk cache that files share. Not used after a fork.
 pub(super) type Shared = Option<Arc<sparse::DiskCache>>;
 
 impl Options {
-    /// Reads them; what is not there is as it is by default.
+    /// Parses them; missing ones have their defaults.
     pub(super) fn parse(options: Option<&Bound<'_, PyDict>>) -> PyResult<(Self, Shared)> {
         let (mut all, mut shared) = (Self::default(), None);
         let (mut store, mut name) = (None, None);
@@ -94,7 +92,7 @@ impl Options {
                 _ => all.set(&key, &value).map_err(|error| named(value.py(), &key, error))?,
             }
         }
-        // Also where nothing remote is opened: nobody is to find out when the address changes.
+        // Also for local files, so that wrong options do not first fail when the address changes.
         all.remote.check().map_err(invalid)?;
         all.store = match (store, name) {
             (Some(store), Some(name)) => Some((store, name)),
@@ -130,8 +128,8 @@ impl Options {
         Ok(())
     }
 
-    /// The arguments from which another process makes the same file: with paths that mean the same
-    /// there.
+    /// The arguments to pickle: another process opens the same file with them, so paths are
+    /// absolute.
     pub(super) fn recipe<'py>(
         &self,
         py: Python<'py>,
@@ -146,8 +144,7 @@ impl Options {
         Ok(recipe)
     }
 
-    /// The file over a source, with the cache on disk that was made already, or one that is opened
-    /// now.
+    /// Opens a file over a source, with the shared disk cache or one that is opened now.
     pub(super) fn file(
         &self,
         source: Arc<dyn Source>,
@@ -165,12 +162,12 @@ impl Options {
         }
         let budget_bytes = self.memory_bytes.unwrap_or(u64::MAX);
         let held = SparseOptions { budget_bytes, ..SparseOptions::default() };
-        // These options are valid whatever the budget is.
+        // Cannot fail: every budget is valid.
         let buffer = sparse::SparseBuffer::with_options(held).unwrap_or_default();
         Ok(sparse::SparseFile::with_options(source, Arc::new(buffer), options))
     }
 
-    /// Without what belongs to the process that made it.
+    /// Without what belongs to the parent process.
     pub(super) fn after_fork(&self) -> Self {
         Self { store: None, ..self.clone() }
     }
@@ -221,7 +218,7 @@ fn opened_cache(shared: Shared, cache: Option<&(PathBuf, u64)>) -> stook::Result
     }
 }
 
-/// Directory and budget that `cache=` says, and the cache where it is one.
+/// Directory and budget of the argument `cache`, and the cache itself if it is a `DiskCache`.
 fn cache_of(cache: &Bound<'_, PyAny>) -> PyResult<(Option<(PathBuf, u64)>, Shared)> {
     if let Ok(cache) = cache.cast::<DiskCache>() {
         let cache = &cache.get().cache;

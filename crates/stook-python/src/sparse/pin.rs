@@ -18,7 +18,7 @@ pub(crate) struct Pin {
     buffer: Arc<sparse::SparseBuffer>,
     range: ByteRange,
     is_held: AtomicBool,
-    // The last field: the others may hold memory of Python.
+    // Last, because the fields before may hold memory of Python objects.
     _release: ReleaseOnDrop,
 }
 

@@ -1,4 +1,4 @@
-//! Ranges as Python has them: `(start, end)`, half-open, or a position and a length.
+//! Conversion of ranges: half-open `(start, end)`, or a position and a length.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -15,7 +15,7 @@ pub(crate) fn at(Position(position): Position, Length(len): Length) -> PyResult<
     ByteRange::at(position, len).ok_or_else(|| SparseError::TooFar { position, len }.raise())
 }
 
-/// The ranges that an iterable of `(start, end)` gives.
+/// The ranges of an iterable of `(start, end)`.
 pub(crate) fn of(ranges: &Bound<'_, PyAny>) -> PyResult<Vec<ByteRange>> {
     ranges.try_iter()?.map(|item| one(&item?)).collect()
 }

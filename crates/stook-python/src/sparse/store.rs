@@ -41,7 +41,7 @@ use crate::reports::getters;
 #[pyclass(module = "stook", frozen, mapping)]
 pub(crate) struct SparseStore {
     pub(crate) store: Arc<sparse::SparseStore>,
-    // The last field: the others may hold memory of Python.
+    // Last, because the fields before may hold memory of Python objects.
     _release: ReleaseOnDrop,
 }
 

@@ -11,11 +11,11 @@ use pyo3::types::{PyBytes, PyMemoryView};
 
 use crate::locks::locked;
 
-/// Objects whose memory nobody needs any more.
+/// Objects whose memory is no longer used, to be released with the interpreter.
 static DROPPED: Mutex<Vec<Py<PyAny>>> = Mutex::new(Vec::new());
 static IS_ANY_DROPPED: AtomicBool = AtomicBool::new(false);
 
-/// Keeps an object alive for its memory.
+/// Keeps a Python object alive as long as its memory is used.
 struct Owner {
     object: Option<Py<PyAny>>,
     start: *const u8,
@@ -38,24 +38,24 @@ impl AsRef<[u8]> for Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        // This may be under the lock of a sparse buffer: nothing of Python may run here, and nobody
-        // may wait for the interpreter.
+        // The lock of a sparse buffer may be held: no Python code may run here, nor may this wait
+        // for the interpreter.
         locked(&DROPPED).extend(self.object.take());
         IS_ANY_DROPPED.store(true, Ordering::Release);
     }
 }
 
-/// Releases dropped objects when it is dropped: last field of classes that may hold such memory.
+/// Releases dropped objects when it is dropped: the last field of classes that hold such memory.
 pub(crate) struct ReleaseOnDrop;
 
 impl Drop for ReleaseOnDrop {
     fn drop(&mut self) {
-        // Where the interpreter is ending, or collects garbage, they are left.
+        // Fails during garbage collection and finalization: then they are left.
         Python::try_attach(release);
     }
 }
 
-/// The bytes of a read-only object, without a copy; `None` for what may be written to.
+/// The bytes of a read-only object, without a copy; `None` for writable ones.
 pub(crate) fn shared(object: &Bound<'_, PyAny>) -> PyResult<Option<Bytes>> {
     if let Ok(bytes) = object.cast::<PyBytes>() {
         let (start, len) = (bytes.as_bytes().as_ptr(), bytes.as_bytes().len());
@@ -71,19 +71,19 @@ pub(crate) fn shared(object: &Bound<'_, PyAny>) -> PyResult<Option<Bytes>> {
     let view = view.call_method1("cast", ("B",))?;
     let buffer = PyBuffer::<u8>::get(&view)?;
     let (start, len) = (buffer.buf_ptr().cast::<u8>().cast_const(), buffer.len_bytes());
-    // The view is ours alone, so that nobody releases it, and it keeps the memory.
+    // A view of our own, which nobody else can release. It keeps the memory alive.
     let object = Some(view.unbind());
     Ok(Some(Bytes::from_owner(Owner { object, start, len })))
 }
 
-/// Does work without the interpreter that may drop objects, then releases them.
+/// Runs work without the interpreter that may drop objects, then releases them.
 pub(crate) fn detach<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> T {
     let done = py.detach(work);
     release(py);
     done
 }
 
-/// Releases the objects whose memory nobody needs any more.
+/// Releases objects whose memory is no longer used.
 pub(crate) fn release(_py: Python<'_>) {
     if IS_ANY_DROPPED.load(Ordering::Acquire) && IS_ANY_DROPPED.swap(false, Ordering::AcqRel) {
         let gone = std::mem::take(&mut *locked(&DROPPED));

@@ -3,7 +3,9 @@
 
 pub mod check;
 mod choice;
+pub mod compact;
 pub mod contents;
+pub mod delete;
 pub mod directory;
 pub mod export;
 pub mod follow;

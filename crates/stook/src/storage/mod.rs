@@ -118,6 +118,14 @@ pub trait Storage: Send + Sync + fmt::Debug {
         Ok(())
     }
 
+    /// Bytes that may still be written here; `None` where that is not known.
+    ///
+    /// # Errors
+    /// I/O errors.
+    fn free_bytes(&self) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
     /// Makes an empty file.
     ///
     /// # Errors

@@ -8,6 +8,8 @@ mod engine;
 mod extent;
 #[cfg(unix)]
 mod ops;
+#[cfg(unix)]
+mod ops_change;
 mod ops_out;
 mod pack;
 mod plan;

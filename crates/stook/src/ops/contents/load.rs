@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::error::{Error, Feature, Result};
+use super::undone;
 use crate::archive::{self, Archive, MemberKind, Piece, Reading};
 use crate::pack::{self, Cursor, Damages, KeyRange, OnDamage, Pack, Scan, ScanOptions, ScanOrder, Stop};
 
@@ -107,6 +108,10 @@ pub struct LoadReport {
     pub damages: Damages,
     /// Members of an archive that could not be read.
     pub failures: u64,
+    /// What keeps it from being all that was asked for: damage, failures, that the pack is
+    /// incomplete. That something of an archive may have been cut off is known when it is opened,
+    /// and is none of them.
+    pub undone: u64,
     /// There is more: so many entries as were wanted have been loaded.
     pub is_partial: bool,
     /// It was ended by [`LoadOptions::stop`], which is an error where no cursor is wanted.
@@ -138,6 +143,7 @@ pub(super) fn load_pack(pack: &Pack, options: &LoadOptions, events: &dyn LoadEve
     };
     // Damage that opening the pack met counts, too; what was met twice counts once.
     report.damages = pack.damages().into_iter().chain(report.damages).collect();
+    report.undone = report.damages.len() as u64 + undone(pack);
     Ok(report)
 }
 
@@ -309,6 +315,7 @@ pub(super) fn load_archive(
     }
     drop(held);
     archive.check_unchanged()?;
+    report.undone = report.failures;
     Ok(report)
 }
 

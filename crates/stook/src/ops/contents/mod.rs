@@ -29,6 +29,7 @@ mod list;
 mod load;
 mod packs;
 mod patterns;
+mod select;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -43,6 +44,7 @@ pub use list::{Detail, Entry, ListOptions, Listed, Listing};
 pub use load::{LoadEvents, LoadOptions, LoadReport, Part};
 pub use packs::PackContents;
 pub use patterns::KeyPatterns;
+pub use select::{Matching, Selected, Unselected};
 
 use crate::archive::{self, Archive};
 use crate::extent::ByteRange;
@@ -56,6 +58,12 @@ const KEYS_PER_GET: usize = 4096;
 /// What is held in memory of an object that is kept in a cache on disk: what is under way, and
 /// more.
 const HELD_BYTES: u64 = 128 << 20;
+
+/// What counts as a failure beside what is listed as one: that what built a pack did not come to
+/// its end, so that anything may be missing.
+pub(super) fn undone(pack: &Pack) -> u64 {
+    u64::from(!pack.is_complete())
+}
 
 /// Something whose entries are listed and read by key.
 pub trait Contents: fmt::Debug + Sync {

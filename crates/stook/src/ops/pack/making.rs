@@ -5,8 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Error;
+use super::hooks::Hooks;
 use crate::ops::directory::explained;
-use crate::pack::{self, PackWriter, WriterOptions};
+use crate::pack::{self, PackWriter, WriterOptions, check_group};
 use crate::storage::{LocalStorage, LocalStorageOptions, Storage};
 
 /// Whether a pack may be made.
@@ -66,6 +67,58 @@ pub fn open_writer(path: &Path, options: WriterOptions, making: Making) -> pack:
         opened.writer.publish()?;
     }
     Ok(opened)
+}
+
+/// The same, and the hooks hear what opening the pack found.
+///
+/// # Errors
+/// As [`open_writer`].
+pub fn open_writer_with(
+    path: &Path,
+    options: WriterOptions,
+    making: Making,
+    hooks: &mut dyn Hooks,
+) -> pack::Result<OpenedWriter> {
+    let opened = open_writer(path, options, making)?;
+    report_opening(&opened.writer, hooks);
+    Ok(opened)
+}
+
+/// What opening a pack found, for whoever hears it.
+pub(super) fn report_opening(writer: &PackWriter, hooks: &mut dyn Hooks) {
+    hooks.watch(writer.damage_log());
+    writer.recovery().notes().iter().for_each(|note| hooks.note(note));
+}
+
+/// Puts into a group of a pack, which may be made for it; `put` is given the writer, and whether it
+/// was. What was made for a put that fails is taken back; a note says where that was impossible.
+///
+/// # Errors
+/// A name that no group can have, those of [`open_writer`], [`PackWriter::finish`] and `put`.
+pub fn put_into<T, E: From<pack::Error>>(
+    path: &Path,
+    group: &str,
+    making: Making,
+    hooks: &mut dyn Hooks,
+    put: impl FnOnce(&mut PackWriter, bool) -> Result<T, E>,
+) -> Result<T, E> {
+    // Refused before a pack is made for it.
+    check_group(group)?;
+    let opened = open_writer_with(path, WriterOptions::default(), making, hooks)?;
+    let OpenedWriter { mut writer, made, .. } = opened;
+    match (put(&mut writer, made.is_some()), made) {
+        (Ok(done), _) => {
+            writer.finish(false)?;
+            Ok(done)
+        }
+        (Err(error), Some(made)) => {
+            if let Err(left) = made.take_back(writer, path) {
+                hooks.note(&format!("{} is left without a record: {left}", path.display()));
+            }
+            Err(error)
+        }
+        (Err(error), None) => Err(error),
+    }
 }
 
 /// The directory that a pack is to be in; `None` where it is made, which nothing known forbids.

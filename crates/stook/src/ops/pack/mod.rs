@@ -17,7 +17,7 @@ use std::path::PathBuf;
 
 pub use error::{Error, Result};
 pub use hooks::{Answer, Hooks, Stage};
-pub use making::{Made, Making, OpenedWriter, open_writer};
+pub use making::{Made, Making, OpenedWriter, open_writer, open_writer_with, put_into};
 
 use self::hooks::Reporting;
 use super::choice::Choice;

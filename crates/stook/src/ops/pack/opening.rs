@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::hooks::{Reporting, Stage};
-use super::making::{Made, Making, OpenedWriter, look_at, open_or_make};
+use super::making::{Made, Making, OpenedWriter, look_at, open_or_make, report_opening};
 use super::{Error, NothingSelected, PackSources, Result};
 use crate::pack::tree::{Delete, PackSummary, PackTree};
 use crate::pack::{self, OpenOptions, Pack, PackWriter};
@@ -20,6 +20,8 @@ const RECORD_LEN: u64 = 150;
 pub(super) struct OpenedPack {
     /// None where nothing is to be done.
     pub(super) writer: Option<PackWriter>,
+    /// The directory that it writes to; none where nothing is to be done.
+    pub(super) storage: Option<Arc<dyn Storage>>,
     /// What was in it.
     pub(super) before: Option<Pack>,
     /// What was made for this run, if no pack was there.
@@ -51,23 +53,22 @@ impl PackSources<'_> {
         if made.is_some() {
             let roots = self.sources.iter().map(|root| root.clone().into_os_string().into_encoded_bytes());
             writer.set_roots(roots.collect());
-            return Ok(OpenedPack { writer: Some(writer), before: None, made });
+            return Ok(OpenedPack { writer: Some(writer), storage: Some(storage), before: None, made });
         }
-        reporting.hooks.watch(writer.damage_log());
-        writer.recovery().notes().iter().for_each(|note| reporting.hooks.note(note));
+        report_opening(&writer, reporting.hooks);
         // Through the same opening of the directory: another may have taken its place.
-        let before = Pack::open(storage, OpenOptions::default())?;
+        let before = Pack::open(storage.clone(), OpenOptions::default())?;
         reporting.hooks.watch(before.damage_log());
         check_roots(tree, &before)?;
         // Not earlier: what a run that was cut off left in the pack is known only now.
         self.check_space(tree, Some(&before), reporting)?;
         writer.set_incomplete_on_change();
-        Ok(OpenedPack { writer: Some(writer), before: Some(before), made: None })
+        Ok(OpenedPack { writer: Some(writer), storage: Some(storage), before: Some(before), made: None })
     }
 
     /// What is there, for a run that only says what it would do.
     fn open_dry(&self, tree: Option<&PackTree<'_>>, reporting: &mut Reporting<'_>) -> Result<OpenedPack> {
-        let nothing = OpenedPack { writer: None, before: None, made: None };
+        let nothing = OpenedPack { writer: None, storage: None, before: None, made: None };
         let Some(storage) = look_at(&self.pack, Making::IfMissing)? else { return Ok(nothing) };
         storage.check_writable().map_err(pack::Error::from)?;
         let storage: Arc<dyn Storage> = Arc::new(storage);

@@ -1,10 +1,13 @@
 //! Trees of files into a pack.
 
+use std::sync::Arc;
+
 use super::hooks::{Reporting, Stage};
 use super::{Error, PackReport, PackSources, Result};
 use crate::ops::choice::Choice;
 use crate::pack::tree::{MoveSummary, OwnAttributes, PackSummary, PackTree};
 use crate::pack::{self, AccessRule, OpenOptions, Pack};
+use crate::storage::Storage;
 
 impl PackSources<'_> {
     pub(super) fn pack_trees(&self, reporting: &mut Reporting<'_>) -> Result<PackReport> {
@@ -16,13 +19,15 @@ impl PackSources<'_> {
         reporting.finish(Stage::Packing);
         let nothing = packed.as_ref().ok().filter(|summary| self.is_all_asked(summary));
         let nothing = nothing.and_then(|summary| reporting.choice.nothing_of(summary.asked));
+        // Another directory may have the path of the pack by now.
+        let storage = opened.storage.clone().filter(|_| self.move_originals);
         let complete = self.close(opened, packed.as_ref().ok(), nothing, reporting)?;
         let mut summary = packed.map_err(|source| Error::Stopped { pack: self.pack.clone(), source })?;
-        let moved = match self.move_originals && !self.dry_run && !summary.interrupted {
+        let moved = match storage.filter(|_| !summary.interrupted) {
             // The pack may have been taken back.
-            true if nothing.is_some() => Some(MoveSummary::default()),
-            true => Some(self.remove(&tree, &mut summary, reporting)?),
-            false => None,
+            Some(_) if nothing.is_some() => Some(MoveSummary::default()),
+            Some(storage) => Some(self.remove(storage, &tree, &mut summary, reporting)?),
+            None => None,
         };
         Ok(PackReport { summary, left_out: Vec::new(), moved, complete, nothing })
     }
@@ -65,17 +70,18 @@ impl PackSources<'_> {
         is_clean && self.sources.iter().all(|source| source.is_dir())
     }
 
-    /// Removes what the pack holds. What stays because of a failure, and an interruption, are added
-    /// to what packing met.
+    /// Removes what the pack in this directory holds. What stays because of a failure, and an
+    /// interruption, are added to what packing met.
     fn remove(
         &self,
+        storage: Arc<dyn Storage>,
         tree: &PackTree<'_>,
         summary: &mut PackSummary,
         reporting: &mut Reporting<'_>,
     ) -> Result<MoveSummary> {
         // From the medium: what is in the page cache says nothing of what is there.
         let options = OpenOptions { access: AccessRule::Direct, ..OpenOptions::default() };
-        let pack = Pack::open_path(&self.pack, options)?;
+        let pack = Pack::open(storage, options)?;
         reporting.hooks.watch(pack.damage_log());
         let mut progress = |entries: u64, bytes: u64| reporting.goes_on(Stage::Removing, entries, bytes);
         let removed = tree.remove_packed(&pack, &summary.failures, &mut progress);

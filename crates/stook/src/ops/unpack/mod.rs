@@ -170,8 +170,7 @@ pub struct Unpacked {
 
 impl Unpacked {
     pub(super) fn of_pack(summary: Summary, pack: &Pack, filtering: &Filtering<'_>) -> Self {
-        let is_complete = pack.is_complete();
-        Self::new(summary, is_complete, u64::from(!is_complete), filtering)
+        Self::new(summary, pack.is_complete(), contents::undone(pack), filtering)
     }
 
     fn new(summary: Summary, is_complete: bool, undone: u64, filtering: &Filtering<'_>) -> Self {

@@ -143,6 +143,11 @@ impl Pack {
         Ok(Self { storage, reader, snapshot, access, fits, maps, notes: Vec::new() })
     }
 
+    /// The directory that it is in, whatever has its path by now.
+    pub fn storage(&self) -> &Arc<dyn Storage> {
+        &self.storage
+    }
+
     /// What was found damaged so far: when it was opened, and since, where no error came of it
     /// because there was a way around.
     pub fn damages(&self) -> Vec<Damage> {

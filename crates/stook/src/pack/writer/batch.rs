@@ -4,7 +4,7 @@
 //! ends the batch makes all of them count. A crash before it leaves an unfinished end, which is cut
 //! off like any other.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::active::{Appended, Member};
 use super::links::{self, Link};
@@ -69,6 +69,56 @@ impl<'w> Batch<'w> {
             self.append(key, FrameKind::Deletion, &[], &[])?;
         }
         Ok(was_there)
+    }
+
+    /// Deletes the records with these keys, also those of this batch, and gives how many there
+    /// were. Further names (hard links) go before the file that they lead to, so that content is
+    /// not moved to a name that goes as well.
+    ///
+    /// `progress` is called with how many are deleted so far. When it returns `false`, this returns
+    /// `None`, and some may be deleted: the batch is to be dropped then.
+    ///
+    /// # Errors
+    /// As [`PackWriter::delete`].
+    pub fn delete_all<'k>(
+        &mut self,
+        keys: impl IntoIterator<Item = &'k Key>,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Option<u64>> {
+        let going: BTreeSet<&Key> = keys.into_iter().collect();
+        let mut deleted = 0;
+        // Those that wait for their further names. Names may lead to one another, in a circle, too.
+        let mut held: HashSet<Key> = HashSet::new();
+        for &key in &going {
+            let mut waiting = vec![key.clone()];
+            while let Some(key) = waiting.pop() {
+                if !progress(deleted) {
+                    return Ok(None);
+                }
+                let mut before =
+                    if held.contains(&key) { BTreeSet::new() } else { self.further_names(&key)? };
+                before.retain(|name| *name != key && going.contains(name) && !held.contains(name));
+                if before.is_empty() {
+                    deleted += u64::from(self.delete(&key)?);
+                } else {
+                    held.insert(key.clone());
+                    waiting.push(key);
+                    waiting.extend(before);
+                }
+            }
+        }
+        Ok(Some(deleted))
+    }
+
+    /// Names that may lead to the record with this key; none is missing.
+    fn further_names(&mut self, key: &Key) -> Result<BTreeSet<Key>> {
+        if self.writer.stopped {
+            return Err(Error::Stopped);
+        }
+        match self.find(key)? {
+            Some(old) if self.writer.may_hold_content(key, old)? => self.writer.names_of(key),
+            _ => Ok(BTreeSet::new()),
+        }
     }
 
     /// Whether a live record has this key, with all of this batch so far.

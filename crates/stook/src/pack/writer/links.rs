@@ -241,15 +241,20 @@ impl PackWriter {
             .ok_or_else(|| Error::Invalid(format!("no segment {segment:016x} is open")))
     }
 
+    /// The names that may lead to this key: none is missing, but some may have gone.
+    pub(super) fn names_of(&mut self, key: &Key) -> Result<BTreeSet<Key>> {
+        self.learn_links().map_err(|error| names_unknown(key, error))?;
+        Ok(self.links.by_first.get(key).cloned().unwrap_or_default())
+    }
+
     /// The names that lead to this key, in their order; `find` tells where the record of a key is.
     pub(super) fn links_to(
         &mut self,
         key: &Key,
         find: &dyn Fn(&Self, &Key) -> Result<Option<At>>,
     ) -> Result<Vec<Link>> {
-        self.learn_links().map_err(|error| names_unknown(key, error))?;
         let mut links = Vec::new();
-        for candidate in self.links.by_first.get(key).cloned().unwrap_or_default() {
+        for candidate in self.names_of(key)? {
             let Some(at) = find(self, &candidate)?.filter(|_| candidate != *key) else { continue };
             match self.is_link_to(at, key) {
                 Ok(Some(attributes)) => links.push(Link { key: candidate, at, attributes }),

@@ -432,6 +432,11 @@ impl PackWriter {
         self.options.host.now_ns()
     }
 
+    /// The directory that it writes to, whatever has its path by now.
+    pub fn storage(&self) -> &Arc<dyn Storage> {
+        &self.storage
+    }
+
     /// What opening the pack found.
     pub fn recovery(&self) -> &Recovery {
         &self.recovery

@@ -175,6 +175,10 @@ impl Storage for LocalStorage {
         self.directory.path().join(name)
     }
 
+    fn free_bytes(&self) -> Result<Option<u64>> {
+        self.directory.free_bytes().map(Some)
+    }
+
     fn create(&self, name: &str) -> Result<Box<dyn Appender>> {
         check_name(self.directory.path(), name)?;
         let fd = self.directory.create_file(name)?;

@@ -1,0 +1,128 @@
+# The types of what packs and archives hand out. The documentation is copied from it by `scripts/python stubs`.
+from collections.abc import Iterator
+from typing import Literal, TypeVar, Union, final
+
+from typing_extensions import Self
+
+from ._errors import DamagedError
+from ._typing import Attribute
+
+@final
+class Record:
+    """A record of a pack. Everything it shows was verified.
+
+    Records of a scan share memory: one that is kept keeps up to a quarter of a MiB around it.
+    """
+    @property
+    def key(self) -> Union[str, int]:
+        """The key: `str` (bytes that are not UTF-8 as surrogate escapes) or `int`."""
+    @property
+    def value(self) -> memoryview:
+        """The value, without a copy."""
+    @property
+    def kind(self) -> Literal["file", "directory", "symlink", "hard_link"]:
+        """``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"`` for a further name of a file.
+        What no tree was packed from is a file.
+        """
+    @property
+    def attributes(self) -> dict[Union[str, int], Attribute]:
+        """The attributes: a new dict."""
+    @property
+    def group(self) -> str:
+        """The group that it is in; the default group is the empty string."""
+    @property
+    def sequence(self) -> int:
+        """Its sequence number: records that were put later have a higher one."""
+    @property
+    def time_ns(self) -> int:
+        """When it was put, in nanoseconds since 1970."""
+    @property
+    def segment(self) -> int:
+        """The id of the segment that it is in."""
+    @property
+    def offset(self) -> int:
+        """Where in the segment, in bytes."""
+    def __len__(self) -> int: ...
+    def __bytes__(self) -> bytes: ...
+
+@final
+class Keys:
+    """The keys of a pack or an archive in order, byte strings first, then ids."""
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Union[str, int]: ...
+
+_Item = TypeVar("_Item", covariant=True)
+
+@final
+class Items(Iterator[_Item]):
+    """Keys and values of a pack in the order of the keys, or values alone."""
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> _Item: ...
+
+@final
+class Follow:
+    """Records that are put into a pack from now on, each as a `Record`."""
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Record: ...
+
+@final
+class Scan:
+    """Live records of a pack, one after another, each as a `Record`."""
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Record: ...
+    def cursor(self) -> str:
+        """Where it is: a text with which `Pack.scan(cursor=...)` goes on right behind the last record,
+        in another process too, as long as the pack has this generation.
+        """
+    @property
+    def damages(self) -> list[DamagedError]:
+        """The damage that was passed over, as exceptions, with ``on_damage="skip"``."""
+
+@final
+class Stat:
+    """What is known of a record, of a directory that has none, or of a member of an archive, without
+    reading a value.
+    """
+    @property
+    def key(self) -> Union[str, int]:
+        """The key: `str` (bytes that are not UTF-8 as surrogate escapes) or `int`."""
+    @property
+    def kind(self) -> Literal["file", "directory", "symlink", "hard_link", "other"]:
+        """``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"`` for a further name of a file.
+        A record that does not say is a file; a pipe or device in an archive is ``"other"``.
+        """
+    @property
+    def size(self) -> Union[int, None]:
+        """Bytes of the value; of a further name of a file those of the file. ``None`` where only
+        reading it would tell.
+        """
+    @property
+    def attributes(self) -> dict[Union[str, int], Attribute]:
+        """The attributes: a new dict."""
+    @property
+    def xattrs(self) -> dict[str, Union[bytes, None]]:
+        """The extended attributes, access control lists among them: values by name. ``None`` is what
+        could not be packed.
+        """
+    @property
+    def group(self) -> Union[str, None]:
+        """The group that it is in; ``None`` for a directory without a record of its own, and for
+        members of archives.
+        """
+    @property
+    def time_ns(self) -> Union[int, None]:
+        """When it was put, in nanoseconds since 1970; ``None`` for a directory without a record of its
+        own, and for members of archives.
+        """
+
+@final
+class Split:
+    """A part of a pack: every record is in exactly one of the parts that `Pack.splits` gives.
+
+    It can be pickled, and its text (`str(split)`) given to another process; `Split(text)` reads it.
+    """
+    def __new__(cls, text: str) -> Self: ...
+    @property
+    def bytes(self) -> int:
+        """Bytes of segments in it, dead records included."""
+    def __hash__(self) -> int: ...

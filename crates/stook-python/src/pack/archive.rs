@@ -1,0 +1,356 @@
+//! `stook.Archive`: a tar or zip archive, read as a pack is.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+
+use bytes::Bytes;
+use pyo3::exceptions::{PyKeyError, PyMemoryError};
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+use stook::archive;
+use stook::ops::contents::{
+    self, Contents as _, Failure, Found, GetOptions, LoadEvents, LoadOptions, OpenOptions, Opened, Piece,
+    is_object,
+};
+use stook::ops::import::head;
+use stook::pack::{Key, KeyRange, Stop};
+use stook::source::shown;
+use stook::tree;
+
+use super::info;
+use super::keys::Keys;
+use super::reading::keys_of;
+use super::stat::Stat;
+use crate::errors::{OrRaise as _, Raise as _, closed, invalid, of_archive};
+use crate::key;
+use crate::locks::{locked, read, written};
+use crate::memory::bytes_of;
+use crate::paths;
+use crate::reports::getters;
+use crate::wait::{GoOn, is_stopped, with_progress};
+
+/// A tar (plain, gzip, zstd) or zip archive, read where it lies.
+///
+/// Its keys are the paths of its members, without ``./`` before them and ``/`` behind them; of
+/// members with one key the last counts. The first opening of a tar makes an index beside it
+/// (``x.tar.stook-index``), and so reads all of a compressed one. Each read of a compressed tar
+/// (`get`, `get_many`, ``archive[key]``) decompresses all of it: `get_many` takes any number of
+/// keys, and `pack_tree` makes a pack of it. Any number of threads may use it.
+///
+/// Args:
+///     path: The archive. What it is, its content tells, not its name.
+///     progress: Called now and then with the bytes gone through while an index is made, on another
+///         thread. ``True`` shows a bar with tqdm.
+///
+/// Raises:
+///     FileNotFoundError: There is nothing at ``path``.
+///     stook.NotAPackError: What is at ``path`` is no archive.
+///     stook.InvalidError: It is a pack.
+///     stook.DamagedError: It was cut off, or is damaged, where its members are listed.
+///
+/// Examples:
+///     >>> import pathlib, stook, zipfile
+///     >>> with zipfile.ZipFile("photos.zip", "w") as file:
+///     ...     file.writestr("2024/cat.jpg", b"...")
+///     >>> with stook.Archive("photos.zip") as archive:
+///     ...     list(archive), archive["2024/cat.jpg"], archive.stat("2024/cat.jpg").size
+///     (['2024/cat.jpg'], b'...', 3)
+#[pyclass(module = "stook", frozen, mapping)]
+pub(crate) struct Archive {
+    path: PathBuf,
+    archive: RwLock<Option<Arc<archive::Archive>>>,
+}
+
+impl Archive {
+    fn archive(&self) -> PyResult<Arc<archive::Archive>> {
+        let archive = read(&self.archive);
+        archive.clone().ok_or_else(|| closed("archive"))
+    }
+
+    /// The values of these keys; `None` for keys without a member.
+    fn values(&self, py: Python<'_>, keys: Vec<Key>) -> PyResult<Vec<Option<Bytes>>> {
+        let archive = self.archive()?;
+        with_progress(py, None, [], move |go_on| values_of(&archive, &keys, go_on))
+    }
+}
+
+/// Gets members, of a compressed tar in one pass.
+fn values_of(
+    archive: &archive::Archive,
+    keys: &[Key],
+    go_on: &mut GoOn<'_, 0>,
+) -> PyResult<Vec<Option<Bytes>>> {
+    let options = GetOptions { any_order: true, stop: Stop(is_stopped), ..GetOptions::default() };
+    let mut values: HashMap<&Key, Bytes> = HashMap::new();
+    let mut getting = archive.get(keys, &options).or_raise()?;
+    while let Some((key, found)) = getting.next().or_raise()? {
+        match found {
+            Found::Failed(Failure::Missing(_)) => continue,
+            Found::Failed(failure) => return Err(failed(key, &failure)),
+            Found::Body(_) => {}
+        }
+        let mut value = Vec::new();
+        while go_on([]) {
+            match getting.piece().or_raise()? {
+                Piece::Bytes(bytes) => value.extend_from_slice(bytes),
+                Piece::Hole(len) => append_zeroes(&mut value, len)?,
+                Piece::End => break,
+                Piece::Failed(failure) => return Err(failed(key, &failure)),
+            }
+        }
+        values.insert(key, value.into());
+    }
+    Ok(keys.iter().map(|key| values.get(key).cloned()).collect())
+}
+
+/// Appends a hole. Archives are not trusted: it may be longer than memory.
+fn append_zeroes(value: &mut Vec<u8>, len: u64) -> PyResult<()> {
+    let len = usize::try_from(len).unwrap_or(usize::MAX);
+    value.try_reserve_exact(len).map_err(|error| PyMemoryError::new_err(error.to_string()))?;
+    value.resize(value.len() + len, 0);
+    Ok(())
+}
+
+fn failed(key: &Key, failure: &Failure) -> PyErr {
+    match failure {
+        Failure::Member(error) => of_archive(error, Some(key.clone())),
+        Failure::Record(error) => error.raise(),
+        other => invalid(other.to_string()),
+    }
+}
+
+/// Progress and failures of a load.
+struct Loading<'a, 'b> {
+    go_on: Mutex<&'a mut GoOn<'b, 2>>,
+    done: AtomicU64,
+    total: AtomicU64,
+    failures: Mutex<Vec<tree::Failure<PyErr>>>,
+}
+
+impl LoadEvents for Loading<'_, '_> {
+    fn total(&self, bytes: u64) {
+        self.total.store(bytes, Ordering::Relaxed);
+    }
+
+    fn passed(&self, bytes: u64) {
+        let done = self.done.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let mut go_on = locked(&self.go_on);
+        // Where the callback raises, `is_stopped` ends the load.
+        go_on([done, self.total.load(Ordering::Relaxed)]);
+    }
+
+    fn failed(&self, key: &[u8], error: &archive::Error) {
+        let raised = of_archive(error, Key::bytes(key).ok());
+        locked(&self.failures).push(tree::Failure { key: key.to_vec(), error: raised });
+    }
+}
+
+#[pymethods]
+impl Archive {
+    #[new]
+    #[pyo3(signature = (path, *, progress=None))]
+    fn new(
+        py: Python<'_>,
+        #[pyo3(from_py_with = paths::path)] path: PathBuf,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let wanted = path.clone();
+        let archive = with_progress(py, progress, ["bytes"], move |go_on| {
+            let mut passed = 0;
+            let opened = contents::open(&wanted, OpenOptions::default(), &mut |bytes| {
+                passed = bytes;
+                go_on([bytes])
+            });
+            match opened.or_raise()? {
+                Opened::Archive(archive) => {
+                    go_on([passed.max(archive.file_bytes())]);
+                    Ok(archive)
+                }
+                Opened::Pack(_) => {
+                    Err(invalid(format!("{} is a pack: stook.Pack reads it", wanted.display())))
+                }
+            }
+        })?;
+        Ok(Self { path, archive: RwLock::new(Some(Arc::from(archive))) })
+    }
+
+    fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let value = self.get(py, key, None)?;
+        value.ok_or_else(|| PyKeyError::new_err((key.clone().unbind(),)))
+    }
+
+    fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Ok(self.stat(key)?.is_some())
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        Ok(usize::try_from(self.archive()?.len())?)
+    }
+
+    fn __iter__(&self) -> PyResult<Keys> {
+        Ok(Keys::of_archive(self.archive()?, KeyRange::all()))
+    }
+
+    /// Gets the bytes of a member: of a hard link those of its file, of a symbolic link its target,
+    /// of a directory none.
+    ///
+    /// Args:
+    ///     key: The key.
+    ///     default: What is given when there is no such member.
+    ///
+    /// Returns:
+    ///     The bytes; of a zip and a compressed tar verified.
+    ///
+    /// Raises:
+    ///     stook.DamagedError: They are not what was written.
+    ///     stook.InvalidError: The member cannot be read: it is encrypted, or compressed in another
+    ///         way.
+    #[pyo3(signature = (key, default=None))]
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let value = self.values(py, vec![key::from_python(key)?])?.pop().flatten();
+        let value = value.map(|value| bytes_of(py, &value)).transpose()?;
+        Ok(value.map(Bound::into_any).or(default))
+    }
+
+    /// Gets many members at once: of a compressed tar in one pass.
+    ///
+    /// Args:
+    ///     keys: The keys, in any order; a key may occur twice.
+    ///     default: What is given for keys without a member.
+    ///
+    /// Returns:
+    ///     The bytes in the order of the keys.
+    ///
+    /// Raises:
+    ///     stook.DamagedError: The bytes of a member are not what was written.
+    ///     stook.InvalidError: A member cannot be read.
+    #[pyo3(signature = (keys, default=None))]
+    fn get_many<'py>(
+        &self,
+        py: Python<'py>,
+        keys: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let values = PyList::empty(py);
+        for value in self.values(py, keys_of(keys)?)? {
+            match value {
+                Some(value) => values.append(bytes_of(py, &value)?)?,
+                None => values.append(&default)?,
+            }
+        }
+        Ok(values)
+    }
+
+    /// Goes through keys in order, from the index; no member is read.
+    ///
+    /// Args:
+    ///     prefix: Only keys that begin with this.
+    ///     start: Only keys from this one on.
+    ///     end: Only keys before this one.
+    ///
+    /// Returns:
+    ///     An iterator over keys.
+    #[pyo3(signature = (*, prefix=None, start=None, end=None))]
+    fn keys(
+        &self,
+        prefix: Option<&Bound<'_, PyAny>>,
+        start: Option<&Bound<'_, PyAny>>,
+        end: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Keys> {
+        Ok(Keys::of_archive(self.archive()?, key::range(prefix, start, end)?))
+    }
+
+    /// What is known of a member without reading it: kind, size, and mode, owner and time among its
+    /// attributes.
+    ///
+    /// Args:
+    ///     key: The key.
+    ///
+    /// Returns:
+    ///     A `Stat`, or ``None`` where there is no such member.
+    #[pyo3(signature = (key))]
+    fn stat(&self, key: &Bound<'_, PyAny>) -> PyResult<Option<Stat>> {
+        let (archive, key) = (self.archive()?, key::from_python(key)?);
+        let member = key.as_bytes().and_then(|path| archive.find(path));
+        member.map(|member| head(&member).map(Stat::of_member).or_raise()).transpose()
+    }
+
+    /// Reads every member to its end and verifies all checksums there are, as ``stook load`` does.
+    ///
+    /// Args:
+    ///     progress: Called now and then with the bytes so far and in all, on another thread.
+    ///         ``True`` shows a bar with tqdm.
+    ///
+    /// Returns:
+    ///     A `LoadReport`. A member that is damaged, or cannot be read, is in its ``failures``.
+    ///
+    /// Raises:
+    ///     stook.DamagedError: A compressed tar is damaged: nothing behind that place can be read.
+    #[pyo3(signature = (*, progress=None))]
+    fn load<'py>(
+        &self,
+        py: Python<'py>,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let archive = self.archive()?;
+        let loaded = with_progress(py, progress, ["bytes", "total"], move |go_on| {
+            let (go_on, failures) = (Mutex::new(go_on), Mutex::default());
+            let events = Loading { go_on, done: AtomicU64::new(0), total: AtomicU64::new(0), failures };
+            let options = LoadOptions { stop: Stop(is_stopped), ..LoadOptions::default() };
+            let report = archive.load(&options, &events).or_raise()?;
+            Ok((report, std::mem::take(&mut *locked(&events.failures)), archive.is_complete()))
+        });
+        let (report, failures, is_complete) = loaded?;
+        info::load_report(py, &report, &failures, is_complete)
+    }
+
+    /// What is known of the archive without reading members.
+    ///
+    /// Returns:
+    ///     An `ArchiveInfo`.
+    fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        info::archive_info(py, &self.path, &*self.archive()?)
+    }
+
+    /// Lets go of the file. Closing twice does nothing.
+    fn close(&self) {
+        *written(&self.archive) = None;
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        slf.get().archive()?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, _exception: &Bound<'_, PyTuple>) {
+        self.close();
+    }
+
+    fn __repr__(&self) -> String {
+        let state = if read(&self.archive).is_none() { " (closed)" } else { "" };
+        // Without what may be a secret in an address.
+        format!("<stook.Archive {}{state}>", shown(&self.path.to_string_lossy()))
+    }
+
+    /// Other processes open it anew.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (PathBuf,))> {
+        let (archive, given) = (slf.get().archive()?, &slf.get().path);
+        let path = if is_object(given) { given.clone() } else { std::path::absolute(archive.path())? };
+        Ok((slf.get_type().into_any(), (path,)))
+    }
+}
+
+getters! { Archive {
+    /// Where the archive is.
+    path: PathBuf = |this| this.path.clone();
+    /// Whether it was closed.
+    closed: bool = |this| read(&this.archive).is_none();
+}}

@@ -1,0 +1,265 @@
+"""Archives: listed, got from and loaded as the command line does it."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pickle
+import subprocess
+import sys
+import tarfile
+import threading
+import zipfile
+from pathlib import Path
+from typing import Any, Callable
+
+import pytest
+
+import stook
+
+LONG = bytes(range(256)) * 4000
+#: Keys with kind and size, in the order of keys.
+MEMBERS = [
+    ("", "directory", 0),
+    ("a", "file", 5),
+    ("deep", "directory", 0),
+    ("deep/b", "file", len(LONG)),
+    ("deep/further", "hard_link", 5),
+    ("link", "symlink", 6),
+]
+VALUES = {"": b"", "a": b"alpha", "deep": b"", "deep/b": LONG, "deep/further": b"alpha", "link": b"deep/b"}
+
+
+@pytest.fixture
+def tree() -> None:
+    """A tree with a further name of a file and a symbolic link."""
+    Path("tree/deep").mkdir(parents=True)
+    Path("tree/a").write_bytes(b"alpha")
+    Path("tree/deep/b").write_bytes(LONG)
+    os.link("tree/a", "tree/deep/further")
+    Path("tree/link").symlink_to("deep/b")
+
+
+def make(name: str) -> str:
+    """An archive of the tree."""
+    mode: Any = "w:gz" if name.endswith(".gz") else "w"
+    with tarfile.open(name, mode) as tar:
+        tar.add("tree", ".")
+    return name
+
+
+def command(*arguments: str) -> str:
+    """What the command line says, as JSON."""
+    run = [sys.executable, "-W", "ignore", "-m", "stook", *arguments, "--json"]
+    return subprocess.run(run, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize("name", ["t.tar", "t.tar.gz"])
+def test_members_are_listed_and_got_as_the_command_line_has_them(tree: None, name: str) -> None:
+    with stook.Archive(make(name)) as archive:
+        assert list(archive) == list(archive.keys()) == list(VALUES)
+        assert len(archive) == len(MEMBERS) and "deep/b" in archive and b"a" in archive
+        assert "none" not in archive and 7 not in archive
+        for key, kind, size in MEMBERS:
+            stat = archive.stat(key)
+            assert stat is not None and (stat.key, stat.kind, stat.size) == (key, kind, size)
+            assert stat.group is None and stat.time_ns is None and "mode" in stat.attributes
+        assert {key: archive[key] for key in VALUES} == VALUES
+        assert archive.stat("none") is None and archive.get("none") is None and archive.get(7, 5) == 5
+        with pytest.raises(KeyError, match="none"):
+            archive["none"]
+        lines = [json.loads(line) for line in command("ls", name, "--long").splitlines()]
+        assert [(line["key"], line["kind"], line["body_bytes"]) for line in lines] == MEMBERS
+
+
+@pytest.mark.parametrize("name", ["t.tar", "t.tar.gz"])
+def test_many_are_got_in_the_order_of_the_keys(tree: None, name: str) -> None:
+    with stook.Archive(make(name)) as archive:
+        wanted = ["link", "none", "deep/b", "a", "deep/b", "deep"]
+        assert archive.get_many(wanted) == [VALUES.get(key) for key in wanted]
+        assert archive.get_many(wanted, b"-")[1] == b"-"
+        assert archive.get_many([]) == []
+        assert dict(zip(archive, archive.get_many(archive))) == VALUES
+        with pytest.raises(TypeError, match="several keys are wanted, not one"):
+            archive.get_many("a")
+
+
+def test_keys_of_a_range_are_those_of_a_pack(tree: None) -> None:
+    stook.pack_tree(make("t.tar"), "t.stook")
+    ranges: list[dict[str, Any]] = [
+        {"prefix": "deep"},
+        {"prefix": b"deep/"},
+        {"start": "deep"},
+        {"end": "deep/b"},
+        {"start": "b", "end": "deep/c"},
+        {"start": 0},
+        {"end": 0},
+    ]
+    with stook.Archive("t.tar") as archive, stook.Pack("t.stook") as pack:
+        for options in ranges:
+            assert list(archive.keys(**options)) == list(pack.keys(**options)), options
+        with pytest.raises(stook.InvalidError, match="either a prefix"):
+            archive.keys(prefix="a", start="b")
+
+
+def test_more_keys_than_a_batch_come_once_each() -> None:
+    names = [f"{number:05}" for number in range(10_000)]
+    with zipfile.ZipFile("many.zip", "w") as file:
+        for name in names:
+            file.writestr(name, name)
+    with stook.Archive("many.zip") as archive:
+        assert list(archive) == names
+        assert list(archive.keys(prefix="0409")) == [name for name in names if name.startswith("0409")]
+        assert archive.get_many(names[::1000]) == [name.encode() for name in names[::1000]]
+
+
+@pytest.mark.parametrize("name", ["t.tar", "t.tar.gz"])
+def test_a_load_reads_what_the_command_line_reads(tree: None, name: str) -> None:
+    with stook.Archive(make(name)) as archive:
+        calls: list[tuple[int, int]] = []
+        report = archive.load(progress=lambda done, total: calls.append((done, total)))
+        shown = json.loads(command("load", name))
+        assert (report.members, report.bytes) == (shown["records"], shown["bytes"])
+        assert report.ok and report.complete and report.failures == []
+        assert calls[-1][0] == calls[-1][1] == report.bytes
+        shown = json.loads(command("info", name))
+        info = archive.info()
+        assert info.path == Path(name) and info.members == len(MEMBERS) and not info.replaced
+        for field in ("format", "sequential", "complete", "members", "files", "directories", "symlinks"):
+            assert getattr(info, field) == shown[field]
+        for field in ("hard_links", "other", "sparse", "replaced", "body_bytes", "stored_bytes", "file_bytes"):
+            assert getattr(info, field) == shown[field]
+
+
+def test_a_pipe_is_neither_file_nor_readable() -> None:
+    with tarfile.open("t.tar", "w") as tar:
+        pipe = tarfile.TarInfo("pipe")
+        pipe.type = tarfile.FIFOTYPE
+        tar.addfile(pipe)
+    with stook.Archive("t.tar") as archive:
+        stat = archive.stat("pipe")
+        assert stat is not None and stat.kind == "other" and archive.info().other == 1
+        with pytest.raises(stook.InvalidError, match="pipe is a pipe"):
+            archive["pipe"]
+
+
+def test_damage_is_reported_with_the_key_and_costs_one_member() -> None:
+    with zipfile.ZipFile("x.zip", "w") as file:
+        file.writestr("a", b"alpha")
+        file.writestr("b", b"beta")
+    data = Path("x.zip").read_bytes()
+    Path("x.zip").write_bytes(data.replace(b"alpha", b"alphb", 1))
+    with stook.Archive("x.zip") as archive:
+        calls: list[Callable[[], object]] = [lambda: archive["a"], lambda: archive.get_many(["b", "a"])]
+        for call in calls:
+            with pytest.raises(stook.DamagedError) as caught:
+                call()
+            assert caught.value.key == "a" and caught.value.file == "x.zip"
+        assert archive["b"] == b"beta"
+        report = archive.load()
+        (failure,) = report.failures
+        assert not report.ok and report.members == 1
+        assert failure.key == "a" and isinstance(failure.error, stook.DamagedError)
+
+
+def test_a_compressed_tar_is_believed_only_with_its_checksum(tree: None) -> None:
+    data = bytearray(Path(make("t.tar.gz")).read_bytes())
+    data[-6] ^= 1
+    Path("t.tar.gz").write_bytes(data)
+    with pytest.raises(stook.DamagedError):
+        stook.Archive("t.tar.gz")["a"]
+
+
+def test_a_tar_without_an_end_may_have_been_cut_off(tree: None) -> None:
+    data = Path(make("t.tar")).read_bytes()
+    while data.endswith(bytes(512)):
+        data = data[:-512]
+    Path("cut.tar").write_bytes(data)
+    with stook.Archive("cut.tar") as archive:
+        assert not archive.info().complete and not archive.load().ok
+
+
+def test_what_is_no_archive_is_refused(filled: Path) -> None:
+    Path("text").write_bytes(b"text")
+    Path("folder").mkdir()
+    Path("folder/file").write_bytes(b"")
+    wrong: list[tuple[Any, type[Exception], str]] = [
+        ("none", FileNotFoundError, "none"),
+        ("text", stook.NotAPackError, "it is not a tar, tar.gz, tar.zst or zip"),
+        ("folder", stook.NotAPackError, "is not a pack"),
+        (filled, stook.InvalidError, "is a pack: stook.Pack reads it"),
+        (5, TypeError, "argument 'path': expected str, bytes or os.PathLike object, not int"),
+    ]
+    for path, error, message in wrong:
+        with pytest.raises(error, match=message):
+            stook.Archive(path)
+
+
+def test_a_closed_archive_says_so(tree: None) -> None:
+    archive = stook.Archive(make("t.tar"))
+    keys = archive.keys()
+    assert not archive.closed and repr(archive) == "<stook.Archive t.tar>"
+    archive.close()
+    archive.close()
+    calls: list[Callable[[], object]] = [
+        lambda: archive["a"],
+        lambda: "a" in archive,
+        lambda: len(archive),
+        lambda: list(archive),
+        lambda: archive.get("a"),
+        lambda: archive.get_many(["a"]),
+        lambda: archive.keys(),
+        lambda: archive.stat("a"),
+        lambda: archive.load(),
+        lambda: archive.info(),
+        lambda: pickle.dumps(archive),
+        lambda: archive.__enter__(),
+    ]
+    for call in calls:
+        with pytest.raises(stook.ClosedError, match="this archive is closed"):
+            call()
+    assert archive.closed and repr(archive) == "<stook.Archive t.tar (closed)>"
+    assert list(keys) == list(VALUES), "keys outlive it"
+
+
+def test_archives_are_pickled_and_used_by_threads(tree: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = stook.Archive(make("t.tar"))
+    pickled = pickle.dumps(archive)
+    got: list[bytes] = []
+    threads = [threading.Thread(target=lambda: got.append(archive["deep/b"])) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert got == [LONG] * 8
+    monkeypatch.chdir("tree")
+    assert pickle.loads(pickled)["a"] == b"alpha"
+
+
+def test_a_member_that_is_longer_than_memory_is_refused() -> None:
+    member = tarfile.TarInfo("huge")
+    member.size = 512
+    member.pax_headers = {
+        "GNU.sparse.major": "1",
+        "GNU.sparse.minor": "0",
+        "GNU.sparse.name": "huge",
+        "GNU.sparse.realsize": str(1 << 50),
+    }
+    with tarfile.open("t.tar", "w", format=tarfile.PAX_FORMAT) as tar:
+        tar.addfile(member, io.BytesIO((b"1\n%d\n0\n" % (1 << 50)).ljust(512, b"\0")))
+    with stook.Archive("t.tar") as archive:
+        stat = archive.stat("huge")
+        assert stat is not None and stat.size == 1 << 50
+        with pytest.raises(MemoryError):
+            archive["huge"]
+
+
+def test_what_progress_raises_ends_a_load(tree: None) -> None:
+    def refuse(*_: int) -> None:
+        raise RuntimeError("enough")
+
+    with stook.Archive(make("t.tar.gz")) as archive:
+        with pytest.raises(RuntimeError, match="enough"):
+            archive.load(progress=refuse)
+        assert archive.load().ok, "it is of use afterwards"

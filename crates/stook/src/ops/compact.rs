@@ -1,0 +1,124 @@
+//! Compaction of packs: how much room a step may take, and that it is refused where there is less.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::pack::{
+    self, CompactOptions, CompactPlan, Compacted, Host as _, OpenOptions, Pack, PackWriter, SystemHost,
+};
+use crate::report::units::bytes_decimal;
+use crate::storage::Storage;
+
+/// A result of compacting.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The pack, or what is below it.
+    #[error(transparent)]
+    Pack(#[from] pack::Error),
+    /// A step would need more room than is free. Nothing was changed.
+    #[error(
+        "a step needs {} of room, and {} are free in {}: make room, or let a step take less",
+        bytes_decimal(*needed), bytes_decimal(*free), place.display()
+    )]
+    NoSpace {
+        /// Bytes that the largest step would take.
+        needed: u64,
+        /// Bytes that there are.
+        free: u64,
+        /// The directory of the pack.
+        place: PathBuf,
+    },
+}
+
+/// What is compacted, and how.
+#[derive(Debug, Clone)]
+pub struct Compact {
+    /// Only these groups; all if empty.
+    pub groups: Vec<String>,
+    /// Versions that died less long ago than this stay readable.
+    pub keep: Duration,
+    /// Only groups of whose frames at least this share, 0 to 1, would go; `None` also restores the
+    /// order of keys where nothing would go.
+    pub max_dead: Option<f64>,
+    /// Room that a step may take beside what is there, in bytes; `None` for half of what is free,
+    /// at most as much as [`CompactOptions`] have by default.
+    pub extra_len: Option<u64>,
+    /// Memory for records on their way, in bytes.
+    pub memory_len: usize,
+}
+
+impl Default for Compact {
+    fn default() -> Self {
+        let CompactOptions { groups, keep, max_dead, memory_len, .. } = CompactOptions::default();
+        Self { groups, keep, max_dead, extra_len: None, memory_len }
+    }
+}
+
+/// What a compaction would do.
+#[derive(Debug, Clone)]
+pub struct Planned {
+    /// Its steps, and what is left for want of room.
+    pub plan: CompactPlan,
+    /// Room that a step may take beside what is there, in bytes.
+    pub extra_len: u64,
+}
+
+impl Compact {
+    /// What [`run`](Self::run) would do now. It refuses what that refuses.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`]; what reading the indexes meets.
+    pub fn plan(&self, pack: &Pack) -> Result<Planned> {
+        let storage = pack.storage().as_ref();
+        let free = storage.free_bytes().map_err(pack::Error::from)?;
+        let options = self.options(free);
+        let plan = pack.plan_compaction(&options, SystemHost.now_ns())?;
+        check_room(&plan, free, storage)?;
+        Ok(Planned { plan, extra_len: options.extra_len })
+    }
+
+    /// Compacts, as [`PackWriter::compact`] does. Where its steps may need more room than is free
+    /// it is planned first, and refused before anything is changed.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`], and those of [`PackWriter::compact`].
+    pub fn run(&self, writer: &mut PackWriter, progress: &mut dyn FnMut(u64) -> bool) -> Result<Compacted> {
+        let storage = writer.storage().clone();
+        let free = storage.free_bytes().map_err(pack::Error::from)?;
+        let options = self.options(free);
+        // Else no step can need more than there is.
+        if free.is_some_and(|free| options.extra_len > free) {
+            writer.sync()?;
+            // Dropped before anything is written: what it reads from would be kept for it.
+            let pack = Pack::open(storage, OpenOptions::default())?;
+            self.plan(&pack)?;
+        }
+        Ok(writer.compact(&options, progress)?)
+    }
+
+    fn options(&self, free: Option<u64>) -> CompactOptions {
+        let most = CompactOptions::default().extra_len;
+        let extra_len = || free.map_or(most, |free| most.min(free / 2));
+        CompactOptions {
+            groups: self.groups.clone(),
+            keep: self.keep,
+            max_dead: self.max_dead,
+            extra_len: self.extra_len.unwrap_or_else(extra_len),
+            memory_len: self.memory_len,
+            ..CompactOptions::default()
+        }
+    }
+}
+
+/// Refuses a plan of which a step needs more room than is free.
+fn check_room(plan: &CompactPlan, free: Option<u64>, storage: &dyn Storage) -> Result<()> {
+    let needed = plan.steps.iter().map(|step| step.kept_bytes).max().unwrap_or(0);
+    match free.filter(|free| needed > *free) {
+        Some(free) => Err(Error::NoSpace { needed, free, place: storage.path("").components().collect() }),
+        None => Ok(()),
+    }
+}
