@@ -91,7 +91,10 @@ impl<'p> Building<'p> {
 
     /// A record that is not handed out, or damage that hides some.
     fn add_refused(&mut self, error: Error) -> Result<()> {
-        let Error::Damaged(damage) = error else { return Err(error) };
+        let damage = match error {
+            Error::Damaged(damage) => damage,
+            error => return Err(error),
+        };
         match &damage.key {
             Some(key) => self.add_lost(key),
             None => self.hiding.push(damage.clone()),
