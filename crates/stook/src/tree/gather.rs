@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -76,6 +77,69 @@ pub struct Gathered {
 /// Takes what arrives; `Break` ends the pass.
 pub type Deliver<'a> = dyn FnMut(Gathered) -> ControlFlow<()> + 'a;
 
+/// What a pass reads next.
+pub(crate) enum Next<P> {
+    /// A body by itself, in pieces where it is long: its position among the ids, and its bytes.
+    Body(usize, Arc<dyn Source>),
+    /// Short bodies that are neighbours in one source, read at once.
+    Span(Span<P>),
+    /// A body that cannot be read, and why.
+    Failed(usize, Error),
+}
+
+/// Short bodies that are neighbours.
+pub(crate) struct Span<P> {
+    pub(crate) source: Arc<dyn Source>,
+    /// All of them with what is between them: at most [`GatherOptions::piece_bytes`].
+    pub(crate) range: ByteRange,
+    /// What finds each of them in it.
+    pub(crate) parts: Vec<P>,
+}
+
+/// Says what a pass reads, in the order in which it is begun.
+pub(crate) trait Supply {
+    /// What finds a body in a span.
+    type Part;
+
+    /// What comes next; `None` where nothing does, before another span is taken apart.
+    fn next(&mut self) -> Option<Next<Self::Part>>;
+
+    /// The bodies of a span that was read, verified, by their positions among the ids.
+    fn take(&mut self, span: Span<Self::Part>, read: &Bytes) -> Vec<(usize, Result<Bytes>)>;
+
+    /// A span cannot be read: its bodies come [next](Self::next), each by itself, which tells what
+    /// is wrong with it.
+    fn take_apart(&mut self, span: Span<Self::Part>);
+}
+
+/// Each body by itself, as the tree opens it.
+struct EachByItself<'a, T: ?Sized> {
+    tree: &'a T,
+    ids: &'a [NodeId],
+    /// Positions in `ids`, in the order of the medium.
+    order: std::vec::IntoIter<(u64, usize)>,
+}
+
+impl<T: Tree + ?Sized> Supply for EachByItself<'_, T> {
+    /// It gives no spans.
+    type Part = Infallible;
+
+    fn next(&mut self) -> Option<Next<Infallible>> {
+        let (_, index) = self.order.next()?;
+        let id = *self.ids.get(index)?;
+        Some(match self.tree.open(id) {
+            Ok(source) => Next::Body(index, source),
+            Err(error) => Next::Failed(index, error),
+        })
+    }
+
+    fn take(&mut self, _: Span<Infallible>, _: &Bytes) -> Vec<(usize, Result<Bytes>)> {
+        Vec::new()
+    }
+
+    fn take_apart(&mut self, _: Span<Infallible>) {}
+}
+
 /// A pass over a tree that opens each body by itself and reads it through one session.
 pub(crate) fn gather_by_session<T: Tree + ?Sized>(
     tree: &T,
@@ -87,12 +151,23 @@ pub(crate) fn gather_by_session<T: Tree + ?Sized>(
     let mut order: Vec<(u64, usize)> =
         ids.iter().enumerate().map(|(index, &id)| (tree.medium_order(id), index)).collect();
     order.sort_unstable();
+    let supply = EachByItself { tree, ids, order: order.into_iter() };
+    gather_supplied(supply, ids, factory, options, deliver)
+}
+
+/// A pass over what is supplied, through one session.
+pub(crate) fn gather_supplied<S: Supply>(
+    supply: S,
+    ids: &[NodeId],
+    factory: &dyn EngineFactory,
+    options: &GatherOptions,
+    deliver: &mut Deliver<'_>,
+) -> Result<()> {
     let pass = Pass {
-        tree,
+        supply,
         ids,
         options,
         session: Session::new(factory, options.session)?,
-        order: order.into_iter(),
         current: None,
         pieces: HashMap::new(),
         next_token: 0,
@@ -131,33 +206,31 @@ impl Body {
     }
 }
 
-#[derive(Debug)]
-struct Piece {
-    body: Rc<Body>,
-    range: ByteRange,
+/// What is being read.
+enum Piece<P> {
+    Body(Rc<Body>, ByteRange),
+    Span(Span<P>),
 }
 
-struct Pass<'a, T: ?Sized> {
-    tree: &'a T,
+struct Pass<'a, S: Supply> {
+    supply: S,
     ids: &'a [NodeId],
     options: &'a GatherOptions,
     session: Session,
-    /// Positions in `ids`, in the order of the medium.
-    order: std::vec::IntoIter<(u64, usize)>,
     /// The body whose pieces are being asked for, and the offset of the next.
     current: Option<(Rc<Body>, u64)>,
     /// Pieces under way, by the token of the session.
-    pieces: HashMap<u64, Piece>,
+    pieces: HashMap<u64, Piece<S::Part>>,
     next_token: u64,
     /// Their bytes.
     under_way: u64,
 }
 
-impl<T: Tree + ?Sized> Pass<'_, T> {
+impl<S: Supply> Pass<'_, S> {
     fn run(mut self, deliver: &mut Deliver<'_>) {
         loop {
             while self.has_room() {
-                let Some(begun) = self.begin_piece() else { break };
+                let Some(begun) = self.begin_next() else { break };
                 if let Err(failure) = begun
                     && deliver(failure).is_break()
                 {
@@ -165,10 +238,10 @@ impl<T: Tree + ?Sized> Pass<'_, T> {
                 }
             }
             let Some((token, read)) = self.session.next() else { return };
-            if let Some(gathered) = self.take(token, read)
-                && deliver(gathered).is_break()
-            {
-                return;
+            for gathered in self.take(token, read) {
+                if deliver(gathered).is_break() {
+                    return;
+                }
             }
         }
     }
@@ -183,15 +256,22 @@ impl<T: Tree + ?Sized> Pass<'_, T> {
         self.pieces.is_empty() || (!self.session.is_full() && most <= self.options.memory_bytes)
     }
 
-    /// Asks for the next piece; `None` when nothing is left to be asked for.
-    fn begin_piece(&mut self) -> Option<Result<(), Gathered>> {
+    /// Asks for what comes next; `None` when nothing is left to be asked for.
+    fn begin_next(&mut self) -> Option<Result<(), Gathered>> {
         let (body, at) = loop {
             match self.current.take() {
                 Some((body, _)) if body.failed.get() => {}
                 Some(current) => break current,
-                None => match self.open_next()? {
-                    Ok(body) => self.current = Some((Rc::new(body), 0)),
-                    Err(failure) => return Some(Err(failure)),
+                None => match self.supply.next()? {
+                    Next::Body(index, source) => {
+                        let body = Body { index, id: self.id_at(index), source, failed: Cell::new(false) };
+                        self.current = Some((Rc::new(body), 0));
+                    }
+                    Next::Span(span) => {
+                        self.begin_span(span);
+                        return Some(Ok(()));
+                    }
+                    Next::Failed(index, error) => return Some(Err(self.whole(index, Err(error)))),
                 },
             }
         };
@@ -199,42 +279,78 @@ impl<T: Tree + ?Sized> Pass<'_, T> {
         let end = at.saturating_add(self.piece_len()).min(len);
         // What is open does not change its length, so that the offset is never behind its end.
         let range = ByteRange::new(at, end)?;
-        let access = self.options.access.decide(&*body.source, range);
-        let token = self.next_token;
-        if let Err(error) = self.session.submit(token, &*body.source, range, access) {
+        if let Err(error) = self.submit(&*body.source, range) {
             return Some(Err(body.failure(error)));
         }
-        self.next_token += 1;
-        self.under_way += range.len();
         if end < len {
             self.current = Some((Rc::clone(&body), end));
         }
-        self.pieces.insert(token, Piece { body, range });
+        self.keep(range, Piece::Body(body, range));
         Some(Ok(()))
     }
 
-    fn open_next(&mut self) -> Option<Result<Body, Gathered>> {
-        let (_, index) = self.order.next()?;
-        let id = *self.ids.get(index)?;
-        Some(match self.tree.open(id) {
-            Ok(source) => Ok(Body { index, id, source, failed: Cell::new(false) }),
-            Err(error) => Err(Gathered { index, id, result: Err(error) }),
-        })
+    fn begin_span(&mut self, span: Span<S::Part>) {
+        let range = span.range;
+        match self.submit(&*span.source, range) {
+            Ok(()) => self.keep(range, Piece::Span(span)),
+            Err(_) => self.supply.take_apart(span),
+        }
+    }
+
+    /// Asks the session for a range, under the next token.
+    fn submit(&mut self, source: &dyn Source, range: ByteRange) -> Result<()> {
+        let access = self.options.access.decide(source, range);
+        self.session.submit(self.next_token, source, range, access)
+    }
+
+    /// Keeps what was asked for last.
+    fn keep(&mut self, range: ByteRange, piece: Piece<S::Part>) {
+        self.pieces.insert(self.next_token, piece);
+        self.next_token += 1;
+        self.under_way += range.len();
     }
 
     /// What is delivered of what the session read; nothing of a body that has failed.
-    fn take(&mut self, token: u64, read: Result<Bytes>) -> Option<Gathered> {
-        let Piece { body, range } = self.pieces.remove(&token)?;
-        self.under_way -= range.len();
-        if body.failed.get() {
-            return None;
-        }
-        Some(match body.checked(range, read) {
-            Ok(bytes) => {
-                let piece = BodyPiece { offset: range.start(), body_len: body.source.len(), bytes };
-                Gathered { index: body.index, id: body.id, result: Ok(piece) }
+    fn take(&mut self, token: u64, read: Result<Bytes>) -> Vec<Gathered> {
+        match self.pieces.remove(&token) {
+            Some(Piece::Body(body, range)) => {
+                self.under_way -= range.len();
+                take_body(&body, range, read).into_iter().collect()
             }
-            Err(error) => body.failure(error),
-        })
+            Some(Piece::Span(span)) => {
+                self.under_way -= span.range.len();
+                let Ok(read) = read else {
+                    self.supply.take_apart(span);
+                    return Vec::new();
+                };
+                let bodies = self.supply.take(span, &read);
+                bodies.into_iter().map(|(index, body)| self.whole(index, body)).collect()
+            }
+            None => Vec::new(),
+        }
     }
+
+    fn id_at(&self, index: usize) -> NodeId {
+        // Supplies count what is there.
+        self.ids.get(index).copied().unwrap_or(NodeId::new(u64::MAX))
+    }
+
+    /// A body as a whole, or why there is none.
+    fn whole(&self, index: usize, body: Result<Bytes>) -> Gathered {
+        let piece = |bytes: Bytes| BodyPiece { offset: 0, body_len: bytes.len() as u64, bytes };
+        Gathered { index, id: self.id_at(index), result: body.map(piece) }
+    }
+}
+
+fn take_body(body: &Body, range: ByteRange, read: Result<Bytes>) -> Option<Gathered> {
+    if body.failed.get() {
+        return None;
+    }
+    Some(match body.checked(range, read) {
+        Ok(bytes) => {
+            let piece = BodyPiece { offset: range.start(), body_len: body.source.len(), bytes };
+            Gathered { index: body.index, id: body.id, result: Ok(piece) }
+        }
+        Err(error) => body.failure(error),
+    })
 }

@@ -22,6 +22,7 @@ pub(crate) use any::{foreign_cursor, not_a_directory, not_a_file, unknown};
 pub use draft::{Draft, Folder, Refused};
 pub use existing::Overwrite;
 pub use gather::{BodyPiece, Deliver, GatherOptions, Gathered};
+pub(crate) use gather::{Next, Span, Supply, gather_supplied};
 pub use node::{Kind, Node, NodeId};
 pub use page::{Cursor, Entry, PAGE_LEN, Page};
 pub use table::{NodeTable, NodeTableBuilder};

@@ -83,6 +83,19 @@ impl Page {
         self.failures.push(error);
     }
 
+    /// Takes the entries off for which there is an error, which stands among the failures then.
+    pub(crate) fn fail_where(&mut self, mut error_of: impl FnMut(NodeId) -> Option<Error>) {
+        let (names, listed) = (std::mem::take(&mut self.names), std::mem::take(&mut self.entries));
+        let mut start = 0;
+        for Listed { name_end, id, kind, node } in listed {
+            match error_of(id) {
+                Some(error) => self.push_failure(error),
+                None => self.push_listed(names.get(start..name_end).unwrap_or_default(), id, kind, node),
+            }
+            start = name_end;
+        }
+    }
+
     /// The entries, in the order of the listing.
     pub fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
         let mut start = 0;
@@ -135,6 +148,10 @@ mod tests {
         let first = page.iter().next().unwrap();
         assert_eq!((first.kind, first.node), (Some(Kind::File), Some(Node::file(7))));
         assert_eq!((page.len(), page.failures().len(), page.is_full()), (3, 1, false));
+        let failed = |id: NodeId| Error::io("read", id.get().to_string(), std::io::ErrorKind::Other.into());
+        page.fail_where(|id| (id == NodeId::new(1)).then(|| failed(id)));
+        let names: Vec<&[u8]> = page.iter().map(|entry| entry.name).collect();
+        assert_eq!((names, page.failures().len()), (vec![&b""[..], b"bc\xff"], 2));
         page.clear();
         assert!(page.is_empty() && page.failures().is_empty() && page.iter().next().is_none());
     }

@@ -1,4 +1,4 @@
-//! Trees of files into a pack, and out again.
+//! Trees of files into a pack, and out again; a pack as a tree.
 //!
 //! A tree becomes one record per entry: its key is the path relative to the root, as bytes; kind,
 //! mode, modification time and (for root) owner are attributes. Links are never followed, in
@@ -13,6 +13,7 @@ mod names;
 mod own_attributes;
 mod packing;
 mod paths;
+mod record_tree;
 mod roots;
 mod unpacking;
 mod writing;
@@ -23,4 +24,5 @@ pub use own_attributes::OwnAttributes;
 pub(crate) use own_attributes::add as add_own_attributes;
 pub use packing::{Failure, Grouping, PackSummary, PackTree};
 pub use paths::{Paths, kind_of, symlink_target};
+pub use record_tree::{Hidden, RecordTree};
 pub use unpacking::{UnpackSummary, UnpackTree};

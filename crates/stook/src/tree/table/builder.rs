@@ -149,6 +149,11 @@ impl NodeTableBuilder {
         (node != NONE).then(|| NodeId::new(u64::from(node)))
     }
 
+    /// What a node is that was added.
+    pub(crate) fn kind(&self, id: NodeId) -> Option<Kind> {
+        self.slot(id).ok().map(Slot::kind)
+    }
+
     /// The table, and the entries that are not in it because they are parents of others and no
     /// directories.
     pub fn finish(mut self) -> (NodeTable, Vec<(NodeId, Error)>) {

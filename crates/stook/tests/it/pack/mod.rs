@@ -23,6 +23,7 @@ mod lost_index;
 mod mapped;
 mod model;
 mod newer;
+mod record_tree;
 mod repair;
 mod restored;
 mod roundtrip;

@@ -1,0 +1,289 @@
+//! [`RecordTree`]: the records of a pack as a [`Tree`].
+//!
+//! The names are read once, into a [`NodeTable`]; bodies, extended attributes and targets of links
+//! are read when they are asked for. It never writes, and never touches a file system beside the
+//! pack.
+
+mod build;
+mod gather;
+mod names;
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use self::build::{Building, Built};
+use self::gather::RecordSupply;
+use self::names::shown_key;
+use crate::engine::EngineFactory;
+use crate::extent::ByteRange;
+use crate::pack::error::{Damage, Error, Result};
+use crate::pack::key::{KEY_LEN_MAX, Key};
+use crate::pack::read::source::RecordSource;
+use crate::pack::state::open::Pack;
+use crate::source::Source;
+use crate::tree::parts::check_name;
+use crate::tree::{
+    Cursor, Deliver, GatherOptions, Kind, Node, NodeId, NodeTable, Page, Tree, Xattrs, gather_supplied,
+    not_a_file, unknown,
+};
+
+/// The records of a pack at the generation it was opened at, as a tree.
+///
+/// Beside what [`Tree`] says:
+/// - keys that are paths are the paths of nodes; further names of a file (hard links) share its
+///   node; directories without a record are there, and nothing is known of them. A record that does
+///   not say what it is, is a file;
+/// - keys that are no paths stand in the root under what shows them: the number 7 is `id:7`, and
+///   the bytes `a//b` are `bytes:a\x2f\x2fb`. [`Key::parse`] takes these names. Records that get no
+///   name are [counted](Self::hidden);
+/// - ids have the order of the records on the medium;
+/// - a name of which no more is known, because the head of its record is damaged or it leads to no
+///   file, is listed as a failure, and an error where it is looked up. What was met while the tree
+///   was made is in the [log](Pack::damage_log) of the pack. Damage names the file of the pack, the
+///   offset, and the key;
+/// - what may hide any names (a segment that is lost) is a failure of the listing of the root, and
+///   a name that is not there, but may have been in that, an error where it is looked up.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use stook::pack::tree::RecordTree;
+/// use stook::pack::{Attributes, Key, OpenOptions, Pack, PackWriter, WriterOptions};
+/// use stook::storage::{LocalStorage, LocalStorageOptions};
+/// use stook::tree::Tree;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("photos.stook");
+/// let storage = Arc::new(LocalStorage::create(&path, LocalStorageOptions::default())?);
+/// let mut writer = PackWriter::create(storage, WriterOptions::default())?;
+/// writer.put("", &Key::bytes("2024/cat.jpg")?, &Attributes::new(), b"a picture")?;
+/// writer.put("", &Key::id(7), &Attributes::new(), b"no path")?;
+/// writer.finish(true)?;
+///
+/// let tree = RecordTree::new(Arc::new(Pack::open_path(&path, OpenOptions::default())?))?;
+/// let cat = tree.find(b"2024/cat.jpg")?.ok_or("it is there")?;
+/// assert_eq!(tree.node(cat)?.len, 9);
+/// assert_eq!(tree.open(cat)?.len(), 9);
+/// assert!(tree.find(b"id:7")?.is_some());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct RecordTree {
+    pack: Arc<Pack>,
+    table: NodeTable,
+    /// The keys of nodes whose first name does not say it, by number.
+    keys: HashMap<u64, Key>,
+    /// Numbers of nodes of which no more is known than a name.
+    lost: HashSet<u64>,
+    /// What may hide names of which nothing is known.
+    hiding: Vec<Damage>,
+    hidden: Hidden,
+}
+
+/// Records to which no name of a tree leads: another record has the name that shows the key, or the
+/// name would be longer than 65,535 bytes; or it is a file, and the keys of others lie below it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Hidden {
+    /// How many there are.
+    pub records: u64,
+    /// Which the first was, and why.
+    pub first: Option<String>,
+}
+
+impl Hidden {
+    fn note(&mut self, why: String) {
+        self.records += 1;
+        self.first.get_or_insert(why);
+    }
+}
+
+impl RecordTree {
+    /// The tree of a pack. The heads of all records are read, in the order of the medium. Of each
+    /// node 48 bytes and its name stay in memory, and the keys of files with several names; while
+    /// it is made, also the keys of one segment at a time and those of all hard links.
+    ///
+    /// # Errors
+    /// When reading is impossible at all. Damage costs what it hits.
+    pub fn new(pack: Arc<Pack>) -> Result<Self> {
+        let Built { table, keys, lost, hiding, hidden } = Building::run(&pack)?;
+        Ok(Self { pack, table, keys, lost, hiding, hidden })
+    }
+
+    /// The pack.
+    pub fn pack(&self) -> &Arc<Pack> {
+        &self.pack
+    }
+
+    /// Records that are in the pack and under no name.
+    pub fn hidden(&self) -> &Hidden {
+        &self.hidden
+    }
+
+    /// The key of the record of a node, if it has one: a directory may have none. `None` for an id
+    /// that is none of this tree's.
+    pub fn key(&self, id: NodeId) -> Option<Key> {
+        if let Some(key) = self.keys.get(&id.get()) {
+            return Some(key.clone());
+        }
+        let path = self.table.key_of(id)?;
+        shown_key(&path).or_else(|| Key::bytes(&path).ok())
+    }
+
+    fn known_key(&self, id: NodeId) -> crate::Result<Key> {
+        self.key(id).ok_or_else(|| unknown(self.path(), id))
+    }
+
+    fn is_lost(&self, id: NodeId) -> bool {
+        self.lost.contains(&id.get())
+    }
+
+    /// Why no more is known of a node: the record is asked again, so that no error has to be kept.
+    fn failure(&self, id: NodeId) -> crate::Error {
+        let key = match self.known_key(id) {
+            Ok(key) => key,
+            Err(error) => return error,
+        };
+        match self.pack.open_source(&key) {
+            Err(error) => self.error(id, error),
+            Ok(_) => {
+                let what = "it could not be read when the tree was made; open the pack again";
+                crate::Error::io("read", self.path_of(id), io::Error::other(what))
+            }
+        }
+    }
+
+    /// What became of asking the pack for a node.
+    fn error(&self, id: NodeId, error: Error) -> crate::Error {
+        core_error(error, || self.path_of(id))
+    }
+
+    /// The record of a file or link.
+    fn source(&self, id: NodeId) -> crate::Result<Arc<RecordSource>> {
+        let opened = self.pack.open_source(&self.known_key(id)?).map_err(|error| self.error(id, error))?;
+        opened.ok_or_else(|| crate::Error::io("open", self.path_of(id), io::ErrorKind::NotFound.into()))
+    }
+
+    /// That nothing has a name, unless damage may hide it.
+    fn absent(&self, parent: NodeId, name: &[u8]) -> crate::Result<Option<NodeId>> {
+        if check_name(name).is_err() {
+            return Ok(None);
+        }
+        let mut path = self.table.key_of(parent).unwrap_or_default();
+        if !path.is_empty() {
+            path.push(b'/');
+        }
+        path.extend_from_slice(name);
+        let Ok(key) = Key::bytes(&path) else { return Ok(None) };
+        self.pack.find(&key).map_err(|error| self.error(parent, error))?;
+        Ok(None)
+    }
+
+    fn read_xattrs(&self, key: &Key) -> Result<Xattrs> {
+        let Some(entry) = self.pack.locate(std::slice::from_ref(key))?.pop().transpose()?.flatten() else {
+            return Ok(Xattrs::default());
+        };
+        let head = self.pack.heads(&[entry])?.pop().transpose()?;
+        Ok(head.map(|head| head.attributes.xattrs()).unwrap_or_default())
+    }
+}
+
+impl Tree for RecordTree {
+    fn path(&self) -> &Path {
+        self.table.path()
+    }
+
+    fn root(&self) -> NodeId {
+        self.table.root()
+    }
+
+    fn lookup(&self, parent: NodeId, name: &[u8]) -> crate::Result<Option<NodeId>> {
+        match self.table.lookup(parent, name)? {
+            Some(id) if self.is_lost(id) => Err(self.failure(id)),
+            None if !self.pack.snapshot.log.is_empty() => self.absent(parent, name),
+            found => Ok(found),
+        }
+    }
+
+    fn list(&self, directory: NodeId, from: &Cursor, page: &mut Page) -> crate::Result<Option<Cursor>> {
+        let next = self.table.list(directory, from, page)?;
+        if !self.lost.is_empty() {
+            page.fail_where(|id| self.is_lost(id).then(|| self.failure(id)));
+        }
+        if directory == self.root() && *from == Cursor::Start {
+            self.hiding.iter().cloned().for_each(|damage| page.push_failure(core_damage(damage)));
+        }
+        Ok(next)
+    }
+
+    fn node(&self, id: NodeId) -> crate::Result<Node> {
+        let node = self.table.node(id)?;
+        if self.is_lost(id) { Err(self.failure(id)) } else { Ok(node) }
+    }
+
+    fn path_of(&self, id: NodeId) -> PathBuf {
+        self.table.path_of(id)
+    }
+
+    fn link_target(&self, id: NodeId) -> crate::Result<Vec<u8>> {
+        let failed = |kind: io::ErrorKind| crate::Error::io("read link", self.path_of(id), kind.into());
+        let node = self.node(id)?;
+        if node.kind != Kind::Symlink {
+            return Err(failed(io::ErrorKind::InvalidInput));
+        }
+        // No system has longer ones: what is so long was never a target.
+        if node.len > KEY_LEN_MAX as u64 {
+            return Err(failed(io::ErrorKind::InvalidData));
+        }
+        let source = self.source(id)?;
+        let target = source.read(ByteRange::to(source.len())).map_err(|error| self.error(id, error))?;
+        Ok(target.to_vec())
+    }
+
+    fn xattrs(&self, id: NodeId) -> crate::Result<Xattrs> {
+        self.node(id)?;
+        self.read_xattrs(&self.known_key(id)?).map_err(|error| self.error(id, error))
+    }
+
+    fn open(&self, id: NodeId) -> crate::Result<Arc<dyn Source>> {
+        match self.node(id)?.kind {
+            Kind::File => Ok(self.source(id)?),
+            kind => Err(not_a_file(kind, self.path_of(id))),
+        }
+    }
+
+    /// Short records that are neighbours on the medium are read at once.
+    fn gather(
+        &self,
+        ids: &[NodeId],
+        factory: &dyn EngineFactory,
+        options: &GatherOptions,
+        deliver: &mut Deliver<'_>,
+    ) -> crate::Result<()> {
+        gather_supplied(RecordSupply::new(self, ids, options), ids, factory, options, deliver)
+    }
+}
+
+/// An error of a pack, as trees have it.
+fn core_error(error: Error, path: impl FnOnce() -> PathBuf) -> crate::Error {
+    let kind = match error {
+        Error::Core(error) => return error,
+        Error::Damaged(damage) => return core_damage(damage),
+        Error::Unsupported { .. } => io::ErrorKind::Unsupported,
+        Error::Invalid(_) | Error::Limit { .. } => io::ErrorKind::InvalidData,
+        _ => io::ErrorKind::Other,
+    };
+    crate::Error::io("read", path(), io::Error::new(kind, error))
+}
+
+fn core_damage(damage: Damage) -> crate::Error {
+    let Damage { file, offset, key, what, .. } = damage;
+    let what = match key {
+        Some(key) => format!("record {key}: {what}"),
+        None => what,
+    };
+    crate::Error::Damaged { path: file, offset, what }
+}
