@@ -8,7 +8,8 @@
 //!   read by range), [`storage`] (anything that publishes bytes), [`tree`] (anything that has files
 //!   below names; writes files below a directory that nothing leads out of), [`walk`] (directories
 //!   on disk, walked with many threads or as a tree), [`names`] (names as text, and patterns on
-//!   them), [`report`] (numbers people can trust), [`mod@error`] (the error of the core);
+//!   them), [`mod@format`] (what the bytes of tars and zips mean), [`report`] (numbers people can
+//!   trust), [`mod@error`] (the error of the core);
 //! - **capabilities** built on it, which never import one another: [`pack`], [`archive`],
 //!   [`mod@bench`], [`sparse`];
 //! - **operations**, which may know several capabilities: [`ops`], one call for each thing that the
@@ -144,6 +145,7 @@ pub mod bench;
 pub mod engine;
 pub mod error;
 pub mod extent;
+pub mod format;
 pub mod names;
 #[cfg(unix)]
 pub mod ops;

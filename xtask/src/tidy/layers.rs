@@ -9,7 +9,7 @@ use super::tokens::{group, ident, is_ident, is_punct, line};
 
 const LIBRARY: &str = "crates/stook/src/";
 const CORE: &[&str] =
-    &["engine", "error", "extent", "names", "plan", "report", "source", "storage", "tree", "walk"];
+    &["engine", "error", "extent", "format", "names", "plan", "report", "source", "storage", "tree", "walk"];
 /// Operations that need several capabilities; imported by neither them nor the core.
 const JOINTS: &[&str] = &["ops"];
 const CAPABILITIES: &[&str] = &["archive", "bench", "copy", "pack", "sparse", "stitch"];

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+pub use crate::format::{Decoded, Fault};
+
 /// A result of reading an archive.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -56,28 +58,7 @@ impl Error {
     }
 }
 
-/// Why bytes were refused, before it is known which archive they are of.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
-    /// Where in the bytes given, or in the archive.
-    pub offset: u64,
-    /// What was found and what was expected.
-    pub what: String,
-    /// Whether they may be right, but for something that is not known here.
-    pub unsupported: bool,
-}
-
 impl Fault {
-    /// The bytes are not what the format allows.
-    pub fn damaged(offset: u64, what: impl Into<String>) -> Self {
-        Self { offset, what: what.into(), unsupported: false }
-    }
-
-    /// The bytes want something that is not known here.
-    pub fn unsupported(offset: u64, what: impl Into<String>) -> Self {
-        Self { offset, what: what.into(), unsupported: true }
-    }
-
     /// The same in a file, `base` bytes further on.
     pub(super) fn of(self, path: &Path, base: u64) -> Error {
         let (path, offset, what) = (path.to_path_buf(), base.saturating_add(self.offset), self.what);
@@ -87,6 +68,3 @@ impl Fault {
         }
     }
 }
-
-/// Decoding ends well, or says why not.
-pub type Decoded<T> = Result<T, Fault>;

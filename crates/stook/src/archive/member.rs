@@ -1,22 +1,9 @@
 //! Members of archives, as readers see them.
 
+pub use crate::format::{Extent, MemberKind, Method};
+
 /// The longest path of a member, in bytes.
 pub const KEY_LEN_MAX: usize = 65_535;
-
-/// What a member is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MemberKind {
-    /// A regular file.
-    File,
-    /// A directory.
-    Directory,
-    /// A symbolic link; its bytes are its target.
-    Symlink,
-    /// A further name of a file that stands before it.
-    HardLink,
-    /// A pipe, a device, or what only the program that made it knows.
-    Other,
-}
 
 impl MemberKind {
     /// The number it has in an index.
@@ -41,52 +28,6 @@ impl MemberKind {
             _ => return None,
         })
     }
-}
-
-/// How the bytes of a member are stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Method {
-    /// As they are.
-    Stored,
-    /// Deflated (zip only).
-    Deflated,
-    /// Some other way, by its number in a zip, that is listed and not read.
-    Unknown(u16),
-    /// Encrypted (zip only): listed and not read.
-    Encrypted,
-}
-
-impl Method {
-    /// The number it has in an index: that of a zip, which leaves the last one free.
-    pub(super) fn code(self) -> u16 {
-        match self {
-            Self::Stored => 0,
-            Self::Deflated => 8,
-            Self::Unknown(code) => code,
-            Self::Encrypted => u16::MAX,
-        }
-    }
-
-    /// The method of a number.
-    pub(super) fn from_code(code: u16) -> Self {
-        match code {
-            0 => Self::Stored,
-            8 => Self::Deflated,
-            u16::MAX => Self::Encrypted,
-            other => Self::Unknown(other),
-        }
-    }
-}
-
-/// A piece of a sparse member that is stored; what lies between pieces is zeroes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Extent {
-    /// Where it stands in the member.
-    pub at: u64,
-    /// Where it is stored in the archive.
-    pub stored_at: u64,
-    /// Its length.
-    pub len: u64,
 }
 
 /// A member, borrowed from the index of its archive.

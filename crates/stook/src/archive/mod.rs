@@ -14,7 +14,6 @@
 //! anything is allocated or read by it, and what is wrong is reported with file and offset.
 
 mod ahead;
-mod bytes;
 mod compressed;
 mod ends;
 mod error;

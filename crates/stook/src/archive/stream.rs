@@ -11,9 +11,7 @@ use super::member::Extent;
 use super::reading::{PASS_MAX, Piece, Stepped, Stepping};
 use super::tar::header::{BLOCK_LEN, has_checksum, has_magic};
 use super::tar::{Entry, Walk};
-
-/// What zips begin with, those without members as well.
-const ZIPS: [&[u8]; 2] = [b"PK\x03\x04", b"PK\x05\x06"];
+use crate::format::zip;
 
 /// A tar read from front to back.
 #[derive(Debug)]
@@ -56,7 +54,7 @@ fn why_no_tar(first: &[u8], is_compressed: bool) -> Option<&'static str> {
         true => "what is compressed in it is no tar",
         false => "it is not a tar, tar.gz or tar.zst",
     };
-    if ZIPS.iter().any(|zip| first.starts_with(zip)) && !is_compressed {
+    if zip::has_magic(first) && !is_compressed {
         return Some("it is a zip, which has to be a file: what is in it stands at its end");
     }
     if let Some(block) = first.first_chunk::<BLOCK_LEN>() {

@@ -5,8 +5,8 @@ use std::io;
 use std::path::Path;
 
 use super::unpack::{Error, Failure, Filtering, Nothing, PathFilter, Result, Summary, Unpacked};
-use crate::archive::MemberKind;
-use crate::archive::tar::write::{Head, end, padding};
+use crate::format::MemberKind;
+use crate::format::tar::write::{Head, end, padding};
 use crate::pack::tree::{self, Paths, kind_of, symlink_target};
 use crate::pack::{self, FileKind, Key, KeyEntry, Pack, RecordHead, RecordReader};
 use crate::source::zeroes;

@@ -1,6 +1,7 @@
 //! Integration tests of the library, one module per part.
 #![expect(clippy::unwrap_used, reason = "a helper that cannot set up a test should fail on the spot")]
 
+mod afs;
 mod archive;
 mod bench;
 mod bench_runs;

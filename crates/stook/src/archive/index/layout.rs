@@ -1,8 +1,8 @@
 //! Where things stand in an index.
 
+use crate::format::bytes::{array_at, i64_at, u32_at, u64_at};
 use crate::source::Identity;
 
-use super::super::bytes::{array_at, i64_at, u32_at, u64_at};
 use super::super::error::{Decoded, Fault};
 use super::super::format::Format;
 use super::len_of;

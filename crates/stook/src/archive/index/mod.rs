@@ -14,9 +14,9 @@ pub use layout::{HEADER_LEN, Summary};
 
 use bytes::Bytes;
 
-use super::bytes::{i64_at, u16_at, u32_at, u64_at};
 use super::error::{Decoded, Fault};
 use super::member::{Extent, Member, MemberKind, Method};
+use crate::format::bytes::{i64_at, u16_at, u32_at, u64_at};
 use layout::{ENTRY_LEN, EXTENT_LEN, Layout, flag};
 
 /// A checked index.

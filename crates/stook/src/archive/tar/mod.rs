@@ -1,14 +1,10 @@
-//! Tar: v7, ustar, pax, GNU with long names and sparse members.
+//! Tars from header to header: [`Walk`] goes through a whole one.
 //!
-//! [`header`], [`pax`] and [`sparse`] are pure decoders of untrusted bytes; [`Walk`] goes through a
-//! whole tar by them.
+//! What the bytes mean is in [`format::tar`](crate::format::tar).
 
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::unwrap_used, clippy::expect_used)]
 
-pub mod header;
-pub mod pax;
-pub mod sparse;
 mod walk;
-pub mod write;
 
+pub use crate::format::tar::{header, pax, sparse, write};
 pub use walk::{Entry, Walk};

@@ -3,15 +3,11 @@
 use super::super::error::{Error, Fault, Result};
 use super::super::input::Input;
 use super::super::member::{Extent, KEY_LEN_MAX, MemberKind, key_of};
-use super::header::{BLOCK_LEN, Block, Header, decode, text};
-use super::pax::{Pax, decimal};
-use super::sparse::{self, Map};
+use crate::format::tar::Extended;
+use crate::format::tar::header::{BLOCK_LEN, Block, Header, decode, padding_len};
+use crate::format::tar::sparse::SparseMap;
 use crate::tree::Xattrs;
 
-/// A path, and the zero behind it.
-const LONG_LEN_MAX: u64 = 65_536;
-/// The longest extended header, in bytes: one with the map of a very sparse member.
-const PAX_LEN_MAX: u64 = 16 << 20;
 /// Extended headers before one member.
 const EXTENDED_MAX: usize = 32;
 
@@ -44,19 +40,11 @@ pub struct Entry {
     pub xattrs: Xattrs,
 }
 
-/// What was said before a member.
-#[derive(Debug, Default)]
-struct Said {
-    pax: Pax,
-    long_name: Option<Vec<u8>>,
-    long_link: Option<Vec<u8>>,
-}
-
 /// Goes through a tar.
 #[derive(Debug)]
 pub struct Walk<I> {
     input: I,
-    globals: Pax,
+    extended: Extended,
     /// Bytes of the current member that were not consumed, and what fills up its last block.
     left: u64,
     padding: u64,
@@ -67,7 +55,8 @@ pub struct Walk<I> {
 impl<I: Input> Walk<I> {
     /// Begins at the front.
     pub fn new(input: I) -> Self {
-        Self { input, globals: Pax::default(), left: 0, padding: 0, is_over: false, has_end: false }
+        let extended = Extended::default();
+        Self { input, extended, left: 0, padding: 0, is_over: false, has_end: false }
     }
 
     /// Whether the two blocks of zeroes were met that end a tar.
@@ -88,7 +77,7 @@ impl<I: Input> Walk<I> {
     pub fn next(&mut self) -> Result<Option<Entry>> {
         self.pass()?;
         let header_at = self.input.position();
-        let mut said = Said { pax: self.globals.clone(), ..Said::default() };
+        self.extended.begin();
         for extended in 0.. {
             let at = self.input.position();
             let Some(block) = self.block()? else {
@@ -102,35 +91,12 @@ impl<I: Input> Walk<I> {
             if extended == EXTENDED_MAX {
                 return Err(self.damaged(at, "there are too many extended headers before one member"));
             }
-            match header.type_flag {
-                b'x' | b'X' => {
-                    let bytes = self.body(&header, PAX_LEN_MAX, at)?;
-                    said.pax
-                        .take(&bytes)
-                        .map_err(|fault| self.error(fault, at.saturating_add(BLOCK_LEN as u64)))?;
-                    sparse::check_count(said.pax.sparse.map.len()).map_err(|fault| self.error(fault, at))?;
-                }
-                b'g' => {
-                    let bytes = self.body(&header, PAX_LEN_MAX, at)?;
-                    let mut globals = std::mem::take(&mut self.globals);
-                    globals
-                        .take(&bytes)
-                        .map_err(|fault| self.error(fault, at.saturating_add(BLOCK_LEN as u64)))?;
-                    // What can only be true of one member is not taken for all.
-                    globals.sparse = Default::default();
-                    globals.xattrs.clear();
-                    (globals.size, globals.path, globals.link) = (None, None, None);
-                    self.globals = globals;
-                    said.pax = self.globals.clone();
-                }
-                b'L' => said.long_name = Some(self.long(&header, at)?),
-                b'K' => said.long_link = Some(self.long(&header, at)?),
-                b'M' => {
-                    let what = "it is one of several volumes, and begins in the middle of a member";
-                    return Err(self.error(Fault::unsupported(0, what), at));
-                }
-                _ => return self.member(header_at, at, &block, header, said).map(Some),
-            }
+            let Some(most) = Extended::len_max(header.type_flag) else {
+                return self.member(header_at, at, &block, header).map(Some);
+            };
+            let body = self.body(&header, most, at)?;
+            let taken = self.extended.take(header.type_flag, &body);
+            taken.map_err(|fault| self.error(fault, at.saturating_add(BLOCK_LEN as u64)))?;
         }
         Ok(None)
     }
@@ -218,155 +184,62 @@ impl<I: Input> Walk<I> {
             self.input.consume(step);
             left = left.saturating_sub(step as u64);
         }
-        self.input.skip(padding(header.size))?;
+        self.input.skip(padding_len(header.size))?;
         Ok(bytes)
     }
 
-    /// A long name of GNU tar.
-    fn long(&mut self, header: &Header, at: u64) -> Result<Vec<u8>> {
-        let mut bytes = self.body(header, LONG_LEN_MAX, at)?;
-        bytes.truncate(text(&bytes).len());
-        Ok(bytes)
-    }
-
-    fn member(
-        &mut self,
-        header_at: u64,
-        at: u64,
-        block: &[u8; BLOCK_LEN],
-        header: Header,
-        said: Said,
-    ) -> Result<Entry> {
-        let Said { mut pax, long_name, long_link } = said;
-        let name = pax.sparse.name.take().or(pax.path.take()).or(long_name).unwrap_or(header.name);
-        let link = pax.link.take().or(long_link).unwrap_or(header.link);
-        let kind = kind_of(header.type_flag, &name);
-        // Links, directories, pipes and devices have no bytes, whatever their size says: so all who
-        // read tars hold it.
-        let stored = match header.type_flag {
-            b'1'..=b'6' => 0,
-            _ => pax.size.unwrap_or(header.size),
-        };
-        if kind == MemberKind::Directory && stored > 0 && header.type_flag != b'D' {
-            return Err(self.damaged(at, "a file that is named like a directory has bytes"));
-        }
-        let key = key_of(&name).map_err(|what| self.damaged(at, what))?;
-        let link = match kind {
-            MemberKind::HardLink => key_of(&link).map_err(|what| self.damaged(at, what))?,
-            MemberKind::Symlink if link.len() > KEY_LEN_MAX => {
+    fn member(&mut self, header_at: u64, at: u64, block: &[u8; BLOCK_LEN], header: Header) -> Result<Entry> {
+        let mut member = self.extended.member(header, block).map_err(|fault| self.error(fault, at))?;
+        let key = key_of(&member.name).map_err(|what| self.damaged(at, what))?;
+        let link = match member.kind {
+            MemberKind::HardLink => key_of(&member.link).map_err(|what| self.damaged(at, what))?,
+            MemberKind::Symlink if member.link.len() > KEY_LEN_MAX => {
                 return Err(self.damaged(at, "the target of a link is too long"));
             }
-            MemberKind::Symlink => link,
+            MemberKind::Symlink => member.link,
             _ => Vec::new(),
         };
-        self.check_end(at, stored, "a member")?;
-        let (map, len, stored) = self.sparse(at, block, header.type_flag, pax.sparse, stored)?;
-        let data_at = self.input.position();
-        let extents = match map {
-            Some(map) => {
-                let extents = sparse::extents(&map, len, data_at, stored);
-                Some(extents.map_err(|fault| self.error(fault, at))?)
-            }
-            None => None,
-        };
-        (self.left, self.padding) = (stored, padding(stored));
-        let mtime = header.mtime.and_then(|seconds| seconds.checked_mul(1_000_000_000));
-        let small = |wide: Option<u64>, narrow: Option<u32>| match wide {
-            Some(wide) => u32::try_from(wide).ok(),
-            None => narrow,
-        };
+        self.check_end(at, member.stored_len, "a member")?;
+        let (stored, len, extents) = self.stored(at, member.stored_len, member.sparse.take())?;
+        (self.left, self.padding) = (stored, padding_len(stored));
         Ok(Entry {
             key,
-            kind,
-            mode: header.mode,
-            mtime_ns: pax.mtime_ns.or(mtime),
-            owner: small(pax.uid, header.uid).zip(small(pax.gid, header.gid)),
-            len: match kind {
+            kind: member.kind,
+            mode: member.mode,
+            mtime_ns: member.mtime_ns,
+            owner: member.owner,
+            len: match member.kind {
                 MemberKind::Symlink => link.len() as u64,
                 MemberKind::Directory => 0,
                 _ => len,
             },
             stored_len: stored,
             header_at,
-            data_at,
+            data_at: self.input.position(),
             extents,
             link,
-            xattrs: Xattrs::of(pax.xattrs),
+            xattrs: member.xattrs,
         })
     }
 
-    /// The map of a sparse member, the length of a member, and what is stored of it.
-    fn sparse(
+    /// What is stored of the bytes of a member, their length, and the pieces of a sparse one, whose
+    /// map may go on in blocks that are read here.
+    fn stored(
         &mut self,
         at: u64,
-        block: &[u8; BLOCK_LEN],
-        type_flag: u8,
-        pax: super::pax::PaxSparse,
-        stored: u64,
-    ) -> Result<(Option<Map>, u64, u64)> {
-        if type_flag == b'S' {
-            let (mut map, len, mut goes_on) =
-                sparse::of_header(block).map_err(|fault| self.error(fault, at))?;
-            while goes_on {
-                let at = self.input.position();
-                let block = self.block()?.ok_or_else(|| self.cut(at, "the map of a sparse member"))?;
-                goes_on = sparse::of_block(&block, &mut map).map_err(|fault| self.error(fault, at))?;
-            }
-            self.check_end(at, stored, "a member")?;
-            return Ok((Some(map), len, stored));
+        mut stored: u64,
+        map: Option<SparseMap>,
+    ) -> Result<(u64, u64, Option<Vec<Extent>>)> {
+        let Some(mut map) = map else { return Ok((stored, stored, None)) };
+        while map.goes_on() {
+            let block_at = self.input.position();
+            let block = self.block()?.ok_or_else(|| self.cut(block_at, "the map of a sparse member"))?;
+            let taken = map.take(&block).map_err(|fault| self.error(fault, block_at))?;
+            stored = stored.saturating_sub(taken);
         }
-        match (pax.version, pax.len) {
-            ((None, None), None) => Ok((None, stored, stored)),
-            ((Some(1), Some(0)), Some(len)) => {
-                let (map, map_len) = self.map_before_bytes(stored)?;
-                Ok((Some(map), len, stored.saturating_sub(map_len)))
-            }
-            ((None | Some(0), _), Some(len)) => Ok((Some(pax.map), len, stored)),
-            ((major, minor), _) => {
-                let shown = |n: Option<u64>| n.map_or("?".to_owned(), |n| n.to_string());
-                let what = format!("sparse members of version {}.{}", shown(major), shown(minor));
-                Err(self.error(Fault::unsupported(0, what), at))
-            }
-        }
-    }
-
-    /// A map that stands before the bytes, in lines of text, filled up to whole blocks; and its
-    /// length with that.
-    fn map_before_bytes(&mut self, stored: u64) -> Result<(Map, u64)> {
-        let start = self.input.position();
-        let (mut numbers, mut line) = (Vec::<u64>::new(), Vec::new());
-        let (mut wanted, mut used) = (1_u64, 0_u64);
-        while (numbers.len() as u64) < wanted {
-            if stored.saturating_sub(used) < BLOCK_LEN as u64 {
-                return Err(self.damaged(start, "the map of a sparse member does not end within it"));
-            }
-            let block = self.block()?.ok_or_else(|| self.cut(start, "the map of a sparse member"))?;
-            used = used.saturating_add(BLOCK_LEN as u64);
-            for byte in block {
-                if numbers.len() as u64 == wanted {
-                    break;
-                }
-                if byte != b'\n' {
-                    line.push(byte);
-                    continue;
-                }
-                let bad = || self.damaged(start, "the map of a sparse member is not numbers in lines");
-                let number = decimal(&line).ok_or_else(bad)?;
-                line.clear();
-                if numbers.is_empty() {
-                    let count = usize::try_from(number).unwrap_or(usize::MAX);
-                    sparse::check_count(count).map_err(|fault| self.error(fault, start))?;
-                    wanted = number.saturating_mul(2).saturating_add(1);
-                }
-                numbers.push(number);
-            }
-            if line.len() > 20 {
-                return Err(self.damaged(start, "the map of a sparse member is not numbers in lines"));
-            }
-        }
-        let pairs = numbers.get(1..).unwrap_or_default().chunks_exact(2);
-        let map = pairs.filter_map(|pair| Some((*pair.first()?, *pair.get(1)?))).collect();
-        Ok((map, used))
+        self.check_end(at, stored, "a member")?;
+        let extents = map.extents(self.input.position(), stored);
+        Ok((stored, map.member_len(), Some(extents.map_err(|fault| self.error(fault, at))?)))
     }
 
     /// Refuses what reaches past the end of a file, before anything of it is read.
@@ -390,37 +263,5 @@ impl<I: Input> Walk<I> {
 
     fn cut(&self, at: u64, what: &str) -> Error {
         self.damaged(at, format!("the archive ends in the middle of {what}; it was cut off"))
-    }
-}
-
-/// What fills up the last block of so many bytes.
-fn padding(len: u64) -> u64 {
-    let unit = BLOCK_LEN as u64;
-    len.checked_next_multiple_of(unit).map_or(0, |whole| whole.saturating_sub(len))
-}
-
-fn kind_of(type_flag: u8, name: &[u8]) -> MemberKind {
-    match type_flag {
-        // Before there was a type for directories, their names ended so.
-        b'0' | 0 | b'7' if name.ends_with(b"/") => MemberKind::Directory,
-        b'0' | 0 | b'7' | b'S' => MemberKind::File,
-        b'1' => MemberKind::HardLink,
-        b'2' => MemberKind::Symlink,
-        b'5' | b'D' => MemberKind::Directory,
-        // Devices and pipes; the name of a volume, a part of a file of another volume, long names
-        // of GNU tar before 1989.
-        b'3' | b'4' | b'6' | b'V' | b'M' | b'N' => MemberKind::Other,
-        // POSIX: what is not known is a file.
-        _ => MemberKind::File,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_last_block_is_filled_up() {
-        assert_eq!([0, 1, 511, 512, 513].map(padding), [0, 511, 1, 0, 511]);
     }
 }

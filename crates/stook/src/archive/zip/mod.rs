@@ -1,10 +1,10 @@
-//! Zip: the directory at its end, and members stored or deflated.
+//! Zips: the directory at the end of one made an index, and members that are stored or deflated.
 //!
-//! [`directory`] is a pure decoder of untrusted bytes; `scan` makes the members of it that an index
-//! takes.
+//! What the bytes mean is in [`format::zip`](crate::format::zip).
 
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::unwrap_used, clippy::expect_used)]
 
 pub(super) mod body;
-pub mod directory;
 pub(super) mod scan;
+
+pub use crate::format::zip::directory;

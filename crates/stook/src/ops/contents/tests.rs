@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 use crate::archive::MemberKind;
-use crate::archive::tar::write::{Head, end, padding};
+use crate::format::tar::write::{Head, end, padding};
 use crate::pack::format::attributes::{KIND, MODE, MTIME_NS, Name, Value};
 use crate::pack::{Attributes, FileKind, KeyRange, PackWriter, ScanOrder, Stop, WriterOptions};
 use crate::storage::{LocalStorage, LocalStorageOptions};

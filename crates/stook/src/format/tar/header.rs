@@ -1,9 +1,14 @@
 //! The 512 bytes of a tar header: v7, ustar, GNU.
 
-use super::super::error::{Decoded, Fault};
+use super::super::fault::{Decoded, Fault};
 
 /// The unit of a tar.
 pub const BLOCK_LEN: usize = 512;
+
+/// Bytes that fill up the last block of so many.
+pub fn padding_len(len: u64) -> u64 {
+    len.checked_next_multiple_of(BLOCK_LEN as u64).map_or(0, |whole| whole.saturating_sub(len))
+}
 
 /// One header, its checksum verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -161,6 +166,11 @@ fn octal(field: &[u8]) -> Result<Option<i128>, ()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_block_is_filled_up() {
+        assert_eq!([0, 1, 511, 512, 513, u64::MAX].map(padding_len), [0, 511, 1, 0, 511, 0]);
+    }
 
     #[test]
     fn numbers_are_octal_or_of_base_256() {

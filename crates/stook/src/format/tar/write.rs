@@ -4,7 +4,7 @@
 //! processes.
 
 use super::super::member::MemberKind;
-use super::header::BLOCK_LEN;
+use super::header::{BLOCK_LEN, padding_len};
 use super::pax::keyword;
 use crate::tree::target::SET_ID;
 use crate::tree::xattrs::{ACL_ACCESS, ACL_DEFAULT};
@@ -150,8 +150,7 @@ impl Head<'_> {
 
 /// What fills up the last block of a body of so many bytes.
 pub fn padding(len: u64) -> Vec<u8> {
-    let whole = len.checked_next_multiple_of(BLOCK_LEN as u64).unwrap_or(len);
-    vec![0; usize::try_from(whole.saturating_sub(len)).unwrap_or(0)]
+    vec![0; usize::try_from(padding_len(len)).unwrap_or(0)]
 }
 
 /// The end of a tar of so many bytes: two blocks of zeroes at least.

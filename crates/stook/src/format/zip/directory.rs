@@ -1,7 +1,8 @@
 //! The central directory of a zip, its end, and the headers before members.
 
 use super::super::bytes::{i64_at, u16_at, u32_at, u64_at};
-use super::super::error::{Decoded, Fault};
+use super::super::calendar::Moment;
+use super::super::fault::{Decoded, Fault};
 use super::super::member::{MemberKind, Method};
 
 /// The length of the end without its comment.
@@ -17,15 +18,36 @@ pub const ENTRY_LEN: usize = 46;
 /// The header before a member, without its name and what follows.
 pub const LOCAL_LEN: usize = 30;
 
-const END: u32 = 0x0605_4b50;
-const LOCATOR: u32 = 0x0706_4b50;
-const END64: u32 = 0x0606_4b50;
-const ENTRY: u32 = 0x0201_4b50;
+pub(super) const END: u32 = 0x0605_4b50;
+pub(super) const LOCATOR: u32 = 0x0706_4b50;
+pub(super) const END64: u32 = 0x0606_4b50;
+pub(super) const ENTRY: u32 = 0x0201_4b50;
 /// The first bytes of a member.
 pub const LOCAL: u32 = 0x0403_4b50;
 
 /// Bits of a member.
 const ENCRYPTED: u16 = 1;
+
+/// The system whose attributes are those of Unix.
+pub(super) const UNIX: u8 = 3;
+/// What the attributes of Unix say of a file.
+pub(super) const FORMAT_MASK: u32 = 0o170_000;
+pub(super) const FILE: u32 = 0o100_000;
+pub(super) const DIRECTORY: u32 = 0o040_000;
+pub(super) const SYMLINK: u32 = 0o120_000;
+
+/// Extra fields: numbers that have no room in 32 bits, the time of Unix, its owner.
+pub(super) const WIDE: u16 = 0x0001;
+pub(super) const TIMES: u16 = 0x5455;
+pub(super) const OWNER: u16 = 0x7875;
+/// Those that are only read: the time of Windows, a name in Unicode beside one that is not.
+const NTFS: u16 = 0x000a;
+const UNICODE_NAME: u16 = 0x7075;
+/// The bit of [`TIMES`] that says that the time of the last change is there.
+pub(super) const HAS_MTIME: u8 = 1;
+
+/// The first year of DOS.
+pub(super) const DOS_YEAR: u16 = 1980;
 
 /// What the end says of the directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,8 +160,7 @@ impl Fixed {
     }
 }
 
-/// An entry of the directory. That of a tar ([`tar::Entry`](crate::archive::tar::Entry)) says where
-/// its bytes are; of this one only the header before the member says that.
+/// An entry of the directory. Where its bytes begin, only the header before the member says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// Its name as it is to be used.
@@ -175,12 +196,12 @@ pub fn entry(fixed: &Fixed, name: &[u8], extra: &[u8]) -> Decoded<Entry> {
     if fixed.disk != 0 && fixed.disk != u16::MAX {
         return Err(Fault::unsupported(0, "a member is in another part of the zip"));
     }
-    let unix = (fixed.system == 3).then_some(fixed.external >> 16).filter(|mode| *mode != 0);
-    let kind = match unix.map(|mode| mode & 0o170_000) {
+    let unix = (fixed.system == UNIX).then_some(fixed.external >> 16).filter(|mode| *mode != 0);
+    let kind = match unix.map(|mode| mode & FORMAT_MASK) {
         _ if name.ends_with(b"/") => MemberKind::Directory,
-        Some(0o040_000) => MemberKind::Directory,
-        Some(0o120_000) => MemberKind::Symlink,
-        Some(0o100_000 | 0) | None => MemberKind::File,
+        Some(DIRECTORY) => MemberKind::Directory,
+        Some(SYMLINK) => MemberKind::Symlink,
+        Some(FILE | 0) | None => MemberKind::File,
         Some(_) => MemberKind::Other,
     };
     if kind == MemberKind::Directory && extras.len > 0 {
@@ -230,7 +251,7 @@ impl<'a> Extras<'a> {
             owner: None,
             name: None,
         };
-        let mut rest = extra;
+        let (mut rest, mut has_wide) = (extra, false);
         // Some programs fill up with less than a field.
         while let (Some(id), Some(len)) = (u16_at(rest, 0), u16_at(rest, 2)) {
             let to = usize::from(len).saturating_add(4);
@@ -238,20 +259,22 @@ impl<'a> Extras<'a> {
                 return Err(Fault::damaged(0, "an extra field is longer than all of them"));
             };
             match id {
-                0x0001 => all.take_wide(wide, field)?,
-                0x5455 if field.first().is_some_and(|flags| flags & 1 != 0) => {
+                WIDE => {
+                    all.take_wide(wide, field)?;
+                    has_wide = true;
+                }
+                TIMES if field.first().is_some_and(|flags| flags & HAS_MTIME != 0) => {
                     let seconds = u32_at(field, 1).map(|seconds| i64::from(seconds as i32));
                     all.mtime_ns = seconds.and_then(|seconds| seconds.checked_mul(1_000_000_000));
                 }
-                0x000a if all.mtime_ns.is_none() => all.mtime_ns = ntfs_time(field),
-                0x7875 => all.owner = owner(field),
-                0x7075 if u32_at(field, 1) == Some(crc32(name)) => all.name = field.get(5..),
+                NTFS if all.mtime_ns.is_none() => all.mtime_ns = ntfs_time(field),
+                OWNER => all.owner = owner(field),
+                UNICODE_NAME if u32_at(field, 1) == Some(crc32(name)) => all.name = field.get(5..),
                 _ => {}
             }
             rest = rest.get(to..).unwrap_or_default();
         }
-        let is_missing = |short: u32, long: u64| short == u32::MAX && long == u64::from(u32::MAX);
-        if is_missing(fixed.at, all.at) {
+        if fixed.at == u32::MAX && !has_wide {
             return Err(Fault::damaged(0, "a member of a zip64 does not say where it is"));
         }
         Ok(all)
@@ -300,18 +323,19 @@ fn owner(field: &[u8]) -> Option<(u32, u32)> {
 /// Date and time of DOS, which know no zone: taken as UTC.
 fn dos_time((time, date): (u16, u16)) -> Option<i64> {
     let part = |value: u16, shift: u32, bits: u16| (value >> shift) & ((1_u16 << bits).wrapping_sub(1));
-    let month = time::Month::try_from(u8::try_from(part(date, 5, 4)).ok()?).ok()?;
-    let year = i32::from(part(date, 9, 7)).checked_add(1980)?;
-    let day = time::Date::from_calendar_date(year, month, u8::try_from(part(date, 0, 5)).ok()?).ok()?;
-    let small = |value: u16| u8::try_from(value).ok();
-    let (hour, minute) = (small(part(time, 11, 5))?, small(part(time, 5, 6))?);
-    let second = small(part(time, 0, 5).checked_mul(2)?)?;
-    let moment = day.with_hms(hour, minute, second).ok()?.assume_utc();
-    moment.unix_timestamp().checked_mul(1_000_000_000)
+    let moment = Moment {
+        year: part(date, 9, 7).checked_add(DOS_YEAR)?,
+        month: part(date, 5, 4),
+        day: part(date, 0, 5),
+        hour: part(time, 11, 5),
+        minute: part(time, 5, 6),
+        second: part(time, 0, 5).checked_mul(2)?,
+    };
+    moment.to_ns()
 }
 
 /// The CRC of zips.
-pub(super) fn crc32(bytes: &[u8]) -> u32 {
+pub fn crc32(bytes: &[u8]) -> u32 {
     let mut crc = flate2::Crc::new();
     crc.update(bytes);
     crc.sum()

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::error::{Decoded, Fault};
+use super::super::fault::{Decoded, Fault};
 use crate::tree::acl;
 use crate::tree::xattrs::{ACL_ACCESS, ACL_DEFAULT};
 

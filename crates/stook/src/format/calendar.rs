@@ -1,0 +1,71 @@
+//! Dates and times of formats that know no zone: taken as UTC.
+
+use time::{Date, Month, OffsetDateTime};
+
+/// A date and a time of day, as formats have them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Moment {
+    pub(super) year: u16,
+    pub(super) month: u16,
+    pub(super) day: u16,
+    pub(super) hour: u16,
+    pub(super) minute: u16,
+    pub(super) second: u16,
+}
+
+impl Moment {
+    /// The second in which a time lies, given in nanoseconds since 1970.
+    pub(super) fn of_ns(ns: i64) -> Option<Self> {
+        let moment = OffsetDateTime::from_unix_timestamp(ns.div_euclid(1_000_000_000)).ok()?;
+        Some(Self {
+            year: u16::try_from(moment.year()).ok()?,
+            month: u8::from(moment.month()).into(),
+            day: moment.day().into(),
+            hour: moment.hour().into(),
+            minute: moment.minute().into(),
+            second: moment.second().into(),
+        })
+    }
+
+    /// The same in nanoseconds since 1970; `None` where there is no such day or time.
+    pub(super) fn to_ns(self) -> Option<i64> {
+        let small = |value: u16| u8::try_from(value).ok();
+        let month = Month::try_from(small(self.month)?).ok()?;
+        let day = Date::from_calendar_date(self.year.into(), month, small(self.day)?).ok()?;
+        let moment = day.with_hms(small(self.hour)?, small(self.minute)?, small(self.second)?).ok()?;
+        moment.assume_utc().unix_timestamp().checked_mul(1_000_000_000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_seconds_and_back() {
+        let moment = Moment { year: 2009, month: 2, day: 13, hour: 23, minute: 31, second: 30 };
+        assert_eq!(moment.to_ns(), Some(1_234_567_890_000_000_000));
+        assert_eq!(Moment::of_ns(1_234_567_890_999_999_999), Some(moment));
+        let before = Moment { year: 1969, month: 12, day: 31, hour: 23, minute: 59, second: 59 };
+        assert_eq!(Moment::of_ns(-1), Some(before));
+        for ns in [i64::MIN, i64::MAX] {
+            assert!(Moment::of_ns(ns).is_some(), "{ns} is between 1677 and 2262");
+        }
+    }
+
+    #[test]
+    fn what_is_no_day_is_no_moment() {
+        let moment = Moment { year: 2001, month: 2, day: 28, hour: 0, minute: 0, second: 0 };
+        assert!(moment.to_ns().is_some());
+        for bad in [
+            Moment { month: 0, ..moment },
+            Moment { month: 256, ..moment },
+            Moment { day: 29, ..moment },
+            Moment { hour: 24, ..moment },
+            Moment { second: 60, ..moment },
+            Moment { year: u16::MAX, ..moment },
+        ] {
+            assert_eq!(bad.to_ns(), None, "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Zips on their way out: members stored as they are, with numbers of zip64 where they are needed.
+//!
+//! Nothing but what is given goes into the bytes, so the same members make the same zip. How long
+//! each part is depends on names, lengths and places alone, never on a CRC-32: a zip can be laid
+//! out before any byte of a member was read.
+
+use super::super::calendar::Moment;
+use super::super::fault::Fault;
+use super::super::member::MemberKind;
+use super::directory::{
+    DIRECTORY, DOS_YEAR, END, END64, END64_LEN, ENTRY, FILE, HAS_MTIME, LOCAL, LOCATOR, OWNER, SYMLINK,
+    TIMES, UNIX, WIDE,
+};
+use crate::tree::target::SET_ID;
+
+/// The longest name, in bytes: that of a directory ends in a slash.
+pub const NAME_LEN_MAX: usize = u16::MAX as usize;
+
+/// What may follow the bytes of a member, with numbers of 32 bits and of zip64.
+const DESCRIPTOR: u32 = 0x0807_4b50;
+
+/// Bits of a member: CRC-32 and lengths follow its bytes; its name is UTF-8.
+const BEHIND: u16 = 1 << 3;
+const UTF_8: u16 = 1 << 11;
+
+/// Versions of the format that a reader has to know, tenfold: directories, zip64.
+const NEEDS_PLAIN: u16 = 20;
+const NEEDS_WIDE: u16 = 45;
+/// What this follows: version 4.5, with attributes of Unix.
+const MADE_BY: u16 = u16::from_le_bytes([NEEDS_WIDE as u8, UNIX]);
+
+/// The attribute of DOS that says that it is a directory.
+const DOS_DIRECTORY: u32 = 0x10;
+/// The last year of DOS.
+const DOS_YEAR_MAX: u16 = DOS_YEAR + 127;
+
+/// From this on a number stands in a field of zip64; of 32 and of 16 bits.
+const WIDE_FROM: u64 = u32::MAX as u64;
+const MANY_FROM: u64 = u16::MAX as u64;
+
+/// What the headers of a member say. It is a regular file unless it is a directory or a symbolic
+/// link, whose bytes are its target: a zip has no hard links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head<'a> {
+    /// Its path, without a slash at its end.
+    pub key: &'a [u8],
+    /// What it is.
+    pub kind: MemberKind,
+    /// Permission bits.
+    pub mode: u32,
+    /// Modification time, nanoseconds since 1970. Zips have seconds.
+    pub mtime_ns: i64,
+    /// User and group, if they are known. Without, nobody gets their rights by running it.
+    pub owner: Option<(u32, u32)>,
+    /// Its bytes; none of a directory.
+    pub len: u64,
+    /// The CRC-32 of its bytes.
+    pub crc32: u32,
+    /// Whether the CRC-32 and the length follow the bytes ([`descriptor`](Self::descriptor)),
+    /// because the CRC-32 is not known before them: [`local`](Self::local) then does not look at it.
+    pub is_behind: bool,
+}
+
+impl Head<'_> {
+    /// Whether a zip can have such a member.
+    ///
+    /// # Errors
+    /// When it has no name, or one that is too long or means something else in a zip; or a
+    /// directory has bytes.
+    pub fn check(&self) -> Result<(), Fault> {
+        let is_directory = self.kind == MemberKind::Directory;
+        let room = NAME_LEN_MAX.saturating_sub(usize::from(is_directory));
+        let what = if self.key.is_empty() {
+            "a member of a zip needs a name".to_owned()
+        } else if self.key.len() > room {
+            format!("a name has {} bytes; a zip has room for {room}", self.key.len())
+        } else if self.key.contains(&0) {
+            "a name in a zip has no zero byte".to_owned()
+        } else if self.key.ends_with(b"/") {
+            "in a zip, a name that ends in a slash is that of a directory".to_owned()
+        } else if is_directory && self.len > 0 {
+            "a directory has no bytes".to_owned()
+        } else {
+            return Ok(());
+        };
+        Err(Fault::unsupported(0, what))
+    }
+
+    /// The header before its bytes.
+    ///
+    /// # Errors
+    /// Those of [`check`](Self::check).
+    pub fn local(&self) -> Result<Vec<u8>, Fault> {
+        self.check()?;
+        let is_wide = self.len >= WIDE_FROM;
+        // What follows the bytes is zero here.
+        let (crc32, len) = if self.is_behind { (0, 0) } else { (self.crc32, self.len) };
+        let shown = if is_wide { u32::MAX } else { short(len) };
+        // Both lengths or none: so the format wants it before a member.
+        let both = [len, len];
+        let extra = self.extra(if is_wide { both.as_slice() } else { &[] });
+        let mut out = LOCAL.to_le_bytes().to_vec();
+        self.common(&mut out, is_wide, [crc32, shown, shown], &extra);
+        self.name_onto(&mut out);
+        out.extend(extra);
+        Ok(out)
+    }
+
+    /// What follows its bytes; nothing, unless the CRC-32 was not known before them.
+    pub fn descriptor(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        if self.is_behind {
+            out.extend(DESCRIPTOR.to_le_bytes());
+            out.extend(self.crc32.to_le_bytes());
+            let len = match self.len >= WIDE_FROM {
+                true => self.len.to_le_bytes().to_vec(),
+                false => short(self.len).to_le_bytes().to_vec(),
+            };
+            // Stored, and in all.
+            out.extend_from_slice(&len);
+            out.extend_from_slice(&len);
+        }
+        out
+    }
+
+    /// Its entry in the directory, where its header is at `at`.
+    ///
+    /// # Errors
+    /// Those of [`check`](Self::check).
+    pub fn entry(&self, at: u64) -> Result<Vec<u8>, Fault> {
+        self.check()?;
+        let lens = [self.len, self.len, at];
+        let wide: Vec<u64> = lens.into_iter().filter(|number| *number >= WIDE_FROM).collect();
+        let extra = self.extra(&wide);
+        let mut out = ENTRY.to_le_bytes().to_vec();
+        out.extend(MADE_BY.to_le_bytes());
+        self.common(&mut out, !wide.is_empty(), [self.crc32, short(self.len), short(self.len)], &extra);
+        // No comment, the first and only part of the zip, nothing that only the program knows.
+        out.extend([0; 6]);
+        out.extend(self.attributes().to_le_bytes());
+        out.extend(short(at).to_le_bytes());
+        self.name_onto(&mut out);
+        out.extend(extra);
+        Ok(out)
+    }
+
+    /// What both headers have alike, up to the length of the extra fields.
+    fn common(&self, out: &mut Vec<u8>, is_wide: bool, numbers: [u32; 3], extra: &[u8]) {
+        let needs = if is_wide { NEEDS_WIDE } else { NEEDS_PLAIN };
+        let is_text = !self.key.is_ascii() && std::str::from_utf8(self.key).is_ok();
+        let behind = if self.is_behind { BEHIND } else { 0 };
+        let flags = behind | if is_text { UTF_8 } else { 0 };
+        let (time, date) = dos_time(self.mtime_ns);
+        // Stored.
+        for number in [needs, flags, 0, time, date] {
+            out.extend(number.to_le_bytes());
+        }
+        for number in numbers {
+            out.extend(number.to_le_bytes());
+        }
+        let slash = usize::from(self.kind == MemberKind::Directory);
+        for len in [self.key.len().saturating_add(slash), extra.len()] {
+            // Names were checked; extra fields are some dozens of bytes.
+            out.extend(u16::try_from(len).unwrap_or(u16::MAX).to_le_bytes());
+        }
+    }
+
+    fn name_onto(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.key);
+        if self.kind == MemberKind::Directory {
+            out.push(b'/');
+        }
+    }
+
+    /// The extra fields, which are the same before the member and in the directory but for the
+    /// numbers of zip64.
+    fn extra(&self, wide: &[u64]) -> Vec<u8> {
+        let mut out = Vec::new();
+        if !wide.is_empty() {
+            let numbers: Vec<u8> = wide.iter().flat_map(|number| number.to_le_bytes()).collect();
+            field(&mut out, WIDE, &numbers);
+        }
+        // Beyond 2038 there is only the time of DOS.
+        if let Ok(seconds) = i32::try_from(self.mtime_ns.div_euclid(1_000_000_000)) {
+            let [a, b, c, d] = seconds.to_le_bytes();
+            field(&mut out, TIMES, &[HAS_MTIME, a, b, c, d]);
+        }
+        if let Some((user, group)) = self.owner {
+            let mut numbers = vec![1];
+            for number in [user, group] {
+                numbers.push(4);
+                numbers.extend(number.to_le_bytes());
+            }
+            field(&mut out, OWNER, &numbers);
+        }
+        out
+    }
+
+    /// Kind and permissions as Unix has them, and what DOS knows of them.
+    fn attributes(&self) -> u32 {
+        let mode = self.mode & if self.owner.is_some() { 0o7777 } else { 0o7777 & !SET_ID };
+        let (format, dos) = match self.kind {
+            MemberKind::Directory => (DIRECTORY, DOS_DIRECTORY),
+            MemberKind::Symlink => (SYMLINK, 0),
+            MemberKind::File | MemberKind::HardLink | MemberKind::Other => (FILE, 0),
+        };
+        ((format | mode) << 16) | dos
+    }
+}
+
+/// The end of a zip with so many entries in a directory of so many bytes.
+pub fn end(entries: u64, directory_at: u64, directory_len: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    if entries >= MANY_FROM || directory_at >= WIDE_FROM || directory_len >= WIDE_FROM {
+        let at = directory_at.saturating_add(directory_len);
+        out.extend(END64.to_le_bytes());
+        // What follows this number.
+        out.extend((END64_LEN as u64).saturating_sub(12).to_le_bytes());
+        out.extend(MADE_BY.to_le_bytes());
+        out.extend(NEEDS_WIDE.to_le_bytes());
+        // This part of the zip, and the one where the directory begins.
+        out.extend([0; 8]);
+        for number in [entries, entries, directory_len, directory_at] {
+            out.extend(number.to_le_bytes());
+        }
+        out.extend(LOCATOR.to_le_bytes());
+        out.extend([0; 4]);
+        out.extend(at.to_le_bytes());
+        // Parts in all.
+        out.extend(1_u32.to_le_bytes());
+    }
+    out.extend(END.to_le_bytes());
+    out.extend([0; 4]);
+    let count = u16::try_from(entries).unwrap_or(u16::MAX);
+    for number in [count, count] {
+        out.extend(number.to_le_bytes());
+    }
+    for number in [directory_len, directory_at] {
+        out.extend(short(number).to_le_bytes());
+    }
+    // No comment.
+    out.extend([0; 2]);
+    out
+}
+
+/// A number, or what says that it is in a field of zip64.
+fn short(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// An extra field. None here has more than some dozens of bytes.
+fn field(out: &mut Vec<u8>, id: u16, bytes: &[u8]) {
+    out.extend(id.to_le_bytes());
+    out.extend(u16::try_from(bytes.len()).unwrap_or(u16::MAX).to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
+/// Time and date of DOS, which have two seconds, in UTC. What is before or after its years is their
+/// beginning or end.
+fn dos_time(ns: i64) -> (u16, u16) {
+    let first = Moment { year: DOS_YEAR, month: 1, day: 1, hour: 0, minute: 0, second: 0 };
+    let last = Moment { year: DOS_YEAR_MAX, month: 12, day: 31, hour: 23, minute: 59, second: 58 };
+    let moment = match Moment::of_ns(ns) {
+        Some(moment) if moment.year > DOS_YEAR_MAX => last,
+        Some(moment) if moment.year >= DOS_YEAR => moment,
+        _ => first,
+    };
+    let years = moment.year.saturating_sub(DOS_YEAR);
+    let time = (moment.hour << 11) | (moment.minute << 5) | (moment.second >> 1);
+    (time, (years << 9) | (moment.month << 5) | moment.day)
+}

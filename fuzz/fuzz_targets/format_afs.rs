@@ -1,0 +1,4 @@
+//! Fuzzes a container of game data.
+#![no_main]
+
+stook_fuzz::fuzz_target!(|data: &[u8]| stook_testing::fuzz::format::format_afs(data));
