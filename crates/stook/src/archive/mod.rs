@@ -29,6 +29,7 @@ mod sidecar;
 mod source;
 mod stream;
 pub mod tar;
+mod tree;
 #[cfg(unix)]
 mod unpack;
 pub mod zip;
@@ -43,5 +44,6 @@ pub use reading::{Piece, Reading};
 pub use sidecar::SUFFIX;
 pub use source::MemberSource;
 pub use stream::{TarStream, tar_stream};
+pub use tree::{ArchiveTree, HELD_BYTES_MAX};
 #[cfg(unix)]
 pub use unpack::{Failure, Unpack, UnpackSummary};
