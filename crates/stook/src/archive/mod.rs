@@ -6,7 +6,7 @@
 //! a [source](crate::source::Source) like any other; [`Reading`] goes through many of them with
 //! reads running ahead. [`Archive::from_source`] opens one that is no file: of an object on a
 //! server the directory, or the headers, and members that lie beside each other come by few long
-//! requests.
+//! requests. [`Archive::tree`] shows one as a [tree of files](crate::tree::Tree).
 //!
 //! Of members with one key the last one counts, as when an archive is unpacked from its front.
 //!
