@@ -1,6 +1,7 @@
 //! Test doubles for Stook: simulated devices, crash simulator, fault injection, reference models,
 //! conformance suites.
 
+pub mod archives;
 pub mod conformance;
 pub mod device;
 pub mod fault;

@@ -1,12 +1,14 @@
 //! Tars and zips of any bytes: they are refused, or every member is listed, found and read within
-//! what it says it is.
+//! what it says it is, as a member and as a node of a tree.
 
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use bytes::Bytes;
 use stook::archive::{Archive, Index, OpenOptions};
-use stook::tree::Xattrs;
+use stook::engine::Backend;
+use stook::tree::{Cursor, GatherOptions, Gathered, Kind, Page, Tree as _, Xattrs};
 
 /// More of the bodies than this is not read, so that a bomb does not eat the time.
 const READ_MAX: u64 = 4 << 20;
@@ -63,6 +65,7 @@ fn read(path: &Path) -> stook::archive::Result<()> {
         before = Some(member.key.to_vec());
         assert!(archive.find(member.key).is_some(), "what is listed is found");
     }
+    walk(&archive);
     let mut reading = archive.read((0..archive.len()).collect())?;
     let mut left = READ_MAX;
     while let Some(member) = reading.next()? {
@@ -77,4 +80,36 @@ fn read(path: &Path) -> stook::archive::Result<()> {
         assert_eq!(len, member.len, "a member that is read to its end has its length");
     }
     Ok(())
+}
+
+/// Goes through the tree of an archive: nothing in it leads out, and every body fits its node.
+fn walk(archive: &Archive) {
+    let tree = archive.tree();
+    let (mut waiting, mut files, mut page) = (vec![tree.root()], Vec::new(), Page::new());
+    while let Some(directory) = waiting.pop() {
+        let mut from = Some(Cursor::Start);
+        while let Some(cursor) = from {
+            from = tree.list(directory, &cursor, &mut page).expect("a directory is listed");
+            for entry in page.iter() {
+                assert!(![&b""[..], b".", b".."].contains(&entry.name) && !entry.name.contains(&b'/'));
+                let found = tree.lookup(directory, entry.name).expect("a directory is looked into");
+                assert_eq!(found, Some(entry.id), "what is listed is found");
+                match entry.kind {
+                    Some(Kind::Directory) => waiting.push(entry.id),
+                    Some(Kind::File) => files.push(entry.id),
+                    _ => {}
+                }
+            }
+        }
+    }
+    let mut left = READ_MAX;
+    let mut take = |gathered: Gathered| -> ControlFlow<()> {
+        let Ok(piece) = gathered.result else { return ControlFlow::Continue(()) };
+        let (len, node) = (piece.bytes.len() as u64, tree.node(gathered.id).expect("it was listed"));
+        assert_eq!(piece.body_len, node.len, "a body has the length of its node");
+        assert!(piece.offset + len <= node.len);
+        left = left.saturating_sub(len);
+        if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    tree.gather(&files, &Backend::Auto, &GatherOptions::default(), &mut take).expect("an engine is made");
 }

@@ -1,5 +1,6 @@
 //! What can be wrong with an archive: which file, at which offset, what.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 pub use crate::format::{Decoded, Fault};
@@ -55,6 +56,24 @@ impl Error {
     /// is on does not give it.
     pub(crate) fn is_of_all_members(&self) -> bool {
         matches!(self, Self::Core(crate::Error::SourceChanged { .. } | crate::Error::Remote(_)))
+    }
+
+    /// The same as an error of the core; `read` is what was to be read.
+    pub(super) fn into_core(self, read: &Path) -> crate::Error {
+        match self {
+            Self::Core(error) => error,
+            Self::Damaged { path, offset, what } => crate::Error::Damaged { path, offset, what },
+            Self::Unsupported { path, offset, what } => {
+                crate::Error::io_at("read", path, offset, io::Error::new(io::ErrorKind::Unsupported, what))
+            }
+            Self::NotAnArchive { path, what } => {
+                crate::Error::io("read", path, io::Error::new(io::ErrorKind::InvalidData, what))
+            }
+            Self::Interrupted => crate::Error::io("read", read, io::ErrorKind::Interrupted.into()),
+            Self::Invalid(what) => {
+                crate::Error::io("read", read, io::Error::new(io::ErrorKind::Unsupported, what))
+            }
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 //! a [source](crate::source::Source) like any other; [`Reading`] goes through many of them with
 //! reads running ahead. [`Archive::from_source`] opens one that is no file: of an object on a
 //! server the directory, or the headers, and members that lie beside each other come by few long
-//! requests.
+//! requests. [`Archive::tree`] shows one as a [tree of files](crate::tree::Tree).
 //!
 //! Of members with one key the last one counts, as when an archive is unpacked from its front.
 //!
@@ -28,6 +28,7 @@ mod sidecar;
 mod source;
 mod stream;
 pub mod tar;
+mod tree;
 #[cfg(unix)]
 mod unpack;
 pub mod zip;
@@ -42,5 +43,6 @@ pub use reading::{Piece, Reading};
 pub use sidecar::SUFFIX;
 pub use source::MemberSource;
 pub use stream::{TarStream, tar_stream};
+pub use tree::{ArchiveTree, HELD_BYTES_MAX};
 #[cfg(unix)]
 pub use unpack::{Failure, Unpack, UnpackSummary};

@@ -4,7 +4,10 @@ use std::collections::HashMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
 
 use super::compressed::{self, AsReader};
 use super::ends::{Ends, look};
@@ -13,11 +16,12 @@ use super::format::Format;
 use super::index::{Index, Summary};
 use super::input::{Input as _, SourceInput, StreamInput};
 use super::member::{Extent, Member, MemberKind, Method};
-use super::reading::Reading;
+use super::reading::{Reading, ReadingOptions};
 use super::scan;
 use super::sidecar::{self, Found};
 use super::source::MemberSource;
 use super::tar::header::{BLOCK_LEN, has_checksum, has_magic};
+use super::tree::ArchiveTree;
 use super::zip;
 use super::zip::directory::{LOCAL, LOCAL_LEN, local_len};
 use crate::engine::{Access, Backend, EngineFactory, File};
@@ -71,14 +75,15 @@ pub enum Origin {
     },
 }
 
-/// An open archive.
-#[derive(Debug)]
+/// An open archive. A clone shares its index and its source.
+#[derive(Debug, Clone)]
 pub struct Archive {
     source: Arc<dyn Source>,
     index: Index,
     origin: Origin,
     options: OpenOptions,
     is_file: bool,
+    passes: Arc<AtomicU64>,
 }
 
 impl Archive {
@@ -160,7 +165,8 @@ impl Archive {
         };
         let useless = match found {
             Found::Index(index) => {
-                return Ok(Self { source, index, origin: Origin::Sidecar, options, is_file });
+                let (origin, passes) = (Origin::Sidecar, Arc::default());
+                return Ok(Self { source, index, origin, options, is_file, passes });
             }
             Found::Useless(why) => Some(why),
             Found::Nothing => None,
@@ -176,7 +182,7 @@ impl Archive {
             Format::Zip => Origin::Directory,
             _ => Origin::Made { useless, not_kept },
         };
-        Ok(Self { source, index, origin, options, is_file })
+        Ok(Self { source, index, origin, options, is_file, passes: Arc::default() })
     }
 
     /// The file, or what else it is read from.
@@ -250,26 +256,27 @@ impl Archive {
     /// names of it that come later are names of that one.
     pub fn selection(&self, select: impl Fn(&[u8]) -> bool) -> Vec<Member<'_>> {
         let mut members: Vec<Member<'_>> = self.members(b"").filter(|member| select(member.key)).collect();
-        // By where the bytes are: the name that holds them, where its header is, and how many names
-        // there are.
-        let mut files: HashMap<u64, (&[u8], u64, u32)> = HashMap::new();
-        let is_name = |member: &Member<'_>| member.kind == MemberKind::HardLink && member.has_body;
-        let sharing = |member: &Member<'_>| is_name(member) || member.names > 1;
-        for member in members.iter().filter(|member| sharing(member)) {
-            let file = files.entry(member.data_at).or_insert((member.key, member.header_at, 0));
-            file.2 = file.2.saturating_add(1);
-            if member.header_at < file.1 {
-                (file.0, file.1) = (member.key, member.header_at);
-            }
-        }
-        for member in members.iter_mut().filter(|member| sharing(member)) {
-            let Some(&(first, _, names)) = files.get(&member.data_at) else { continue };
-            *member = match first == member.key {
-                true => Member { kind: MemberKind::File, link: b"", names, ..*member },
-                false => Member { link: first, ..*member },
+        let files = SharedFile::among(members.iter().copied());
+        for member in &mut members {
+            let Some(file) = SharedFile::of(member, &files) else { continue };
+            *member = match file.first == member.key {
+                true => Member { kind: MemberKind::File, link: b"", names: file.names, ..*member },
+                false => Member { link: file.first, ..*member },
             };
         }
         members
+    }
+
+    /// Its members as a tree of files; what cannot be in one is [refused](ArchiveTree::refused).
+    pub fn tree(&self) -> ArchiveTree {
+        ArchiveTree::new(self)
+    }
+
+    /// How often a compressed tar was gone through from its front since it was opened: once for a
+    /// [`Reading`] in the order of the archive, and again for every member that stands before the
+    /// one read last. The pass that made the index is not counted.
+    pub fn passes(&self) -> u64 {
+        self.passes.load(Ordering::Relaxed)
     }
 
     /// Whether members can only be read in their order in the archive, from its front.
@@ -293,7 +300,8 @@ impl Archive {
                 let header = look(&*self.source, range, &*self.options.engines)?;
                 let len = local_len(&header).map_err(|fault| fault.of(self.path(), member.data_at))? as u64;
                 let stored_at = member.data_at.saturating_add(len);
-                Some(self.piece(member, member.len, vec![Extent { at: 0, stored_at, len: member.len }]))
+                let extents = vec![Extent { at: 0, stored_at, len: member.len }];
+                Some(self.piece(member, member.len, extents).checked_by(member.crc32))
             }
             _ => None,
         })
@@ -305,6 +313,15 @@ impl Archive {
         path.push("//");
         path.push(String::from_utf8_lossy(member.key).as_ref());
         MemberSource::new(Arc::clone(&self.source), PathBuf::from(path), len, extents)
+    }
+
+    /// A member of which is held what the archive has compressed: of a tar, all that is stored.
+    pub(super) fn held(&self, member: &Member<'_>, bytes: Bytes) -> MemberSource {
+        let extents = match self.format() {
+            Format::Zip => vec![Extent { at: 0, stored_at: member.data_at, len: member.len }],
+            _ => self.stored(member),
+        };
+        self.piece(member, member.len, extents).holding(member.data_at, bytes)
     }
 
     /// What is stored of a member, and where.
@@ -322,16 +339,15 @@ impl Archive {
     /// When the file is no longer what it was, or the engine cannot be made.
     pub fn read(&self, numbers: Vec<u64>) -> Result<Reading<'_>> {
         self.check_unchanged()?;
-        Reading::new(self, numbers)
+        Reading::new(self, numbers, ReadingOptions::of(self))
     }
 
-    /// Which way bytes of these ranges take into memory.
-    pub(super) fn access(&self, ranges: &[ByteRange]) -> Access {
-        match self.reads_by_request() {
-            // Whoever asks where its bytes are may wait for them.
-            true => Access::Cached,
-            false => self.options.access.decide_for(&*self.source, ranges),
-        }
+    /// The tar in a compressed one, from its front: one more pass.
+    pub(super) fn tar_from_front(&self, options: &ReadingOptions<'_>) -> Result<TarInput> {
+        let access = options.access_to(self, &[ByteRange::to(self.file_bytes())]);
+        let input = SourceInput::new(self.file(), options.engines, access)?;
+        self.passes.fetch_add(1, Ordering::Relaxed);
+        from_front(input, self.format())
     }
 
     pub(super) fn options(&self) -> &OpenOptions {
@@ -345,6 +361,41 @@ impl Archive {
     /// When it is not.
     pub fn check_unchanged(&self) -> Result<()> {
         check_state(&*self.source)
+    }
+}
+
+/// A file of which there are several names among some members.
+#[derive(Debug)]
+pub(super) struct SharedFile<'a> {
+    /// The name whose header comes first: the file's own. The others are links to it.
+    pub(super) first: &'a [u8],
+    header_at: u64,
+    names: u32,
+}
+
+impl<'a> SharedFile<'a> {
+    /// Those among these members, by where their bytes are.
+    pub(super) fn among(members: impl Iterator<Item = Member<'a>>) -> HashMap<u64, Self> {
+        let mut files: HashMap<u64, Self> = HashMap::new();
+        for member in members.filter(Self::is_name) {
+            let (first, header_at) = (member.key, member.header_at);
+            let file = files.entry(member.data_at).or_insert(Self { first, header_at, names: 0 });
+            file.names = file.names.saturating_add(1);
+            if header_at < file.header_at {
+                (file.first, file.header_at) = (first, header_at);
+            }
+        }
+        files
+    }
+
+    /// That which a member is a name of, if it is one of them.
+    pub(super) fn of<'f>(member: &Member<'_>, files: &'f HashMap<u64, Self>) -> Option<&'f Self> {
+        files.get(&member.data_at).filter(|_| Self::is_name(member))
+    }
+
+    /// Whether a member is a file that has other names, or another name of one.
+    fn is_name(member: &Member<'_>) -> bool {
+        (member.kind == MemberKind::HardLink && member.has_body) || member.names > 1
     }
 }
 
@@ -475,8 +526,11 @@ fn make(
     }
 }
 
+/// What comes out of a compressed file.
+pub(super) type TarInput = StreamInput<Box<dyn Read + Send>>;
+
 /// The tar in a compressed file.
-pub(super) fn from_front(input: SourceInput, format: Format) -> Result<StreamInput<Box<dyn Read + Send>>> {
+fn from_front(input: SourceInput, format: Format) -> Result<TarInput> {
     let path = input.path().to_path_buf();
     let opened = compressed::decompress(AsReader(input), format);
     let reader = opened.map_err(|error| crate::Error::io("decompress", &path, error))?;

@@ -1,15 +1,21 @@
-//! [`MemberSource`]: a member whose bytes lie in its archive as they are.
+//! [`MemberSource`]: a member whose bytes lie in its archive as they are, or are held.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
+use flate2::Crc;
+
 use super::member::Extent;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::extent::ByteRange;
-use crate::source::{Identity, Leaf, Origin, Source, check_bounds};
+use crate::source::{Check, Identity, Leaf, Origin, Source, check_bounds};
 
 /// A member of an archive, read by range. What is not stored of a sparse one reads as zeroes.
+///
+/// Whoever reads all of a member of a zip by one range gets it checked by its CRC-32; nothing
+/// vouches for shorter ranges but that the archive is still what it was.
 #[derive(Debug, Clone)]
 pub struct MemberSource {
     archive: Arc<dyn Source>,
@@ -17,11 +23,104 @@ pub struct MemberSource {
     len: u64,
     /// In order, none empty, none overlapping another.
     extents: Vec<Extent>,
+    crc32: Option<u32>,
+    held: Option<Held>,
+}
+
+/// What a compressed archive has of a member, decompressed.
+#[derive(Clone)]
+struct Held {
+    /// Where an extent begins that begins with the first of these bytes.
+    at: u64,
+    bytes: Bytes,
+}
+
+/// Without the bytes.
+impl std::fmt::Debug for Held {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Held").field("at", &self.at).field("len", &self.bytes.len()).finish()
+    }
+}
+
+impl Held {
+    /// What is held of a range; `None` where not all of it is.
+    fn part(&self, range: ByteRange) -> Option<Bytes> {
+        let from = usize::try_from(range.start().checked_sub(self.at)?).ok()?;
+        let to = usize::try_from(range.end().checked_sub(self.at)?).ok()?;
+        (to <= self.bytes.len()).then(|| self.bytes.slice(from..to))
+    }
+}
+
+/// All of a member, checked by its CRC-32.
+#[derive(Debug)]
+struct WholeMember {
+    archive: PathBuf,
+    /// Where its bytes begin in the archive.
+    offset: u64,
+    crc32: u32,
+    leaves: Vec<Leaf>,
+}
+
+impl Check for WholeMember {
+    fn path(&self) -> &Path {
+        &self.archive
+    }
+
+    fn leaves(&self) -> &[Leaf] {
+        &self.leaves
+    }
+
+    fn verify(&self, read: Bytes) -> Result<Bytes> {
+        let mut crc = Crc::new();
+        crc.update(&read);
+        if crc.sum() == self.crc32 {
+            return Ok(read);
+        }
+        let what = "the CRC-32 of a member is not what the directory says".to_owned();
+        Err(Error::Damaged { path: self.archive.clone(), offset: self.offset, what })
+    }
 }
 
 impl MemberSource {
     pub(super) fn new(archive: Arc<dyn Source>, path: PathBuf, len: u64, extents: Vec<Extent>) -> Self {
-        Self { archive, path, len, extents }
+        Self { archive, path, len, extents, crc32: None, held: None }
+    }
+
+    /// Checked by this where all of it is read at once.
+    pub(super) fn checked_by(self, crc32: Option<u32>) -> Self {
+        Self { crc32, ..self }
+    }
+
+    /// With the bytes of all extents, of which the first begins at `at` and none has gaps to the
+    /// one before: the archive is not read any more.
+    pub(super) fn holding(self, at: u64, bytes: Bytes) -> Self {
+        Self { held: Some(Held { at, bytes }), ..self }
+    }
+
+    /// Appends the leaves of a stored range.
+    fn resolve_stored(&self, stored: ByteRange, leaves: &mut Vec<Leaf>) -> Result<()> {
+        let Some(held) = &self.held else { return self.archive.resolve(stored, leaves) };
+        let lacking = || {
+            let what = "what is stored of a member is not all of it".to_owned();
+            Error::Damaged { path: self.archive.path().to_path_buf(), offset: stored.start(), what }
+        };
+        leaves.push(Leaf::Bytes(held.part(stored).ok_or_else(lacking)?));
+        Ok(())
+    }
+
+    /// All of the member as one leaf that is checked, if that is what is asked for and it can be.
+    fn resolve_whole(&self, range: ByteRange) -> Result<Option<Leaf>> {
+        let (Some(crc32), [extent]) = (self.crc32, self.extents.as_slice()) else { return Ok(None) };
+        if range != ByteRange::to(self.len) || range.is_empty() || extent.len != self.len {
+            return Ok(None);
+        }
+        let (mut leaves, offset) = (Vec::with_capacity(1), extent.stored_at);
+        for (_, stored) in self.stored(range) {
+            self.resolve_stored(stored, &mut leaves)?;
+        }
+        let archive = self.archive.path().to_path_buf();
+        let check = Arc::new(WholeMember { archive, offset, crc32, leaves });
+        Ok(Some(Leaf::Checked { check, len: self.len }))
     }
 
     /// What of a range is stored: where it begins in the member, and where it is in the archive.
@@ -79,17 +178,25 @@ impl Source for MemberSource {
     }
 
     fn reads_by_request(&self) -> bool {
-        self.archive.reads_by_request()
+        self.held.is_none() && self.archive.reads_by_request()
     }
 
     /// What is asked is what the archive is made of: the error is one of the archive.
     fn check_ranges(&self, ranges: &[ByteRange]) -> Result<()> {
+        if self.held.is_some() {
+            // Where they are in the archive, only who decompresses it knows.
+            return self.archive.check_unchanged();
+        }
         let stored = ranges.iter().flat_map(|range| self.stored(*range));
         self.archive.check_ranges(&stored.map(|(_, stored)| stored).collect::<Vec<_>>())
     }
 
     fn resolve(&self, range: ByteRange, leaves: &mut Vec<Leaf>) -> Result<()> {
         check_bounds(self, range)?;
+        if let Some(whole) = self.resolve_whole(range)? {
+            leaves.push(whole);
+            return Ok(());
+        }
         let mut at = range.start();
         let fill = |at: u64, to: u64, leaves: &mut Vec<Leaf>| {
             if to > at {
@@ -98,7 +205,7 @@ impl Source for MemberSource {
         };
         for (from, stored) in self.stored(range) {
             fill(at, from, leaves);
-            self.archive.resolve(stored, leaves)?;
+            self.resolve_stored(stored, leaves)?;
             at = from.saturating_add(stored.len());
         }
         fill(at, range.end(), leaves);

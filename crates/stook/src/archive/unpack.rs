@@ -75,10 +75,7 @@ impl Unpack<'_> {
     ) -> Result<UnpackSummary> {
         let io = |operation| move |error| Error::from(crate::Error::io(operation, &self.target, error));
         let chance = getrandom::u64().map_err(|error| io("choose names in")(io::Error::other(error)))?;
-        let mut members: Vec<Member<'_>> = archive
-            .members(b"")
-            .filter(|member| member.key.is_empty() || (self.select)(member.key))
-            .collect();
+        let mut members = archive.selection(|key| key.is_empty() || (self.select)(key));
         members.sort_by_key(|member| member.data_at);
         self.check_room(&members)?;
         let (links, read): (Vec<_>, Vec<_>) =
@@ -358,13 +355,7 @@ impl Unpacking<'_> {
         plan: Plan,
         reading: &mut Reading<'_>,
     ) -> Result<()> {
-        let mut link_to = Vec::new();
-        while let Some(bytes) = reading.chunk()? {
-            link_to.extend_from_slice(bytes);
-            if link_to.len() > super::member::KEY_LEN_MAX {
-                return Err(Error::Invalid("the target of a link is too long".into()));
-            }
-        }
+        let link_to = reading.link_target()?;
         if plan.compares() {
             let is_same = existing::is_link_to(&place.parent, &place.name, &link_to)
                 .map_err(|error| self.io("read", member.key, error))?;

@@ -21,6 +21,7 @@ pub use any::Tree;
 pub(crate) use any::{foreign_cursor, not_a_directory, not_a_file, unknown};
 pub use draft::{Draft, Folder, Refused};
 pub use existing::Overwrite;
+pub(crate) use gather::gather_by_session;
 pub use gather::{BodyPiece, Deliver, GatherOptions, Gathered};
 pub(crate) use gather::{Next, Span, Supply, gather_supplied};
 pub use node::{Kind, Node, NodeId};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use stook::pack::Key;
 use stook::source::remote::{RemoteOptions, RemoteSource};
 use stook::source::{Source as _, read_range};
 use stook::sparse::{DiskCache, DiskCacheOptions};
-use stook::tree::Overwrite;
+use stook::tree::{GatherOptions, Gathered, NodeId, Overwrite, Tree as _};
 use stook_testing::conformance::noise;
 use stook_testing::s3::S3Server;
 use stook_testing::web::{Page, Reply, WebServer};
@@ -159,6 +160,31 @@ fn a_stored_member_of_an_object_is_a_source_of_its_own() {
         assert!(bytes == noise(1, 100_000)[1000..99_000], "{name}");
         assert!(server.requests().len() - before <= 2, "{name}: a header and the bytes, at most");
         assert!(source.reads_by_request() && source.checks_reads());
+    }
+}
+
+#[test]
+fn the_tree_of_an_object_is_gathered_in_few_requests() {
+    let directory = tempfile::tempdir().unwrap();
+    for name in tree(directory.path()) {
+        let server = serve(fs::read(directory.path().join(name)).unwrap());
+        let tree = open(&server.url("/x")).unwrap().tree();
+        let before = server.requests().len();
+        let id = |number: u64| tree.find(format!("d/noise-{number:02}").as_bytes()).unwrap().unwrap();
+        let ids: Vec<NodeId> = (0..40).rev().map(id).collect();
+        assert_eq!(server.requests().len(), before, "{name}: names are here already");
+        let mut arrived = 0;
+        let mut take = |gathered: Gathered| -> ControlFlow<()> {
+            arrived += 1;
+            assert!(gathered.result.unwrap().bytes == noise(39 - gathered.index as u64, 100_000), "{name}");
+            ControlFlow::Continue(())
+        };
+        tree.gather(&ids, &Backend::Auto, &GatherOptions::default(), &mut take).unwrap();
+        assert_eq!(arrived, 40);
+        let requests = server.requests().len() - before;
+        // A compressed tar is gone through from its front, by requests that grow.
+        let most = if tree.archive().is_sequential() { 5 } else { 2 };
+        assert!(requests <= most, "{name}: {requests} requests");
     }
 }
 

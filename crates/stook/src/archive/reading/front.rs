@@ -1,20 +1,19 @@
 //! Members of what can only be read from its front.
 
 use std::collections::VecDeque;
-use std::io::Read;
 
 use super::super::error::{Error, Fault, Result};
-use super::super::input::{Input as _, SourceInput, StreamInput};
+use super::super::input::Input as _;
 use super::super::member::Extent;
-use super::super::open::{Archive, from_front};
-use super::{PASS_MAX, Stepped, is_read};
-use crate::extent::ByteRange;
+use super::super::open::{Archive, TarInput};
+use super::{PASS_MAX, ReadingOptions, Stepped, is_read};
 
 /// Reads members, best in the order in which they lie.
 pub(super) struct Front<'a> {
     archive: &'a Archive,
+    options: ReadingOptions<'a>,
     wanted: VecDeque<u64>,
-    input: Option<StreamInput<Box<dyn Read + Send>>>,
+    input: Option<TarInput>,
     /// What is left of the current member.
     extents: VecDeque<Extent>,
     at: u64,
@@ -32,9 +31,9 @@ impl std::fmt::Debug for Front<'_> {
 }
 
 impl<'a> Front<'a> {
-    pub(super) fn new(archive: &'a Archive, numbers: Vec<u64>) -> Self {
-        let (extents, input) = (VecDeque::new(), None);
-        Self { archive, wanted: numbers.into(), input, extents, at: 0, len: 0, lent: 0, is_reported: false }
+    pub(super) fn new(archive: &'a Archive, numbers: Vec<u64>, options: ReadingOptions<'a>) -> Self {
+        let (wanted, input, extents) = (numbers.into(), None, VecDeque::new());
+        Self { archive, options, wanted, input, extents, at: 0, len: 0, lent: 0, is_reported: false }
     }
 
     pub(super) fn next(&mut self) -> Option<u64> {
@@ -63,15 +62,9 @@ impl<'a> Front<'a> {
         let lent = std::mem::take(&mut self.lent);
         let Some(input) = self.input.as_mut().filter(|_| !self.is_reported) else { return Ok(false) };
         input.consume(lent);
-        let passed = input.skip(PASS_MAX).map_err(|error| match error {
-            Error::Damaged { path, offset, what } => {
-                let what = format!("{what}; any member that was read may be wrong");
-                Error::Damaged { path, offset, what }
-            }
-            other => other,
-        });
+        let passed = pass_on(input);
         self.is_reported |= passed.is_err();
-        Ok(passed? == PASS_MAX)
+        passed
     }
 
     fn step_in_member(&mut self) -> Result<Stepped> {
@@ -128,10 +121,7 @@ impl<'a> Front<'a> {
     /// a long way is gone in several steps.
     fn go_to(&mut self, to: u64) -> Result<bool> {
         if self.input.as_ref().is_none_or(|input| input.position() > to) {
-            let (archive, options) = (self.archive, self.archive.options());
-            let access = archive.access(&[ByteRange::to(archive.file_bytes())]);
-            let input = SourceInput::new(archive.file(), &*options.engines, access)?;
-            self.input = Some(from_front(input, archive.format())?);
+            self.input = Some(self.archive.tar_from_front(&self.options)?);
         }
         let Some(input) = &mut self.input else { return Ok(true) };
         let left = to.saturating_sub(input.position());
@@ -139,6 +129,19 @@ impl<'a> Front<'a> {
         // Where it ends before, whoever reads there says so.
         Ok(passed == left || passed < PASS_MAX)
     }
+}
+
+/// Reads on for a while towards the end, behind which stands the checksum of all that was read;
+/// whether there may be more.
+pub(in super::super) fn pass_on(input: &mut TarInput) -> Result<bool> {
+    let passed = input.skip(PASS_MAX).map_err(|error| match error {
+        Error::Damaged { path, offset, what } => {
+            let what = format!("{what}; any member that was read may be wrong");
+            Error::Damaged { path, offset, what }
+        }
+        other => other,
+    });
+    Ok(passed? == PASS_MAX)
 }
 
 /// The shorter of both.

@@ -4,13 +4,53 @@ mod front;
 mod random;
 
 use self::front::Front;
+pub(super) use self::front::pass_on;
 use self::random::Random;
 use super::error::{Error, Result};
-use super::member::{Member, MemberKind, Method};
+use super::member::{KEY_LEN_MAX, Member, MemberKind, Method};
 use super::open::Archive;
+use crate::engine::{Access, EngineFactory};
+use crate::extent::ByteRange;
+use crate::source::AccessRule;
 
 /// Bytes that are passed over at once: what is compressed has to be decompressed for that.
 pub(super) const PASS_MAX: u64 = 16 << 20;
+
+/// Bytes asked for and not handed out, at most.
+const AHEAD_BYTES: u64 = 32 << 20;
+
+/// What members are read with.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ReadingOptions<'a> {
+    /// What makes the engine.
+    pub(super) engines: &'a dyn EngineFactory,
+    /// Which way bytes take into memory.
+    pub(super) access: AccessRule,
+    /// Bytes asked for and not handed out: nothing more is asked for above it.
+    ahead_bytes: u64,
+}
+
+impl<'a> ReadingOptions<'a> {
+    /// Those that an archive was opened with.
+    pub(super) fn of(archive: &'a Archive) -> Self {
+        let options = archive.options();
+        Self { engines: &*options.engines, access: options.access, ahead_bytes: AHEAD_BYTES }
+    }
+
+    /// Those of a caller who has so many bytes of memory.
+    pub(super) fn new(engines: &'a dyn EngineFactory, access: AccessRule, memory_bytes: u64) -> Self {
+        Self { engines, access, ahead_bytes: memory_bytes.min(AHEAD_BYTES) }
+    }
+
+    /// Which way bytes of these ranges of an archive take into memory.
+    pub(super) fn access_to(&self, archive: &Archive, ranges: &[ByteRange]) -> Access {
+        match archive.reads_by_request() {
+            // Whoever asks where its bytes are may wait for them.
+            true => Access::Cached,
+            false => self.access.decide_for(&*archive.file(), ranges),
+        }
+    }
+}
 
 /// Reads members in the order in which they were asked for.
 ///
@@ -93,10 +133,10 @@ enum Way<'a> {
 }
 
 impl<'a> Reading<'a> {
-    pub(super) fn new(archive: &'a Archive, numbers: Vec<u64>) -> Result<Self> {
+    pub(super) fn new(archive: &'a Archive, numbers: Vec<u64>, options: ReadingOptions<'a>) -> Result<Self> {
         let way = match archive.is_sequential() {
-            true => Way::Front(Box::new(Front::new(archive, numbers))),
-            false => Way::Random(Box::new(Random::new(archive, numbers)?)),
+            true => Way::Front(Box::new(Front::new(archive, numbers, options))),
+            false => Way::Random(Box::new(Random::new(archive, numbers, options)?)),
         };
         Ok(Self { archive, way, ready: None, refused: None, zeroes_left: 0 })
     }
@@ -158,6 +198,18 @@ impl<'a> Reading<'a> {
     pub fn chunk(&mut self) -> Result<Option<&[u8]>> {
         self.next_chunk()
     }
+
+    /// The target of the symbolic link at hand.
+    pub(super) fn link_target(&mut self) -> Result<Vec<u8>> {
+        let mut target = Vec::new();
+        while let Some(bytes) = self.chunk()? {
+            target.extend_from_slice(bytes);
+            if target.len() > KEY_LEN_MAX {
+                return Err(Error::Invalid("the target of a link is too long".into()));
+            }
+        }
+        Ok(target)
+    }
 }
 
 impl Stepping for Reading<'_> {
@@ -197,7 +249,7 @@ fn is_read(member: &Member<'_>) -> bool {
 }
 
 /// Why the bytes of a member cannot be had.
-fn refusal(member: &Member<'_>) -> Option<String> {
+pub(super) fn refusal(member: &Member<'_>) -> Option<String> {
     let key = String::from_utf8_lossy(member.key);
     Some(match (member.kind, member.method) {
         (MemberKind::Directory, _) => return None,

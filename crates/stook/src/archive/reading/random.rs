@@ -12,16 +12,16 @@ use super::super::open::Archive;
 use super::super::source::MemberSource;
 use super::super::zip::body::{Step, ZipBody};
 use super::super::zip::directory::LOCAL_LEN;
-use super::{Stepped, is_read};
+use super::{ReadingOptions, Stepped, is_read};
 use crate::extent::ByteRange;
 use crate::source::{Source as _, read_range};
 
-/// Bytes and pieces asked for and not handed out, at most.
-const AHEAD_BYTES: u64 = 32 << 20;
+/// Pieces asked for and not handed out, at most.
 const AHEAD_PIECES: usize = 256;
 
-/// One read, in bytes.
+/// One read, in bytes; where there is little memory, this much is read nevertheless.
 const PIECE_LEN: u64 = 1 << 20;
+const PIECE_LEN_MIN: u64 = 64 << 10;
 
 /// One request, in bytes, which may bring many members; what may lie between two of them that is
 /// read over; and pieces at most, which are but places in what a request brings.
@@ -42,6 +42,7 @@ const SAMPLES: usize = 16;
 #[derive(Debug)]
 pub(super) struct Random<'a> {
     archive: &'a Archive,
+    options: ReadingOptions<'a>,
     /// What was not handed out yet.
     wanted: VecDeque<u64>,
     ahead: Ahead,
@@ -129,7 +130,7 @@ enum Came {
 }
 
 impl<'a> Random<'a> {
-    pub(super) fn new(archive: &'a Archive, numbers: Vec<u64>) -> Result<Self> {
+    pub(super) fn new(archive: &'a Archive, numbers: Vec<u64>, options: ReadingOptions<'a>) -> Result<Self> {
         let mut ranges = Vec::new();
         for number in numbers.iter().step_by(numbers.len().div_ceil(SAMPLES).max(1)) {
             let member = archive.index().member(*number);
@@ -138,12 +139,13 @@ impl<'a> Random<'a> {
         ranges.retain(|range| !range.is_empty());
         let (piece_len, pieces_max) = match archive.reads_by_request() {
             true => (REQUEST_LEN, PIECES_MAX),
-            false => (PIECE_LEN, AHEAD_PIECES),
+            false => (PIECE_LEN.min(options.ahead_bytes.max(PIECE_LEN_MIN)), AHEAD_PIECES),
         };
         Ok(Self {
             archive,
+            options,
             wanted: numbers.into(),
-            ahead: Ahead::new(&*archive.options().engines, archive.access(&ranges))?,
+            ahead: Ahead::new(options.engines, options.access_to(archive, &ranges))?,
             asked: 0,
             rest: None,
             pieces: VecDeque::new(),
@@ -254,8 +256,8 @@ impl<'a> Random<'a> {
 
     /// A range that nobody asked for before.
     fn read_now(&self, range: ByteRange) -> Result<Bytes> {
-        let (archive, file) = (self.archive, self.archive.file());
-        Ok(read_range(&*archive.options().engines, &*file, range, archive.access(&[range]))?)
+        let access = self.options.access_to(self.archive, &[range]);
+        Ok(read_range(self.options.engines, &*self.archive.file(), range, access)?)
     }
 
     /// The next of the pieces that were asked for.
@@ -314,9 +316,15 @@ impl<'a> Random<'a> {
         Rest::new(self.archive.piece(member, len, extents.clone()), &extents, self.piece_len)
     }
 
+    /// Whether more may be asked for: one piece in any case.
+    fn may_ask(&self) -> bool {
+        let bytes = self.ahead.bytes();
+        (bytes == 0 || bytes < self.options.ahead_bytes) && self.pieces.len() < self.pieces_max
+    }
+
     /// Asks for pieces of this member and of those that follow.
     fn read_ahead(&mut self) -> Result<()> {
-        while self.ahead.bytes() < AHEAD_BYTES && self.pieces.len() < self.pieces_max {
+        while self.may_ask() {
             if let Some(rest) = &mut self.rest {
                 if let Some((range, is_hole)) = rest.next() {
                     if !is_hole {

@@ -26,7 +26,7 @@ fn tar() -> Vec<u8> {
 }
 
 /// Stored, so that one wrong bit is a wrong byte and nothing else.
-fn gzip(bytes: &[u8]) -> Vec<u8> {
+pub(super) fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
     gzip.write_all(bytes).unwrap();
     gzip.finish().unwrap()
@@ -102,7 +102,7 @@ fn what_is_no_tar_is_reported_by_its_first_bytes() {
 
 /// A compressed tar that has an index, and that has rotted since without a trace in its times. The
 /// index gets the change time that the writing here leaves.
-fn rotten(path: &Path) -> Archive {
+pub(super) fn rotten(path: &Path) -> Archive {
     fs::write(path, gzip(&tar())).unwrap();
     Archive::open(path, OpenOptions::default()).unwrap();
     let file = File::options().read(true).write(true).open(path).unwrap();

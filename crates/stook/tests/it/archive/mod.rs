@@ -5,6 +5,7 @@ mod hostile;
 mod index;
 mod made;
 mod tars;
+mod trees;
 mod written_zips;
 mod zips;
 

@@ -1,0 +1,86 @@
+//! Compressed members that are opened: decompressed, and held in memory.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+
+use crate::archive::error::{Error, Fault, Result};
+use crate::archive::input::Input as _;
+use crate::archive::member::Member;
+use crate::archive::open::{Archive, Origin, TarInput};
+use crate::archive::reading::{Reading, ReadingOptions, pass_on};
+use crate::engine::IdlePool;
+
+/// All bytes of a member of a zip, checked by their CRC-32. The caller has looked how many they are
+/// said to be, and there are never more.
+pub(super) fn read_whole(archive: &Archive, member: &Member<'_>) -> Result<Bytes> {
+    let mut reading = Reading::new(archive, vec![member.number], ReadingOptions::of(archive))?;
+    reading.next()?;
+    let mut bytes = Vec::new();
+    while let Some(chunk) = reading.chunk()? {
+        bytes.extend_from_slice(chunk);
+    }
+    Ok(bytes.into())
+}
+
+/// Passes over a compressed tar that stand where the last member ended that was read by them: the
+/// next that is opened goes on there, if it lies behind.
+#[derive(Debug)]
+pub(super) struct Passes {
+    idle: IdlePool<TarInput>,
+    /// Whether a pass since it was opened has come to the checksum behind all members. Where the
+    /// index lay beside the archive, the first that is opened sees to it.
+    is_verified: AtomicBool,
+}
+
+impl Passes {
+    pub(super) fn new(archive: &Archive) -> Self {
+        let is_verified = matches!(archive.origin(), Origin::Made { .. });
+        Self { idle: IdlePool::new(), is_verified: AtomicBool::new(is_verified) }
+    }
+
+    /// What is stored of a member in a compressed tar, without its holes.
+    pub(super) fn read(&self, archive: &Archive, member: &Member<'_>) -> Result<Bytes> {
+        if member.stored_len == 0 {
+            return Ok(Bytes::new());
+        }
+        let kept = self.idle.take().filter(|input| input.position() <= member.data_at);
+        let mut input = match kept {
+            Some(input) => input,
+            None => archive.tar_from_front(&ReadingOptions::of(archive))?,
+        };
+        let bytes = read_stored(archive, member, &mut input)?;
+        match self.is_verified.load(Ordering::Relaxed) {
+            true => self.idle.keep(input),
+            false => {
+                while pass_on(&mut input)? {}
+                self.is_verified.store(true, Ordering::Relaxed);
+            }
+        }
+        Ok(bytes.into())
+    }
+}
+
+fn read_stored(archive: &Archive, member: &Member<'_>, input: &mut TarInput) -> Result<Vec<u8>> {
+    let cut = || -> Error {
+        let fault = Fault::damaged(0, "the archive ends in the middle of a member; it was cut off");
+        fault.of(archive.path(), member.data_at)
+    };
+    let before = member.data_at.saturating_sub(input.position());
+    if input.skip(before)? < before {
+        return Err(cut());
+    }
+    // Memory is taken for what came, not for what is said to come.
+    let (mut bytes, mut left) = (Vec::new(), member.stored_len);
+    while left > 0 {
+        let there = input.fill()?;
+        let len = usize::try_from(left).unwrap_or(usize::MAX).min(there.len());
+        if len == 0 {
+            return Err(cut());
+        }
+        bytes.extend_from_slice(there.get(..len).unwrap_or_default());
+        input.consume(len);
+        left = left.saturating_sub(len as u64);
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,301 @@
+//! [`ArchiveTree`]: an archive as a tree of files.
+//!
+//! Names and nodes are in a [`NodeTable`], made once from the index of the archive; which member a
+//! node is stands beside it. What becomes of paths that lead out, of those that do not fit together
+//! and of missing parents are the rules of the table; what a hard link is a name of is that of
+//! [`SharedFile`], which unpacking and importing follow too.
+
+mod gather;
+mod held;
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use self::held::{Passes, read_whole};
+use super::error::{Error, Result};
+use super::format::Format;
+use super::member::{Member, MemberKind};
+use super::open::{Archive, SharedFile};
+use super::reading::{Reading, ReadingOptions, refusal};
+use crate::engine::EngineFactory;
+use crate::source::Source;
+use crate::tree::{
+    Cursor, Deliver, GatherOptions, Kind, Node, NodeId, NodeTable, NodeTableBuilder, Page, Tree, Xattrs,
+    gather_by_session, not_a_file, parts, unknown,
+};
+
+/// The longest compressed body that is held in memory when it is opened, in bytes, unless the tree
+/// is [told](ArchiveTree::with_held_bytes) otherwise.
+pub const HELD_BYTES_MAX: u64 = 64 << 20;
+
+/// In place of the number of a member: there is none, because nobody wrote the directory.
+const NO_MEMBER: u64 = u64::MAX;
+
+/// The members of an archive as a tree of files. [`Archive::tree`] makes it.
+///
+/// What it costs to read them:
+/// - members that lie in the archive as they are (those of a plain tar, stored ones of a zip) are
+///   opened by their place, and read by range;
+/// - deflated members of a zip are inflated when they are opened, and held;
+/// - a tar that is compressed as a whole goes through from its front up to the member that is
+///   opened, which is then held. Members that are opened in the order of the archive
+///   ([`Tree::medium_order`]) take one pass together; each that stands before the last one opened
+///   takes another ([`Archive::passes`] counts them);
+/// - a gather reads in the order of the archive, and takes one pass. It holds no body as a whole,
+///   and so also reads those that are too long to be held.
+#[derive(Debug)]
+pub struct ArchiveTree {
+    archive: Archive,
+    table: NodeTable,
+    /// The number of the member that a node is, by the number of the node.
+    members: Vec<u64>,
+    refused: Vec<crate::Error>,
+    held_bytes: u64,
+    passes: Passes,
+}
+
+impl ArchiveTree {
+    pub(super) fn new(archive: &Archive) -> Self {
+        let (table, members, refused) = Building::of(archive);
+        let (passes, held_bytes) = (Passes::new(archive), HELD_BYTES_MAX);
+        Self { archive: archive.clone(), table, members, refused, held_bytes, passes }
+    }
+
+    /// Holds compressed bodies of up to so many bytes when they are opened. Opening a longer one is
+    /// [`Unsupported`](io::ErrorKind::Unsupported).
+    #[must_use]
+    pub fn with_held_bytes(self, held_bytes: u64) -> Self {
+        Self { held_bytes, ..self }
+    }
+
+    /// The archive.
+    pub fn archive(&self) -> &Archive {
+        &self.archive
+    }
+
+    /// The members that are not in the tree, each with its path and why: those that lead out of it
+    /// (an absolute path, `..`), those that have others below them and are no directories, and hard
+    /// links to what is no file before them.
+    pub fn refused(&self) -> &[crate::Error] {
+        &self.refused
+    }
+
+    fn member(&self, id: NodeId) -> Option<Member<'_>> {
+        let node = usize::try_from(id.get()).ok()?;
+        self.archive.index().member(*self.members.get(node)?)
+    }
+
+    /// The member that a file is, if its bytes can be had.
+    fn file(&self, id: NodeId) -> crate::Result<Member<'_>> {
+        let kind = self.table.node(id)?.kind;
+        if kind != Kind::File {
+            return Err(not_a_file(kind, self.path_of(id)));
+        }
+        let member = self.member(id).ok_or_else(|| unknown(self.path(), id))?;
+        match refusal(&member) {
+            Some(why) => Err(Error::Invalid(why).into_core(&self.path_of(id))),
+            None => Ok(member),
+        }
+    }
+
+    fn body(&self, member: &Member<'_>) -> Result<Arc<dyn Source>> {
+        if let Some(source) = self.archive.source(member)? {
+            return Ok(Arc::new(source));
+        }
+        let is_sequential = self.archive.is_sequential();
+        // Of a tar, holes are not held.
+        let len = if is_sequential { member.stored_len } else { member.len };
+        if len > self.held_bytes {
+            let (key, most) = (String::from_utf8_lossy(member.key), self.held_bytes);
+            let what = format!("{key} is compressed and has {len} bytes; up to {most} are held to be opened");
+            return Err(Error::Invalid(what));
+        }
+        let bytes = match is_sequential {
+            true => self.passes.read(&self.archive, member)?,
+            false => read_whole(&self.archive, member)?,
+        };
+        self.archive.check_unchanged()?;
+        Ok(Arc::new(self.archive.held(member, bytes)))
+    }
+}
+
+impl Tree for ArchiveTree {
+    fn path(&self) -> &Path {
+        self.table.path()
+    }
+
+    fn root(&self) -> NodeId {
+        self.table.root()
+    }
+
+    fn lookup(&self, parent: NodeId, name: &[u8]) -> crate::Result<Option<NodeId>> {
+        self.table.lookup(parent, name)
+    }
+
+    fn list(&self, directory: NodeId, from: &Cursor, page: &mut Page) -> crate::Result<Option<Cursor>> {
+        self.table.list(directory, from, page)
+    }
+
+    fn node(&self, id: NodeId) -> crate::Result<Node> {
+        self.table.node(id)
+    }
+
+    fn path_of(&self, id: NodeId) -> PathBuf {
+        self.table.path_of(id)
+    }
+
+    /// Of a tar it is in the index; of a zip it is read.
+    fn link_target(&self, id: NodeId) -> crate::Result<Vec<u8>> {
+        if self.table.node(id)?.kind != Kind::Symlink {
+            let no_link = io::ErrorKind::InvalidInput.into();
+            return Err(crate::Error::io("read link", self.path_of(id), no_link));
+        }
+        let member = self.member(id).ok_or_else(|| unknown(self.path(), id))?;
+        let read = || -> Result<Vec<u8>> {
+            let numbers = vec![member.number];
+            let mut reading = Reading::new(&self.archive, numbers, ReadingOptions::of(&self.archive))?;
+            reading.next()?;
+            let target = reading.link_target()?;
+            self.archive.check_unchanged()?;
+            Ok(target)
+        };
+        match member.link {
+            b"" => read().map_err(|error| error.into_core(&self.path_of(id))),
+            target => Ok(target.to_vec()),
+        }
+    }
+
+    fn xattrs(&self, id: NodeId) -> crate::Result<Xattrs> {
+        self.table.node(id)?;
+        Ok(self.member(id).map(|member| Xattrs::decode(member.xattrs)).unwrap_or_default())
+    }
+
+    /// A member as a source; of one that is compressed, all of it is held then.
+    ///
+    /// # Errors
+    /// As [`Tree::open`]; `Unsupported` when it is encrypted, compressed in a way that is not known
+    /// here, or too long to be held; damage of what is compressed.
+    fn open(&self, id: NodeId) -> crate::Result<Arc<dyn Source>> {
+        let member = self.file(id)?;
+        self.body(&member).map_err(|error| error.into_core(&self.path_of(id)))
+    }
+
+    /// Where its bytes begin: in a compressed tar, in the tar.
+    fn medium_order(&self, id: NodeId) -> u64 {
+        self.member(id).map_or(0, |member| member.data_at)
+    }
+
+    /// In the order of the archive. Bodies of a zip that arrive whole were checked by their CRC-32,
+    /// and so was a longer one when its last piece arrives. Of a compressed tar there is one
+    /// checksum for all, which the last body waits for.
+    fn gather(
+        &self,
+        ids: &[NodeId],
+        factory: &dyn EngineFactory,
+        options: &GatherOptions,
+        deliver: &mut Deliver<'_>,
+    ) -> crate::Result<()> {
+        match self.archive.format() {
+            // Each body is a range of the file, and nothing has to be passed on the way to it.
+            Format::Tar if !self.archive.reads_by_request() => {
+                gather_by_session(self, ids, factory, options, deliver)
+            }
+            _ => gather::gather(self, ids, factory, options, deliver),
+        }
+    }
+}
+
+/// A tree that is being made.
+struct Building<'a> {
+    archive: &'a Archive,
+    builder: NodeTableBuilder,
+    members: Vec<u64>,
+    refused: Vec<crate::Error>,
+    /// Nodes of files with several names, by where their bytes are.
+    shared: HashMap<u64, NodeId>,
+}
+
+impl<'a> Building<'a> {
+    fn of(archive: &'a Archive) -> (NodeTable, Vec<u64>, Vec<crate::Error>) {
+        // What is refused is nobody's first name.
+        let files = SharedFile::among(archive.members(b"").filter(can_be));
+        let mut building = Building {
+            archive,
+            builder: NodeTableBuilder::new(archive.path()),
+            members: vec![NO_MEMBER],
+            refused: Vec::new(),
+            shared: HashMap::new(),
+        };
+        let mut links = Vec::new();
+        for member in archive.members(b"") {
+            let file = SharedFile::of(&member, &files).filter(|_| can_be(&member));
+            match file.is_some_and(|file| file.first != member.key) {
+                true => links.push(member),
+                false => building.add(&member, file.is_some()),
+            }
+        }
+        for link in links {
+            building.link(&link);
+        }
+        let Self { builder, members, mut refused, .. } = building;
+        let (table, in_the_way) = builder.finish();
+        refused.extend(in_the_way.into_iter().map(|(_, error)| error));
+        (table, members, refused)
+    }
+
+    fn add(&mut self, member: &Member<'_>, is_shared: bool) {
+        let Some(node) = node_of(member) else {
+            let link = String::from_utf8_lossy(member.link);
+            return self.refuse(member, format!("it is a hard link to {link}, which is no file before it"));
+        };
+        match self.builder.add(member.key, node) {
+            Ok(id) => {
+                if id != self.builder.root() {
+                    self.members.push(member.number);
+                } else if let Some(root) = self.members.first_mut() {
+                    *root = member.number;
+                }
+                if is_shared {
+                    self.shared.insert(member.data_at, id);
+                }
+            }
+            Err(error) => self.refused.push(error),
+        }
+    }
+
+    fn link(&mut self, member: &Member<'_>) {
+        match self.shared.get(&member.data_at) {
+            Some(file) => self.refused.extend(self.builder.link(member.key, *file).err()),
+            None => self.refuse(member, "the file that it is a name of cannot be there either".into()),
+        }
+    }
+
+    fn refuse(&mut self, member: &Member<'_>, what: String) {
+        let path = self.archive.path().join(OsStr::from_bytes(member.key));
+        self.refused.push(crate::Error::Entry { path, what });
+    }
+}
+
+/// Whether something in a tree can have the path of a member.
+fn can_be(member: &Member<'_>) -> bool {
+    parts::split(member.key).is_ok()
+}
+
+/// What a member is as a node; `None` for a name of a file that is not in the archive.
+fn node_of(member: &Member<'_>) -> Option<Node> {
+    let kind = match member.kind {
+        MemberKind::File => Kind::File,
+        MemberKind::HardLink if member.has_body => Kind::File,
+        MemberKind::HardLink => return None,
+        MemberKind::Directory => Kind::Directory,
+        MemberKind::Symlink => Kind::Symlink,
+        MemberKind::Other => Kind::Other,
+    };
+    let Member { mode, mtime_ns, owner, .. } = *member;
+    let len = if matches!(kind, Kind::File | Kind::Symlink) { member.len } else { 0 };
+    Some(Node { mode, mtime_ns, owner, len, ..Node::new(kind) })
+}
