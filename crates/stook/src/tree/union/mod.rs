@@ -61,29 +61,28 @@ impl Layer {
     }
 }
 
-/// Several trees under one root, of which the later wins.
+/// Several trees under one root, of which the later counts.
 ///
-/// - What the last tree that has a path has there counts: its kind, its bytes, its attributes. A
-///   file in a later tree hides a directory of an earlier one with everything below; only whole
+/// - What the last tree that has a path has there is seen: its kind, its bytes, its attributes. A
+///   file in a later tree hides a directory of an earlier one with everything below. Only whole
 ///   names are compared.
 /// - Directories of the same path are one, with the attributes of the last.
 /// - What a tree [deletes](Layer::deleting) is not seen of those before it.
 /// - Where [case is ignored](CaseRule::Ignored), names of one tree that differ only in case are one
-///   name too: the first of them in the order of bytes counts (`README` before `readme`) as if it
-///   were in a later tree, so that directories among them are merged. Listings have the name that
-///   counts, and look-ups find it by any; [`lookup_named`](Self::lookup_named) says which it is.
-///   For this the names of directories are held in memory: of those that were looked into last, 64
-///   MiB, and at least of the one at hand. They are read again when the modification time of the
-///   directory is another; a tree that changes and has no such times should not be in such a union.
+///   name too. The first of them in the order of bytes counts (`README` before `readme`), as if it
+///   were in a later tree; directories among them are merged. Listings have the name that counts,
+///   and any of them finds it: [`lookup_named`](Self::lookup_named) says which it is. For this the
+///   names of the directories that were looked into last are held in memory, 64 MiB of them, and
+///   at least those of the directory at hand. They are read again when the directory has another
+///   modification time: a tree that changes without is not for such a union.
 ///
 /// Beside what [`Tree`] says:
-/// - a file is the same file as its further names in its own tree, and counts those that are hidden;
-/// - a directory is the directories that it was made of when it was met. Where one comes, or is
+/// - names of a file that are hidden still count as names of it;
+/// - a directory is made of those that it was made of when it was met. Where one comes, goes or is
 ///   replaced, the name has another id when it is met again;
-/// - ids cost memory: about 120 bytes, and the name, for each node that was met;
+/// - each node that was met takes about 120 bytes, and its name;
 /// - errors of a tree name the path in that tree;
-/// - an entry that comes or goes in one tree while it is in another may be missing in a listing that
-///   is made meanwhile, or be there twice.
+/// - a listing during which an entry moves from one tree to another may miss it, or have it twice.
 ///
 /// ```
 /// use std::sync::Arc;

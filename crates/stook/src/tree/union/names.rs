@@ -1,4 +1,4 @@
-//! [`FoldedNames`]: the names of one directory by what is left of them without upper and lower case.
+//! [`FoldedNames`]: the names of one directory, to be found whatever their case.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
