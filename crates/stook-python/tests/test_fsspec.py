@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import pickle
+import subprocess
+import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -164,6 +167,81 @@ def test_an_opened_record_tells_of_itself_what_files_of_fsspec_do(pack: Path) ->
     # What dask reads its pieces with.
     assert fs.read_block(f"{pack}//top", 0, None) == content
     assert fs.read_block(f"{pack}//top", 1, 3) == content[1:4]
+
+
+def test_ranges_of_a_record_read_no_damage_that_they_do_not_touch(tmp_path: Path) -> None:
+    path = tmp_path / "data.stook"
+    with stook.Pack(path, "x") as made:
+        made["data"] = DATA
+        made["empty"] = b""
+    (segment,) = path.glob("segment-*")
+    content = bytearray(segment.read_bytes())
+    content[content.index(DATA) + 1_000_000] ^= 1
+    segment.write_bytes(content)
+    fs = StookFileSystem(skip_instance_cache=True)
+    ranges: list[tuple[Any, Any]] = [(0, 10), (None, 900_000), (1_100_000, None), (-7, None), (-7, -3), (5, 5), (9, 2)]
+    for start, end in ranges:
+        assert fs.cat_file(f"{path}//data", start, end) == DATA[start:end]
+    assert fs.cat_file(f"{path}//data", 1_999_990, 3_000_000) == DATA[-10:]
+    assert fs.cat_ranges([f"{path}//data"] * 2, [0, 1_500_000], [3, 1_500_003]) == [DATA[:3], DATA[1_500_000:1_500_003]]
+    assert fs.cat_file(f"{path}//empty", 0, 5) == b"" == fs.cat_file(f"{path}//empty")
+    with fs.open(f"{path}//data") as file:
+        assert file.read(5) == DATA[:5] and file.seek(-5, 2) and file.read() == DATA[-5:]
+        again = pickle.loads(pickle.dumps(file))
+        assert (again.tell(), again.seek(3), again.read(4)) == (len(DATA), 3, DATA[3:7])
+        assert again.path == f"{path}//data" and isinstance(again.fs, StookFileSystem)
+        # What was open stays open.
+        fs.invalidate_cache()
+        assert file.seek(7) and file.read(3) == DATA[7:10]
+        assert file.statistics().asked_bytes == 13
+        with pytest.raises(stook.DamagedError):
+            file.seek(0)
+            file.read()
+    with pytest.raises(ValueError, match="closed"):
+        file.read(1)
+    for whole in (lambda: fs.cat_file(f"{path}//data"), lambda: fs.cat_file(f"{path}//data", 999_000, 1_001_000)):
+        with pytest.raises(stook.DamagedError):
+            whole()
+
+
+#: The system counts what system calls read, not what io_uring does.
+COUNTED = """
+import sys
+from pathlib import Path
+from stook.fsspec import StookFileSystem
+
+def count(read):
+    counted = lambda: int(Path("/proc/self/io").read_text().split()[1])
+    before = counted()
+    read()
+    return counted() - before
+
+def head_and_tail():
+    with fs.open(path + "//long") as file:
+        assert file.read(4) == b"head" and file.seek(-4, 2) and file.read() == b"tail"
+
+fs, path = StookFileSystem(), sys.argv[1]
+assert fs.cat_file(path + "//short") == b"short"
+print(
+    count(head_and_tail),
+    count(lambda: fs.cat_file(path + "//long", 16 << 20, (16 << 20) + 10)),
+    count(lambda: fs.head(path + "//long", 10)),
+    count(lambda: fs.cat_file(path + "//long")),
+)
+"""
+
+
+def test_no_more_is_read_of_a_record_than_is_asked_for(tmp_path: Path) -> None:
+    length = 32 << 20
+    with stook.Pack(tmp_path / "data.stook", "x") as made:
+        made["short"] = b"short"
+        made["long"] = b"head" + bytes(length - 8) + b"tail"
+    command = [sys.executable, "-c", COUNTED, str(tmp_path / "data.stook")]
+    done = subprocess.run(command, env={**os.environ, "STOOK_ENGINE": "threads"}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    *parts, whole = map(int, done.stdout.split())
+    assert whole >= length, "what is read is counted"
+    assert len(parts) == 3 and all(0 < part < 3 << 20 for part in parts), parts
 
 
 def test_options_that_packs_do_not_have_are_refused(pack: Path) -> None:

@@ -1,4 +1,4 @@
-//! Trees made of a [`TreeModel`]: in memory, and as files on disk.
+//! Trees made of a [`TreeModel`]: in memory, as files on disk, and several in one.
 #![expect(clippy::unwrap_used, reason = "a tree that cannot be made ends the test on the spot")]
 
 use std::ffi::OsStr;
@@ -13,9 +13,12 @@ use bytes::Bytes;
 use rustix::fs::{XattrFlags, lsetxattr};
 use stook::error::{Error, Result};
 use stook::source::{MemorySource, Source};
-use stook::tree::{Cursor, Kind, Node, NodeId, NodeTable, NodeTableBuilder, Page, Tree, Xattrs};
+use stook::tree::{
+    CaseRule, Cursor, Kind, Layer, Node, NodeId, NodeTable, NodeTableBuilder, Page, Tree, Union, Xattrs,
+};
 
 use crate::model::tree::{TreeEntry, TreeModel};
+use crate::model::union::LayerModel;
 
 /// A tree in memory: names and nodes in a table, the bytes of each node beside it.
 #[derive(Debug)]
@@ -156,4 +159,20 @@ pub fn make_files(model: &TreeModel, below: &Path) {
             lsetxattr(path_of(path), &*xattr.name, value, XattrFlags::empty()).unwrap();
         }
     }
+}
+
+/// The union of the layers of a model, whose trees `make` makes.
+///
+/// # Panics
+/// When a path to be deleted is none.
+pub fn union_tree(
+    layers: &[LayerModel],
+    case: CaseRule,
+    make: &mut dyn FnMut(&TreeModel) -> Arc<dyn Tree>,
+) -> Union {
+    let layers = layers.iter().map(|model| {
+        let layer = Layer::new(make(&model.tree));
+        model.deleted.iter().fold(layer, |layer, path| layer.deleting(path.as_slice()))
+    });
+    Union::new("union", layers.collect::<Vec<_>>(), case).unwrap()
 }

@@ -14,7 +14,6 @@ from __future__ import annotations
 import errno
 import functools
 import inspect
-import io
 import os
 import re
 import threading
@@ -33,6 +32,7 @@ from stook._stook import (
     SETTLING_MAX,
     Pack,
     Record,
+    RecordFile,
     SparseFile,
     Stat,
     check_sparse_options,
@@ -147,22 +147,23 @@ def _refusing_to_write(cls: _Class) -> _Class:
     return cls
 
 
-class _Opened(io.BytesIO):
-    """A record that was read, with what files of `fsspec` tell of themselves."""
+class _Opened(File):
+    """A record of a pack, with what files of `fsspec` tell of themselves. What is read of it is read when it is asked for."""
 
-    def __init__(self, content: bytes, fs: AbstractFileSystem, path: str) -> None:
-        super().__init__(content)
-        self.size = len(content)
+    def __init__(self, record: RecordFile, fs: StookFileSystem, path: str) -> None:
+        super().__init__(record)
         self.fs = fs
-        self.path = self.name = path
+        self.path = path
 
-    #: Records are only read here.
-    mode = "rb"
+    @property
+    def name(self) -> str:
+        """The path in the file system."""
+        return self.path
 
     @property
     def full_name(self) -> str:
         """The path with the name of the file system."""
-        return str(self.fs.unstrip_protocol(self.path))
+        return self.fs.unstrip_protocol(self.path)
 
     @property
     def details(self) -> Info:
@@ -172,6 +173,15 @@ class _Opened(io.BytesIO):
     def info(self) -> Info:
         """The same."""
         return self.details
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        self._check()
+        return _opened_again, (self.fs, self.path), {"_position": self._position}
+
+
+def _opened_again(fs: StookFileSystem, path: str) -> _Opened:
+    """A record that was given to another process."""
+    return fs._open(path)
 
 
 @_refusing_to_write
@@ -354,17 +364,44 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
             record = next((one for one in opened.records(self._keys(key)) if one is not None), None)
         if record is not None:
             if record.kind == "symlink":
-                target = os.fsdecode(bytes(record))
-                raise InvalidError(f"{path} is a link to {target}, and links are not followed here: open what it leads to")
+                raise self._is_link(path, bytes(record))
             if record.kind != "directory":
                 return record.value
+        raise self._is_no_file(path)
+
+    def _record(self, path: str) -> RecordFile:
+        """What a record is read by range through."""
+        opened, _, key = self._opened(path)
+        keys = self._keys(key) if key else []
+        for one, stat in zip(keys, opened.stats(keys)):
+            if stat is None:
+                continue
+            if stat.kind == "symlink":
+                raise self._is_link(path, opened[one])
+            if stat.kind != "directory":
+                return RecordFile(opened, one)
+            break
+        raise self._is_no_file(path)
+
+    @staticmethod
+    def _is_link(path: str, target: bytes) -> InvalidError:
+        shown = os.fsdecode(target)
+        return InvalidError(f"{path} is a link to {shown}, and links are not followed here: open what it leads to")
+
+    def _is_no_file(self, path: str) -> OSError:
+        """The error for a directory, and for what is not there."""
         if self.isdir(path):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            return IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
     def cat_file(self, path: str, start: Optional[int] = None, end: Optional[int] = None, **_options: Any) -> bytes:
-        """The bytes of a record, or some of them."""
-        return bytes(self._content(self._strip_protocol(path))[start:end])
+        """The bytes of a record, or some of them: then no more is read than the chunks that they are in."""
+        path = self._strip_protocol(path)
+        if start is None and end is None:
+            return bytes(self._content(path))
+        with self._record(path) as record:
+            first, last, _ = slice(start, end).indices(record.size)
+            return record.read(first, max(0, last - first))
 
     def cat(self, path: Any, recursive: bool = False, on_error: str = "raise", **options: Any) -> Any:
         """The bytes of one record, or of many, which are read together, by their names."""
@@ -394,7 +431,7 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
         if mode != "rb":
             raise InvalidError(f"the mode is 'rb', not {mode!r}: {_READ_HERE}")
         _check_names(options, _OPEN_OPTIONS, "this is not among the options of open")
-        return _Opened(self.cat_file(path), self, path)
+        return _Opened(self._record(path), self, path)
 
     def created(self, path: str) -> None:
         """Not kept for a path."""

@@ -8,6 +8,7 @@ mod source;
 mod storage;
 mod strange;
 mod tree;
+mod tree_changes;
 
 pub use engine::{engine_conformance, read, run_all, write};
 pub use model::{FileOperation, engine_matches_model, file_operations};
@@ -16,4 +17,5 @@ pub use page::page_conformance;
 pub use source::source_conformance;
 pub use storage::{contents, pattern, read_all, storage_conformance};
 pub use strange::Strange;
-pub use tree::{TreeFeatures, tree_conformance, tree_matches_model};
+pub use tree::{TreeFeatures, many_files, tree_conformance, tree_matches_model};
+pub use tree_changes::changing_tree_conformance;

@@ -46,7 +46,7 @@ pub fn tree_conformance(features: TreeFeatures, make: &mut Make<'_>, factory: &d
     check(&TreeModel::new());
     check(&plain_files());
     check(&deep(300));
-    check(&flat(20_000));
+    check(&many_files(20_000));
     if features.any_names {
         check(&odd_names());
     }
@@ -58,6 +58,7 @@ pub fn tree_conformance(features: TreeFeatures, make: &mut Make<'_>, factory: &d
     }
     let tree = check(&links_that_lead_out());
     no_link_is_followed(&*tree);
+    a_gather_follows_no_link(&*tree, factory);
     let model = plain_files();
     let tree = check(&model);
     what_is_not_there_is_not_found(&*tree);
@@ -104,7 +105,8 @@ fn deep(levels: usize) -> TreeModel {
     model
 }
 
-fn flat(count: usize) -> TreeModel {
+/// A directory of so many empty files.
+pub fn many_files(count: usize) -> TreeModel {
     let mut model = TreeModel::new();
     for number in 0..count {
         assert!(model.add(format!("many/{number}").as_bytes(), TreeEntry::File(Vec::new())));
@@ -161,6 +163,9 @@ fn links_that_lead_out() -> TreeModel {
         .with("nowhere", link(b"no such file"))
         .with("itself", link(b"itself"))
         .with("to d", link(b"d"))
+        .with("any bytes", link(b"\xff/\x01 \n//../"))
+        .with("a thousand bytes", link(&[b'x'; 1000]))
+        .with("d/up", link(b"../d"))
         .file("d/file", "below")
 }
 
@@ -272,7 +277,8 @@ fn names_of_one_file_share_its_id(tree: &dyn Tree, model: &TreeModel, ids: &BTre
     for (path, shared) in &names {
         assert!(shared.iter().all(|id| *id == shared[0]), "{}", path.escape_ascii());
         assert!(different.insert(shared[0]), "{}", path.escape_ascii());
-        assert_eq!(tree.node(shared[0]).unwrap().links as usize, shared.len());
+        let names = shared.len() + model.hidden_names(path);
+        assert_eq!(tree.node(shared[0]).unwrap().links as usize, names, "{}", path.escape_ascii());
     }
 }
 
@@ -288,8 +294,21 @@ fn no_link_is_followed(tree: &dyn Tree) {
         assert!(tree.list(id, &Cursor::Start, &mut Page::new()).is_err());
         assert!(matches!(tree.open(id), Err(Error::NotARegularFile { .. })));
     }
-    for path in ["to d/file", "away/passwd", "up/x", "d/../d/file", "/etc/passwd"] {
+    for path in ["to d/file", "away/passwd", "up/x", "d/up/file", "d/../d/file", "/etc/passwd"] {
         assert_eq!(tree.find(path.as_bytes()).unwrap(), None, "{path}");
+    }
+}
+
+/// Each is an error, and what is read beside them arrives.
+fn a_gather_follows_no_link(tree: &dyn Tree, factory: &dyn EngineFactory) {
+    let ids = ["up", "d/file", "away", "itself", "d/up"].map(|path| id_of(tree, path));
+    let all = gathered(tree, &ids, &GatherOptions::default(), factory);
+    for (number, delivered) in all.iter().enumerate() {
+        let wanted: &[u8] = if number == 1 { b"below" } else { b"" };
+        assert_eq!(delivered.bytes, wanted);
+        let refused = |error: &Error| matches!(error, Error::NotARegularFile { .. });
+        assert_eq!(delivered.errors.iter().filter(|error| refused(error)).count(), usize::from(number != 1));
+        assert_eq!(delivered.errors.len() + delivered.pieces, 1);
     }
 }
 
@@ -337,15 +356,15 @@ fn the_wrong_kind_is_an_error_with_its_path(tree: &dyn Tree) {
 
 /// What a gather delivered of one of the ids.
 #[derive(Debug, Default)]
-struct Delivered {
-    bytes: Vec<u8>,
+pub(super) struct Delivered {
+    pub(super) bytes: Vec<u8>,
     /// How many of them arrived.
     count: usize,
     pieces: usize,
-    errors: Vec<Error>,
+    pub(super) errors: Vec<Error>,
 }
 
-fn gathered(
+pub(super) fn gathered(
     tree: &dyn Tree,
     ids: &[NodeId],
     options: &GatherOptions,

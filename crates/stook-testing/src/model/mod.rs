@@ -7,3 +7,4 @@ pub mod pack;
 pub mod plan;
 pub mod sparse;
 pub mod tree;
+pub mod union;

@@ -25,6 +25,8 @@ pub struct TreeModel {
     entries: BTreeMap<Vec<u8>, TreeEntry>,
     /// Extended attributes, by the path of what has them and by name.
     xattrs: BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, Vec<u8>>>,
+    /// How many further names files have that are not in the tree.
+    hidden_names: BTreeMap<Vec<u8>, usize>,
 }
 
 impl TreeModel {
@@ -76,6 +78,27 @@ impl TreeModel {
         assert!(self.entries.contains_key(&path), "{}", path.escape_ascii());
         self.xattrs.entry(path).or_default().insert(name.into(), value.as_ref().to_vec());
         self
+    }
+
+    /// With names of a file that are not in the tree, and yet counted.
+    #[must_use]
+    pub fn hiding_names(mut self, path: &[u8], count: usize) -> Self {
+        let path = self.file_of(path).to_vec();
+        assert!(matches!(self.get(&path), Some(TreeEntry::File(_))), "{}", path.escape_ascii());
+        if count > 0 {
+            self.hidden_names.insert(path, count);
+        }
+        self
+    }
+
+    /// How many names a file has that are not in the tree.
+    pub fn hidden_names(&self, path: &[u8]) -> usize {
+        self.hidden_names.get(self.file_of(path)).copied().unwrap_or_default()
+    }
+
+    /// What has a path.
+    pub fn get(&self, path: &[u8]) -> Option<&TreeEntry> {
+        self.entries.get(path)
     }
 
     /// The extended attributes of what has a path.
@@ -133,7 +156,15 @@ fn name() -> impl Strategy<Value = Vec<u8>> {
 /// Random trees of up to some sixty entries, hard links among them if the tree that is tested knows
 /// them.
 pub fn tree_models(hard_links: bool) -> impl Strategy<Value = TreeModel> {
-    let path = proptest::collection::vec(name(), 1..5).prop_map(|names| names.join(&b'/'));
+    tree_models_named(name(), hard_links)
+}
+
+/// The same, of these names.
+pub(super) fn tree_models_named(
+    name: impl Strategy<Value = Vec<u8>>,
+    hard_links: bool,
+) -> impl Strategy<Value = TreeModel> {
+    let path = proptest::collection::vec(name, 1..5).prop_map(|names| names.join(&b'/'));
     let bytes = proptest::collection::vec(any::<u8>(), 0..3000);
     let target = proptest::collection::vec(1_u8..=255, 1..40);
     let entry = prop_oneof![
@@ -160,6 +191,26 @@ pub fn tree_models(hard_links: bool) -> impl Strategy<Value = TreeModel> {
                 other => other,
             };
             model.add(&path, entry);
+        }
+        model
+    })
+}
+
+/// These trees, with up to three extended attributes of each of a few files and directories.
+pub fn with_random_xattrs(models: impl Strategy<Value = TreeModel>) -> impl Strategy<Value = TreeModel> {
+    let value = proptest::collection::vec(any::<u8>(), 0..200);
+    let xattr =
+        (any::<prop::sample::Index>(), prop::sample::select(vec!["user.a", "user.b", "user.z"]), value);
+    (models, proptest::collection::vec(xattr, 0..10)).prop_map(|(mut model, wanted)| {
+        for (index, name, value) in wanted {
+            // Linux keeps none of links.
+            let has_some = |(path, entry): (&[u8], &TreeEntry)| {
+                (!matches!(entry, TreeEntry::Symlink(_))).then(|| path.to_vec())
+            };
+            let paths: Vec<Vec<u8>> = model.iter().filter_map(has_some).collect();
+            if !paths.is_empty() {
+                model = model.xattr(index.get(&paths), name, value);
+            }
         }
         model
     })

@@ -14,7 +14,8 @@ use crate::engine::{EngineFactory, File};
 use crate::error::{Error, Result};
 use crate::source::Source;
 
-/// A tree of files: a directory on disk, an archive, a pack at one generation.
+/// A tree of files: a directory on disk, an archive, a pack at one generation, several under one
+/// root.
 ///
 /// What callers may rely on:
 /// - ids are those of this tree, and stable for its life: the same node has the same id whenever it

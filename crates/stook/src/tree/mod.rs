@@ -1,7 +1,7 @@
 //! Trees of files: what they are to everything that lists, copies or reads them ([`Tree`]), the
-//! names and nodes of those that are known as a whole ([`NodeTable`]), and what comes out of one: a
-//! directory out of which nothing can lead ([`Folder`]), and files that get their names when they
-//! are whole.
+//! names and nodes of those that are known as a whole ([`NodeTable`]), several as one ([`Union`]),
+//! and what comes out of one: a directory out of which nothing can lead ([`Folder`]), and files that
+//! get their names when they are whole.
 
 pub(crate) mod acl;
 mod any;
@@ -14,6 +14,7 @@ pub(crate) mod parts;
 pub(crate) mod room;
 mod table;
 pub(crate) mod target;
+mod union;
 mod unpacked;
 pub(crate) mod xattrs;
 
@@ -28,6 +29,7 @@ pub use node::{Kind, Node, NodeId};
 pub use page::{Cursor, Entry, PAGE_LEN, Page};
 pub use table::{NodeTable, NodeTableBuilder};
 pub use target::{is_pack, remove_if_empty};
+pub use union::{CaseRule, Layer, Union};
 pub(crate) use unpacked::SelectKeys;
 pub use unpacked::{Failure, UnpackSummary, UnsetXattrs};
 pub use xattrs::{XATTRS_LEN_MAX, Xattr, Xattrs};

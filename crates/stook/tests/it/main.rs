@@ -21,6 +21,8 @@ mod storage_model;
 #[cfg(unix)]
 mod tree;
 #[cfg(unix)]
+mod union;
+#[cfg(unix)]
 mod walk;
 #[cfg(target_os = "linux")]
 mod xattrs;

@@ -15,8 +15,11 @@ use stook::source::{Identity, Leaf, Source, read_range};
 use stook::tree::{Cursor, GatherOptions, Gathered, Kind, Node, NodeId, Page, Tree};
 use stook::walk::DirectoryTree;
 use stook::{Error, Result};
-use stook_testing::conformance::{Strange, TreeFeatures, read_all, tree_conformance, tree_matches_model};
-use stook_testing::model::tree::{TreeModel, tree_models};
+use stook_testing::conformance::{
+    Strange, TreeFeatures, changing_tree_conformance, many_files, read_all, tree_conformance,
+    tree_matches_model,
+};
+use stook_testing::model::tree::{TreeModel, tree_models, with_random_xattrs};
 use stook_testing::trees::{MemoryTree, make_files};
 use tempfile::TempDir;
 
@@ -47,11 +50,23 @@ fn a_directory_on_disk_passes_the_suite() {
     }
 }
 
+#[test]
+fn a_directory_on_disk_may_change_meanwhile() {
+    let mut open = |path: &Path| -> Box<dyn Tree> { Box::new(DirectoryTree::open(path).unwrap()) };
+    changing_tree_conformance(&mut open, &Backend::Threads);
+}
+
+#[test]
+fn a_directory_of_a_hundred_thousand_names_is_its_model() {
+    let model = many_files(100_000);
+    tree_matches_model(&MemoryTree::new(&model), &model, &Backend::Threads);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn random_trees_are_their_models(model in tree_models(true)) {
+    fn random_trees_are_their_models(model in with_random_xattrs(tree_models(true))) {
         tree_matches_model(&MemoryTree::new(&model), &model, &Backend::Threads);
         let (_directory, tree) = directory_of(&model);
         tree_matches_model(&tree, &model, &Backend::Threads);

@@ -110,7 +110,7 @@ with zipfile.ZipFile('made', 'w', zipfile.ZIP_DEFLATED) as z:
             if os.path.islink(path):
                 info = zipfile.ZipInfo(path[2:])
                 info.create_system, info.external_attr = 3, 0o120777 << 16
-                z.writestr(info, os.readlink(path))
+                z.writestr(info, os.fsencode(os.readlink(path)))
             else:
                 z.write(path, path[2:])
 ";
