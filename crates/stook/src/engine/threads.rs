@@ -1,5 +1,5 @@
 //! The backend that is always there: a pool of threads that share one queue and call `pread`,
-//! `pwrite` and the calls of [`Call`](super::calls::Call).
+//! `pwrite` and whatever else a transfer needs.
 //!
 //! It decides nothing about the transfers; `Transfer` does.
 #![expect(unsafe_code, reason = "system calls on memory that a transfer owns")]
