@@ -303,11 +303,12 @@ fn an_engine_works_on_another_thread(factory: &dyn EngineFactory, directory: &Pa
         assert_eq!(one(&mut *engine, request(0, &there, seek())).found, Some(10_000));
         // Still on its way, perhaps, when this thread ends.
         engine.submit(request(7, &there, seek()));
-        (engine, completion.buffer.unwrap())
+        let mut completions = Vec::new();
+        engine.reap(0, &mut completions).unwrap();
+        (engine, completion.buffer.unwrap(), completions)
     });
-    let (mut engine, buffer) = thread.join().unwrap();
+    let (mut engine, buffer, mut completions) = thread.join().unwrap();
     assert!(buffer.data() == &noise(9, 10_000)[5000..]);
-    let mut completions = Vec::new();
     engine.reap(1, &mut completions).unwrap();
     assert_eq!((completions[0].token, completions[0].found), (7, Some(10_000)));
     assert_eq!(one(&mut *engine, read(0, &file, Access::Cached, 1, 9999)).result.unwrap(), 9999);

@@ -9,8 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use stook::Error;
 use stook::engine::{
-    Access, Buffer, CacheResidency, Completion, Engine, EngineFactory, File, Operation, Passage, Request,
-    SeekTarget,
+    Access, Buffer, CacheResidency, Completion, EngineFactory, File, Operation, Passage, Request, SeekTarget,
 };
 use stook::extent::ByteRange;
 
@@ -63,35 +62,31 @@ fn is_done(completion: &Completion) -> bool {
 }
 
 fn shared_bytes_reach_every_file_and_are_let_go(factory: &dyn EngineFactory, directory: &Path) {
-    struct Owner(Buffer, #[expect(dead_code, reason = "it is counted")] Arc<()>);
-    impl AsRef<[u8]> for Owner {
+    struct Held(Arc<Buffer>);
+    impl AsRef<[u8]> for Held {
         fn as_ref(&self) -> &[u8] {
             self.0.data()
         }
     }
     let mut engine = factory.build(4).unwrap();
-    let (content, held) = (noise(20, 3 * UNIT), Arc::new(()));
+    let buffer = Arc::new(Buffer::from_slice(&noise(20, 3 * UNIT)));
     for slice in [0..3 * UNIT, UNIT..2 * UNIT, 1..UNIT + 1, 0..5, 4095..70_000] {
-        let all = Bytes::from_owner(Owner(Buffer::from_slice(&content), Arc::clone(&held)));
-        let bytes = all.slice(slice.clone());
-        drop(all);
-        let files = [0, 1, 2].map(|number| file_of(directory, &format!("shared{number}"), b""));
-        let mut requests = Vec::new();
-        for (file, offset) in files.iter().zip([0, UNIT as u64, 3]) {
-            for access in BOTH {
-                let token = requests.len() as u64;
-                requests.push(write_shared(token, file, access, offset, &bytes));
+        for access in BOTH {
+            let bytes = Bytes::from_owner(Held(Arc::clone(&buffer))).slice(slice.clone());
+            let files = [0, 1, 2].map(|number| file_of(directory, &format!("shared{number}"), b""));
+            let places = files.iter().zip([0, UNIT as u64, 3]);
+            let requests =
+                places.map(|(file, offset)| write_shared(offset, file, access, offset, &bytes)).collect();
+            drop(bytes);
+            for completion in run_all(&mut *engine, requests) {
+                assert_eq!(completion.result.unwrap(), slice.len(), "{slice:?}");
+                assert!(completion.buffer.is_none());
             }
-        }
-        drop(bytes);
-        for completion in run_all(&mut *engine, requests) {
-            assert_eq!(completion.result.unwrap(), slice.len(), "{slice:?}");
-            assert!(completion.buffer.is_none());
-        }
-        assert_eq!(Arc::strong_count(&held), 1, "the engine holds bytes of writes that are done");
-        for (file, offset) in files.iter().zip([0, UNIT, 3]) {
-            let found = fs::read(file.path()).unwrap();
-            assert!(found[offset..] == content[slice.clone()], "{slice:?} at {offset}");
+            assert_eq!(Arc::strong_count(&buffer), 1, "the engine holds bytes of writes that are done");
+            for (file, offset) in files.iter().zip([0, UNIT, 3]) {
+                let found = fs::read(file.path()).unwrap();
+                assert!(found[offset..] == buffer.data()[slice.clone()], "{slice:?} at {offset}");
+            }
         }
     }
 }
@@ -146,21 +141,22 @@ fn all_is_synced_and_dropped_pages_come_back(factory: &dyn EngineFactory, direct
     let content = noise(26, 4 * UNIT + 9);
     let file = file_of(directory, "dropped", &content);
     let whole = range(0, content.len());
-    let cached = || match CacheResidency::of(&file, whole) {
-        CacheResidency::Known { cached_bytes, dirty_bytes } => (cached_bytes, dirty_bytes),
-        CacheResidency::Unknown => (0, 0),
-    };
     let synced = one(&mut *engine, request(1, &file, Operation::SyncAll));
     assert_eq!((synced.token, synced.result.unwrap(), synced.buffer.is_none()), (1, 0, true));
-    file.write_all_at(&content[..UNIT], 0).unwrap();
-    let before = cached();
     for dropped in [range(UNIT, UNIT), range(5, UNIT), whole, range(0, 100 * UNIT)] {
+        file.write_all_at(&content[..UNIT], 0).unwrap();
         let completion = one(&mut *engine, request(2, &file, Operation::DropCached { range: dropped }));
         assert_eq!((completion.result.unwrap(), completion.passage), (0, Passage::default()));
+        let residency = CacheResidency::of(&file, whole);
+        // Where files are kept in memory there is nothing that could be dropped.
+        if let CacheResidency::Known { cached_bytes, dirty_bytes } = residency
+            && dropped.covers(&whole)
+            && file.bypasses_cache()
+        {
+            assert!(cached_bytes < content.len() as u64 && dirty_bytes == 0, "{residency:?}");
+        }
         assert!(fs::read(file.path()).unwrap() == content);
     }
-    // Where the cache is all there is nothing is dropped, and nothing is dirty for long elsewhere.
-    assert!(cached().0 <= before.0.max(content.len() as u64));
 }
 
 fn room_is_reserved_with_and_without_length(factory: &dyn EngineFactory, directory: &Path) {
@@ -288,7 +284,7 @@ fn operations_without_memory_mix_with_reads(factory: &dyn EngineFactory, directo
     for depth in [1, 2, 7, 64] {
         let mut engine = factory.build(depth).unwrap();
         let mut completions = Vec::new();
-        for token in 0..200_u64 {
+        for token in 0..60_u64 {
             while engine.in_flight() == engine.depth() {
                 engine.reap(1 + token as usize % 3, &mut completions).unwrap();
             }
@@ -305,7 +301,7 @@ fn operations_without_memory_mix_with_reads(factory: &dyn EngineFactory, directo
         assert_eq!(engine.in_flight(), 0);
         let mut tokens: Vec<_> = completions.iter().map(|completion| completion.token).collect();
         tokens.sort_unstable();
-        assert_eq!(tokens, (0..200).collect::<Vec<_>>(), "depth {depth}");
+        assert_eq!(tokens, (0..60).collect::<Vec<_>>(), "depth {depth}");
         for completion in completions {
             let at = (completion.token % 64 * 4096) as usize;
             match completion.token % 5 {
