@@ -162,7 +162,12 @@ impl File {
     /// a file system in memory takes them and has nothing but the cache, others serve some files
     /// from it.
     pub fn bypasses_cache(&self) -> bool {
-        self.is_direct_possible() && self.facts().bypasses_cache
+        self.is_direct_possible() && self.is_direct_uncached()
+    }
+
+    /// The same of a request that was accepted.
+    pub(super) fn is_direct_uncached(&self) -> bool {
+        self.facts().bypasses_cache
     }
 
     fn facts(&self) -> DirectFacts {

@@ -360,7 +360,7 @@ impl Transfer {
     /// The step that has just ended took this way.
     fn note_passage(&mut self, count: u64) {
         match self.kind {
-            Kind::Read { .. } | Kind::Write if self.direct && self.file.bypasses_cache() => {
+            Kind::Read { .. } | Kind::Write if self.direct && self.file.is_direct_uncached() => {
                 self.passage.direct_bytes += count;
             }
             Kind::Read { .. } | Kind::Write => self.passage.cached_bytes += count,
@@ -442,8 +442,7 @@ fn possible(range: ByteRange) -> Option<Range<u64>> {
 
 /// Where a range of another file goes, when both can be.
 fn destination(range: ByteRange, offset: u64) -> Option<Range<u64>> {
-    possible(range)?;
-    ByteRange::at(offset, range.len()).and_then(possible)
+    possible(range).and(ByteRange::at(offset, range.len())).and_then(possible)
 }
 
 /// Makes the wanted bytes that were found the data of the buffer; returns how many there are.
