@@ -98,7 +98,9 @@ impl Raise for stook::Error {
     fn raise(&self) -> PyErr {
         use stook::Error as E;
         match self {
-            E::Io { path, source, .. } => system(self, source, Some(path)),
+            E::Io { path, source, .. } | E::Unsupported { path, source, .. } => {
+                system(self, source, Some(path))
+            }
             E::SourceChanged { .. } => plain("SourceChangedError", chain(self)),
             E::ShortRead { .. } => plain("ShortReadError", chain(self)),
             E::Damaged { path, offset, what } => {

@@ -29,6 +29,16 @@ pub enum Error {
         /// What the operating system said.
         source: io::Error,
     },
+    /// The system cannot do this there, however often it is asked; something else may do.
+    #[error("cannot {operation} {}: that is not supported there", path.display())]
+    Unsupported {
+        /// A verb that fits "cannot … PATH": `clone into`, `reserve room in`.
+        operation: &'static str,
+        /// The file it was to be done to.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
     /// A file ended before the bytes that were promised.
     #[error("{} ends too early: wanted {wanted} bytes at offset {offset}, got {got}", path.display())]
     ShortRead {
@@ -158,7 +168,7 @@ impl Error {
             Self::Io { source, .. } => Some(source.kind()),
             Self::Remote(error) => error.kind.io_kind(),
             Self::NotARegularFile { .. } | Self::Entry { .. } => Some(io::ErrorKind::InvalidInput),
-            Self::NoLocks { .. } => Some(io::ErrorKind::Unsupported),
+            Self::NoLocks { .. } | Self::Unsupported { .. } => Some(io::ErrorKind::Unsupported),
             _ => None,
         }
     }

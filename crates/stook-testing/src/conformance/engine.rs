@@ -8,11 +8,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use stook::Error;
-use stook::engine::{Access, Arena, Buffer, Completion, Engine, EngineFactory, File, Operation, Request};
+use stook::engine::{
+    Access, Arena, Buffer, Completion, Engine, EngineFactory, File, Operation, Request, SeekTarget,
+};
 
+use super::engine_ranges::{self, request};
 use super::noise;
 
-const BOTH: [Access; 2] = [Access::Direct, Access::Cached];
+pub(super) const BOTH: [Access; 2] = [Access::Direct, Access::Cached];
 
 /// Runs the whole suite on engines of this factory, with files in `directory`.
 ///
@@ -31,6 +34,7 @@ pub fn engine_conformance(factory: &dyn EngineFactory, directory: &Path) {
     syncs_and_empty_writes_move_nothing(factory, directory);
     offsets_past_4_gib_are_reached(factory, directory);
     an_engine_works_on_another_thread(factory, directory);
+    engine_ranges::conformance(factory, directory);
 }
 
 /// Submits requests as depth allows, and returns all completions.
@@ -59,13 +63,13 @@ pub fn write(token: u64, file: &Arc<File>, access: Access, offset: u64, bytes: &
     Request { token, file: Arc::clone(file), access, operation: Operation::Write { offset, buffer } }
 }
 
-fn file_of(directory: &Path, name: &str, bytes: &[u8]) -> Arc<File> {
+pub(super) fn file_of(directory: &Path, name: &str, bytes: &[u8]) -> Arc<File> {
     let path = directory.join(name);
     fs::write(&path, bytes).unwrap();
     Arc::new(File::open_writable(path).unwrap())
 }
 
-fn one(engine: &mut dyn Engine, request: Request) -> Completion {
+pub(super) fn one(engine: &mut dyn Engine, request: Request) -> Completion {
     run_all(engine, vec![request]).pop().unwrap()
 }
 
@@ -293,11 +297,19 @@ fn an_engine_works_on_another_thread(factory: &dyn EngineFactory, directory: &Pa
     let mut engine = factory.build(2).unwrap();
     assert_eq!(one(&mut *engine, read(0, &file, Access::Direct, 0, 10_000)).result.unwrap(), 10_000);
     let there = file.clone();
+    let seek = || Operation::Seek { target: SeekTarget::Hole, offset: 10_000 };
     let thread = std::thread::spawn(move || {
         let completion = one(&mut *engine, read(0, &there, Access::Direct, 5000, 5000));
-        (engine, completion.buffer.unwrap())
+        assert_eq!(one(&mut *engine, request(0, &there, seek())).found, Some(10_000));
+        // Still on its way, perhaps, when this thread ends.
+        engine.submit(request(7, &there, seek()));
+        let mut completions = Vec::new();
+        engine.reap(0, &mut completions).unwrap();
+        (engine, completion.buffer.unwrap(), completions)
     });
-    let (mut engine, buffer) = thread.join().unwrap();
+    let (mut engine, buffer, mut completions) = thread.join().unwrap();
     assert!(buffer.data() == &noise(9, 10_000)[5000..]);
+    engine.reap(1, &mut completions).unwrap();
+    assert_eq!((completions[0].token, completions[0].found), (7, Some(10_000)));
     assert_eq!(one(&mut *engine, read(0, &file, Access::Cached, 1, 9999)).result.unwrap(), 9999);
 }

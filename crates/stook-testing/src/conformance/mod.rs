@@ -1,6 +1,7 @@
 //! Suites that every implementation of a core trait must pass, and every page of a study.
 
 mod engine;
+mod engine_ranges;
 mod model;
 mod noise;
 mod page;
@@ -11,6 +12,7 @@ mod tree;
 mod tree_changes;
 
 pub use engine::{engine_conformance, read, run_all, write};
+pub use engine_ranges::{request, write_shared};
 pub use model::{FileOperation, engine_matches_model, file_operations};
 pub use noise::noise;
 pub use page::page_conformance;

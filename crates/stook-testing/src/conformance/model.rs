@@ -7,10 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use stook::engine::{Access, Completion, Engine, EngineFactory, File, Operation, Request};
+use stook::engine::{Access, Buffer, Completion, Engine, EngineFactory, File, Operation, Request};
 
 use super::engine::{read, write};
-use super::noise;
+use super::{noise, write_shared};
 
 /// An operation of the model.
 #[derive(Debug, Clone)]
@@ -25,6 +25,8 @@ pub enum FileOperation {
         access: Access,
         /// What.
         seed: u64,
+        /// Whether from bytes that are shared, and not aligned in memory where the seed is odd.
+        shared: bool,
     },
     /// Read and compare.
     Read {
@@ -50,7 +52,7 @@ pub fn file_operations() -> impl Strategy<Value = Vec<FileOperation>> {
     let operation =
         (place, access, any::<u64>(), 0..10_u8).prop_map(|((offset, len), access, seed, kind)| match kind {
             0..=4 => FileOperation::Read { offset, len, access },
-            5..=8 => FileOperation::Write { offset, len, access, seed },
+            5..=8 => FileOperation::Write { offset, len, access, seed, shared: kind > 6 },
             _ => FileOperation::Sync,
         });
     proptest::collection::vec(operation, 1..60)
@@ -91,12 +93,23 @@ struct Run {
 impl Run {
     fn submit(&mut self, token: u64, operation: &FileOperation) {
         let (request, wanted) = match *operation {
-            FileOperation::Write { offset, len, access, seed } => {
+            FileOperation::Write { offset, len, access, seed, shared } => {
                 self.claim(offset..offset + len, true);
                 let bytes = noise(seed, len);
                 self.model.resize(self.model.len().max(offset + len), 0);
                 self.model[offset..offset + len].copy_from_slice(&bytes);
-                (write(token, &self.file, access, offset as u64, &bytes), (len, None))
+                let request = match shared {
+                    true => {
+                        let odd = usize::from(seed % 2 == 1);
+                        let mut padded = Buffer::with_capacity(odd + len);
+                        padded.set_data_range(0..odd);
+                        padded.extend_from_slice(&bytes);
+                        let bytes = padded.into_bytes().slice(odd..);
+                        write_shared(token, &self.file, access, offset as u64, &bytes)
+                    }
+                    false => write(token, &self.file, access, offset as u64, &bytes),
+                };
+                (request, (len, None))
             }
             FileOperation::Read { offset, len, access } => {
                 self.claim(offset..offset + len, false);
@@ -139,7 +152,7 @@ impl Run {
     fn finish_some(&mut self, min: usize) {
         let mut completions = Vec::new();
         self.engine.reap(min, &mut completions).unwrap();
-        for Completion { token, result, buffer } in completions {
+        for Completion { token, result, buffer, .. } in completions {
             let (count, bytes) = self.wanted.remove(&token).unwrap();
             assert_eq!(result.unwrap(), count, "operation {token}");
             if let Some(bytes) = bytes {

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use stook::Result;
-use stook::engine::{Backend, Completion, Engine, EngineFactory, Operation, Request};
+use stook::engine::{Backend, Completion, Engine, EngineFactory, OperationKind, Request};
 
 use super::Device;
 use super::service::{Chance, Service};
@@ -15,7 +15,8 @@ use super::service::{Chance, Service};
 /// empty cache.
 const IDLE_S: f64 = 1e6;
 
-/// Makes engines that hand out each completion when the device would have it. Syncs take no time.
+/// Makes engines that hand out each completion when the device would have it. A copy takes the time
+/// of a write; what moves no bytes takes none.
 ///
 /// The time of the device runs with the clock, and requests follow one another in it: what a busy
 /// machine delays is caught up with, so that rates are those of the device. All engines share it.
@@ -108,10 +109,11 @@ impl Engine for DeviceEngine {
     fn submit(&mut self, request: Request) {
         assert!(self.in_flight() < self.depth(), "more than {} requests in flight", self.depth());
         let now_s = *self.now_s.get_or_insert_with(|| self.begun_s + self.begun.elapsed().as_secs_f64());
-        let end_s = match &request.operation {
-            Operation::Read { len, .. } => self.serve(now_s, true, *len),
-            Operation::Write { buffer, .. } => self.serve(now_s, false, buffer.len()),
-            Operation::Sync => now_s,
+        let bytes = request.operation.asked_bytes();
+        let end_s = match request.operation.kind() {
+            OperationKind::Read => self.serve(now_s, true, bytes),
+            OperationKind::Write | OperationKind::CopyRange => self.serve(now_s, false, bytes),
+            _ => now_s,
         };
         self.due.push((request.token, end_s));
         self.inner.submit(request);
@@ -127,7 +129,7 @@ impl Engine for DeviceEngine {
 }
 
 impl DeviceEngine {
-    fn serve(&self, now_s: f64, is_read: bool, len: usize) -> f64 {
+    fn serve(&self, now_s: f64, is_read: bool, len: u64) -> f64 {
         let Shared { service, chance, .. } = &mut *lock(&self.shared);
         service.serve(now_s, is_read, len as f64, chance)
     }

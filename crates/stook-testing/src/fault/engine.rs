@@ -7,19 +7,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use stook::engine::{Buffer, Completion, Engine, EngineFactory, Operation, Request};
+use libc::{EINTR, EIO, ENOSPC, EOPNOTSUPP};
+use stook::engine::{Completion, Engine, EngineFactory, Operation, Passage, Request};
+use stook::extent::ByteRange;
 use stook::{Error, Result};
 
 /// The operations of an engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum EngineCall {
-    /// [`Operation::Read`].
-    Read,
-    /// [`Operation::Write`].
-    Write,
-    /// [`Operation::Sync`].
-    Sync,
-}
+pub use stook::engine::OperationKind as EngineCall;
 
 /// What happens to an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,8 +22,14 @@ pub enum EngineFault {
     Fails,
     /// Nothing is done, and the device is full (`ENOSPC`).
     NoSpace,
-    /// A read gets the first half of its bytes, as if the file ended there; a write puts the first
-    /// half of its bytes into the file and is then told that the device is full; a sync fails.
+    /// Nothing is done, and a signal interrupted it (`EINTR`). Real engines try again; whoever
+    /// meets it all the same must not take it for done.
+    Interrupted,
+    /// Nothing is done, and the file system cannot do it (`EOPNOTSUPP`).
+    Unsupported,
+    /// A read or a copy gets the first half of its bytes, as if the file ended there; a write puts
+    /// the first half of its bytes into the file, and then the device is full; whatever moves no
+    /// bytes, or all or none, fails.
     Short,
     /// It is done, but its completion is kept back until nothing else is in flight.
     Delayed,
@@ -44,18 +44,19 @@ pub struct EngineOperation {
     pub path: PathBuf,
     /// Where it began (0 for a sync).
     pub offset: u64,
-    /// Bytes asked for or handed over (0 for a sync).
+    /// Bytes asked for or handed over (0 for syncs and seeks).
     pub len: usize,
     /// What was made to happen to it.
     pub fault: Option<EngineFault>,
 }
 
 /// One fault: at the `nth` operation (from 0, counted from when it was asked for) of a kind, or of
-/// all.
+/// all; and then again and again, or no more.
 #[derive(Debug)]
 struct Plan {
     call: Option<EngineCall>,
     left: usize,
+    every: Option<usize>,
     fault: EngineFault,
 }
 
@@ -95,7 +96,17 @@ impl FaultEngineFactory {
     /// From now on the `nth` operation (0 is the next) of this kind, or of any kind, meets this
     /// fault.
     pub fn fail(&self, call: Option<EngineCall>, nth: usize, fault: EngineFault) {
-        self.lock().plans.push(Plan { call, left: nth, fault });
+        self.lock().plans.push(Plan { call, left: nth, every: None, fault });
+    }
+
+    /// From now on every `nth` operation (1 is each) of this kind, or of any kind, meets this
+    /// fault.
+    ///
+    /// # Panics
+    /// When `nth` is 0.
+    pub fn fail_every(&self, call: Option<EngineCall>, nth: usize, fault: EngineFault) {
+        assert!(nth > 0, "every 0th operation");
+        self.lock().plans.push(Plan { call, left: nth - 1, every: Some(nth), fault });
     }
 
     /// Just before the `nth` operation from now on (0 is the next), does this: what another process
@@ -148,7 +159,8 @@ enum Alteration {
 impl FaultEngine {
     /// Notes the operation and finds the fault that it meets.
     fn note(&self, request: &Request) -> Option<EngineFault> {
-        let (call, offset, len) = describe(&request.operation);
+        let (call, offset) = (request.operation.kind(), request.operation.offset());
+        let len = usize::try_from(request.operation.asked_bytes()).unwrap_or(usize::MAX);
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let mut fault = None;
         shared.plans.retain_mut(|plan| {
@@ -157,7 +169,10 @@ impl FaultEngine {
             }
             if plan.left == 0 {
                 fault = Some(plan.fault);
-                return false;
+                plan.left = plan.every.unwrap_or_default();
+                if plan.every.is_none() {
+                    return false;
+                }
             }
             plan.left -= 1;
             true
@@ -182,39 +197,41 @@ impl FaultEngine {
 
     fn refuse(&mut self, request: Request, errno: i32) {
         let error = error_of(&request, errno);
-        let buffer = match request.operation {
-            Operation::Read { mut buffer, .. } => {
-                buffer.clear();
-                Some(buffer)
-            }
-            Operation::Write { buffer, .. } => Some(buffer),
-            Operation::Sync => None,
-        };
-        self.ready.push_back(Completion { token: request.token, result: Err(error), buffer });
+        self.end(request, Err(error));
+    }
+
+    /// An operation that was never done has this result.
+    fn end(&mut self, request: Request, result: Result<usize>) {
+        let Request { token, mut operation, .. } = request;
+        if let Operation::Read { buffer, .. } = &mut operation {
+            buffer.clear();
+        }
+        let buffer = operation.into_buffer();
+        self.ready.push_back(Completion { token, result, buffer, passage: Passage::default(), found: None });
     }
 
     fn shorten(&mut self, mut request: Request) {
         let torn = error_of(&request, ENOSPC);
         match &mut request.operation {
-            Operation::Read { len: 1, buffer, .. } => {
-                buffer.clear();
-                return self.find_nothing(request);
-            }
+            // The end of the file, right where the read begins.
+            Operation::Read { len: 1, .. } => return self.end(request, Ok(0)),
             Operation::Read { len, .. } => *len /= 2,
+            Operation::CopyRange { range, .. } => {
+                *range = ByteRange::at(range.start(), range.len() / 2).unwrap_or_default();
+            }
             Operation::Write { buffer, .. } => {
                 let whole = buffer.data_range();
                 buffer.set_data_range(whole.start..whole.start + whole.len() / 2);
                 self.altered.push((request.token, Alteration::Torn(whole, torn)));
             }
-            Operation::Sync => return self.refuse(request, EIO),
+            Operation::WriteShared { bytes, .. } => {
+                bytes.truncate(bytes.len() / 2);
+                // There is no buffer that it would be the data of.
+                self.altered.push((request.token, Alteration::Torn(0..0, torn)));
+            }
+            _ => return self.refuse(request, EIO),
         }
         self.inner.submit(request);
-    }
-
-    /// The end of the file, right where the read begins.
-    fn find_nothing(&mut self, request: Request) {
-        let buffer = into_buffer(request.operation);
-        self.ready.push_back(Completion { token: request.token, result: Ok(0), buffer });
     }
 
     fn alter(&mut self, mut completion: Completion, completions: &mut Vec<Completion>) {
@@ -251,6 +268,8 @@ impl Engine for FaultEngine {
         match self.note(&request) {
             Some(EngineFault::Fails) => self.refuse(request, EIO),
             Some(EngineFault::NoSpace) => self.refuse(request, ENOSPC),
+            Some(EngineFault::Interrupted) => self.refuse(request, EINTR),
+            Some(EngineFault::Unsupported) => self.refuse(request, EOPNOTSUPP),
             Some(EngineFault::Short) => self.shorten(request),
             Some(EngineFault::Delayed) => {
                 self.altered.push((request.token, Alteration::KeepBack));
@@ -307,30 +326,8 @@ impl fmt::Debug for FaultEngine {
     }
 }
 
-const EIO: i32 = 5;
-const ENOSPC: i32 = 28;
-
-fn describe(operation: &Operation) -> (EngineCall, u64, usize) {
-    match operation {
-        Operation::Read { offset, len, .. } => (EngineCall::Read, *offset, *len),
-        Operation::Write { offset, buffer } => (EngineCall::Write, *offset, buffer.len()),
-        Operation::Sync => (EngineCall::Sync, 0, 0),
-    }
-}
-
-fn into_buffer(operation: Operation) -> Option<Buffer> {
-    match operation {
-        Operation::Read { buffer, .. } | Operation::Write { buffer, .. } => Some(buffer),
-        Operation::Sync => None,
-    }
-}
-
-/// The error that the real engines would tell.
+/// The error that the real engines would give.
 fn error_of(request: &Request, errno: i32) -> Error {
-    let (path, error) = (request.file.path(), io::Error::from_raw_os_error(errno));
-    match &request.operation {
-        Operation::Read { offset, .. } => Error::io_at("read", path, *offset, error),
-        Operation::Write { offset, .. } => Error::io_at("write", path, *offset, error),
-        Operation::Sync => Error::io("sync", path, error),
-    }
+    let (operation, error) = (&request.operation, io::Error::from_raw_os_error(errno));
+    operation.kind().error(request.file.path(), operation.offset(), error)
 }

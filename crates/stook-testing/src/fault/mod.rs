@@ -1,11 +1,13 @@
 //! Storages, engines and sources that fail on demand.
 
+mod calls;
 mod engine;
 mod object;
 mod source;
 mod storage;
 mod unreadable;
 
+pub use calls::CallFaultEngines;
 pub use engine::{EngineCall, EngineFault, EngineOperation, FaultEngineFactory};
 pub use object::{ObjectFault, ObjectSource, TestObject};
 pub use source::{FaultSource, SourceFault};

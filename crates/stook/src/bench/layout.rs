@@ -225,9 +225,8 @@ impl TestFile {
                 generations.map_or(0, |generations| generations.advance(unit))
             });
         })?;
-        file.sync_all()?;
         // Only the last, uneven bytes can have gone through the cache.
-        file.drop_cached()?;
+        pieces.settle()?;
         self.full = true;
         Ok(())
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::error::{Error, Result};
 use super::observer::Observer;
 use crate::engine::{Access, Arena, Buffer, Completion, Engine, EngineFactory, File, Operation, Request};
+use crate::extent::ByteRange;
 
 /// What one request moves, and how many are in flight.
 const PIECE_BYTES: usize = 1 << 20;
@@ -32,6 +33,22 @@ impl Pieces<'_> {
     /// Reads everything; `look` gets the bytes of an offset.
     pub(super) fn read(&self, look: impl FnMut(&[u8], u64) -> Result<()>) -> Result<()> {
         self.run(|buffer, offset, len| Operation::Read { offset, len, buffer }, look)
+    }
+
+    /// Makes what was written durable, with all metadata, and drops it from the page cache.
+    pub(super) fn settle(&self) -> Result<()> {
+        let mut engine = self.engines.build(1)?;
+        let mut completions = Vec::with_capacity(1);
+        let range = ByteRange::to(self.len);
+        for operation in [Operation::SyncAll, Operation::DropCached { range }] {
+            let (file, access) = (Arc::clone(self.file), Access::Cached);
+            engine.submit(Request { token: 0, file, access, operation });
+            engine.reap(1, &mut completions)?;
+            for completion in completions.drain(..) {
+                completion.result?;
+            }
+        }
+        Ok(())
     }
 
     fn run(
@@ -72,7 +89,7 @@ impl Pieces<'_> {
     fn reap(&self, engine: &mut dyn Engine, done: &mut Vec<(u64, Buffer)>) -> Result<()> {
         let mut completions = Vec::new();
         engine.reap(1, &mut completions)?;
-        for Completion { token, result, buffer } in completions {
+        for Completion { token, result, buffer, .. } in completions {
             let (wanted, got) = (self.len_at(token) as u64, result? as u64);
             if got < wanted {
                 let path = self.file.path().to_path_buf();

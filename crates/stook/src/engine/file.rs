@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::Access;
+use super::{Access, OperationKind, SeekTarget, calls};
 use crate::error::{Error, Result};
 use crate::source::Identity;
 
@@ -46,7 +46,15 @@ pub struct File {
     writable: bool,
     direct: OnceLock<Option<fs::File>>,
     direct_refused: AtomicBool,
-    alignment: OnceLock<Alignment>,
+    facts: OnceLock<DirectFacts>,
+}
+
+/// What the system says of direct I/O on a file.
+#[derive(Debug, Clone, Copy)]
+struct DirectFacts {
+    alignment: Alignment,
+    /// Whether what it takes for direct goes past the page cache.
+    bypasses_cache: bool,
 }
 
 impl File {
@@ -94,7 +102,7 @@ impl File {
             writable,
             direct: OnceLock::new(),
             direct_refused: AtomicBool::new(false),
-            alignment: OnceLock::new(),
+            facts: OnceLock::new(),
         }
     }
 
@@ -147,23 +155,53 @@ impl File {
 
     /// What direct I/O on this file wants things to be multiples of.
     pub fn alignment(&self) -> Alignment {
-        *self.alignment.get_or_init(|| self.ask_alignment().unwrap_or(Alignment::ASSUMED))
+        self.facts().alignment
+    }
+
+    /// Whether direct requests that the system accepts go past the page cache, as far as it says:
+    /// a file system in memory takes them and has nothing but the cache, others serve some files
+    /// from it.
+    pub fn bypasses_cache(&self) -> bool {
+        self.is_direct_possible() && self.is_direct_uncached()
+    }
+
+    /// The same of a request that was accepted.
+    pub(super) fn is_direct_uncached(&self) -> bool {
+        self.facts().bypasses_cache
+    }
+
+    fn facts(&self) -> DirectFacts {
+        *self.facts.get_or_init(|| self.ask_facts())
     }
 
     #[cfg(target_os = "linux")]
-    fn ask_alignment(&self) -> Option<Alignment> {
+    fn ask_facts(&self) -> DirectFacts {
         use rustix::fs::{AtFlags, StatxFlags, statx};
         let flags = StatxFlags::from_bits_retain(libc::STATX_DIOALIGN);
-        let answer = statx(&self.cached, c"", AtFlags::EMPTY_PATH, flags).ok()?;
-        if answer.stx_mask & libc::STATX_DIOALIGN == 0 {
-            return None;
+        let answer = statx(&self.cached, c"", AtFlags::EMPTY_PATH, flags);
+        match answer.ok().filter(|answer| answer.stx_mask & libc::STATX_DIOALIGN != 0) {
+            // An alignment of 0 means that the file is served from the cache.
+            Some(answer) => DirectFacts {
+                alignment: Alignment::checked(answer.stx_dio_mem_align, answer.stx_dio_offset_align)
+                    .unwrap_or(Alignment::ASSUMED),
+                bypasses_cache: answer.stx_dio_offset_align != 0,
+            },
+            None => DirectFacts { alignment: Alignment::ASSUMED, bypasses_cache: !self.is_in_memory() },
         }
-        Alignment::checked(answer.stx_dio_mem_align, answer.stx_dio_offset_align)
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn ask_alignment(&self) -> Option<Alignment> {
-        None
+    fn ask_facts(&self) -> DirectFacts {
+        DirectFacts { alignment: Alignment::ASSUMED, bypasses_cache: true }
+    }
+
+    /// Whether its file system is the page cache: tmpfs, ramfs or hugetlbfs, by `statfs(2)`.
+    #[cfg(target_os = "linux")]
+    fn is_in_memory(&self) -> bool {
+        const IN_MEMORY: [u32; 3] = [0x0102_1994, 0x8584_58F6, 0x9584_58F6];
+        // The type of the field differs between machines; the numbers have 32 bits.
+        rustix::fs::fstatfs(&self.cached)
+            .is_ok_and(|stat| IN_MEMORY.contains(&((stat.f_type as u64 & u64::from(u32::MAX)) as u32)))
     }
 
     /// The range in the file that a read of `len` bytes at `offset` touches: widened to the
@@ -272,20 +310,26 @@ impl File {
     }
 
     /// Where the next bytes that the file keeps begin, from `offset` on: its length where nothing
-    /// but a hole follows. `None` where the file system does not tell.
-    #[cfg(target_os = "linux")]
-    pub fn next_data(&self, offset: u64) -> Option<u64> {
-        match rustix::fs::seek(&self.cached, rustix::fs::SeekFrom::Data(offset)) {
-            Ok(at) => Some(at),
-            Err(rustix::io::Errno::NXIO) => self.len().ok(),
-            Err(_) => None,
-        }
+    /// but a hole follows. Where the file system does not say, all of a file is kept.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub fn next_data(&self, offset: u64) -> Result<u64> {
+        self.seek(SeekTarget::Data, offset)
     }
 
-    /// The system does not tell.
-    #[cfg(not(target_os = "linux"))]
-    pub fn next_data(&self, _offset: u64) -> Option<u64> {
-        None
+    /// Where the next hole begins, from `offset` on: its length where none does, since every file
+    /// ends in one.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub fn next_hole(&self, offset: u64) -> Result<u64> {
+        self.seek(SeekTarget::Hole, offset)
+    }
+
+    fn seek(&self, target: SeekTarget, offset: u64) -> Result<u64> {
+        calls::seek(self.cached_fd(), target, offset)
+            .map_err(|error| OperationKind::Seek.error(&self.path, offset, error))
     }
 
     /// Asks the system to forget the cached pages of this file that are clean; dirty ones need
@@ -294,13 +338,13 @@ impl File {
     /// # Errors
     /// I/O errors.
     pub fn drop_cached(&self) -> Result<()> {
-        #[cfg(target_os = "linux")]
-        rustix::fs::fadvise(&self.cached, 0, None, rustix::fs::Advice::DontNeed)
-            .map_err(|error| Error::io("drop the cached pages of", &self.path, error.into()))?;
+        let dropped = calls::drop_cached(self.cached_fd(), 0, 0);
+        dropped.map_err(|error| OperationKind::DropCached.error(&self.path, 0, error))?;
         Ok(())
     }
 
-    /// Whether direct reads and writes of this file really go past the page cache.
+    /// Whether the system takes direct reads and writes of this file. Most go past the page cache
+    /// then: [`bypasses_cache`](Self::bypasses_cache).
     pub fn is_direct_possible(&self) -> bool {
         self.direct_fd().is_some()
     }
@@ -386,6 +430,37 @@ mod tests {
         assert!(error.to_string().ends_with("file at offset 7"), "{error}");
         let missing = File::open(directory.path().join("missing")).unwrap_err();
         assert_eq!(missing.io_kind(), Some(io::ErrorKind::NotFound));
+    }
+
+    #[test]
+    fn data_and_holes_are_found_in_turn_up_to_the_end() {
+        const HOLE: u64 = 1 << 20;
+        let directory = tempfile::tempdir().unwrap();
+        let file = File::create_new(directory.path().join("file")).unwrap();
+        assert_eq!((file.next_data(0).unwrap(), file.next_hole(7).unwrap()), (0, 0));
+        file.write_all_at(&[1; 10], 0).unwrap();
+        file.write_all_at(&[2; 10], HOLE).unwrap();
+        file.set_len(2 * HOLE).unwrap();
+        assert_eq!(file.next_data(3).unwrap(), 3);
+        let hole = file.next_hole(3).unwrap();
+        assert!(hole == 2 * HOLE || (10..=HOLE).contains(&hole), "{hole}");
+        assert!((hole..=HOLE.max(hole)).contains(&file.next_data(hole).unwrap()));
+        for beyond in [2 * HOLE, 3 * HOLE, u64::MAX] {
+            assert_eq!(file.next_data(beyond).unwrap(), 2 * HOLE);
+            assert_eq!(file.next_hole(beyond).unwrap(), 2 * HOLE);
+        }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn files_in_memory_never_bypass_the_cache() {
+        let file = File::create_new(
+            tempfile::tempdir_in("/dev/shm")
+                .expect("this test needs a memory file system")
+                .path()
+                .join("file"),
+        );
+        assert!(!file.unwrap().bypasses_cache());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Executes reads and writes of files at a queue depth.
+//! Executes reads, writes and other operations on files at a queue depth.
 //!
 //! Two backends stand behind one trait and pass the same conformance suite: [`uring`] (Linux
 //! `io_uring`, one ring per engine, submit and reap in one call) and [`threads`] (a
@@ -8,29 +8,39 @@
 //! What callers may rely on, whichever backend runs:
 //! - an operation owns its [`Buffer`] until its completion hands it back, so memory in flight can
 //!   never be freed or read;
-//! - short reads and writes, `EINTR` and `EAGAIN` are retried here; a read that comes back with
-//!   fewer bytes than asked has met the end of the file;
+//! - short reads, writes and copies, `EINTR` and `EAGAIN` are retried here; a read that comes back
+//!   with fewer bytes than asked has met the end of the file;
 //! - direct reads are widened to the device's alignment and narrowed again here; a direct write
-//!   that is not aligned goes through the page cache;
+//!   that is not aligned goes through the page cache, and shared bytes of which only the memory is
+//!   not are copied once;
+//! - a completion says which way the bytes took;
+//! - what a file system cannot do is [`Error::Unsupported`](crate::Error::Unsupported), and one
+//!   that knows no holes has none;
 //! - completions come in any order, each with the `token` of its request;
 //! - dropping an engine waits until all that was submitted is done.
 //!
 //! This module never looks into the bytes it moves.
 
 mod arena;
+#[cfg(target_os = "linux")]
+mod aside;
 mod available;
 mod buffer;
 mod cache;
+mod calls;
+mod faults;
 mod file;
 mod idle;
 mod mapping;
 mod memory;
+mod operation;
 mod options;
 mod pool;
 pub mod threads;
 mod transfer;
 #[cfg(target_os = "linux")]
 pub mod uring;
+mod workers;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -39,9 +49,11 @@ pub use arena::Arena;
 pub(crate) use available::available_memory;
 pub use buffer::Buffer;
 pub use cache::{CacheResidency, drop_system_caches, touch_memory};
+pub use faults::{CallFault, CallFaults};
 pub use file::{Alignment, File};
 pub(crate) use idle::IdlePool;
 pub use mapping::{Mapping, prefetch};
+pub use operation::{Operation, OperationKind, SeekTarget};
 pub use options::{Backend, EngineOptions};
 pub use pool::BufferPool;
 
@@ -56,41 +68,14 @@ pub enum Access {
     Cached,
 }
 
-/// What is to be done to a file.
-#[derive(Debug)]
-pub enum Operation {
-    /// Fill `buffer` with up to `len` bytes from `offset`.
-    ///
-    /// The buffer's capacity must be at least [`File::span`] of the range under the same access,
-    /// which is `len` rounded out to the alignment when direct. The data then begins in it where
-    /// `span` says, also when the file system refuses direct I/O.
-    Read {
-        /// First byte wanted.
-        offset: u64,
-        /// Bytes wanted, at least 1.
-        len: usize,
-        /// Where they go.
-        buffer: Buffer,
-    },
-    /// Write all of `buffer.data()` at `offset`.
-    Write {
-        /// Where the first byte goes.
-        offset: u64,
-        /// The bytes, and nothing is written of an empty buffer.
-        buffer: Buffer,
-    },
-    /// Make everything that was written before durable (`fdatasync`).
-    Sync,
-}
-
 /// An operation on its way to the engine.
 #[derive(Debug)]
 pub struct Request {
     /// Handed back with the completion; the engine never looks at it.
     pub token: u64,
-    /// The file it is done to.
+    /// The file it is done to; of clones and copies, the one that is written.
     pub file: Arc<File>,
-    /// Direct or cached.
+    /// Direct or cached, for reads and writes.
     pub access: Access,
     /// What is to be done.
     pub operation: Operation,
@@ -101,11 +86,39 @@ pub struct Request {
 pub struct Completion {
     /// The token of the request.
     pub token: u64,
-    /// Bytes moved. For a read fewer than asked means end of file; for a sync 0.
+    /// Bytes read, written, cloned or copied; 0 for everything else. Fewer than a read or a copy
+    /// asked for mean the end of the file that is read.
     pub result: Result<usize>,
-    /// The buffer of the request (none for a sync). After a read, `data()` is exactly the bytes
+    /// The buffer of the request, where it had one. After a read, `data()` is exactly the bytes
     /// that were asked for and found.
     pub buffer: Option<Buffer>,
+    /// Which way the bytes of a read or a write took.
+    pub passage: Passage,
+    /// What a seek found: the length of the file where it is not there.
+    pub found: Option<u64>,
+}
+
+/// Which way the bytes of a read or a write really took, whatever was asked for.
+///
+/// A direct request that is served through the page cache says so: because the file system refuses
+/// direct I/O or keeps files in memory, or because the rest of a range is not aligned. What a file
+/// system does below an accepted request, as btrfs with writes to files that have checksums, no
+/// system tells. The bytes of clones and copies pass nobody, and are counted nowhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Passage {
+    /// Bytes that went past the page cache, those included that alignment alone made it read.
+    pub direct_bytes: u64,
+    /// Bytes that went through the page cache.
+    pub cached_bytes: u64,
+    /// Shared bytes that were copied into aligned memory first.
+    pub copied_bytes: u64,
+}
+
+impl Passage {
+    /// Whether there were bytes, and all went past the page cache.
+    pub fn is_direct(&self) -> bool {
+        self.direct_bytes > 0 && self.cached_bytes == 0
+    }
 }
 
 /// Runs requests at a bounded depth.

@@ -3,9 +3,10 @@
 use std::env;
 use std::ffi::OsStr;
 use std::io;
+use std::sync::Arc;
 
 use super::threads::ThreadsEngine;
-use super::{Engine, EngineFactory};
+use super::{CallFaults, Engine, EngineFactory};
 use crate::error::{Error, Result};
 
 /// The variable that overrides [`Backend::Auto`].
@@ -72,6 +73,18 @@ impl EngineOptions {
     /// When the depth is out of bounds, `STOOK_ENGINE` has a value that is no backend, or the
     /// system refuses the backend that was asked for by name.
     pub fn build(self) -> Result<Box<dyn Engine>> {
+        self.make(None)
+    }
+
+    /// Makes the engine, with system calls that meet faults: for tests.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    pub fn build_with_faults(self, faults: Arc<dyn CallFaults>) -> Result<Box<dyn Engine>> {
+        self.make(Some(faults))
+    }
+
+    fn make(self, faults: Option<Arc<dyn CallFaults>>) -> Result<Box<dyn Engine>> {
         if !(1..=DEPTH_MAX).contains(&self.depth) {
             let message = format!("its depth must be 1 to {DEPTH_MAX}, not {}", self.depth);
             return Err(refused(io::Error::new(io::ErrorKind::InvalidInput, message)));
@@ -81,30 +94,30 @@ impl EngineOptions {
             chosen => chosen,
         };
         match backend {
-            Backend::Threads => threads(self.depth),
-            Backend::Uring => uring(self.depth),
-            Backend::Auto => uring_or_threads(self.depth),
+            Backend::Threads => threads(self.depth, faults),
+            Backend::Uring => uring(self.depth, faults),
+            Backend::Auto => uring_or_threads(self.depth, faults),
         }
     }
 }
 
 /// Containers refuse `io_uring` in many ways (`EPERM`, `ENOSYS`, `ENOMEM`, `EACCES`); threads do
 /// the same work, so no refusal is worth failing for.
-fn uring_or_threads(depth: usize) -> Result<Box<dyn Engine>> {
-    uring(depth).or_else(|_| threads(depth))
+fn uring_or_threads(depth: usize, faults: Option<Arc<dyn CallFaults>>) -> Result<Box<dyn Engine>> {
+    uring(depth, faults.clone()).or_else(|_| threads(depth, faults))
 }
 
-fn threads(depth: usize) -> Result<Box<dyn Engine>> {
-    Ok(Box::new(ThreadsEngine::new(depth).map_err(refused)?))
+fn threads(depth: usize, faults: Option<Arc<dyn CallFaults>>) -> Result<Box<dyn Engine>> {
+    Ok(Box::new(ThreadsEngine::with_faults(depth, faults).map_err(refused)?))
 }
 
 #[cfg(target_os = "linux")]
-fn uring(depth: usize) -> Result<Box<dyn Engine>> {
-    Ok(Box::new(super::uring::UringEngine::new(depth).map_err(refused)?))
+fn uring(depth: usize, faults: Option<Arc<dyn CallFaults>>) -> Result<Box<dyn Engine>> {
+    Ok(Box::new(super::uring::UringEngine::with_faults(depth, faults).map_err(refused)?))
 }
 
 #[cfg(not(target_os = "linux"))]
-fn uring(_depth: usize) -> Result<Box<dyn Engine>> {
+fn uring(_depth: usize, _faults: Option<Arc<dyn CallFaults>>) -> Result<Box<dyn Engine>> {
     Err(refused(io::Error::new(io::ErrorKind::Unsupported, "io_uring exists on Linux only")))
 }
 
@@ -172,7 +185,7 @@ mod tests {
             let thread = std::thread::spawn(move || {
                 refuse_io_uring(errno);
                 let named = Backend::Uring.build(4).map(|engine| engine.name());
-                let chosen = uring_or_threads(4).map(|engine| engine.name());
+                let chosen = uring_or_threads(4, None).map(|engine| engine.name());
                 (named, chosen)
             });
             let (named, chosen) = thread.join().unwrap();

@@ -3,20 +3,30 @@
 //! It decides nothing about the transfers; `Transfer` does. It asks for no `SINGLE_ISSUER` ring,
 //! because an engine may be made by one thread and used by another, and for no `DEFER_TASKRUN`,
 //! which needs that and has cost more than it saved where it was measured.
+//!
+//! Calls for which the ring has no operation (seek, clone, copy) are made by threads, and the ring
+//! polls for their ends (`aside.rs`). Outcomes of these are taken when the poll is over and at no
+//! other time, so that there are never more entries than slots.
 #![expect(unsafe_code, reason = "the ring reads and writes memory that a transfer owns")]
 
 use std::io;
 use std::mem;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use io_uring::{IoUring, Probe, opcode, squeue, types};
 
+use super::aside::Aside;
+use super::calls::Call;
 use super::transfer::{Step, Transfer};
-use super::{Completion, Engine, Request};
+use super::{CallFaults, Completion, Engine, Request};
 use crate::error::{Error, Result};
 
 /// How often a kernel that cannot wait for a time is asked.
 const POLL_EVERY: Duration = Duration::from_micros(100);
+
+/// The `user_data` of the poll for calls made by threads; no slot has this number.
+const BELL: u64 = u64::MAX;
 
 /// An [`Engine`] on an `io_uring`.
 pub struct UringEngine {
@@ -29,6 +39,12 @@ pub struct UringEngine {
     ready: Vec<Completion>,
     /// Entries in the submission queue or in the kernel.
     entries: usize,
+    operations: Operations,
+    /// Threads for calls that the ring has no operation for, once there was one.
+    aside: Option<Aside>,
+    /// Whether one of the entries polls for them.
+    polls: bool,
+    faults: Option<Arc<dyn CallFaults>>,
     /// The process that asked; a forked child shares the ring with it.
     process: u32,
 }
@@ -39,6 +55,10 @@ impl UringEngine {
     /// # Errors
     /// When the kernel refuses it, or is older than the operations needed (5.6).
     pub fn new(depth: usize) -> io::Result<Self> {
+        Self::with_faults(depth, None)
+    }
+
+    pub(super) fn with_faults(depth: usize, faults: Option<Arc<dyn CallFaults>>) -> io::Result<Self> {
         let entries = u32::try_from(depth).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
         // Kernels before 5.19 know neither flag and say EINVAL; a plain ring serves them.
         let ring =
@@ -48,7 +68,7 @@ impl UringEngine {
                     _ => Err(error),
                 }
             })?;
-        check_operations(&ring)?;
+        let operations = Operations::of(&ring)?;
         Ok(Self {
             ring,
             depth,
@@ -56,6 +76,10 @@ impl UringEngine {
             free: (0..depth).rev().collect(),
             ready: Vec::new(),
             entries: 0,
+            operations,
+            aside: None,
+            polls: false,
+            faults,
             process: std::process::id(),
         })
     }
@@ -63,22 +87,78 @@ impl UringEngine {
     /// Queues the next step of the transfer in this slot, or takes it out of the slot when it is
     /// done.
     fn go_on(&mut self, slot: usize) {
-        let Some(transfer) = self.slots[slot].as_mut() else { return };
-        let Some(step) = transfer.step() else {
-            if let Some(transfer) = self.slots[slot].take() {
-                self.free.push(slot);
-                self.ready.push(transfer.complete());
+        loop {
+            let Some(transfer) = self.slots[slot].as_mut() else { return };
+            let Some(step) = transfer.next_step(self.faults.as_deref()) else {
+                if let Some(transfer) = self.slots[slot].take() {
+                    self.free.push(slot);
+                    self.ready.push(transfer.complete());
+                }
+                return;
+            };
+            let call = match self.operations.entry(step) {
+                Ok(entry) => return self.push(&entry.user_data(slot as u64)),
+                Err(call) => call,
+            };
+            if let Some(aside) = self.aside() {
+                aside.begin(slot, call);
+                return self.poll();
             }
-            return;
-        };
-        let entry = entry(step).user_data(slot as u64);
+            // Where there is no thread to be had, it takes the time of this one.
+            let outcome = call.carry_out();
+            if let Some(transfer) = self.slots[slot].as_mut() {
+                transfer.advance(outcome);
+            }
+        }
+    }
+
+    fn push(&mut self, entry: &squeue::Entry) {
         // SAFETY: the transfer owns the memory of the step, and keeps the descriptor open. It stays
         // in its slot until the ring has told the outcome: `drain` takes it out only then, and
-        // `drop` waits for the ring, or leaks the slots when it cannot.
-        let pushed = unsafe { self.ring.submission().push(&entry) };
+        // `drop` waits for the ring, or leaks the slots when it cannot. A poll has no memory.
+        let pushed = unsafe { self.ring.submission().push(entry) };
         // The queue has as many entries as there are slots.
         assert!(pushed.is_ok(), "a submission queue of {} entries is full", self.depth);
         self.entries += 1;
+    }
+
+    /// The threads, started now if they were not.
+    fn aside(&mut self) -> Option<&mut Aside> {
+        if self.aside.is_none() && self.operations.poll {
+            self.aside = Aside::new(self.depth).ok();
+        }
+        self.aside.as_mut()
+    }
+
+    /// Has the ring wait for the threads, too, while they are at something.
+    fn poll(&mut self) {
+        let Some(aside) = &self.aside else { return };
+        if aside.pending() == 0 || self.polls {
+            return;
+        }
+        let entry = opcode::PollAdd::new(types::Fd(aside.bell()), libc::POLLIN as u32).build();
+        self.push(&entry.user_data(BELL));
+        self.polls = true;
+    }
+
+    /// The poll is over: takes what the threads have done.
+    fn take_aside(&mut self, poll: i32) {
+        self.polls = false;
+        if poll < 0 {
+            // As when the thread that asked for it has ended: it is asked for again.
+            std::thread::yield_now();
+        }
+        for (slot, outcome) in self.aside.as_mut().map(Aside::take).unwrap_or_default() {
+            self.advance(slot, outcome);
+        }
+        self.poll();
+    }
+
+    fn advance(&mut self, slot: usize, outcome: io::Result<u64>) {
+        if let Some(transfer) = self.slots.get_mut(slot).and_then(Option::as_mut) {
+            transfer.advance(outcome);
+            self.go_on(slot);
+        }
     }
 
     /// Starts what is queued and waits until `want` entries are done, or the deadline is over.
@@ -131,7 +211,12 @@ impl UringEngine {
             if (missing == 0 || is_over) && !queued {
                 break;
             }
-            let want = if is_over { 0 } else { missing };
+            let want = match &self.aside {
+                _ if is_over => 0,
+                // One entry stands for all that threads do.
+                Some(aside) if aside.pending() > 0 => missing.min(1),
+                _ => missing,
+            };
             self.enter(want, deadline).map_err(|error| Error::io("wait for", "an io_uring", error))?;
         }
         completions.append(&mut self.ready);
@@ -143,40 +228,67 @@ impl UringEngine {
         loop {
             let Some(outcome) = self.ring.completion().next() else { return };
             self.entries -= 1;
-            let slot = outcome.user_data() as usize;
-            if let Some(transfer) = self.slots.get_mut(slot).and_then(Option::as_mut) {
-                transfer.advance(count(outcome.result()));
-                self.go_on(slot);
+            match outcome.user_data() {
+                BELL => self.take_aside(outcome.result()),
+                slot => self.advance(slot as usize, count(outcome.result())),
             }
         }
     }
 }
 
-fn count(result: i32) -> io::Result<usize> {
-    usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(result.wrapping_neg()))
+fn count(result: i32) -> io::Result<u64> {
+    u64::try_from(result).map_err(|_| io::Error::from_raw_os_error(result.wrapping_neg()))
 }
 
-fn entry(step: Step) -> squeue::Entry {
-    // No step is longer than 1 GiB.
-    match step {
-        Step::Read { fd, memory, len, offset } => {
-            opcode::Read::new(types::Fd(fd), memory, len as u32).offset(offset).build()
-        }
-        Step::Write { fd, memory, len, offset } => {
-            opcode::Write::new(types::Fd(fd), memory, len as u32).offset(offset).build()
-        }
-        Step::Sync { fd } => opcode::Fsync::new(types::Fd(fd)).flags(types::FsyncFlags::DATASYNC).build(),
-    }
+/// Which operations a ring has beside those that it must have.
+#[derive(Debug, Clone, Copy)]
+struct Operations {
+    allocate: bool,
+    advise: bool,
+    poll: bool,
 }
 
-fn check_operations(ring: &IoUring) -> io::Result<()> {
-    let mut probe = Probe::new();
-    ring.submitter().register_probe(&mut probe)?;
-    let needed = [opcode::Read::CODE, opcode::Write::CODE, opcode::Fsync::CODE];
-    if needed.iter().all(|&operation| probe.is_supported(operation)) {
-        return Ok(());
+impl Operations {
+    fn of(ring: &IoUring) -> io::Result<Self> {
+        let mut probe = Probe::new();
+        ring.submitter().register_probe(&mut probe)?;
+        let needed = [opcode::Read::CODE, opcode::Write::CODE, opcode::Fsync::CODE];
+        if !needed.iter().all(|&operation| probe.is_supported(operation)) {
+            let message = "io_uring of this kernel cannot read and write";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, message));
+        }
+        Ok(Self {
+            allocate: probe.is_supported(opcode::Fallocate::CODE),
+            advise: probe.is_supported(opcode::Fadvise::CODE),
+            poll: probe.is_supported(opcode::PollAdd::CODE),
+        })
     }
-    Err(io::Error::new(io::ErrorKind::Unsupported, "io_uring of this kernel cannot read and write"))
+
+    /// The entry for a step; or its call, where the ring has no operation for it.
+    fn entry(self, step: Step) -> Result<squeue::Entry, Call> {
+        // No step moves or drops more than 1 GiB.
+        Ok(match step {
+            Step::Read { fd, memory, len, offset } => {
+                opcode::Read::new(types::Fd(fd), memory, len as u32).offset(offset).build()
+            }
+            Step::Write { fd, memory, len, offset } => {
+                opcode::Write::new(types::Fd(fd), memory, len as u32).offset(offset).build()
+            }
+            Step::Call(Call::Sync { fd, data_only }) => {
+                let flags = if data_only { types::FsyncFlags::DATASYNC } else { types::FsyncFlags::empty() };
+                opcode::Fsync::new(types::Fd(fd)).flags(flags).build()
+            }
+            Step::Call(Call::Allocate { fd, offset, len, keep_len }) if self.allocate => {
+                let mode = if keep_len { libc::FALLOC_FL_KEEP_SIZE } else { 0 };
+                opcode::Fallocate::new(types::Fd(fd), len).offset(offset).mode(mode).build()
+            }
+            Step::Call(Call::DropCached { fd, offset, len }) if self.advise => {
+                let advice = libc::POSIX_FADV_DONTNEED;
+                opcode::Fadvise::new(types::Fd(fd), len as libc::off_t, advice).offset(offset).build()
+            }
+            Step::Call(call) => return Err(call),
+        })
+    }
 }
 
 impl Engine for UringEngine {

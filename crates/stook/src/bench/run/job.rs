@@ -420,7 +420,7 @@ impl<'a> JobThread<'a> {
 
     #[inline]
     fn complete(&mut self, completion: Completion, now_ns: u64) -> Result<()> {
-        let Completion { token, result, buffer } = completion;
+        let Completion { token, result, buffer, .. } = completion;
         let token = token as usize;
         let Some(&Slot { kind, offset, begin }) = self.slots.get(token) else { return Ok(()) };
         let Begin { start_ns, waited_ns, late_ns } = begin;

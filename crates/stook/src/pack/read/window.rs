@@ -193,13 +193,13 @@ impl Window {
     }
 
     /// Steps over what is left of a hole of the file, whose zeros nobody wrote: it may be far
-    /// longer than anything that could be read. Stays where it is if the file system does not tell.
+    /// longer than anything that could be read. Stays where it is if the file system does not say.
     pub(crate) fn skip_hole(&mut self) -> Result<()> {
         let range = ByteRange::new(self.pos, self.end).unwrap_or_default();
         let mut leaves = Vec::with_capacity(1);
         self.source.resolve(range, &mut leaves)?;
         let [Leaf::File { file, range }] = leaves.as_slice() else { return Ok(()) };
-        let data = file.next_data(range.start()).unwrap_or_default();
+        let data = file.next_data(range.start())?;
         // Frames begin at multiples of 8.
         self.skip(data.saturating_sub(range.start()) / 8 * 8)
     }

@@ -219,7 +219,7 @@ impl WriteQueue {
     }
 
     fn complete(&self, state: &mut State, completion: Completion) {
-        let Completion { token, result, buffer } = completion;
+        let Completion { token, result, buffer, .. } = completion;
         let wanted = buffer.as_ref().map_or(0, Buffer::len);
         let error = match result {
             Ok(moved) if moved == wanted => None,

@@ -65,6 +65,20 @@ fn a_layout_that_fails_leaves_nothing() {
     }
 }
 
+/// Before: the layout was synced and dropped beside the engine, where no fault could reach it.
+#[test]
+fn a_layout_that_is_not_durable_is_an_error() {
+    for call in [EngineCall::SyncAll, EngineCall::DropCached] {
+        let directory = tempfile::tempdir().unwrap();
+        let engines = FaultEngineFactory::new(BACKENDS[0]);
+        engines.fail(Some(call), 0, EngineFault::Fails);
+        let message = reported(&bench(&[short()]).run(directory.path(), &engines, &Unobserved).unwrap_err());
+        assert!(message.contains("cannot "), "{message}");
+        assert!(engines.operations().iter().any(|operation| operation.fault.is_some()), "{call:?}");
+        assert!(is_empty(directory.path()));
+    }
+}
+
 #[test]
 fn completions_that_are_kept_back_are_waited_for() {
     let engines = FaultEngineFactory::new(BACKENDS[0]);

@@ -1,0 +1,71 @@
+//! [`Aside`]: the calls for which a ring has no operation, carried out by threads.
+//!
+//! A descriptor becomes readable when one is done. The ring polls it, so that whoever waits for the
+//! ring waits for the threads, too.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+
+use rustix::event::EventfdFlags;
+
+use super::calls::Call;
+use super::workers::Workers;
+
+/// A call of the transfer in this slot.
+type Job = (usize, Call);
+
+/// What became of it.
+pub(super) type Done = (usize, io::Result<u64>);
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Aside {
+    workers: Workers<Job, Done>,
+    bell: Arc<OwnedFd>,
+    /// Calls whose outcomes were not taken.
+    pending: usize,
+}
+
+impl Aside {
+    /// For at most so many calls at once. Threads start as they are needed.
+    ///
+    /// # Errors
+    /// When the system refuses the descriptor or the first thread.
+    pub(super) fn new(depth: usize) -> io::Result<Self> {
+        let bell = Arc::new(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let rung = Arc::clone(&bell);
+        let notify = move || {
+            // It is refused only when nobody has listened for 2⁶⁴ calls, and is readable then.
+            let _counted = rustix::io::write(&*rung, &1_u64.to_ne_bytes());
+        };
+        let run = |(slot, call): Job| (slot, call.carry_out());
+        Ok(Self { workers: Workers::start(depth, run, notify)?, bell, pending: 0 })
+    }
+
+    /// Hands a call over.
+    pub(super) fn begin(&mut self, slot: usize, call: Call) {
+        self.pending += 1;
+        self.workers.hand_over((slot, call));
+    }
+
+    /// What is readable when something is done. It may be so once more than there is.
+    pub(super) fn bell(&self) -> RawFd {
+        self.bell.as_raw_fd()
+    }
+
+    /// Calls whose outcomes were not taken.
+    pub(super) fn pending(&self) -> usize {
+        self.pending
+    }
+
+    /// The outcomes that are there.
+    pub(super) fn take(&mut self) -> Vec<Done> {
+        // Before the outcomes: what comes between the two makes it readable again. That it is not
+        // readable now is no failure.
+        let _count = rustix::io::read(&*self.bell, &mut [0_u8; 8]);
+        let done: Vec<Done> = self.workers.results().try_iter().collect();
+        self.pending -= done.len();
+        done
+    }
+}

@@ -1,0 +1,24 @@
+//! [`CallFaults`]: system calls that fail, or do less than they were asked for, on demand.
+//!
+//! Tests hand them in, so that what a kernel does rarely is done by either backend as often as one
+//! likes, and the handling of it is the one that always runs.
+
+use super::OperationKind;
+
+/// Decides what becomes of system calls: asked before each, in the order in which they would be
+/// made.
+pub trait CallFaults: Send + Sync + std::fmt::Debug {
+    /// What happens to the next call of an operation of this kind; `None` for nothing special. An
+    /// operation has as many calls as it takes.
+    fn meet(&self, kind: OperationKind) -> Option<CallFault>;
+}
+
+/// What happens to a system call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallFault {
+    /// It is not made; the system says this number.
+    Errno(i32),
+    /// It moves at most so many bytes (at least 1): past the page cache those, rounded up to its
+    /// blocks. Calls that move none are made as they are.
+    AtMost(u64),
+}
