@@ -42,8 +42,8 @@ pub fn union_of(layers: &[LayerModel], fold: fn(&[u8]) -> Vec<u8>) -> TreeModel 
             let deleted = place_of(path);
             all.retain(|place, _| !place.starts_with(&deleted));
         }
-        // Directories before what is in them. Of names that are one, the first in the order of bytes
-        // counts as if it came later.
+        // Directories before what is in them. Of names that are one, the first in the order of
+        // bytes counts as if it came later.
         let mut paths: Vec<&[u8]> = layer.tree.iter().map(|(path, _)| path).collect();
         paths.sort_by_cached_key(|&path| names_of(path).map(Reverse).collect::<Vec<_>>());
         for path in paths {

@@ -1,12 +1,12 @@
 //! Formats of archives: what their bytes mean, and the bytes of what is to be in them.
 //!
-//! Nothing here reads or writes a file: bytes in, values out, and back. [`tar`] and [`zip`] are what
-//! archives are read with, and what is written as one is made of; [`afs`] is a container of game
-//! data. Who calls knows where the bytes are and what file they are of.
+//! Nothing here reads or writes a file: bytes in, values out, and back. [`tar`] and [`zip`] are
+//! what archives are read with, and what is written as one is made of; [`afs`] is a container of
+//! game data. Who calls knows where the bytes are and what file they are of.
 //!
 //! What is decoded was made by others, so nothing in it is believed: there is no indexing and no
-//! unchecked arithmetic, nothing is allocated by a length that was not checked, and a [`Fault`] says
-//! where in the bytes what is wrong.
+//! unchecked arithmetic, nothing is allocated by a length that was not checked, and a [`Fault`]
+//! says where in the bytes what is wrong.
 
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::unwrap_used, clippy::expect_used)]
 

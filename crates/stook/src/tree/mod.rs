@@ -1,7 +1,7 @@
 //! Trees of files: what they are to everything that lists, copies or reads them ([`Tree`]), the
 //! names and nodes of those that are known as a whole ([`NodeTable`]), several as one ([`Union`]),
-//! and what comes out of one: a directory out of which nothing can lead ([`Folder`]), and files that
-//! get their names when they are whole.
+//! and what comes out of one: a directory out of which nothing can lead ([`Folder`]), and files
+//! that get their names when they are whole.
 
 pub(crate) mod acl;
 mod any;

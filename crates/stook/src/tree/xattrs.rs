@@ -16,8 +16,8 @@ const OF_THE_SYSTEM: [&[u8]; 1] = [b"security.selinux"];
 /// Those with names that begin so grant rights, as set-user-id bits do, or are root's alone.
 const GRANTING: [&[u8]; 2] = [b"security.", b"trusted."];
 
-/// What names begin with that Linux itself knows. All others (`com.apple.quarantine`) are of another
-/// system, unless the file system takes them.
+/// What names begin with that Linux itself knows. All others (`com.apple.quarantine`) are of
+/// another system, unless the file system takes them.
 const NAMESPACES: [&[u8]; 4] = [b"security.", b"system.", b"trusted.", b"user."];
 
 /// The access control list of a file.

@@ -57,7 +57,8 @@ pub struct Head<'a> {
     /// The CRC-32 of its bytes.
     pub crc32: u32,
     /// Whether the CRC-32 and the length follow the bytes ([`descriptor`](Self::descriptor)),
-    /// because the CRC-32 is not known before them: [`local`](Self::local) then does not look at it.
+    /// because the CRC-32 is not known before them: [`local`](Self::local) then does not look at
+    /// it.
     pub is_behind: bool,
 }
 
