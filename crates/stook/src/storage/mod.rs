@@ -33,7 +33,8 @@ pub struct Entry {
     /// Length of the file in bytes; 0 for what is none.
     pub len: u64,
     /// What has the name. Only files are ever opened: what a directory holds may come from
-    /// anywhere, and a FIFO would make its reader wait for ever, a link lead elsewhere, a device act.
+    /// anywhere, and a FIFO would make its reader wait for ever, a link lead elsewhere, a device
+    /// act.
     pub kind: Kind,
 }
 
