@@ -161,7 +161,7 @@ impl<'a> Report<'a> {
         Self {
             pack: TextOrBytes::new("pack", args.pack.as_os_str().as_encoded_bytes()),
             dry_run: args.dry_run,
-            complete: report.complete && !args.dry_run,
+            complete: report.complete,
             files: summary.files,
             directories: summary.directories,
             symlinks: summary.symlinks,

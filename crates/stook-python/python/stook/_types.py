@@ -247,8 +247,10 @@ class PackTreeReport:
         without_xattrs: Files and directories that were added without their extended attributes, which packs do not hold.
         special: Pipes, sockets and devices, which are left out.
         gone: With ``dry_run`` and ``delete``: the keys of what is gone, in order.
+        held: With ``delete``: the keys of what is gone and stays, as it holds the content of another name of its file.
+        uncertain: With ``delete``: records that seem to be gone, and stay because something beside them failed.
         moved: With ``move``: what was removed. Why something stays is in ``failures``.
-        complete: Whether nothing is missing from the pack.
+        complete: Whether nothing is missing from the pack; never with ``dry_run``.
         failures: What could not be packed, or removed.
         damages: Damage of the pack that was met, as exceptions. What was packed is in it nevertheless.
     """
@@ -264,6 +266,8 @@ class PackTreeReport:
     without_xattrs: int
     special: list[str]
     gone: list[str]
+    held: list[str]
+    uncertain: int
     moved: Union[MoveReport, None]
     complete: bool
     failures: list[Failure]

@@ -157,10 +157,11 @@ pub(crate) fn pack_report<'py>(
         py, "stook._types", "PackTreeReport",
         summary {
             files, directories, symlinks, hard_links, replaced,
-            unchanged, deleted, bytes, without_xattrs,
+            unchanged, deleted, uncertain, bytes, without_xattrs,
         },
         special: keys(py, left_out)?,
         gone: keys(py, &summary.gone)?,
+        held: keys(py, summary.held.iter().map(|held| &held.key))?,
         moved: report.moved.as_ref().map(|moved| move_report(py, moved)).transpose()?,
         complete: report.complete,
         failures: failures(py, &summary.failures)?,

@@ -233,9 +233,25 @@ impl Pack {
         Ok(slf)
     }
 
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        self.close(py)
+    #[pyo3(signature = (kind=None, *_exception))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        kind: Option<&Bound<'_, PyAny>>,
+        _exception: &Bound<'_, PyTuple>,
+    ) -> PyResult<()> {
+        match self.close(py) {
+            // What ended the block goes on its way. That a failed write stopped the writer is no
+            // news; any other error of closing is at least shown.
+            Err(error) if kind.is_some() => {
+                let stopped = py.import("stook._errors").and_then(|errors| errors.getattr("StoppedError"));
+                if !stopped.is_ok_and(|stopped| error.is_instance(py, &stopped)) {
+                    error.write_unraisable(py, None);
+                }
+                Ok(())
+            }
+            done => done,
+        }
     }
 
     fn __repr__(&self) -> String {

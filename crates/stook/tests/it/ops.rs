@@ -196,6 +196,14 @@ fn a_dry_run_says_the_same_and_makes_nothing() {
     assert!(other.run(&mut ()).is_err());
 }
 
+/// Before: only the command said so; elsewhere a dry run was complete, of a pack that is not there.
+#[test]
+fn a_dry_run_is_never_complete() {
+    let place = Place::new();
+    let run = |dry_run: bool| PackSources { dry_run, ..place.packing() }.run(&mut ()).unwrap().complete;
+    assert_eq!([true, false, true].map(run), [false, true, false]);
+}
+
 #[test]
 fn a_dry_run_refuses_a_place_for_the_pack_where_the_run_does_and_no_other() {
     let place = Place::new();

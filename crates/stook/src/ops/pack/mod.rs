@@ -90,7 +90,8 @@ pub struct PackReport {
     pub left_out: Vec<Vec<u8>>,
     /// What was removed, if that was asked for and packing came to its end.
     pub moved: Option<MoveSummary>,
-    /// Whether the run came to its end and nothing is missing from the pack.
+    /// Whether the run came to its end and nothing is missing from the pack; never with
+    /// [`dry_run`](PackSources::dry_run).
     pub complete: bool,
     /// Whether nothing was selected.
     pub nothing: Option<NothingSelected>,
@@ -134,10 +135,13 @@ impl<'a> PackSources<'a> {
         self.check()?;
         let choice = Choice::new(&self.patterns, self.exclude.as_ref(), self.select.as_ref());
         let mut reporting = Reporting::new(hooks, &choice);
-        match !self.as_file && are_archives(&self.sources)? {
+        let mut report = match !self.as_file && are_archives(&self.sources)? {
             true => self.pack_archives(&mut reporting),
             false => self.pack_trees(&mut reporting),
-        }
+        }?;
+        // Nothing was done, and so nothing came to its end.
+        report.complete &= !self.dry_run;
+        Ok(report)
     }
 
     /// What can be refused without looking at anything.

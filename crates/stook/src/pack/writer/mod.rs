@@ -756,11 +756,16 @@ impl PackWriter {
     }
 
     fn check_usable(&self) -> Result<()> {
-        if self.process != std::process::id() {
-            // The parent goes on writing at the same place.
-            return Err(Error::Forked { owner: self.process });
-        }
+        self.check_process()?;
         if self.stopped { Err(Error::Stopped) } else { Ok(()) }
+    }
+
+    fn check_process(&self) -> Result<()> {
+        if self.process == std::process::id() {
+            return Ok(());
+        }
+        // The parent goes on writing at the same place.
+        Err(Error::Forked { owner: self.process })
     }
 
     /// Runs what changes the medium, where writing may go on; a failure stops the writer for good.
