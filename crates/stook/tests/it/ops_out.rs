@@ -230,11 +230,21 @@ fn a_tar_that_is_there_is_replaced_by_one_of_all_that_was_asked_for_or_by_force(
     for force in [false, true] {
         let missing = export(patterns(&["*.png"], &[]), force, "tar");
         assert_eq!((missing.nothing, fs::read(&tar).unwrap() == before), (Some(Nothing::Missing), true));
+        // Before: 1, that of the root, in a tar that is not there.
+        assert_eq!(missing.summary.directories, 0);
     }
     export(patterns(&["*.png"], &[]), false, "new");
     assert!(!place.path("new").exists(), "no tar is made of what is missing");
     let excluded = export(patterns(&[], &["*"]), false, "tar");
-    assert_eq!((excluded.nothing, fs::read(&tar).unwrap() == before), (Some(Nothing::Excluded), true));
+    // Before: nothing was undone, and nothing said that the tar is not the one that was asked for.
+    assert_eq!((excluded.undone, excluded.nothing, excluded.summary.directories), (1, None, 0));
+    assert_eq!(excluded.summary.kept, [tar.to_str().unwrap().as_bytes()]);
+    assert!(fs::read(&tar).unwrap() == before);
+    for (to, force) in [("excluded", false), ("tar", true)] {
+        let excluded = export(patterns(&[], &["*"]), force, to);
+        assert_eq!((excluded.undone, excluded.nothing), (0, Some(Nothing::Excluded)));
+    }
+    assert!(fs::read(&tar).unwrap() == fs::read(place.path("excluded")).unwrap());
     let some = export(patterns(&["*.jpg"], &[]), false, "tar");
     assert_eq!((some.undone, some.summary.files), (0, 3));
     assert!(fs::read(&tar).unwrap() != before, "it has all that was asked for");
