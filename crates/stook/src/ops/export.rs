@@ -182,7 +182,7 @@ impl Exporting<'_> {
         self.failed.clear();
         let mut links = Links::new();
         for (file, mut further) in names {
-            if self.takes(&file)? {
+            if !refused.contains(&file) && self.takes(&file)? {
                 further.insert(file);
             }
             let Some(first) = further.pop_first() else { continue };
