@@ -1,6 +1,7 @@
 //! Failures of single paths, while a command goes on with the others.
 
 use std::error::Error;
+use std::path::Path;
 
 use serde::Serialize;
 use stook::ops::unpack;
@@ -52,6 +53,14 @@ pub fn few<T>(all: &[T], verbose: bool) -> (&[T], Option<String>) {
 fn damage_of<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e Damage> {
     let of_pack = error.downcast_ref().and_then(pack::Error::damage);
     of_pack.or_else(|| error.downcast_ref().and_then(unpack::Error::damage))
+}
+
+/// That a file stays which was there: what it would have been replaced by has less in it.
+pub fn report_kept_file(path: &Path, context: &Context) {
+    let path = path.display();
+    let why = "the new one would have nothing in it, or not all";
+    context.failure(anyhow::anyhow!("{path} is there, and was kept: {why}").as_ref());
+    context.note("`--force` replaces it by what there is; another name has that, too.");
 }
 
 /// Prints them on stderr, the first ten or all.

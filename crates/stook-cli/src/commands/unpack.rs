@@ -234,7 +234,7 @@ fn print(unpacked: &Unpacked, args: &Args, seconds: f64, context: &Context) -> a
     failures::print(context, &summary.failures, args.verbose);
     match &args.tar {
         None => report_kept(&summary.kept, args.verbose, context),
-        Some(tar) if !summary.kept.is_empty() => report_kept_tar(tar, context),
+        Some(tar) if !summary.kept.is_empty() => failures::report_kept_file(tar, context),
         Some(_) => {}
     }
     let mut output = context.output();
@@ -286,13 +286,6 @@ fn report_kept(kept: &[Vec<u8>], verbose: bool, context: &Context) {
     if !kept.is_empty() {
         context.note("`--overwrite different` replaces what is there with other content.");
     }
-}
-
-/// That a tar stays which was there: what it would have been replaced by has less in it.
-fn report_kept_tar(tar: &Path, context: &Context) {
-    let text = format!("{} is there, and was kept: the new one would not have all in it", tar.display());
-    context.failure(anyhow::anyhow!("{text}").as_ref());
-    context.note("`--force` replaces it all the same; another name has a tar of what is whole.");
 }
 
 fn ending(summary: &Summary) -> String {

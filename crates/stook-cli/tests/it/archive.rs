@@ -83,6 +83,38 @@ fn members_are_got_by_key() {
 }
 
 #[test]
+fn of_a_member_of_a_zip_nothing_is_written_before_its_checksum_was_right() {
+    let place = Place::new();
+    let script = "
+import zipfile
+with zipfile.ZipFile('x.zip', 'w') as z:
+    for name in ['1', '2', '3']:
+        z.writestr(name, 'body' + name)
+    z.writestr('empty', '')
+    z.writestr('long', b'l' * 17_000_000)
+made = open('x.zip', 'rb').read().replace(b'body2', b'bodi2')
+last = made.rindex(b'l' * 1000) + 999
+open('x.zip', 'wb').write(made[:last] + b'L' + made[last + 1:])
+";
+    let python = Command::new("python3").args(["-c", script]).current_dir(place.dir.path()).status();
+    assert!(python.unwrap().success());
+    // Before: the wrong bytes were written, to stdout and into a file that others had a part in.
+    let (code, stdout, stderr) = place.stook(&["get", "x.zip", "2"]);
+    assert_eq!((code, stdout.as_str()), (1, ""), "{stderr}");
+    assert!(stderr.contains("x.zip"), "{stderr}");
+    let keys = ["get", "x.zip", "1", "2", "empty", "3", "1", "--concat"];
+    assert_eq!(place.stook(&keys).1, "body1body3body1");
+    fs::write(place.path("out"), "GOOD").unwrap();
+    let (code, _, stderr) = place.stook(&[&keys[..], &["--output", "out"]].concat());
+    assert_eq!((code, fs::read_to_string(place.path("out")).unwrap().as_str()), (1, "GOOD"), "{stderr}");
+    // A long one comes as it is read; a file takes it back.
+    let (code, stdout, _) = place.stook(&["get", "x.zip", "long"]);
+    assert!(code == 1 && stdout.len() <= 17_000_000);
+    assert_eq!(place.stook(&["get", "x.zip", "1", "long", "3", "--concat", "--output", "new"]).0, 1);
+    assert_eq!(fs::read_to_string(place.path("new")).unwrap(), "body1body3");
+}
+
+#[test]
 fn a_stale_or_missing_index_and_a_cut_archive_are_remarked_on() {
     let place = Place::new();
     place.tar(&["-cf", "x.tar", "-C", "t", "a"]);

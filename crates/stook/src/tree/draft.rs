@@ -203,6 +203,25 @@ impl Draft {
         self.beside.as_ref().is_some_and(|beside| !matches!(there(beside), Ok(None)))
     }
 
+    /// Bytes that it has so far.
+    pub fn end(&self) -> u64 {
+        self.len
+    }
+
+    /// Takes back all behind so many bytes. What is no regular file keeps what it was given.
+    ///
+    /// # Errors
+    /// What the system meets.
+    pub fn cut(&mut self, len: u64) -> Result<()> {
+        if self.beside.is_none() || len >= self.len {
+            return Ok(());
+        }
+        let cut = self.file.set_len(len).and_then(|()| self.file.seek(SeekFrom::Start(len)));
+        cut.map_err(|error| Error::io_at("cut", &self.shown, len, error))?;
+        (self.len, self.written) = (len, len);
+        Ok(())
+    }
+
     /// The next bytes.
     ///
     /// # Errors
@@ -251,6 +270,18 @@ impl Draft {
     pub fn sync_and_finish(mut self) -> Result<()> {
         self.beside.iter_mut().for_each(|beside| beside.sync = true);
         self.finish()
+    }
+
+    /// The end of a file of many things, which may not have all that was asked for: then what has
+    /// its name already stays, and nothing comes of this one. Whether it got its name.
+    ///
+    /// # Errors
+    /// As [`finish`](Self::finish).
+    pub fn finish_or_keep(self, has_all: bool) -> Result<bool> {
+        if !has_all && self.replaces() {
+            return Ok(false);
+        }
+        self.finish().map(|()| true)
     }
 
     /// All bytes are there: it gets its name.
