@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use stook::names::{Patterns, Selection};
 use stook::ops::pack::{Answer, Error, Hooks, Making, PackReport, PackSources, Stage, open_writer};
 use stook::pack::tree::{Delete, Grouping};
-use stook::pack::{self, Attributes, Key, OpenOptions, Pack, WriterOptions};
+use stook::pack::{self, Attributes, FileKind, Key, OpenOptions, Pack, WriterOptions};
 
 /// A tree of two files, and a place for a pack.
 struct Place(tempfile::TempDir);
@@ -115,6 +115,109 @@ fn a_run_that_is_ended_before_it_changes_anything_leaves_a_complete_pack_complet
     }
     // What comes to its end says what it found, also where it changed nothing but that.
     assert!(place.packing().run(&mut ()).unwrap().complete && place.open().generation() > before);
+}
+
+/// Ends a run in the middle of a file.
+struct EndsInAFile;
+
+impl Hooks for EndsInAFile {
+    fn progress(&mut self, stage: Stage, _entries: u64, bytes: u64) -> Answer {
+        if stage == Stage::Packing && bytes > 0 { Answer::Stop } else { Answer::GoOn }
+    }
+}
+
+/// Before: nothing was counted as added, and the pack was called complete again.
+#[test]
+fn a_run_that_moved_content_and_was_ended_leaves_the_pack_incomplete() {
+    let place = Place::new();
+    let (tree, len) = (place.path("tree"), 32 << 20);
+    fs::remove_dir_all(tree.join("deep")).unwrap();
+    fs::write(tree.join("a"), vec![1_u8; len]).unwrap();
+    fs::hard_link(tree.join("a"), tree.join("z")).unwrap();
+    let time = fs::metadata(&tree).unwrap().modified().unwrap();
+    assert!(place.packing().run(&mut ()).unwrap().complete);
+    let before = place.open();
+    let kind = |name: &str| {
+        let record = before.get(&Key::bytes(name).unwrap()).unwrap().unwrap();
+        record.head.attributes.file_kind().unwrap()
+    };
+    let (first, link) = if kind("a") == FileKind::File { ("a", "z") } else { ("z", "a") };
+    assert_eq!(kind(link), FileKind::HardLink);
+    fs::remove_file(tree.join(first)).unwrap();
+    fs::write(tree.join(first), vec![2_u8; len]).unwrap();
+    fs::File::open(&tree).unwrap().set_modified(time).unwrap();
+    let patterns = Selection::of(Patterns::default(), Patterns::new([link]).unwrap());
+    let report = PackSources { patterns, ..place.packing() }.run(&mut EndsInAFile).unwrap();
+    assert!(report.summary.interrupted && report.summary.added() == 0, "{report:?}");
+    // What the link led to was put under its own name.
+    let after = place.open();
+    assert!(after.generation() > before.generation() && !after.is_complete());
+    assert!(place.packing().run(&mut ()).unwrap().complete && place.open().is_complete());
+}
+
+/// Before: each of them called the pack complete, though what was missing was still missing.
+#[test]
+fn an_incomplete_pack_is_completed_only_by_a_run_of_what_it_was_made_from() {
+    let place = Place::new();
+    fs::create_dir(place.path("other")).unwrap();
+    fs::write(place.path("other/c"), "c").unwrap();
+    let mut late = Answers { from: 3, ..Answers::new(Stage::Packing, Answer::Stop) };
+    assert!(!place.packing().run(&mut late).unwrap().complete && !place.open().is_complete());
+    let without_all = || Selection::of(Patterns::default(), Patterns::new(["*"]).unwrap());
+    let runs = [
+        PackSources { patterns: including("zz"), ..place.packing() },
+        PackSources { patterns: without_all(), ..place.packing() },
+        PackSources { sources: vec![place.path("other")], ..place.packing() },
+        PackSources { sources: vec![place.path("tree"), place.path("other")], ..place.packing() },
+        // The pack has what this leaves out.
+        PackSources { patterns: including("b"), ..place.packing() },
+    ];
+    for packing in runs {
+        assert!(!packing.run(&mut ()).unwrap().complete && !place.open().is_complete(), "{packing:?}");
+    }
+    // The same directory by another name.
+    let sources = vec![place.path("other/../tree")];
+    let again = PackSources { sources, ..place.packing() }.run(&mut ()).unwrap();
+    assert!(again.complete && place.open().is_complete());
+}
+
+#[test]
+fn a_run_with_a_selection_that_was_ended_is_completed_by_the_same_run() {
+    let place = Place::new();
+    fs::write(place.path("tree/left.tmp"), "out").unwrap();
+    for excludes in [true, false] {
+        let packing = || {
+            let (include, exclude) =
+                if excludes { (vec![], vec!["*.tmp"]) } else { (vec!["a", "b"], vec![]) };
+            let patterns = Selection::of(Patterns::new(include).unwrap(), Patterns::new(exclude).unwrap());
+            let pack = place.path(if excludes { "p.stook" } else { "q.stook" });
+            PackSources { patterns, pack, ..place.packing() }
+        };
+        let mut late = Answers { from: 2, ..Answers::new(Stage::Packing, Answer::Stop) };
+        assert!(!packing().run(&mut late).unwrap().complete, "excludes: {excludes}");
+        assert!(packing().run(&mut ()).unwrap().complete, "excludes: {excludes}");
+    }
+}
+
+/// Before: the record of the root was replaced by one of the other tree.
+#[test]
+fn a_selection_that_takes_nothing_changes_no_pack_that_is_there() {
+    let place = Place::new();
+    assert!(place.packing().run(&mut ()).unwrap().complete);
+    let before = place.open().generation();
+    fs::create_dir(place.path("other")).unwrap();
+    fs::write(place.path("other/c"), "c").unwrap();
+    for dry_run in [true, false] {
+        let patterns = including("zz");
+        let sources = vec![place.path("other")];
+        let report = PackSources { patterns, sources, dry_run, ..place.packing() }.run(&mut ()).unwrap();
+        assert!(report.nothing.unwrap().is_error);
+        assert_eq!((report.summary.added(), report.summary.replaced), (0, 0), "dry: {dry_run}");
+    }
+    assert!(place.open().generation() == before && place.open().is_complete());
+    // With anything that is taken the root is, too.
+    let some = PackSources { sources: vec![place.path("other")], ..place.packing() }.run(&mut ()).unwrap();
+    assert_eq!((some.summary.files, some.summary.directories, some.summary.replaced), (1, 1, 1));
 }
 
 #[test]

@@ -90,8 +90,8 @@ pub struct PackReport {
     pub left_out: Vec<Vec<u8>>,
     /// What was removed, if that was asked for and packing came to its end.
     pub moved: Option<MoveSummary>,
-    /// Whether the run came to its end and nothing is missing from the pack; never with
-    /// [`dry_run`](PackSources::dry_run).
+    /// Whether the run came to its end and nothing is missing from the pack, as far as it can
+    /// tell; never with [`dry_run`](PackSources::dry_run).
     pub complete: bool,
     /// Whether nothing was selected.
     pub nothing: Option<NothingSelected>,
@@ -127,6 +127,9 @@ impl<'a> PackSources<'a> {
     /// from there. A run that is ended before it changes anything leaves the pack what it was. If
     /// the pack was made for this run, and nothing was selected that was asked for, or the caller
     /// failed, it is removed.
+    ///
+    /// An incomplete pack stays so after a run of other sources, one whose patterns leave out what
+    /// is in it, and one that selects nothing, which changes nothing of a pack that was there.
     ///
     /// # Errors
     /// What was asked for makes no sense ([`Error::is_usage`]), a source cannot be opened, there is

@@ -260,6 +260,8 @@ impl PackTree<'_> {
             progress,
             seen: 0,
             met: vec![Met::Not; existing.len()],
+            root_keys: Vec::new(),
+            held_roots: Vec::new(),
         })
     }
 
@@ -375,6 +377,12 @@ pub(super) struct Packing<'p, 'w> {
     seen: u64,
     /// For each record that was there, by its number.
     pub(super) met: Vec<Met>,
+    /// Keys of the roots, until anything else is taken: a pack that was there is not changed for
+    /// roots alone.
+    root_keys: Vec<Vec<u8>>,
+    /// Roots that are not in the pack as they are: directories, and whether they have extended
+    /// attributes.
+    held_roots: Vec<(Vec<u8>, Metadata, bool)>,
 }
 
 impl Packing<'_, '_> {
@@ -397,8 +405,15 @@ impl Packing<'_, '_> {
                 !names_only && is_asked && claims.wants(candidate, existing, rule)
             })
             .digest(self.sums());
+        if self.before.is_some() {
+            self.root_keys = walk.roots().iter().map(|(_, key)| key.clone()).collect();
+        }
         walk.run(|event| self.take_event(event))?;
         self.summary.asked = asked.load(Relaxed);
+        // Of an empty tree all was taken.
+        if self.summary.asked == 0 {
+            self.take_held_roots()?;
+        }
         self.compare_waiting()
     }
 
@@ -483,6 +498,9 @@ impl Packing<'_, '_> {
     }
 
     fn take_event(&mut self, event: WalkEvent) -> Result<(), Abort> {
+        if !matches!(&event, Ok(item) if self.is_root(&item.key, &item.metadata)) {
+            self.take_held_roots()?;
+        }
         match event {
             Ok(item) => self.take(item)?,
             Err(error) => {
@@ -518,10 +536,10 @@ impl Packing<'_, '_> {
             (Kind::Directory, _) => {
                 if self.existing.has_directory(&key, &metadata, owner) {
                     self.summary.unchanged += 1;
+                } else if self.is_root(&key, &metadata) {
+                    self.held_roots.push((key, metadata, xattrs));
                 } else {
-                    let is_put = self.put(&key, FileKind::Directory, &metadata, b"", None)?;
-                    self.summary.directories += u64::from(is_put);
-                    self.summary.without_xattrs += u64::from(is_put && xattrs);
+                    self.put_directory(&key, &metadata, xattrs)?;
                 }
             }
             (Kind::Symlink, Content::Target(target)) => {
@@ -534,6 +552,24 @@ impl Packing<'_, '_> {
             }
             (_, content) => self.take_file(key, metadata, content, xattrs)?,
         }
+        Ok(())
+    }
+
+    /// Whether this is a root that is taken only with something else.
+    fn is_root(&self, key: &[u8], metadata: &Metadata) -> bool {
+        metadata.kind == Kind::Directory && self.root_keys.iter().any(|root| root == key)
+    }
+
+    fn take_held_roots(&mut self) -> Result<(), Abort> {
+        self.root_keys.clear();
+        let held = std::mem::take(&mut self.held_roots);
+        held.iter().try_for_each(|(key, metadata, xattrs)| self.put_directory(key, metadata, *xattrs))
+    }
+
+    fn put_directory(&mut self, key: &[u8], metadata: &Metadata, xattrs: bool) -> Result<(), Abort> {
+        let is_put = self.put(key, FileKind::Directory, metadata, b"", None)?;
+        self.summary.directories += u64::from(is_put);
+        self.summary.without_xattrs += u64::from(is_put && xattrs);
         Ok(())
     }
 
