@@ -106,6 +106,7 @@ fn parse_segment_size(text: &str) -> Result<u64, String> {
 
 #[derive(Serialize)]
 struct Report<'a> {
+    #[serde(flatten)]
     pack: TextOrBytes<'a>,
     dry_run: bool,
     complete: bool,

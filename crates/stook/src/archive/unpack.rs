@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
@@ -22,11 +22,9 @@ use super::reading::{Piece, Reading};
 use crate::storage::free_at;
 use crate::tree::SelectKeys;
 use crate::tree::existing::{self, Comparison, Overwrite, Plan};
+use crate::tree::filling::Filling;
 use crate::tree::room;
 use crate::tree::target::{self, FileMetadata, MetadataOutcome, Target};
-
-/// Pieces of nothing but zeroes, if they are at least this long, are left as holes.
-const HOLE_LEN: usize = 64 << 10;
 
 /// A member that could not be unpacked, and why.
 pub type Failure = crate::tree::Failure<Error>;
@@ -297,49 +295,27 @@ impl Unpacking<'_> {
     /// when the caller stopped it.
     fn fill(
         &mut self,
-        mut file: Option<&mut File>,
-        mut comparison: Option<&mut Comparison>,
+        file: Option<&mut File>,
+        comparison: Option<&mut Comparison>,
         key: &[u8],
         reading: &mut Reading<'_>,
     ) -> Result<Option<u64>> {
         let shown = self.target.path_of(key);
-        let failed_to = |operation| move |error| (operation, error);
         let io = |(operation, error)| Error::from(crate::Error::io(operation, &shown, error));
-        let (mut len, mut at) = (0_u64, 0_u64);
+        let mut filling = Filling::new(file, comparison);
         while let Some(piece) = reading.piece()? {
-            let offset = len;
-            let bytes = match piece {
-                Piece::Bytes(bytes) => bytes,
+            match piece {
+                Piece::Bytes(bytes) => filling.take(bytes).map_err(io)?,
                 Piece::Hole(hole) => {
-                    if let Some(comparison) = &mut comparison {
-                        comparison.take_zeroes(hole).map_err(failed_to("read")).map_err(io)?;
-                    }
-                    len = len.saturating_add(hole);
+                    filling.take_hole(hole).map_err(io)?;
                     continue;
                 }
-            };
-            len = len.saturating_add(bytes.len() as u64);
-            if let Some(comparison) = &mut comparison {
-                comparison.take(bytes).map_err(failed_to("read")).map_err(io)?;
             }
-            // Behind a hole, no bytes at all must not be taken for what ends the file.
-            let is_hole = bytes.is_empty() || bytes.len() >= HOLE_LEN && bytes.iter().all(|byte| *byte == 0);
-            if let Some(file) = file.as_mut().filter(|_| !is_hole) {
-                if at != offset {
-                    file.seek(SeekFrom::Start(offset)).map_err(failed_to("write")).map_err(io)?;
-                }
-                file.write_all(bytes).map_err(failed_to("write")).map_err(io)?;
-                at = len;
-            }
-            if !(self.progress)(self.seen, self.summary.bytes.saturating_add(len)) {
+            if !(self.progress)(self.seen, self.summary.bytes.saturating_add(filling.taken())) {
                 return Ok(None);
             }
         }
-        // A hole at the end is not written, so the length has to be set.
-        if let Some(file) = file.filter(|_| at != len) {
-            file.set_len(len).map_err(failed_to("write")).map_err(io)?;
-        }
-        Ok(Some(len))
+        filling.finish().map(Some).map_err(io)
     }
 
     fn symlink(

@@ -3,6 +3,7 @@
 
 mod draft;
 pub(crate) mod existing;
+pub(crate) mod filling;
 pub(crate) mod room;
 pub(crate) mod target;
 mod unpacked;

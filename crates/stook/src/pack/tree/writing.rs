@@ -5,7 +5,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,10 +17,8 @@ use crate::pack::error::{Error, Result};
 use crate::pack::read::stream::RecordReader;
 use crate::pack::scan::Scan;
 use crate::tree::existing::{self, Comparison, Overwrite, Plan};
+use crate::tree::filling::Filling;
 use crate::tree::target::{self, FileMetadata};
-
-/// Pieces of nothing but zeroes, if they are at least this long, are left as holes.
-const HOLE_LEN: usize = 64 << 10;
 
 /// Where something goes.
 #[derive(Debug)]
@@ -217,38 +215,19 @@ fn compared(comparison: Option<Comparison>) -> io::Result<Written> {
 /// Goes through all of a body, which is written to a file, compared with another, or both; `None`
 /// when the caller stopped it.
 fn fill(
-    mut file: Option<&mut File>,
-    mut comparison: Option<&mut Comparison>,
+    file: Option<&mut File>,
+    comparison: Option<&mut Comparison>,
     body: &mut Body<'_, '_>,
     go_on: &mut dyn FnMut(u64) -> bool,
     name: &OsStr,
 ) -> Result<Option<u64>> {
-    let io = |operation| move |error| Error::from(crate::Error::io(operation, name, error));
-    let (mut len, mut at) = (0, 0);
+    let io = |(operation, error)| Error::from(crate::Error::io(operation, name, error));
+    let mut filling = Filling::new(file, comparison);
     while let Some(bytes) = body.next()? {
-        let offset = len;
-        len += bytes.len() as u64;
-        if let Some(comparison) = &mut comparison {
-            comparison.take(bytes).map_err(io("read"))?;
-        }
-        if let Some(file) = file.as_mut().filter(|_| !is_hole(bytes)) {
-            if at != offset {
-                file.seek(SeekFrom::Start(offset)).map_err(io("write"))?;
-            }
-            file.write_all(bytes).map_err(io("write"))?;
-            at = len;
-        }
-        if !go_on(len) {
+        filling.take(bytes).map_err(io)?;
+        if !go_on(filling.taken()) {
             return Ok(None);
         }
     }
-    // A hole at the end is not written, so the length has to be set.
-    if let Some(file) = file.filter(|_| at != len) {
-        file.set_len(len).map_err(io("write"))?;
-    }
-    Ok(Some(len))
-}
-
-fn is_hole(bytes: &[u8]) -> bool {
-    bytes.len() >= HOLE_LEN && bytes.iter().all(|byte| *byte == 0)
+    filling.finish().map(Some).map_err(io)
 }
