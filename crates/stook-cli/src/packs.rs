@@ -55,8 +55,8 @@ pub fn number<T: TryFrom<u64> + 'static>(
 /// Which state of a pack to read.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct View {
-    /// What counted at this time (2026-11-21T20:30:00Z, a date, or @SECONDS), as far back as
-    /// compaction left it
+    /// The state at this time (2026-11-21T20:30:00Z, a date, or @SECONDS), within the history that
+    /// compaction kept
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     at: Option<i64>,
 }

@@ -50,7 +50,7 @@ pub struct Args {
     /// What was replaced or deleted less long ago stays readable with --at: 90s, 12h, 7d
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_keep)]
     keep: Duration,
-    /// Only groups of whose bytes at least this share would go
+    /// Only compact groups in which at least this share of bytes is dead
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     max_dead: Option<f64>,
     /// Room that a step may take besides what is there; where it is not given, 16GiB, or half of

@@ -24,8 +24,7 @@ and the empty key, that of the directory that was packed, as bytes:. Every
 command takes keys as they are shown. --null prints them as they are.
 
 --long shows mode, owner, length, time (UTC), group, and where links lead.
-A numeric key is matched as id:N. Exit code 1 when nothing is there of what was
-asked for.
+A numeric key is matched as id:N. Exit code 1 when nothing matches.
 
 Examples:
   stook ls photos.stook

@@ -38,8 +38,8 @@ Examples:
   stook rm photos.stook --glob '*.tmp' --dry-run
   stook rm photos.stook --group drafts
 
-Exit code 1 when a key is not there, or nothing is there of what was selected;
-the others are still deleted.";
+Exit code 1 when a key does not exist, or nothing matches; the others are still
+deleted.";
 
 /// Keys looked up in one batch.
 const BATCH: usize = 4096;

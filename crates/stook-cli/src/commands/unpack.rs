@@ -290,9 +290,9 @@ fn report_kept(kept: &[Vec<u8>], verbose: bool, context: &Context) {
 
 /// That a tar stays which was there: what it would have been replaced by has less in it.
 fn report_kept_tar(tar: &Path, context: &Context) {
-    let text = format!("{} is there, and was kept: the new one would not have all in it", tar.display());
+    let text = format!("not replacing {}: the new archive would be incomplete", tar.display());
     context.failure(anyhow::anyhow!("{text}").as_ref());
-    context.note("`--force` replaces it all the same; another name has a tar of what is whole.");
+    context.note("Use `--force` to replace it, or another FILE to write a partial tar.");
 }
 
 fn ending(summary: &Summary) -> String {

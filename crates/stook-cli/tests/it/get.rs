@@ -283,7 +283,7 @@ fn two_records_of_one_file_name_do_not_become_one_file() {
         let out = format!("out-{}", kept.replace(' ', "-"));
         let (code, _, stderr) = place.run("get", &[first, second, first, "bytes:id:07", "--output", &out]);
         assert_eq!(code, 1, "{stderr}");
-        assert!(stderr.contains(&format!("cannot get {second}: it and {first} would be the same file")));
+        assert!(stderr.contains(&format!("cannot get {second}: maps to the same file name as {first}")));
         assert!(stderr.contains("got 3 records"), "{stderr}");
         assert_eq!(fs::read(place.path(&out).join("id:7")).unwrap(), kept.as_bytes());
         assert_eq!(fs::read(place.path(&out).join("id:07")).unwrap(), b"another text");
