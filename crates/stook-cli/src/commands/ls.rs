@@ -59,7 +59,7 @@ pub struct Args {
     /// End each key with a NUL byte, and print it as it is
     #[arg(long, short = '0', conflicts_with_all = ["long", "json"])]
     null: bool,
-    /// Go on and list what is put from now on, until stopped with Ctrl-C
+    /// Then keep listing records as they are put, until stopped with Ctrl-C
     #[arg(long, conflicts_with_all = ["at", "null"])]
     follow: bool,
     #[command(flatten)]

@@ -59,7 +59,7 @@ pub struct Args {
     /// Keys in that file end in a NUL byte, not in a newline
     #[arg(long, short = '0', requires = "from_file")]
     null: bool,
-    /// Every record whose key begins so
+    /// Every record whose key begins with this
     #[arg(long)]
     prefix: Option<OsString>,
     /// Every record whose key matches; may be given more than once
@@ -68,7 +68,7 @@ pub struct Args {
     /// Only records of this group; may be given more than once
     #[arg(long = "group", value_name = "NAME")]
     groups: Vec<String>,
-    /// Tell what would be deleted, and change nothing
+    /// Show what would be deleted, and change nothing
     #[arg(long)]
     dry_run: bool,
 }

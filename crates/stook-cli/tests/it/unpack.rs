@@ -180,7 +180,7 @@ fn ctrl_c_leaves_no_half_file() {
     send("-INT", &child);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
-    assert!(String::from_utf8_lossy(&output.stdout).contains("interrupted, what is there is whole"));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("interrupted, every file written is complete"));
     let left: Vec<_> = fs::read_dir(place.path("out")).unwrap().map(|f| f.unwrap().file_name()).collect();
     assert_eq!(left, ["small"]);
 }
