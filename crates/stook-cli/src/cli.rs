@@ -46,10 +46,10 @@ pub const HEADINGS: [(&str, &[&str]); 5] = [
     ("Set up", &["completions", "man"]),
 ];
 
-/// The exit codes, told at the end of the help.
+/// The exit codes, listed at the end of the help.
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 finished with failures or damage (all listed), 2 wrong usage, 130 interrupted.
-`stook COMMAND --help` tells more about a command.";
+`stook COMMAND --help` shows more about a command.";
 
 /// The whole command line, with its help grouped by heading, for the terminal of this process.
 pub fn command() -> clap::Command {

@@ -39,7 +39,7 @@ pub(crate) fn note_index(archive: &Archive, context: &Context) {
     let index = archive.index_path();
     if let Origin::Made { useless, not_kept } = archive.origin() {
         if let Some(why) = useless {
-            context.note(format_args!("{} was not used, and made anew: {why}.", index.display()));
+            context.note(format_args!("Rebuilt the index {}: {why}.", index.display()));
         }
         if let Some(why) = not_kept {
             context.note(format_args!("The index could not be kept as {}: {why}.", index.display()));

@@ -57,10 +57,9 @@ fn damage_of<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e Damage> {
 
 /// That a file stays which was there: what it would have been replaced by has less in it.
 pub fn report_kept_file(path: &Path, context: &Context) {
-    let path = path.display();
-    let why = "the new one would have nothing in it, or not all";
-    context.failure(anyhow::anyhow!("{path} is there, and was kept: {why}").as_ref());
-    context.note("`--force` replaces it by what there is; another name has that, too.");
+    let text = format!("not replacing {}: the new one would be empty or incomplete", path.display());
+    context.failure(anyhow::anyhow!("{text}").as_ref());
+    context.note("Use `--force` to replace it, or another FILE to write what is whole.");
 }
 
 /// Prints them on stderr, the first ten or all.

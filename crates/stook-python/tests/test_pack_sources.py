@@ -77,7 +77,7 @@ def test_what_cannot_be_packed_together_or_from_an_archive_is_refused_before_any
         ("t.tar", {"move": True}, "not for archives"),
         ("t.tar", {"group_by": "top"}, "for directories"),
         ("-", {}, "through a stream"),
-        ("tree", {"move": True, "delete": True}, "not both"),
+        ("tree", {"move": True, "delete": True}, "cannot be combined"),
         ("tree", {"group": "g", "group_by": "top"}, "not both"),
         ("tree", {"group_by": "hash:0"}, "group_by is"),
         ("tree", {"delete": True, "group": ""}, "is a variable not set"),

@@ -42,7 +42,7 @@ pub enum Error {
         got: u64,
     },
     /// More bytes came than were asked for: which of them were meant, nobody can tell.
-    #[error("{} gave more than was asked for: wanted {wanted} bytes at offset {offset}, got {got}", path.display())]
+    #[error("{} returned too many bytes: wanted {wanted} bytes at offset {offset}, got {got}", path.display())]
     LongRead {
         /// The source.
         path: PathBuf,

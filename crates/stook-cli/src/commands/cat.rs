@@ -26,8 +26,8 @@ use crate::{interrupt, packs};
 
 const EXAMPLES: &str = "\
 A range is A..B in bytes, B not included; A.. goes to the end, ..B begins at 0.
-What of a range lies past the end is left out: one that begins at the end is
-empty. One that begins past the end is refused.
+The part of a range that lies past the end is left out: one that begins at the
+end is empty. One that begins past the end is refused.
 Sizes as everywhere: 4096, 4KiB, 1MB. Ranges are fetched together, in few
 requests, and written in the order in which they were given.
 
@@ -57,13 +57,13 @@ pub struct Args {
     /// Keep what is fetched in this directory, and look there first
     #[arg(long, value_name = "DIR")]
     cache_dir: Option<PathBuf>,
-    /// What all that is kept there may take; what was used longest ago goes
+    /// Space that the cache directory may take; the least recently used data is removed
     #[arg(long, value_name = "SIZE", default_value = "10GiB", requires = "cache_dir", value_parser = parse_size)]
     cache_size: u64,
-    /// Read it as a whole where its server cannot send parts; without --range that is done anyway
+    /// Read it as a whole if its server cannot send parts; always so without --range
     #[arg(long)]
     whole_file: bool,
-    /// Tell on stderr what was asked for and fetched (as JSON with --json)
+    /// Show on stderr what was requested and fetched (as JSON with --json)
     #[arg(long)]
     stats: bool,
 }
@@ -218,7 +218,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let reported = file.statistics();
     if let Some(failure) = &reported.disk_failure {
         context.note(format_args!(
-            "The cache directory was of no use, {failure}; everything was read all the same."
+            "The cache directory could not be used, {failure}; everything was read without it."
         ));
     }
     // The document has it, too.

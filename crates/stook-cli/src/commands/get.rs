@@ -42,8 +42,8 @@ Examples:
   stook ls photos.stook '*.txt' -0 |
     stook get photos.stook --from-file - -0 --concat
 
-Exit code 1 when a key is not there or its record is damaged; the others are
-still got.";
+Exit code 1 when a key does not exist or its record is damaged; the others are
+still read.";
 
 /// What `stook get` takes.
 #[derive(Debug, clap::Args)]
@@ -127,7 +127,7 @@ fn target(args: &Args, many: bool, context: &Context) -> anyhow::Result<Target> 
     let usage = |text: &str| Err(UsageError::new(text).into());
     match &args.output {
         None if context.json() => {
-            usage("with --json stdout tells what became of the keys: give --output PATH")
+            usage("with --json the report goes to stdout: give --output PATH")
         }
         None if many && !args.concat => {
             usage("several records need --output DIRECTORY, or --concat to get them one after another")

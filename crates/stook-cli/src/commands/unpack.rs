@@ -31,22 +31,22 @@ use crate::{contents, packs};
 Examples:
   stook unpack photos.stook photos                   the whole tree
   stook unpack photos.stook out --include '*.jpg'    only these
-  stook unpack photos.stook out --prefix 2024/       only what begins so
+  stook unpack photos.stook out --prefix 2024/       only paths that begin with this
   stook unpack photos.stook photos --overwrite different
-                                                     replace files that are there and differ
+                                                     replace existing files that differ
   stook unpack photos.stook --tar photos.tar         a tar, byte for byte the same each time
   stook unpack train.tar train                       an archive, as safely as a pack
 
-Files appear when they are whole and verified; at the end everything is synced. Files that are there are compared;
-those with other content are kept and named (exit code 1), unless --overwrite says which are replaced. Directories that
-are there keep mode and time unless that is `always`. Long zeroes become holes. Only root
-restores owners; where they are not restored, set-user-id and set-group-id bits that would mean somebody else are
-dropped. Nothing is ever written outside DIR: absolute paths, `..` and links that lead out are refused.")]
+Files appear when they are complete and verified; at the end everything is synced. Existing files are compared; those
+with different content are kept and named (exit code 1), unless --overwrite says which are replaced. Existing
+directories keep mode and time unless that is `always`. Long runs of zeroes become holes. Only root restores owners;
+where they are not restored, set-user-id and set-group-id bits that would apply to another owner are dropped. Nothing
+is ever written outside DIR: absolute paths, `..` and links that lead out are refused.")]
 pub struct Args {
     /// The pack, or a tar or zip archive
     #[arg(value_name = "PACK")]
     pack: PathBuf,
-    /// Where to; made if it is not there
+    /// Where to; created if it does not exist
     #[arg(value_name = "DIR", required_unless_present = "tar")]
     target: Option<PathBuf>,
     /// Write a tar instead of files, the same bytes for the same pack; `-` is stdout
@@ -54,21 +54,20 @@ pub struct Args {
     tar: Option<PathBuf>,
     #[command(flatten)]
     select: SelectArgs,
-    /// Take only paths that begin so
+    /// Take only paths that begin with this
     #[arg(long, value_name = "KEY")]
     prefix: Option<OsString>,
     /// Take only this group; may be given more than once
     #[arg(long, value_name = "NAME")]
     group: Vec<String>,
-    /// Which files that are there are replaced
+    /// Which existing files are replaced
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = Which::Never)]
     overwrite: Which,
-    /// Write what fits, even where there is less room than all of it needs; with --tar, replace
-    /// FILE even where something is missing in the tar
+    /// Write what fits, even if there is too little space for all of it; with --tar, replace FILE
+    /// even if the new tar is incomplete
     #[arg(long)]
     force: bool,
-    /// Name all that failed and every file that is there with other content, not the first ten of
-    /// each
+    /// Name all failures and every existing file with different content, not the first ten of each
     #[arg(long)]
     verbose: bool,
     /// Do not restore owners (only root does)
@@ -297,7 +296,7 @@ fn ending(summary: &Summary) -> String {
         text.push_str(&format!("; {} kept with other content", units::count(summary.kept.len() as u64)));
     }
     if summary.interrupted {
-        text.push_str("; interrupted, what is there is whole");
+        text.push_str("; interrupted, every file written is complete");
     }
     // Damage that names no record is reported, but nobody knows that a file is missing for it.
     let failed = summary.failures.iter().filter(|failure| !failure.key.is_empty()).count();

@@ -586,7 +586,7 @@ class Pack:
 
         Args:
             keep_seconds: Versions that died less long ago stay readable through ``at``.
-            max_dead: Only groups of which at least this share, 0 to 1, would go.
+            max_dead: Only groups in which at least this share of bytes, 0 to 1, is dead.
             extra_bytes: Room that a step may take on top of what is there; by default half of what
                 is free, at most 16 GiB. Segments that need more are left as they are.
             group: Only this group, or these.

@@ -144,7 +144,7 @@ def unpack(
     Raises:
         OSError: The target cannot be made, or reading the pack fails.
         stook.NotAPackError: What is at ``pack`` is neither a pack nor an archive.
-        stook.InvalidError: There is nothing of what was asked for; a directory that was made for it
+        stook.InvalidError: Nothing matches what was asked for; a directory that was made for it
             is removed again. Or what is asked of an archive only packs have: groups, ``tar``,
             ``at``.
         stook.NoSuchStateError: History does not go back so far, or ``at`` is before the first

@@ -49,7 +49,7 @@ pub enum Error {
     )]
     EmptyGroup,
     /// Both were asked for.
-    #[error("either records of what is gone are deleted, or what was packed is moved: not both")]
+    #[error("`delete` and `move` cannot be combined")]
     DeleteAndMove,
     /// Archives were to be deleted from or moved.
     #[error("deleting and moving are for trees of files, not for archives")]

@@ -38,7 +38,7 @@ pub struct OpenOptions {
     /// This generation, as it was published, rather than the newest. There is the newest, the one
     /// before, and any that some process has open.
     pub generation: Option<u64>,
-    /// What counted at this time (ns since 1970), as far back as compaction left it: see
+    /// The state at this time (ns since 1970), within the history that compaction kept: see
     /// [`Pack::history_from_ns`].
     pub at_ns: Option<i64>,
     /// Whether sealed segments are mapped into memory.

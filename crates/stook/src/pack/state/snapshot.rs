@@ -253,9 +253,9 @@ impl Snapshot {
         refused.or_else(|| self.doubt(form)).map_or(Ok(None), |damage| Err(Error::Damaged(damage)))
     }
 
-    /// Why the record of a frame is not handed out, of which its segment cannot tell whether it
-    /// counts; `None` when it is dead whatever the segment has lost. This is the one place where
-    /// that is decided, for every way to a record.
+    /// Why a record is refused when damage hides whether it is live; `None` when it is dead
+    /// whatever the segment has lost. This is the one place where that is decided, for every way to
+    /// a record.
     pub(crate) fn refusal(
         &self,
         form: &[u8],
@@ -339,8 +339,7 @@ struct Versions {
 }
 
 impl Frames {
-    /// Why the record at hand is not handed out, of which its segment cannot tell whether it
-    /// counts.
+    /// Why the record at hand is refused when damage hides whether it is live.
     pub(crate) fn refusal(&self, pack: &Pack, segment: &Segment) -> Checked<Option<Damage>> {
         let head = self.head();
         let Some(key) = head.key() else { return Ok(None) };

@@ -1,7 +1,7 @@
 //! Takes a pack away again that was made for nothing.
 
 use super::PackWriter;
-use crate::pack::error::{Error, Result};
+use crate::pack::error::Result;
 use crate::pack::key::Key;
 use crate::pack::state::names::{LOCK, PackFile};
 use crate::pack::state::open::{OpenOptions, Pack};
@@ -12,11 +12,11 @@ impl PackWriter {
     /// of the directory that was packed. Returns whether it did: what somebody else put meanwhile
     /// stays, and so do files that are not the pack's.
     ///
-    /// The lock is held until all is gone. A writer that a failure [stopped](Error::Stopped) does it
+    /// The lock is held until all is gone. A writer that a failure [stopped](crate::pack::Error::Stopped) does it
     /// too: nothing is written for it.
     ///
     /// # Errors
-    /// [`Error::Forked`], and those of opening and listing the pack, and of removing files.
+    /// [`Forked`](crate::pack::Error::Forked), and those of opening and listing the pack, and of removing files.
     pub fn discard(mut self) -> Result<bool> {
         self.check_process()?;
         let is_own = self.manifest.segments.iter().all(|entry| entry.id >= self.own_segments);
@@ -95,7 +95,7 @@ mod tests {
         let mut writer = made(&path);
         put(&mut writer, b"a", FileKind::File);
         writer.stopped = true;
-        assert!(matches!(writer.sync(), Err(Error::Stopped)));
+        assert!(matches!(writer.sync(), Err(crate::pack::Error::Stopped)));
         assert!(writer.discard().unwrap());
         assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
     }

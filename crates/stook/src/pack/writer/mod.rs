@@ -156,8 +156,9 @@ impl Recovery {
         });
         let set_aside = self.set_aside.iter().map(|file| {
             format!(
-                "{} is named by no generation, but one after this one named it or was about to (an older manifest was \
-                 restored from a backup, or a writer was killed as it published); it was kept as {}",
+                "{} is not listed in any manifest; a newer generation that is now missing probably used it (an \
+                 older manifest was restored from a backup, or a writer was killed as it published); it was \
+                 kept as {}",
                 file.name, file.kept_as
             )
         });
