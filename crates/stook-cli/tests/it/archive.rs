@@ -443,6 +443,17 @@ fn what_one_archive_put_is_not_taken_for_what_was_there_before() {
     assert_eq!(stdout, "aaaaa", "the last one counts");
 }
 
+/// Before: "name one directory", which nobody can whose trees are two.
+#[test]
+fn deleting_by_two_trees_from_what_was_made_from_an_archive_is_refused_with_what_helps() {
+    let place = Place::new();
+    place.tar(&["cf", "x.tar", "-C", "t", "."]);
+    assert_eq!(place.stook(&["pack", "x.tar", "p.stook"]).0, 0);
+    let (code, _, stderr) = place.stook(&["pack", "t", "t/d", "p.stook", "--delete"]);
+    assert!(code == 2 && stderr.contains("the pack was made from x.tar"), "{stderr}");
+    assert!(stderr.contains("name one directory, or make another pack of these"), "{stderr}");
+}
+
 /// Before: what both have was written anew by every run, from the one and then from the other.
 #[test]
 fn of_what_two_archives_have_the_last_counts_and_is_unchanged_the_next_time() {
