@@ -475,6 +475,44 @@ fn what_one_archive_put_is_not_taken_for_what_was_there_before() {
     assert_eq!(stdout, "aaaaa", "the last one counts");
 }
 
+/// Before: "name one directory", which nobody can whose trees are two.
+#[test]
+fn deleting_by_two_trees_from_what_was_made_from_an_archive_is_refused_with_what_helps() {
+    let place = Place::new();
+    place.tar(&["cf", "x.tar", "-C", "t", "."]);
+    assert_eq!(place.stook(&["pack", "x.tar", "p.stook"]).0, 0);
+    let (code, _, stderr) = place.stook(&["pack", "t", "t/d", "p.stook", "--delete"]);
+    assert!(code == 2 && stderr.contains("the pack was made from x.tar"), "{stderr}");
+    assert!(stderr.contains("name one directory, or make another pack of these"), "{stderr}");
+}
+
+/// Before: what both have was written anew by every run, from the one and then from the other.
+#[test]
+fn of_what_two_archives_have_the_last_counts_and_is_unchanged_the_next_time() {
+    let place = Place::new();
+    for name in ["one", "two"] {
+        fs::create_dir(place.path(name)).unwrap();
+        fs::write(place.path(name).join("k"), name).unwrap();
+    }
+    // The name of a file that is another in the end keeps what it had.
+    fs::hard_link(place.path("one/k"), place.path("one/l")).unwrap();
+    place.tar(&["cf", "one.tar", "-C", "one", "."]);
+    place.tar(&["cf", "two.tar", "-C", "two", "."]);
+    let pack = || {
+        let mut command = stook(["pack", "one.tar", "two.tar", "p.stook", "--json"]);
+        let (code, stdout, stderr) = ended(command.current_dir(place.dir.path()));
+        assert_eq!(code, 0, "{stderr}");
+        let report: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+        ["files", "directories", "hard_links", "unchanged", "replaced"]
+            .map(|field| report[field].as_u64().unwrap())
+    };
+    assert_eq!(pack(), [2, 1, 0, 0, 0]);
+    assert_eq!(pack(), [0, 0, 0, 3, 0]);
+    for (key, body) in [("k", "two"), ("l", "one")] {
+        assert_eq!(place.stook(&["get", "p.stook", key]).1, body, "{key}");
+    }
+}
+
 #[test]
 fn names_of_a_tar_from_stdin_keep_their_content_too() {
     let place = Place::new();

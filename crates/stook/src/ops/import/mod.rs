@@ -13,6 +13,8 @@ mod run;
 pub use members::{attributes, head, kind};
 pub use names::are_archives;
 
+use std::collections::VecDeque;
+
 use crate::archive::{self, Archive, TarStream};
 use crate::ops::pack::{Error, Result};
 use crate::pack::tree::{OwnAttributes, PackSummary};
@@ -89,8 +91,9 @@ impl Import<'_> {
         before: Option<&Pack>,
     ) -> Result<Imported> {
         let mut importing = run::Importing::new(self, writer, before);
-        for source in sources {
-            importing.source(source)?;
+        let mut sources = VecDeque::from(sources);
+        while let Some(source) = sources.pop_front() {
+            importing.source(source, &sources)?;
         }
         Ok(importing.end())
     }

@@ -170,14 +170,14 @@ pub(super) fn open_or_make<E: From<pack::Error>>(
         }
         match make(path, found, options.clone()) {
             Err(error) if looks_again(&error) => {}
-            made => return Ok(made?),
+            made => return made.map_err(E::from),
         }
     }
 }
 
 fn make(path: &Path, found: Option<Arc<dyn Storage>>, options: WriterOptions) -> pack::Result<OpenedWriter> {
     let with_directory = found.is_none();
-    let storage = match found {
+    let storage: Arc<dyn Storage> = match found {
         Some(storage) => storage,
         None => Arc::new(LocalStorage::create(path, LocalStorageOptions::default())?),
     };

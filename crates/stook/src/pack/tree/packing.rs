@@ -312,7 +312,7 @@ impl PackTree<'_> {
             "nothing can be deleted: the pack was made from {}, and keys begin with names of directories only if there are \
              several; name {}",
             said.join(" "),
-            if then == 1 { "one directory" } else { "several, too" }
+            if then == 1 { "one directory, or make another pack of these" } else { "several, too" }
         )))
     }
 

@@ -12,11 +12,12 @@ impl PackWriter {
     /// of the directory that was packed. Returns whether it did: what somebody else put meanwhile
     /// stays, and so do files that are not the pack's.
     ///
-    /// The lock is held until all is gone. A writer that a failure [stopped](crate::pack::Error::Stopped) does it
-    /// too: nothing is written for it.
+    /// The lock is held until all is gone. A writer that stopped after a failure does it, too:
+    /// nothing is written for it.
     ///
     /// # Errors
-    /// [`Forked`](crate::pack::Error::Forked), and those of opening and listing the pack, and of removing files.
+    /// [`Forked`](crate::pack::Error::Forked), and those of opening and listing the pack, and of
+    /// removing files.
     pub fn discard(mut self) -> Result<bool> {
         self.check_process()?;
         let is_own = self.manifest.segments.iter().all(|entry| entry.id >= self.own_segments);
@@ -56,7 +57,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::pack::{Attributes, FileKind, WriterOptions};
+    use crate::pack::{Attributes, Error, FileKind, WriterOptions};
     use crate::storage::{LocalStorage, LocalStorageOptions};
 
     fn open(path: &Path) -> PackWriter {
