@@ -1,6 +1,7 @@
 //! Archives given to the commands that read packs.
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -210,6 +211,28 @@ fn archives_are_unpacked_as_their_own_programs_do() {
 }
 
 #[test]
+fn unpacking_a_tar_again_makes_links_to_files_that_it_made_before() {
+    let place = Place::new();
+    place.tar(&["--format=pax", "-cf", "x.tar", "-C", "t", "a", "further", "d"]);
+    assert_eq!(place.stook(&["unpack", "x.tar", "u"]).0, 0);
+    let inodes = || ["u/a", "u/further"].map(|name| fs::metadata(place.path(name)).unwrap().ino());
+    fs::remove_file(place.path("u/further")).unwrap();
+    // Before: "1 file", with an inode of its own; from a pack it was a link.
+    let (code, stdout, stderr) = place.stook(&["unpack", "x.tar", "u"]);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stdout.contains("Unpacked 0 files, 0 directories, 1 link:"), "{stdout}");
+    let [first, further] = inodes();
+    assert_eq!(first, further);
+    // What somebody made another file of, though with the same bytes, gets no further name.
+    fs::remove_file(place.path("u/further")).unwrap();
+    fs::set_permissions(place.path("u/a"), fs::Permissions::from_mode(0o606)).unwrap();
+    assert_eq!(place.stook(&["unpack", "x.tar", "u"]).0, 0);
+    let [first, further] = inodes();
+    assert_ne!(first, further);
+    assert_eq!(fs::read(place.path("u/further")).unwrap(), b"alpha");
+}
+
+#[test]
 fn nothing_is_written_outside_the_directory() {
     let place = Place::new();
     let script = "
@@ -383,7 +406,6 @@ fn ctrl_c_inside_a_long_member_ends_packing_with_what_is_whole() {
 
 #[test]
 fn a_member_that_is_a_hole_is_got_as_one() {
-    use std::os::unix::fs::MetadataExt as _;
     let dir = tempfile::tempdir().unwrap();
     fs::File::create(dir.path().join("hole")).unwrap().set_len(1 << 40).unwrap();
     let tar = ["--format=pax", "--sparse", "-cf", "t.tar", "hole"];

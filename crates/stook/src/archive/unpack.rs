@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rustix::fs::AtFlags;
+use rustix::fs::{AtFlags, FileType};
 
 use super::error::{Error, Result};
 use super::member::{Member, MemberKind};
@@ -122,7 +122,7 @@ struct Unpacking<'a> {
     summary: UnpackSummary,
     /// What is put off until everything is in them.
     directories: Vec<(Vec<u8>, FileMetadata)>,
-    /// Files with several names that were written, by where their bytes are.
+    /// Files with several names that were written, or were there already, by where their bytes are.
     files: HashMap<u64, Vec<u8>>,
     progress: &'a mut dyn FnMut(u64, u64) -> bool,
     seen: u64,
@@ -217,12 +217,24 @@ impl Unpacking<'_> {
             self.summary.interrupted = true;
             return Ok(false);
         }
-        self.compared(member, comparison, plan)
+        self.compared(member, place, comparison, plan)
     }
 
     /// Notes what stays of what was compared; whether it is to be replaced.
-    fn compared(&mut self, member: &Member<'_>, comparison: Comparison, plan: Plan) -> Result<bool> {
+    fn compared(
+        &mut self,
+        member: &Member<'_>,
+        place: &Destination,
+        comparison: Comparison,
+        plan: Plan,
+    ) -> Result<bool> {
         let is_same = comparison.finish().map_err(|error| self.io("read", member.key, error))?;
+        if is_same && has_names(member) && !self.files.contains_key(&member.data_at) {
+            let is_file = is_file_of(place).map_err(|error| self.io("look for", member.key, error))?;
+            if is_file {
+                self.files.insert(member.data_at, member.key.to_vec());
+            }
+        }
         Ok(self.keeps(member, is_same, plan))
     }
 
@@ -259,7 +271,7 @@ impl Unpacking<'_> {
                 return Ok(None);
             };
             if let Some(comparison) = comparison
-                && !self.compared(member, comparison, plan)?
+                && !self.compared(member, place, comparison, plan)?
             {
                 return Ok(None);
             }
@@ -278,7 +290,7 @@ impl Unpacking<'_> {
             Ok(Some(len)) => {
                 self.summary.files += 1;
                 self.summary.bytes += len;
-                if member.names > 1 || member.kind == MemberKind::HardLink {
+                if has_names(member) {
                     self.files.insert(member.data_at, member.key.to_vec());
                 }
                 Ok(())
@@ -429,6 +441,20 @@ impl Unpacking<'_> {
             }
         }
     }
+}
+
+/// Whether the archive has several names for a file.
+fn has_names(member: &Member<'_>) -> bool {
+    member.names > 1 || member.kind == MemberKind::HardLink
+}
+
+/// Whether what has a name, and the bytes of a member, has its time, mode and owner as well: then it
+/// is the file that an earlier run wrote, and further names become links to it.
+fn is_file_of(place: &Destination) -> io::Result<bool> {
+    let Some(there) = target::status(&place.parent, &place.name)? else { return Ok(false) };
+    let has_time = place.metadata.mtime_ns.is_some_and(|ns| existing::mtime_of(&there) == i128::from(ns));
+    let is_file = FileType::from_raw_mode(there.st_mode).is_file();
+    Ok(is_file && has_time && target::has_metadata(&there, &place.metadata))
 }
 
 fn parts(key: &[u8]) -> Result<Vec<&OsStr>> {

@@ -330,6 +330,14 @@ pub(crate) fn status(parent: &OwnedFd, name: &OsStr) -> io::Result<Option<Stat>>
     }
 }
 
+/// Whether something has the mode and owner that a file would get: else whoever owns it could
+/// change what another name of it then stands for.
+pub(crate) fn has_metadata(status: &Stat, metadata: &FileMetadata) -> bool {
+    let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let (owner, mode) = ((status.st_uid, status.st_gid), status.st_mode & 0o7777);
+    owner == metadata.owner.unwrap_or(own) && metadata.mode.is_none_or(|wanted| wanted & 0o7777 == mode)
+}
+
 /// Makes a file of a temporary name, to be renamed when it is whole. A mode that is not known is
 /// what the process gives to new files.
 pub(crate) fn create(parent: &OwnedFd, name: &OsStr, mode: Option<u32>) -> io::Result<File> {

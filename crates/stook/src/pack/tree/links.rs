@@ -82,15 +82,11 @@ impl Linking<'_> {
         Ok(Some(written))
     }
 
-    /// Whether what has this key below the target has the mode and owner that the record would get:
-    /// else whoever owns it could change what another name then stands for.
+    /// Whether what has this key below the target has the mode and owner that the record would get.
     fn has_metadata(&mut self, key: &[u8], metadata: &FileMetadata) -> io::Result<bool> {
         let Some((parent, name)) = self.parent_of(key)? else { return Ok(false) };
-        let Some(status) = target::status(&parent, name)? else { return Ok(false) };
-        let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        let (owner, mode) = ((status.st_uid, status.st_gid), status.st_mode & 0o7777);
-        Ok(owner == metadata.owner.unwrap_or(own)
-            && metadata.mode.is_none_or(|wanted| wanted & 0o7777 == mode))
+        let status = target::status(&parent, name)?;
+        Ok(status.is_some_and(|status| target::has_metadata(&status, metadata)))
     }
 
     /// Whether what has this key below the target has the bytes of a record. It may have been there
