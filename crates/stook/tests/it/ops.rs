@@ -386,6 +386,26 @@ fn members_of_an_archive_are_packed_as_the_tree_is() {
     assert!(missing.run(&mut ()).unwrap().nothing.unwrap().is_error && !Path::exists(&place.path("q")));
 }
 
+/// Before: a dry run said that it would be packed.
+#[test]
+fn a_dry_run_fails_for_a_link_of_an_archive_to_nothing() {
+    let place = Place::new();
+    let tar = |args: &[&str]| {
+        let made = std::process::Command::new("tar").args(args).current_dir(place.path("tree")).status();
+        assert!(made.unwrap().success(), "{args:?}");
+    };
+    fs::hard_link(place.path("tree/a"), place.path("tree/link")).unwrap();
+    tar(&["cf", "../cut.tar", "a", "link"]);
+    tar(&["--delete", "-f", "../cut.tar", "a"]);
+    let failures = [true, false].map(|dry_run| {
+        let sources = vec![place.path("cut.tar")];
+        let report = PackSources { sources, dry_run, ..place.packing() }.run(&mut ()).unwrap();
+        assert_eq!((report.summary.failures.len(), report.summary.added(), report.complete), (1, 0, false));
+        report.summary.failures[0].error.to_string()
+    });
+    assert_eq!(failures[0], failures[1]);
+}
+
 #[test]
 fn a_pack_for_single_records_is_made_only_where_it_may_be_and_is_complete() {
     let place = Place::new();
