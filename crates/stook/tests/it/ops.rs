@@ -386,6 +386,20 @@ fn members_of_an_archive_are_packed_as_the_tree_is() {
     assert!(missing.run(&mut ()).unwrap().nothing.unwrap().is_error && !Path::exists(&place.path("q")));
 }
 
+/// Before: only records of files were counted as replaced.
+#[test]
+fn a_record_that_was_put_by_hand_and_is_replaced_is_counted() {
+    let place = Place::new();
+    let made = open_writer(&place.path("p.stook"), WriterOptions::default(), Making::IfMissing).unwrap();
+    let mut writer = made.writer;
+    writer.put("", &Key::bytes("a").unwrap(), &Attributes::new(), b"put by hand").unwrap();
+    writer.finish(false).unwrap();
+    for dry_run in [true, false] {
+        let summary = PackSources { dry_run, ..place.packing() }.run(&mut ()).unwrap().summary;
+        assert_eq!((summary.files, summary.replaced), (2, 1), "dry: {dry_run}");
+    }
+}
+
 /// Before: a dry run said that it would be packed.
 #[test]
 fn a_dry_run_fails_for_a_link_of_an_archive_to_nothing() {
