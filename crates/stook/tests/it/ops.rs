@@ -244,6 +244,10 @@ fn a_pack_that_was_made_for_nothing_is_taken_back_unless_that_was_on_purpose() {
     assert!(run(including("*.jpg")).nothing.unwrap().is_error && place.open().is_complete());
 }
 
+fn no_tar() -> stook::Result<Box<dyn std::io::BufRead + Send>> {
+    Ok(Box::new(std::io::empty()))
+}
+
 #[test]
 fn what_makes_no_sense_is_refused_as_such_before_anything_is_made() {
     let place = Place::new();
@@ -252,6 +256,12 @@ fn what_makes_no_sense_is_refused_as_such_before_anything_is_made() {
         PackSources { delete: Delete::Any, move_originals: true, ..place.packing() },
         PackSources { delete: Delete::UpToHalf, grouping: Grouping::Named(String::new()), ..place.packing() },
         PackSources { sources: vec!["-".into()], ..place.packing() },
+        // Before: the second one was no tar, and a pack without a record was left.
+        PackSources {
+            sources: vec!["-".into(), "-".into()],
+            stream: Some(Box::new(no_tar)),
+            ..place.packing()
+        },
     ];
     for packing in wrong {
         let error = packing.run(&mut ()).unwrap_err();
