@@ -101,7 +101,8 @@ fn refused_before_anything_is_made(device: &LoopDevice) {
     let (_dir, tree) = tree(count);
     let packed = device.path().join("p.stook");
     let before = names(device.path());
-    for more in [&[][..], &["--json"], &["--group-by", "hash:3"]] {
+    // Before: a dry run said what would be packed.
+    for more in [&[][..], &["--json"], &["--group-by", "hash:3"], &["--dry-run"]] {
         let (code, stdout, stderr) = ended(&mut pack(&tree, &packed, more));
         assert_eq!((code, stdout.as_str()), (1, ""), "{stderr}");
         assert!(stderr.contains(" MB would be needed in "), "{stderr}");

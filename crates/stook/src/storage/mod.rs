@@ -152,6 +152,14 @@ pub trait Storage: Send + Sync + fmt::Debug {
         Ok(())
     }
 
+    /// Returns an error if no file can be made here, as far as that can be told without making one.
+    ///
+    /// # Errors
+    /// That.
+    fn check_writable(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Bytes that may still be written here; `None` where that is not known.
     ///
     /// # Errors

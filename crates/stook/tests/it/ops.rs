@@ -244,6 +244,10 @@ fn a_pack_that_was_made_for_nothing_is_taken_back_unless_that_was_on_purpose() {
     assert!(run(including("*.jpg")).nothing.unwrap().is_error && place.open().is_complete());
 }
 
+fn no_tar() -> stook::Result<Box<dyn std::io::BufRead + Send>> {
+    Ok(Box::new(std::io::empty()))
+}
+
 #[test]
 fn what_makes_no_sense_is_refused_as_such_before_anything_is_made() {
     let place = Place::new();
@@ -252,6 +256,12 @@ fn what_makes_no_sense_is_refused_as_such_before_anything_is_made() {
         PackSources { delete: Delete::Any, move_originals: true, ..place.packing() },
         PackSources { delete: Delete::UpToHalf, grouping: Grouping::Named(String::new()), ..place.packing() },
         PackSources { sources: vec!["-".into()], ..place.packing() },
+        // Before: the second one was no tar, and a pack without a record was left.
+        PackSources {
+            sources: vec!["-".into(), "-".into()],
+            stream: Some(Box::new(no_tar)),
+            ..place.packing()
+        },
     ];
     for packing in wrong {
         let error = packing.run(&mut ()).unwrap_err();
@@ -392,6 +402,40 @@ fn members_of_an_archive_are_packed_as_the_tree_is() {
         ..place.packing()
     };
     assert!(missing.run(&mut ()).unwrap().nothing.unwrap().is_error && !Path::exists(&place.path("q")));
+}
+
+/// Before: only records of files were counted as replaced.
+#[test]
+fn a_record_that_was_put_by_hand_and_is_replaced_is_counted() {
+    let place = Place::new();
+    let made = open_writer(&place.path("p.stook"), WriterOptions::default(), Making::IfMissing).unwrap();
+    let mut writer = made.writer;
+    writer.put("", &Key::bytes("a").unwrap(), &Attributes::new(), b"put by hand").unwrap();
+    writer.finish(false).unwrap();
+    for dry_run in [true, false] {
+        let summary = PackSources { dry_run, ..place.packing() }.run(&mut ()).unwrap().summary;
+        assert_eq!((summary.files, summary.replaced), (2, 1), "dry: {dry_run}");
+    }
+}
+
+/// Before: a dry run said that it would be packed.
+#[test]
+fn a_dry_run_fails_for_a_link_of_an_archive_to_nothing() {
+    let place = Place::new();
+    let tar = |args: &[&str]| {
+        let made = std::process::Command::new("tar").args(args).current_dir(place.path("tree")).status();
+        assert!(made.unwrap().success(), "{args:?}");
+    };
+    fs::hard_link(place.path("tree/a"), place.path("tree/link")).unwrap();
+    tar(&["cf", "../cut.tar", "a", "link"]);
+    tar(&["--delete", "-f", "../cut.tar", "a"]);
+    let failures = [true, false].map(|dry_run| {
+        let sources = vec![place.path("cut.tar")];
+        let report = PackSources { sources, dry_run, ..place.packing() }.run(&mut ()).unwrap();
+        assert_eq!((report.summary.failures.len(), report.summary.added(), report.complete), (1, 0, false));
+        report.summary.failures[0].error.to_string()
+    });
+    assert_eq!(failures[0], failures[1]);
 }
 
 #[test]

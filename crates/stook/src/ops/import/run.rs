@@ -246,6 +246,13 @@ impl Importing<'_, '_> {
             self.leave_out(member.key, member.len);
             return Ok(());
         };
+        if self.writer.is_none() && kind == FileKind::HardLink {
+            // It leads to no member: its body, which is not read to be counted, tells that.
+            if let Err(error) = reading.piece() {
+                self.fail(member.key, of_member(error.into())?);
+                return Ok(());
+            }
+        }
         self.put(&record(kind), &mut |take| match reading.piece()? {
             Some(piece) => take(piece).map(|()| true),
             None => Ok(false),

@@ -60,6 +60,9 @@ pub enum Error {
     /// A source is [`STREAM`](crate::ops::import::STREAM), and the caller has none.
     #[error("`-` stands for a tar that comes through a stream, and there is none")]
     NoStream,
+    /// [`STREAM`](crate::ops::import::STREAM) is among the sources more than once.
+    #[error("`-` stands for one tar that comes through a stream: name it once")]
+    StreamTwice,
     /// An archive is gone, or something else now.
     #[error("{} is not a file any more, and was not imported", .0.display())]
     NotAFile(PathBuf),
@@ -126,6 +129,7 @@ impl Error {
                 | Self::TreesOnly
                 | Self::OneGroup
                 | Self::NoStream
+                | Self::StreamTwice
         )
     }
 }

@@ -13,7 +13,7 @@ mod opening;
 mod trees;
 
 use std::io::BufRead;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use error::{Error, Result};
 pub use hooks::{Answer, Hooks, Stage};
@@ -21,14 +21,13 @@ pub use making::{Made, Making, OpenedWriter, open_writer, open_writer_with, put_
 
 use self::hooks::Reporting;
 use super::choice::Choice;
-use super::import::are_archives;
+use super::import::{STREAM, are_archives};
 use super::{NothingSelected, Predicate};
 use crate::names::Selection;
 use crate::pack::tree::{Delete, Grouping, MoveSummary, OwnAttributes, PackSummary};
 use crate::pack::{self, SEGMENT_LEN_MIN, WriterOptions};
 
-/// Opens the stream that [`STREAM`](super::import::STREAM) stands for among the sources; once for
-/// each time that it stands there.
+/// Opens the stream that [`STREAM`] stands for among the sources.
 pub type OpenStream<'a> = Box<dyn Fn() -> Result<Box<dyn BufRead + Send>, crate::Error> + Send + Sync + 'a>;
 
 /// Threads that walk and read, unless something else is asked for.
@@ -67,7 +66,7 @@ pub struct PackSources<'a> {
     pub threads: usize,
     /// Length at which segments of a new pack are sealed, in bytes.
     pub segment_len: u64,
-    /// What [`STREAM`](super::import::STREAM) stands for, if there is such a thing.
+    /// What [`STREAM`] stands for, if there is such a thing.
     pub stream: Option<OpenStream<'a>>,
 }
 
@@ -152,6 +151,10 @@ impl<'a> PackSources<'a> {
         self.check_segment_len().map_err(Error::SegmentLen)?;
         if self.delete != Delete::Nothing && self.move_originals {
             return Err(Error::DeleteAndMove);
+        }
+        let streams = self.sources.iter().filter(|source| source.as_path() == Path::new(STREAM));
+        if !self.as_file && streams.count() > 1 {
+            return Err(Error::StreamTwice);
         }
         // A variable that is not set: instead of some group, records of the default one would go.
         if self.delete == Delete::UpToHalf && self.grouping == Grouping::Named(String::new()) {

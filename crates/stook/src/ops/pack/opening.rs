@@ -95,12 +95,7 @@ impl PackSources<'_> {
         reporting: &mut Reporting<'_>,
     ) -> Result<()> {
         let Some(tree) = tree else { return Ok(()) };
-        let place = match self.pack.parent() {
-            Some(parent) if parent != Path::new("") => parent,
-            _ => Path::new("."),
-        };
-        let free = free_bytes(place).map_err(pack::Error::from)?;
-        if free >= COUNT_FIRST_BELOW {
+        if self.scarce_room()?.is_none() {
             return Ok(());
         }
         let mut progress = |entries: u64, bytes: u64| reporting.goes_on(Stage::Counting, entries, bytes);
@@ -114,6 +109,22 @@ impl PackSources<'_> {
         }
         // What is packed is asked about anew.
         reporting.choice.forget();
+        self.check_counted(&counted)
+    }
+
+    /// The directory that the pack is in, and what is free there if that is little.
+    fn scarce_room(&self) -> Result<Option<(&Path, u64)>> {
+        let place = match self.pack.parent() {
+            Some(parent) if parent != Path::new("") => parent,
+            _ => Path::new("."),
+        };
+        let free = free_bytes(place).map_err(pack::Error::from)?;
+        Ok((free < COUNT_FIRST_BELOW).then_some((place, free)))
+    }
+
+    /// Refuses what was counted of a tree where space is scarce and it does not fit.
+    pub(super) fn check_counted(&self, counted: &PackSummary) -> Result<()> {
+        let Some((place, free)) = self.scarce_room()? else { return Ok(()) };
         let needed = counted.bytes + RECORD_LEN * counted.added();
         match needed > free {
             true => Err(Error::NoSpace { needed, free, place: place.to_path_buf() }),

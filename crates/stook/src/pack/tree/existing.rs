@@ -53,6 +53,8 @@ pub(super) struct Existing {
     targets: HashMap<Box<[u8]>, Box<[u8]>>,
     /// What hard links lead to.
     firsts: HashSet<Box<[u8]>>,
+    /// Keys of records that do not say that they are of files, as of those that were put by hand.
+    others: HashSet<Box<[u8]>>,
 }
 
 impl Existing {
@@ -89,13 +91,16 @@ impl Existing {
         for head in pack.heads(batch)? {
             let Some(head) = pack.snapshot.log.unless_damaged(head)? else { continue };
             let known = Known::of(&head.attributes, head.body_len);
-            if let (Some(key), Some(known)) = (head.key.as_bytes(), known) {
-                let number = self.known.len();
-                let inode = head.attributes.inode();
-                self.known.insert(key.into(), ExistingRecord { number, known, inode });
-                if known.is_link() && known.len <= TARGET_LEN_MAX {
-                    links.push(head.key);
-                }
+            let Some(key) = head.key.as_bytes() else { continue };
+            let Some(known) = known else {
+                self.others.insert(key.into());
+                continue;
+            };
+            let number = self.known.len();
+            let inode = head.attributes.inode();
+            self.known.insert(key.into(), ExistingRecord { number, known, inode });
+            if known.is_link() && known.len <= TARGET_LEN_MAX {
+                links.push(head.key);
             }
         }
         for (key, record) in links.iter().zip(pack.get_many(&links)?) {
@@ -185,7 +190,7 @@ impl Existing {
 
     /// Whether anything has this key.
     pub(super) fn has(&self, key: &[u8]) -> bool {
-        self.known.contains_key(key)
+        self.known.contains_key(key) || self.others.contains(key)
     }
 }
 

@@ -11,11 +11,18 @@ use crate::storage::{Entry, Storage};
 
 impl Pack {
     /// Returns the error with which a writer would refuse this pack because of what is wrong with
-    /// it: for those who only say what they would write.
+    /// it, or because nothing can be written where it is: for those who only say what they would
+    /// write.
     ///
     /// # Errors
     /// That.
     pub fn check_writable(&self) -> Result<()> {
+        self.storage.check_writable()?;
+        self.check_appendable()
+    }
+
+    /// The same, for what is wrong with the pack alone.
+    pub(crate) fn check_appendable(&self) -> Result<()> {
         for entry in &self.snapshot.manifest.segments {
             match self.snapshot.segments.iter().find(|segment| segment.entry.id == entry.id) {
                 Some(segment) => refuse_lost(segment)?,
