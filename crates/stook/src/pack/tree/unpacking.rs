@@ -319,7 +319,7 @@ impl Unpacking<'_> {
             match self.target.set_directory_metadata(&path, metadata, self.tree.overwrite) {
                 Ok(MetadataOutcome::Set) => self.writing.summary().directories += 1,
                 Ok(MetadataOutcome::Kept) => {}
-                Ok(MetadataOutcome::TooOpen) => self.writing.summary().kept.push(path),
+                Ok(MetadataOutcome::TooOpen) => self.writing.summary().keep_too_open(path),
                 Err(error) => {
                     let shown = self.target.path_of(&path);
                     let error = crate::Error::io("set mode and time of", shown, error);
