@@ -75,6 +75,34 @@ fn a_directory_that_more_may_enter_is_said_to_be_one_and_what_sets_its_mode() {
     }
 }
 
+/// Before: of a pack only the name was said, and of a link that it is no directory.
+#[test]
+fn what_is_in_the_way_is_said_with_its_path_and_as_what_it_is() {
+    for from in ["x.tar", "p.stook"] {
+        let place = Place::new();
+        fs::create_dir_all(place.path("tree/d")).unwrap();
+        fs::write(place.path("tree/d/a"), "packed").unwrap();
+        let mut tar = std::process::Command::new("tar");
+        tar.args(["cf", "x.tar", "-C", "tree", "d"]).current_dir(place.dir.path());
+        assert!(tar.status().unwrap().success());
+        assert_eq!(super::ended(stook(["pack", "tree", "p.stook"]).current_dir(place.dir.path())).0, 0);
+        fs::create_dir_all(place.path("o/d/a")).unwrap();
+        let unpack = |target: &str| {
+            let args = ["unpack", from, target, "--overwrite", "always"];
+            let (code, _, stderr) = super::ended(stook(args).current_dir(place.dir.path()));
+            assert_eq!(code, 1, "{from}: {stderr}");
+            stderr
+        };
+        let stderr = unpack("o");
+        assert!(stderr.contains("cannot write o/d/a: is a directory"), "{from}: {stderr}");
+        fs::create_dir(place.path("linked")).unwrap();
+        std::os::unix::fs::symlink("/tmp", place.path("linked/d")).unwrap();
+        let stderr = unpack("linked");
+        let is_said = stderr.contains("linked/d is a symbolic link, and links are not followed");
+        assert!(is_said && stderr.contains("for linked/d/a: "), "{from}: {stderr}");
+    }
+}
+
 #[test]
 fn a_damaged_record_is_reported_and_leaves_nothing() {
     let place = Place::filled();

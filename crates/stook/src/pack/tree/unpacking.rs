@@ -98,7 +98,8 @@ impl UnpackTree<'_> {
         let io = |operation| move |error| Error::from(crate::Error::io(operation, &self.target, error));
         pack.check_groups(&self.groups)?;
         self.check_room(pack)?;
-        let writing = Writing::new(self.overwrite).map_err(io("choose names of temporary files in"))?;
+        let writing =
+            Writing::new(self.overwrite, &self.target).map_err(io("choose names of temporary files in"))?;
         let mut unpacking = Unpacking {
             tree: self,
             pack,
