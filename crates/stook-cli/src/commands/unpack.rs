@@ -1,5 +1,6 @@
 //! `stook unpack PACK DIR`: the tree of files that is in a pack.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -232,7 +233,7 @@ fn print(unpacked: &Unpacked, args: &Args, seconds: f64, context: &Context) -> a
     let Unpacked { summary, is_complete, .. } = unpacked;
     failures::print(context, &summary.failures, args.verbose);
     match &args.tar {
-        None => report_kept(&summary.kept, args.verbose, context),
+        None => report_kept(summary, args.verbose, context),
         Some(tar) if !summary.kept.is_empty() => failures::report_kept_file(tar, context),
         Some(_) => {}
     }
@@ -273,17 +274,27 @@ fn print(unpacked: &Unpacked, args: &Args, seconds: f64, context: &Context) -> a
 }
 
 /// What stays though it is not what was to be unpacked: an error, like all that is not done.
-fn report_kept(kept: &[Vec<u8>], verbose: bool, context: &Context) {
-    let (reported, more) = failures::few(kept, verbose);
+fn report_kept(summary: &Summary, verbose: bool, context: &Context) {
+    let (reported, more) = failures::few(&summary.kept, verbose);
+    let too_open: HashSet<&[u8]> = summary.too_open.iter().map(Vec::as_slice).collect();
     for key in reported {
-        let text = format!("{} is there with other content, and was kept", printable(key));
+        let why = match too_open.contains(key.as_slice()) {
+            true => ": more users may enter it than was recorded",
+            false => " is there with other content, and was kept",
+        };
+        let text = format!("{}{why}", printable(key));
         context.failure(anyhow::anyhow!("{text}").as_ref());
     }
     if let Some(more) = more {
         context.failure(anyhow::anyhow!("{more} more were kept; `--verbose` names them all").as_ref());
     }
-    if !kept.is_empty() {
+    if summary.kept.len() > too_open.len() {
         context.note("`--overwrite different` replaces what is there with other content.");
+    }
+    if !too_open.is_empty() {
+        context.note(
+            "`--overwrite always` sets the modes of directories that are there, and replaces all files.",
+        );
     }
 }
 
@@ -292,8 +303,14 @@ fn ending(summary: &Summary) -> String {
     if summary.unchanged > 0 {
         text.push_str(&format!("; {} unchanged", units::count(summary.unchanged)));
     }
-    if !summary.kept.is_empty() {
-        text.push_str(&format!("; {} kept with other content", units::count(summary.kept.len() as u64)));
+    let too_open = summary.too_open.len();
+    if summary.kept.len() > too_open {
+        let kept = units::count((summary.kept.len() - too_open) as u64);
+        text.push_str(&format!("; {kept} kept with other content"));
+    }
+    if too_open > 0 {
+        let kept = units::count_of(too_open as u64, "directory", "directories");
+        text.push_str(&format!("; {kept} that more may enter than was recorded"));
     }
     if summary.interrupted {
         text.push_str("; interrupted, every file written is complete");

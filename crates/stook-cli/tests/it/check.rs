@@ -383,6 +383,8 @@ fn a_pack_without_a_manifest_is_repaired_and_not_packed_into() {
     let (code, stdout, _) = place.run("check", &[]);
     assert!(code == 1 && stdout.contains("(record a/one)"), "{stdout}");
     assert!(stdout.contains("--repair NEW") && !stdout.contains("pack --checksum"), "{stdout}");
+    // Before: lists of deleted records were "not named by the manifest", which is lost.
+    assert!(!stdout.contains("is not named by the manifest"), "{stdout}");
     for command in ["ls", "info", "load"] {
         let (code, _, stderr) = place.run(command, &[]);
         assert!(code == 1 && stderr.contains("`stook check --repair`"), "{command}: {stderr}");

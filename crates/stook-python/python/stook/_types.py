@@ -285,7 +285,8 @@ class UnpackReport:
         hard_links: Hard links made.
         bytes: Bytes of files written.
         unchanged: What was there already, with the same content.
-        kept: What was there already with other content, and stayed as it was.
+        kept: What was there already with other content, and stayed as it was; directories that more
+            may enter than was recorded.
         complete: Whether what built the pack came to its end, or the archive ends as one does.
         failures: What could not be unpacked, damaged records included.
         damages: Damage that was met when the pack was opened, as exceptions: files may be missing.

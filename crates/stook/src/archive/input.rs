@@ -266,7 +266,10 @@ fn read_error(path: &Path, offset: u64, error: std::io::Error) -> Error {
     match error.downcast::<Error>() {
         Ok(error) => error,
         Err(error) if error.raw_os_error().is_none() => {
-            let what = format!("the compressed bytes are damaged or cut off: {error}");
+            // Where in the file a decompressor stood nobody knows.
+            let what = format!(
+                "the compressed bytes are damaged or cut off (the offset is in what they decompress to): {error}"
+            );
             Error::Damaged { path: path.to_path_buf(), offset, what }
         }
         Err(error) => crate::Error::io_at("read", path, offset, error).into(),

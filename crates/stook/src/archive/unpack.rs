@@ -433,7 +433,7 @@ impl Unpacking<'_> {
             match self.target.set_directory_metadata(&key, metadata, self.options.overwrite) {
                 Ok(MetadataOutcome::Set) => self.summary.directories += 1,
                 Ok(MetadataOutcome::Kept) => {}
-                Ok(MetadataOutcome::TooOpen) => self.summary.kept.push(key),
+                Ok(MetadataOutcome::TooOpen) => self.summary.keep_too_open(key),
                 Err(error) => {
                     let error = self.io("set mode and time of", &key, error);
                     self.summary.failures.push(Failure { key, error });

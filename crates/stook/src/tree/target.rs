@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::existing::Overwrite;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Stat, Timespec, Timestamps};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, Stat, Timespec, Timestamps};
 use rustix::io::Errno;
 
 /// Directories whose descriptors are kept open.
@@ -202,13 +202,29 @@ impl Target {
         for (depth, name) in parts.iter().enumerate().skip(first) {
             at += name.len();
             let here = key.get(..at).unwrap_or_default();
-            parent = Arc::new(if make { self.enter(&parent, name)? } else { open_directory(&parent, name)? });
+            let opened = match make {
+                true => self.enter(&parent, name),
+                false => open_directory(&parent, name).map_err(io::Error::from),
+            };
+            parent = Arc::new(opened.map_err(|error| self.name_link(&parent, name, here, error))?);
             if depth < DEPTH_KEPT_MAX || depth + 1 == parts.len() {
                 self.keep_open(here, &parent);
             }
             at += 1;
         }
         Ok(parent)
+    }
+
+    /// The error of opening a directory, which says so where a link is in its place.
+    fn name_link(&self, parent: &OwnedFd, name: &OsStr, key: &[u8], error: io::Error) -> io::Error {
+        let is_link = |there: Stat| FileType::from_raw_mode(there.st_mode) == FileType::Symlink;
+        let there = status(parent, name).ok().flatten();
+        if error.kind() != io::ErrorKind::NotADirectory || !there.is_some_and(is_link) {
+            return error;
+        }
+        let shown = self.path_of(key);
+        let why = format!("{} is a symbolic link, and links are not followed", shown.display());
+        io::Error::new(io::ErrorKind::NotADirectory, why)
     }
 
     /// Opens a directory in another, made if it is not there.

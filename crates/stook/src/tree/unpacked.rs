@@ -30,6 +30,9 @@ pub struct UnpackSummary<E> {
     /// What was there already with other content, and stayed as it was; directories that more may
     /// enter than was recorded.
     pub kept: Vec<Vec<u8>>,
+    /// Which of those are directories that more may enter than was recorded. Only
+    /// [`Overwrite::Always`](super::Overwrite::Always) sets their modes.
+    pub too_open: Vec<Vec<u8>>,
     /// What could not be unpacked, damaged records included.
     pub failures: Vec<Failure<E>>,
     /// Whether it was stopped by the caller before its end.
@@ -46,6 +49,7 @@ impl<E> Default for UnpackSummary<E> {
             bytes: 0,
             unchanged: 0,
             kept: Vec::new(),
+            too_open: Vec::new(),
             failures: Vec::new(),
             interrupted: false,
         }
@@ -53,6 +57,12 @@ impl<E> Default for UnpackSummary<E> {
 }
 
 impl<E> UnpackSummary<E> {
+    /// Notes a directory that keeps a mode which lets more enter than was recorded.
+    pub(crate) fn keep_too_open(&mut self, key: Vec<u8>) {
+        self.too_open.push(key.clone());
+        self.kept.push(key);
+    }
+
     /// The same, with the errors of failures as another type.
     pub fn with_errors_as<F: From<E>>(self) -> UnpackSummary<F> {
         let failure = |failure: Failure<E>| Failure { key: failure.key, error: failure.error.into() };
@@ -64,6 +74,7 @@ impl<E> UnpackSummary<E> {
             bytes: self.bytes,
             unchanged: self.unchanged,
             kept: self.kept,
+            too_open: self.too_open,
             failures: self.failures.into_iter().map(failure).collect(),
             interrupted: self.interrupted,
         }

@@ -16,6 +16,10 @@ use crate::pack::state::recover::TornTail;
 use crate::pack::state::segment::{Findings, Life, Segment};
 use crate::storage::{Entry, Lock, Storage};
 
+/// Why what lost its manifests is no pack.
+pub(crate) const NO_MANIFEST: &str =
+    "it has segments, but no manifest; `stook check --repair` saves what is whole";
+
 /// How often opening begins again when files vanish or become shorter under it.
 const LOAD_TRIES_MAX: u32 = 10;
 
@@ -104,7 +108,7 @@ impl Snapshot {
         let last = newest(&files).ok_or_else(|| Error::NotAPack {
             path: storage.path(""),
             why: match files.iter().any(|file| PackFile::parse(&file.name).is_some()) {
-                true => "it has segments, but no manifest; `stook check --repair` saves what is whole".into(),
+                true => NO_MANIFEST.into(),
                 false => "it holds no manifest".into(),
             },
         })?;

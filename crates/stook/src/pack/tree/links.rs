@@ -47,7 +47,8 @@ impl Linking<'_> {
         place: Destination,
         go_on: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Option<Written>> {
-        let io = |error| Error::from(crate::Error::io("link", &place.name, error));
+        let writing = self.writing;
+        let io = |error| writing.io("link", &place.key, error);
         let key = Key::bytes(&place.key)?;
         let absent = || Error::Invalid(format!("{key} is gone"));
         let mut record = self.pack.open_file(&key)?.ok_or_else(absent)?;
@@ -55,7 +56,7 @@ impl Linking<'_> {
         let mtime_ns = head.attributes.mtime_ns();
         let plan = self.writing.overwrite.plan(&place.parent, &place.name, mtime_ns).map_err(io)?;
         if plan.compares() {
-            let is_same = is_same(&place.parent, &place.name, record)?;
+            let is_same = is_same(writing, &place.parent, &place.name, &place.key, record)?;
             if is_same || plan == Plan::Compare {
                 return Ok(Some(if is_same { Written::Same } else { Written::Kept }));
             }
@@ -92,9 +93,9 @@ impl Linking<'_> {
     /// Whether what has this key below the target has the bytes of a record. It may have been there
     /// before, with a time that says nothing.
     fn has_same(&mut self, key: &[u8], record: RecordReader<'_>) -> Result<bool> {
-        let io = |error| Error::from(crate::Error::io("read", String::from_utf8_lossy(key).as_ref(), error));
-        match self.parent_of(key).map_err(io)? {
-            Some((parent, name)) => is_same(&parent, name, record),
+        let writing = self.writing;
+        match self.parent_of(key).map_err(|error| writing.io("read", key, error))? {
+            Some((parent, name)) => is_same(writing, &parent, name, key, record),
             None => Ok(false),
         }
     }
@@ -131,9 +132,15 @@ impl Linking<'_> {
     }
 }
 
-/// Whether what has a name has the bytes of a record.
-fn is_same(parent: &OwnedFd, name: &OsStr, mut record: RecordReader<'_>) -> Result<bool> {
-    let io = |error| Error::from(crate::Error::io("read", name, error));
+/// Whether what has a name, and this key, has the bytes of a record.
+fn is_same(
+    writing: &Writing,
+    parent: &OwnedFd,
+    name: &OsStr,
+    key: &[u8],
+    mut record: RecordReader<'_>,
+) -> Result<bool> {
+    let io = |error| writing.io("read", key, error);
     let mut comparison = Comparison::open(parent, name).map_err(io)?;
     while comparison.is_same()
         && let Some(bytes) = record.next_chunk()?
