@@ -159,9 +159,7 @@ impl<R: Read> RecordStream<R> {
             match self.input.read(rest) {
                 Ok(0) => {
                     let offset = self.offset + got as u64;
-                    return Err(
-                        self.refused(offset, &format!("it ends where {what} should go on: it was cut short"))
-                    );
+                    return Err(self.refused(offset, &format!("it ends within {what}: it was cut short")));
                 }
                 Ok(count) => got += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
