@@ -126,9 +126,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
 fn target(args: &Args, many: bool, context: &Context) -> anyhow::Result<Target> {
     let usage = |text: &str| Err(UsageError::new(text).into());
     match &args.output {
-        None if context.json() => {
-            usage("with --json the report goes to stdout: give --output PATH")
-        }
+        None if context.json() => usage("with --json the report goes to stdout: give --output PATH"),
         None if many && !args.concat => {
             usage("several records need --output DIRECTORY, or --concat to get them one after another")
         }

@@ -40,7 +40,7 @@ use crate::wait::with_progress;
 ///     threads: Threads that write small files of a pack; 8 unless given.
 ///     force: Write what fits, even where there is less room than all of it needs. Of a tar:
 ///         replace a file that is there even where something is missing in the new one.
-///     with_owner: Whether owners are restored, as root; nobody else can.
+///     with_owner: Whether owners are restored; only root can.
 ///     tar: Instead of ``target``: a pack is written as this tar, the same bytes for the same pack.
 ///         A file that is there is replaced only by a tar of all that was asked for; else it stays,
 ///         and is in ``kept``. ``overwrite``, ``threads`` and ``with_owner`` are for a target.

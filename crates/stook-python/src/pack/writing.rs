@@ -121,7 +121,7 @@ impl Pack {
     ///
     /// Args:
     ///     key: The key.
-    ///     default: What is given when there is none; without it that is a ``KeyError``.
+    ///     default: What is returned if there is none; without it that is a ``KeyError``.
     ///
     /// Returns:
     ///     The value that it had.
@@ -212,7 +212,7 @@ impl Pack {
         py.detach(|| writer.with(|writer| writer.sync())).or_raise()
     }
 
-    /// Writes what counts once more, in the order of its keys, and lets go of the rest.
+    /// Rewrites the live records, in the order of their keys, and removes the rest.
     ///
     /// Args:
     ///     keep_seconds: Versions that died less long ago stay readable through ``at``.

@@ -181,7 +181,7 @@ pub enum Error {
     },
     /// A pack has to be compacted before it can take more.
     #[error(
-        "{what} would take {found} bytes, and readers take at most {limit}; run `stook compact`, then go on"
+        "{what} would take {found} bytes, and readers take at most {limit}; run `stook compact`, then continue"
     )]
     Full {
         /// What would be too long.
@@ -221,7 +221,7 @@ pub enum Error {
         owner: u32,
     },
     /// An earlier write failed; what the medium holds since is not known.
-    #[error("the writer stopped after an earlier failure; open the pack again to go on from what is safe")]
+    #[error("the writer stopped after an earlier failure; open the pack again to continue from what is safe")]
     Stopped,
     /// A commit that others were part of too failed: whether this record is there is not known
     /// before the pack is opened again.

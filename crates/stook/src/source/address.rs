@@ -101,9 +101,10 @@ pub(super) fn is_of_scheme(c: char) -> bool {
 fn local(address: &OsStr, rest: &str) -> Result<PathBuf> {
     let path = rest.strip_prefix("localhost").unwrap_or(rest);
     if !path.starts_with('/') {
-        return Err(refused(address, "a path behind file:// begins with `/`"));
+        return Err(refused(address, "a path after file:// begins with `/`"));
     }
-    let bytes = percent_decoded(path).ok_or_else(|| refused(address, "two digits belong behind each `%`"))?;
+    let bytes = percent_decoded(path)
+        .ok_or_else(|| refused(address, "each `%` must be followed by two hexadecimal digits"))?;
     #[cfg(unix)]
     {
         use std::os::unix::ffi::OsStringExt;

@@ -94,7 +94,7 @@ pub(super) fn decode_header(bytes: &[u8]) -> Decoded<(Summary, Layout)> {
         fields(header).ok_or_else(|| Fault::damaged(0, "its header makes no sense"))?;
     let len = len_of(layout.entries, layout.extents, layout.text_len);
     if len != Some(bytes.len() as u64) {
-        let what = format!("the index has {} bytes, and its header speaks of others", bytes.len());
+        let what = format!("the index has {} bytes, but its header states another length", bytes.len());
         return Err(Fault::damaged(0, what));
     }
     if sum != crc32c::crc32c(bytes.get(HEADER_LEN..).unwrap_or_default()) {

@@ -62,7 +62,7 @@ fn copies(directory: &Path) -> Result<u64, String> {
     }
     let unknown = |what: &str| format!("btrfs: {what}: how many bytes are written for each is not known");
     match profiles.as_slice() {
-        [] => Err(unknown("it does not tell the profile of its data")),
+        [] => Err(unknown("it does not report the profile of its data")),
         [profile] if profile.starts_with("raid5") || profile.starts_with("raid6") => {
             Err(unknown(&format!("{profile} writes parity")))
         }

@@ -249,7 +249,7 @@ impl System {
             (Some(device), _) => self.below_block(device, layers),
             (None, Some(mount)) => self.below_mount(&mount, path, layers),
             (None, None) => {
-                Below::unknown("an unknown file system", "the system does not tell what the file lies on")
+                Below::unknown("an unknown file system", "the system does not report what the file lies on")
             }
         };
         Below { is_copy_on_write: below.is_copy_on_write || is_copy_on_write, ..below }
@@ -297,7 +297,10 @@ impl System {
         let below = Below::side_by_side(parts);
         let top = Below::plain(device);
         let cached = below.cached.as_ref().map(|cached| {
-            format!("below {}: {cached} serves from the page cache, and its counters do not tell", top.name)
+            format!(
+                "below {}: {cached} serves from the page cache, and its counters do not show it",
+                top.name
+            )
         });
         let mut on_the_way = top.on_the_way;
         on_the_way.extend(below.on_the_way.iter().cloned());

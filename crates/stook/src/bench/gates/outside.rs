@@ -128,7 +128,7 @@ pub(super) fn durable(cell: &CellFacts<'_>) -> Gate {
         return not_applicable(name, "nothing was written");
     }
     let Some(after_s) = cell.durable_after_s else {
-        return unverified(name, "nobody waited until what was written was durable");
+        return unverified(name, "no sync waited until the written data was durable");
     };
     let start = format!("after the last write the file system took {after_s:.1} s more to make them durable");
     let above = format!("{start}: the rate leaves that out; sync in the cell (--fsync-every) or run longer");

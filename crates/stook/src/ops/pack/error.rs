@@ -80,7 +80,7 @@ pub enum Error {
         place: PathBuf,
     },
     /// Packing ended before its end.
-    #[error("packing into {} stopped; what is in it is safe, and running again goes on", pack.display())]
+    #[error("packing into {} stopped; what is in it is safe, and running it again continues", pack.display())]
     Stopped {
         /// The pack.
         pack: PathBuf,

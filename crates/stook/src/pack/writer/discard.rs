@@ -57,7 +57,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::pack::{Attributes, Error, FileKind, WriterOptions};
+    use crate::pack::{Attributes, FileKind, WriterOptions};
     use crate::storage::{LocalStorage, LocalStorageOptions};
 
     fn open(path: &Path) -> PackWriter {
