@@ -55,6 +55,8 @@ pub(super) struct Existing {
     firsts: HashSet<Box<[u8]>>,
     /// Keys of records that do not say that they are of files, as of those that were put by hand.
     others: HashSet<Box<[u8]>>,
+    /// Numbers of the inodes that files were packed from, as far as records say.
+    inodes: HashSet<u64>,
 }
 
 impl Existing {
@@ -98,6 +100,7 @@ impl Existing {
             };
             let number = self.known.len();
             let inode = head.attributes.inode();
+            self.inodes.extend(inode.map(|(_, inode)| inode));
             self.known.insert(key.into(), ExistingRecord { number, known, inode });
             if known.is_link() && known.len <= TARGET_LEN_MAX {
                 links.push(head.key);
@@ -173,6 +176,11 @@ impl Existing {
     /// Whether a name of a file is there already, as a file or as a link to another name of it.
     pub(super) fn has_name(&self, key: &[u8], metadata: &Metadata, with_owner: bool) -> bool {
         self.known(key).is_some_and(|known| known.is_name_of(metadata, with_owner))
+    }
+
+    /// Whether this is a name that the pack does not have of a file that it seems to have.
+    pub(super) fn is_new_name(&self, key: &[u8], metadata: &Metadata) -> bool {
+        metadata.links > 1 && !self.has(key) && self.inodes.contains(&metadata.inode)
     }
 
     /// Whether a link with this target is there already.
