@@ -130,6 +130,9 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let (mut selected, mut not_found) = (Selected::default(), NotFound::default());
     if by_key {
         not_found.add_listed(&mut selected, &pack, list, &args, context)?;
+        if not_found.missing > 0 {
+            keys::note_patterns(&args.keys, context);
+        }
     }
     if by_pattern || !by_key {
         let (prefix, patterns, groups) = (prefix.as_slice(), &globs, args.groups.as_slice());

@@ -113,7 +113,7 @@ impl TestFile {
                 .map_err(|error| crate::Error::io("write to", path, error))?;
         }
         let opened = fs::OpenOptions::new().read(true).write(writable).open(path);
-        let what = if writable { "open for writing" } else { "open" };
+        let what = if writable { "write to" } else { "open" };
         let handle = opened.map_err(|error| crate::Error::io(what, path, error))?;
         let file = Self { full, ..Self::around(handle, path.to_path_buf(), writable, layout)? };
         if file.len == 0 {

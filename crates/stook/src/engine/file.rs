@@ -67,7 +67,7 @@ impl File {
     pub fn open_writable(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let file = fs::OpenOptions::new().read(true).write(true).open(path);
-        Ok(Self::from_std(file.map_err(|error| Error::io("open for writing", path, error))?, path, true))
+        Ok(Self::from_std(file.map_err(|error| Error::io("write to", path, error))?, path, true))
     }
 
     /// Makes a new file, to be written and read.

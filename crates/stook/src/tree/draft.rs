@@ -165,7 +165,7 @@ impl Draft {
         if is_open_file || there.is_some_and(|there| !there.is_file()) {
             // A file that the shell opened for us goes on where it ends.
             let opened = fs::OpenOptions::new().append(is_open_file).write(true).open(path);
-            let file = opened.map_err(|error| Error::io("open for writing", path, error))?;
+            let file = opened.map_err(|error| Error::io("write to", path, error))?;
             return Ok(Self { file, shown: path.to_path_buf(), beside: None, len: 0, written: 0 });
         }
         let led_to = end_of_links(path).map_err(|error| Error::io("follow the link", path, error))?;

@@ -43,7 +43,7 @@ impl<'a> Filling<'a> {
             self.len = self.len.saturating_add(bytes.len() as u64);
             return Ok(());
         }
-        // What is left, and how much of it is known to be written.
+        // What is left, and how much of it is to be written.
         let (mut left, mut known) = (bytes, 0);
         loop {
             let behind = left.get(known..).unwrap_or_default();

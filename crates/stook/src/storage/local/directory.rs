@@ -39,8 +39,10 @@ impl Directory {
     /// The path may lead through links: it is the user's. What is in the directory is not.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        // What is not there need not have been meant as a directory.
+        let operation = |errno: Errno| if errno == Errno::NOENT { "open" } else { "open the directory" };
         let fd = rustix::fs::open(path, flags, Mode::empty())
-            .map_err(|errno| Error::io("open the directory", path, errno.into()))?;
+            .map_err(|errno| Error::io(operation(errno), path, errno.into()))?;
         Ok(Self { fd, path: path.to_path_buf() })
     }
 
