@@ -131,7 +131,7 @@ impl LocalStorage {
         directory::check_writable(directory::parent_of(&path))
     }
 
-    /// Whether files can be made in the directory, as far as rights and the mount tell.
+    /// Whether files can be made in the directory, as far as rights and the mount show.
     ///
     /// # Errors
     /// Why not.
