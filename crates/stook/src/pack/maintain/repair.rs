@@ -209,7 +209,7 @@ pub fn repair(
 }
 
 /// Whether the new pack is complete, and what there is to say about that. What was not whole before
-/// is not made so by saving it, and neither is what nobody knows to have been.
+/// is not made so by saving it, and neither is what is not known to have been.
 fn new_state(snapshot: &Snapshot, damages: &Damages) -> (bool, Option<String>) {
     let is_complete = !snapshot.manifest_lost && snapshot.manifest.state == PackState::Complete;
     let note = match is_complete {
@@ -354,7 +354,7 @@ impl Survey {
         }
     }
 
-    /// Goes on to the keys behind; `false` when there are none.
+    /// Continues with the keys after it; `false` when there are none.
     fn go_on(&mut self) -> bool {
         let Some(to) = self.to.take() else { return false };
         (self.from, self.len, self.is_first) = (to, 0, false);
@@ -458,7 +458,7 @@ struct SurveyWalk<'a> {
     lost: Lost,
     /// Where the frames begin.
     start: u64,
-    /// Whether it was not stopped: once it was, nobody is asked again.
+    /// Whether it was not stopped: once it was, the caller is not asked again.
     goes_on: bool,
     progress: &'a mut dyn FnMut(u64) -> bool,
 }
