@@ -56,7 +56,7 @@ pub fn command() -> clap::Command {
     command_for(columns())
 }
 
-/// The same, with examples laid out for so many columns.
+/// The same, with examples laid out for this many columns.
 pub fn command_for(columns: usize) -> clap::Command {
     let command = for_people(Cli::command(), columns);
     let list = grouped(&command);

@@ -73,7 +73,7 @@ pub(crate) fn check(opened: &Opened, features: &[Feature], groups: &[String]) ->
     contents.check_features(features).map_err(|lacks| by_option(lacks.into()))
 }
 
-/// A note for whoever reads single members of what has no random access.
+/// A note for a command that reads single members of what has no random access.
 pub(crate) fn note_if_sequential(opened: &Opened, context: &Context) {
     if opened.contents().is_sequential() {
         context.note(format_args!(

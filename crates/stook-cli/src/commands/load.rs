@@ -282,7 +282,7 @@ fn print_report(
     Ok(output.finish()?)
 }
 
-/// The files behind a range of a source, and the ranges in them.
+/// The files of a range of a source, and the ranges in them.
 fn files(spans: &[SourceSpan]) -> anyhow::Result<Vec<(Arc<File>, ByteRange)>> {
     let mut leaves = Vec::new();
     for (source, range) in spans {
@@ -307,7 +307,7 @@ fn cached_share(spans: &[SourceSpan]) -> anyhow::Result<Option<f64>> {
     Ok(Some(cached as f64 / total.max(1) as f64))
 }
 
-/// How long the device takes for these bytes when nobody looks at them.
+/// How long the device takes for these bytes when they are discarded.
 fn read_raw(spans: &[SourceSpan], context: &Context) -> anyhow::Result<Duration> {
     let total = spans.iter().map(|(_, range)| range.len()).sum();
     let bar = context.progress("measuring the device", Unit::Bytes, Some(total));

@@ -35,10 +35,10 @@ pub trait Input {
     /// What reading meets.
     fn fill(&mut self) -> Result<&[u8]>;
 
-    /// Goes on by so many bytes of what [`fill`](Self::fill) gave.
+    /// Advances by this many bytes of what [`fill`](Self::fill) gave.
     fn consume(&mut self, len: usize);
 
-    /// Goes on by so many bytes; fewer only at the end. How many it were.
+    /// Advances by this many bytes; fewer only at the end. How many it were.
     ///
     /// # Errors
     /// What reading meets.
@@ -188,7 +188,7 @@ impl<R: Read> StreamInput<R> {
         Self { reader, path, buffer, from: 0, to: 0, position: 0, damage: None }
     }
 
-    /// What comes first, at most so many bytes, none of them consumed; fewer only where it ends
+    /// What comes first, at most this many bytes, none of them consumed; fewer only where it ends
     /// before.
     ///
     /// # Errors
@@ -201,7 +201,7 @@ impl<R: Read> StreamInput<R> {
         Ok(self.buffer.get(..len.min(self.to)).unwrap_or_default())
     }
 
-    /// Reads behind what the buffer holds; none at the end.
+    /// Reads what follows the buffer; none at the end.
     fn read_more(&mut self) -> Result<usize> {
         if let Some((offset, what)) = self.damage.clone() {
             return Err(Error::Damaged { path: self.path.clone(), offset, what });

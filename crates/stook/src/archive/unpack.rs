@@ -58,7 +58,7 @@ impl Unpack<'_> {
     /// unpacking stops, with every file either whole or absent.
     ///
     /// Unsafe paths, damaged members and files that cannot be written are
-    /// [failures](UnpackSummary::failures); the rest goes on.
+    /// [failures](UnpackSummary::failures); the rest is unpacked.
     ///
     /// # Errors
     /// That the target cannot be made or synced, or that the archive changed meanwhile.

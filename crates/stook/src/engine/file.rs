@@ -119,7 +119,7 @@ impl File {
         Ok(self.len()? == 0)
     }
 
-    /// What the system tells about the open file, whatever has its name now.
+    /// What the system reports about the open file, whatever has its name now.
     ///
     /// # Errors
     /// I/O errors.
@@ -233,7 +233,7 @@ impl File {
     }
 
     /// Fills all of `bytes` if all of them are in the page cache: `false` when some are not, when
-    /// the file ends first, or when the system cannot tell. Never waits for the device.
+    /// the file ends first, or when the system does not know. Never waits for the device.
     #[cfg(target_os = "linux")]
     pub fn read_if_cached(&self, bytes: &mut [u8], offset: u64) -> bool {
         let wanted = bytes.len();
@@ -272,7 +272,7 @@ impl File {
     }
 
     /// Where the next bytes that the file keeps begin, from `offset` on: its length where nothing
-    /// but a hole follows. `None` where the file system does not tell.
+    /// but a hole follows. `None` where the file system does not report it.
     #[cfg(target_os = "linux")]
     pub fn next_data(&self, offset: u64) -> Option<u64> {
         match rustix::fs::seek(&self.cached, rustix::fs::SeekFrom::Data(offset)) {
@@ -282,7 +282,7 @@ impl File {
         }
     }
 
-    /// The system does not tell.
+    /// The system does not report it.
     #[cfg(not(target_os = "linux"))]
     pub fn next_data(&self, _offset: u64) -> Option<u64> {
         None

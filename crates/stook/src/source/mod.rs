@@ -139,7 +139,7 @@ pub trait Source: Send + Sync + fmt::Debug {
         Err(crate::Error::changed(self.path(), before, after))
     }
 
-    /// Whose bytes it gives: what a cache that outlives it tells it from others by.
+    /// Whose bytes it gives: what a cache that outlives it recognises it by.
     fn origin(&self) -> Origin {
         Origin::of_path(self.path())
     }

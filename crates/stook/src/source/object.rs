@@ -32,7 +32,7 @@ pub struct Answer {
     to: Option<Sender<Answered>>,
 }
 
-/// The token of a request, and its answer; `None` when whoever had to answer gave up.
+/// The token of a request, and its answer; `None` when the answering side gave up.
 pub(super) type Answered = (usize, Option<Result<Bytes>>);
 
 impl Answer {

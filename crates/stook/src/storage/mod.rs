@@ -174,7 +174,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// [`Error::AlreadyExists`](crate::Error::AlreadyExists), or an I/O error.
     fn create(&self, name: &str) -> Result<Box<dyn Appender>>;
 
-    /// Opens a file to append to it; appending goes on after its last byte.
+    /// Opens a file to append to it; appending continues after its last byte.
     ///
     /// # Errors
     /// [`Error::NotARegularFile`](crate::Error::NotARegularFile), or an I/O error, a missing file

@@ -43,7 +43,7 @@ pub struct Folder {
     drafts: Names,
 }
 
-/// A file that gets its name when it is whole. What is dropped before that leaves nothing behind.
+/// A file that gets its name when it is whole. What is dropped before that leaves no file.
 #[derive(Debug)]
 pub struct Draft {
     file: File,
@@ -64,7 +64,7 @@ struct Beside {
     sync: bool,
 }
 
-/// Temporary names that nobody can know.
+/// Temporary names that cannot be guessed.
 #[derive(Debug)]
 struct Names {
     prefix: String,
@@ -330,7 +330,7 @@ fn is_directory(status: &rustix::fs::Stat) -> bool {
 }
 
 /// Whether a path leads to a file that this process has open, as `/dev/stdout` and `/dev/fd/3` do.
-/// What is behind it is meant as it is, even where it is a regular file.
+/// What it leads to is meant as it is, even where it is a regular file.
 fn names_open_file(path: &Path) -> bool {
     let mut path = path.to_path_buf();
     for _ in 0..LINKS_MAX {

@@ -400,8 +400,8 @@ pub(crate) fn set_metadata(file: impl AsFd, metadata: FileMetadata) -> io::Resul
 }
 
 /// The set-user-id and set-group-id bits of `mode` that would grant rights of somebody whom they
-/// were not meant for: a program that was root's must not become one that runs as whoever unpacked
-/// it. Where nobody was recorded they were meant for nobody.
+/// were not meant for: a program that was root's must not become one that runs as the user who
+/// unpacked it. Where no owner was recorded they were meant for none.
 fn misplaced(file: impl AsFd, mode: u32, meant_for: Option<(u32, u32)>) -> io::Result<u32> {
     if mode & SET_ID == 0 {
         return Ok(0);

@@ -124,7 +124,7 @@ fn fields(header: &[u8]) -> Option<(Summary, Layout, u32)> {
     Some((summary, layout, u32_at(header, 88)?))
 }
 
-/// The header of an index with this behind it.
+/// The header of an index with this after it.
 pub(super) fn encode_header(summary: &Summary, layout: Layout, behind_sum: u32) -> [u8; HEADER_LEN] {
     let mut header = Vec::with_capacity(HEADER_LEN);
     header.extend(MAGIC);

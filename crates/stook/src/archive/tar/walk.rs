@@ -7,7 +7,7 @@ use super::header::{BLOCK_LEN, Block, Header, decode, text};
 use super::pax::{Pax, decimal};
 use super::sparse::{self, Map};
 
-/// A path, and the zero behind it.
+/// A path, and the zero after it.
 const LONG_LEN_MAX: u64 = 65_536;
 /// The longest extended header, in bytes: one with the map of a very sparse member.
 const PAX_LEN_MAX: u64 = 16 << 20;
@@ -17,7 +17,7 @@ const EXTENDED_MAX: usize = 32;
 /// A member as it stands in a tar.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its path, without `./` before it and `/` behind it.
+    /// Its path, without `./` before it and `/` after it.
     pub key: Vec<u8>,
     /// What it is.
     pub kind: MemberKind,
@@ -147,14 +147,14 @@ impl<I: Input> Walk<I> {
         Ok(self.input.fill()?.get(..len))
     }
 
-    /// Goes on by so many bytes of what [`chunk`](Self::chunk) gave.
+    /// Advances by this many bytes of what [`chunk`](Self::chunk) gave.
     pub fn consume(&mut self, len: usize) {
         let len = usize::try_from(self.left).unwrap_or(usize::MAX).min(len);
         self.input.consume(len);
         self.left = self.left.saturating_sub(len as u64);
     }
 
-    /// Passes over so many stored bytes of the current member.
+    /// Passes over this many stored bytes of the current member.
     ///
     /// # Errors
     /// What reading meets, or that the archive ends before.
@@ -388,7 +388,7 @@ impl<I: Input> Walk<I> {
     }
 }
 
-/// What fills up the last block of so many bytes.
+/// What fills up the last block of this many bytes.
 fn padding(len: u64) -> u64 {
     let unit = BLOCK_LEN as u64;
     len.checked_next_multiple_of(unit).map_or(0, |whole| whole.saturating_sub(len))

@@ -35,7 +35,7 @@ pub(super) fn below(system: &System, mount: &Mount, layers: u32) -> Below {
     below
 }
 
-/// Where the system tells about the file system that a device belongs to.
+/// Where the system describes the file system that a device belongs to.
 fn directory(system: &System, source: &str) -> Option<PathBuf> {
     let device = BlockDevice::of_source(system, source);
     // In a container the device may have no node; its name is in the mount all the same.

@@ -1,4 +1,5 @@
-//! [`Below`]: what lies below a file, as the system tells: devices and what they did, or memory.
+//! [`Below`]: what lies below a file, as the system reports it: devices and what they did, or
+//! memory.
 //!
 //! Between a file and the devices that hold its bytes there can be layers: an overlay lies on
 //! directories of other file systems, a loop device on a file, a mapped device on others, btrfs on
@@ -227,7 +228,7 @@ fn too_many() -> String {
     format!("more than {LAYERS_MAX} file systems and devices lie one on another")
 }
 
-/// Where the system tells about devices and mounts.
+/// Where the system reports devices and mounts.
 #[derive(Debug)]
 struct System {
     /// `/sys`, but for tests.

@@ -369,7 +369,7 @@ impl Survey {
         }
     }
 
-    /// Goes on to the keys behind; `false` when there are none.
+    /// Continues with the keys after it; `false` when there are none.
     fn go_on(&mut self) -> bool {
         let Some(to) = self.to.take() else { return false };
         (self.from, self.len, self.is_first) = (to, 0, false);
@@ -475,7 +475,7 @@ struct SurveyWalk<'a> {
     lost: Lost,
     /// Where the frames begin.
     start: u64,
-    /// Whether it was not stopped: once it was, nobody is asked again.
+    /// Whether it was not stopped: once it was, the caller is not asked again.
     goes_on: bool,
     progress: &'a mut dyn FnMut(u64) -> bool,
 }

@@ -75,7 +75,7 @@ impl Holes {
         hole.map_or(0, |hole| offset - hole.range.start())
     }
 
-    /// Whether reading on behind an offset is not worth more than a try here and there.
+    /// Whether reading on after an offset is not worth more than a try here and there.
     pub(crate) fn is_dead_before(&self, offset: u64) -> bool {
         self.len_before(offset) >= PATIENCE_LEN
     }

@@ -1,6 +1,6 @@
 //! An open directory and what is done to the names in it.
 //!
-//! Whatever lies in the directory may be somebody else's work: a FIFO that nobody writes to, a link
+//! Whatever lies in the directory may be somebody else's work: a FIFO without a writer, a link
 //! to a file of the user's, a device. So every file is opened in one place, [`Directory::open_at`],
 //! relative to the open directory, and only if it is a regular file.
 
@@ -268,7 +268,7 @@ pub(super) fn parent_of(path: &Path) -> &Path {
     }
 }
 
-/// Whether files can be made in a directory, as far as rights and the mount tell.
+/// Whether files can be made in a directory, as far as rights and the mount show.
 ///
 /// # Errors
 /// Why not.
