@@ -180,9 +180,7 @@ pub enum Error {
         limit: u64,
     },
     /// A pack has to be compacted before it can take more.
-    #[error(
-        "{what} would take {found} bytes, and readers take at most {limit}; run `stook compact`, then continue"
-    )]
+    #[error("{what} would take {found} bytes, and readers take at most {limit}; run `stook compact` first")]
     Full {
         /// What would be too long.
         what: &'static str,

@@ -156,8 +156,8 @@ impl Recovery {
         });
         let set_aside = self.set_aside.iter().map(|file| {
             format!(
-                "{} is not listed in any manifest; a newer generation that is now missing probably used it (an \
-                 older manifest was restored from a backup, or a writer was killed as it published); it was \
+                "{} is not listed in any manifest; a newer generation that is now missing probably used it \
+                 (an older manifest was restored from a backup, or a writer was killed as it published); it was \
                  kept as {}",
                 file.name, file.kept_as
             )
