@@ -82,7 +82,8 @@ fn a_run_that_is_given_up_takes_back_what_it_made_and_nothing_else() {
     fs::create_dir(place.path("p.stook")).unwrap();
     assert!(matches!(place.packing().run(&mut give_up()), Err(Error::Abandoned)));
     assert_eq!(place.names_in("p.stook"), [""; 0]);
-    // A pack that was there stays with what is in it, and is no longer complete once it was changed.
+    // A pack that was there stays with what is in it, and is no longer complete once it was
+    // changed.
     assert!(place.packing().run(&mut ()).unwrap().complete && place.open().is_complete());
     fs::write(place.path("tree/c"), "c").unwrap();
     let mut at_the_end = Answers { from: 5, ..give_up() };

@@ -88,7 +88,8 @@ mod tests {
         assert_eq!(left, ["segment-notes.txt"]);
     }
 
-    /// Before: it was refused, and where a device was full, the pack that was made for a put stayed.
+    /// Before: it was refused, and where a device was full, the pack that was made for a put
+    /// stayed.
     #[test]
     fn a_writer_that_a_failure_stopped_takes_its_pack_away_too() {
         let place = tempfile::tempdir().unwrap();

@@ -302,8 +302,8 @@ impl PackWriter {
         writer.recovery.clock = clock_is_behind(writer.options.host.now_ns(), writer.manifest.time_last_ns);
         writer.log = snapshot.log;
         writer.unpublished = !writer.recovery.torn.is_empty();
-        // Segments that could not be opened stay named, so that nothing of theirs is forgotten. What
-        // is refused because of them is refused before anything is cut off or written.
+        // Segments that could not be opened stay named, so that nothing of theirs is forgotten.
+        // What is refused because of them is refused before anything is cut off or written.
         for entry in &writer.manifest.segments {
             if !snapshot.segments.iter().any(|segment| segment.entry.id == entry.id) {
                 refuse_hidden(writer.storage.as_ref(), entry, &snapshot.files, &snapshot.lost)?;

@@ -55,8 +55,8 @@ impl PackWriter {
     }
 
     /// From the first put, deletion or new segment on, the pack says that it is incomplete: the
-    /// generation that says so is published before it. A writer that changes nothing leaves the pack
-    /// called what it is. [`set_complete`](Self::set_complete) ends this.
+    /// generation that says so is published before it. A writer that changes nothing leaves the
+    /// pack called what it is. [`set_complete`](Self::set_complete) ends this.
     pub fn set_incomplete_on_change(&mut self) {
         self.incomplete_on_change = true;
     }
