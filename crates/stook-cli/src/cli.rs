@@ -46,17 +46,17 @@ pub const HEADINGS: [(&str, &[&str]); 5] = [
     ("Set up", &["completions", "man"]),
 ];
 
-/// The exit codes, told at the end of the help.
+/// The exit codes, listed at the end of the help.
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 finished with failures or damage (all listed), 2 wrong usage, 130 interrupted.
-`stook COMMAND --help` tells more about a command.";
+`stook COMMAND --help` shows more about a command.";
 
 /// The whole command line, with its help grouped by heading, for the terminal of this process.
 pub fn command() -> clap::Command {
     command_for(columns())
 }
 
-/// The same, with examples laid out for so many columns.
+/// The same, with examples laid out for this many columns.
 pub fn command_for(columns: usize) -> clap::Command {
     let command = for_people(Cli::command(), columns);
     let list = grouped(&command);

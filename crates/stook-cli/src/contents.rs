@@ -57,7 +57,7 @@ pub(crate) fn note_index(archive: &Archive, context: &Context) {
     // Where there is no place for an index, nothing is to be said of it.
     if let (Origin::Made { useless, not_kept }, Some(index)) = (archive.origin(), archive.index_path()) {
         if let Some(why) = useless {
-            context.note(format_args!("{} was not used, and made anew: {why}.", index.display()));
+            context.note(format_args!("Rebuilt the index {}: {why}.", index.display()));
         }
         if let Some(why) = not_kept {
             context.note(format_args!("The index could not be kept as {}: {why}.", index.display()));
@@ -91,7 +91,7 @@ pub(crate) fn check(opened: &Opened, features: &[Feature], groups: &[String]) ->
     contents.check_features(features).map_err(|lacks| by_option(lacks.into()))
 }
 
-/// A note for whoever reads single members of what has no random access.
+/// A note for a command that reads single members of what has no random access.
 pub(crate) fn note_if_sequential(opened: &Opened, context: &Context) {
     if opened.contents().is_sequential() {
         context.note(format_args!(

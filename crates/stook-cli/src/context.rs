@@ -65,7 +65,7 @@ impl Context {
         }
     }
 
-    /// A failure of one entry, while the command goes on. Printed even with `--quiet`.
+    /// A failure of one entry, while the command continues. Printed even with `--quiet`.
     pub fn failure(&self, error: &(dyn std::error::Error + 'static)) {
         let damage = error.downcast_ref::<Error>().and_then(Error::damage);
         let chain = match damage {
@@ -80,8 +80,8 @@ impl Context {
         self.known().logs.push((log, 0));
     }
 
-    /// Damage that opening or reading a pack found. Unless the command tells it in its own way, it
-    /// is reported when it ends; the exit code is never 0 then.
+    /// Damage that opening or reading a pack found. Unless the command reports it in its own way,
+    /// it is reported when it ends; the exit code is never 0 then.
     pub fn damaged(&self, damages: &[Damage]) {
         let mut known = self.known();
         for damage in damages {

@@ -53,7 +53,7 @@ pub(crate) fn answer(answer: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(USAGE))
 }
 
-/// Prints the error that ended a command, and tells the exit code.
+/// Prints the error that ended a command, and returns the exit code.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if reader_left(error) {
         // `stook ls | head`: whoever reads has read enough. Not 0: half of an export is no export.

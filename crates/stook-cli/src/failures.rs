@@ -1,6 +1,7 @@
 //! Failures of single paths, while a command goes on with the others.
 
 use std::error::Error;
+use std::path::Path;
 
 use serde::Serialize;
 use stook::ops::unpack;
@@ -52,6 +53,13 @@ pub fn few<T>(all: &[T], verbose: bool) -> (&[T], Option<String>) {
 fn damage_of<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e Damage> {
     let of_pack = error.downcast_ref().and_then(pack::Error::damage);
     of_pack.or_else(|| error.downcast_ref().and_then(unpack::Error::damage))
+}
+
+/// That a file stays which was there: what it would have been replaced by has less in it.
+pub fn report_kept_file(path: &Path, context: &Context) {
+    let text = format!("not replacing {}: the new one would be empty or incomplete", path.display());
+    context.failure(anyhow::anyhow!("{text}").as_ref());
+    context.note("Use `--force` to replace it, or another FILE to write what is whole.");
 }
 
 /// Prints them on stderr, the first ten or all.

@@ -17,10 +17,10 @@ pub(crate) struct FetchArgs {
     /// Keep what is fetched of an object in this directory, and look there first
     #[arg(long, value_name = "DIR")]
     pub(crate) cache_dir: Option<PathBuf>,
-    /// What all that is kept there may take; what was used longest ago goes
+    /// Space that the cache directory may take; the least recently used data is removed
     #[arg(long, value_name = "SIZE", default_value = "10GiB", requires = "cache_dir", value_parser = parse_size)]
     pub(crate) cache_size: u64,
-    /// Read an object as a whole where its server cannot send parts
+    /// Read an object as a whole if its server cannot send parts
     #[arg(long)]
     pub(crate) whole_file: bool,
 }

@@ -117,7 +117,7 @@ impl Interruptible<File> {
         opened.map(|stdin| Self(File::from(stdin))).map_err(|error| stook::Error::io("open", "stdin", error))
     }
 
-    /// Opens a file, or a pipe without waiting for whoever writes to it.
+    /// Opens a file, or a pipe without waiting for its writer.
     ///
     /// # Errors
     /// What the system says.

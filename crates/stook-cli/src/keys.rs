@@ -142,6 +142,13 @@ pub(crate) fn note_unmatched(selection: &Selection, context: &Context) {
     }
 }
 
+/// Typed keys of which some are not there: one that looks like a pattern was meant as one.
+pub(crate) fn note_patterns(typed: &[OsString], context: &Context) {
+    if typed.iter().any(|key| key.as_bytes().iter().any(|byte| b"*?[".contains(byte))) {
+        context.note("A KEY is taken as it is written; `--glob` takes patterns.");
+    }
+}
+
 /// Reports that a list of keys has none in it: how many failures that makes.
 pub(crate) fn report_no_keys(context: &Context) -> u64 {
     context.failure(anyhow::anyhow!("the list of keys is empty: nothing was asked for").as_ref());

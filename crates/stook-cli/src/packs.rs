@@ -55,8 +55,8 @@ pub fn number<T: TryFrom<u64> + 'static>(
 /// Which state of a pack to read.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct View {
-    /// What counted at this time (2026-11-21T20:30:00Z, a date, or @SECONDS), as far back as
-    /// compaction left it
+    /// The state at this time (2026-11-21T20:30:00Z, a date, or @SECONDS), within the history that
+    /// compaction kept
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     at: Option<i64>,
 }
@@ -81,7 +81,7 @@ impl View {
     }
 }
 
-/// Opens a pack for writing, and tells what an earlier writer left unfinished.
+/// Opens a pack for writing, and reports what an earlier writer left unfinished.
 ///
 /// # Errors
 /// When there is none, somebody else writes to it, or it cannot be read.
@@ -168,18 +168,18 @@ pub fn split_address(address: &OsStr) -> (PathBuf, Option<OsString>) {
     }
 }
 
-/// As [`split_address`], for a command that would go on without a key. Nothing behind the slashes
-/// is what a variable gives that is not set: taken for the path of a pack, the next argument would
-/// become the key.
+/// As [`split_address`], for a command that would continue without a key. Nothing after the slashes
+/// is what an unset variable gives: taken for the path of a pack, the next argument would become
+/// the key.
 ///
 /// # Errors
-/// A [`UsageError`] when nothing is behind them.
+/// A [`UsageError`] when nothing follows them.
 pub fn split_address_with_key(address: &OsStr) -> Result<(PathBuf, Option<OsString>), UsageError> {
     match address.as_bytes().strip_suffix(b"//") {
         Some(pack) if !pack.is_empty() => {
             let pack = OsStr::from_bytes(pack).display();
             Err(UsageError::new(format!(
-                "no KEY is behind {pack}// (is a variable not set?); the empty key is written {pack}//bytes:"
+                "no KEY after {pack}// (is a variable not set?); the empty key is written {pack}//bytes:"
             )))
         }
         _ => Ok(split_address(address)),

@@ -5,7 +5,7 @@ use stook::names::{PatternError, Patterns};
 
 use crate::exit::UsageError;
 
-/// What a pattern is, for whoever reads the help of a command that takes some.
+/// What a pattern is, for the help of a command that takes some.
 pub const PATTERNS: &str = "\
 Patterns mean the same in every command: `*` and `?` stand for what is within a
 name, `**` for any number of directories, `[ab]` and `{a,b}` for one of several.

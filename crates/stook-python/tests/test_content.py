@@ -246,7 +246,7 @@ def test_an_exception_is_not_lost_over_a_pack_that_was_not_closed(tmp_path: Path
 
 def test_a_source_that_gives_too_much_is_told_so() -> None:
     with stook.SparseFile.from_fetch(lambda start, end: b"x" * (end - start + 5), 1000) as file:
-        with pytest.raises(stook.InvalidError, match="more than was asked for: wanted 1000 bytes at offset 0, got 1005"):
+        with pytest.raises(stook.InvalidError, match="returned too many bytes: wanted 1000 bytes at offset 0, got 1005"):
             file.read(0, 10)
     with stook.SparseFile.from_fetch(lambda start, end: b"x" * (end - start - 5), 1000) as file:
         with pytest.raises(stook.ShortReadError, match="ends too early"):

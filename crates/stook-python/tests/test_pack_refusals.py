@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import pickle
 import re
+import resource
 import tarfile
 import warnings
 from pathlib import Path
@@ -147,7 +149,7 @@ def test_scans_that_make_no_sense(filled: Path) -> None:
         with pytest.raises(ValueError, match="group is None, a str, or a list of str"):
             pack.scan(group=5)  # type: ignore[arg-type]
         for group in ("absent", ["", "absent"]):
-            with pytest.raises(ValueError, match='the pack has no group "absent"; it has: "", "second"'):
+            with pytest.raises(ValueError, match='"absent"; it has: "" [(]default[)], "second"'):
                 pack.scan(group=group)
             with pytest.raises(ValueError, match='no group "absent"'):
                 pack.splits(2, group=group)
@@ -258,6 +260,29 @@ def test_only_one_may_write(filled: Path) -> None:
             stook.Pack(filled, "r+")
         assert isinstance(caught.value, BlockingIOError)
     stook.Pack(filled, "r+").close()
+
+
+def test_what_ends_the_block_of_a_pack_is_raised_though_closing_fails_too() -> None:
+    # Before: closing raised StoppedError in its place, and what had happened was gone.
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def put_too_much(pack: stook.Pack) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, hard))
+        try:
+            pack["a"] = bytes(16 << 20)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    with pytest.raises(OSError) as caught, stook.Pack("p.stook", "a") as pack:
+        put_too_much(pack)
+    assert caught.value.errno == errno.EFBIG
+    with pytest.raises(ZeroDivisionError), stook.Pack("q.stook", "a") as pack:
+        with pytest.raises(OSError):
+            put_too_much(pack)
+        raise ZeroDivisionError
+    with pytest.raises(stook.StoppedError), stook.Pack("r.stook", "a") as pack:
+        with pytest.raises(OSError):
+            put_too_much(pack)
 
 
 def test_a_writer_is_not_pickled(filled: Path) -> None:

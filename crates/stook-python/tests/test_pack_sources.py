@@ -77,7 +77,7 @@ def test_what_cannot_be_packed_together_or_from_an_archive_is_refused_before_any
         ("t.tar", {"move": True}, "not for archives"),
         ("t.tar", {"group_by": "top"}, "for directories"),
         ("-", {}, "through a stream"),
-        ("tree", {"move": True, "delete": True}, "not both"),
+        ("tree", {"move": True, "delete": True}, "cannot be combined"),
         ("tree", {"group": "g", "group_by": "top"}, "not both"),
         ("tree", {"group_by": "hash:0"}, "group_by is"),
         ("tree", {"delete": True, "group": ""}, "is a variable not set"),
@@ -132,7 +132,8 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing() -> None:
     make("a", "deep/b")
     report = stook.pack_tree("tree", "p.stook", dry_run=True)
     assert (report.files, report.directories, report.bytes, report.moved) == (2, 2, 7, None)
-    assert not Path("p.stook").exists()
+    # Before: "complete", of a pack that is not there.
+    assert not report.complete and not Path("p.stook").exists()
     # As where nothing is: a pack could be made there.
     Path("p.stook").mkdir()
     assert stook.pack_tree("tree", "p.stook", dry_run=True, move=True).files == 2
@@ -142,6 +143,21 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing() -> None:
     gone = stook.pack_tree("tree", "p.stook", dry_run=True, delete=True, max_delete=1)
     assert (gone.gone, gone.deleted) == (["a"], 1)
     assert files("p.stook") == ["a", "deep/b"]
+
+
+def test_what_is_gone_and_stays_is_reported() -> None:
+    # Before: only the command reported it.
+    make("a")
+    os.link("tree/a", "tree/b")
+    stook.pack_tree("tree", "p.stook")
+    with stook.Pack("p.stook") as pack:
+        record = pack.record("a")
+    assert record is not None
+    # Either may have been met first.
+    gone, left = ("a", "b") if record.kind == "file" else ("b", "a")
+    (Path("tree") / gone).unlink()
+    report = stook.pack_tree("tree", "p.stook", delete=True, force=True, exclude=left)
+    assert (report.held, report.uncertain, report.deleted) == ([gone], 0, 0)
 
 
 def test_records_are_spread_over_groups_and_segments() -> None:

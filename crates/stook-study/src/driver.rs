@@ -80,7 +80,7 @@ mod tests {
     use super::*;
     use crate::OptionError;
 
-    /// Measures so many rounds, and fails in one of its steps.
+    /// Measures this many rounds, and fails in one of its steps.
     struct Steps {
         rounds: usize,
         fails_in: &'static str,

@@ -8,7 +8,7 @@
 //! Each study is one module, whose type holds its options and implements [`Study`]; [`run`] takes
 //! any of them from its options to `study.json` and `study.html`. What studies share is in the
 //! other modules, and used by the benchmarks beside other systems, too. Nothing here knows a
-//! terminal: what a study says is [`Text`], and whoever runs it gives [`Hooks`].
+//! terminal: what a study says is [`Text`], and its caller gives [`Hooks`].
 
 pub mod cold;
 pub mod digest;

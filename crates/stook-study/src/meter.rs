@@ -1,4 +1,4 @@
-//! A stopwatch that also tells how much processor time went by.
+//! A stopwatch that also measures processor time.
 
 use std::time::Instant;
 

@@ -171,7 +171,7 @@ pub struct Cleaned {
 }
 
 /// Removes what was made in a work directory, then the directory itself; `None` when there is none.
-/// `ours` tells by its name whether something was made by us.
+/// `ours` decides by its name whether something was made by us.
 ///
 /// # Errors
 /// When it does not carry the marker, or something cannot be removed.

@@ -1,4 +1,4 @@
-//! [`Study`], and what one needs of whoever runs it.
+//! [`Study`], and what one needs of its caller.
 
 use serde::Serialize;
 use stook::bench::{Bench, Observer};
@@ -38,7 +38,7 @@ pub trait Study {
     fn measure(&self, state: &mut Self::State, hooks: &dyn Hooks) -> anyhow::Result<()>;
 
     /// Checks that all that is compared handled the same bytes; called once, after the first round,
-    /// so that nobody waits for figures that are worth nothing, and outside of all measured time.
+    /// so that no time is lost on figures that are worth nothing, and outside of all measured time.
     ///
     /// # Errors
     /// That bytes differ, and what reading them meets.
@@ -62,9 +62,9 @@ pub trait Study {
     fn page(findings: &Self::Findings) -> Page;
 }
 
-/// What a study needs of whoever runs it.
+/// What a study needs of its caller.
 pub trait Hooks: Sync {
-    /// A line for whoever waits.
+    /// A line for the user.
     fn note(&self, line: &str);
 
     /// Called wherever a study can stop.

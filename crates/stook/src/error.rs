@@ -1,7 +1,7 @@
 //! The error of the core: what was being done, to which path, at which offset.
 //!
 //! Capabilities have error enums of their own that wrap this one. A message never repeats its
-//! source: whoever prints an error prints the chain.
+//! source: to print an error, print the chain.
 
 use std::fmt;
 use std::io;
@@ -51,8 +51,8 @@ pub enum Error {
         /// Bytes there were.
         got: u64,
     },
-    /// More bytes came than were asked for: which of them were meant, nobody can tell.
-    #[error("{} gave more than was asked for: wanted {wanted} bytes at offset {offset}, got {got}", path.display())]
+    /// More bytes came than were asked for: which of them were meant is not known.
+    #[error("{} returned too many bytes: wanted {wanted} bytes at offset {offset}, got {got}", path.display())]
     LongRead {
         /// The source.
         path: PathBuf,

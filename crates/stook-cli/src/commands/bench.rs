@@ -34,13 +34,13 @@ Examples:
   stook bench . --rw write --block-size 1M --long-run 2m   past the write cache
 
 In a directory it makes a test file full of data that has no name while it is
-measured: nothing is left behind, however the command ends. Lists are separated
-by commas, and every combination is a cell.
+measured: nothing remains, however the command ends. Lists are separated by
+commas, and every combination is a cell.
 
-Every cell is checked. It is valid where every check passed; not valid where one
-failed, so that its figures do not mean what they seem to; unverified where none
-failed and one could not be made: no device is known to have been measured, for
-instance, or for too short a time. Both are marked, with the reason.";
+Every cell is checked. It is valid if every check passed; not valid if one
+failed, so that its figures are misleading; unverified if none failed but one
+could not be made, for instance because no device could be identified, or the
+time was too short. Both are marked, with the reason.";
 
 /// What is measured where nothing else is said.
 const FILE_BYTES: u64 = 1 << 30;
@@ -103,7 +103,7 @@ struct CellArgs {
     /// How long each cell is measured [default: 10s, or until --size is reached]
     #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
     time: Option<f64>,
-    /// End each cell after so many bytes, over all jobs
+    /// End each cell after this many bytes, over all jobs
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     size: Option<u64>,
     /// Open loop: requests a second, over all jobs, whatever has completed by then
@@ -115,10 +115,10 @@ struct CellArgs {
     /// Read what was written and compare it
     #[arg(long)]
     verify: bool,
-    /// Of offsets, contents and arrivals
+    /// Seed of offsets, contents and arrivals
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How much of what is written is zeroes, in per cent
+    /// Share of zeroes in the data that is written, in per cent
     #[arg(long, value_name = "PERCENT", default_value_t = 0)]
     compressibility: u8,
 }
@@ -127,19 +127,19 @@ struct CellArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Run")]
 struct RunArgs {
-    /// Cells that are worth a name
+    /// A named set of cells
     #[arg(long, value_enum, value_name = "NAME",
           conflicts_with_all = ["rw", "block_size", "depth", "read_share", "jobs"])]
     preset: Option<PresetArg>,
     /// Cells from a job file (TOML); options given beside it are defaults
     #[arg(long, value_name = "FILE", conflicts_with_all = ["preset", "rw", "block_size", "depth", "read_share", "jobs"])]
     job: Option<PathBuf>,
-    /// Run every cell so often, in rounds
+    /// Run every cell this often, in rounds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     repeats: Option<u32>,
-    /// Before that, run every cell that writes once for so long, to tell a burst into the cache of
-    /// a drive from what it sustains; 0 for none [default: none; with --preset ssd twice as long as
-    /// --time, and 20s at least]
+    /// Before that, run every writing cell once for this long, to distinguish a burst into the
+    /// drive's cache from its sustained rate; 0 for none [default: none; with --preset ssd twice as
+    /// long as --time, and 20s at least]
     #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
     long_run: Option<f64>,
     /// Length of the test file [default: 1G]
@@ -151,7 +151,7 @@ struct RunArgs {
     /// Let cells write into an existing file, which destroys what is in it
     #[arg(long)]
     overwrite_file: bool,
-    /// What carries requests out
+    /// How requests are executed
     #[arg(long, value_enum, value_name = "NAME", default_value = "auto")]
     engine: EngineArg,
     /// Print the equivalent job of fio, and measure nothing
@@ -252,7 +252,7 @@ fn check_target(path: &Path, run: &RunArgs) -> Result<(), UsageError> {
             path.display()
         ))),
         Some((option, ..)) => Err(UsageError::new(format!(
-            "{option} is for the test file that is made in a directory, and {} is none",
+            "{option} is for the test file that is made in a directory, and {} is not a directory",
             path.display()
         ))),
         None => Ok(()),

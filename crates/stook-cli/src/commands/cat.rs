@@ -26,8 +26,8 @@ use crate::{interrupt, packs};
 
 const EXAMPLES: &str = "\
 A range is A..B in bytes, B not included; A.. goes to the end, ..B begins at 0.
-What of a range lies past the end is left out: one that begins at the end is
-empty. One that begins past the end is refused.
+The part of a range that lies past the end is left out: one that begins at the
+end is empty. One that begins past the end is refused.
 Sizes as everywhere: 4096, 4KiB, 1MB. Ranges are fetched together, in few
 requests, and written in the order in which they were given. Without --range an
 object whose server cannot send parts is read as a whole anyway.
@@ -59,7 +59,7 @@ pub struct Args {
     ranges: Vec<Span>,
     #[command(flatten)]
     fetch: FetchArgs,
-    /// Tell on stderr what was asked for and fetched (as JSON with --json)
+    /// Show on stderr what was requested and fetched (as JSON with --json)
     #[arg(long)]
     stats: bool,
 }
@@ -206,7 +206,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let reported = file.statistics();
     if let Some(failure) = &reported.disk_failure {
         context.note(format_args!(
-            "The cache directory was of no use, {failure}; everything was read all the same."
+            "The cache directory could not be used, {failure}; everything was read without it."
         ));
     }
     // The document has it, too.

@@ -17,22 +17,22 @@ use crate::progress::Unit;
 use crate::{interrupt, packs};
 
 const EXAMPLES: &str = "\
-What is looked at: every record, live or dead, every page of the indexes,
-whether indexes and records agree, whether deletions speak of records, whether
-a key is alive twice. Nothing is changed.
+Checks every record, live or dead, every page of the indexes, whether indexes
+and records agree, whether deletions refer to records, and whether a key is live
+twice. Nothing is changed.
 
---repair writes all that is whole and counts into a new pack, in the order of
-the keys; a damaged pack is read by an older manifest, or by its segments
-alone. What cannot be read, and further names (hard links) of files that are
-lost, are copied, byte for byte, into NEW.quarantine, with a report of where
-they were and what is wrong with them.
+--repair writes all intact live records into a new pack, in the order of the
+keys; a damaged pack is read by an older manifest, or by its segments alone.
+What cannot be read, and hard links of files that are lost, are copied, byte for
+byte, into NEW.quarantine, with a report of where they were and what is wrong
+with them.
 
 Examples:
   stook check photos.stook
   stook check photos.stook --repair saved.stook
   stook check photos.stook --json | jq -r '.damages[].key'
 
-Exit code 1 when there is damage; what is whole can still be read.";
+Exit code 1 when there is damage; intact records can still be read.";
 
 /// What `stook check` takes.
 #[derive(Debug, clap::Args)]

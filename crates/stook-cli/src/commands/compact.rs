@@ -17,22 +17,22 @@ use crate::progress::Unit;
 use crate::{interrupt, packs};
 
 const EXAMPLES: &str = "\
-Writes the records that count once more, in the order of their keys, and then
-lets go of the old segments: deleted and replaced records are gone, and a scan
-in key order is one long read. Readers that have the pack open go on seeing it
-as it was; their files go when they are done.
+Rewrites the live records in the order of their keys, and then removes the old
+segments: deleted and replaced records are gone, and a scan in key order is one
+long read. Readers that have the pack open continue to see its old state; the
+files they need are removed when they are done.
 
-It works in steps, each of which needs as much room again as it keeps; --extra-space
-bounds that. What a step has done stays done: stop it with Ctrl-C, or let it be
-killed, and run it again.
+It works in steps, each of which needs as much free space as the records it
+keeps; --extra-space limits that. Finished steps are never lost: after Ctrl-C or
+a kill, run it again.
 
 Examples:
   stook compact photos.stook
   stook compact photos.stook --dry-run            what it would free, and how long it takes
   stook compact photos.stook --max-dead 30%       only groups of which 30% or more is dead
-  stook compact photos.stook --keep 7d            what died within a week stays readable: --at
+  stook compact photos.stook --keep 7d            the last week stays readable with --at
 
-Exit code 1 when segments were left as they are, because they are damaged.";
+Exit code 1 when segments were not compacted because they are damaged.";
 
 /// What a dry run reads at most to learn how fast this goes.
 const PROBE_BYTES: u64 = 64 << 20;
@@ -47,14 +47,14 @@ pub struct Args {
     /// Only this group; may be given more than once
     #[arg(long = "group", value_name = "NAME")]
     groups: Vec<String>,
-    /// What was replaced or deleted less long ago stays readable with --at: 90s, 12h, 7d
+    /// Keep records that were replaced or deleted within this time readable with --at: 90s, 12h, 7d
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_keep)]
     keep: Duration,
-    /// Only groups of whose bytes at least this share would go
+    /// Only compact groups in which at least this share of bytes is dead
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     max_dead: Option<f64>,
-    /// Room that a step may take besides what is there; where it is not given, 16GiB, or half of
-    /// what is free if that is less
+    /// Additional space that a step may take; by default 16GiB, or half of the free space if that
+    /// is less
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     extra_space: Option<u64>,
     /// Memory for records on their way
@@ -298,7 +298,7 @@ fn sentence(done: &Compacted, took: Duration) -> String {
     if done.dead_records == 0 && !is_smaller && !done.interrupted {
         return format!("nothing was dead: no room was freed; {records} put in order, {speed} in {took}");
     }
-    let verdict = if done.interrupted { "interrupted, run it again to go on" } else { "done" };
+    let verdict = if done.interrupted { "interrupted, run it again to continue" } else { "done" };
     format!(
         "{verdict}: {before} became {after}; {records} in order, {} gone, {speed} in {took}",
         count_of(done.dead_records, "dead one", "dead ones"),

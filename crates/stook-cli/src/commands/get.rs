@@ -20,7 +20,7 @@ use crate::fetch::FetchArgs;
 use crate::keys::{self, KeyList};
 use crate::output::Output;
 use crate::progress::{Progress, Unit};
-use crate::{contents, exit, interrupt, packs};
+use crate::{contents, exit, failures, interrupt, packs};
 use files::Target;
 
 const EXAMPLES: &str = "\
@@ -29,7 +29,8 @@ Several keys need --output with a directory, where each record becomes the
 file that its key names, or --concat. Keys that would lead out of the
 directory are refused. A hard link gives the content of its file; directories
 become directories; links become files that hold their target, and `stook
-unpack` makes links of them again.
+unpack` makes links of them again. A file that --concat is to write and that is
+there is replaced only by all that was asked for, or with --force.
 
 Keys are given as `stook ls` shows them: \\xNN for a byte, \\\\ for a backslash,
 bytes: for the empty key. With --null the keys of the list are as they are.
@@ -43,8 +44,8 @@ Examples:
   stook ls photos.stook '*.txt' -0 |
     stook get photos.stook --from-file - -0 --concat
 
-Exit code 1 when a key is not there or its record is damaged; the others are
-still got.";
+Exit code 1 when a key does not exist or its record is damaged; the others are
+still read.";
 
 /// What `stook get` takes.
 #[derive(Debug, clap::Args)]
@@ -68,6 +69,9 @@ pub struct Args {
     /// Write the bodies one after another, in the order in which they were asked for
     #[arg(long)]
     concat: bool,
+    /// Replace the one file of --concat even where some of the records could not be got
+    #[arg(long, requires = "concat")]
+    force: bool,
     /// Only records of this group; may be given more than once
     #[arg(long = "group", value_name = "NAME")]
     groups: Vec<String>,
@@ -112,7 +116,9 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     };
     let wants_body = !args.concat && target.is_one();
     let (contents, output) = (opened.contents(), context.output());
-    let mut getter = Getter { contents, context, target, output, wants_body, totals: Totals::default() };
+    let force = args.force;
+    let mut getter =
+        Getter { contents, context, target, output, wants_body, force, totals: Totals::default() };
     let bar = context.progress("getting", Unit::Bytes, None);
     while let Some(batch) = keys.next(contents.keys_per_get(&options))? {
         getter.batch(&batch, &options, &bar)?;
@@ -125,9 +131,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
 fn target(args: &Args, many: bool, context: &Context) -> anyhow::Result<Target> {
     let usage = |text: &str| Err(UsageError::new(text).into());
     match &args.output {
-        None if context.json() => {
-            usage("with --json stdout tells what became of the keys: give --output PATH")
-        }
+        None if context.json() => usage("with --json the report goes to stdout: give --output PATH"),
         None if many && !args.concat => {
             usage("several records need --output DIRECTORY, or --concat to get them one after another")
         }
@@ -146,6 +150,8 @@ struct Getter<'a> {
     output: Output,
     /// Whether a directory, which has no body, is of no use.
     wants_body: bool,
+    /// Whether a file is replaced by less than all that was asked for.
+    force: bool,
     totals: Totals,
 }
 
@@ -215,7 +221,7 @@ impl Getter<'_> {
                 }
                 Piece::End => break,
                 Piece::Failed(failure) => {
-                    drop(place);
+                    place.give_up()?;
                     return self.failed(key, &failure);
                 }
             }
@@ -244,15 +250,17 @@ impl Getter<'_> {
 
     /// Makes everything durable, and prints the totals.
     fn finish(self) -> anyhow::Result<ExitCode> {
-        let Self { context, target, mut output, mut totals, .. } = self;
+        let Self { context, target, mut output, force, mut totals, .. } = self;
         if totals.got == 0 && totals.failures == 0 {
             totals.failures += keys::report_no_keys(context);
         }
         packs::print_last_line(&mut output, context)?;
         let to_stdout = matches!(target, Target::Stdout);
-        target.finish()?;
+        let kept = target.finish(force || totals.got > 0, force || totals.failures == 0)?;
         output.finish()?;
-        if !to_stdout && !context.json() {
+        if let Some(path) = &kept {
+            failures::report_kept_file(path, context);
+        } else if !to_stdout && !context.json() {
             let records = count_of(totals.got, "record", "records");
             context.note(format_args!("got {records}, {}", bytes_decimal(totals.bytes)));
         }

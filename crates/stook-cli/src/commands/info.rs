@@ -240,7 +240,7 @@ fn recommend(pack: &Pack, total: &Sums) -> (&'static str, String) {
         return ("check", text.into());
     }
     if !pack.is_complete() {
-        let text = "the pack is incomplete: run the `stook pack` that was building it again, and it goes on";
+        let text = "the pack is incomplete: run the same `stook pack` again to continue";
         return ("finish", text.into());
     }
     if total.dead_share() >= DEAD_SHARE_NOTABLE {

@@ -30,9 +30,9 @@ use crate::{contents, exit, interrupt, packs};
 
 const EXAMPLES: &str = "\
 The device's speed is measured on the same bytes, read past the page cache in
-1 MiB pieces at depth 16 and not looked at, once before and once after the
-load. What the page cache holds is read from there, so a load may be faster
-than the device: the cached share is reported.
+1 MiB pieces at depth 16 and discarded, once before and once after the load.
+Cached bytes are read from the page cache, so a load may be faster than the
+device: the cached share is reported.
 
 Examples:
   stook load photos.stook
@@ -44,9 +44,9 @@ Examples:
 
 --order disk takes records as they are on the medium, at its speed; --order key
 by key. --split K/N takes the K-th of N parts of about equal length: every
-record is in exactly one of them, as long as nobody writes to the pack.
---cursor FILE goes on behind the last record that was loaded, and leaves in FILE
-where it stopped: at the end, after --max-records, or at Ctrl-C.
+record is in exactly one of them, unless the pack is written to meanwhile.
+--cursor FILE continues after the last record that was loaded, and saves its
+position in FILE: at the end, after --max-records, or at Ctrl-C.
 
 Exit code 1 when the pack is incomplete or damaged; all damage is listed, and
 the rest is loaded.";
@@ -75,17 +75,17 @@ pub struct Args {
     /// Only the K-th of N parts of about equal length
     #[arg(long, value_name = "K/N", conflicts_with = "in_memory")]
     split: Option<Part>,
-    /// Load parts of the pack at once, in so many threads
+    /// Load parts of the pack in parallel, in this many threads
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = packs::number::<u16>(1..=1024),
         conflicts_with_all = ["in_memory", "split", "max_records", "cursor"])]
     threads: u16,
-    /// Stop after so many records
+    /// Stop after this many records
     #[arg(long, value_name = "N", conflicts_with = "in_memory", value_parser = packs::number::<u64>(1..=u64::MAX))]
     max_records: Option<u64>,
-    /// Go on from where FILE says, if it is there, and write to it where the load stopped
+    /// Continue from the position in FILE, if it exists, and save the new position there
     #[arg(long, value_name = "FILE", conflicts_with = "in_memory")]
     cursor: Option<PathBuf>,
-    /// Measure the device too, and tell the load's share of its speed
+    /// Also measure the device, and show the load's share of its speed
     #[arg(long)]
     device_share: bool,
     #[command(flatten)]
@@ -272,9 +272,9 @@ fn print_report(
         rate_of(report.bytes - loaded.hole_bytes, elapsed)
     ))?;
     if loaded.interrupted {
-        output.line("interrupted, run it again to go on")?;
+        output.line("interrupted, run it again to continue")?;
     } else if loaded.is_partial {
-        output.line("stopped after so many records; there may be more")?;
+        output.line("stopped after --max-records; there may be more")?;
     }
     if let (Some(share), Some(device)) = (report.device_share, report.device_bytes_per_s) {
         output.line(format_args!(
@@ -286,12 +286,12 @@ fn print_report(
     match report.cached_share {
         Some(share) => output
             .line(format_args!("{} of the bytes were in the page cache before the load", percent(share)))?,
-        None => output.line("this kernel does not tell how much was in the page cache")?,
+        None => output.line("this kernel does not report how much was in the page cache")?,
     }
     Ok(output.finish()?)
 }
 
-/// The files behind a range of a source, and the ranges in them.
+/// The files of a range of a source, and the ranges in them.
 fn files(spans: &[SourceSpan]) -> anyhow::Result<Vec<(Arc<File>, ByteRange)>> {
     let mut leaves = Vec::new();
     for (source, range) in spans {
@@ -324,7 +324,7 @@ fn cached_share(spans: &[SourceSpan]) -> anyhow::Result<Option<f64>> {
     Ok(Some(cached as f64 / total.max(1) as f64))
 }
 
-/// How long the device takes for these bytes when nobody looks at them.
+/// How long the device takes for these bytes when they are discarded.
 fn read_raw(spans: &[SourceSpan], context: &Context) -> anyhow::Result<Duration> {
     let total = spans.iter().map(|(_, range)| range.len()).sum();
     let bar = context.progress("measuring the device", Unit::Bytes, Some(total));

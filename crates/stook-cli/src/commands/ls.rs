@@ -25,10 +25,9 @@ characters and bytes that are not UTF-8 are shown as \\xNN, a backslash as \\\\,
 and the empty key, that of the directory that was packed, as bytes:. Every
 command takes keys as they are shown. --null prints them as they are.
 
---long shows mode, owner, length, time (UTC), group, and where links lead; behind
+--long shows mode, owner, length, time (UTC), group, and where links lead; after
 the mode + for an access control list, @ for other extended attributes.
-A numeric key is matched as id:N. Exit code 1 when nothing is there of what was
-asked for.
+A numeric key is matched as id:N. Exit code 1 when nothing matches.
 
 Examples:
   stook ls photos.stook
@@ -64,7 +63,7 @@ pub struct Args {
     /// End each key with a NUL byte, and print it as it is
     #[arg(long, short = '0', conflicts_with_all = ["long", "json"])]
     null: bool,
-    /// Go on and list what is put from now on, until stopped with Ctrl-C
+    /// Then keep listing records as they are put, until stopped with Ctrl-C
     #[arg(long, conflicts_with_all = ["at", "null"])]
     follow: bool,
     #[command(flatten)]

@@ -39,11 +39,11 @@ Examples:
   tar c . | stook pack - all.stook               a tar from stdin
   stook pack photos photos.stook                 again: adds what is new or changed since, and
                                                  finishes what was interrupted
-  stook pack photos photos.stook --delete        and deletes the records of what is gone from photos
+  stook pack photos photos.stook --delete        also deletes the records of files missing in photos
   stook pack photos photos.stook --delete --max-delete 500
-                                                 also if that is more than half of them
-  stook pack photos photos.stook --checksum      and looks at the bytes of every file, not at its times
-  stook pack logs logs.stook --move              and removes from logs what the pack then holds
+                                                 even if that is more than half of them
+  stook pack photos photos.stook --checksum      compares the bytes of every file, not its times
+  stook pack logs logs.stook --move              then removes the packed files from logs
 
 Keeps paths (any bytes), modes, modification times to the nanosecond, symbolic and hard links, empty
 directories, extended attributes (access control lists among them) and, as root, owners. Links are
@@ -53,7 +53,7 @@ pub struct Args {
     /// from stdin
     #[arg(required = true, value_name = "DIR")]
     sources: Vec<PathBuf>,
-    /// The pack: made if it is not there
+    /// The pack; created if it does not exist
     #[arg(required = true, value_name = "PACK")]
     pack: PathBuf,
     #[command(flatten)]
@@ -74,29 +74,29 @@ pub struct Args {
     /// group only
     #[arg(long)]
     delete: bool,
-    /// With --delete, delete up to so many records, also where that is more than half of the tree
+    /// With --delete, delete up to this many records, even if that is more than half of the tree
     /// or they were moved into the pack
     #[arg(long, value_name = "N", requires = "delete", conflicts_with = "force",
         value_parser = packs::number::<u64>(0..=u64::MAX))]
     max_delete: Option<u64>,
-    /// With --delete, delete all records of what is gone, even if no others are left
+    /// With --delete, delete the records of all missing files, even if no others are left
     #[arg(long, requires = "delete")]
     force: bool,
-    /// Remove what was packed, when the pack was read back and holds the same; directories when
-    /// they are empty
+    /// Remove packed files after the pack was read back and compared; directories when they are
+    /// empty
     #[arg(long = "move", conflicts_with = "delete")]
     move_: bool,
-    /// Compare the bytes of every file, whatever its times say; packs again what is damaged in the
-    /// pack
+    /// Compare the bytes of every file, even if its times are unchanged; packs again what is
+    /// damaged in the pack
     #[arg(long)]
     checksum: bool,
     /// Leave out extended attributes, access control lists among them
     #[arg(long)]
     no_xattrs: bool,
-    /// Pack archives, and packs, as the files that they are, not what is in them
+    /// Pack archives and packs as files, not their members
     #[arg(long)]
     as_file: bool,
-    /// Say what would be done, and do nothing
+    /// Show what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
     /// Name all that failed, not the first ten
@@ -110,6 +110,7 @@ fn parse_segment_size(text: &str) -> Result<u64, String> {
 
 #[derive(Serialize)]
 struct Report<'a> {
+    #[serde(flatten)]
     pack: TextOrBytes<'a>,
     dry_run: bool,
     complete: bool,
@@ -174,7 +175,7 @@ impl<'a> Report<'a> {
         Self {
             pack: TextOrBytes::new("pack", args.pack.as_os_str().as_encoded_bytes()),
             dry_run: args.dry_run,
-            complete: report.complete && !args.dry_run,
+            complete: report.complete,
             files: summary.files,
             directories: summary.directories,
             symlinks: summary.symlinks,
@@ -460,7 +461,7 @@ fn sentence(args: &Args, report: &PackReport, seconds: f64) -> String {
         text.push_str(&format!("; verified and removed {files}, {links}, {directories}"));
     }
     if summary.interrupted {
-        text.push_str("; interrupted, run it again to go on");
+        text.push_str("; interrupted, run it again to continue");
     } else if !summary.failures.is_empty() {
         text.push_str(&format!("; {} failed", units::count(summary.failures.len() as u64)));
     }

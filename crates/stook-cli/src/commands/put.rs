@@ -22,10 +22,10 @@ use crate::packs;
 use crate::progress::{Progress, Unit};
 
 const EXAMPLES: &str = "\
-Makes the pack when there is none (not with --no-create). An older record with
-this key is replaced. A file takes its mode and modification time along; it
-must not change while it is read. The key `id:7` is the number 7, and
-`bytes:id:7` the text.
+Creates the pack if it does not exist (not with --no-create). An older record
+with this key is replaced. The mode and modification time of a file are stored
+with it; it must not change while it is read. The key `id:7` is the number 7,
+and `bytes:id:7` the text.
 
 Examples:
   stook put photos.stook 2024/cat.jpg cat.jpg
@@ -33,9 +33,9 @@ Examples:
   stook put log.stook id:7 event.json --group events --attr source=web
   ./export.py | stook put log.stook --batch
 
---batch takes many records and deletions from one stream, whose bytes
-docs/formats/records-v1.md describes. Readers see all of them at once; when the
-stream is cut short or wrong, or at Ctrl-C, nothing of it counts.";
+--batch takes many records and deletions from one stream, whose format is
+described in docs/formats/records-v1.md. Readers see all of them at once; if the
+stream is truncated or invalid, or at Ctrl-C, none of it is applied.";
 
 /// What `stook put` takes.
 #[derive(Debug, clap::Args)]

@@ -38,8 +38,8 @@ Examples:
   stook rm photos.stook --glob '*.tmp' --dry-run
   stook rm photos.stook --group drafts
 
-Exit code 1 when a key is not there, or nothing is there of what was selected;
-the others are still deleted.";
+Exit code 1 when a key does not exist, or nothing matches; the others are still
+deleted.";
 
 /// Keys looked up in one batch.
 const BATCH: usize = 4096;
@@ -59,7 +59,7 @@ pub struct Args {
     /// Keys in that file end in a NUL byte, not in a newline
     #[arg(long, short = '0', requires = "from_file")]
     null: bool,
-    /// Every record whose key begins so
+    /// Every record whose key begins with this
     #[arg(long)]
     prefix: Option<OsString>,
     /// Every record whose key matches; may be given more than once
@@ -68,7 +68,7 @@ pub struct Args {
     /// Only records of this group; may be given more than once
     #[arg(long = "group", value_name = "NAME")]
     groups: Vec<String>,
-    /// Tell what would be deleted, and change nothing
+    /// Show what would be deleted, and change nothing
     #[arg(long)]
     dry_run: bool,
 }
@@ -130,6 +130,9 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let (mut selected, mut not_found) = (Selected::default(), NotFound::default());
     if by_key {
         not_found.add_listed(&mut selected, &pack, list, &args, context)?;
+        if not_found.missing > 0 {
+            keys::note_patterns(&args.keys, context);
+        }
     }
     if by_pattern || !by_key {
         let (prefix, patterns, groups) = (prefix.as_slice(), &globs, args.groups.as_slice());

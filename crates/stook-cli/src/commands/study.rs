@@ -17,8 +17,18 @@ use crate::exit::UsageError;
 use crate::interrupt;
 use crate::output::{Output, OutputError};
 
+const EXAMPLES: &str = "\
+Examples:
+  stook study many-small-files                       50,000 files, loose and as a pack
+  stook study many-small-files --dir ~/photos        your own files, which are only read
+  stook study ssd-profile --work /mnt/disk           the device below this directory
+  stook study sparse-file --trace reads.csv          a recorded list of reads, replayed
+
+stook study NAME --help shows the options of a study, with more examples.";
+
 /// Measures again what a published study measured
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(subcommand)]
     study: Name,

@@ -1,5 +1,6 @@
 //! `stook unpack PACK DIR`: the tree of files that is in a pack.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -32,25 +33,25 @@ use crate::{contents, packs};
 Examples:
   stook unpack photos.stook photos                   the whole tree
   stook unpack photos.stook out --include '*.jpg'    only these
-  stook unpack photos.stook out --prefix 2024/       only what begins so
+  stook unpack photos.stook out --prefix 2024/       only paths that begin with this
   stook unpack photos.stook photos --overwrite different
-                                                     replace files that are there and differ
+                                                     replace existing files that differ
   stook unpack photos.stook --tar photos.tar         a tar, byte for byte the same each time
   stook unpack train.tar train                       an archive, as safely as a pack
   stook unpack s3://bucket/train.tar train           the same of an object
 
-Files appear when they are whole and verified; at the end everything is synced. Files that are there are compared;
-those with other content are kept and named (exit code 1), unless --overwrite says which are replaced. Directories that
-are there keep mode and time unless that is `always`. Long zeroes become holes. Only root
-restores owners; where they are not restored, set-user-id and set-group-id bits that would mean somebody else are
-dropped, and so are extended attributes that grant rights (capabilities). All others are set, access control lists
-among them; where the file system does not take them, that is an error (exit code 1). Nothing is ever written outside
-DIR: absolute paths, `..` and links that lead out are refused.")]
+Files appear when they are complete and verified; at the end everything is synced. Existing files are compared; those
+with different content are kept and named (exit code 1), unless --overwrite says which are replaced. Existing
+directories keep mode and time unless that is `always`. Long runs of zeroes become holes. Only root restores owners;
+where they are not restored, set-user-id and set-group-id bits that would apply to another owner are dropped, and so
+are extended attributes that grant rights (capabilities). All others are set, access control lists among them; where
+the file system does not take them, that is an error (exit code 1). Nothing is ever written outside DIR: absolute
+paths, `..` and links that lead out are refused.")]
 pub struct Args {
     /// The pack, or a tar or zip archive, which may be at an address: https://…, s3://bucket/key
     #[arg(value_name = "PACK")]
     pack: PathBuf,
-    /// Where to; made if it is not there
+    /// Where to; created if it does not exist
     #[arg(value_name = "DIR", required_unless_present = "tar")]
     target: Option<PathBuf>,
     /// Write a tar instead of files, the same bytes for the same pack; `-` is stdout
@@ -58,21 +59,20 @@ pub struct Args {
     tar: Option<PathBuf>,
     #[command(flatten)]
     select: SelectArgs,
-    /// Take only paths that begin so
+    /// Take only paths that begin with this
     #[arg(long, value_name = "KEY")]
     prefix: Option<OsString>,
     /// Take only this group; may be given more than once
     #[arg(long, value_name = "NAME")]
     group: Vec<String>,
-    /// Which files that are there are replaced
+    /// Which existing files are replaced
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = Which::Never)]
     overwrite: Which,
-    /// Write what fits, even where there is less room than all of it needs; with --tar, replace
-    /// FILE even where something is missing in the tar
+    /// Write what fits, even if there is too little space for all of it; with --tar, replace FILE
+    /// even if the new tar is incomplete
     #[arg(long)]
     force: bool,
-    /// Name all that failed and every file that is there with other content, not the first ten of
-    /// each
+    /// Name all failures and every existing file with different content, not the first ten of each
     #[arg(long)]
     verbose: bool,
     /// Do not restore owners (only root does)
@@ -257,8 +257,8 @@ fn print(unpacked: &Unpacked, args: &Args, seconds: f64, context: &Context) -> a
     let Unpacked { summary, is_complete, .. } = unpacked;
     failures::print(context, &summary.failures, args.verbose);
     match &args.tar {
-        None => report_kept(&summary.kept, args.verbose, context),
-        Some(tar) if !summary.kept.is_empty() => report_kept_tar(tar, context),
+        None => report_kept(summary, args.verbose, context),
+        Some(tar) if !summary.kept.is_empty() => failures::report_kept_file(tar, context),
         Some(_) => {}
     }
     report_unset(&summary.unset_xattrs, context);
@@ -320,25 +320,28 @@ fn report_unset(unset: &UnsetXattrs, context: &Context) {
 }
 
 /// What stays though it is not what was to be unpacked: an error, like all that is not done.
-fn report_kept(kept: &[Vec<u8>], verbose: bool, context: &Context) {
-    let (reported, more) = failures::few(kept, verbose);
+fn report_kept(summary: &Summary, verbose: bool, context: &Context) {
+    let (reported, more) = failures::few(&summary.kept, verbose);
+    let too_open: HashSet<&[u8]> = summary.too_open.iter().map(Vec::as_slice).collect();
     for key in reported {
-        let text = format!("{} is there with other content, and was kept", printable(key));
+        let why = match too_open.contains(key.as_slice()) {
+            true => ": more users may enter it than was recorded",
+            false => " is there with other content, and was kept",
+        };
+        let text = format!("{}{why}", printable(key));
         context.failure(anyhow::anyhow!("{text}").as_ref());
     }
     if let Some(more) = more {
         context.failure(anyhow::anyhow!("{more} more were kept; `--verbose` names them all").as_ref());
     }
-    if !kept.is_empty() {
+    if summary.kept.len() > too_open.len() {
         context.note("`--overwrite different` replaces what is there with other content.");
     }
-}
-
-/// That a tar stays which was there: what it would have been replaced by has less in it.
-fn report_kept_tar(tar: &Path, context: &Context) {
-    let text = format!("{} is there, and was kept: the new one would not have all in it", tar.display());
-    context.failure(anyhow::anyhow!("{text}").as_ref());
-    context.note("`--force` replaces it all the same; another name has a tar of what is whole.");
+    if !too_open.is_empty() {
+        context.note(
+            "`--overwrite always` sets the modes of directories that are there, and replaces all files.",
+        );
+    }
 }
 
 fn ending(summary: &Summary) -> String {
@@ -346,11 +349,17 @@ fn ending(summary: &Summary) -> String {
     if summary.unchanged > 0 {
         text.push_str(&format!("; {} unchanged", units::count(summary.unchanged)));
     }
-    if !summary.kept.is_empty() {
-        text.push_str(&format!("; {} kept with other content", units::count(summary.kept.len() as u64)));
+    let too_open = summary.too_open.len();
+    if summary.kept.len() > too_open {
+        let kept = units::count((summary.kept.len() - too_open) as u64);
+        text.push_str(&format!("; {kept} kept with other content"));
+    }
+    if too_open > 0 {
+        let kept = units::count_of(too_open as u64, "directory", "directories");
+        text.push_str(&format!("; {kept} that more may enter than was recorded"));
     }
     if summary.interrupted {
-        text.push_str("; interrupted, what is there is whole");
+        text.push_str("; interrupted, every file written is complete");
     }
     // Damage that names no record is reported, but nobody knows that a file is missing for it.
     let failed = summary.failures.iter().filter(|failure| !failure.key.is_empty()).count();

@@ -1,6 +1,7 @@
 //! Archives given to the commands that read packs.
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -83,6 +84,38 @@ fn members_are_got_by_key() {
 }
 
 #[test]
+fn of_a_member_of_a_zip_nothing_is_written_before_its_checksum_was_right() {
+    let place = Place::new();
+    let script = "
+import zipfile
+with zipfile.ZipFile('x.zip', 'w') as z:
+    for name in ['1', '2', '3']:
+        z.writestr(name, 'body' + name)
+    z.writestr('empty', '')
+    z.writestr('long', b'l' * 17_000_000)
+made = open('x.zip', 'rb').read().replace(b'body2', b'bodi2')
+last = made.rindex(b'l' * 1000) + 999
+open('x.zip', 'wb').write(made[:last] + b'L' + made[last + 1:])
+";
+    let python = Command::new("python3").args(["-c", script]).current_dir(place.dir.path()).status();
+    assert!(python.unwrap().success());
+    // Before: the wrong bytes were written, to stdout and into a file that others had a part in.
+    let (code, stdout, stderr) = place.stook(&["get", "x.zip", "2"]);
+    assert_eq!((code, stdout.as_str()), (1, ""), "{stderr}");
+    assert!(stderr.contains("x.zip"), "{stderr}");
+    let keys = ["get", "x.zip", "1", "2", "empty", "3", "1", "--concat"];
+    assert_eq!(place.stook(&keys).1, "body1body3body1");
+    fs::write(place.path("out"), "GOOD").unwrap();
+    let (code, _, stderr) = place.stook(&[&keys[..], &["--output", "out"]].concat());
+    assert_eq!((code, fs::read_to_string(place.path("out")).unwrap().as_str()), (1, "GOOD"), "{stderr}");
+    // A long one comes as it is read; a file takes it back.
+    let (code, stdout, _) = place.stook(&["get", "x.zip", "long"]);
+    assert!(code == 1 && stdout.len() <= 17_000_000);
+    assert_eq!(place.stook(&["get", "x.zip", "1", "long", "3", "--concat", "--output", "new"]).0, 1);
+    assert_eq!(fs::read_to_string(place.path("new")).unwrap(), "body1body3");
+}
+
+#[test]
 fn a_stale_or_missing_index_and_a_cut_archive_are_remarked_on() {
     let place = Place::new();
     place.tar(&["-cf", "x.tar", "-C", "t", "a"]);
@@ -91,7 +124,7 @@ fn a_stale_or_missing_index_and_a_cut_archive_are_remarked_on() {
     let (code, stdout, stderr) = place.stook(&["ls", "x.tar"]);
     assert_eq!((code, stdout.as_str()), (0, "a\nlink\n"));
     assert!(
-        stderr.contains("x.tar.stook-index was not used, and made anew: the archive has changed"),
+        stderr.contains("Rebuilt the index") && stderr.contains("x.tar.stook-index: the archive has changed"),
         "{stderr}"
     );
     let bytes = fs::read(place.path("x.tar")).unwrap();
@@ -178,6 +211,28 @@ fn archives_are_unpacked_as_their_own_programs_do() {
 }
 
 #[test]
+fn unpacking_a_tar_again_makes_links_to_files_that_it_made_before() {
+    let place = Place::new();
+    place.tar(&["--format=pax", "-cf", "x.tar", "-C", "t", "a", "further", "d"]);
+    assert_eq!(place.stook(&["unpack", "x.tar", "u"]).0, 0);
+    let inodes = || ["u/a", "u/further"].map(|name| fs::metadata(place.path(name)).unwrap().ino());
+    fs::remove_file(place.path("u/further")).unwrap();
+    // Before: "1 file", with an inode of its own; from a pack it was a link.
+    let (code, stdout, stderr) = place.stook(&["unpack", "x.tar", "u"]);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stdout.contains("Unpacked 0 files, 0 directories, 1 link:"), "{stdout}");
+    let [first, further] = inodes();
+    assert_eq!(first, further);
+    // What somebody made another file of, though with the same bytes, gets no further name.
+    fs::remove_file(place.path("u/further")).unwrap();
+    fs::set_permissions(place.path("u/a"), fs::Permissions::from_mode(0o606)).unwrap();
+    assert_eq!(place.stook(&["unpack", "x.tar", "u"]).0, 0);
+    let [first, further] = inodes();
+    assert_ne!(first, further);
+    assert_eq!(fs::read(place.path("u/further")).unwrap(), b"alpha");
+}
+
+#[test]
 fn nothing_is_written_outside_the_directory() {
     let place = Place::new();
     let script = "
@@ -219,7 +274,10 @@ fn info_and_load_tell_what_is_in_an_archive() {
     assert_eq!((&info["format"], &info["sequential"]), (&"tar.gz".into(), &true.into()));
     assert_eq!((&info["members"], &info["files"], &info["hard_links"]), (&8.into(), &3.into(), &1.into()));
     assert!(place.stook(&["info", "x.tar.gz"]).1.contains("a get reads it from its front"));
-    assert!(place.stook(&["info", "x.tar"]).1.contains("members are read where they lie"));
+    let info = place.stook(&["info", "x.tar"]).1;
+    assert!(info.contains("members are read where they lie"), "{info}");
+    // Before: "200 KB of bodies in 200 KB".
+    assert!(info.contains(" of bodies; the file has "), "{info}");
     for args in [&["load", "x.tar", "--json"][..], &["load", "x.tar.gz", "--json", "--in-memory"]] {
         let load = json(args);
         assert_eq!((&load["records"], &load["bytes"]), (&8.into(), &200_008.into()), "{load}");
@@ -351,7 +409,6 @@ fn ctrl_c_inside_a_long_member_ends_packing_with_what_is_whole() {
 
 #[test]
 fn a_member_that_is_a_hole_is_got_as_one() {
-    use std::os::unix::fs::MetadataExt as _;
     let dir = tempfile::tempdir().unwrap();
     fs::File::create(dir.path().join("hole")).unwrap().set_len(1 << 40).unwrap();
     let tar = ["--format=pax", "--sparse", "-cf", "t.tar", "hole"];
@@ -441,6 +498,44 @@ fn what_one_archive_put_is_not_taken_for_what_was_there_before() {
     assert_eq!(ended(command.current_dir(place.dir.path())).0, 0);
     let (_, stdout, _) = ended(stook(["get", "p.stook", "m"]).current_dir(place.dir.path()));
     assert_eq!(stdout, "aaaaa", "the last one counts");
+}
+
+/// Before: "name one directory", which nobody can whose trees are two.
+#[test]
+fn deleting_by_two_trees_from_what_was_made_from_an_archive_is_refused_with_what_helps() {
+    let place = Place::new();
+    place.tar(&["cf", "x.tar", "-C", "t", "."]);
+    assert_eq!(place.stook(&["pack", "x.tar", "p.stook"]).0, 0);
+    let (code, _, stderr) = place.stook(&["pack", "t", "t/d", "p.stook", "--delete"]);
+    assert!(code == 2 && stderr.contains("the pack was made from x.tar"), "{stderr}");
+    assert!(stderr.contains("name one directory, or make another pack of these"), "{stderr}");
+}
+
+/// Before: what both have was written anew by every run, from the one and then from the other.
+#[test]
+fn of_what_two_archives_have_the_last_counts_and_is_unchanged_the_next_time() {
+    let place = Place::new();
+    for name in ["one", "two"] {
+        fs::create_dir(place.path(name)).unwrap();
+        fs::write(place.path(name).join("k"), name).unwrap();
+    }
+    // The name of a file that is another in the end keeps what it had.
+    fs::hard_link(place.path("one/k"), place.path("one/l")).unwrap();
+    place.tar(&["cf", "one.tar", "-C", "one", "."]);
+    place.tar(&["cf", "two.tar", "-C", "two", "."]);
+    let pack = || {
+        let mut command = stook(["pack", "one.tar", "two.tar", "p.stook", "--json"]);
+        let (code, stdout, stderr) = ended(command.current_dir(place.dir.path()));
+        assert_eq!(code, 0, "{stderr}");
+        let report: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+        ["files", "directories", "hard_links", "unchanged", "replaced"]
+            .map(|field| report[field].as_u64().unwrap())
+    };
+    assert_eq!(pack(), [2, 1, 0, 0, 0]);
+    assert_eq!(pack(), [0, 0, 0, 3, 0]);
+    for (key, body) in [("k", "two"), ("l", "one")] {
+        assert_eq!(place.stook(&["get", "p.stook", key]).1, body, "{key}");
+    }
 }
 
 #[test]

@@ -383,8 +383,30 @@ fn a_pack_without_a_manifest_is_repaired_and_not_packed_into() {
     let (code, stdout, _) = place.run("check", &[]);
     assert!(code == 1 && stdout.contains("(record a/one)"), "{stdout}");
     assert!(stdout.contains("--repair NEW") && !stdout.contains("pack --checksum"), "{stdout}");
+    // Before: lists of deleted records were "not named by the manifest", which is lost.
+    assert!(!stdout.contains("is not named by the manifest"), "{stdout}");
     for command in ["ls", "info", "load"] {
         let (code, _, stderr) = place.run(command, &[]);
         assert!(code == 1 && stderr.contains("`stook check --repair`"), "{command}: {stderr}");
     }
+}
+
+/// Before: with the list of the dead there, what was replaced was taken off twice ("0 live").
+#[test]
+fn without_a_manifest_what_was_replaced_is_taken_off_once() {
+    let place = Place::new();
+    fs::write(place.path("in"), "1").unwrap();
+    (0..2).for_each(|_| assert_eq!(place.run("put", &["a", "in"]).0, 0));
+    let remove = |kind: &str| {
+        let names = fs::read_dir(&place.pack).unwrap().map(|file| file.unwrap().path());
+        let names: Vec<_> = names.filter(|path| path.to_string_lossy().contains(kind)).collect();
+        names.iter().for_each(|path| fs::remove_file(path).unwrap());
+        names.len()
+    };
+    assert!(remove("/manifest-") > 0);
+    let (code, stdout, _) = place.run("check", &[]);
+    assert!(code == 1 && stdout.contains("2 records are whole (1 live)"), "{stdout}");
+    assert_eq!(remove("/deletes-"), 1, "the list of the dead was there");
+    let (code, stdout, _) = place.run("check", &[]);
+    assert!(code == 1 && stdout.contains("2 records are whole (1 live)"), "{stdout}");
 }

@@ -95,6 +95,36 @@ fn bodies_are_joined_in_the_order_asked_for() {
 }
 
 #[test]
+fn a_joined_file_that_is_there_is_replaced_only_by_all_that_was_asked_for() {
+    let place = Place::filled();
+    let get = |to: &str, keys: &[&str], more: &[&str]| {
+        place.run("get", &[keys, &["--concat", "--output", to][..], more].concat())
+    };
+    let read = |name: &str| fs::read_to_string(place.path(name)).unwrap();
+    fs::write(place.path("out"), "GOOD").unwrap();
+    place.hurt(&key("long"), 3_000_000);
+    // Before: it was empty, had what was left of it, or the beginning of a damaged record too.
+    for keys in [&["absent"][..], &["a/one", "absent", "a/two"], &["a/one", "long", "a/two"]] {
+        let (code, _, stderr) = get("out", keys, &[]);
+        assert_eq!((code, read("out").as_str()), (1, "GOOD"), "{keys:?}: {stderr}");
+        assert!(stderr.contains("not replacing out") && stderr.contains("--force"), "{stderr}");
+        assert!(!stderr.contains("got "), "{stderr}");
+    }
+    let list = fed(&mut place.command("get", &["--from-file", "-", "--concat", "--output", "out"]), b"");
+    assert_eq!((list.0, read("out").as_str()), (1, "GOOD"));
+    // Another name gets what is whole; nothing at all is no file.
+    assert_eq!((get("new", &["absent"], &[]).0, place.path("new").exists()), (1, false));
+    assert_eq!(get("new", &["a/one", "long", "absent", "a/two"], &[]).0, 1);
+    assert_eq!(read("new"), "first of allsecond");
+    assert_eq!(get("out", &["long", "a/two", "absent"], &["--force"]).0, 1);
+    assert_eq!(read("out"), "second");
+    assert_eq!((get("out", &["a/one"], &[]).0, read("out").as_str()), (0, "first of all"));
+    assert_eq!(place.run("get", &["a/one", "--force", "--output", "out"]).0, 2);
+    let files = fs::read_dir(place.dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(files.count(), 3, "no draft stays");
+}
+
+#[test]
 fn a_long_list_of_keys_is_got_in_order() {
     let place = Place::new();
     let mut writer = place.writer();
@@ -283,7 +313,7 @@ fn two_records_of_one_file_name_do_not_become_one_file() {
         let out = format!("out-{}", kept.replace(' ', "-"));
         let (code, _, stderr) = place.run("get", &[first, second, first, "bytes:id:07", "--output", &out]);
         assert_eq!(code, 1, "{stderr}");
-        assert!(stderr.contains(&format!("cannot get {second}: it and {first} would be the same file")));
+        assert!(stderr.contains(&format!("cannot get {second}: maps to the same file name as {first}")));
         assert!(stderr.contains("got 3 records"), "{stderr}");
         assert_eq!(fs::read(place.path(&out).join("id:7")).unwrap(), kept.as_bytes());
         assert_eq!(fs::read(place.path(&out).join("id:07")).unwrap(), b"another text");

@@ -28,7 +28,7 @@ fn globs_prefixes_and_groups_choose() {
     assert_eq!(listed(&["nothing"]), "");
     let (code, _, stderr) = place.run("ls", &["--group", "h"]);
     assert_eq!(code, 1);
-    assert!(stderr.contains("no group \"h\"; it has: \"\", \"g\""), "{stderr}");
+    assert!(stderr.contains("no group \"h\"; it has: \"\" (default), \"g\""), "{stderr}");
     assert_eq!(place.run("ls", &["[a"]).0, 2);
     assert_eq!(place.run("ls", &["--prefix", "id:x"]).0, 2);
 }

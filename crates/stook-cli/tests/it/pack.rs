@@ -111,7 +111,7 @@ fn ctrl_c_leaves_a_pack_that_says_it_is_incomplete() {
     send("-INT", &child);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(String::from_utf8_lossy(&output.stdout).contains("interrupted, run it again to go on"));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("interrupted, run it again to continue"));
     fs::File::create(place.path("tree/long")).unwrap().set_len(5).unwrap();
     let (code, report) = json(&place, &["load", "p.stook"]);
     assert_eq!((code, &report["complete"]), (1, &false.into()));

@@ -395,3 +395,24 @@ fn a_file_without_a_length_is_read_to_its_end_and_an_empty_one_stays_a_file() {
     assert_eq!((code, &report["body_bytes"]), (0, &0.into()));
     assert_eq!(place.json("ls", &["-l", "empty"]).1["kind"], "file");
 }
+
+/// Before: the pack stayed, empty and called complete, with a note that "the writer stopped".
+#[test]
+fn a_pack_that_is_made_for_what_does_not_fit_is_taken_back() {
+    let place = Place::new();
+    fs::write(place.path("in"), long_body()).unwrap();
+    let mut limited = std::process::Command::new("sh");
+    // No file may become as long as the body; that is an error of the write, not a signal.
+    limited.args([
+        "-c",
+        "trap '' XFSZ; ulimit -f 200; exec \"$@\"",
+        "sh",
+        env!("CARGO_BIN_EXE_stook"),
+        "put",
+    ]);
+    limited.arg(&place.pack).args(["k", "in"]).current_dir(place.dir.path());
+    let (code, stdout, stderr) = super::ended(&mut limited);
+    assert_eq!((code, stdout.as_str()), (1, ""), "{stderr}");
+    assert!(stderr.contains("File too large") && stderr.lines().count() == 1, "{stderr}");
+    assert!(!place.pack.exists(), "{stderr}");
+}

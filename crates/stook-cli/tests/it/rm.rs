@@ -55,6 +55,17 @@ fn a_list_of_keys_is_taken_and_what_is_not_there_is_reported() {
     assert_eq!(keys(&place).len(), 4);
 }
 
+/// Before: nothing was said of `--glob`.
+#[test]
+fn a_pattern_in_the_place_of_a_key_is_told_what_takes_it() {
+    let place = Place::filled();
+    let (code, _, stderr) = place.run("rm", &["a/*"]);
+    assert!(code == 1 && stderr.contains("`--glob` takes patterns"), "{stderr}");
+    let (code, _, stderr) = place.run("rm", &["nowhere"]);
+    assert!(code == 1 && !stderr.contains("--glob"), "{stderr}");
+    assert_eq!(place.run("rm", &["--glob", "a/*"]).0, 0);
+}
+
 #[test]
 fn what_was_deleted_can_be_put_again_and_deleted_again() {
     let place = Place::filled();

@@ -35,6 +35,17 @@ fn a_nasty_tree_comes_out_as_it_went_in() {
     assert_same(&place.path("tree"), &place.path("out"));
 }
 
+/// Before: `pack` held an object with that field in it.
+#[test]
+fn a_report_names_its_pack() {
+    let place = Place::new();
+    fs::create_dir(place.path("tree")).unwrap();
+    let (code, report) = pack(&place, &["tree", "p.stook"]);
+    assert_eq!((code, &report["pack"]), (0, &"p.stook".into()), "{report}");
+    let (_, report) = pack(&place, &["tree", "p.stook", "--dry-run"]);
+    assert_eq!(report["pack"], "p.stook", "{report}");
+}
+
 #[test]
 fn segments_and_groups_do_not_change_what_comes_out() {
     for how in ["top", "hash:5", "none"] {

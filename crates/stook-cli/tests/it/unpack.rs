@@ -37,6 +37,72 @@ fn what_is_there_is_kept_and_reported() {
     assert_eq!(fs::read(place.path("out/a/one")).unwrap(), b"first of all");
 }
 
+/// Before: it was said to be there with other content, and what was named for it changed nothing.
+#[test]
+fn a_directory_that_more_may_enter_is_said_to_be_one_and_what_sets_its_mode() {
+    for archive in [false, true] {
+        let place = Place::new();
+        fs::create_dir_all(place.path("tree/d")).unwrap();
+        fs::write(place.path("tree/d/a"), "packed").unwrap();
+        let set_mode = |name: &str, mode: u32| {
+            fs::set_permissions(place.path(name), std::os::unix::fs::PermissionsExt::from_mode(mode))
+                .unwrap();
+        };
+        set_mode("tree/d", 0o750);
+        let mut tar = std::process::Command::new("tar");
+        tar.args(["cf", "x.tar", "-C", "tree", "d"]).current_dir(place.dir.path());
+        assert!(tar.status().unwrap().success());
+        assert_eq!(super::ended(stook(["pack", "tree", "p.stook"]).current_dir(place.dir.path())).0, 0);
+        let from = if archive { "x.tar" } else { "p.stook" };
+        let unpack = |more: &[&str]| {
+            let args = [&["unpack", from, "out"][..], more].concat();
+            super::ended(stook(args).current_dir(place.dir.path()))
+        };
+        assert_eq!(unpack(&[]).0, 0);
+        set_mode("out/d", 0o777);
+        for overwrite in ["never", "different"] {
+            let (code, stdout, stderr) = unpack(&["--overwrite", overwrite]);
+            assert_eq!(code, 1, "{stderr}");
+            assert!(stderr.contains("d: more users may enter it than was recorded"), "{stderr}");
+            assert!(stderr.contains("`--overwrite always` sets"), "{stderr}");
+            assert!(!stderr.contains("other content"), "{stderr}");
+            assert!(stdout.contains("; 1 directory that more may enter than was recorded"), "{stdout}");
+        }
+        let (code, _, stderr) = unpack(&["--overwrite", "always"]);
+        assert_eq!(code, 0, "{stderr}");
+        let mode = std::os::unix::fs::MetadataExt::mode(&fs::metadata(place.path("out/d")).unwrap());
+        assert_eq!(mode & 0o777, 0o750);
+    }
+}
+
+/// Before: of a pack only the name was said, and of a link that it is no directory.
+#[test]
+fn what_is_in_the_way_is_said_with_its_path_and_as_what_it_is() {
+    for from in ["x.tar", "p.stook"] {
+        let place = Place::new();
+        fs::create_dir_all(place.path("tree/d")).unwrap();
+        fs::write(place.path("tree/d/a"), "packed").unwrap();
+        let mut tar = std::process::Command::new("tar");
+        tar.args(["cf", "x.tar", "-C", "tree", "d"]).current_dir(place.dir.path());
+        assert!(tar.status().unwrap().success());
+        assert_eq!(super::ended(stook(["pack", "tree", "p.stook"]).current_dir(place.dir.path())).0, 0);
+        fs::create_dir_all(place.path("o/d/a")).unwrap();
+        let unpack = |target: &str| {
+            let args = ["unpack", from, target, "--overwrite", "always"];
+            let (code, _, stderr) = super::ended(stook(args).current_dir(place.dir.path()));
+            assert_eq!(code, 1, "{from}: {stderr}");
+            stderr
+        };
+        let stderr = unpack("o");
+        assert!(stderr.contains("cannot write o/d/a: is a directory"), "{from}: {stderr}");
+        fs::create_dir(place.path("linked")).unwrap();
+        std::os::unix::fs::symlink("/tmp", place.path("linked/d")).unwrap();
+        let stderr = unpack("linked");
+        let is_said = stderr.contains("linked/d is a symbolic link, and links are not followed");
+        assert!(is_said && stderr.contains("for linked/d/a: "), "{from}: {stderr}");
+    }
+}
+
 #[test]
 fn a_damaged_record_is_reported_and_leaves_nothing() {
     let place = Place::filled();
@@ -180,7 +246,7 @@ fn ctrl_c_leaves_no_half_file() {
     send("-INT", &child);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
-    assert!(String::from_utf8_lossy(&output.stdout).contains("interrupted, what is there is whole"));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("interrupted, every file written is complete"));
     let left: Vec<_> = fs::read_dir(place.path("out")).unwrap().map(|f| f.unwrap().file_name()).collect();
     assert_eq!(left, ["small"]);
 }
@@ -370,9 +436,11 @@ fn a_tar_that_is_there_is_kept_where_the_new_one_would_have_less() {
         fs::write(place.path("real.tar"), "no tar").unwrap();
     }
     assert_eq!(tar("x.tar", &[]).0, 0);
-    for (patterns, ends_with) in [(["--include", "zz"], 1), (["--exclude", "*"], 0)] {
-        let (code, _, stderr) = tar("x.tar", &patterns);
-        assert_eq!((code, listed("x.tar").as_str()), (ends_with, "a\nb\n"), "{patterns:?}: {stderr}");
+    // Before: where exclusions left nothing the file stayed, and the exit code was 0.
+    for (patterns, says) in [(["--include", "zz"], "has no path"), (["--exclude", "*"], "x.tar is there")] {
+        let (code, stdout, stderr) = tar("x.tar", &patterns);
+        assert_eq!((code, listed("x.tar").as_str()), (1, "a\nb\n"), "{patterns:?}: {stderr}");
+        assert!(stdout.contains(" 0 directories") && stderr.contains(says), "{stdout}{stderr}");
     }
     assert_eq!((tar("new.tar", &["--include", "zz"]).0, place.path("new.tar").exists()), (1, false));
     place.hurt(&key("a"), 0);
@@ -382,7 +450,8 @@ fn a_tar_that_is_there_is_kept_where_the_new_one_would_have_less() {
         stdout.contains("Unpacked 0 files") && stderr.contains("is damaged at offset"),
         "{stdout}{stderr}"
     );
-    assert!(stderr.contains("x.tar is there, and was kept") && stderr.contains("--force"), "{stderr}");
+    let kept = "x.tar: the new archive would be incomplete";
+    assert!(stderr.contains(kept) && stderr.contains("--force"), "{stderr}");
     let (code, report) = place.json("unpack", &["--tar", "x.tar"]);
     documented("unpack", &report);
     assert_eq!((code, &report["kept"]), (1, &serde_json::json!([{ "key": "x.tar" }])), "{report}");

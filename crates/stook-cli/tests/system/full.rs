@@ -101,7 +101,8 @@ fn refused_before_anything_is_made(device: &LoopDevice) {
     let (_dir, tree) = tree(count);
     let packed = device.path().join("p.stook");
     let before = names(device.path());
-    for more in [&[][..], &["--json"], &["--group-by", "hash:3"]] {
+    // Before: a dry run said what would be packed.
+    for more in [&[][..], &["--json"], &["--group-by", "hash:3"], &["--dry-run"]] {
         let (code, stdout, stderr) = ended(&mut pack(&tree, &packed, more));
         assert_eq!((code, stdout.as_str()), (1, ""), "{stderr}");
         assert!(stderr.contains(" MB would be needed in "), "{stderr}");
@@ -195,7 +196,7 @@ fn becomes_full_while_it_is_written(device: &LoopDevice, slack: u64) {
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(1), &b""[..]), "{stderr}");
     assert!(stderr.contains("No space left on device") && stderr.lines().count() == 1, "{stderr}");
     assert!(stderr.contains(packed.to_str().unwrap()), "{stderr}");
-    assert!(stderr.contains("running again goes on"), "{stderr}");
+    assert!(stderr.contains("running it again continues"), "{stderr}");
     // Room for what is missing; the whole tree would not fit beside what is there.
     stays_whole_and_is_completed(&tree, &packed, 16 * MIB, |kept| {
         give_back(&device.path().join("filler"), 256 * MIB - kept + slack);

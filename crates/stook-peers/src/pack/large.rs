@@ -56,7 +56,7 @@ fn anonymous_bytes() -> anyhow::Result<u64> {
         line.strip_prefix("RssAnon:")?.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
     });
     kib.map(|kib| kib * 1024)
-        .ok_or_else(|| anyhow::anyhow!("the system does not tell how much memory is used"))
+        .ok_or_else(|| anyhow::anyhow!("the system does not report how much memory is used"))
 }
 
 fn growth(bench: &mut Bench) -> anyhow::Result<()> {

@@ -14,7 +14,7 @@ class Error(Exception):
 
 
 class DamagedError(Error, OSError):
-    """Bytes are not what was written. Nothing of them was handed out.
+    """Bytes are not what was written. None of them were returned.
 
     Attributes:
         file: The file that was hit; ``None`` for bytes in memory.
@@ -41,7 +41,7 @@ class RecoveryWarning(UserWarning):
     """Something was found and mended when a pack was opened to be written.
 
     An unfinished end of a writer that died was cut off, a file that no generation names was set aside, a writer that was
-    killed had to be waited for, or the clock is behind the last record. What was acknowledged is there.
+    killed had to be waited for, or the clock is earlier than the last record. What was acknowledged is there.
     """
 
 

@@ -154,7 +154,7 @@ class LocalFile:
         checked = list(ranges)
         for start, end in checked:
             if not 0 <= start <= end:
-                raise InvalidError(f"a range ends where it begins or behind, not ({start}, {end})")
+                raise InvalidError(f"a range must not end before it begins: ({start}, {end})")
             if end > self.size:
                 raise OutOfBoundsError(f"range {start}..{end} reaches past the end of {self.name} ({self.size} bytes)")
         return checked

@@ -11,7 +11,7 @@ _MEASURES = {"bytes": "B", "seconds": "s"}
 
 
 def callback(progress: object, *numbers: str) -> Optional[Callable[..., object]]:
-    """The function to call with these numbers, in this order; ``None`` where nobody wants to know.
+    """The function to call with these numbers, in this order; ``None`` where no progress is wanted.
 
     Args:
         progress: A callable, ``True``, ``False`` or ``None``.

@@ -12,7 +12,7 @@ class Extent:
 
     #: The first position.
     start: int
-    #: The position behind the last.
+    #: The position after the last.
     end: int
     #: In how many segments they are held.
     segments: int
@@ -108,7 +108,7 @@ class DiskStatistics:
     damaged_ranges: int
     #: Entries that were thrown away: of another state of their source, of another version, or damaged.
     discarded_entries: int
-    #: Operations that failed: a full disk, a directory that may only be read. Reads go on without the disk.
+    #: Operations that failed: a full disk, a directory that may only be read. Reads continue without the disk.
     failures: int
     #: What the first of them was.
     first_failure: Optional[str]
@@ -116,7 +116,7 @@ class DiskStatistics:
 
 @dataclass(frozen=True)
 class Identity:
-    """What tells one state of a file or an object from another. ``None`` stands for what is not known."""
+    """What distinguishes one state of a file or an object from another. ``None`` stands for what is not known."""
 
     #: Its length, in bytes.
     size: int

@@ -88,12 +88,12 @@ class Pack:
             seconds since 1970, or an int of nanoseconds, as ``time_ns`` of records is.
         generation: This generation, as it was published, rather than the newest.
         map: Whether sealed segments are mapped into memory. Gets are several times as fast where
-            the pack is in memory. Nobody may cut or overwrite its files meanwhile.
+            the pack is in memory. Its files must not be cut or overwritten meanwhile.
         access: ``"direct"`` past the page cache, ``"cached"`` through it, ``"auto"`` by what is in
             it, and gets through it where half of the free memory holds the pack.
         durability: When what was put is safe:
             ``"sync"`` after ``sync`` or ``close``, ``"put"`` when ``put`` returns (shared by all
-            threads that wait), a number: at the latest after so many seconds, as long as records
+            threads that wait), a number: at the latest after that many seconds, as long as records
             are put.
         segment_bytes: Segments of a new pack are sealed when they are this long.
 
@@ -153,9 +153,11 @@ class Pack:
     def generation(self) -> int:
         """The generation that is shown."""
     def close(self) -> None:
-        """Lets go of the pack. What was put is safe when this returns. Closing twice does nothing."""
+        """Closes the pack. What was put is safe when this returns. Closing twice does nothing."""
     def __enter__(self) -> Self: ...
-    def __exit__(self, *_exception: Union[type[BaseException], BaseException, TracebackType, None]) -> None: ...
+    def __exit__(
+        self, kind: Union[type[BaseException], None] = None, *_exception: Union[BaseException, TracebackType, None]
+    ) -> None: ...
     def __getitem__(self, key: Key, /) -> bytes: ...
     def __setitem__(self, key: Key, value: AnyBuffer, /) -> None: ...
     def __delitem__(self, key: Key, /) -> None: ...
@@ -451,15 +453,15 @@ class Pack:
         Args:
             prefix: Only keys that begin with this.
             group: Only this group, or these.
-            timeout: Ends when nothing was put for so many seconds; ``None`` waits until the pack is
+            timeout: Ends when nothing was put for that long; ``None`` waits until the pack is
                 closed.
 
         Returns:
             An iterator over records.
 
         Raises:
-            stook.DamagedError: A record is not what was written; from the iterator, which goes on
-                behind it.
+            stook.DamagedError: A record is not what was written; from the iterator, which continues
+                after it.
             stook.InvalidError: The pack was opened with ``at`` or ``generation``: a state of the
                 past does not grow.
 
@@ -550,7 +552,7 @@ class Pack:
 
         Args:
             key: The key.
-            default: What is given when there is none; without it that is a ``KeyError``.
+            default: What is returned if there is none; without it that is a ``KeyError``.
 
         Returns:
             The value that it had.
@@ -607,11 +609,11 @@ class Pack:
         group: Union[str, list[str], None] = None,
         progress: SimpleProgress = None,
     ) -> CompactReport:
-        """Writes what counts once more, in the order of its keys, and lets go of the rest.
+        """Rewrites the live records, in the order of their keys, and removes the rest.
 
         Args:
             keep_seconds: Versions that died less long ago stay readable through ``at``.
-            max_dead: Only groups of which at least this share, 0 to 1, would go.
+            max_dead: Only groups in which at least this share of bytes, 0 to 1, is dead.
             extra_bytes: Room that a step may take on top of what is there; by default half of what
                 is free, at most 16 GiB. Segments that need more are left as they are.
             group: Only this group, or these.
@@ -630,14 +632,14 @@ class Pack:
 class Archive:
     """A tar (plain, gzip, zstd) or zip archive, read where it lies.
 
-    Its keys are the paths of its members, without ``./`` before them and ``/`` behind them; of
+    Its keys are the paths of its members, without ``./`` before them and ``/`` after them; of
     members with one key the last counts. The first opening of a tar makes an index beside it
     (``x.tar.stook-index``), and so reads all of a compressed one. Each read of a compressed tar
     (`get`, `get_many`, ``archive[key]``) decompresses all of it: `get_many` takes any number of
     keys, and `pack_tree` makes a pack of it. Any number of threads may use it.
 
     Args:
-        path: The archive. What it is, its content tells, not its name.
+        path: The archive. Its type is detected from its content, not its name.
         progress: Called now and then with the bytes gone through while an index is made, on another
             thread. ``True`` shows a bar with tqdm.
 
@@ -736,7 +738,7 @@ class Archive:
             A `LoadReport`. A member that is damaged, or cannot be read, is in its ``failures``.
 
         Raises:
-            stook.DamagedError: A compressed tar is damaged: nothing behind that place can be read.
+            stook.DamagedError: A compressed tar is damaged: nothing after that place can be read.
         """
     def info(self) -> ArchiveInfo:
         """What is known of the archive without reading members.
@@ -745,6 +747,6 @@ class Archive:
             An `ArchiveInfo`.
         """
     def close(self) -> None:
-        """Lets go of the file. Closing twice does nothing."""
+        """Closes the file. Closing twice does nothing."""
     def __enter__(self) -> Self: ...
     def __exit__(self, *_exception: Union[type[BaseException], BaseException, TracebackType, None]) -> None: ...

@@ -71,7 +71,7 @@ class Scan:
     def __iter__(self) -> Self: ...
     def __next__(self) -> Record: ...
     def cursor(self) -> str:
-        """Where it is: a text with which `Pack.scan(cursor=...)` goes on right behind the last record,
+        """Where it is: a text with which `Pack.scan(cursor=...)` continues after the last record,
         in another process too, as long as the pack has this generation.
         """
     @property

@@ -46,7 +46,7 @@ def pack_tree(
         delete: Whether records of files that are gone from the tree are deleted; with ``group`` or
             ``group_by``, in that group only. None is if that would be more than half of the files
             of one of its roots, or if files were moved into the pack.
-        max_delete: With ``delete``: how many records may be deleted all the same.
+        max_delete: With ``delete``: how many records may be deleted anyway.
         force: With ``delete``: however many records are deleted.
         move: Whether what was packed is removed, when the pack was read back and holds the same;
             directories when they are empty. Not for archives, nor with ``delete``.
@@ -61,7 +61,7 @@ def pack_tree(
             Or a callable, called with the path of everything that is met, relative to its root;
             what it says ``True`` to is left out.
         select: Called with the same paths, where they are included and not excluded; what it says
-            ``False`` to is not packed. Directories are entered all the same: ``lambda path:
+            ``False`` to is not packed. Directories are entered anyway: ``lambda path:
             path.endswith(".jpg")`` finds pictures anywhere.
         attributes: Called with the path of everything that is packed; gives a dict of values that
             go with the record, by name, as for ``Pack.put``, or ``None``. What is unchanged keeps
@@ -143,7 +143,7 @@ def unpack(
             ``unset_xattrs``. Those that grant rights are set only where root restores owners.
         force: Write what fits, even where there is less room than all of it needs. Of a tar:
             replace a file that is there even where something is missing in the new one.
-        with_owner: Whether owners are restored, as root; nobody else can.
+        with_owner: Whether owners are restored; only root can.
         tar: Instead of ``target``: a pack is written as this tar, the same bytes for the same pack.
             A file that is there is replaced only by a tar of all that was asked for; else it stays,
             and is in ``kept``. ``overwrite``, ``threads`` and ``with_owner`` are for a target.
@@ -164,7 +164,7 @@ def unpack(
         OSError: The target cannot be made, or reading the pack fails.
         stook.NotAPackError: What is at ``pack`` is neither a pack nor an archive.
         stook.RemoteError: An archive that is an object cannot be fetched.
-        stook.InvalidError: There is nothing of what was asked for; a directory that was made for it
+        stook.InvalidError: Nothing matches what was asked for; a directory that was made for it
             is removed again. Or what is asked of an archive only packs have: groups, ``tar``,
             ``at``.
         stook.NoSuchStateError: History does not go back so far, or ``at`` is before the first

@@ -81,7 +81,7 @@ class SparseBuffer:
             asked for.
 
         Raises:
-            DiffersError: A byte is held already and is another; ``offset`` tells the first.
+            DiffersError: A byte is held already and is another; ``offset`` is the first.
             InvalidError: The last byte would be past the last position, 2**64 - 2.
         """
     def adopt(self, position: int, data: AnyBuffer, on_difference: OnDifference = "error") -> int:
@@ -100,14 +100,14 @@ class SparseBuffer:
             How many bytes were not held before.
 
         Raises:
-            DiffersError: A byte is held already and is another; ``offset`` tells the first.
+            DiffersError: A byte is held already and is another; ``offset`` is the first.
             InvalidError: The last byte would be past the last position, 2**64 - 2.
         """
     def read(self, position: int, length: int) -> bytes:
         """The ``length`` bytes at ``position``.
 
         Raises:
-            NotHeldError: Not all of them are held; ``gap`` tells the first range that is missing.
+            NotHeldError: Not all of them are held; ``gap`` is the first range that is missing.
             InvalidError: They would end past the last position.
         """
     def readinto(self, position: int, out: AnyBuffer) -> int:
@@ -317,7 +317,7 @@ class SparseStore:
     def get_or_create(self, name: str) -> SparseBuffer:
         """The buffer of this name, a new one where there was none."""
     def remove(self, name: str) -> Union[SparseBuffer, None]:
-        """Takes a buffer out. Whoever has it still may use it; it no longer counts for the budget and
+        """Takes a buffer out. Its users keep it; it no longer counts for the budget and
         is not evicted from.
 
         Returns:
@@ -344,7 +344,7 @@ class SparseStore:
     def items(self) -> list[tuple[str, SparseBuffer]]:
         """Names and buffers, ascending."""
     def names_after(self, name: str, count: int) -> list[str]:
-        """Up to ``count`` names behind ``name``, ascending: for stores of very many buffers."""
+        """Up to ``count`` names after ``name``, ascending: for stores of very many buffers."""
     def evict_to(self, budget_bytes: int) -> int:
         """Takes away what was touched longest ago, in whichever buffers, until at most
         ``budget_bytes`` are held, or only what is pinned.
@@ -376,11 +376,11 @@ class DiskCache:
 
     Shared by any number of processes. What was used longest ago is evicted. Bytes are verified
     whenever they are read; what is damaged is fetched again. A disk that is full or read-only fails
-    no read: :meth:`statistics` tells.
+    no read: :meth:`statistics` shows it.
 
     Args:
         directory: Where. It is made, for nobody but the user of this process, where there is none;
-            nobody else may be able to write in it.
+            no other user may be able to write in it.
         budget_bytes: What all that is kept may take of the disk.
 
     Raises:
@@ -471,7 +471,7 @@ class SparseFile:
             size: The length of the file, in bytes.
             name: What it is: an address, a path. Messages and ``cache`` show it without user,
                 password and query.
-            identity: What tells this state of the file from others and follows its content, such as
+            identity: What distinguishes this state of the file and follows its content, such as
                 a strong ETag. Without it, or with a weak ETag, nothing is kept in ``cache``.
             origin: What beside ``name`` decides which bytes come, such as who asks. Only a salted
                 hash of it is kept.
@@ -518,7 +518,7 @@ class SparseFile:
         Args:
             ranges: An iterable of ``(start, end)``.
             progress: Called now and then with the bytes that came and all that were missing. What
-                it raises is raised, and what was begun goes on. ``True`` shows a bar with tqdm.
+                it raises is raised, and what was begun continues. ``True`` shows a bar with tqdm.
 
         Raises:
             OutOfBoundsError: A range reaches past the end.
@@ -642,16 +642,16 @@ def described(
 
     Args:
         fields: What it says, by the names that it has for it.
-        is_page: Whether it is a web server, for whose ETags nobody vouches.
+        is_page: Whether it is a web server, whose ETags are not reliable.
 
     Returns:
-        All that tells states apart, or ``None`` where nothing does; what follows the content, or
+        All that distinguishes states, or ``None`` where nothing does; what follows the content, or
         ``None``; and the seconds after which it is to be asked again, because no change can then
         leave all as it is: 0 where none can now, ``None`` where one always could.
     """
 
 def local_path(address: str, /) -> Optional[str]:
-    """The path that an address means: what stands behind ``file://``, or all of it where it has no
+    """The path that an address means: what follows ``file://``, or all of it where it has no
     scheme; ``None`` for an object on a server.
 
     Raises:

@@ -248,8 +248,10 @@ class PackTreeReport:
         lost_xattrs: Which these lack, by key: they could not be read, or are too long for a record.
         special: Pipes, sockets and devices, which are left out.
         gone: With ``dry_run`` and ``delete``: the keys of what is gone, in order.
+        held: With ``delete``: the keys of what is gone and stays, as it holds the content of another name of its file.
+        uncertain: With ``delete``: records that seem to be gone, and stay because something beside them failed.
         moved: With ``move``: what was removed. Why something stays is in ``failures``.
-        complete: Whether nothing is missing from the pack.
+        complete: Whether nothing is missing from the pack; never with ``dry_run``.
         failures: What could not be packed, or removed.
         damages: Damage of the pack that was met, as exceptions. What was packed is in it nevertheless.
     """
@@ -266,6 +268,8 @@ class PackTreeReport:
     lost_xattrs: dict[str, str]
     special: list[str]
     gone: list[str]
+    held: list[str]
+    uncertain: int
     moved: Union[MoveReport, None]
     complete: bool
     failures: list[Failure]
@@ -283,7 +287,8 @@ class UnpackReport:
         hard_links: Hard links made.
         bytes: Bytes of files written.
         unchanged: What was there already, with the same content.
-        kept: What was there already with other content, and stayed as it was.
+        kept: What was there already with other content, and stayed as it was; directories that more
+            may enter than was recorded.
         unset_xattrs: How many files, directories and links lack extended attributes that could not be set.
         foreign_xattrs: How many lack some of another system (``com.apple.quarantine``), which are none of these.
         complete: Whether what built the pack came to its end, or the archive ends as one does.

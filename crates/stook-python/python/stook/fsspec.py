@@ -189,9 +189,9 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
     """Packs as a file system that can be read: ``stook://data.stook//key``.
 
     Keys are paths in a pack, with ``/`` between their parts; ids are their decimal digits. Where the name of a pack ends in
-    ``.stook``, or the pack is there, one slash behind it will do. A pack is opened once and shows the state that it had then, until
+    ``.stook``, or the pack exists, one slash after it is enough. A pack is opened once and shows the state that it had then, until
     :meth:`invalidate_cache`. Further names of a file (hard links) have its content. Symbolic links are of type ``link``:
-    :meth:`ls` tells where they lead, and they are not followed; :meth:`find`, :meth:`glob`
+    :meth:`ls` shows where they lead, and they are not followed; :meth:`find`, :meth:`glob`
     and :meth:`get` pass over them.
 
     Keys that are no paths are not listed and not found, as ``stook unpack`` refuses them: those with a part that is empty,
@@ -497,9 +497,9 @@ def _of_other(fs: AbstractFileSystem, path: Any) -> Any:
 class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
     """Another file system, read through a cache that fetches in few requests: ``stookcache::s3://bucket/key``.
 
-    Everything but opening to read and reading is done by the other file system: writing, too, which lets go of what ranges were
+    Everything but opening to read and reading is done by the other file system: writing, too, which drops what ranges were
     read through. What is fetched is kept in ``cache`` for the next time only if
-    the other file system tells what follows the content: a checksum, a version, a strong ETag (of a web server, one as long as a
+    the other file system reports what follows the content: a checksum, a version, a strong ETag (of a web server, one as long as a
     hash). Whether the file has changed is asked after each request. A file of which nothing but the length is known is
     read as a whole when it is opened, if it has at most 64 MiB or ``sparse_options`` have ``whole_file``.
 
@@ -524,7 +524,7 @@ class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
         """Makes one.
 
         Args:
-            target_protocol: Of the other file system; where it stands behind ``::``, nothing need be said.
+            target_protocol: Of the other file system; not needed after ``::``.
             target_options: What the other file system is made with.
             fs: The other file system itself.
             cache: A directory in which what was fetched is kept.
@@ -703,7 +703,7 @@ class _Fetch:
             return
         if not is_whole and self.size > _WHOLE_BYTES:
             raise InvalidError(
-                f"nothing would tell that {shown_in(self.address)} changes while parts of it are read; sparse_options="
+                f"a change of {shown_in(self.address)} would go unnoticed while parts of it are read; sparse_options="
                 '{"whole_file": True} reads it as a whole, into memory'
             )
         whole: bytes = redacted(self.address, self.fs.cat_file, self.path)
@@ -783,7 +783,7 @@ class StookCache(BaseCache):  # type: ignore[misc]
         return str(super()._log_stats())
 
     def close(self) -> None:
-        """Lets go of what is held."""
+        """Closes it and frees what is held."""
         self._file.close()
 
 

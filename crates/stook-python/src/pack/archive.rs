@@ -33,14 +33,14 @@ use crate::wait::{GoOn, is_stopped, with_progress};
 
 /// A tar (plain, gzip, zstd) or zip archive, read where it lies.
 ///
-/// Its keys are the paths of its members, without ``./`` before them and ``/`` behind them; of
+/// Its keys are the paths of its members, without ``./`` before them and ``/`` after them; of
 /// members with one key the last counts. The first opening of a tar makes an index beside it
 /// (``x.tar.stook-index``), and so reads all of a compressed one. Each read of a compressed tar
 /// (`get`, `get_many`, ``archive[key]``) decompresses all of it: `get_many` takes any number of
 /// keys, and `pack_tree` makes a pack of it. Any number of threads may use it.
 ///
 /// Args:
-///     path: The archive. What it is, its content tells, not its name.
+///     path: The archive. Its type is detected from its content, not its name.
 ///     progress: Called now and then with the bytes gone through while an index is made, on another
 ///         thread. ``True`` shows a bar with tqdm.
 ///
@@ -292,7 +292,7 @@ impl Archive {
     ///     A `LoadReport`. A member that is damaged, or cannot be read, is in its ``failures``.
     ///
     /// Raises:
-    ///     stook.DamagedError: A compressed tar is damaged: nothing behind that place can be read.
+    ///     stook.DamagedError: A compressed tar is damaged: nothing after that place can be read.
     #[pyo3(signature = (*, progress=None))]
     fn load<'py>(
         &self,
@@ -319,7 +319,7 @@ impl Archive {
         info::archive_info(py, &self.path, &*self.archive()?)
     }
 
-    /// Lets go of the file. Closing twice does nothing.
+    /// Closes the file. Closing twice does nothing.
     fn close(&self) {
         *written(&self.archive) = None;
     }

@@ -35,12 +35,12 @@ use crate::reports::getters;
 ///         seconds since 1970, or an int of nanoseconds, as ``time_ns`` of records is.
 ///     generation: This generation, as it was published, rather than the newest.
 ///     map: Whether sealed segments are mapped into memory. Gets are several times as fast where
-///         the pack is in memory. Nobody may cut or overwrite its files meanwhile.
+///         the pack is in memory. Its files must not be cut or overwritten meanwhile.
 ///     access: ``"direct"`` past the page cache, ``"cached"`` through it, ``"auto"`` by what is in
 ///         it, and gets through it where half of the free memory holds the pack.
 ///     durability: When what was put is safe:
 ///         ``"sync"`` after ``sync`` or ``close``, ``"put"`` when ``put`` returns (shared by all
-///         threads that wait), a number: at the latest after so many seconds, as long as records
+///         threads that wait), a number: at the latest after that many seconds, as long as records
 ///         are put.
 ///     segment_bytes: Segments of a new pack are sealed when they are this long.
 ///
@@ -212,7 +212,7 @@ impl Pack {
         Self::open(py, settings).map_err(|error| with_time_hint(at, error))
     }
 
-    /// Lets go of the pack. What was put is safe when this returns. Closing twice does nothing.
+    /// Closes the pack. What was put is safe when this returns. Closing twice does nothing.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         if let Ok(State { writer: Some(writer), .. }) = self.state()
             && writer.is_ours()
@@ -233,9 +233,25 @@ impl Pack {
         Ok(slf)
     }
 
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        self.close(py)
+    #[pyo3(signature = (kind=None, *_exception))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        kind: Option<&Bound<'_, PyAny>>,
+        _exception: &Bound<'_, PyTuple>,
+    ) -> PyResult<()> {
+        match self.close(py) {
+            // What ended the block goes on its way. That a failed write stopped the writer is no
+            // news; any other error of closing is at least shown.
+            Err(error) if kind.is_some() => {
+                let stopped = py.import("stook._errors").and_then(|errors| errors.getattr("StoppedError"));
+                if !stopped.is_ok_and(|stopped| error.is_instance(py, &stopped)) {
+                    error.write_unraisable(py, None);
+                }
+                Ok(())
+            }
+            done => done,
+        }
     }
 
     fn __repr__(&self) -> String {

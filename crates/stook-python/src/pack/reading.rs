@@ -467,15 +467,15 @@ impl Pack {
     /// Args:
     ///     prefix: Only keys that begin with this.
     ///     group: Only this group, or these.
-    ///     timeout: Ends when nothing was put for so many seconds; ``None`` waits until the pack is
+    ///     timeout: Ends when nothing was put for that long; ``None`` waits until the pack is
     ///         closed.
     ///
     /// Returns:
     ///     An iterator over records.
     ///
     /// Raises:
-    ///     stook.DamagedError: A record is not what was written; from the iterator, which goes on
-    ///         behind it.
+    ///     stook.DamagedError: A record is not what was written; from the iterator, which continues
+    ///         after it.
     ///     stook.InvalidError: The pack was opened with ``at`` or ``generation``: a state of the
     ///         past does not grow.
     ///

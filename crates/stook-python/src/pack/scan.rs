@@ -320,7 +320,7 @@ impl Scan {
         Ok(Some(record))
     }
 
-    /// Where it is: a text with which `Pack.scan(cursor=...)` goes on right behind the last record,
+    /// Where it is: a text with which `Pack.scan(cursor=...)` continues after the last record,
     /// in another process too, as long as the pack has this generation.
     fn cursor(&self, py: Python<'_>) -> PyResult<String> {
         self.inner.with(py, |inner| {

@@ -31,7 +31,7 @@ use crate::wait::{ProgressReporter, callback_of};
 ///     delete: Whether records of files that are gone from the tree are deleted; with ``group`` or
 ///         ``group_by``, in that group only. None is if that would be more than half of the files
 ///         of one of its roots, or if files were moved into the pack.
-///     max_delete: With ``delete``: how many records may be deleted all the same.
+///     max_delete: With ``delete``: how many records may be deleted anyway.
 ///     force: With ``delete``: however many records are deleted.
 ///     move: Whether what was packed is removed, when the pack was read back and holds the same;
 ///         directories when they are empty. Not for archives, nor with ``delete``.
@@ -46,7 +46,7 @@ use crate::wait::{ProgressReporter, callback_of};
 ///         Or a callable, called with the path of everything that is met, relative to its root;
 ///         what it says ``True`` to is left out.
 ///     select: Called with the same paths, where they are included and not excluded; what it says
-///         ``False`` to is not packed. Directories are entered all the same: ``lambda path:
+///         ``False`` to is not packed. Directories are entered anyway: ``lambda path:
 ///         path.endswith(".jpg")`` finds pictures anywhere.
 ///     attributes: Called with the path of everything that is packed; gives a dict of values that
 ///         go with the record, by name, as for ``Pack.put``, or ``None``. What is unchanged keeps

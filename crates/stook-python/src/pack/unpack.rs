@@ -46,7 +46,7 @@ use crate::wait::with_progress;
 ///         ``unset_xattrs``. Those that grant rights are set only where root restores owners.
 ///     force: Write what fits, even where there is less room than all of it needs. Of a tar:
 ///         replace a file that is there even where something is missing in the new one.
-///     with_owner: Whether owners are restored, as root; nobody else can.
+///     with_owner: Whether owners are restored; only root can.
 ///     tar: Instead of ``target``: a pack is written as this tar, the same bytes for the same pack.
 ///         A file that is there is replaced only by a tar of all that was asked for; else it stays,
 ///         and is in ``kept``. ``overwrite``, ``threads`` and ``with_owner`` are for a target.
@@ -67,7 +67,7 @@ use crate::wait::with_progress;
 ///     OSError: The target cannot be made, or reading the pack fails.
 ///     stook.NotAPackError: What is at ``pack`` is neither a pack nor an archive.
 ///     stook.RemoteError: An archive that is an object cannot be fetched.
-///     stook.InvalidError: There is nothing of what was asked for; a directory that was made for it
+///     stook.InvalidError: Nothing matches what was asked for; a directory that was made for it
 ///         is removed again. Or what is asked of an archive only packs have: groups, ``tar``,
 ///         ``at``.
 ///     stook.NoSuchStateError: History does not go back so far, or ``at`` is before the first

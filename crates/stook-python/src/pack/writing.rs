@@ -121,7 +121,7 @@ impl Pack {
     ///
     /// Args:
     ///     key: The key.
-    ///     default: What is given when there is none; without it that is a ``KeyError``.
+    ///     default: What is returned if there is none; without it that is a ``KeyError``.
     ///
     /// Returns:
     ///     The value that it had.
@@ -212,11 +212,11 @@ impl Pack {
         py.detach(|| writer.with(|writer| writer.sync())).or_raise()
     }
 
-    /// Writes what counts once more, in the order of its keys, and lets go of the rest.
+    /// Rewrites the live records, in the order of their keys, and removes the rest.
     ///
     /// Args:
     ///     keep_seconds: Versions that died less long ago stay readable through ``at``.
-    ///     max_dead: Only groups of which at least this share, 0 to 1, would go.
+    ///     max_dead: Only groups in which at least this share of bytes, 0 to 1, is dead.
     ///     extra_bytes: Room that a step may take on top of what is there; by default half of what
     ///         is free, at most 16 GiB. Segments that need more are left as they are.
     ///     group: Only this group, or these.

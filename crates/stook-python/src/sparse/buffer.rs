@@ -120,7 +120,7 @@ impl SparseBuffer {
     ///     asked for.
     ///
     /// Raises:
-    ///     DiffersError: A byte is held already and is another; ``offset`` tells the first.
+    ///     DiffersError: A byte is held already and is another; ``offset`` is the first.
     ///     InvalidError: The last byte would be past the last position, 2**64 - 2.
     #[pyo3(signature = (position, data, on_difference="error"))]
     fn write(
@@ -153,7 +153,7 @@ impl SparseBuffer {
     ///     How many bytes were not held before.
     ///
     /// Raises:
-    ///     DiffersError: A byte is held already and is another; ``offset`` tells the first.
+    ///     DiffersError: A byte is held already and is another; ``offset`` is the first.
     ///     InvalidError: The last byte would be past the last position, 2**64 - 2.
     #[pyo3(signature = (position, data, on_difference="error"))]
     fn adopt(
@@ -173,7 +173,7 @@ impl SparseBuffer {
     /// The ``length`` bytes at ``position``.
     ///
     /// Raises:
-    ///     NotHeldError: Not all of them are held; ``gap`` tells the first range that is missing.
+    ///     NotHeldError: Not all of them are held; ``gap`` is the first range that is missing.
     ///     InvalidError: They would end past the last position.
     fn read<'py>(
         &self,

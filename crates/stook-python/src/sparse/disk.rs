@@ -16,11 +16,11 @@ use crate::paths;
 ///
 /// Shared by any number of processes. What was used longest ago is evicted. Bytes are verified
 /// whenever they are read; what is damaged is fetched again. A disk that is full or read-only fails
-/// no read: :meth:`statistics` tells.
+/// no read: :meth:`statistics` shows it.
 ///
 /// Args:
 ///     directory: Where. It is made, for nobody but the user of this process, where there is none;
-///         nobody else may be able to write in it.
+///         no other user may be able to write in it.
 ///     budget_bytes: What all that is kept may take of the disk.
 ///
 /// Raises:

@@ -213,7 +213,7 @@ impl SparseFile {
     ///     size: The length of the file, in bytes.
     ///     name: What it is: an address, a path. Messages and ``cache`` show it without user,
     ///         password and query.
-    ///     identity: What tells this state of the file from others and follows its content, such as
+    ///     identity: What distinguishes this state of the file and follows its content, such as
     ///         a strong ETag. Without it, or with a weak ETag, nothing is kept in ``cache``.
     ///     origin: What beside ``name`` decides which bytes come, such as who asks. Only a salted
     ///         hash of it is kept.
@@ -316,7 +316,7 @@ impl SparseFile {
     /// Args:
     ///     ranges: An iterable of ``(start, end)``.
     ///     progress: Called now and then with the bytes that came and all that were missing. What
-    ///         it raises is raised, and what was begun goes on. ``True`` shows a bar with tqdm.
+    ///         it raises is raised, and what was begun continues. ``True`` shows a bar with tqdm.
     ///
     /// Raises:
     ///     OutOfBoundsError: A range reaches past the end.

@@ -16,10 +16,10 @@ use crate::errors::OrRaise as _;
 ///
 /// Args:
 ///     fields: What it says, by the names that it has for it.
-///     is_page: Whether it is a web server, for whose ETags nobody vouches.
+///     is_page: Whether it is a web server, whose ETags are not reliable.
 ///
 /// Returns:
-///     All that tells states apart, or ``None`` where nothing does; what follows the content, or
+///     All that distinguishes states, or ``None`` where nothing does; what follows the content, or
 ///     ``None``; and the seconds after which it is to be asked again, because no change can then
 ///     leave all as it is: 0 where none can now, ``None`` where one always could.
 #[pyfunction]
@@ -41,7 +41,7 @@ pub(crate) fn who_asks(kind: &str, arguments: Vec<String>, options: BTreeMap<Str
     stook::source::who_asks(kind, &arguments, options)
 }
 
-/// The path that an address means: what stands behind ``file://``, or all of it where it has no
+/// The path that an address means: what follows ``file://``, or all of it where it has no
 /// scheme; ``None`` for an object on a server.
 ///
 /// Raises:

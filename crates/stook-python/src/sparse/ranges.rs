@@ -34,7 +34,7 @@ fn one(item: &Bound<'_, PyAny>) -> PyResult<ByteRange> {
         _ => item.extract::<[u64; 2]>().map(|[start, end]| (start, end)).map_err(|_| wrong())?,
     };
     ByteRange::new(start, end)
-        .ok_or_else(|| invalid(format!("a range ends where it begins or behind, not ({start}, {end})")))
+        .ok_or_else(|| invalid(format!("a range must not end before it begins: ({start}, {end})")))
 }
 
 /// A list of `(start, end)`.

@@ -83,7 +83,7 @@ impl SparseStore {
         SparseBuffer::new(self.store.get_or_create(name))
     }
 
-    /// Takes a buffer out. Whoever has it still may use it; it no longer counts for the budget and
+    /// Takes a buffer out. Its users keep it; it no longer counts for the budget and
     /// is not evicted from.
     ///
     /// Returns:
@@ -130,7 +130,7 @@ impl SparseStore {
             .collect()
     }
 
-    /// Up to ``count`` names behind ``name``, ascending: for stores of very many buffers.
+    /// Up to ``count`` names after ``name``, ascending: for stores of very many buffers.
     fn names_after<'py>(&self, py: Python<'py>, name: &str, count: Count) -> PyResult<Bound<'py, PyList>> {
         list_of(py, &self.store.names_after(name, count.0))
     }

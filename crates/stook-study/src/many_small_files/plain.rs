@@ -1,7 +1,7 @@
 //! The plain composite file of the published study, and the pack, made from the same tree.
 //!
-//! A plain file is records one behind the other and nothing else: no index, no checksum, no used
-//! flag. It shows what a composite file gains by itself; nobody should keep data in one.
+//! A plain file is records one after the other and nothing else: no index, no checksum, no used
+//! flag. It shows what a composite file gains by itself; do not keep data in one.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write as _};

@@ -50,7 +50,7 @@ pub(super) struct Comparison {
     files_s: f64,
     pub(super) ratio: f64,
     extra_ms_per_file: f64,
-    /// Digits behind the point of the last figure.
+    /// Digits after the point of the last figure.
     digits: usize,
 }
 
@@ -63,7 +63,7 @@ impl From<Published> for Comparison {
 }
 
 impl Comparison {
-    /// A row of a table, with these units behind seconds and milliseconds.
+    /// A row of a table, with these units after seconds and milliseconds.
     pub(super) fn cells(&self, label: String, (s, ms): (&str, &str)) -> [String; 5] {
         [
             label,

@@ -81,7 +81,7 @@ impl Reader {
         }
     }
 
-    /// Reads everything and tells what it took. The clock stops when the last record is there;
+    /// Reads everything and measures what it took. The clock stops when the last record is there;
     /// giving memory back is not counted.
     ///
     /// # Errors
@@ -101,7 +101,7 @@ impl Reader {
         Ok((taken, amount))
     }
 
-    /// Reads everything, and tells what all keys and bytes come to.
+    /// Reads everything, and returns what all keys and bytes come to.
     ///
     /// # Errors
     /// As [`timed`](Self::timed).

@@ -1,4 +1,5 @@
-//! A trace, replayed through the cache, with what whoever knew it beforehand would have fetched.
+//! A trace, replayed through the cache, beside the fewest requests possible if it were known in
+//! advance.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -30,7 +31,7 @@ pub struct Replayed {
     pub reads: u64,
     /// What it took.
     pub replay: Replay,
-    /// What whoever knew all reads beforehand would have fetched.
+    /// The fewest requests and bytes possible if all reads were known in advance.
     pub optimum: Optimum,
     /// Requests of the replay for each of the optimum.
     pub requests_ratio: Option<f64>,
@@ -133,7 +134,7 @@ pub fn run(trace: &Trace, source: Arc<dyn Source>) -> anyhow::Result<Replayed> {
     })
 }
 
-/// A file of zeros behind a server that answers each request after a time.
+/// A file of zeros on a server that answers each request after a time.
 #[derive(Debug)]
 pub struct Distant {
     path: PathBuf,

@@ -10,7 +10,7 @@ use stook::sparse::{OnDifference, SparseBuffer, SparseError};
 
 /// Bytes that are read or written.
 pub const TOTAL_BYTES: u64 = 1 << 20;
-/// What `need` is asked about: so many blocks, so far apart, so long each.
+/// What `need` is asked about: a number of blocks, their distance and their length.
 pub const NEED_BLOCKS: u64 = 238_310;
 /// From one block to the next.
 pub const NEED_STRIDE_BYTES: u64 = 800;

@@ -1,7 +1,7 @@
 //! What the published study concluded, checked on its own tables and on what was measured here.
 //!
 //! Each conclusion has one check, the same for both, so that a table that does not show what is
-//! said of it is told apart from a device that is different.
+//! said of it is distinguished from a device that is different.
 
 use serde::Serialize;
 use stook::bench::model::ModelError;

@@ -166,7 +166,7 @@ impl Study for SsdProfile {
     }
 }
 
-/// What whoever waits is told before.
+/// What the user is told before the measurement.
 fn takes(bench: &Bench) -> String {
     let (cells, rounds) = (bench.cells.len(), bench.rounds);
     format!(

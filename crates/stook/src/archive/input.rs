@@ -48,10 +48,10 @@ pub trait Input {
     /// What reading meets.
     fn fill(&mut self) -> Result<&[u8]>;
 
-    /// Goes on by so many bytes of what [`fill`](Self::fill) gave.
+    /// Advances by this many bytes of what [`fill`](Self::fill) gave.
     fn consume(&mut self, len: usize);
 
-    /// Goes on by so many bytes; fewer only at the end. How many it were.
+    /// Advances by this many bytes; fewer only at the end. How many it were.
     ///
     /// # Errors
     /// What reading meets.
@@ -230,7 +230,7 @@ impl<R: Read> StreamInput<R> {
         Self { reader, path, buffer, from: 0, to: 0, position: 0, damage: None }
     }
 
-    /// What comes first, at most so many bytes, none of them consumed; fewer only where it ends
+    /// What comes first, at most this many bytes, none of them consumed; fewer only where it ends
     /// before.
     ///
     /// # Errors
@@ -243,7 +243,7 @@ impl<R: Read> StreamInput<R> {
         Ok(self.buffer.get(..len.min(self.to)).unwrap_or_default())
     }
 
-    /// Reads behind what the buffer holds; none at the end.
+    /// Reads what follows the buffer; none at the end.
     fn read_more(&mut self) -> Result<usize> {
         if let Some((offset, what)) = self.damage.clone() {
             return Err(Error::Damaged { path: self.path.clone(), offset, what });
@@ -308,7 +308,10 @@ fn read_error(path: &Path, offset: u64, error: std::io::Error) -> Error {
     match error.downcast::<Error>() {
         Ok(error) => error,
         Err(error) if error.raw_os_error().is_none() => {
-            let what = format!("the compressed bytes are damaged or cut off: {error}");
+            // Where in the file a decompressor stood nobody knows.
+            let what = format!(
+                "the compressed bytes are damaged or cut off (the offset is in what they decompress to): {error}"
+            );
             Error::Damaged { path: path.to_path_buf(), offset, what }
         }
         Err(error) => crate::Error::io_at("read", path, offset, error).into(),

@@ -35,15 +35,15 @@ impl MemberKind {
 pub struct Member<'a> {
     /// Its number in the order of keys.
     pub number: u64,
-    /// Its path, without `./` before it and `/` behind it.
+    /// Its path, without `./` before it and `/` after it.
     pub key: &'a [u8],
     /// What it is.
     pub kind: MemberKind,
-    /// Permission bits, if the archive tells.
+    /// Permission bits, if the archive has them.
     pub mode: Option<u32>,
-    /// Modification time, nanoseconds since 1970, if the archive tells.
+    /// Modification time, nanoseconds since 1970, if the archive has it.
     pub mtime_ns: Option<i64>,
-    /// User and group, if the archive tells.
+    /// User and group, if the archive has them.
     pub owner: Option<(u32, u32)>,
     /// Bytes it has when read. Those of a hard link are those of its file, those of a symbolic link
     /// its target's.

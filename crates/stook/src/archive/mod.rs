@@ -1,6 +1,6 @@
 //! Tar and zip archives, read where they lie.
 //!
-//! [`Archive::open`] tells what a file is by its content and has its members at hand by key: of a
+//! [`Archive::open`] detects what a file is by its content and has its members at hand by key: of a
 //! plain tar through an index that is made in one pass and kept beside it (`NAME.stook-index`, laid
 //! down in `docs/formats/archive-index-v2.md`). A member whose bytes lie in the file as they are is
 //! a [source](crate::source::Source) like any other; [`Reading`] goes through many of them with

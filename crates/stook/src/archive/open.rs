@@ -96,8 +96,8 @@ impl Archive {
         Self::open_with(path, options, &mut |_| true)
     }
 
-    /// The same, with the bytes passed so far told to `progress` while an index is made; when it
-    /// says no, that ends.
+    /// The same, with the bytes passed so far reported to `progress` while an index is made; when
+    /// it says no, that ends.
     ///
     /// # Errors
     /// Those, and [`Error::Interrupted`].

@@ -1,4 +1,4 @@
-//! The index beside an archive: read when it is of this archive, published when it was made anew.
+//! The index beside an archive: read when it is of this archive, published when it was rebuilt.
 
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt as _;
@@ -18,7 +18,7 @@ use crate::extent::ByteRange;
 use crate::source::{FileSource, Identity, Source, read_range};
 use crate::tree::{Folder, Refused};
 
-/// What the name of an index has behind that of its archive.
+/// What follows the name of the archive in the name of its index.
 pub const SUFFIX: &str = ".stook-index";
 
 /// Where the index of an archive is.

@@ -7,13 +7,13 @@
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rustix::fs::AtFlags;
+use rustix::fs::{AtFlags, FileType};
 
 use super::error::{Error, Result};
 use super::member::{Member, MemberKind};
@@ -21,12 +21,10 @@ use super::open::Archive;
 use super::reading::{Piece, Reading};
 use crate::storage::free_at;
 use crate::tree::existing::{self, Comparison, Overwrite, Plan};
+use crate::tree::filling::Filling;
 use crate::tree::room;
 use crate::tree::target::{self, FileMetadata, MetadataOutcome, Target};
 use crate::tree::{SelectKeys, Xattrs};
-
-/// Pieces of nothing but zeroes, if they are at least this long, are left as holes.
-const HOLE_LEN: usize = 64 << 10;
 
 /// A member that could not be unpacked, and why.
 pub type Failure = crate::tree::Failure<Error>;
@@ -63,7 +61,7 @@ impl Unpack<'_> {
     /// unpacking stops, with every file either whole or absent.
     ///
     /// Unsafe paths, damaged members and files that cannot be written are
-    /// [failures](UnpackSummary::failures); the rest goes on.
+    /// [failures](UnpackSummary::failures); the rest is unpacked.
     ///
     /// # Errors
     /// That the target cannot be made or synced, that the archive changed meanwhile, or that the
@@ -125,7 +123,7 @@ struct Unpacking<'a> {
     summary: UnpackSummary,
     /// What is put off until everything is in them.
     directories: Vec<(Vec<u8>, FileMetadata)>,
-    /// Files with several names that were written, by where their bytes are.
+    /// Files with several names that were written, or were there already, by where their bytes are.
     files: HashMap<u64, Vec<u8>>,
     progress: &'a mut dyn FnMut(u64, u64) -> bool,
     seen: u64,
@@ -223,12 +221,24 @@ impl Unpacking<'_> {
             self.summary.interrupted = true;
             return Ok(false);
         }
-        self.compared(member, comparison, plan)
+        self.compared(member, place, comparison, plan)
     }
 
     /// Notes what stays of what was compared; whether it is to be replaced.
-    fn compared(&mut self, member: &Member<'_>, comparison: Comparison, plan: Plan) -> Result<bool> {
+    fn compared(
+        &mut self,
+        member: &Member<'_>,
+        place: &Destination,
+        comparison: Comparison,
+        plan: Plan,
+    ) -> Result<bool> {
         let is_same = comparison.finish().map_err(|error| self.io("read", member.key, error))?;
+        if is_same && has_names(member) && !self.files.contains_key(&member.data_at) {
+            let is_file = is_file_of(place).map_err(|error| self.io("look for", member.key, error))?;
+            if is_file {
+                self.files.insert(member.data_at, member.key.to_vec());
+            }
+        }
         Ok(self.keeps(member, is_same, plan))
     }
 
@@ -265,7 +275,7 @@ impl Unpacking<'_> {
                 return Ok(None);
             };
             if let Some(comparison) = comparison
-                && !self.compared(member, comparison, plan)?
+                && !self.compared(member, place, comparison, plan)?
             {
                 return Ok(None);
             }
@@ -286,7 +296,7 @@ impl Unpacking<'_> {
             Ok(Some(len)) => {
                 self.summary.files += 1;
                 self.summary.bytes += len;
-                if member.names > 1 || member.kind == MemberKind::HardLink {
+                if has_names(member) {
                     self.files.insert(member.data_at, member.key.to_vec());
                 }
                 Ok(())
@@ -303,49 +313,27 @@ impl Unpacking<'_> {
     /// when the caller stopped it.
     fn fill(
         &mut self,
-        mut file: Option<&mut File>,
-        mut comparison: Option<&mut Comparison>,
+        file: Option<&mut File>,
+        comparison: Option<&mut Comparison>,
         key: &[u8],
         reading: &mut Reading<'_>,
     ) -> Result<Option<u64>> {
         let shown = self.target.path_of(key);
-        let failed_to = |operation| move |error| (operation, error);
         let io = |(operation, error)| Error::from(crate::Error::io(operation, &shown, error));
-        let (mut len, mut at) = (0_u64, 0_u64);
+        let mut filling = Filling::new(file, comparison);
         while let Some(piece) = reading.piece()? {
-            let offset = len;
-            let bytes = match piece {
-                Piece::Bytes(bytes) => bytes,
+            match piece {
+                Piece::Bytes(bytes) => filling.take(bytes).map_err(io)?,
                 Piece::Hole(hole) => {
-                    if let Some(comparison) = &mut comparison {
-                        comparison.take_zeroes(hole).map_err(failed_to("read")).map_err(io)?;
-                    }
-                    len = len.saturating_add(hole);
+                    filling.take_hole(hole).map_err(io)?;
                     continue;
                 }
-            };
-            len = len.saturating_add(bytes.len() as u64);
-            if let Some(comparison) = &mut comparison {
-                comparison.take(bytes).map_err(failed_to("read")).map_err(io)?;
             }
-            // Behind a hole, no bytes at all must not be taken for what ends the file.
-            let is_hole = bytes.is_empty() || bytes.len() >= HOLE_LEN && bytes.iter().all(|byte| *byte == 0);
-            if let Some(file) = file.as_mut().filter(|_| !is_hole) {
-                if at != offset {
-                    file.seek(SeekFrom::Start(offset)).map_err(failed_to("write")).map_err(io)?;
-                }
-                file.write_all(bytes).map_err(failed_to("write")).map_err(io)?;
-                at = len;
-            }
-            if !(self.progress)(self.seen, self.summary.bytes.saturating_add(len)) {
+            if !(self.progress)(self.seen, self.summary.bytes.saturating_add(filling.taken())) {
                 return Ok(None);
             }
         }
-        // A hole at the end is not written, so the length has to be set.
-        if let Some(file) = file.filter(|_| at != len) {
-            file.set_len(len).map_err(failed_to("write")).map_err(io)?;
-        }
-        Ok(Some(len))
+        filling.finish().map(Some).map_err(io)
     }
 
     fn symlink(
@@ -452,7 +440,7 @@ impl Unpacking<'_> {
                     self.summary.unset_xattrs.note(&key, unset);
                 }
                 Ok(MetadataOutcome::Kept) => {}
-                Ok(MetadataOutcome::TooOpen) => self.summary.kept.push(key),
+                Ok(MetadataOutcome::TooOpen) => self.summary.keep_too_open(key),
                 Err(error) => {
                     let error = self.io("set mode and time of", &key, error);
                     self.summary.failures.push(Failure { key, error });
@@ -460,6 +448,20 @@ impl Unpacking<'_> {
             }
         }
     }
+}
+
+/// Whether the archive has several names for a file.
+fn has_names(member: &Member<'_>) -> bool {
+    member.names > 1 || member.kind == MemberKind::HardLink
+}
+
+/// Whether what has a name, and the bytes of a member, has its time, mode and owner as well: then
+/// it is the file that an earlier run wrote, and further names become links to it.
+fn is_file_of(place: &Destination) -> io::Result<bool> {
+    let Some(there) = target::status(&place.parent, &place.name)? else { return Ok(false) };
+    let has_time = place.metadata.mtime_ns.is_some_and(|ns| existing::mtime_of(&there) == i128::from(ns));
+    let is_file = FileType::from_raw_mode(there.st_mode).is_file();
+    Ok(is_file && has_time && target::has_metadata(&there, &place.metadata))
 }
 
 fn parts(key: &[u8]) -> Result<Vec<&OsStr>> {

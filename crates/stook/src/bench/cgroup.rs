@@ -29,7 +29,7 @@ impl Group {
         groups.lines().filter_map(|line| Self::of_line(controller, mounts, line)).collect()
     }
 
-    /// The group that a line of `/proc/self/cgroup` tells.
+    /// The group that a line of `/proc/self/cgroup` names.
     fn of_line(controller: &str, mounts: &str, line: &str) -> Option<Self> {
         let mut fields = line.splitn(3, ':').skip(1);
         let (controllers, group) = (fields.next()?, fields.next()?);

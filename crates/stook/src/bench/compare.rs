@@ -34,7 +34,7 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// What tells these cells apart.
+    /// What distinguishes these cells.
     fn of(cells: [&CellResult; 2]) -> Self {
         let is_open = cells.iter().any(|cell| cell.workload.rate_per_s.is_some());
         if is_open { Self::LatencyMeanNs } else { Self::Iops }
@@ -69,7 +69,7 @@ pub enum Verdict {
     Faster,
     /// The second is slower than the first.
     Slower,
-    /// They cannot be told apart.
+    /// They cannot be distinguished.
     NoDifference,
     /// There are fewer than [`RUNS_MIN`] runs of one: a difference may be that of two runs of the
     /// same thing.

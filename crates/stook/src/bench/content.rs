@@ -48,7 +48,7 @@ pub(super) fn renew(bytes: &mut [u8], random: &mut Random) {
     }
 }
 
-/// Stamps every unit of a block that begins at `offset` of the file. `generation` tells that of a
+/// Stamps every unit of a block that begins at `offset` of the file. `generation` gives that of a
 /// unit of the file.
 pub(super) fn stamp(bytes: &mut [u8], offset: u64, seed: u64, mut generation: impl FnMut(u64) -> u32) {
     for (unit, at) in bytes.chunks_exact_mut(UNIT_BYTES).zip((offset..).step_by(UNIT_BYTES)) {
@@ -77,7 +77,7 @@ pub(super) struct Difference {
     pub(super) what: String,
 }
 
-/// Checks every unit of a block that begins at `offset` of the file. `generation` tells which
+/// Checks every unit of a block that begins at `offset` of the file. `generation` says which
 /// generation a unit has to have, where that is known.
 pub(super) fn check(
     bytes: &[u8],

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::device::Below;
 
-/// Where something was measured. What the system does not tell is `None`.
+/// Where something was measured. What the system does not report is `None`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
     /// Name, release and architecture of the kernel.
@@ -97,7 +97,7 @@ pub(super) struct Mount {
     pub(super) source: String,
 }
 
-/// All mounts that this process sees; empty where the system does not tell.
+/// All mounts that this process sees; empty where the system does not report them.
 pub(super) fn mountinfo() -> String {
     let text = fs::read("/proc/self/mountinfo").unwrap_or_default();
     // One name in another encoding must not hide the rest.

@@ -30,7 +30,7 @@ pub enum Error {
     Target {
         /// The path.
         path: PathBuf,
-        /// A predicate that fits behind the path: what is wrong, and what was expected.
+        /// A predicate that fits after the path: what is wrong, and what was expected.
         problem: String,
     },
     /// Bytes that were read are not the ones that were written.

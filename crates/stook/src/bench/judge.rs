@@ -43,12 +43,12 @@ pub(super) fn judge(
         device_read_bytes,
         device_written_bytes,
         link_limit_bytes_per_s: link_limit_bytes_per_s
-            .ok_or_else(|| "the system does not tell what the link of the device carries".to_owned()),
+            .ok_or_else(|| "the system does not report the bandwidth of the device's link".to_owned()),
         thread_cpu_share_max: Ok(measured.busiest_thread),
         processors_share: measured.processors_share,
         processor_wait_share_max: measured
             .waiting_thread
-            .ok_or_else(|| "the system does not tell how long threads wait for a processor".to_owned()),
+            .ok_or_else(|| "the system does not report how long threads wait for a processor".to_owned()),
         quota_stop: measured.quota_stop.clone(),
         throttled: throttled(workload, measured),
         durable_after_s: measured.durable_after_s,

@@ -2,7 +2,7 @@
 //! that exists.
 //!
 //! An own file loses its name as soon as it is made, unless it is to be kept: whatever ends the
-//! process, nothing is left behind. Every byte of it is written before anything is measured,
+//! process, no file remains. Every byte of it is written before anything is measured,
 //! because reads of a hole and writes into blocks that were only promised measure the file system's
 //! bookkeeping.
 
@@ -60,7 +60,7 @@ impl TestFile {
     ///
     /// # Errors
     /// When the directory is none, cannot be written or has too little room, when the name is
-    /// taken, or on an interruption. Nothing is left behind then.
+    /// taken, or on an interruption. No file remains then.
     pub(super) fn create(
         directory: &Path,
         len: u64,
@@ -113,7 +113,7 @@ impl TestFile {
                 .map_err(|error| crate::Error::io("write to", path, error))?;
         }
         let opened = fs::OpenOptions::new().read(true).write(writable).open(path);
-        let what = if writable { "open for writing" } else { "open" };
+        let what = if writable { "write to" } else { "open" };
         let handle = opened.map_err(|error| crate::Error::io(what, path, error))?;
         let file = Self { full, ..Self::around(handle, path.to_path_buf(), writable, layout)? };
         if file.len == 0 {
@@ -294,7 +294,7 @@ impl Drop for Temporary {
     }
 }
 
-/// Fails early: running into a full disk after a minute of writing helps nobody. A pack is no place
+/// Fails early: running into a full disk after a minute of writing is no help. A pack is no place
 /// for other files, be they without a name: they could take the room that its writer needs.
 pub(super) fn check_place(directory: &Path, len: u64) -> Result<()> {
     let kind = fs::metadata(directory).map_err(|error| crate::Error::io("open", directory, error))?;

@@ -1,6 +1,6 @@
 //! [`LongRun`]: a cell that writes, run once for longer than it is measured.
 //!
-//! Drives take writes into a fast part first and tell nobody when it is full. A run that ends
+//! Drives take writes into a fast part first and do not report when it is full. A run that ends
 //! before has measured that part, and nothing in it shows that; a longer run of the same writes
 //! does.
 

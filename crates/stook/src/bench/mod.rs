@@ -5,7 +5,7 @@
 //! measures is what the rest gets. [`BenchResult`] is what it found.
 //!
 //! [`gates`] checks every measured cell, [`model`] fits what a device does to the cells that
-//! passed, and [`compare`] tells whether two series of measurements differ. These three take plain
+//! passed, and [`compare`] shows whether two series of measurements differ. These three take plain
 //! numbers and do no I/O; [`model::Models`] takes them out of a result. No figure is averaged over
 //! cells that failed a gate, and no model is fitted to them; what could not be checked is marked as
 //! such ([`State`]).

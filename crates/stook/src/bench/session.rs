@@ -23,7 +23,7 @@ pub struct Bench {
     pub rounds: u32,
     /// Before the rounds, each distinct cell that writes is run once for so long, and its runs are
     /// compared with what that one sustained: a short run may end before the write cache of a drive
-    /// is full, and then tells its speed only.
+    /// is full, and then shows its speed only.
     pub long_run_s: Option<f64>,
     /// The length of an own file.
     pub file_bytes: u64,

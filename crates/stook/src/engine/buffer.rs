@@ -123,13 +123,13 @@ impl Buffer {
         self.data = 0..0;
     }
 
-    /// The room behind the data. What is written there becomes data by [`advance`](Self::advance).
+    /// The room after the data. What is written there becomes data by [`advance`](Self::advance).
     pub fn spare(&mut self) -> &mut [u8] {
         let end = self.data.end;
         &mut self.memory_mut()[end..]
     }
 
-    /// Takes the next `len` bytes behind the data into the data.
+    /// Takes the next `len` bytes after the data into the data.
     ///
     /// # Panics
     /// When there is less room than that.
@@ -139,7 +139,7 @@ impl Buffer {
         self.data.end += len;
     }
 
-    /// Copies `bytes` behind the data.
+    /// Appends `bytes` to the data.
     ///
     /// # Panics
     /// When there is less room than that.

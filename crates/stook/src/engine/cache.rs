@@ -15,14 +15,15 @@ use crate::extent::ByteRange;
 /// How much of a range of a file is in the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CacheResidency {
-    /// The kernel told; both are counted in whole pages and capped at the length of the range.
+    /// The kernel reported it; both are counted in whole pages and capped at the length of the
+    /// range.
     Known {
         /// Bytes that are in the cache.
         cached_bytes: u64,
         /// Bytes of these that are not on the medium yet.
         dirty_bytes: u64,
     },
-    /// The kernel cannot tell (before 6.5), or does not tell us about this file.
+    /// The kernel cannot report it (before 6.5), or does not for this file.
     Unknown,
 }
 

@@ -75,7 +75,7 @@ impl File {
     pub fn open_writable(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let file = fs::OpenOptions::new().read(true).write(true).open(path);
-        Ok(Self::from_std(file.map_err(|error| Error::io("open for writing", path, error))?, path, true))
+        Ok(Self::from_std(file.map_err(|error| Error::io("write to", path, error))?, path, true))
     }
 
     /// Makes a new file, to be written and read.
@@ -127,7 +127,7 @@ impl File {
         Ok(self.len()? == 0)
     }
 
-    /// What the system tells about the open file, whatever has its name now.
+    /// What the system reports about the open file, whatever has its name now.
     ///
     /// # Errors
     /// I/O errors.
@@ -271,7 +271,7 @@ impl File {
     }
 
     /// Fills all of `bytes` if all of them are in the page cache: `false` when some are not, when
-    /// the file ends first, or when the system cannot tell. Never waits for the device.
+    /// the file ends first, or when the system does not know. Never waits for the device.
     #[cfg(target_os = "linux")]
     pub fn read_if_cached(&self, bytes: &mut [u8], offset: u64) -> bool {
         let wanted = bytes.len();
@@ -310,7 +310,7 @@ impl File {
     }
 
     /// Where the next bytes that the file keeps begin, from `offset` on: its length where nothing
-    /// but a hole follows. Where the file system does not say, all of a file is kept.
+    /// but a hole follows. Where the file system does not report it, all of a file is kept.
     ///
     /// # Errors
     /// I/O errors.

@@ -1,4 +1,4 @@
-//! [`IdlePool`]: engines and sessions that nobody uses, kept for whoever needs one next.
+//! [`IdlePool`]: idle engines and sessions, kept for the next caller that needs one.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,6 +1,6 @@
 //! Executes reads, writes and other operations on files at a queue depth.
 //!
-//! Two backends stand behind one trait and pass the same conformance suite: [`uring`] (Linux
+//! Two backends implement one trait and pass the same conformance suite: [`uring`] (Linux
 //! `io_uring`, one ring per engine, submit and reap in one call) and [`threads`] (a
 //! `pread`/`pwrite` pool, always compiled). [`EngineOptions::build`] chooses;
 //! `STOOK_ENGINE=uring|threads` overrides.

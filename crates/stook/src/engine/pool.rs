@@ -32,7 +32,7 @@ struct Idle {
 const LOOKED_AT: usize = 8;
 
 impl BufferPool {
-    /// A pool that keeps memory of at most so many bytes.
+    /// A pool that keeps memory of at most this many bytes.
     pub fn new(idle_max_bytes: usize) -> Self {
         Self { shelf: Arc::new(Shelf { idle_max_bytes, idle: Mutex::default() }) }
     }
@@ -62,7 +62,7 @@ impl Shelf {
         Some(memory)
     }
 
-    /// Keeps the memory, or half of all when there is too much: sizes that nobody asks for any more
+    /// Keeps the memory, or half of all when there is too much: sizes that are no longer asked for
     /// must not fill the shelf for good.
     pub(super) fn put(&self, memory: Memory) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);

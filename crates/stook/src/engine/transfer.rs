@@ -1,9 +1,9 @@
 //! [`Transfer`]: one request on its way through system calls, the same for every backend.
 //!
-//! A backend asks for the next [`Step`], carries it out, and tells the outcome; until the transfer
-//! is done. Widening and narrowing of direct reads, copying of shared bytes that are not aligned,
-//! short transfers, the end of the file, retries and errors are decided here and nowhere else. This
-//! module makes no system calls.
+//! A backend asks for the next [`Step`], carries it out, and reports the outcome; until the
+//! transfer is done. Widening and narrowing of direct reads, copying of shared bytes that are not
+//! aligned, short transfers, the end of the file, retries and errors are decided here and nowhere
+//! else. This module makes no system calls.
 
 use std::io;
 use std::ops::Range;

@@ -35,7 +35,7 @@ pub struct UringEngine {
     /// Transfers by the `user_data` of their entry. Each has at most one entry in the ring.
     slots: Vec<Option<Transfer>>,
     free: Vec<usize>,
-    /// Completions that nobody has asked for yet.
+    /// Completions that were not asked for yet.
     ready: Vec<Completion>,
     /// Entries in the submission queue or in the kernel.
     entries: usize,

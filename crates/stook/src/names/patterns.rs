@@ -160,7 +160,7 @@ fn with_bytes(glob: &str) -> (Cow<'_, str>, bool) {
     (Cow::Owned(known), has_stand_ins)
 }
 
-/// The byte that `xNN` shows, and what is behind it.
+/// The byte that `xNN` shows, and what follows it.
 fn byte_shown(text: &str) -> Option<(u8, &str)> {
     let text = text.strip_prefix('x')?;
     let digits = text.get(..2).filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))?;

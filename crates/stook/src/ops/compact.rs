@@ -41,8 +41,8 @@ pub struct Compact {
     pub groups: Vec<String>,
     /// Versions that died less long ago than this stay readable.
     pub keep: Duration,
-    /// Only groups of whose frames at least this share, 0 to 1, would go; `None` also restores the
-    /// order of keys where nothing would go.
+    /// Only groups in which at least this share of bytes, 0 to 1, is dead; `None` also restores the
+    /// order of keys where nothing is dead.
     pub max_dead: Option<f64>,
     /// Room that a step may take beside what is there, in bytes; `None` for half of what is free,
     /// at most as much as [`CompactOptions`] have by default.

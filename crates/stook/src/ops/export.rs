@@ -53,26 +53,26 @@ impl Export<'_> {
     }
 
     /// The same into a file, which appears when it is whole: see [`Draft::named`]. A file that is
-    /// there is replaced only by a tar of all that was asked for, or with [`force`](Self::force);
-    /// else it is [kept](Summary::kept), and nothing is written. Nor is there a tar of what is
-    /// [missing](Nothing::Missing).
+    /// there is replaced only by a tar of all that was asked for, if that is anything, or with
+    /// [`force`](Self::force); else it is [kept](Summary::kept), and nothing is written. Nor is
+    /// there a tar of what is [missing](Nothing::Missing).
     ///
     /// # Errors
     /// I/O errors, groups that are not there, [`Error::Interrupted`].
     pub fn run_to_file(&self, pack: &Pack, path: &Path, progress: OnProgress<'_>) -> Result<Unpacked> {
         let mut draft = Draft::named(path)?;
-        let exported = self.export(pack, &mut |bytes| Ok(draft.write(bytes)?), progress)?;
-        let keeps = !self.force && draft.replaces();
-        let is_whole = exported.undone == 0 && pack.damage_log().is_empty();
-        match exported.nothing {
-            Some(Nothing::Missing) => return Ok(exported),
-            // As a directory that is there stays as it is.
-            Some(Nothing::Excluded) if keeps => return Ok(exported),
-            _ if keeps && !is_whole => return Ok(exported.with_kept(path)),
-            _ => {}
+        let mut exported = self.export(pack, &mut |bytes| Ok(draft.write(bytes)?), progress)?;
+        if exported.nothing == Some(Nothing::Missing) {
+            // There is no tar that the root is in.
+            exported.summary.directories = 0;
+            return Ok(exported);
         }
-        draft.finish()?;
-        Ok(exported)
+        let has_any = exported.nothing != Some(Nothing::Excluded);
+        let has_all = has_any && exported.undone == 0 && pack.damage_log().is_empty();
+        Ok(match draft.finish_or_keep(self.force || has_all)? {
+            true => exported,
+            false => exported.with_kept(path),
+        })
     }
 
     fn export(
@@ -173,14 +173,17 @@ impl Exporting<'_> {
         Ok(self.filtering.takes(path) && entry.is_some_and(is_in))
     }
 
-    /// In a tar a link stands behind its file, so the first of its names in the order of keys is
-    /// the file.
+    /// In a tar a link stands behind its file, so the first of its names in the order of keys that
+    /// is a path of the tree is the file.
     fn links(&mut self) -> Result<Links> {
         let mut names: BTreeMap<Key, BTreeSet<Key>> = BTreeMap::new();
+        let (mut paths, mut refused) = (Paths::default(), BTreeSet::new());
         self.each(&mut |export, head| {
-            // What cannot be read, or is no path, fails when its turn comes.
-            if head.is_hard_link()
-                && Paths::path(&head.key).is_ok()
+            // What cannot be read, or be written at all, fails when its turn comes.
+            let is_path = kind_of(&head.attributes).and_then(|kind| paths.next(&head.key, kind)).is_ok();
+            if !is_path {
+                refused.insert(head.key);
+            } else if head.is_hard_link()
                 && let Ok(Some(file)) = export.pack.open_file(&head.key)
             {
                 names.entry(file.head().key.clone()).or_default().insert(head.key);
@@ -191,7 +194,7 @@ impl Exporting<'_> {
         self.failed.clear();
         let mut links = Links::new();
         for (file, mut further) in names {
-            if self.takes(&file)? {
+            if !refused.contains(&file) && self.takes(&file)? {
                 further.insert(file);
             }
             let Some(first) = further.pop_first() else { continue };

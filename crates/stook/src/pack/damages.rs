@@ -16,7 +16,7 @@ const TOLD_MAX: usize = 100_000;
 const KNOWN_MAX: usize = 1_000_000;
 
 /// Damage in the order in which it was met, each once. Memory is bounded, however much there is:
-/// the last of 100,000 says how many more there were, and behind a million how many at most.
+/// the last of 100,000 says how many more there were, and after a million how many at most.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Damages {
     all: Vec<Damage>,
@@ -59,7 +59,7 @@ impl Damages {
         is_new
     }
 
-    /// Says behind those that are told how many more there are; the first of them was `damage`.
+    /// Says after those that are listed how many more there are; the first of them was `damage`.
     fn count(&mut self, damage: Damage) {
         let more = (self.known.len() - TOLD_MAX) as u64 + self.uncertain;
         let about = if self.uncertain > 0 { "up to " } else { "" };

@@ -63,7 +63,7 @@ impl Damage {
 }
 
 impl Damage {
-    /// The damage that a file of a newer version is to whoever goes on without it.
+    /// The damage that a file of a newer version is to an operation that continues without it.
     pub(crate) fn of_newer(file: PathBuf, what: &str) -> Self {
         let what = format!("it needs a newer version of stook: {what}");
         Self { file, offset: 0, key: None, what, cause: Some(ErrorKind::Unsupported) }
@@ -80,8 +80,8 @@ impl Damage {
     }
 
     /// The damage that a file which could not be opened is, where the reason lies in that file: the
-    /// pack goes on without it. Else the error as it was: for want of memory or descriptors nothing
-    /// can be said of the file.
+    /// pack continues without it. Else the error as it was: for want of memory or descriptors
+    /// nothing can be said of the file.
     pub(crate) fn of_unopened(error: crate::Error, file: PathBuf) -> Result<Self, crate::Error> {
         let cause = error.io_kind();
         let damage = |what: String| Ok(Self { file, offset: 0, key: None, what, cause });
@@ -180,9 +180,7 @@ pub enum Error {
         limit: u64,
     },
     /// A pack has to be compacted before it can take more.
-    #[error(
-        "{what} would take {found} bytes, and readers take at most {limit}; run `stook compact`, then go on"
-    )]
+    #[error("{what} would take {found} bytes, and readers take at most {limit}; run `stook compact` first")]
     Full {
         /// What would be too long.
         what: &'static str,
@@ -221,7 +219,7 @@ pub enum Error {
         owner: u32,
     },
     /// An earlier write failed; what the medium holds since is not known.
-    #[error("the writer stopped after an earlier failure; open the pack again to go on from what is safe")]
+    #[error("the writer stopped after an earlier failure; open the pack again to continue from what is safe")]
     Stopped,
     /// A commit that others were part of too failed: whether this record is there is not known
     /// before the pack is opened again.
@@ -230,7 +228,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The same, told of the record with this key where it does not tell a key itself.
+    /// The same, of the record with this key where it has no key itself.
     pub(crate) fn of(self, key: &Key) -> Self {
         match self {
             Self::Damaged(damage) if damage.key.is_none() => {

@@ -10,7 +10,7 @@
 use super::least_squares::{Estimate, student_t};
 use super::stats::{Interval, StatsError, mean, quantile};
 
-/// How many times a mean is drawn anew.
+/// How many times a mean is resampled.
 const DRAWS: usize = 2000;
 /// From how many runs on a whole run is a block: with fewer, too few blocks would be left.
 const RUNS_AS_BLOCKS: usize = 5;

@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 
-/// The longest latency that is told apart, in nanoseconds: one hour.
+/// The longest latency that is resolved, in nanoseconds: one hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 /// Decimal digits that a bucket keeps.
 const DIGITS: u8 = 3;
@@ -12,7 +12,7 @@ const DIGITS: u8 = 3;
 /// Quantiles are the upper edge of the bucket they fall into: at most 0.1% above the latency that
 /// was recorded (three significant digits, and to the nanosecond below 2 µs), never below it.
 /// Count, minimum, maximum and mean are exact. A latency of more than one hour counts as one hour
-/// in the quantiles, and [`over_range`](Self::over_range) tells how many there were. One histogram
+/// in the quantiles, and [`over_range`](Self::over_range) counts them. One histogram
 /// takes about 260 KiB whatever is recorded; recording never allocates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LatencyHistogram {
@@ -107,7 +107,7 @@ impl LatencyHistogram {
     }
 }
 
-/// Latencies that are not told apart.
+/// Latencies that are not resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LatencyBucket {
     /// The shortest that falls into it.

@@ -69,7 +69,7 @@ impl Table {
         self.columns.iter().map(|(header, align)| (header.as_str(), *align))
     }
 
-    /// The cells of each row, for whoever prints them elsewhere than on a page.
+    /// The cells of each row, to print them elsewhere than on a page.
     pub fn rows(&self) -> impl Iterator<Item = &[String]> {
         self.rows.iter().map(|(cells, _)| cells.as_slice())
     }

@@ -18,7 +18,7 @@ pub enum TimeError {
 }
 
 /// Reads a moment: RFC 3339, a date (its first moment in UTC), or `@` and seconds since 1970 with
-/// up to nine digits behind the point.
+/// up to nine digits after the point.
 ///
 /// # Errors
 /// Anything else, and what does not fit in 64 bits of nanoseconds.

@@ -4,7 +4,7 @@ use super::{Leaf, Source};
 use crate::engine::{Access, CacheResidency};
 use crate::extent::ByteRange;
 
-/// So many ranges of a batch tell what to do with all of it.
+/// This many ranges of a batch decide what to do with all of it.
 pub(crate) const SAMPLED_RANGES: usize = 16;
 
 /// Which way bytes take into memory.

@@ -43,7 +43,7 @@ pub fn open_with(
     Ok(Arc::new(super::remote::RemoteSource::open(text, options)?))
 }
 
-/// The path that an address means: what stands behind `file://`, or all of it where it has no
+/// The path that an address means: what follows `file://`, or all of it where it has no
 /// scheme; `None` for an object.
 ///
 /// # Errors
@@ -85,8 +85,8 @@ fn open_remote(address: &OsStr) -> Result<Arc<dyn Source>> {
     Err(refused(address, "this program was built without the feature `remote`"))
 }
 
-/// What stands before `://`, in letters of either case, and what behind it. Names of files may hold
-/// that too, behind anything that is not the name of a scheme; a single letter is a drive.
+/// What stands before `://`, in letters of either case, and what follows it. Names of files may
+/// hold that too, after anything that is not the name of a scheme; a single letter is a drive.
 fn scheme(address: &OsStr) -> Option<(&str, &str)> {
     let (scheme, rest) = address.to_str()?.split_once("://")?;
     let starts = scheme.len() > 1 && scheme.starts_with(|first: char| first.is_ascii_alphabetic());
@@ -101,9 +101,10 @@ pub(super) fn is_of_scheme(c: char) -> bool {
 fn local(address: &OsStr, rest: &str) -> Result<PathBuf> {
     let path = rest.strip_prefix("localhost").unwrap_or(rest);
     if !path.starts_with('/') {
-        return Err(refused(address, "a path behind file:// begins with `/`"));
+        return Err(refused(address, "a path after file:// begins with `/`"));
     }
-    let bytes = percent_decoded(path).ok_or_else(|| refused(address, "two digits belong behind each `%`"))?;
+    let bytes = percent_decoded(path)
+        .ok_or_else(|| refused(address, "each `%` must be followed by two hexadecimal digits"))?;
     #[cfg(unix)]
     {
         use std::os::unix::ffi::OsStringExt;

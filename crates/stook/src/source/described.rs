@@ -26,7 +26,7 @@ const PROOFS: [&str; 13] = [
     "sha512",
     "versionid",
 ];
-/// What else tells states of a file apart, though not all of them: times, and the number of an
+/// What else distinguishes states of a file, though not all of them: times, and the number of an
 /// inode.
 const TIMES: [&str; 6] = ["ctime", "lastmodified", "modified", "mtime", "timemodified", "updated"];
 /// Beside one of these it may tell that a file was replaced. By itself it tells nothing: a write
@@ -135,8 +135,8 @@ impl Described {
         written(self.said.iter().filter(|(name, value)| follows(name, value)))
     }
 
-    /// All that tells states apart: another text is another state. Nothing where a change could not
-    /// be seen at all, or of a web server may not be seen: that changed a moment ago by its own
+    /// All that distinguishes states: another text is another state. Nothing where a change could
+    /// not be seen at all, or of a web server may not be seen: that changed a moment ago by its own
     /// clock, or does not say when that was.
     pub fn signs(&self) -> Option<String> {
         if self.is_page && self.wait() != Some(Duration::ZERO) {

@@ -1,7 +1,7 @@
 //! ETags: which are well formed, which are weak, and which look like a hash of the content.
 
-/// An ETag that has so many letters and digits in a row is a hash. Others may be made of a time and
-/// a length, which are the same for two states within a second, or of the length alone.
+/// An ETag that has this many letters and digits in a row is a hash. Others may be made of a time
+/// and a length, which are the same for two states within a second, or of the length alone.
 const HASH_LEN: usize = 22;
 
 /// Whether it says of itself that bytes may differ. Some servers write the `W` small.

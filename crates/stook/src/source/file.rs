@@ -23,7 +23,7 @@ use crate::tree::Kind;
 pub struct FileSource {
     file: Arc<File>,
     identity: Identity,
-    /// Whether the file may grow behind the length that is fixed here.
+    /// Whether the file may grow past the length that is fixed here.
     is_prefix: bool,
 }
 
@@ -101,7 +101,7 @@ impl FileSource {
     }
 }
 
-/// Without waiting: nothing ends the opening of a FIFO that nobody writes to.
+/// Without waiting: nothing ends the opening of a FIFO without a writer.
 fn open_at_once(path: &Path) -> io::Result<fs::File> {
     match OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path) {
         // Somebody has a lease on it, and gives it up to one who waits. Nothing else than a file

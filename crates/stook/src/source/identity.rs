@@ -1,4 +1,4 @@
-//! What tells one state of a source from another.
+//! What distinguishes one state of a source from another.
 
 use std::fmt;
 use std::sync::Arc;
@@ -86,8 +86,8 @@ impl Identity {
         self.unsettled_for(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)).is_zero()
     }
 
-    /// Whether there is anything by which another state could be told from this one, and no weak
-    /// ETag.
+    /// Whether there is anything by which another state could be distinguished from this one, and
+    /// no weak ETag.
     pub(crate) fn can_be_proof(&self) -> bool {
         match &self.etag {
             Some(_) => self.strong_etag().is_some(),
@@ -95,7 +95,7 @@ impl Identity {
         }
     }
 
-    /// Whether there is more than a length to tell it by.
+    /// Whether there is more than a length to recognise it by.
     fn is_of_an_inode(&self) -> bool {
         self.inode != 0 || self.ctime_ns != 0
     }

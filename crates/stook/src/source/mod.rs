@@ -159,7 +159,7 @@ pub trait Source: Send + Sync + fmt::Debug {
         self.check_unchanged()
     }
 
-    /// Whose bytes it gives: what a cache that outlives it tells it from others by.
+    /// Whose bytes it gives: what a cache that outlives it recognises it by.
     fn origin(&self) -> Origin {
         Origin::of_path(self.path())
     }

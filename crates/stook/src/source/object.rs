@@ -32,7 +32,7 @@ pub struct Answer {
     notes: Vec<Note>,
 }
 
-/// Who takes notice of an answer before whoever waits gets it.
+/// Who takes notice of an answer before the one that waits gets it.
 type Note = Box<dyn FnOnce(&Result<Bytes>) + Send>;
 
 impl fmt::Debug for Answer {
@@ -46,7 +46,7 @@ impl fmt::Debug for Answer {
 pub(super) struct Answered {
     /// The token of the request.
     pub(super) token: usize,
-    /// `None` when whoever had to answer gave up.
+    /// `None` when the answering side gave up.
     result: Option<Result<Bytes>>,
     notes: Vec<Note>,
 }

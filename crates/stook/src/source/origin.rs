@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-/// Whose bytes a source gives: what a cache that outlives it tells sources apart by.
+/// Whose bytes a source gives: what a cache that outlives it distinguishes sources by.
 ///
 /// It is a hash (SHA-256) of all that decides which bytes come: the full address, the server, who
 /// asks. Two sources with one origin and one [`Identity`](super::Identity) have the same bytes. The
-/// name beside it is for people, and tells no secret; the hash is never shown, and a cache writes
+/// name beside it is for people, and reveals no secret; the hash is never shown, and a cache writes
 /// only a salted hash of it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Origin {

@@ -51,7 +51,7 @@ pub fn shown_in(text: &str) -> String {
     shown_text
 }
 
-/// The first address in a text: its scheme, and where what stands behind its `://` begins. Of the
+/// The first address in a text: its scheme, and where what follows its `://` begins. Of the
 /// schemes of objects, what has fewer slashes or other ones is taken for an address, too.
 fn found(text: &str) -> Option<(&str, usize)> {
     text.match_indices(':').find_map(|(colon, mark)| {
@@ -65,7 +65,7 @@ fn found(text: &str) -> Option<(&str, usize)> {
     })
 }
 
-/// How much of what stands behind `://` is a user and a password, or may be.
+/// How much of what follows `://` is a user and a password, or may be.
 fn user_len(scheme: &str, rest: &str) -> usize {
     let authority = before(rest, &['/', '\\', '?', '#']);
     let has_container =

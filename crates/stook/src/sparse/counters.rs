@@ -75,7 +75,7 @@ impl Default for ReadTally {
 }
 
 impl ReadTally {
-    /// Counts a read of so many bytes; `own` where no other thread counts here.
+    /// Counts a read of this many bytes; `own` where no other thread counts here.
     #[inline]
     pub(super) fn count(&self, bytes: u64, own: bool) {
         let before = self.reads.load(Relaxed);

@@ -78,7 +78,7 @@ impl Leaf {
         Some((*self.starts.get(index)?, *self.places.get(index)?))
     }
 
-    /// The first segment that ends behind `position`: its index.
+    /// The first segment that ends after `position`: its index.
     #[inline]
     pub(super) fn first_behind(&self, position: u64) -> usize {
         let after = self.upto(position);
@@ -318,7 +318,7 @@ impl Index {
         }
     }
 
-    /// Puts what is in `right` behind what is in `left`.
+    /// Appends what is in `right` to `left`.
     fn join(&mut self, left: u32, right: u32) -> usize {
         let Some(leaf) = self.leaf_mut(right) else { return 0 };
         let low = leaf.low;

@@ -119,6 +119,14 @@ pub trait Storage: Send + Sync + fmt::Debug {
         Ok(())
     }
 
+    /// Returns an error if no file can be made here, as far as that can be told without making one.
+    ///
+    /// # Errors
+    /// That.
+    fn check_writable(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Bytes that may still be written here; `None` where that is not known.
     ///
     /// # Errors
@@ -133,7 +141,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// [`Error::AlreadyExists`](crate::Error::AlreadyExists), or an I/O error.
     fn create(&self, name: &str) -> Result<Box<dyn Appender>>;
 
-    /// Opens a file to append to it; appending goes on after its last byte.
+    /// Opens a file to append to it; appending continues after its last byte.
     ///
     /// # Errors
     /// [`Error::NotARegularFile`](crate::Error::NotARegularFile), or an I/O error, a missing file

@@ -43,7 +43,7 @@ pub struct Folder {
     drafts: Names,
 }
 
-/// A file that gets its name when it is whole. What is dropped before that leaves nothing behind.
+/// A file that gets its name when it is whole. What is dropped before that leaves no file.
 #[derive(Debug)]
 pub struct Draft {
     file: File,
@@ -64,7 +64,7 @@ struct Beside {
     sync: bool,
 }
 
-/// Temporary names that nobody can know.
+/// Temporary names that cannot be guessed.
 #[derive(Debug)]
 struct Names {
     prefix: String,
@@ -165,7 +165,7 @@ impl Draft {
         if is_open_file || there.is_some_and(|there| !there.is_file()) {
             // A file that the shell opened for us goes on where it ends.
             let opened = fs::OpenOptions::new().append(is_open_file).write(true).open(path);
-            let file = opened.map_err(|error| Error::io("open for writing", path, error))?;
+            let file = opened.map_err(|error| Error::io("write to", path, error))?;
             return Ok(Self { file, shown: path.to_path_buf(), beside: None, len: 0, written: 0 });
         }
         let led_to = end_of_links(path).map_err(|error| Error::io("follow the link", path, error))?;
@@ -201,6 +201,25 @@ impl Draft {
     pub fn replaces(&self) -> bool {
         let there = |beside: &Beside| target::status(&beside.parent, &beside.name);
         self.beside.as_ref().is_some_and(|beside| !matches!(there(beside), Ok(None)))
+    }
+
+    /// Bytes that it has so far.
+    pub fn end(&self) -> u64 {
+        self.len
+    }
+
+    /// Takes back all behind so many bytes. What is no regular file keeps what it was given.
+    ///
+    /// # Errors
+    /// What the system meets.
+    pub fn cut(&mut self, len: u64) -> Result<()> {
+        if self.beside.is_none() || len >= self.len {
+            return Ok(());
+        }
+        let cut = self.file.set_len(len).and_then(|()| self.file.seek(SeekFrom::Start(len)));
+        cut.map_err(|error| Error::io_at("cut", &self.shown, len, error))?;
+        (self.len, self.written) = (len, len);
+        Ok(())
     }
 
     /// The next bytes.
@@ -253,6 +272,18 @@ impl Draft {
         self.finish()
     }
 
+    /// The end of a file of many things, which may not have all that was asked for: then what has
+    /// its name already stays, and nothing comes of this one. Whether it got its name.
+    ///
+    /// # Errors
+    /// As [`finish`](Self::finish).
+    pub fn finish_or_keep(self, has_all: bool) -> Result<bool> {
+        if !has_all && self.replaces() {
+            return Ok(false);
+        }
+        self.finish().map(|()| true)
+    }
+
     /// All bytes are there: it gets its name.
     ///
     /// # Errors
@@ -299,7 +330,7 @@ fn is_directory(status: &rustix::fs::Stat) -> bool {
 }
 
 /// Whether a path leads to a file that this process has open, as `/dev/stdout` and `/dev/fd/3` do.
-/// What is behind it is meant as it is, even where it is a regular file.
+/// What it leads to is meant as it is, even where it is a regular file.
 fn names_open_file(path: &Path) -> bool {
     let mut path = path.to_path_buf();
     for _ in 0..LINKS_MAX {

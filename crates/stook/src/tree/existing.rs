@@ -129,7 +129,7 @@ impl Comparison {
         Ok(())
     }
 
-    /// Compares so many zeroes.
+    /// Compares this many zeroes.
     pub(crate) fn take_zeroes(&mut self, mut len: u64) -> io::Result<()> {
         while len > 0 && self.is_same() {
             let now = zeroes(len);

@@ -7,6 +7,7 @@ pub(crate) mod acl;
 mod any;
 mod draft;
 pub(crate) mod existing;
+pub(crate) mod filling;
 mod gather;
 mod node;
 mod page;

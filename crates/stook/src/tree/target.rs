@@ -16,7 +16,8 @@ use std::sync::Arc;
 use super::existing::Overwrite;
 use super::xattrs::{ACL_ACCESS, Xattrs, is_foreign, names_text};
 use rustix::fs::{
-    AtFlags, CWD, Mode, OFlags, RenameFlags, Stat, Timespec, Timestamps, XattrFlags, fsetxattr, lsetxattr,
+    AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, Stat, Timespec, Timestamps, XattrFlags, fsetxattr,
+    lsetxattr,
 };
 use rustix::io::Errno;
 
@@ -218,13 +219,29 @@ impl Target {
         for (depth, name) in parts.iter().enumerate().skip(first) {
             at += name.len();
             let here = key.get(..at).unwrap_or_default();
-            parent = Arc::new(if make { self.enter(&parent, name)? } else { open_directory(&parent, name)? });
+            let opened = match make {
+                true => self.enter(&parent, name),
+                false => open_directory(&parent, name).map_err(io::Error::from),
+            };
+            parent = Arc::new(opened.map_err(|error| self.name_link(&parent, name, here, error))?);
             if depth < DEPTH_KEPT_MAX || depth + 1 == parts.len() {
                 self.keep_open(here, &parent);
             }
             at += 1;
         }
         Ok(parent)
+    }
+
+    /// The error of opening a directory, which says so where a link is in its place.
+    fn name_link(&self, parent: &OwnedFd, name: &OsStr, key: &[u8], error: io::Error) -> io::Error {
+        let is_link = |there: Stat| FileType::from_raw_mode(there.st_mode) == FileType::Symlink;
+        let there = status(parent, name).ok().flatten();
+        if error.kind() != io::ErrorKind::NotADirectory || !there.is_some_and(is_link) {
+            return error;
+        }
+        let shown = self.path_of(key);
+        let why = format!("{} is a symbolic link, and links are not followed", shown.display());
+        io::Error::new(io::ErrorKind::NotADirectory, why)
     }
 
     /// Opens a directory in another, made if it is not there.
@@ -346,6 +363,17 @@ pub(crate) fn status(parent: &OwnedFd, name: &OsStr) -> io::Result<Option<Stat>>
     }
 }
 
+/// Whether something has the mode and owner that a file would get: else whoever owns it could
+/// change what another name of it then stands for.
+pub(crate) fn has_metadata(status: &Stat, metadata: &FileMetadata) -> bool {
+    let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let (owner, mode) = ((status.st_uid, status.st_gid), status.st_mode & 0o7777);
+    // Where the access control list could not be set.
+    let is_narrower = |wanted| metadata.xattrs.mode_without_acl(wanted) & 0o7777 == mode;
+    owner == metadata.owner.unwrap_or(own)
+        && metadata.mode.is_none_or(|wanted| wanted & 0o7777 == mode || is_narrower(wanted))
+}
+
 /// Makes a file of a temporary name, to be renamed when it is whole. A mode that is not known is
 /// what the process gives to new files.
 pub(crate) fn create(parent: &OwnedFd, name: &OsStr, mode: Option<u32>) -> io::Result<File> {
@@ -436,8 +464,8 @@ fn set_xattrs(
 }
 
 /// The set-user-id and set-group-id bits of `mode` that would grant rights of somebody whom they
-/// were not meant for: a program that was root's must not become one that runs as whoever unpacked
-/// it. Where nobody was recorded they were meant for nobody.
+/// were not meant for: a program that was root's must not become one that runs as the user who
+/// unpacked it. Where no owner was recorded they were meant for none.
 fn misplaced(file: impl AsFd, mode: u32, meant_for: Option<(u32, u32)>) -> io::Result<u32> {
     if mode & SET_ID == 0 {
         return Ok(0);

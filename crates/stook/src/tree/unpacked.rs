@@ -57,6 +57,9 @@ pub struct UnpackSummary<E> {
     pub kept: Vec<Vec<u8>>,
     /// Extended attributes that were not set.
     pub unset_xattrs: UnsetXattrs,
+    /// Which of those are directories that more may enter than was recorded. Only
+    /// [`Overwrite::Always`](super::Overwrite::Always) sets their modes.
+    pub too_open: Vec<Vec<u8>>,
     /// What could not be unpacked, damaged records included.
     pub failures: Vec<Failure<E>>,
     /// Whether it was stopped by the caller before its end.
@@ -74,6 +77,7 @@ impl<E> Default for UnpackSummary<E> {
             unchanged: 0,
             kept: Vec::new(),
             unset_xattrs: UnsetXattrs::default(),
+            too_open: Vec::new(),
             failures: Vec::new(),
             interrupted: false,
         }
@@ -81,6 +85,12 @@ impl<E> Default for UnpackSummary<E> {
 }
 
 impl<E> UnpackSummary<E> {
+    /// Notes a directory that keeps a mode which lets more enter than was recorded.
+    pub(crate) fn keep_too_open(&mut self, key: Vec<u8>) {
+        self.too_open.push(key.clone());
+        self.kept.push(key);
+    }
+
     /// The same, with the errors of failures as another type.
     pub fn with_errors_as<F: From<E>>(self) -> UnpackSummary<F> {
         let failure = |failure: Failure<E>| Failure { key: failure.key, error: failure.error.into() };
@@ -93,6 +103,7 @@ impl<E> UnpackSummary<E> {
             unchanged: self.unchanged,
             kept: self.kept,
             unset_xattrs: self.unset_xattrs,
+            too_open: self.too_open,
             failures: self.failures.into_iter().map(failure).collect(),
             interrupted: self.interrupted,
         }

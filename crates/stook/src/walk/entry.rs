@@ -49,7 +49,7 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// What tells one state of the file's bytes from another.
+    /// What distinguishes one state of the file's bytes from another.
     pub fn identity(&self) -> Identity {
         Identity {
             len: self.len,
@@ -207,7 +207,7 @@ impl LargeFile {
     }
 }
 
-/// An entry that could not be read. The walk goes on after it.
+/// An entry that could not be read. The walk continues after it.
 #[derive(Debug)]
 pub struct WalkError {
     pub(super) key: Vec<u8>,

@@ -18,7 +18,7 @@ use super::xattrs;
 use crate::error::{Error, Result};
 use crate::tree::Xattrs;
 
-/// What the inode behind a name says, links not followed.
+/// What the inode of a name says, links not followed.
 pub(super) fn status_at(directory: &OwnedFd, name: &CStr) -> io::Result<Metadata> {
     let stat = retry_on_intr(|| rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW))?;
     Metadata::from_stat(&stat)

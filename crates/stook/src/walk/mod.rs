@@ -12,7 +12,7 @@
 //! - any name is fine, and no path is too long: everything is opened relative to its directory;
 //! - the bytes and the metadata of a file belong together: a file that changes while it is read is
 //!   an error ([`Error::SourceChanged`]), never a mix;
-//! - an entry that cannot be read is reported with its path, and the walk goes on;
+//! - an entry that cannot be read is reported with its path, and the walk continues;
 //! - memory and open files are bounded, however large, flat or deep the tree is.
 //!
 //! The order is: a directory before its entries; siblings roughly by name; nothing more.
@@ -20,7 +20,7 @@
 //! A [`DirectoryTree`] is a directory as a [`Tree`](crate::tree::Tree): for those who ask for one
 //! thing after another instead of taking all as it comes.
 //!
-//! This module never writes, and it never resolves hard links: it tells device, inode and the
+//! This module never writes, and it never resolves hard links: it reports device, inode and the
 //! number of names, and the consumer decides.
 
 mod buffers;

@@ -22,9 +22,10 @@ pub(super) fn with_prefixes(roots: Vec<PathBuf>) -> Result<Vec<(PathBuf, Vec<u8>
     for root in roots {
         let name = last_part(&root)?;
         if let Some((other, _)) = named.iter().find(|(_, taken)| *taken == name) {
-            let what = format!("it has the same name as {}; walk them one by one", other.display());
+            let what =
+                format!("its keys would begin as those of {} do; take them one by one", other.display());
             let source = std::io::Error::new(std::io::ErrorKind::InvalidInput, what);
-            return Err(Error::io("walk", &root, source));
+            return Err(Error::io("list the tree", &root, source));
         }
         named.push((root, name));
     }
@@ -40,8 +41,8 @@ fn last_part(path: &Path) -> Result<Vec<u8>> {
     match resolved.file_name() {
         Some(name) => Ok(name.as_bytes().to_vec()),
         None => {
-            let what = "the root directory has no name that its keys could begin with; walk it alone";
-            Err(Error::io("walk", path, std::io::Error::new(std::io::ErrorKind::InvalidInput, what)))
+            let what = "the root directory has no name that its keys could begin with; take it alone";
+            Err(Error::io("list the tree", path, std::io::Error::new(std::io::ErrorKind::InvalidInput, what)))
         }
     }
 }

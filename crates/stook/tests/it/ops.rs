@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use stook::names::{Patterns, Selection};
 use stook::ops::pack::{Answer, Error, Hooks, Making, PackReport, PackSources, Stage, open_writer};
 use stook::pack::tree::{Delete, Grouping};
-use stook::pack::{self, Attributes, Key, OpenOptions, Pack, WriterOptions};
+use stook::pack::{self, Attributes, FileKind, Key, OpenOptions, Pack, WriterOptions};
 
 /// A tree of two files, and a place for a pack.
 struct Place(tempfile::TempDir);
@@ -82,7 +82,8 @@ fn a_run_that_is_given_up_takes_back_what_it_made_and_nothing_else() {
     fs::create_dir(place.path("p.stook")).unwrap();
     assert!(matches!(place.packing().run(&mut give_up()), Err(Error::Abandoned)));
     assert_eq!(place.names_in("p.stook"), [""; 0]);
-    // A pack that was there stays with what is in it, and is no longer complete once it was changed.
+    // A pack that was there stays with what is in it, and is no longer complete once it was
+    // changed.
     assert!(place.packing().run(&mut ()).unwrap().complete && place.open().is_complete());
     fs::write(place.path("tree/c"), "c").unwrap();
     let mut at_the_end = Answers { from: 5, ..give_up() };
@@ -117,6 +118,109 @@ fn a_run_that_is_ended_before_it_changes_anything_leaves_a_complete_pack_complet
     assert!(place.packing().run(&mut ()).unwrap().complete && place.open().generation() > before);
 }
 
+/// Ends a run in the middle of a file.
+struct EndsInAFile;
+
+impl Hooks for EndsInAFile {
+    fn progress(&mut self, stage: Stage, _entries: u64, bytes: u64) -> Answer {
+        if stage == Stage::Packing && bytes > 0 { Answer::Stop } else { Answer::GoOn }
+    }
+}
+
+/// Before: nothing was counted as added, and the pack was called complete again.
+#[test]
+fn a_run_that_moved_content_and_was_ended_leaves_the_pack_incomplete() {
+    let place = Place::new();
+    let (tree, len) = (place.path("tree"), 32 << 20);
+    fs::remove_dir_all(tree.join("deep")).unwrap();
+    fs::write(tree.join("a"), vec![1_u8; len]).unwrap();
+    fs::hard_link(tree.join("a"), tree.join("z")).unwrap();
+    let time = fs::metadata(&tree).unwrap().modified().unwrap();
+    assert!(place.packing().run(&mut ()).unwrap().complete);
+    let before = place.open();
+    let kind = |name: &str| {
+        let record = before.get(&Key::bytes(name).unwrap()).unwrap().unwrap();
+        record.head.attributes.file_kind().unwrap()
+    };
+    let (first, link) = if kind("a") == FileKind::File { ("a", "z") } else { ("z", "a") };
+    assert_eq!(kind(link), FileKind::HardLink);
+    fs::remove_file(tree.join(first)).unwrap();
+    fs::write(tree.join(first), vec![2_u8; len]).unwrap();
+    fs::File::open(&tree).unwrap().set_modified(time).unwrap();
+    let patterns = Selection::of(Patterns::default(), Patterns::new([link]).unwrap());
+    let report = PackSources { patterns, ..place.packing() }.run(&mut EndsInAFile).unwrap();
+    assert!(report.summary.interrupted && report.summary.added() == 0, "{report:?}");
+    // What the link led to was put under its own name.
+    let after = place.open();
+    assert!(after.generation() > before.generation() && !after.is_complete());
+    assert!(place.packing().run(&mut ()).unwrap().complete && place.open().is_complete());
+}
+
+/// Before: each of them called the pack complete, though what was missing was still missing.
+#[test]
+fn an_incomplete_pack_is_completed_only_by_a_run_of_what_it_was_made_from() {
+    let place = Place::new();
+    fs::create_dir(place.path("other")).unwrap();
+    fs::write(place.path("other/c"), "c").unwrap();
+    let mut late = Answers { from: 3, ..Answers::new(Stage::Packing, Answer::Stop) };
+    assert!(!place.packing().run(&mut late).unwrap().complete && !place.open().is_complete());
+    let without_all = || Selection::of(Patterns::default(), Patterns::new(["*"]).unwrap());
+    let runs = [
+        PackSources { patterns: including("zz"), ..place.packing() },
+        PackSources { patterns: without_all(), ..place.packing() },
+        PackSources { sources: vec![place.path("other")], ..place.packing() },
+        PackSources { sources: vec![place.path("tree"), place.path("other")], ..place.packing() },
+        // The pack has what this leaves out.
+        PackSources { patterns: including("b"), ..place.packing() },
+    ];
+    for packing in runs {
+        assert!(!packing.run(&mut ()).unwrap().complete && !place.open().is_complete(), "{packing:?}");
+    }
+    // The same directory by another name.
+    let sources = vec![place.path("other/../tree")];
+    let again = PackSources { sources, ..place.packing() }.run(&mut ()).unwrap();
+    assert!(again.complete && place.open().is_complete());
+}
+
+#[test]
+fn a_run_with_a_selection_that_was_ended_is_completed_by_the_same_run() {
+    let place = Place::new();
+    fs::write(place.path("tree/left.tmp"), "out").unwrap();
+    for excludes in [true, false] {
+        let packing = || {
+            let (include, exclude) =
+                if excludes { (vec![], vec!["*.tmp"]) } else { (vec!["a", "b"], vec![]) };
+            let patterns = Selection::of(Patterns::new(include).unwrap(), Patterns::new(exclude).unwrap());
+            let pack = place.path(if excludes { "p.stook" } else { "q.stook" });
+            PackSources { patterns, pack, ..place.packing() }
+        };
+        let mut late = Answers { from: 2, ..Answers::new(Stage::Packing, Answer::Stop) };
+        assert!(!packing().run(&mut late).unwrap().complete, "excludes: {excludes}");
+        assert!(packing().run(&mut ()).unwrap().complete, "excludes: {excludes}");
+    }
+}
+
+/// Before: the record of the root was replaced by one of the other tree.
+#[test]
+fn a_selection_that_takes_nothing_changes_no_pack_that_is_there() {
+    let place = Place::new();
+    assert!(place.packing().run(&mut ()).unwrap().complete);
+    let before = place.open().generation();
+    fs::create_dir(place.path("other")).unwrap();
+    fs::write(place.path("other/c"), "c").unwrap();
+    for dry_run in [true, false] {
+        let patterns = including("zz");
+        let sources = vec![place.path("other")];
+        let report = PackSources { patterns, sources, dry_run, ..place.packing() }.run(&mut ()).unwrap();
+        assert!(report.nothing.unwrap().is_error);
+        assert_eq!((report.summary.added(), report.summary.replaced), (0, 0), "dry: {dry_run}");
+    }
+    assert!(place.open().generation() == before && place.open().is_complete());
+    // With anything that is taken the root is, too.
+    let some = PackSources { sources: vec![place.path("other")], ..place.packing() }.run(&mut ()).unwrap();
+    assert_eq!((some.summary.files, some.summary.directories, some.summary.replaced), (1, 1, 1));
+}
+
 #[test]
 fn a_run_that_is_stopped_keeps_what_it_packed_and_the_next_goes_on() {
     let place = Place::new();
@@ -141,6 +245,10 @@ fn a_pack_that_was_made_for_nothing_is_taken_back_unless_that_was_on_purpose() {
     assert!(run(including("*.jpg")).nothing.unwrap().is_error && place.open().is_complete());
 }
 
+fn no_tar() -> stook::Result<Box<dyn std::io::BufRead + Send>> {
+    Ok(Box::new(std::io::empty()))
+}
+
 #[test]
 fn what_makes_no_sense_is_refused_as_such_before_anything_is_made() {
     let place = Place::new();
@@ -149,6 +257,12 @@ fn what_makes_no_sense_is_refused_as_such_before_anything_is_made() {
         PackSources { delete: Delete::Any, move_originals: true, ..place.packing() },
         PackSources { delete: Delete::UpToHalf, grouping: Grouping::Named(String::new()), ..place.packing() },
         PackSources { sources: vec!["-".into()], ..place.packing() },
+        // Before: the second one was no tar, and a pack without a record was left.
+        PackSources {
+            sources: vec!["-".into(), "-".into()],
+            stream: Some(Box::new(no_tar)),
+            ..place.packing()
+        },
     ];
     for packing in wrong {
         let error = packing.run(&mut ()).unwrap_err();
@@ -194,6 +308,14 @@ fn a_dry_run_says_the_same_and_makes_nothing() {
     // What is no pack and cannot become one is refused, as it would be.
     let other = PackSources { pack: place.path("tree/deep"), dry_run: true, ..place.packing() };
     assert!(other.run(&mut ()).is_err());
+}
+
+/// Before: only the command said so; elsewhere a dry run was complete, of a pack that is not there.
+#[test]
+fn a_dry_run_is_never_complete() {
+    let place = Place::new();
+    let run = |dry_run: bool| PackSources { dry_run, ..place.packing() }.run(&mut ()).unwrap().complete;
+    assert_eq!([true, false, true].map(run), [false, true, false]);
 }
 
 #[test]
@@ -281,6 +403,40 @@ fn members_of_an_archive_are_packed_as_the_tree_is() {
         ..place.packing()
     };
     assert!(missing.run(&mut ()).unwrap().nothing.unwrap().is_error && !Path::exists(&place.path("q")));
+}
+
+/// Before: only records of files were counted as replaced.
+#[test]
+fn a_record_that_was_put_by_hand_and_is_replaced_is_counted() {
+    let place = Place::new();
+    let made = open_writer(&place.path("p.stook"), WriterOptions::default(), Making::IfMissing).unwrap();
+    let mut writer = made.writer;
+    writer.put("", &Key::bytes("a").unwrap(), &Attributes::new(), b"put by hand").unwrap();
+    writer.finish(false).unwrap();
+    for dry_run in [true, false] {
+        let summary = PackSources { dry_run, ..place.packing() }.run(&mut ()).unwrap().summary;
+        assert_eq!((summary.files, summary.replaced), (2, 1), "dry: {dry_run}");
+    }
+}
+
+/// Before: a dry run said that it would be packed.
+#[test]
+fn a_dry_run_fails_for_a_link_of_an_archive_to_nothing() {
+    let place = Place::new();
+    let tar = |args: &[&str]| {
+        let made = std::process::Command::new("tar").args(args).current_dir(place.path("tree")).status();
+        assert!(made.unwrap().success(), "{args:?}");
+    };
+    fs::hard_link(place.path("tree/a"), place.path("tree/link")).unwrap();
+    tar(&["cf", "../cut.tar", "a", "link"]);
+    tar(&["--delete", "-f", "../cut.tar", "a"]);
+    let failures = [true, false].map(|dry_run| {
+        let sources = vec![place.path("cut.tar")];
+        let report = PackSources { sources, dry_run, ..place.packing() }.run(&mut ()).unwrap();
+        assert_eq!((report.summary.failures.len(), report.summary.added(), report.complete), (1, 0, false));
+        report.summary.failures[0].error.to_string()
+    });
+    assert_eq!(failures[0], failures[1]);
 }
 
 #[test]

@@ -42,6 +42,37 @@ impl Storage for Scarce {
     }
 }
 
+/// A directory of a file system that is read-only.
+#[derive(Debug)]
+struct ReadOnly {
+    inner: LocalStorage,
+}
+
+impl Storage for ReadOnly {
+    stook_testing::forward_storage!(inner:
+        path create open_append open prepare rename unlink sync_directory list remove_leftovers lock
+        hold unlink_unless_held
+    );
+
+    fn check_writable(&self) -> stook::Result<()> {
+        let error = std::io::Error::from(std::io::ErrorKind::ReadOnlyFilesystem);
+        Err(stook::Error::io("make files in", self.path(""), error))
+    }
+}
+
+/// Before: only the dry run of `pack` looked; those of `rm` and `compact` said what would be done.
+#[test]
+fn a_pack_where_nothing_can_be_written_is_refused_to_who_says_what_would_be() {
+    let place = tempfile::tempdir().unwrap();
+    let (storage, writer) = churned(place.path(), u64::MAX);
+    drop(writer);
+    open(&storage).check_writable().unwrap();
+    let inner = LocalStorage::open(place.path(), LocalStorageOptions::default()).unwrap();
+    let pack = Pack::open(Arc::new(ReadOnly { inner }), OpenOptions::default()).unwrap();
+    let refused = pack.check_writable().unwrap_err();
+    assert!(matches!(refused, pack::Error::Core(_)), "{refused}");
+}
+
 /// A pack of a hundred records of which every second was deleted.
 fn churned(directory: &Path, free: u64) -> (Arc<Scarce>, PackWriter) {
     let inner = LocalStorage::open(directory, LocalStorageOptions::default()).unwrap();

@@ -15,7 +15,7 @@ use stook::ops::follow::wait_for_newer;
 use stook::ops::repair::{self, repair};
 use stook::ops::unpack::{Error, Nothing, Packed, PathFilter, Prefix, Unpack, Unpacked};
 use stook::pack::tree::{Delete, Grouping, PackTree};
-use stook::pack::{self, Attributes, Key, OpenOptions, Pack, PackWriter, WriterOptions};
+use stook::pack::{self, Attributes, FileKind, Key, OpenOptions, Pack, PackWriter, WriterOptions};
 use stook::storage::{LocalStorage, LocalStorageOptions};
 use stook::tree::Overwrite;
 use stook::walk::Decision;
@@ -236,11 +236,21 @@ fn a_tar_that_is_there_is_replaced_by_one_of_all_that_was_asked_for_or_by_force(
     for force in [false, true] {
         let missing = export(patterns(&["*.png"], &[]), force, "tar");
         assert_eq!((missing.nothing, fs::read(&tar).unwrap() == before), (Some(Nothing::Missing), true));
+        // Before: 1, that of the root, in a tar that is not there.
+        assert_eq!(missing.summary.directories, 0);
     }
     export(patterns(&["*.png"], &[]), false, "new");
     assert!(!place.path("new").exists(), "no tar is made of what is missing");
     let excluded = export(patterns(&[], &["*"]), false, "tar");
-    assert_eq!((excluded.nothing, fs::read(&tar).unwrap() == before), (Some(Nothing::Excluded), true));
+    // Before: nothing was undone, and nothing said that the tar is not the one that was asked for.
+    assert_eq!((excluded.undone, excluded.nothing, excluded.summary.directories), (1, None, 0));
+    assert_eq!(excluded.summary.kept, [tar.to_str().unwrap().as_bytes()]);
+    assert!(fs::read(&tar).unwrap() == before);
+    for (to, force) in [("excluded", false), ("tar", true)] {
+        let excluded = export(patterns(&[], &["*"]), force, to);
+        assert_eq!((excluded.undone, excluded.nothing), (0, Some(Nothing::Excluded)));
+    }
+    assert!(fs::read(&tar).unwrap() == fs::read(place.path("excluded")).unwrap());
     let some = export(patterns(&["*.jpg"], &[]), false, "tar");
     assert_eq!((some.undone, some.summary.files), (0, 3));
     assert!(fs::read(&tar).unwrap() != before, "it has all that was asked for");
@@ -270,6 +280,40 @@ fn a_tar_that_is_there_is_replaced_by_one_of_all_that_was_asked_for_or_by_force(
     let kept = export(PathFilter::default(), false, "new");
     assert_eq!((kept.summary.files, kept.summary.kept.len(), kept.nothing), (0, 1, None));
     assert!(fs::read(&tar).unwrap() == fs::read(place.path("new")).unwrap());
+}
+
+#[test]
+fn a_name_that_is_no_path_of_a_tar_costs_the_other_names_of_its_file_nothing() {
+    let place = Place::new();
+    let mut writer = PackWriter::create(place.storage("links", true), WriterOptions::default()).unwrap();
+    let (none, link) = (Attributes::new(), Attributes::of_file(FileKind::HardLink, 0o644, 0, None));
+    for (name, attributes, body) in [
+        ("x/y", &none, "content"),
+        ("zl", &link, "x/y"),
+        ("zm", &link, "x/y"),
+        ("x", &none, "a file, below which nothing can be"),
+        // The file is one that can be written, and one of the links is not.
+        ("a", &none, "another"),
+        ("b", &link, "a"),
+        ("x/b", &link, "a"),
+    ] {
+        writer.put("", &Key::bytes(name).unwrap(), attributes, body.as_bytes()).unwrap();
+    }
+    writer.set_complete(true);
+    writer.finish(true).unwrap();
+    let pack = Pack::open_path(place.path("links"), OpenOptions::default()).unwrap();
+    let path = place.path("links.tar");
+    let exported = Export::default().run_to_file(&pack, &path, &mut |_, _| true).unwrap();
+    let failed: Vec<&[u8]> = exported.summary.failures.iter().map(|failure| &failure.key[..]).collect();
+    // Before: "zl: it is one file with x/y, which could not be written", and so "zm".
+    assert_eq!(failed, [&b"x/b"[..], b"x/y"]);
+    assert_eq!((exported.summary.files, exported.summary.hard_links), (3, 2));
+    let out = place.unpack("out", PathFilter::default());
+    let tar = Archive::open(&path, archive::OpenOptions::default()).unwrap();
+    assert_eq!(out.run(Packed::Archive(&tar), &mut |_| true).unwrap().undone, 0);
+    let read = |name: &str| fs::read_to_string(place.path("out").join(name)).unwrap();
+    assert_eq!(["zl", "zm", "a", "b"].map(read), ["content", "content", "another", "another"]);
+    assert!(place.path("out/x").is_file());
 }
 
 /// Takes a tar, and has a bit of a segment flip as soon as the head of the member `m` is there.

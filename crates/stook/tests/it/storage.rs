@@ -79,7 +79,8 @@ fn missing_and_taken_directories_are_told_apart() {
     let options = LocalStorageOptions::default;
     let missing = LocalStorage::open(&path, options()).unwrap_err();
     assert_eq!(missing.io_kind(), Some(io::ErrorKind::NotFound));
-    assert!(missing.to_string().contains("pack"), "{missing}");
+    // Before: "cannot open the directory", also of what was meant as an archive.
+    assert!(missing.to_string().contains(&format!("cannot open {}", path.display())), "{missing}");
     LocalStorage::create(&path, options()).unwrap();
     let taken = LocalStorage::create(&path, options()).unwrap_err();
     assert!(matches!(taken, Error::AlreadyExists { .. }), "{taken}");

@@ -19,11 +19,11 @@ use crate::output::{Align, Output, Table, printable};
 const EXAMPLES: &str = "\
 Cells of the same workload are compared by their requests in each second, and
 those with --rate by their mean latency: every device that keeps up reaches the
-rate. The interval of 95% comes from rounds drawn anew. A difference is called
-only when it excludes zero and both sides have five rounds that count: with
-fewer nobody can say how much two rounds of the same device differ. Cells that
-are not valid are never compared; those that are unverified are, and marked.
-Where this leaves nothing to say of any cell, the exit code is 1.
+rate. The 95% interval comes from resampled rounds (bootstrap). A difference is
+reported only if it excludes zero and both sides have five valid rounds: fewer
+do not show how much two rounds of the same device differ. Cells that are not
+valid are never compared; unverified ones are, and marked. If no cell can be
+compared, the exit code is 1.
 
 Examples:
   stook bench . --preset ssd --repeats 5 --json > before.json

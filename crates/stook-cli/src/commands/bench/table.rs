@@ -116,7 +116,7 @@ pub(super) fn depth(workload: &Workload) -> String {
     }
 }
 
-/// The name with what else tells cells apart.
+/// The name with what else distinguishes cells.
 pub(super) fn full_name(workload: &Workload) -> String {
     format!("{}, {}, depth {}", name(workload), bytes_binary(workload.block_size), depth(workload))
 }

@@ -50,8 +50,8 @@ pub(in crate::commands) struct Named {
 pub(in crate::commands) enum Place<'t> {
     /// To stdout.
     Stdout(&'t mut Output),
-    /// Behind the others.
-    Behind(&'t mut Draft),
+    /// Behind the others, from there on.
+    Behind(&'t mut Draft, u64),
     /// Into a file.
     File(Draft),
     /// A directory, which has no body.
@@ -107,21 +107,37 @@ impl Target {
     ) -> anyhow::Result<Place<'t>> {
         Ok(match self {
             Self::Stdout => Place::Stdout(output),
-            Self::Concatenated(draft) => Place::Behind(draft),
+            Self::Concatenated(draft) => {
+                let start = draft.end();
+                Place::Behind(draft, start)
+            }
             Self::File(path) => Place::File(Draft::named(path)?),
             Self::Directory(named) => named.place(key, kind)?,
         })
     }
 
-    /// What was written gets its name, and is on the medium.
+    /// What was written gets its name, and is on the medium. Gives the file that was there and
+    /// stays, where the new one does not have all that was asked for, or has nothing.
     ///
     /// # Errors
     /// I/O errors.
-    pub(in crate::commands) fn finish(self) -> Result<(), stook::Error> {
+    pub(in crate::commands) fn finish(
+        self,
+        has_any: bool,
+        has_all: bool,
+    ) -> Result<Option<PathBuf>, stook::Error> {
         match self {
-            Self::Stdout | Self::File(_) => Ok(()),
-            Self::Concatenated(draft) => draft.finish(),
-            Self::Directory(named) => named.folder.sync(),
+            Self::Stdout | Self::File(_) => Ok(None),
+            Self::Concatenated(draft) => {
+                let path = draft.path().to_path_buf();
+                let is_kept = match has_any {
+                    true => !draft.finish_or_keep(has_all)?,
+                    // As of one record: no file is made of what was not got.
+                    false => draft.replaces(),
+                };
+                Ok(is_kept.then_some(path))
+            }
+            Self::Directory(named) => named.folder.sync().map(|()| None),
         }
     }
 }
@@ -149,7 +165,7 @@ impl Place<'_> {
     pub(in crate::commands) fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         match self {
             Self::Stdout(output) => Ok(output.bytes(bytes)?),
-            Self::Behind(draft) => Ok(draft.write(bytes)?),
+            Self::Behind(draft, _) => Ok(draft.write(bytes)?),
             Self::File(draft) => Ok(draft.write(bytes)?),
             Self::Directory(_) => Ok(()),
         }
@@ -163,16 +179,25 @@ impl Place<'_> {
                 output.bytes(zeroes)?;
                 Ok(zeroes.len() as u64)
             }
-            Self::Behind(draft) => Ok(draft.write_hole(len)?),
+            Self::Behind(draft, _) => Ok(draft.write_hole(len)?),
             Self::File(draft) => Ok(draft.write_hole(len)?),
             Self::Directory(_) => Ok(len),
+        }
+    }
+
+    /// No more bytes come, and those that came are not all: what can be taken back is.
+    pub(in crate::commands) fn give_up(self) -> Result<(), stook::Error> {
+        match self {
+            Self::Behind(draft, start) => draft.cut(start),
+            // A draft that is dropped leaves nothing.
+            Self::Stdout(_) | Self::File(_) | Self::Directory(_) => Ok(()),
         }
     }
 
     /// All bytes are there. Gives the file, where it is one of the record's own.
     pub(in crate::commands) fn finish(self) -> Result<Option<PathBuf>, stook::Error> {
         match self {
-            Self::Stdout(_) | Self::Behind(_) => Ok(None),
+            Self::Stdout(_) | Self::Behind(..) => Ok(None),
             Self::File(draft) => {
                 let path = draft.path().to_path_buf();
                 draft.finish()?;

@@ -57,13 +57,9 @@ pub(super) fn run(archive: &Archive, context: &Context) -> anyhow::Result<ExitCo
         count_of(info.hard_links, "hard link", "hard links"),
         count(info.other)
     ))?;
-    let (body, stored, file) = (info.body_bytes, info.stored_bytes, info.file_bytes);
-    output.line(format_args!(
-        "{} of bodies in {}; the file has {}",
-        bytes_decimal(body),
-        bytes_decimal(stored),
-        bytes_decimal(file)
-    ))?;
+    let [body, stored, file] = [info.body_bytes, info.stored_bytes, info.file_bytes].map(bytes_decimal);
+    let packed = if body == stored { String::new() } else { format!(" in {stored}") };
+    output.line(format_args!("{body} of bodies{packed}; the file has {file}"))?;
     if info.replaced > 0 {
         output.line(format_args!(
             "{} replaced by later ones",

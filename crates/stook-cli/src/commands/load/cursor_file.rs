@@ -12,7 +12,7 @@ use stook::tree::Draft;
 /// Longer than any cursor: two keys as hexadecimal digits, and every name of a group.
 const LEN_MAX: u64 = 64 << 20;
 
-/// Opening a pipe waits for nobody.
+/// Opening a pipe does not wait for its other end.
 const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits() as i32;
 
 /// The cursor in a file; `None` when there is no file.

@@ -98,13 +98,13 @@ fn print(report: &Report<'_>, args: &Args, elapsed: Duration, context: &Context)
     } else if !context.quiet() {
         let made = if report.created { format!("; made {}", args.pack.display()) } else { String::new() };
         output.line(format_args!(
-            "put {}, {} in {}: {} in place of older ones, {} deleted, {} to delete were not there{made}",
+            "put {}, {} in {}: {} in place of older ones, {} deleted, {} matched nothing{made}",
             count_of(report.put, "record", "records"),
             bytes_decimal(report.body_bytes),
             duration(elapsed),
             count(report.replaced),
             count(report.deleted),
-            count(report.missing)
+            count_of(report.missing, "deletion", "deletions")
         ))?;
     }
     Ok(output.finish()?)

@@ -13,8 +13,8 @@ use crate::context::Context;
 /// What `stook study sparse-file` takes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A trace says what a program read, in its order: a first line `# …; file size N`, then `offset,length` on each line. It
-is replayed through the cache, and what whoever knew it beforehand would have fetched stands beside.
+A trace lists what a program read, in its order: a first line `# …; file size N`, then `offset,length` on each line. It
+is replayed through the cache, and compared with the fewest requests possible if all reads were known in advance.
 
 Examples:
   stook study sparse-file                                         reading, writing, asking, threads
@@ -27,13 +27,13 @@ pub(super) struct Args {
     /// Where the file of the trace is: a path, s3://, gs://, az:// or https://
     #[arg(long, value_name = "SOURCE", requires = "trace", conflicts_with = "latency")]
     source: Option<String>,
-    /// Replay against zeros that are so far away
+    /// Replay against zeros with this latency
     #[arg(long, value_name = "TIME", requires = "trace", value_parser = super::parse_seconds, default_value = "50ms")]
     latency: f64,
-    /// How often each figure is taken; the median counts
+    /// How often each figure is measured; the median is used
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
     rounds: u64,
-    /// The Python in which svfsc is looked for
+    /// The Python interpreter in which svfsc is looked for
     #[arg(long, value_name = "PROGRAM", default_value = "python3")]
     python: String,
     /// Where study.json and study.html go

@@ -15,9 +15,9 @@ Examples:
   stook study ssd-profile --work /mnt/disk         another device
   stook study ssd-profile --runs 1 --time 1m       a minute per cell, as it was published
 
-The test file has no name while it is measured, so nothing is left behind however the command ends. Reads and
-writes pass the page cache by. Let nothing else use the device meanwhile: what disturbs is noticed where that is
-possible, and the cell is marked.")]
+The test file has no name while it is measured, so nothing remains however the command ends. Reads and writes
+bypass the page cache. Let nothing else use the device meanwhile: disturbances are noticed where that is possible,
+and the cell is marked.")]
 pub(super) struct Args {
     /// A directory on the storage that is measured
     #[arg(long, value_name = "DIR", default_value = ".")]
@@ -35,7 +35,7 @@ pub(super) struct Args {
     /// How long each cell runs before that
     #[arg(long, value_name = "TIME", default_value = "0.5s", value_parser = super::parse_seconds)]
     ramp: f64,
-    /// What 99% of all reads should keep to: one of the depths that are recommended does
+    /// Target latency of 99% of all reads, which one of the recommended depths keeps
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = super::parse_some_seconds)]
     p99: f64,
     /// Where study.json and study.html go

@@ -64,7 +64,7 @@ pub(in super::super) struct Builder {
 }
 
 impl Builder {
-    /// An index of at most so many bytes.
+    /// An index of at most this many bytes.
     pub(in super::super) fn new(max_bytes: u64) -> Self {
         Self { rows: Vec::new(), text: Vec::new(), extents: Vec::new(), max_bytes }
     }

@@ -95,7 +95,7 @@ pub(super) fn decode_header(bytes: &[u8]) -> Decoded<(Summary, Layout)> {
         fields(header).ok_or_else(|| Fault::damaged(0, "its header makes no sense"))?;
     let len = len_of(layout.entries, layout.extents, layout.text_len);
     if len != Some(bytes.len() as u64) {
-        let what = format!("the index has {} bytes, and its header speaks of others", bytes.len());
+        let what = format!("the index has {} bytes, but its header states another length", bytes.len());
         return Err(Fault::damaged(0, what));
     }
     if sum != crc32c::crc32c(bytes.get(HEADER_LEN..).unwrap_or_default()) {
@@ -125,7 +125,7 @@ fn fields(header: &[u8]) -> Option<(Summary, Layout, u32)> {
     Some((summary, layout, u32_at(header, 88)?))
 }
 
-/// The header of an index with this behind it.
+/// The header of an index with this after it.
 pub(super) fn encode_header(summary: &Summary, layout: Layout, behind_sum: u32) -> [u8; HEADER_LEN] {
     let mut header = Vec::with_capacity(HEADER_LEN);
     header.extend(MAGIC);

@@ -182,7 +182,7 @@ impl Index {
     }
 }
 
-/// The length of an index of so many entries, pieces and bytes of text; `None` where that is no
+/// The length of an index of this many entries, pieces and bytes of text; `None` where that is no
 /// length.
 pub(super) fn len_of(entries: u64, extents: u64, text: u64) -> Option<u64> {
     let entries = entries.checked_mul(ENTRY_LEN as u64)?;

@@ -55,7 +55,7 @@ impl<'a> ReadingOptions<'a> {
 /// Reads members in the order in which they were asked for.
 ///
 /// Of a compressed tar, a member that stands before the one read last costs a new pass from the
-/// front. Whether its bytes are right, only the checksum behind all members tells. So the last
+/// front. Whether its bytes are right, only the checksum after all members shows. So the last
 /// member wanted ends only when that checksum was read and right, and so does [`next`](Self::next)
 /// when no member is left; else they give an error. Whoever stops before that has bytes nobody
 /// vouches for.
@@ -119,7 +119,7 @@ pub(super) trait Stepping {
     }
 }
 
-/// Some of the zeroes of a hole, of which so many are left.
+/// Some of the zeroes of a hole, of which this many are left.
 fn zeroes(left: &mut u64) -> &'static [u8] {
     let some = crate::source::zeroes(*left);
     *left -= some.len() as u64;

@@ -14,7 +14,7 @@ const EXTENDED_MAX: usize = 32;
 /// A member as it stands in a tar.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its path, without `./` before it and `/` behind it.
+    /// Its path, without `./` before it and `/` after it.
     pub key: Vec<u8>,
     /// What it is.
     pub kind: MemberKind,
@@ -117,14 +117,14 @@ impl<I: Input> Walk<I> {
         Ok(self.input.fill()?.get(..len))
     }
 
-    /// Goes on by so many bytes of what [`chunk`](Self::chunk) gave.
+    /// Advances by this many bytes of what [`chunk`](Self::chunk) gave.
     pub fn consume(&mut self, len: usize) {
         let len = usize::try_from(self.left).unwrap_or(usize::MAX).min(len);
         self.input.consume(len);
         self.left = self.left.saturating_sub(len as u64);
     }
 
-    /// Passes over so many stored bytes of the current member.
+    /// Passes over this many stored bytes of the current member.
     ///
     /// # Errors
     /// What reading meets, or that the archive ends before.

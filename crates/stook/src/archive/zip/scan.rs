@@ -92,7 +92,7 @@ pub(in super::super) fn index(
     }
     let stated = directory.end.entries;
     if count != stated && !(directory.end.is_short && count & 0xffff == stated) {
-        let what = format!("the directory has {count} entries, and its end speaks of {stated}");
+        let what = format!("the directory has {count} entries, but its end states {stated}");
         return Err(Fault::damaged(0, what).of(&path, to));
     }
     check_places(places, directory.at).map_err(|fault| fault.of(&path, 0))?;

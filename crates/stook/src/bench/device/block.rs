@@ -1,4 +1,4 @@
-//! [`BlockDevice`]: a device as `/sys` tells about it: what it did, what it is made of, how fast
+//! [`BlockDevice`]: a device as `/sys` describes it: what it did, what it is made of, how fast
 //! its link is.
 
 use std::fs;
@@ -179,7 +179,7 @@ impl Totals {
         self.each(other, u64::min)
     }
 
-    /// What was written, were it written once and not so many times.
+    /// What was written, were it written once and not several times.
     pub(super) fn of_one_copy(self, copies: u64) -> Self {
         let copies = copies.max(1);
         Self { writes: self.writes / copies, write_bytes: self.write_bytes / copies, ..self }

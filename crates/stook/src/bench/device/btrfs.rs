@@ -35,7 +35,7 @@ pub(super) fn below(system: &System, mount: &Mount, layers: u32) -> Below {
     below
 }
 
-/// Where the system tells about the file system that a device belongs to.
+/// Where the system describes the file system that a device belongs to.
 fn directory(system: &System, source: &str) -> Option<PathBuf> {
     let device = BlockDevice::of_source(system, source);
     // In a container the device may have no node; its name is in the mount all the same.
@@ -62,7 +62,7 @@ fn copies(directory: &Path) -> Result<u64, String> {
     }
     let unknown = |what: &str| format!("btrfs: {what}: how many bytes are written for each is not known");
     match profiles.as_slice() {
-        [] => Err(unknown("it does not tell the profile of its data")),
+        [] => Err(unknown("it does not report the profile of its data")),
         [profile] if profile.starts_with("raid5") || profile.starts_with("raid6") => {
             Err(unknown(&format!("{profile} writes parity")))
         }

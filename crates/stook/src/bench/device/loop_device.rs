@@ -19,7 +19,7 @@ pub(super) fn below(system: &System, device: BlockDevice, backing: &str, layers:
     let Ok(metadata) = fs::metadata(backing) else {
         let doubt = match backing.strip_suffix(DELETED) {
             Some(backing) => {
-                format!("the file {backing} below {name} was deleted: nothing tells where it lies")
+                format!("the file {backing} below {name} was deleted: nothing shows where it lies")
             }
             None => format!("the file {backing} below {name} cannot be seen from here"),
         };
@@ -28,7 +28,7 @@ pub(super) fn below(system: &System, device: BlockDevice, backing: &str, layers:
     let below = if metadata.file_type().is_block_device() {
         match BlockDevice::of_number(system, metadata.rdev()) {
             Some(device) => system.below_block(device, layers - 1),
-            None => Below::unknown(backing, format!("the system does not tell about {backing}")),
+            None => Below::unknown(backing, format!("the system reports nothing about {backing}")),
         }
     } else {
         system.below_file(Path::new(backing), metadata.dev(), layers - 1)

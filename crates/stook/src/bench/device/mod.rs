@@ -1,4 +1,5 @@
-//! [`Below`]: what lies below a file, as the system tells: devices and what they did, or memory.
+//! [`Below`]: what lies below a file, as the system reports it: devices and what they did, or
+//! memory.
 //!
 //! Between a file and the devices that hold its bytes there can be layers: an overlay lies on
 //! directories of other file systems, a loop device on a file, a mapped device on others, btrfs on
@@ -227,7 +228,7 @@ fn too_many() -> String {
     format!("more than {LAYERS_MAX} file systems and devices lie one on another")
 }
 
-/// Where the system tells about devices and mounts.
+/// Where the system reports devices and mounts.
 #[derive(Debug)]
 struct System {
     /// `/sys`, but for tests.
@@ -249,7 +250,7 @@ impl System {
             (Some(device), _) => self.below_block(device, layers),
             (None, Some(mount)) => self.below_mount(&mount, path, layers),
             (None, None) => {
-                Below::unknown("an unknown file system", "the system does not tell what the file lies on")
+                Below::unknown("an unknown file system", "the system does not report what the file lies on")
             }
         };
         Below { is_copy_on_write: below.is_copy_on_write || is_copy_on_write, ..below }
@@ -297,7 +298,10 @@ impl System {
         let below = Below::side_by_side(parts);
         let top = Below::plain(device);
         let cached = below.cached.as_ref().map(|cached| {
-            format!("below {}: {cached} serves from the page cache, and its counters do not tell", top.name)
+            format!(
+                "below {}: {cached} serves from the page cache, and its counters do not show it",
+                top.name
+            )
         });
         let mut on_the_way = top.on_the_way;
         on_the_way.extend(below.on_the_way.iter().cloned());

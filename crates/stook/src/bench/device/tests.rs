@@ -131,7 +131,7 @@ fn what_has_no_device_is_doubted_by_its_kind() {
     assert_eq!(reported.doubt(), Some("fuse.sshfs lies on no device whose counters could be read"));
     assert_eq!(reported.device_name(), None);
     made.system.mounts.clear();
-    assert_eq!(made.below_file("far/file").doubt(), Some("the system does not tell what the file lies on"));
+    assert_eq!(made.below_file("far/file").doubt(), Some("the system does not report what the file lies on"));
 }
 
 #[test]
@@ -373,7 +373,7 @@ fn btrfs_says_where_its_copies_or_devices_are_not_known() {
     let doubt_of = |profiles: &[&str]| btrfs(profiles).below_file("pool/file").doubt().unwrap().to_owned();
     assert!(doubt_of(&["raid5"]).contains("raid5 writes parity: how many bytes are written"));
     assert!(doubt_of(&["dup", "single"]).contains("its data has the profiles dup, single"));
-    assert!(doubt_of(&[]).contains("does not tell the profile"));
+    assert!(doubt_of(&[]).contains("does not report the profile"));
     let made = btrfs(&["single"]);
     made.write("fs/btrfs/0123-4567/devinfo/2/missing", "1\n");
     assert_eq!(made.below_file("pool/file").doubt(), Some("btrfs: one of its devices is missing"));

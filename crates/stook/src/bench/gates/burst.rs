@@ -1,4 +1,4 @@
-//! A burst of writes into the cache of a drive, told apart from what it sustains.
+//! A burst of writes into the cache of a drive, distinguished from what it sustains.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::report::units::{bytes_decimal, rate};
 
 /// Sustained ÷ burst rate, from which on the two count as the same.
 const SUSTAINED: Allowed = Allowed::at_least(0.80);
-/// With fewer windows a plateau cannot be told from a bad moment.
+/// With fewer windows a plateau cannot be distinguished from a bad moment.
 const WINDOWS_MIN: usize = 10;
 /// How many windows each of the two plateaus has to last.
 const PLATEAU_MIN: usize = 3;

@@ -48,7 +48,7 @@ fn in_flight_for(cell: &CellFacts<'_>, depth: f64) -> f64 {
     if whole > depth { depth.max(cell.in_flight_meanwhile()) } else { whole }
 }
 
-/// Which of two things a product that is too small means: the sampled count tells them apart.
+/// Which of two things a product that is too small means: the sampled count distinguishes them.
 fn shortfall(cell: &CellFacts<'_>, ratio: f64, depth: f64) -> String {
     let start = format!("throughput × mean latency is only {ratio:.3} of the requested depth of {depth}");
     match &cell.in_flight {

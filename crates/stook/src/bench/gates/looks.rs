@@ -1,6 +1,6 @@
 //! [`Looks`]: what somebody who looks now and then sees in flight, and how far its mean may be off.
 
-/// Of fewer it cannot be told how far their mean may be off.
+/// Of fewer it is not known how far their mean may be off.
 const LOOKS_MIN: u64 = 20;
 /// The squared coefficient of variation of the distances of looks: each is half as long to one and
 /// a half times as long as the mean of all, any length as likely as any other.

@@ -245,7 +245,7 @@ pub fn check(cell: &CellFacts<'_>) -> Vec<Gate> {
     // Who looks waits for a processor as well.
     let if_on_time = |gate: Gate| match gate.is_failed() && processor_wait.is_failed() {
         true => Gate {
-            reason: format!("whoever looks had to wait for a processor, too: {}", gate.reason),
+            reason: format!("the sampling thread had to wait for a processor, too: {}", gate.reason),
             ..or_unverified(gate)
         },
         false => gate,

@@ -13,7 +13,7 @@ const PROCESSOR_WAIT: Allowed = Allowed::at_most(0.05);
 /// In less time than this a single turn of another program, which is a few milliseconds, is more
 /// than that.
 const PROCESSOR_WAIT_TIME_MIN_S: f64 = 0.1;
-/// How long a thread that is woken waits for a processor even where nobody else wants it: a few
+/// How long a thread that is woken waits for a processor even where no other thread wants it: a few
 /// microseconds, once when a request is due and once when it is done.
 const WAKING_S: f64 = 10e-6;
 /// From this share of a limit on, the limit may be what was measured.
@@ -128,7 +128,7 @@ pub(super) fn durable(cell: &CellFacts<'_>) -> Gate {
         return not_applicable(name, "nothing was written");
     }
     let Some(after_s) = cell.durable_after_s else {
-        return unverified(name, "nobody waited until what was written was durable");
+        return unverified(name, "no sync waited until the written data was durable");
     };
     let start = format!("after the last write the file system took {after_s:.1} s more to make them durable");
     let above = format!("{start}: the rate leaves that out; sync in the cell (--fsync-every) or run longer");

@@ -42,7 +42,7 @@ pub struct Steadiness {
     pub slope: f64,
 }
 
-/// Cuts a series into five windows and tells how they lie.
+/// Cuts a series into five windows and measures how they differ.
 ///
 /// Nothing if there are fewer than five values, or one is not finite, or all are 0. A value that
 /// crosses from one window into the next counts in both by its shares.

@@ -99,7 +99,7 @@ pub struct Retrograde {
     pub law: Scalability,
 }
 
-/// What a sweep over depths tells.
+/// What a sweep over depths shows.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DepthModel {
     /// W₁: mean latency at depth 1.

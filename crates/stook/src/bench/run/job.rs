@@ -456,7 +456,7 @@ impl<'a> JobThread<'a> {
 }
 
 impl Begin {
-    /// Of what nobody had to wait for.
+    /// Of what nothing had to wait for.
     fn at(now_ns: u64) -> Self {
         Self { start_ns: now_ns, ..Self::default() }
     }

@@ -15,7 +15,8 @@ pub(super) struct Offsets {
     next_read: u64,
     next_write: u64,
     random: Random,
-    /// Verified cells never have a block in flight twice, because nobody could say which write won.
+    /// Verified cells never have a block in flight twice, because it would not be known which write
+    /// won.
     busy: Option<Bits>,
 }
 

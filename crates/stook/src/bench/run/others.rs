@@ -21,15 +21,15 @@ pub(super) struct Others {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Used {
     /// Of all other programs, and of those that have ended and were waited for. Threads of the
-    /// kernel are not among them: they work for whoever asks, most of all for this program.
+    /// kernel are not among them: they work for any program, most of all for this program.
     ByPrograms(i64),
     /// In user mode, of all but this program: in a container other programs cannot be seen, and
-    /// what the system as a whole did for them cannot be told from what it did for this one.
+    /// what the system as a whole did for them cannot be separated from what it did for this one.
     InUserMode(i64),
 }
 
 impl Others {
-    /// What it is now, where the system tells.
+    /// What it is now, where the system reports it.
     pub(super) fn now() -> Option<Self> {
         Some(Self { at: Instant::now(), used: Used::read(Path::new(PROC))? })
     }

@@ -71,7 +71,7 @@ impl Threads {
 }
 
 impl Spent {
-    /// Of the calling thread, where the system tells.
+    /// Of the calling thread, where the system reports it.
     pub(super) fn of_this_thread() -> Option<Self> {
         Self::parse(&fs::read_to_string(THIS_THREAD).ok()?)
     }

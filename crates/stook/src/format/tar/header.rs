@@ -76,7 +76,7 @@ pub fn decode(block: &[u8; BLOCK_LEN]) -> Decoded<Block> {
     let size = u64::try_from(size)
         .ok()
         .filter(|size| *size <= i64::MAX as u64)
-        .ok_or_else(|| Fault::damaged(124, format!("the size {size} is none")))?;
+        .ok_or_else(|| Fault::damaged(124, format!("invalid size {size}")))?;
     let small = |at, len, what| -> Decoded<Option<u32>> {
         Ok(number_at(block, at, len, what)?.and_then(|n| u32::try_from(n).ok()))
     };

@@ -7,7 +7,7 @@ use super::pax::{Pax, PaxSparse};
 use super::sparse::{SparseMap, check_count};
 use crate::tree::Xattrs;
 
-/// A path, and the zero behind it.
+/// A path, and the zero after it.
 const LONG_LEN_MAX: u64 = 65_536;
 /// The longest extended header, in bytes: one with the map of a very sparse member.
 const PAX_LEN_MAX: u64 = 16 << 20;

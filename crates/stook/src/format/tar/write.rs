@@ -148,12 +148,12 @@ impl Head<'_> {
     }
 }
 
-/// What fills up the last block of a body of so many bytes.
+/// What fills up the last block of a body of this many bytes.
 pub fn padding(len: u64) -> Vec<u8> {
     vec![0; usize::try_from(padding_len(len)).unwrap_or(0)]
 }
 
-/// The end of a tar of so many bytes: two blocks of zeroes at least.
+/// The end of a tar of this many bytes: two blocks of zeroes at least.
 pub fn end(len: u64) -> Vec<u8> {
     let whole = len.saturating_add(1024).checked_next_multiple_of(RECORD_LEN).unwrap_or(len);
     vec![0; usize::try_from(whole.saturating_sub(len)).unwrap_or(0)]
@@ -181,7 +181,7 @@ fn record(out: &mut Vec<u8>, key: impl AsRef<[u8]>, value: &[u8]) {
     out.push(b'\n');
 }
 
-/// Seconds with as many digits behind the point as there are.
+/// Seconds with as many digits after the point as there are.
 fn time_text(ns: i64) -> String {
     let (sign, ns) = if ns < 0 { ("-", ns.unsigned_abs()) } else { ("", ns.unsigned_abs()) };
     let (seconds, below) = (ns / 1_000_000_000, ns % 1_000_000_000);

@@ -14,6 +14,10 @@ use crate::ops::import::{head, kind};
 use crate::pack::{Key, KeyRange, KeyValue, Stop};
 use crate::source::Source;
 
+/// Members of a zip up to this length are handed out when their checksum was found right: it is
+/// over all of their bytes. Longer ones come as they are read.
+const HELD_MAX: u64 = 16 << 20;
+
 impl Contents for Archive {
     fn path(&self) -> &Path {
         self.path()
@@ -79,7 +83,14 @@ impl Contents for Archive {
         }
         let numbers = found.iter().filter_map(|(_, member)| member.map(|member| member.number)).collect();
         let reading = self.read(numbers)?;
-        Ok(Box::new(ArchiveGetting { archive: self, found: found.into_iter(), reading, stop: options.stop }))
+        Ok(Box::new(ArchiveGetting {
+            archive: self,
+            found: found.into_iter(),
+            reading,
+            hold: Hold::Nothing,
+            held: Vec::new(),
+            stop: options.stop,
+        }))
     }
 
     fn load(&self, options: &LoadOptions, events: &dyn LoadEvents) -> Result<LoadReport> {
@@ -155,7 +166,36 @@ struct ArchiveGetting<'a> {
     archive: &'a Archive,
     found: std::vec::IntoIter<(&'a Key, Option<Member<'a>>)>,
     reading: Reading<'a>,
+    hold: Hold,
+    /// The bytes of a member that was held.
+    held: Vec<u8>,
     stop: Stop,
+}
+
+/// Whether the member at hand is read to its end before anything of it is handed out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hold {
+    /// It is not.
+    Nothing,
+    /// It is.
+    All,
+    /// It was, and has been handed out.
+    Given,
+}
+
+impl ArchiveGetting<'_> {
+    /// Reads the member at hand to its end, and holds it; why that cannot be.
+    fn read_whole(&mut self) -> Result<Option<Failure>> {
+        self.held.clear();
+        loop {
+            self.stop.check()?;
+            match self.reading.chunk() {
+                Ok(Some(bytes)) => self.held.extend_from_slice(bytes),
+                Ok(None) => return Ok(None),
+                Err(error) => return Failure::of_member(error).map(Some),
+            }
+        }
+    }
 }
 
 impl<'a> Getting<'a> for ArchiveGetting<'a> {
@@ -177,6 +217,8 @@ impl<'a> Getting<'a> for ArchiveGetting<'a> {
             may_be_lost: false,
         };
         let member = if member.is_some() { self.reading.next()? } else { None };
+        let is_held = |member: &Member<'_>| member.crc32.is_some() && member.len <= HELD_MAX;
+        self.hold = if member.as_ref().is_some_and(is_held) { Hold::All } else { Hold::Nothing };
         let found = match member {
             Some(member) => Found::Body(kind(&member)),
             None => Found::Failed(Failure::Missing(missing())),
@@ -185,6 +227,15 @@ impl<'a> Getting<'a> for ArchiveGetting<'a> {
     }
 
     fn piece(&mut self) -> Result<Piece<'_>> {
+        match self.hold {
+            Hold::Nothing => {}
+            Hold::All => {
+                self.hold = Hold::Given;
+                let failure = self.read_whole()?;
+                return Ok(failure.map_or(Piece::Bytes(&self.held), Piece::Failed));
+            }
+            Hold::Given => return Ok(Piece::End),
+        }
         match self.reading.piece() {
             Ok(Some(archive::Piece::Bytes(bytes))) => Ok(Piece::Bytes(bytes)),
             Ok(Some(archive::Piece::Hole(len))) => Ok(Piece::Hole(len)),

@@ -94,7 +94,7 @@ fn within(groups: &[String]) -> String {
 
 fn lost(may_be_lost: bool) -> &'static str {
     match may_be_lost {
-        true => "; the pack is damaged, and it may have been lost: `stook check` tells more",
+        true => "; the pack is damaged, and it may have been lost: `stook check` shows more",
         false => "",
     }
 }

@@ -14,6 +14,8 @@ pub use members::{attributes, head, kind};
 pub use names::are_archives;
 pub(crate) use names::is_called_archive;
 
+use std::collections::VecDeque;
+
 use crate::archive::{self, Archive, TarStream};
 use crate::ops::pack::{Error, Result};
 use crate::pack::tree::{OwnAttributes, PackSummary};
@@ -92,8 +94,9 @@ impl Import<'_> {
         before: Option<&Pack>,
     ) -> Result<Imported> {
         let mut importing = run::Importing::new(self, writer, before);
-        for source in sources {
-            importing.source(source)?;
+        let mut sources = VecDeque::from(sources);
+        while let Some(source) = sources.pop_front() {
+            importing.source(source, &sources)?;
         }
         Ok(importing.end())
     }

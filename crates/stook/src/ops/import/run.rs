@@ -1,6 +1,6 @@
 //! Goes through archives and puts what is new or changed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -61,13 +61,13 @@ impl<'i, 'a> Importing<'i, 'a> {
         }
     }
 
-    /// Imports all members of one source.
-    pub(super) fn source(&mut self, source: Source<'_>) -> Result<()> {
+    /// Imports all members of one source, but for those that a later one has, too.
+    pub(super) fn source(&mut self, source: Source<'_>, later: &VecDeque<Source<'_>>) -> Result<()> {
         // Names of files are of one archive.
         self.failed.clear();
         self.met.clear();
         match source {
-            Source::Archive(archive) => self.archive(archive.path(), &archive),
+            Source::Archive(archive) => self.archive(archive.path(), &archive, later),
             Source::Stream(open) => {
                 let opened = open();
                 self.opened(opened)
@@ -92,8 +92,11 @@ impl Importing<'_, '_> {
         key.is_empty() || (self.import.takes)(key, kind)
     }
 
-    fn archive(&mut self, path: &Path, archive: &Archive) -> Result<()> {
-        let is_taken = |key: &[u8]| archive.find(key).is_some_and(|found| self.is_taken(key, found.kind));
+    fn archive(&mut self, path: &Path, archive: &Archive, later: &VecDeque<Source<'_>>) -> Result<()> {
+        let is_taken = |key: &[u8]| {
+            let found = archive.find(key).filter(|found| self.is_taken(key, found.kind));
+            found.is_some_and(|found| !comes_again(&found, later))
+        };
         let mut members: Vec<Member<'_>> = archive.selection(is_taken);
         members.sort_by_key(|member| member.header_at);
         // What is read from its front is read once.
@@ -246,6 +249,13 @@ impl Importing<'_, '_> {
             self.leave_out(member.key, member.len);
             return Ok(());
         };
+        if self.writer.is_none() && kind == FileKind::HardLink {
+            // It leads to no member: its body, which is not read to be counted, tells that.
+            if let Err(error) = reading.piece() {
+                self.fail(member.key, of_member(error.into())?);
+                return Ok(());
+            }
+        }
         self.put(&record(kind), &mut |take| match reading.piece()? {
             Some(piece) => take(piece).map(|()| true),
             None => Ok(false),
@@ -438,6 +448,23 @@ impl Importing<'_, '_> {
         }
         Ok(())
     }
+}
+
+/// Whether a later archive has the same under this key: that is what counts. Put all the same, both
+/// would be written anew by every run.
+fn comes_again(member: &Member<'_>, later: &VecDeque<Source<'_>>) -> bool {
+    let is_same = |kind: MemberKind| match member.kind {
+        MemberKind::Directory => kind == MemberKind::Directory,
+        // What a hard link leads to may be missing there.
+        MemberKind::File | MemberKind::Symlink | MemberKind::HardLink => {
+            matches!(kind, MemberKind::File | MemberKind::Symlink)
+        }
+        MemberKind::Other => false,
+    };
+    later.iter().any(|source| match source {
+        Source::Archive(archive) => archive.find(member.key).is_some_and(|found| is_same(found.kind)),
+        Source::Stream(_) => false,
+    })
 }
 
 /// Reads those members of an archive that are not put as names of others.

@@ -42,7 +42,10 @@ impl PackSources<'_> {
         let is_clean = done.is_some_and(|summary| !summary.interrupted && summary.failures.is_empty());
         let nothing = choice.nothing().filter(|_| is_clean && choice.is_selective());
         let complete = self.close(opened, done, nothing, reporting)?;
-        let Imported { summary, left_out } = imported?;
+        let Imported { summary, left_out } = imported.map_err(|error| match error {
+            Error::Pack(source) => Error::Stopped { pack: self.pack.clone(), source },
+            error => error,
+        })?;
         Ok(PackReport { summary, left_out, moved: None, complete, nothing })
     }
 

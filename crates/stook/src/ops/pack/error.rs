@@ -49,7 +49,7 @@ pub enum Error {
     )]
     EmptyGroup,
     /// Both were asked for.
-    #[error("either records of what is gone are deleted, or what was packed is moved: not both")]
+    #[error("`delete` and `move` cannot be combined")]
     DeleteAndMove,
     /// Archives were to be deleted from or moved.
     #[error("deleting and moving are for trees of files, not for archives")]
@@ -60,6 +60,9 @@ pub enum Error {
     /// A source is [`STREAM`](crate::ops::import::STREAM), and the caller has none.
     #[error("`-` stands for a tar that comes through a stream, and there is none")]
     NoStream,
+    /// [`STREAM`](crate::ops::import::STREAM) is among the sources more than once.
+    #[error("`-` stands for one tar that comes through a stream: name it once")]
+    StreamTwice,
     /// An archive is gone, or something else now.
     #[error("{} is not a file any more, and was not imported", .0.display())]
     NotAFile(PathBuf),
@@ -77,7 +80,7 @@ pub enum Error {
         place: PathBuf,
     },
     /// Packing ended before its end.
-    #[error("packing into {} stopped; what is in it is safe, and running again goes on", pack.display())]
+    #[error("packing into {} stopped; what is in it is safe, and running it again continues", pack.display())]
     Stopped {
         /// The pack.
         pack: PathBuf,
@@ -126,6 +129,7 @@ impl Error {
                 | Self::TreesOnly
                 | Self::OneGroup
                 | Self::NoStream
+                | Self::StreamTwice
         )
     }
 }

@@ -137,8 +137,11 @@ pub(super) fn look_at(path: &Path, making: Making) -> pack::Result<Option<LocalS
     }
 }
 
+/// How often it is looked again for what another may have made meanwhile.
+const TRIES: u32 = 3;
+
 /// Opens a pack for writing, or makes one, which is incomplete. `before_making` is called once
-/// before anything is made.
+/// before anything is made. What another makes meanwhile is opened, if it may be missing.
 pub(super) fn open_or_make<E: From<pack::Error>>(
     path: &Path,
     options: WriterOptions,
@@ -146,26 +149,73 @@ pub(super) fn open_or_make<E: From<pack::Error>>(
     before_making: &mut dyn FnMut() -> Result<(), E>,
 ) -> Result<OpenedWriter, E> {
     options.check()?;
-    let found = look_at(path, making)?;
-    let with_directory = found.is_none();
-    let storage = match found {
-        Some(found) => found,
-        None => {
+    let (mut tries, mut is_asked) = (TRIES, false);
+    loop {
+        tries -= 1;
+        let looks_again =
+            |error: &pack::Error| tries > 0 && making == Making::IfMissing && is_there_already(error);
+        let found = match look_at(path, making) {
+            Err(error) if looks_again(&error) => continue,
+            found => found?.map(|storage| Arc::new(storage) as Arc<dyn Storage>),
+        };
+        if let Some(storage) = found.clone().filter(|_| making != Making::Always) {
+            match PackWriter::open(storage.clone(), options.clone()) {
+                // Making one tells whether it can be made there.
+                Err(pack::Error::NotAPack { .. }) if making == Making::IfMissing => {}
+                opened => return Ok(OpenedWriter { writer: opened?, storage, made: None }),
+            }
+        }
+        if !std::mem::replace(&mut is_asked, true) {
             before_making()?;
-            LocalStorage::create(path, LocalStorageOptions::default()).map_err(pack::Error::from)?
         }
+        match make(path, found, options.clone()) {
+            Err(error) if looks_again(&error) => {}
+            made => return made.map_err(E::from),
+        }
+    }
+}
+
+fn make(path: &Path, found: Option<Arc<dyn Storage>>, options: WriterOptions) -> pack::Result<OpenedWriter> {
+    let with_directory = found.is_none();
+    let storage: Arc<dyn Storage> = match found {
+        Some(storage) => storage,
+        None => Arc::new(LocalStorage::create(path, LocalStorageOptions::default())?),
     };
-    let storage: Arc<dyn Storage> = Arc::new(storage);
-    if making != Making::Always {
-        match PackWriter::open(storage.clone(), options.clone()) {
-            // Making one tells whether it can be made there.
-            Err(pack::Error::NotAPack { .. }) if making == Making::IfMissing => {}
-            opened => return Ok(OpenedWriter { writer: opened?, storage, made: None }),
-        }
-    }
-    if !with_directory {
-        before_making()?;
-    }
     let writer = PackWriter::create(storage.clone(), options)?;
     Ok(OpenedWriter { writer, storage, made: Some(Made { with_directory }) })
+}
+
+/// Whether nothing was made because something has its place.
+fn is_there_already(error: &pack::Error) -> bool {
+    matches!(error, pack::Error::Exists { .. } | pack::Error::Core(crate::Error::AlreadyExists { .. }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Before: "already exists", as if the pack could not be written to at all.
+    #[test]
+    fn a_pack_that_another_makes_meanwhile_is_one_that_is_locked() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::create_dir(place.path().join("empty")).unwrap();
+        for name in ["missing", "empty"] {
+            let path = place.path().join(name);
+            let mut others = Vec::new();
+            let mut meanwhile = || -> pack::Result<()> {
+                others.push(open_writer(&path, WriterOptions::default(), Making::Always)?);
+                Ok(())
+            };
+            let options = WriterOptions::default();
+            let opened = open_or_make(&path, options, Making::IfMissing, &mut meanwhile);
+            let refused: pack::Error = opened.unwrap_err();
+            assert!(matches!(refused, pack::Error::Core(crate::Error::Locked { .. })), "{name}: {refused}");
+            assert_eq!(others.len(), 1);
+        }
+        // What is there and leads nowhere is not waited for.
+        let link = place.path().join("link");
+        std::os::unix::fs::symlink("nowhere", &link).unwrap();
+        let refused = open_writer(&link, WriterOptions::default(), Making::IfMissing).unwrap_err();
+        assert!(is_there_already(&refused), "{refused}");
+    }
 }

@@ -13,7 +13,7 @@ mod opening;
 mod trees;
 
 use std::io::BufRead;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use error::{Error, Result};
 pub use hooks::{Answer, Hooks, Stage};
@@ -21,14 +21,13 @@ pub use making::{Made, Making, OpenedWriter, open_writer, open_writer_with, put_
 
 use self::hooks::Reporting;
 use super::choice::Choice;
-use super::import::are_archives;
+use super::import::{STREAM, are_archives};
 use super::{NothingSelected, Predicate};
 use crate::names::Selection;
 use crate::pack::tree::{Delete, Grouping, MoveSummary, OwnAttributes, PackSummary};
 use crate::pack::{self, SEGMENT_LEN_MIN, WriterOptions};
 
-/// Opens the stream that [`STREAM`](super::import::STREAM) stands for among the sources; once for
-/// each time that it stands there.
+/// Opens the stream that [`STREAM`] stands for among the sources.
 pub type OpenStream<'a> = Box<dyn Fn() -> Result<Box<dyn BufRead + Send>, crate::Error> + Send + Sync + 'a>;
 
 /// Threads that walk and read, unless something else is asked for.
@@ -69,7 +68,7 @@ pub struct PackSources<'a> {
     pub threads: usize,
     /// Length at which segments of a new pack are sealed, in bytes.
     pub segment_len: u64,
-    /// What [`STREAM`](super::import::STREAM) stands for, if there is such a thing.
+    /// What [`STREAM`] stands for, if there is such a thing.
     pub stream: Option<OpenStream<'a>>,
 }
 
@@ -92,7 +91,8 @@ pub struct PackReport {
     pub left_out: Vec<Vec<u8>>,
     /// What was removed, if that was asked for and packing came to its end.
     pub moved: Option<MoveSummary>,
-    /// Whether the run came to its end and nothing is missing from the pack.
+    /// Whether the run came to its end and nothing is missing from the pack, as far as it can
+    /// tell; never with [`dry_run`](PackSources::dry_run).
     pub complete: bool,
     /// Whether nothing was selected.
     pub nothing: Option<NothingSelected>,
@@ -130,6 +130,9 @@ impl<'a> PackSources<'a> {
     /// the pack was made for this run, and nothing was selected that was asked for, or the caller
     /// failed, it is removed.
     ///
+    /// An incomplete pack stays so after a run of other sources, one whose patterns leave out what
+    /// is in it, and one that selects nothing, which changes nothing of a pack that was there.
+    ///
     /// # Errors
     /// What was asked for makes no sense ([`Error::is_usage`]), a source cannot be opened, there is
     /// no room, or the pack cannot be written.
@@ -137,10 +140,13 @@ impl<'a> PackSources<'a> {
         self.check()?;
         let choice = Choice::new(&self.patterns, self.exclude.as_ref(), self.select.as_ref());
         let mut reporting = Reporting::new(hooks, &choice);
-        match !self.as_file && are_archives(&self.sources)? {
+        let mut report = match !self.as_file && are_archives(&self.sources)? {
             true => self.pack_archives(&mut reporting),
             false => self.pack_trees(&mut reporting),
-        }
+        }?;
+        // Nothing was done, and so nothing came to its end.
+        report.complete &= !self.dry_run;
+        Ok(report)
     }
 
     /// What can be refused without looking at anything.
@@ -148,6 +154,10 @@ impl<'a> PackSources<'a> {
         self.check_segment_len().map_err(Error::SegmentLen)?;
         if self.delete != Delete::Nothing && self.move_originals {
             return Err(Error::DeleteAndMove);
+        }
+        let streams = self.sources.iter().filter(|source| source.as_path() == Path::new(STREAM));
+        if !self.as_file && streams.count() > 1 {
+            return Err(Error::StreamTwice);
         }
         // A variable that is not set: instead of some group, records of the default one would go.
         if self.delete == Delete::UpToHalf && self.grouping == Grouping::Named(String::new()) {

@@ -1,5 +1,7 @@
 //! The pack that sources go into: opened or made, finished, or taken back.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -93,12 +95,7 @@ impl PackSources<'_> {
         reporting: &mut Reporting<'_>,
     ) -> Result<()> {
         let Some(tree) = tree else { return Ok(()) };
-        let place = match self.pack.parent() {
-            Some(parent) if parent != Path::new("") => parent,
-            _ => Path::new("."),
-        };
-        let free = free_bytes(place).map_err(pack::Error::from)?;
-        if free >= COUNT_FIRST_BELOW {
+        if self.scarce_room()?.is_none() {
             return Ok(());
         }
         let mut progress = |entries: u64, bytes: u64| reporting.goes_on(Stage::Counting, entries, bytes);
@@ -112,6 +109,22 @@ impl PackSources<'_> {
         }
         // What is packed is asked about anew.
         reporting.choice.forget();
+        self.check_counted(&counted)
+    }
+
+    /// The directory that the pack is in, and what is free there if that is little.
+    fn scarce_room(&self) -> Result<Option<(&Path, u64)>> {
+        let place = match self.pack.parent() {
+            Some(parent) if parent != Path::new("") => parent,
+            _ => Path::new("."),
+        };
+        let free = free_bytes(place).map_err(pack::Error::from)?;
+        Ok((free < COUNT_FIRST_BELOW).then_some((place, free)))
+    }
+
+    /// Refuses what was counted of a tree where space is scarce and it does not fit.
+    pub(super) fn check_counted(&self, counted: &PackSummary) -> Result<()> {
+        let Some((place, free)) = self.scarce_room()? else { return Ok(()) };
         let needed = counted.bytes + RECORD_LEN * counted.added();
         match needed > free {
             true => Err(Error::NoSpace { needed, free, place: place.to_path_buf() }),
@@ -127,7 +140,7 @@ impl PackSources<'_> {
         opened: OpenedPack,
         packed: Option<&PackSummary>,
         nothing: Option<NothingSelected>,
-        reporting: &Reporting<'_>,
+        reporting: &mut Reporting<'_>,
     ) -> Result<bool> {
         let was_complete = opened.was_complete();
         let is_abandoned = reporting.is_abandoned();
@@ -137,14 +150,23 @@ impl PackSources<'_> {
             let is_packed = summary.refused.is_none() || was_complete;
             is_packed && !summary.interrupted && summary.failures.is_empty()
         };
-        let complete = !is_abandoned && packed.is_some_and(is_whole);
+        let is_done = !is_abandoned && packed.is_some_and(is_whole);
+        let complete = is_done && self.may_complete(&opened, nothing, reporting)?;
+        if is_done && !complete {
+            let shown = self.pack.display();
+            reporting.hooks.note(&format!(
+                "{shown} was incomplete, and stays so until a run packs all of what it was made from"
+            ));
+        }
         match (opened.writer, opened.made, packed) {
             (Some(writer), Some(made), _) if is_in_vain => made.take_back(writer, &self.pack)?,
             (Some(mut writer), _, Some(summary)) => {
                 let is_cut_off = is_abandoned || summary.interrupted;
-                let is_as_it_was = summary.added() + summary.deleted == 0;
-                // What was cut off before it changed anything found nothing out about the pack.
-                writer.set_complete(complete || (is_cut_off && is_as_it_was && was_complete));
+                // What was cut off found nothing out about the pack: it is called what it was, or
+                // incomplete from the first change on. So it is with what may not complete it.
+                if !is_cut_off && complete == is_done {
+                    writer.set_complete(complete);
+                }
                 if self.move_originals && !is_cut_off {
                     writer.set_moved();
                 }
@@ -154,6 +176,56 @@ impl PackSources<'_> {
             _ => {}
         }
         if is_abandoned { Err(Error::Abandoned) } else { Ok(complete) }
+    }
+
+    /// Whether a run that did all that it was to do makes the pack complete: what is missing in an
+    /// incomplete one is elsewhere if nothing was selected, if the run was of other sources, or if
+    /// its patterns leave out what is in the pack.
+    fn may_complete(
+        &self,
+        opened: &OpenedPack,
+        nothing: Option<NothingSelected>,
+        reporting: &Reporting<'_>,
+    ) -> Result<bool> {
+        let Some(before) = opened.before.as_ref().filter(|before| !before.is_complete()) else {
+            return Ok(true);
+        };
+        let is_in_vain = nothing.is_some() && reporting.choice.is_selective();
+        if is_in_vain || !self.has_roots_of(before) {
+            return Ok(false);
+        }
+        if self.patterns.is_all() {
+            return Ok(true);
+        }
+        let takes = |path: &[u8]| [false, true].iter().any(|kind| self.patterns.takes_below(path, || *kind));
+        let log = before.damage_log();
+        for entry in before.keys(&[])? {
+            let Some(entry) = log.unless_damaged(entry)? else { return Ok(false) };
+            if entry.key.as_bytes().is_some_and(|path| !self.is_root(path) && !takes(path)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether a key is that of a source itself, which is packed whatever the patterns say.
+    fn is_root(&self, path: &[u8]) -> bool {
+        let mut names = self.sources.iter().filter_map(|source| source.file_name());
+        path.is_empty() || names.any(|name| name.as_encoded_bytes() == path)
+    }
+
+    /// Whether the sources are those that the pack was made from, if it says which.
+    fn has_roots_of(&self, before: &Pack) -> bool {
+        let real = |path: &Path| path.canonicalize().ok();
+        let is_same = |root: &Path, source: &Path| {
+            root == source || real(root).is_some_and(|root| real(source) == Some(root))
+        };
+        let is_named = |root: &Vec<u8>| {
+            let root = Path::new(OsStr::from_bytes(root));
+            self.sources.iter().any(|source| is_same(root, source))
+        };
+        let roots = before.roots();
+        roots.is_empty() || (roots.len() == self.sources.len() && roots.iter().all(is_named))
     }
 }
 

@@ -22,6 +22,9 @@ impl PackSources<'_> {
         // Another directory may have the path of the pack by now.
         let storage = opened.storage.clone().filter(|_| self.move_originals);
         let complete = self.close(opened, packed.as_ref().ok(), nothing, reporting)?;
+        if let Some(counted) = packed.as_ref().ok().filter(|counted| self.dry_run && !counted.interrupted) {
+            self.check_counted(counted)?;
+        }
         let mut summary = packed.map_err(|source| Error::Stopped { pack: self.pack.clone(), source })?;
         let moved = match storage.filter(|_| !summary.interrupted) {
             // The pack may have been taken back.

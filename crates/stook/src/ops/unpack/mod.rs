@@ -150,7 +150,7 @@ pub enum Nothing {
     Empty,
     /// Exclusions leave nothing: that is what they are for.
     Excluded,
-    /// There is nothing of what was asked for, which is misspelt more often than meant.
+    /// Nothing matches what was asked for; more often a misspelling than meant.
     Missing,
 }
 

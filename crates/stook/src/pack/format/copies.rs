@@ -45,7 +45,7 @@ pub fn read_half<T>(
     let mut cursor = FieldCursor::new(padding);
     cursor.reserved(padding.len()).map_err(|invalid| Invalid {
         offset: copy.len() as u64,
-        what: "the bytes behind it are not zero".into(),
+        what: "the bytes after it are not zero".into(),
         ..invalid
     })?;
     if half_len(copy.len() as u64) != Some(half.len() as u64) {

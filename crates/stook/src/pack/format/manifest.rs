@@ -312,9 +312,9 @@ impl Manifest {
         } else if self.segments.iter().zip(self.segments.iter().skip(1)).any(|(a, b)| a.id >= b.id) {
             "segments that are not in order"
         } else if self.numbers().any(|number| number >= crate::pack::state::names::NUMBER_END) {
-            "a number that no pack comes to"
+            "an implausibly large number"
         } else if self.segments.iter().any(|segment| segment.frames_end > segment.committed_len) {
-            "a segment whose frames end behind it"
+            "a segment whose frames end after it"
         } else if self.segments.iter().any(|segment| segment.form.marker == 0) {
             "a segment without a marker"
         } else if self.segments.iter().any(|segment| !CHUNK_LOG2.contains(&segment.form.chunk_log2)) {

@@ -8,7 +8,7 @@ use crate::pack::key::{Key, KeyValue};
 
 /// Another record got the name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("it and {other} would be the same file")]
+#[error("maps to the same file name as {other}")]
 pub struct Namesake {
     /// Its key.
     pub other: Key,

@@ -13,7 +13,7 @@ use crate::source::AccessRule;
 use crate::storage::Entry;
 
 impl Pack {
-    /// Whether nothing was written since it was opened, as far as names and lengths of files tell.
+    /// Whether nothing was written since it was opened, as far as names and lengths of files show.
     /// A reader that follows a pack asks now and then, opens it again when this is `false`, and
     /// goes on with [`put_since`](Self::put_since).
     ///
@@ -33,10 +33,10 @@ impl Pack {
 
     /// The heads of all live records that were put after another state of this pack was opened, in
     /// the order in which they were put. Only what was written since is read; after a compaction,
-    /// also what it wrote anew.
+    /// also what it rewrote.
     ///
     /// # Errors
-    /// What reading meets. Damage is left to whoever reads the record.
+    /// What reading meets. Damage is reported when the record is read.
     pub fn put_since(&self, before: &Self) -> Result<Vec<RecordHead>> {
         let seen = before.last_sequence();
         let mut heads = Vec::new();

@@ -146,7 +146,11 @@ impl Pack {
     pub fn check_groups(&self, groups: &[String]) -> Result<()> {
         let Some(missing) = groups.iter().find(|group| !self.groups().contains(group)) else { return Ok(()) };
         let shown = |group: &String| format!("\"{}\"", escaped(group.as_bytes()));
-        let have: Vec<String> = self.groups().iter().map(shown).collect();
+        let listed = |group: &String| match group.is_empty() {
+            true => "\"\" (default)".to_owned(),
+            false => shown(group),
+        };
+        let have: Vec<String> = self.groups().iter().map(listed).collect();
         let have = if have.is_empty() { "none".to_owned() } else { have.join(", ") };
         Err(Error::Invalid(format!("the pack has no group {}; it has: {have}", shown(missing))))
     }

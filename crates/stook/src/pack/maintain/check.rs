@@ -150,7 +150,7 @@ impl Pack {
 
     fn note_state(&self, report: &mut CheckReport) -> Result<()> {
         report.notes.clone_from(&self.notes);
-        report.needs_repair = !self.notes.is_empty() || self.check_writable().is_err();
+        report.needs_repair = !self.notes.is_empty() || self.check_appendable().is_err();
         for torn in self.torn_tails() {
             let what = format!(
                 "segment {:016x} has an unfinished end of {} bytes at offset {}; the next writer cuts it off",

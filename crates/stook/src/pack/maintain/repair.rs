@@ -128,6 +128,10 @@ struct Survey {
     has_history: bool,
     /// Whether there are further names of files.
     has_links: bool,
+    /// Whether there is a record at all, and whether one says of what kind its file was: whatever
+    /// packs trees or archives says so, and may have been at it.
+    has_records: bool,
+    has_files: bool,
     broken: Vec<(usize, ByteRange)>,
     damages: Damages,
 }
@@ -201,7 +205,7 @@ pub fn repair(
         let Some(segment) = snapshot.segments.get(number) else { continue };
         repaired.quarantined.push(set_aside(segment, range, &reader, quarantine()?.as_ref())?);
     }
-    let (is_complete, note) = new_state(&snapshot, &repaired.damages);
+    let (is_complete, note) = new_state(&snapshot, &survey, &repaired.damages);
     writer.set_complete(is_complete);
     repaired.notes.extend(note);
     writer.finish(true)?;
@@ -209,18 +213,27 @@ pub fn repair(
 }
 
 /// Whether the new pack is complete, and what there is to say about that. What was not whole before
-/// is not made so by saving it, and neither is what nobody knows to have been.
-fn new_state(snapshot: &Snapshot, damages: &Damages) -> (bool, Option<String>) {
-    let is_complete = !snapshot.manifest_lost && snapshot.manifest.state == PackState::Complete;
-    let note = match is_complete {
-        _ if snapshot.manifest_lost => {
-            "whether the pack was complete is not known: its manifest is lost; the new one does not say so"
-        }
-        false => "the pack was incomplete, and so is the new one",
-        true if damages.is_empty() => return (true, None),
-        true => {
-            "the new pack says that it is complete, as the old one did; what is lost is reported only here"
-        }
+/// is not made so by saving it, and neither is what nobody knows to have been. Packs of single
+/// records are complete from the start.
+fn new_state(snapshot: &Snapshot, survey: &Survey, damages: &Damages) -> (bool, Option<String>) {
+    let is_all_there = survey.broken.is_empty() && snapshot.lost.is_empty();
+    let is_of_single_records = survey.has_records && !survey.has_files && snapshot.manifest.roots.is_empty();
+    let (is_complete, note) = match snapshot.manifest.state {
+        _ if snapshot.manifest_lost && is_all_there && is_of_single_records => (
+            true,
+            "the manifest that said whether the pack was complete is lost; no record came from a tree or \
+             an archive, so that no `stook pack` has to go on, and the new pack says that it is complete",
+        ),
+        _ if snapshot.manifest_lost => (
+            false,
+            "whether the pack was complete is not known: its manifest is lost; the new one does not say so",
+        ),
+        PackState::Incomplete => (false, "the pack was incomplete, and so is the new one"),
+        PackState::Complete if damages.is_empty() => return (true, None),
+        PackState::Complete => (
+            true,
+            "the new pack says that it is complete, as the old one did; what is lost is reported only here",
+        ),
     };
     (is_complete, Some(note.into()))
 }
@@ -349,12 +362,14 @@ impl Survey {
             is_first: true,
             has_history: false,
             has_links: false,
+            has_records: false,
+            has_files: false,
             broken: Vec::new(),
             damages: Damages::default(),
         }
     }
 
-    /// Goes on to the keys behind; `false` when there are none.
+    /// Continues with the keys after it; `false` when there are none.
     fn go_on(&mut self) -> bool {
         let Some(to) = self.to.take() else { return false };
         (self.from, self.len, self.is_first) = (to, 0, false);
@@ -417,6 +432,8 @@ impl Survey {
         let is_deletion = head.header.kind == FrameKind::Deletion;
         let is_dead = segment.deaths.contains_key(&head.offset);
         self.has_history |= is_deletion || is_dead;
+        self.has_records |= is_record;
+        self.has_files |= Attributes::kind_of(&head.attributes).is_some();
         if !is_deletion && (!is_record || is_dead) {
             return;
         }
@@ -458,7 +475,7 @@ struct SurveyWalk<'a> {
     lost: Lost,
     /// Where the frames begin.
     start: u64,
-    /// Whether it was not stopped: once it was, nobody is asked again.
+    /// Whether it was not stopped: once it was, the caller is not asked again.
     goes_on: bool,
     progress: &'a mut dyn FnMut(u64) -> bool,
 }

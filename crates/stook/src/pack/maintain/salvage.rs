@@ -64,8 +64,12 @@ impl Snapshot {
                 None => lost.extend(findings.damages.last().cloned()),
             }
         }
-        let Findings { damages, torn, .. } = findings;
+        let Findings { damages, torn, fresh } = findings;
         log.note(damages);
+        let last = fresh.iter().map(|(_, record)| record.sequence).chain(segments.iter().map(last_sequence));
+        // What the lists of the dead name as newer counts, though the manifest knows nothing of it.
+        let sequence_next = last.max().unwrap_or(0).saturating_add(1);
+        manifest.sequence_next = manifest.sequence_next.max(sequence_next);
         let sequence_committed = 0;
         let hold = None;
         let snapshot = Self {
@@ -82,6 +86,12 @@ impl Snapshot {
         };
         Ok((snapshot, vec![note]))
     }
+}
+
+/// The highest sequence number that a segment, or the list of its dead records, has.
+fn last_sequence(segment: &Segment) -> u64 {
+    let deaths = segment.deaths.values().map(|death| death.sequence);
+    deaths.fold(segment.tally.sequence_last, u64::max)
 }
 
 /// The newest manifest that can be read, or one without segments.

@@ -17,9 +17,9 @@ use crate::source::Source;
 /// the page cache.
 const PIECE_LEN: u64 = 4096;
 
-/// Behind so many bytes that cannot be read, one after the other, most of what follows is not
-/// tried: each try may take a disk seconds. Then the last piece of every [`STRIDE_LEN`] bytes tells
-/// whether the stretch goes on.
+/// After this many unreadable bytes in a row, most of what follows is not tried: each try may take
+/// a disk seconds. Then the last piece of every [`STRIDE_LEN`] bytes shows whether the stretch
+/// continues.
 const PATIENCE_LEN: u64 = 64 * PIECE_LEN;
 
 /// So much is given up at once at most. What can be read is lost in there only if holes are on both
@@ -75,7 +75,7 @@ impl Holes {
         hole.map_or(0, |hole| offset - hole.range.start())
     }
 
-    /// Whether reading on behind an offset is not worth more than a try here and there.
+    /// Whether reading on after an offset is not worth more than a try here and there.
     pub(crate) fn is_dead_before(&self, offset: u64) -> bool {
         self.len_before(offset) >= PATIENCE_LEN
     }

@@ -296,7 +296,7 @@ impl Frames {
     }
 
     /// Verifies the whole body of the current frame, which [`view`](Self::view) then shows as one
-    /// slice, and steps behind the frame. `None` when it is framed or too long for the window: then
+    /// slice, and steps past the frame. `None` when it is framed or too long for the window: then
     /// [`begin_body`](Self::begin_body) gives it in chunks.
     pub(crate) fn whole_body(&mut self) -> Checked<Option<BodySpan>> {
         let BodyLen::Known(len) = self.head.header.body else { return Ok(None) };
@@ -344,7 +344,7 @@ impl Frames {
     }
 
     /// The next chunk of the body, verified, to be seen by [`view`](Self::view); or its end, and
-    /// then the walk stands behind the frame.
+    /// then the walk stands after the frame.
     pub(crate) fn next_chunk(&mut self) -> Checked<Chunk> {
         match self.body {
             BodyState::Done => Ok(Chunk::End { len: 0, counts: true }),
@@ -495,7 +495,7 @@ impl Frames {
         Ok(true)
     }
 
-    /// Looks for the next valid frame header at or behind `from`, and stands there. `false` when
+    /// Looks for the next valid frame header at or after `from`, and stands there. `false` when
     /// there is none.
     pub(crate) fn resync(&mut self, from: u64) -> Result<bool> {
         self.resync_within(from, u64::MAX)

@@ -47,7 +47,7 @@ pub(crate) struct FrameOrigin<'a> {
     pub(crate) access: Access,
 }
 
-/// Bytes of frames, one behind the other.
+/// Bytes of frames, one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     bytes: Vec<u8>,

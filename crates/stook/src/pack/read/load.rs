@@ -233,7 +233,7 @@ impl FrameVisitor for LoadWalk<'_> {
     }
 }
 
-/// Kind and bytes of the key of a record in memory, and everything behind them.
+/// Kind and bytes of the key of a record in memory, and everything after them.
 fn loaded_parts(segments: &[Bytes], slot: &LoadedSlot) -> Option<(u8, Bytes, Bytes)> {
     let bytes = segments.get(slot.segment as usize)?;
     let key_at = slot.offset as usize + HEADER_LEN;

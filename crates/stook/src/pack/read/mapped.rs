@@ -255,7 +255,7 @@ impl Pack {
     /// [`get_many`](Self::get_many).
     ///
     /// # Errors
-    /// When the index cannot be read. What became of each record is told to `each`.
+    /// When the index cannot be read. What became of each record is passed to `each`.
     pub fn get_many_with(
         &self,
         keys: &[Key],

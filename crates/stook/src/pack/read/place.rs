@@ -24,7 +24,7 @@ use crate::source::AccessRule;
 
 impl Place {
     /// Its bytes, in a file whose frames end there. Where the index does not say how long the frame
-    /// is, all behind it.
+    /// is, all after it.
     pub(crate) fn range_to(self, frames_end: u64) -> ByteRange {
         let end = self.len.and_then(|len| self.offset.checked_add(len)).unwrap_or(frames_end);
         ByteRange::new(self.offset, end.min(frames_end)).unwrap_or_default()

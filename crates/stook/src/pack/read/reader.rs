@@ -65,7 +65,7 @@ impl<'a, I: Iterator<Item = Read<'a>>> ReadBatch<'a> for Collected<'a, I> {
     }
 }
 
-/// Lends engines to whoever reads, and keeps them for the next.
+/// Lends engines to readers, and keeps them for the next.
 #[derive(Debug)]
 pub(crate) struct Reader {
     engines: Arc<dyn EngineFactory>,
@@ -109,7 +109,7 @@ impl Reader {
         Ok((bytes, holes))
     }
 
-    /// The bytes of many ranges, at queue depth; each is there or tells why not. What the medium
+    /// The bytes of many ranges, at queue depth; each is there or says why not. What the medium
     /// does not give back is damage.
     pub(crate) fn read_many<'a>(
         &self,
@@ -123,7 +123,7 @@ impl Reader {
     }
 
     /// Does the reads of a batch at queue depth. Each result is handed back as soon as it is there,
-    /// in any order: the device goes on with the others meanwhile.
+    /// in any order: the device continues with the others meanwhile.
     pub(crate) fn read_batch<'a>(&self, batch: &mut impl ReadBatch<'a>) -> Result<()> {
         let mut session: Option<Session> = None;
         let bypassed = self.engines.may_be_bypassed();

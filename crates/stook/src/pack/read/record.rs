@@ -19,7 +19,7 @@ pub struct RecordHead {
     pub key: Key,
     /// Its attributes.
     pub attributes: Attributes,
-    /// Bytes of its body; `None` when only its end tells (see
+    /// Bytes of its body; `None` when only its end shows it (see
     /// [`Pack::open_record`](crate::pack::Pack::open_record)).
     pub body_len: Option<u64>,
     /// Its sequence number.

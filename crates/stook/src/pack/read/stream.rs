@@ -64,7 +64,7 @@ impl<'p> RecordReader<'p> {
 
 impl Pack {
     /// Compares the body of a record with bytes that come from elsewhere; `None` when there is no
-    /// such record. One that is damaged is not the same, which [`Pack::damage_log`] tells.
+    /// such record. One that is damaged is not the same, which [`Pack::damage_log`] lists.
     ///
     /// # Errors
     /// As [`open_record`](Self::open_record), but damage.

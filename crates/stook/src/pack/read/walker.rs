@@ -16,7 +16,7 @@ use crate::pack::read::route::Route;
 use crate::source::Source;
 
 /// What becomes of the frames of a walk. A closure is one that takes whole frames, and passes over
-/// damage in silence: it is left to whoever reads the record.
+/// damage in silence: it is reported when the record is read.
 pub(crate) trait FrameVisitor {
     /// Takes the frame at whose body the walk stands, and steps past it.
     ///
@@ -86,7 +86,7 @@ impl Frames {
         Ok(false)
     }
 
-    /// Steps past the current frame, whose body is only looked at where that tells its length.
+    /// Steps past the current frame, whose body is only looked at where that gives its length.
     pub(crate) fn step_over(&mut self) -> Checked<()> {
         if !self.skip_frame()? {
             self.finish_frame()?;

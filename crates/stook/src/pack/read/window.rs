@@ -192,7 +192,7 @@ impl Window {
         Ok(())
     }
 
-    /// Steps over what is left of a hole of the file, whose zeros nobody wrote: it may be far
+    /// Steps over what is left of a hole of the file, whose zeros were never written: it may be far
     /// longer than anything that could be read. Stays where it is if the file system does not say.
     pub(crate) fn skip_hole(&mut self) -> Result<()> {
         let range = ByteRange::new(self.pos, self.end).unwrap_or_default();
@@ -241,7 +241,7 @@ impl Window {
         Ok((self.engine, self.arena.into_bytes()))
     }
 
-    /// The engine, for whoever comes next.
+    /// The engine, for the next use.
     pub(crate) fn into_engine(mut self) -> Result<Box<dyn Engine>> {
         while self.engine.in_flight() > 0 {
             self.reap()?;

@@ -128,7 +128,7 @@ impl<'p> RecordBatch<'p> {
         None
     }
 
-    /// A read that nobody began.
+    /// A read that was not begun.
     pub(super) fn not_begun(&self, number: usize) -> Option<(&'p Segment, ByteRange, Access)> {
         let read = self.reads.get(number).filter(|read| !read.begun)?;
         Some((read.segment, read.range, read.access))

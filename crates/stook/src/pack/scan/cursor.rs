@@ -1,4 +1,4 @@
-//! [`Cursor`]: where a scan is, to go on from there later, in another process too.
+//! [`Cursor`]: where a scan is, to continue from there later, in another process too.
 
 use std::fmt;
 use std::str::FromStr;
@@ -136,7 +136,7 @@ impl From<Cursor> for String {
 }
 
 impl Pack {
-    /// Goes on with a scan, right behind the record that it handed out last: of the same pack, at
+    /// Continues a scan, right after the record that it returned last: of the same pack, at
     /// the same generation. What was appended since is not seen, as the scan would not have seen
     /// it.
     ///

@@ -9,7 +9,7 @@ use crate::pack::state::open::Pack;
 use crate::pack::state::segment::{Life, Segment};
 use crate::pack::state::snapshot::Found;
 
-/// Where a walk stopped, to go on behind it.
+/// Where a walk stopped, to continue after it.
 #[derive(Debug, Clone)]
 pub(super) struct BehindKey {
     pub(super) form: Vec<u8>,
@@ -45,7 +45,7 @@ impl<'p> Entries<'p> {
         Self::seek(pack, is_it, range, pack.view(), None, false)
     }
 
-    /// Those of some segments, behind the one at which another walk stopped. Records that are
+    /// Those of some segments, after the one at which another walk stopped. Records that are
     /// refused are errors, unless they are to be skipped.
     pub(super) fn seek(
         pack: &'p Pack,

@@ -430,7 +430,7 @@ fn is_within(within: &[(usize, ByteRange)], found: Found) -> bool {
     within.iter().any(|(number, range)| *number == found.segment && range.contains(found.place.offset))
 }
 
-/// Damage of a frame whose key only the index told.
+/// Damage of a frame whose key only the index has.
 fn with_key(error: Error, key: Option<&Key>) -> Error {
     match error {
         Error::Damaged(damage) if damage.key.is_none() => {

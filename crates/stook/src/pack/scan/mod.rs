@@ -42,7 +42,7 @@ pub enum OnDamage {
     /// Stop with the error.
     #[default]
     Stop,
-    /// Note it in [`Scan::damages`] and go on behind it.
+    /// Note it in [`Scan::damages`] and continue after it.
     Skip,
 }
 
@@ -244,8 +244,8 @@ impl<'p> Scan<'p> {
 
     /// The contents of the files that further names lead to which it handed out: of each its
     /// segment and offset, its key, and its body. Where one leads to no file, or to one that is
-    /// damaged, that is an error, or, where damage is skipped, told in [`damages`](Self::damages),
-    /// and `None`.
+    /// damaged, that is an error, or, where damage is skipped, listed in
+    /// [`damages`](Self::damages), and `None`.
     ///
     /// # Errors
     /// What reading meets.
@@ -284,7 +284,7 @@ impl<'p> Scan<'p> {
         self.bytes_passed + self.current.as_ref().map_or(0, Current::passed)
     }
 
-    /// Where it is: right behind the record that was handed out last. [`Pack::scan_from`] goes on
+    /// Where it is: right after the record that was returned last. [`Pack::scan_from`] continues
     /// from there, in another process too.
     pub fn cursor(&self) -> Cursor {
         Cursor::new(self)

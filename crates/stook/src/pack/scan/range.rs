@@ -75,7 +75,7 @@ impl KeyRange {
         Self { start, end }
     }
 
-    /// Whether a sort form is behind all of these.
+    /// Whether a sort form is after all of these.
     pub(crate) fn is_past(&self, form: &[u8]) -> bool {
         self.end.as_deref().is_some_and(|end| form >= end)
     }

@@ -140,7 +140,7 @@ impl Pack {
         Ok(Scan::new(self, options, view, Some(split.body.pieces.clone()), &Position::Start))
     }
 
-    /// The first record at or behind each of these offsets, which rise. One for which none is
+    /// The first record at or after each of these offsets, which rise. One for which none is
     /// known is left out.
     fn boundaries(&self, segment: &Segment, wanted: &[u64]) -> Result<Vec<u64>> {
         let mut found = Vec::with_capacity(wanted.len());
@@ -164,7 +164,7 @@ impl Pack {
         Ok(found)
     }
 
-    /// The first record at or not far behind an offset. What looks like a frame may be part of a
+    /// The first record at or shortly after an offset. What looks like a frame may be part of a
     /// body; the index knows.
     fn record_near(&self, segment: &Segment, at: u64) -> Result<Option<u64>> {
         let range = segment.frames();

@@ -1,4 +1,4 @@
-//! [`View`]: what of a pack a scan sees, the same in every process that goes on with it.
+//! [`View`]: what of a pack a scan sees, the same in every process that continues it.
 
 use crate::pack::state::segment::{Life, Segment};
 

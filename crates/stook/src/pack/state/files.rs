@@ -54,7 +54,10 @@ impl Snapshot {
                 None => "is no file of a pack",
                 Some(PackFile::Segment(_) | PackFile::Deletes(..)) if file.kind != Kind::File => "is no file",
                 Some(name @ (PackFile::Segment(_) | PackFile::Deletes(..))) if !named.contains(&name) => {
-                    "is not named by the manifest"
+                    match self.manifest_lost {
+                        true => "is named by no manifest that can be read",
+                        false => "is not named by the manifest",
+                    }
                 }
                 Some(PackFile::Deletes(id, generation)) if !self.names_vector(id, generation) => {
                     home.check_old_vector(&file.name, report)?;

@@ -41,7 +41,7 @@ pub struct OpenOptions {
     /// This generation, as it was published, rather than the newest. There is the newest, the one
     /// before, and any that some process has open.
     pub generation: Option<u64>,
-    /// What counted at this time (ns since 1970), as far back as compaction left it: see
+    /// The state at this time (ns since 1970), within the history that compaction kept: see
     /// [`Pack::history_from_ns`].
     pub at_ns: Option<i64>,
     /// Whether sealed segments are mapped into memory.
@@ -129,7 +129,7 @@ impl Pack {
     /// Opens the pack in a storage, at its newest generation. Nothing is changed.
     ///
     /// Damage that leaves something readable does not keep a pack from opening, and neither does a
-    /// segment that a newer version wrote: [`damages`](Self::damages) tells.
+    /// segment that a newer version wrote: see [`damages`](Self::damages).
     ///
     /// # Errors
     /// [`Error::NotAPack`], [`Error::Unsupported`] when the manifest is of a newer version,
@@ -154,7 +154,7 @@ impl Pack {
         self.snapshot.log.all()
     }
 
-    /// The log of that, which goes on as long as anybody reads.
+    /// The log of that, which grows as long as the pack is read.
     pub fn damage_log(&self) -> DamageLog {
         self.snapshot.log.clone()
     }
@@ -185,7 +185,7 @@ impl Pack {
         self.snapshot.manifest.moved
     }
 
-    /// The nonce that tells this pack from any other.
+    /// The nonce that distinguishes this pack from any other.
     pub fn nonce(&self) -> String {
         crate::pack::state::names::hex_text(&self.snapshot.manifest.pack_nonce)
     }
@@ -260,7 +260,7 @@ impl Pack {
         self.snapshot.find(key.sort_form(), &self.reader).map_err(|error| error.of(key))
     }
 
-    /// Whether what is damaged is a version of a record that counts no more: nobody misses it. Not
+    /// Whether what is damaged is a version of a record that counts no more: it is not missed. Not
     /// where that is not known.
     pub(crate) fn is_of_older_version(&self, damage: &Damage) -> bool {
         let Some(key) = &damage.key else { return false };
@@ -427,8 +427,8 @@ pub fn is_in_groups(groups: &[String], group: &str) -> bool {
     groups.is_empty() || groups.iter().any(|wanted| wanted == group)
 }
 
-/// Live keys in order; made by [`Pack::keys`]. A record of which nobody can tell whether it was
-/// deleted is an error among them, and the keys behind it follow; any other error is the last.
+/// Live keys in order; made by [`Pack::keys`]. A record of which it is not known whether it was
+/// deleted is an error among them, and the keys after it follow; any other error is the last.
 #[derive(Debug)]
 pub struct Keys<'p> {
     entries: Entries<'p>,

@@ -152,8 +152,8 @@ impl Segment {
     }
 
     /// Opens a segment that a manifest names. Damage that leaves something readable is put into
-    /// `findings`; with `None` the last of them says why there is no segment. One that needs a newer
-    /// version costs itself alone, too: what else there is can be read.
+    /// `findings`; with `None` the last of them says why there is no segment. One that needs a
+    /// newer version costs itself alone, too: what else there is can be read.
     pub(crate) fn open(
         opening: &Opening<'_>,
         number: usize,

@@ -18,6 +18,10 @@ use crate::pack::state::recover::TornTail;
 use crate::pack::state::segment::{Findings, Life, Segment};
 use crate::storage::{Entry, Lock, Storage};
 
+/// Why what lost its manifests is no pack.
+pub(crate) const NO_MANIFEST: &str =
+    "it has segments, but no manifest; `stook check --repair` saves what is whole";
+
 /// How often opening begins again when files vanish or become shorter under it.
 const LOAD_TRIES_MAX: u32 = 10;
 
@@ -105,7 +109,7 @@ impl Snapshot {
         let last = newest(&files).ok_or_else(|| Error::NotAPack {
             path: storage.path(""),
             why: match files.iter().any(|file| PackFile::parse(&file.name).is_some()) {
-                true => "it has segments, but no manifest; `stook check --repair` saves what is whole".into(),
+                true => NO_MANIFEST.into(),
                 false => "it holds no manifest".into(),
             },
         })?;
@@ -254,9 +258,9 @@ impl Snapshot {
         refused.or_else(|| self.doubt(form)).map_or(Ok(None), |damage| Err(Error::Damaged(damage)))
     }
 
-    /// Why the record of a frame is not handed out, of which its segment cannot tell whether it
-    /// counts; `None` when it is dead whatever the segment has lost. This is the one place where
-    /// that is decided, for every way to a record.
+    /// Why a record is refused when damage hides whether it is live; `None` when it is dead
+    /// whatever the segment has lost. This is the one place where that is decided, for every way to
+    /// a record.
     pub(crate) fn refusal(
         &self,
         form: &[u8],
@@ -340,8 +344,7 @@ struct Versions {
 }
 
 impl Frames {
-    /// Why the record at hand is not handed out, of which its segment cannot tell whether it
-    /// counts.
+    /// Why the record at hand is refused when damage hides whether it is live.
     pub(crate) fn refusal(&self, pack: &Pack, segment: &Segment) -> Checked<Option<Damage>> {
         let head = self.head();
         let Some(key) = head.key() else { return Ok(None) };

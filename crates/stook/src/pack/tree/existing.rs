@@ -56,7 +56,11 @@ pub(super) struct Existing {
     targets: HashMap<Box<[u8]>, Box<[u8]>>,
     /// What hard links lead to.
     firsts: HashSet<Box<[u8]>>,
-    /// Makes hashes that nobody can foresee.
+    /// Keys of records that do not say that they are of files, as of those that were put by hand.
+    others: HashSet<Box<[u8]>>,
+    /// Numbers of the inodes that files were packed from, as far as records say.
+    inodes: HashSet<u64>,
+    /// Makes hashes that cannot be foreseen.
     hasher: RandomState,
 }
 
@@ -94,14 +98,18 @@ impl Existing {
         for head in pack.heads(batch)? {
             let Some(head) = pack.snapshot.log.unless_damaged(head)? else { continue };
             let known = Known::of(&head.attributes, head.body_len);
-            if let (Some(key), Some(known)) = (head.key.as_bytes(), known) {
-                let number = self.known.len();
-                let inode = head.attributes.inode();
-                let xattrs = self.hash_of(head.attributes.xattr_bytes());
-                self.known.insert(key.into(), ExistingRecord { number, known, inode, xattrs });
-                if known.is_link() && known.len <= TARGET_LEN_MAX {
-                    links.push(head.key);
-                }
+            let Some(key) = head.key.as_bytes() else { continue };
+            let Some(known) = known else {
+                self.others.insert(key.into());
+                continue;
+            };
+            let number = self.known.len();
+            let inode = head.attributes.inode();
+            let xattrs = self.hash_of(head.attributes.xattr_bytes());
+            self.inodes.extend(inode.map(|(_, inode)| inode));
+            self.known.insert(key.into(), ExistingRecord { number, known, inode, xattrs });
+            if known.is_link() && known.len <= TARGET_LEN_MAX {
+                links.push(head.key);
             }
         }
         for (key, record) in links.iter().zip(pack.get_many(&links)?) {
@@ -186,6 +194,11 @@ impl Existing {
         self.known(key).is_some_and(|known| known.is_name_of(metadata, with_owner))
     }
 
+    /// Whether this is a name that the pack does not have of a file that it seems to have.
+    pub(super) fn is_new_name(&self, key: &[u8], metadata: &Metadata) -> bool {
+        metadata.links > 1 && !self.has(key) && self.inodes.contains(&metadata.inode)
+    }
+
     /// Whether a link with this target is there already.
     pub(super) fn has_link(
         &self,
@@ -201,7 +214,7 @@ impl Existing {
 
     /// Whether anything has this key.
     pub(super) fn has(&self, key: &[u8]) -> bool {
-        self.known.contains_key(key)
+        self.known.contains_key(key) || self.others.contains(key)
     }
 }
 

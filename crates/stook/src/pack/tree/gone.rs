@@ -6,7 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::packing::{Abort, Failure, Grouping, Met, Packing};
+use super::grouping::Grouping;
+use super::packing::{Abort, Failure, Met, Packing};
 use super::roots::Roots;
 use crate::pack::error::Result;
 use crate::pack::format::attributes::FileKind;

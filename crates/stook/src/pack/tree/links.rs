@@ -49,8 +49,8 @@ impl Linking<'_> {
         mut place: Destination,
         go_on: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Option<Written>> {
-        let shown = place.name.clone();
-        let io = |error| Error::from(crate::Error::io("link", &shown, error));
+        let (writing, shown) = (self.writing, place.key.clone());
+        let io = |error| writing.io("link", &shown, error);
         let key = Key::bytes(&place.key)?;
         let absent = || Error::Invalid(format!("{key} is gone"));
         let mut record = self.pack.open_file(&key)?.ok_or_else(absent)?;
@@ -60,7 +60,7 @@ impl Linking<'_> {
         let mtime_ns = head.attributes.mtime_ns();
         let plan = self.writing.overwrite.plan(&place.parent, &place.name, mtime_ns).map_err(io)?;
         if plan.compares() {
-            let is_same = is_same(&place.parent, &place.name, record)?;
+            let is_same = is_same(writing, &place.parent, &place.name, &place.key, record)?;
             if is_same || plan == Plan::Compare {
                 return Ok(Some(if is_same { Written::Same } else { Written::Kept }));
             }
@@ -87,25 +87,19 @@ impl Linking<'_> {
         Ok(Some(written))
     }
 
-    /// Whether what has this key below the target has the mode and owner that the record would get:
-    /// else whoever owns it could change what another name then stands for.
+    /// Whether what has this key below the target has the mode and owner that the record would get.
     fn has_metadata(&mut self, key: &[u8], metadata: &FileMetadata) -> io::Result<bool> {
         let Some((parent, name)) = self.parent_of(key)? else { return Ok(false) };
-        let Some(status) = target::status(&parent, name)? else { return Ok(false) };
-        let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        let (owner, mode) = ((status.st_uid, status.st_gid), status.st_mode & 0o7777);
-        // Where the access control list could not be set.
-        let is_narrower = |wanted| metadata.xattrs.mode_without_acl(wanted) & 0o7777 == mode;
-        Ok(owner == metadata.owner.unwrap_or(own)
-            && metadata.mode.is_none_or(|wanted| wanted & 0o7777 == mode || is_narrower(wanted)))
+        let status = target::status(&parent, name)?;
+        Ok(status.is_some_and(|status| target::has_metadata(&status, metadata)))
     }
 
     /// Whether what has this key below the target has the bytes of a record. It may have been there
     /// before, with a time that says nothing.
     fn has_same(&mut self, key: &[u8], record: RecordReader<'_>) -> Result<bool> {
-        let io = |error| Error::from(crate::Error::io("read", String::from_utf8_lossy(key).as_ref(), error));
-        match self.parent_of(key).map_err(io)? {
-            Some((parent, name)) => is_same(&parent, name, record),
+        let writing = self.writing;
+        match self.parent_of(key).map_err(|error| writing.io("read", key, error))? {
+            Some((parent, name)) => is_same(writing, &parent, name, key, record),
             None => Ok(false),
         }
     }
@@ -142,9 +136,15 @@ impl Linking<'_> {
     }
 }
 
-/// Whether what has a name has the bytes of a record.
-fn is_same(parent: &OwnedFd, name: &OsStr, mut record: RecordReader<'_>) -> Result<bool> {
-    let io = |error| Error::from(crate::Error::io("read", name, error));
+/// Whether what has a name, and this key, has the bytes of a record.
+fn is_same(
+    writing: &Writing,
+    parent: &OwnedFd,
+    name: &OsStr,
+    key: &[u8],
+    mut record: RecordReader<'_>,
+) -> Result<bool> {
+    let io = |error| writing.io("read", key, error);
     let mut comparison = Comparison::open(parent, name).map_err(io)?;
     while comparison.is_same()
         && let Some(bytes) = record.next_chunk()?

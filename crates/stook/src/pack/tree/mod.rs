@@ -7,6 +7,7 @@
 mod comparing;
 mod existing;
 mod gone;
+mod grouping;
 mod links;
 mod moving;
 mod names;
@@ -19,10 +20,11 @@ mod unpacking;
 mod writing;
 
 pub use gone::{Delete, Held};
+pub use grouping::Grouping;
 pub use moving::MoveSummary;
 pub use own_attributes::OwnAttributes;
 pub(crate) use own_attributes::add as add_own_attributes;
-pub use packing::{Failure, Grouping, PackSummary, PackTree};
+pub use packing::{Failure, PackSummary, PackTree};
 pub use paths::{Paths, kind_of, symlink_target};
 pub use record_tree::{Hidden, RecordTree};
 pub use unpacking::{UnpackSummary, UnpackTree};

@@ -34,6 +34,8 @@ impl Claims {
             Holds::Other if metadata.links > 1 && existing.has_name(key, metadata, rule.with_owner) => {
                 return false;
             }
+            // It becomes a link to the name that is there, however they sort.
+            Holds::Other if existing.is_new_name(key, metadata) => return false,
             Holds::Other => {}
         }
         if metadata.links < 2 {

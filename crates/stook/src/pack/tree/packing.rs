@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use super::comparing::{Doubt, Doubts};
 use super::existing::{Existing, Holds, Rule, recorded_owner};
 use super::gone::{Delete, Held};
+use super::grouping::Grouping;
 use super::names::{Claims, HardLink, Names, Unread};
 use super::own_attributes::{self, OwnAttributes};
 use crate::pack::error::{Error, Result};
@@ -24,40 +25,6 @@ use crate::walk::{
 
 /// One read of a file that is streamed, in bytes.
 const STREAM_LEN: usize = 1 << 20;
-
-/// Which group a file goes to.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Grouping {
-    /// None was asked for: all into the default group.
-    #[default]
-    Default,
-    /// All into this one.
-    Named(String),
-    /// One group for each first part of the path; what stands at the top goes to the default group.
-    Top,
-    /// This many groups, by a hash of the path.
-    Hash(u32),
-}
-
-impl Grouping {
-    pub(super) fn of(&self, key: &[u8], is_directory: bool) -> String {
-        match self {
-            Self::Default => String::new(),
-            Self::Named(name) => name.clone(),
-            Self::Top => {
-                let mut parts = key.split(|byte| *byte == b'/');
-                let top = parts.next().unwrap_or_default();
-                let below = parts.next().is_some() || is_directory;
-                let name = String::from_utf8_lossy(if below { top } else { b"" }).into_owned();
-                // A group's name has at most 255 bytes, and replacing what is not UTF-8 makes it
-                // longer.
-                let end = (0..=name.len().min(255)).rev().find(|&at| name.is_char_boundary(at)).unwrap_or(0);
-                name.get(..end).unwrap_or_default().to_owned()
-            }
-            Self::Hash(groups) => format!("{:04}", crc32c::crc32c(key) % (*groups).max(1)),
-        }
-    }
-}
 
 /// An entry that was not packed, and why.
 pub type Failure = crate::tree::Failure<Error>;
@@ -263,6 +230,8 @@ impl PackTree<'_> {
             progress,
             seen: 0,
             met: vec![Met::Not; existing.len()],
+            root_keys: Vec::new(),
+            held_roots: Vec::new(),
         })
     }
 
@@ -313,7 +282,7 @@ impl PackTree<'_> {
             "nothing can be deleted: the pack was made from {}, and keys begin with names of directories only if there are \
              several; name {}",
             said.join(" "),
-            if then == 1 { "one directory" } else { "several, too" }
+            if then == 1 { "one directory, or make another pack of these" } else { "several, too" }
         )))
     }
 
@@ -378,6 +347,11 @@ pub(super) struct Packing<'p, 'w> {
     seen: u64,
     /// For each record that was there, by its number.
     pub(super) met: Vec<Met>,
+    /// Keys of the roots, until anything else is taken: a pack that was there is not changed for
+    /// roots alone.
+    root_keys: Vec<Vec<u8>>,
+    /// Roots that are not in the pack as they are: directories, and their extended attributes.
+    held_roots: Vec<(Vec<u8>, Metadata, Xattrs)>,
 }
 
 impl Packing<'_, '_> {
@@ -401,8 +375,15 @@ impl Packing<'_, '_> {
                 !names_only && is_asked && claims.wants(candidate, existing, rule)
             })
             .digest(self.sums());
+        if self.before.is_some() {
+            self.root_keys = walk.roots().iter().map(|(_, key)| key.clone()).collect();
+        }
         walk.run(|event| self.take_event(event))?;
         self.summary.asked = asked.load(Relaxed);
+        // Of an empty tree all was taken.
+        if self.summary.asked == 0 {
+            self.take_held_roots()?;
+        }
         self.compare_waiting()
     }
 
@@ -488,6 +469,9 @@ impl Packing<'_, '_> {
     }
 
     fn take_event(&mut self, event: WalkEvent) -> Result<(), Abort> {
+        if !matches!(&event, Ok(item) if self.is_root(&item.key, &item.metadata)) {
+            self.take_held_roots()?;
+        }
         match event {
             Ok(item) => self.take(item)?,
             Err(error) => {
@@ -524,9 +508,10 @@ impl Packing<'_, '_> {
                 let is_there = self.existing.has_directory(&key, &metadata, owner);
                 if is_there && self.has_xattrs(&key, &xattrs) {
                     self.summary.unchanged += 1;
+                } else if self.is_root(&key, &metadata) {
+                    self.held_roots.push((key, metadata, xattrs));
                 } else {
-                    let is_put = self.put(&key, FileKind::Directory, &metadata, b"", None, &xattrs)?;
-                    self.summary.directories += u64::from(is_put);
+                    self.put_directory(&key, &metadata, &xattrs)?;
                 }
             }
             (Kind::Symlink, Content::Target(target)) => {
@@ -540,6 +525,23 @@ impl Packing<'_, '_> {
             }
             (_, content) => self.take_file(key, metadata, content, xattrs)?,
         }
+        Ok(())
+    }
+
+    /// Whether this is a root that is taken only with something else.
+    fn is_root(&self, key: &[u8], metadata: &Metadata) -> bool {
+        metadata.kind == Kind::Directory && self.root_keys.iter().any(|root| root == key)
+    }
+
+    fn take_held_roots(&mut self) -> Result<(), Abort> {
+        self.root_keys.clear();
+        let held = std::mem::take(&mut self.held_roots);
+        held.iter().try_for_each(|(key, metadata, xattrs)| self.put_directory(key, metadata, xattrs))
+    }
+
+    fn put_directory(&mut self, key: &[u8], metadata: &Metadata, xattrs: &Xattrs) -> Result<(), Abort> {
+        let is_put = self.put(key, FileKind::Directory, metadata, b"", None, xattrs)?;
+        self.summary.directories += u64::from(is_put);
         Ok(())
     }
 

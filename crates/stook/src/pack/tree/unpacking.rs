@@ -101,7 +101,8 @@ impl UnpackTree<'_> {
         let io = |operation| move |error| Error::from(crate::Error::io(operation, &self.target, error));
         pack.check_groups(&self.groups)?;
         self.check_room(pack)?;
-        let writing = Writing::new(self.overwrite).map_err(io("choose names of temporary files in"))?;
+        let writing =
+            Writing::new(self.overwrite, &self.target).map_err(io("choose names of temporary files in"))?;
         let mut unpacking = Unpacking {
             tree: self,
             pack,
@@ -329,7 +330,7 @@ impl Unpacking<'_> {
                     summary.unset_xattrs.note(&path, unset);
                 }
                 Ok(MetadataOutcome::Kept) => {}
-                Ok(MetadataOutcome::TooOpen) => self.writing.summary().kept.push(path),
+                Ok(MetadataOutcome::TooOpen) => self.writing.summary().keep_too_open(path),
                 Err(error) => {
                     let shown = self.target.path_of(&path);
                     let error = crate::Error::io("set mode and time of", shown, error);

@@ -5,9 +5,10 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,10 +18,8 @@ use crate::pack::error::{Error, Result};
 use crate::pack::read::stream::RecordReader;
 use crate::pack::scan::Scan;
 use crate::tree::existing::{self, Comparison, Overwrite, Plan};
+use crate::tree::filling::Filling;
 use crate::tree::target::{self, FileMetadata, Unset};
-
-/// Pieces of nothing but zeroes, if they are at least this long, are left as holes.
-const HOLE_LEN: usize = 64 << 10;
 
 /// Where something goes.
 #[derive(Debug)]
@@ -68,6 +67,8 @@ pub(super) enum Written {
 #[derive(Debug)]
 pub(super) struct Writing {
     pub(super) overwrite: Overwrite,
+    /// The directory, for messages.
+    target: PathBuf,
     /// What temporary names begin with. No pack can know it.
     prefix: String,
     next: AtomicU64,
@@ -75,10 +76,16 @@ pub(super) struct Writing {
 }
 
 impl Writing {
-    pub(super) fn new(overwrite: Overwrite) -> io::Result<Self> {
+    pub(super) fn new(overwrite: Overwrite, target: &Path) -> io::Result<Self> {
         let chance = getrandom::u64().map_err(io::Error::other)?;
         let prefix = format!(".stook-{chance:016x}-");
-        Ok(Self { overwrite, prefix, next: AtomicU64::new(0), summary: Mutex::default() })
+        let (target, next) = (target.to_path_buf(), AtomicU64::new(0));
+        Ok(Self { overwrite, target, prefix, next, summary: Mutex::default() })
+    }
+
+    /// The error of something that is done to what a key comes out as.
+    pub(super) fn io(&self, operation: &'static str, key: &[u8], error: io::Error) -> Error {
+        crate::Error::io(operation, self.target.join(OsStr::from_bytes(key)), error).into()
     }
 
     pub(super) fn summary(&self) -> MutexGuard<'_, UnpackSummary> {
@@ -129,7 +136,7 @@ impl Writing {
         go_on: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Written> {
         let Destination { parent, name, key, metadata } = place;
-        let io = |operation| move |error| Error::from(crate::Error::io(operation, name, error));
+        let io = |operation| move |error| self.io(operation, key, error);
         let plan = self.overwrite.plan(parent, name, metadata.mtime_ns).map_err(io("write"))?;
         let mut comparison = None;
         if plan.compares() {
@@ -146,7 +153,7 @@ impl Writing {
             }
         }
         if plan == Plan::Compare {
-            let filled = fill(None, comparison.as_mut(), body, go_on, name)?;
+            let filled = self.fill(None, comparison.as_mut(), body, go_on, key)?;
             return if filled.is_none() {
                 Ok(Written::Interrupted)
             } else {
@@ -155,7 +162,7 @@ impl Writing {
         }
         let temporary = self.temporary();
         let mut file = target::create(parent, &temporary, metadata.mode).map_err(io("create"))?;
-        let filled = fill(Some(&mut file), comparison.as_mut(), body, go_on, name);
+        let filled = self.fill(Some(&mut file), comparison.as_mut(), body, go_on, key);
         let published = filled.and_then(|len| {
             let Some(len) = len else { return Ok(Written::Interrupted) };
             if comparison.is_some() && compared(comparison.take()).map_err(io("read"))? == Written::Same {
@@ -184,14 +191,33 @@ impl Writing {
         published
     }
 
+    /// Goes through all of a body, which is written to a file, compared with another, or both;
+    /// `None` when the caller stopped it.
+    fn fill(
+        &self,
+        file: Option<&mut File>,
+        comparison: Option<&mut Comparison>,
+        body: &mut Body<'_, '_>,
+        go_on: &mut dyn FnMut(u64) -> bool,
+        key: &[u8],
+    ) -> Result<Option<u64>> {
+        let io = |(operation, error)| self.io(operation, key, error);
+        let mut filling = Filling::new(file, comparison);
+        while let Some(bytes) = body.next()? {
+            filling.take(bytes).map_err(io)?;
+            if !go_on(filling.taken()) {
+                return Ok(None);
+            }
+        }
+        filling.finish().map(Some).map_err(io)
+    }
+
     /// Makes a symbolic link.
     pub(super) fn make_symlink(&self, place: &Destination, link_to: &[u8]) {
         match self.try_symlink(place, link_to) {
             Ok(Written::New(_)) => self.summary().symlinks += 1,
             Ok(written) => self.note(&place.key, Ok(written)),
-            Err(error) => {
-                self.fail(place.key.clone(), crate::Error::io("make the link", &place.name, error).into());
-            }
+            Err(error) => self.fail(place.key.clone(), self.io("make the link", &place.key, error)),
         }
     }
 
@@ -227,43 +253,4 @@ impl Writing {
 fn compared(comparison: Option<Comparison>) -> io::Result<Written> {
     let is_same = comparison.map(Comparison::finish).transpose()?.unwrap_or(false);
     Ok(if is_same { Written::Same } else { Written::Kept })
-}
-
-/// Goes through all of a body, which is written to a file, compared with another, or both; `None`
-/// when the caller stopped it.
-fn fill(
-    mut file: Option<&mut File>,
-    mut comparison: Option<&mut Comparison>,
-    body: &mut Body<'_, '_>,
-    go_on: &mut dyn FnMut(u64) -> bool,
-    name: &OsStr,
-) -> Result<Option<u64>> {
-    let io = |operation| move |error| Error::from(crate::Error::io(operation, name, error));
-    let (mut len, mut at) = (0, 0);
-    while let Some(bytes) = body.next()? {
-        let offset = len;
-        len += bytes.len() as u64;
-        if let Some(comparison) = &mut comparison {
-            comparison.take(bytes).map_err(io("read"))?;
-        }
-        if let Some(file) = file.as_mut().filter(|_| !is_hole(bytes)) {
-            if at != offset {
-                file.seek(SeekFrom::Start(offset)).map_err(io("write"))?;
-            }
-            file.write_all(bytes).map_err(io("write"))?;
-            at = len;
-        }
-        if !go_on(len) {
-            return Ok(None);
-        }
-    }
-    // A hole at the end is not written, so the length has to be set.
-    if let Some(file) = file.filter(|_| at != len) {
-        file.set_len(len).map_err(io("write"))?;
-    }
-    Ok(Some(len))
-}
-
-fn is_hole(bytes: &[u8]) -> bool {
-    bytes.len() >= HOLE_LEN && bytes.iter().all(|byte| *byte == 0)
 }

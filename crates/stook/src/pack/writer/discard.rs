@@ -12,12 +12,14 @@ impl PackWriter {
     /// of the directory that was packed. Returns whether it did: what somebody else put meanwhile
     /// stays, and so do files that are not the pack's.
     ///
-    /// The lock is held until all is gone.
+    /// The lock is held until all is gone. A writer that stopped after a failure does it, too:
+    /// nothing is written for it.
     ///
     /// # Errors
-    /// Those of [`sync`](Self::sync), and of opening and listing the pack.
+    /// [`Forked`](crate::pack::Error::Forked), and those of opening and listing the pack, and of
+    /// removing files.
     pub fn discard(mut self) -> Result<bool> {
-        self.check_usable()?;
+        self.check_process()?;
         let is_own = self.manifest.segments.iter().all(|entry| entry.id >= self.own_segments);
         if !is_own && !self.holds_a_root_at_most()? {
             return Ok(false);
@@ -84,6 +86,20 @@ mod tests {
         assert!(writer.discard().unwrap());
         let left: Vec<_> = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(left, ["segment-notes.txt"]);
+    }
+
+    /// Before: it was refused, and where a device was full, the pack that was made for a put
+    /// stayed.
+    #[test]
+    fn a_writer_that_a_failure_stopped_takes_its_pack_away_too() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("p");
+        let mut writer = made(&path);
+        put(&mut writer, b"a", FileKind::File);
+        writer.stopped = true;
+        assert!(matches!(writer.sync(), Err(crate::pack::Error::Stopped)));
+        assert!(writer.discard().unwrap());
+        assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
     }
 
     #[test]

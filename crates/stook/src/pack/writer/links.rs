@@ -355,8 +355,8 @@ pub(super) fn cannot_move(key: &Key, link: &Key, error: Error) -> Error {
 fn names_unknown(key: &Key, error: Error) -> Error {
     match error {
         Error::Damaged(damage) => Error::Invalid(format!(
-            "{key} may hold the content of other names of its file, and which those are is not known, because of \
-             damage: {damage}; repair the pack first"
+            "{key} may have hard links that cannot be determined because of damage: {damage}; repair the \
+             pack first"
         )),
         other => other,
     }

@@ -156,8 +156,9 @@ impl Recovery {
         });
         let set_aside = self.set_aside.iter().map(|file| {
             format!(
-                "{} is named by no generation, but one after this one named it or was about to (an older manifest was \
-                 restored from a backup, or a writer was killed as it published); it was kept as {}",
+                "{} is not listed in any manifest; a newer generation that is now missing probably used it \
+                 (an older manifest was restored from a backup, or a writer was killed as it published); it was \
+                 kept as {}",
                 file.name, file.kept_as
             )
         });
@@ -301,8 +302,8 @@ impl PackWriter {
         writer.recovery.clock = clock_is_behind(writer.options.host.now_ns(), writer.manifest.time_last_ns);
         writer.log = snapshot.log;
         writer.unpublished = !writer.recovery.torn.is_empty();
-        // Segments that could not be opened stay named, so that nothing of theirs is forgotten. What
-        // is refused because of them is refused before anything is cut off or written.
+        // Segments that could not be opened stay named, so that nothing of theirs is forgotten.
+        // What is refused because of them is refused before anything is cut off or written.
         for entry in &writer.manifest.segments {
             if !snapshot.segments.iter().any(|segment| segment.entry.id == entry.id) {
                 refuse_hidden(writer.storage.as_ref(), entry, &snapshot.files, &snapshot.lost)?;
@@ -756,11 +757,16 @@ impl PackWriter {
     }
 
     fn check_usable(&self) -> Result<()> {
-        if self.process != std::process::id() {
-            // The parent goes on writing at the same place.
-            return Err(Error::Forked { owner: self.process });
-        }
+        self.check_process()?;
         if self.stopped { Err(Error::Stopped) } else { Ok(()) }
+    }
+
+    fn check_process(&self) -> Result<()> {
+        if self.process == std::process::id() {
+            return Ok(());
+        }
+        // The parent goes on writing at the same place.
+        Err(Error::Forked { owner: self.process })
     }
 
     /// Runs what changes the medium, where writing may go on; a failure stops the writer for good.

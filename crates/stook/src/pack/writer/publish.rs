@@ -55,8 +55,8 @@ impl PackWriter {
     }
 
     /// From the first put, deletion or new segment on, the pack says that it is incomplete: the
-    /// generation that says so is published before it. A writer that changes nothing leaves the pack
-    /// called what it is. [`set_complete`](Self::set_complete) ends this.
+    /// generation that says so is published before it. A writer that changes nothing leaves the
+    /// pack called what it is. [`set_complete`](Self::set_complete) ends this.
     pub fn set_incomplete_on_change(&mut self) {
         self.incomplete_on_change = true;
     }
@@ -91,12 +91,24 @@ impl PackWriter {
                     writer.seal_group(group)?;
                 }
             }
-            if writer.unpublished || writer.active.values().any(Active::is_dirty) {
-                writer.publish_now()?;
+            // What is merely not known to be on the medium needs no generation.
+            match writer.unpublished || writer.is_longer_than_published() {
+                true => writer.publish_now()?,
+                false => writer.sync_all()?,
             }
             writer.remove_garbage();
             Ok(())
         })
+    }
+
+    /// Whether a segment that grows is longer than the newest generation says: another writer had
+    /// put something and published no more.
+    fn is_longer_than_published(&self) -> bool {
+        let is_as_published = |active: &Active| {
+            let mut named = self.manifest.segments.iter();
+            named.any(|entry| entry.id == active.header.id && entry.committed_len == active.len())
+        };
+        !self.active.values().all(is_as_published)
     }
 
     /// Ends a group's segment in its index. The next generation names it as sealed.

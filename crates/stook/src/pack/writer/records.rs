@@ -135,7 +135,7 @@ impl<R: Read> RecordStream<R> {
 
     fn end(&mut self, at: u64, rest: (u8, u16, u16), entries: u64) -> Result<()> {
         if rest != (0, 0, 0) || entries != self.entries {
-            let what = format!("the end speaks of {entries} entries, there were {}", self.entries);
+            let what = format!("the end states {entries} entries, there were {}", self.entries);
             return Err(self.refused(at, &what));
         }
         let mut more = [0];
@@ -159,9 +159,7 @@ impl<R: Read> RecordStream<R> {
             match self.input.read(rest) {
                 Ok(0) => {
                     let offset = self.offset + got as u64;
-                    return Err(
-                        self.refused(offset, &format!("it ends where {what} should go on: it was cut short"))
-                    );
+                    return Err(self.refused(offset, &format!("it ends within {what}: it was cut short")));
                 }
                 Ok(count) => got += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -250,7 +248,7 @@ mod tests {
             (head(1, 1, 0, 0, u64::MAX), "offset 16: a body of"),
             ([head(1, 1, 0, 2, 0), vec![9, 9]].concat(), "offset 16: the attributes"),
             (head(2, 1, 0, 1, 0), "offset 16: a deletion has"),
-            (head(0xff, 0, 0, 0, 1), "offset 16: the end speaks of 1 entries, there were 0"),
+            (head(0xff, 0, 0, 0, 1), "offset 16: the end states 1 entries, there were 0"),
             ([head(0xff, 0, 0, 0, 0), vec![0]].concat(), "offset 30: something follows"),
         ] {
             let error = with(&rest);

@@ -6,16 +6,23 @@ use crate::pack::format::manifest::{SegmentEntry, SegmentState};
 use crate::pack::state::names::{self, PackFile};
 use crate::pack::state::open::Pack;
 use crate::pack::state::segment::Segment;
-use crate::pack::state::snapshot::{Snapshot, newest};
+use crate::pack::state::snapshot::{NO_MANIFEST, Snapshot, newest};
 use crate::storage::{Entry, Storage};
 
 impl Pack {
     /// Returns the error with which a writer would refuse this pack because of what is wrong with
-    /// it: for those who only say what they would write.
+    /// it, or because nothing can be written where it is: for those who only say what they would
+    /// write.
     ///
     /// # Errors
     /// That.
     pub fn check_writable(&self) -> Result<()> {
+        self.storage.check_writable()?;
+        self.check_appendable()
+    }
+
+    /// The same, for what is wrong with the pack alone.
+    pub(crate) fn check_appendable(&self) -> Result<()> {
         for entry in &self.snapshot.manifest.segments {
             match self.snapshot.segments.iter().find(|segment| segment.entry.id == entry.id) {
                 Some(segment) => refuse_lost(segment)?,
@@ -87,8 +94,12 @@ pub(super) fn refuse_what_is_there(storage: &dyn Storage) -> Result<()> {
     if newest(&files).is_some() {
         return Err(Error::Exists { path: storage.path("") });
     }
+    let is_segment = |file: &Entry| matches!(PackFile::parse(&file.name), Some(PackFile::Segment(_)));
     match files.iter().find(|file| file.name != names::LOCK) {
         None => Ok(()),
+        Some(_) if files.iter().any(is_segment) => {
+            Err(Error::NotAPack { path: storage.path(""), why: NO_MANIFEST.into() })
+        }
         Some(file) => Err(Error::NotAPack {
             path: storage.path(""),
             why: format!("it holds {}, but no manifest; make the new pack in another place", file.name),

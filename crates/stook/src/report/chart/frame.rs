@@ -174,7 +174,7 @@ pub(super) struct FigureHead<'a> {
     pub(super) class: &'a str,
     pub(super) style: String,
     pub(super) caption: &'a str,
-    /// HTML behind the caption.
+    /// HTML after the caption.
     pub(super) note: String,
     /// The caption for those who hear the page.
     pub(super) title: String,
@@ -200,7 +200,7 @@ impl FigureHead<'_> {
     }
 }
 
-/// The unit of all values, behind a caption.
+/// The unit of all values, after a caption.
 pub(super) fn unit_note(unit: &str) -> String {
     format!(" <span class=\"unit\">{}</span>", escape(unit))
 }

@@ -2,7 +2,7 @@
 //!
 //! All horizontal positions are percentages and all text keeps its size, so that a chart fills a
 //! phone or a sheet of paper without a script and without shrinking its labels. Colour is never the
-//! only thing that tells two lines apart: every one is named where it ends.
+//! only thing that distinguishes two lines: every one is named where it ends.
 
 mod bars;
 mod columns;

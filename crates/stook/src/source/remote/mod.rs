@@ -3,7 +3,7 @@
 //! A [`RemoteSource`] is opened by its address and read like any other source. Its requests run on
 //! one thread of the library's own, so the caller may be inside an asynchronous runtime, and each
 //! answer is held against what the object was when it was opened: there is never a mix of two
-//! states of it. `docs/guide/remote.md` tells what can be set, and what is tried again.
+//! states of it. `docs/guide/remote.md` says what can be set, and what is tried again.
 
 mod failure;
 mod options;
@@ -50,7 +50,7 @@ pub struct RemoteSource {
 
 impl RemoteSource {
     /// Opens an object: `http://…`, `https://…`, `s3://bucket/key`, `gs://bucket/key` or
-    /// `az://container/key`. This asks the server for its first byte, which tells its length and
+    /// `az://container/key`. This asks the server for its first byte, which shows its length and
     /// identity. Where nothing but the time of the last change would show another one, and that was
     /// less than two seconds ago by the server's clock, it is asked again after them.
     ///
@@ -95,7 +95,7 @@ impl RemoteSource {
         self.held.is_some()
     }
 
-    /// What the server tells it by now.
+    /// How the server identifies it now.
     fn current_state(&self) -> Result<State> {
         let Probe { state, has_len, .. } = self.object.ways.probe()?;
         Ok(if has_len { state } else { state.with_len(self.len()) })
@@ -200,7 +200,7 @@ impl Ways {
     }
 
     /// The same, asked again while a change could leave it as it is: at most a few times, for one
-    /// that goes on changing.
+    /// that keeps changing.
     fn probe_settled(&self) -> Result<Probe> {
         let mut probe = self.probe()?;
         for _ in 0..SETTLING_MAX {

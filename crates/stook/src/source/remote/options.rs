@@ -22,7 +22,7 @@ pub struct RemoteOptions {
     pub requests: usize,
     /// Reads an object whose server cannot send ranges as a whole, once, when it is opened.
     pub whole_file: bool,
-    /// Up to so many bytes of an object that is read as a whole are held in memory; more go to a
+    /// Up to this many bytes of an object that is read as a whole are held in memory; more go to a
     /// temporary file.
     pub whole_file_memory: u64,
     /// Settings of the object store by their names in the environment (`AWS_REGION`, upper or lower

@@ -15,7 +15,7 @@ use super::parsed::parsed;
 use super::transport;
 use crate::source::{Origin, address, shown};
 
-/// One way to sign an address: what of a query is made anew each time, and says nothing about what
+/// One way to sign an address: what of a query changes each time, and says nothing about what
 /// is asked for.
 struct Signing {
     /// It is this way if the query has all of these.
@@ -69,7 +69,7 @@ const SIGNINGS: [Signing; 8] = [
 
 const LEFT_OUT_OF_AZURE: &[&str] = &["se", "sig", "ske", "skt", "st"];
 
-/// Users that stand for whoever has the token that is sent as their password;
+/// Users that stand for any holder of the token that is sent as their password;
 /// `docs/guide/remote.md` has the same list. So does an empty one.
 const TOKEN_USERS: [&str; 10] = [
     "__token__",
@@ -84,7 +84,7 @@ const TOKEN_USERS: [&str; 10] = [
     "x-token-auth",
 ];
 
-/// What tells whose objects of S3 they are, and who asks.
+/// What shows whose objects of S3 they are, and who asks.
 const OF_S3: [(&str, S3); 13] = [
     ("bucket", S3::Bucket),
     ("endpoint", S3::Endpoint),
@@ -187,7 +187,7 @@ fn with_user(origin: Origin, user: &[u8], password: &[u8]) -> Origin {
     if is_token && !password.is_empty() { origin.with("password", password) } else { origin }
 }
 
-/// A query without what is made anew with each signature, or as it is where a name of a signature
+/// A query without what changes with each signature, or as it is where a name of a signature
 /// is there twice: which of the two counts, only the server knows. Some are signed in two ways:
 /// once for the store, once for whoever stands before it.
 fn unsigned(query: &str) -> String {

@@ -1,4 +1,4 @@
-//! [`PerProcess`]: a value that a forked child must make anew.
+//! [`PerProcess`]: a value that a forked child must make again.
 
 use std::sync::OnceLock;
 

@@ -186,7 +186,7 @@ impl Client {
         Ok(())
     }
 
-    /// Asks for the first byte, which tells the length, and whether parts are sent.
+    /// Asks for the first byte, which shows the length, and whether parts are sent.
     async fn ask(&self) -> Result<Probe, Failure> {
         let first = ByteRange::to(1);
         let begun = Instant::now();

@@ -17,14 +17,14 @@ use crate::extent::ByteRange;
 use crate::source::etag::{has_hash, is_weak, is_well_formed};
 use crate::source::{Identity, Origin};
 
-/// Where servers tell which version of an object they sent.
+/// Where servers report which version of an object they sent.
 const VERSIONS: [&str; 3] = ["x-amz-version-id", "x-goog-generation", "x-ms-version-id"];
 
 /// So long after the last change, by the server's own clock, no later one can have the same time:
 /// dates are whole seconds, and some file systems keep every other one.
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
-/// Whether another state of an object could have what an answer tells it by.
+/// Whether another state of an object could have what an answer identifies it by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Proof {
     /// No: what has the same identity has the same bytes.
@@ -35,7 +35,7 @@ pub(super) enum Proof {
     Never,
 }
 
-/// What an answer tells an object by.
+/// What an answer identifies an object by.
 #[derive(Debug, Clone)]
 pub(super) struct State {
     pub(super) identity: Identity,
@@ -80,7 +80,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// What it tells an object of this length by.
+    /// What it identifies an object of this length by.
     pub(super) fn state(&self, len: u64) -> State {
         State { identity: identity(&self.headers, len, self.is_of_store), target: self.target.clone() }
     }
@@ -153,9 +153,9 @@ fn identity(headers: &HeaderMap, len: u64, is_of_store: bool) -> Identity {
     }
 }
 
-/// Whether what an answer tells an object by is a proof. A strong ETag may be made of a time and a
-/// length, so the time beside it must be old enough as well, except that object stores give another
-/// one to every write. A weak one says that bytes may differ, whatever else there is.
+/// Whether what an answer identifies an object by is a proof. A strong ETag may be made of a time
+/// and a length, so the time beside it must be old enough as well, except that object stores give
+/// another one to every write. A weak one says that bytes may differ, whatever else there is.
 pub(super) fn proof(headers: &HeaderMap, identity: &Identity, is_of_store: bool) -> Proof {
     if is_of_store && identity.strong_etag().is_some() {
         return Proof::Sure;

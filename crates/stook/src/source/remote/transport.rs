@@ -264,7 +264,7 @@ macro_rules! connected {
 fn store(url: &Url, options: &RemoteOptions) -> Result<Transport, String> {
     let (scheme, path) = ObjectStoreScheme::parse(url).map_err(|error| error.to_string())?;
     if path.as_ref().is_empty() {
-        return Err("it names no object behind the bucket".into());
+        return Err("it names no object after the bucket".into());
     }
     let (store, advice) = match scheme {
         ObjectStoreScheme::AmazonS3 => {

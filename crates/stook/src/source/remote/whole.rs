@@ -69,7 +69,7 @@ impl Sink for Whole {
     }
 }
 
-/// A temporary file that is gone when nobody has it open any more.
+/// A temporary file that is gone when no process has it open any more.
 fn nameless() -> Result<(fs::File, PathBuf)> {
     let directory = std::env::temp_dir();
     let chance = getrandom::u64().map_err(|error| Error::io("name a file in", &directory, error.into()))?;

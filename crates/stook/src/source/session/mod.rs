@@ -28,9 +28,9 @@ use crate::engine::{Access, BufferPool, Completion, Engine, EngineFactory, Opera
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
 
-/// Memory of results that were dropped is kept for the next ones, up to so many bytes. Fresh memory
-/// costs more than the processor's time for it: on virtual machines the device has to wait for the
-/// host to find it.
+/// Memory of results that were dropped is kept for the next ones, up to this many bytes. Fresh
+/// memory costs more than the processor's time for it: on virtual machines the device has to wait
+/// for the host to find it.
 const POOL_BYTES: usize = 64 << 20;
 /// How many reads are handed to the system by one call. At depth 32 on the device it was measured
 /// on, random reads of 4 KiB reached 52,000/s handed over singly, 50,000/s in fours and 43,000/s
@@ -209,7 +209,7 @@ impl Session {
     /// Waits for the next range that is read; `None` when nothing was asked for any more.
     ///
     /// The error of a range comes with its token: [`Error::ShortRead`] when the file ends before
-    /// it, or what the system or the server met. The other ranges go on.
+    /// it, or what the system or the server met. The other ranges continue.
     #[expect(clippy::should_implement_trait, reason = "an iterator would end, this goes on after more work")]
     pub fn next(&mut self) -> Option<(u64, Result<Bytes>)> {
         loop {
@@ -273,7 +273,7 @@ impl Session {
         }
     }
 
-    /// Starts what the engine was given, and takes what is done: at least so many.
+    /// Starts what the engine was given, and takes what is done: at least this many.
     fn reap(&mut self, min: usize) -> Result<()> {
         let mut completions = std::mem::take(&mut self.completions);
         let reaped = self.engine.reap(min, &mut completions);
@@ -345,8 +345,8 @@ impl Session {
         }
     }
 
-    /// Moves pieces from the queue to the engine while there is room, at most so many; how many it
-    /// moved.
+    /// Moves pieces from the queue to the engine while there is room, at most this many; how many
+    /// it moved.
     fn fill_engine(&mut self, most: usize) -> usize {
         self.begin_checks();
         let mut moved = 0;
@@ -410,7 +410,7 @@ impl Session {
         };
         self.below -= 1;
         let (_, read) = assembly.finish();
-        // Where the range has failed already, nobody looks at its other bytes.
+        // Where the range has failed already, its other bytes are not looked at.
         let above = self.assemblies.get_mut(piece.request).filter(|above| above.failure.is_none());
         if let Some(above) = above {
             match piece.verified(read) {
@@ -421,7 +421,7 @@ impl Session {
         Some(piece.request)
     }
 
-    /// The engine cannot go on: every range that is not read has failed.
+    /// The engine cannot continue: every range that is not read has failed.
     fn break_down(&mut self, error: &Error) {
         self.is_broken = true;
         self.queue.clear();

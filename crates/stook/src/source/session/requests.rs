@@ -44,7 +44,7 @@ impl Requests {
         self.flights.len() < self.limit
     }
 
-    /// Whether the thread that answers was left behind in another process.
+    /// Whether the thread that answers remained in another process.
     pub(super) fn is_orphaned(&self) -> bool {
         self.flights.len() > 0 && self.process != std::process::id()
     }

@@ -74,7 +74,7 @@ impl Drop for Locked {
 }
 
 impl CacheDirectory {
-    /// Opens it, or makes it for nobody but the user of this process.
+    /// Opens it, or makes it for the user of this process only.
     ///
     /// What lies in it is handed out as the bytes of sources. So nobody else may be able to put
     /// anything there.

@@ -26,7 +26,7 @@ const BACK_OFF_MAX: u32 = 10;
 /// What is kept on disk of one state of one source, for any number of threads.
 ///
 /// No call of it fails: what the disk does not give is not held, and what it does not take is not
-/// kept. The [statistics](DiskCache::statistics) of the cache tell.
+/// kept. The [statistics](DiskCache::statistics) of the cache show it.
 #[derive(Debug)]
 pub struct DiskEntry {
     cache: Arc<DiskCache>,
@@ -64,8 +64,8 @@ impl DiskCache {
     /// The entry of what has this origin and is in this state. What is there of another state is
     /// thrown away.
     ///
-    /// The name of the origin is written to the disk: it must not tell secrets. Nothing is kept of
-    /// sources whose states cannot be told apart, having neither a strong ETag nor a time.
+    /// The name of the origin is written to the disk: it must not hold secrets. Nothing is kept of
+    /// sources whose states cannot be distinguished, having neither a strong ETag nor a time.
     pub fn entry(self: &Arc<Self>, origin: &Origin, identity: &Identity) -> DiskEntry {
         let owner = Owner::new(origin, identity, &self.salt);
         let name = name_of(&owner.key);

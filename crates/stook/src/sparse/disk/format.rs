@@ -218,12 +218,13 @@ impl CacheIndex {
         out
     }
 
-    /// What people call the source; it tells no secret, and another may have the same.
+    /// What people call the source; it reveals no secret, and another may have the same.
     pub fn name(&self) -> &str {
         &self.header.name
     }
 
-    /// The salted hash of its [origin](crate::source::Origin), which tells it from all others.
+    /// The salted hash of its [origin](crate::source::Origin), which distinguishes it from all
+    /// others.
     pub fn key(&self) -> &[u8; 32] {
         &self.header.key
     }

@@ -59,8 +59,8 @@ pub struct DiskStatistics {
     /// Entries that were thrown away: of another state of their source, of another version, or
     /// damaged.
     pub discarded_entries: u64,
-    /// Operations that failed: a full disk, a directory that may only be read. Reads go on without
-    /// the disk.
+    /// Operations that failed: a full disk, a directory that may only be read. Reads continue
+    /// without the disk.
     pub failures: u64,
     /// What the first of them was.
     pub first_failure: Option<Arc<str>>,
@@ -165,7 +165,7 @@ impl DiskCache {
         }
     }
 
-    /// Takes notice of what the system refused: readers go on without the disk.
+    /// Takes notice of what the system refused: readers continue without the disk.
     fn failed(&self, operation: &str, error: &io::Error) {
         self.counted.failures.fetch_add(1, Relaxed);
         self.counted.first_failure.get_or_init(|| {

@@ -2,7 +2,7 @@
 //!
 //! Programs that read a few structures out of a huge file jump to a place, read there for a while
 //! in tiny steps, and jump on. What was asked for, with gaps of up to `max_gap` filled, is a
-//! **neighbourhood**; whoever knew all reads beforehand would fetch each neighbourhood by one
+//! **neighbourhood**; with all reads known in advance, each neighbourhood would be fetched by one
 //! request. How long it will be is not known when it is first touched. So:
 //!
 //! - The first read of a neighbourhood fetches a window around itself: as far as earlier

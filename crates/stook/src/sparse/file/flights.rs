@@ -1,4 +1,4 @@
-//! [`Flights`]: ranges that are on their way, so that nobody asks for them again.
+//! [`Flights`]: ranges that are in flight, so that they are not requested again.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};

@@ -410,7 +410,7 @@ impl SparseFile {
     }
 }
 
-/// Ends flights, so that nobody waits for what will not come.
+/// Ends flights, so that no reader waits for what will not come.
 struct Landing<'a> {
     file: &'a SparseFile,
     flights: &'a [Arc<Flight>],

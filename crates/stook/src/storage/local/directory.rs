@@ -1,6 +1,6 @@
 //! An open directory and what is done to the names in it.
 //!
-//! Whatever lies in the directory may be somebody else's work: a FIFO that nobody writes to, a link
+//! Whatever lies in the directory may be somebody else's work: a FIFO without a writer, a link
 //! to a file of the user's, a device. So every file is opened in one place, [`Directory::open_at`],
 //! relative to the open directory, and only if it is a regular file.
 
@@ -40,8 +40,10 @@ impl Directory {
     /// The path may lead through links: it is the user's. What is in the directory is not.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        // What is not there need not have been meant as a directory.
+        let operation = |errno: Errno| if errno == Errno::NOENT { "open" } else { "open the directory" };
         let fd = rustix::fs::open(path, flags, Mode::empty())
-            .map_err(|errno| Error::io("open the directory", path, errno.into()))?;
+            .map_err(|errno| Error::io(operation(errno), path, errno.into()))?;
         Ok(Self { fd, path: path.to_path_buf() })
     }
 
@@ -255,7 +257,7 @@ pub(super) fn parent_of(path: &Path) -> &Path {
     }
 }
 
-/// Whether files can be made in a directory, as far as rights and the mount tell.
+/// Whether files can be made in a directory, as far as rights and the mount show.
 ///
 /// # Errors
 /// Why not.

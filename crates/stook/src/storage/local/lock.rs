@@ -10,7 +10,7 @@
 //! A `flock` belongs to an opening, which a forked child shares. An exclusive lock is let go for
 //! all of them when the process that took it drops it, so that no child keeps a pack locked; and a
 //! child that drops its copy takes nothing from its parent. A shared one is kept until the last
-//! copy is closed: a child goes on reading what its parent held.
+//! copy is closed: a child continues to read what its parent held.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -94,7 +94,7 @@ pub(super) fn hold(directory: &Directory, name: &str) -> Result<LocalHold> {
     Ok(LocalHold { _file: Some(file) })
 }
 
-/// Removes a file that nobody holds; whether it is gone.
+/// Removes a file that no process holds; whether it is gone.
 pub(super) fn unlink_unless_held(directory: &Directory, name: &str) -> Result<bool> {
     let fail = |errno| directory.error("remove", name, errno);
     // Over NFS an exclusive lock needs an opening for writing.

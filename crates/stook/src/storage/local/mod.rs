@@ -131,14 +131,6 @@ impl LocalStorage {
         directory::check_writable(directory::parent_of(&path))
     }
 
-    /// Whether files can be made in the directory, as far as rights and the mount tell.
-    ///
-    /// # Errors
-    /// Why not.
-    pub(crate) fn check_writable(&self) -> Result<()> {
-        directory::check_writable(self.directory.path())
-    }
-
     /// The directory.
     pub fn directory(&self) -> &Path {
         self.directory.path()
@@ -169,6 +161,10 @@ fn is_leftover(entry: &Entry) -> bool {
 impl Storage for LocalStorage {
     fn check_place(&self) -> Result<()> {
         refuse_inside_pack(&self.path(""))
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        directory::check_writable(self.directory.path())
     }
 
     fn path(&self, name: &str) -> PathBuf {

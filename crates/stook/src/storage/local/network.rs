@@ -1,8 +1,8 @@
-//! File systems on which a lock keeps nobody out.
+//! File systems on which a lock excludes no other machine.
 //!
 //! Over a network an exclusive lock may be missing, be known to one machine only, or be lost when
 //! the server restarts, and a directory cannot be locked at all. So nothing is written there. What
-//! is mounted by a program (FUSE) cannot be told apart, and is believed.
+//! is mounted by a program (FUSE) cannot be distinguished, and is trusted.
 
 use rustix::fd::AsFd;
 

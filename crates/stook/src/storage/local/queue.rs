@@ -52,9 +52,9 @@ struct State {
     /// Whose the writes in flight are, by token.
     writes: HashMap<u64, Owner>,
     next_token: u64,
-    /// Large buffers that nobody uses.
+    /// Large buffers that are not in use.
     free: Vec<Buffer>,
-    /// Small buffers that nobody uses: as many as may be in flight, the others are let go.
+    /// Small buffers that are not in use: as many as may be in flight, the others are let go.
     free_small: Vec<Buffer>,
     /// Large buffers that exist, and those of them that are in flight.
     large: usize,

@@ -36,6 +36,15 @@ fn is_damage(error: &Error) -> bool {
     matches!(error, Error::Damaged { what, .. } if what.contains("the compressed bytes are damaged or cut off"))
 }
 
+/// Before: the offset could lie behind the end of the file, and nothing said what it counts.
+#[test]
+fn the_offset_of_damage_in_compressed_bytes_is_said_to_be_in_what_they_decompress_to() {
+    let good = gzip(&tar());
+    let error = members(good[..good.len() / 2].to_vec()).unwrap_err();
+    assert!(is_damage(&error), "{error}");
+    assert!(error.to_string().contains("the offset is in what they decompress to"), "{error}");
+}
+
 /// How many members a stream has, or what was met.
 fn members(bytes: Vec<u8>) -> Result<u64, Error> {
     let mut stream = tar_stream(Cursor::new(bytes), "stream")?;

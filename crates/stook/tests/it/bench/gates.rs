@@ -355,7 +355,7 @@ fn looks_that_had_to_wait_for_a_processor_do_not_contradict_latencies() {
     assert_eq!(outcome(&cell(0.01), GateName::LittleSampled), Outcome::Failed);
     let found = gate(&cell(0.3), GateName::LittleSampled);
     assert_eq!(found.outcome, Outcome::Unverified);
-    assert!(found.reason.starts_with("whoever looks had to wait for a processor, too: "), "{found:?}");
+    assert!(found.reason.starts_with("the sampling thread had to wait for a processor, too: "), "{found:?}");
     assert_eq!(reasons(&check(&cell(0.3))).len(), 1, "only that a thread waited");
 }
 
@@ -485,7 +485,7 @@ fn writes_that_the_file_system_has_yet_to_write_are_not_measured() {
     let cell = |after_s| CellFacts { durable_after_s: Some(after_s), ..writing() };
     fires(GateName::Durable, &cell(2.1), &cell(1.9), "took 2.1 s more to make them durable");
     let unknown = CellFacts { durable_after_s: None, ..writing() };
-    doubts(GateName::Durable, &unknown, &cell(0.0), "nobody waited");
+    doubts(GateName::Durable, &unknown, &cell(0.0), "no sync waited");
 }
 
 /// A good cell with this series.

@@ -103,6 +103,25 @@ fn a_writer_that_changes_nothing_leaves_a_complete_pack_complete() {
     }
 }
 
+/// Before: it published one where a segment grows, and every cursor was of an older generation.
+#[test]
+fn a_writer_that_changes_nothing_publishes_no_generation() {
+    for is_sealed in [true, false] {
+        let storage = complete(is_sealed);
+        let generation = || open_simulated(&storage).unwrap().generation();
+        let before = generation();
+        writer(&storage).unwrap().finish(false).unwrap();
+        assert_eq!(generation(), before, "sealed: {is_sealed}");
+        // What a writer before it put and did not publish is published.
+        let mut dies = PackWriter::open(shared(&storage), options(3)).unwrap();
+        dies.put("", &Key::id(2), &Attributes::new(), b"two").unwrap();
+        dies.sync().unwrap();
+        drop(dies);
+        writer(&storage).unwrap().finish(false).unwrap();
+        assert!(generation() > before && open_simulated(&storage).unwrap().len() == 2);
+    }
+}
+
 #[test]
 fn what_a_writer_says_in_the_end_counts_whatever_it_changed() {
     for is_complete in [true, false] {

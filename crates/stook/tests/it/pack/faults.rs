@@ -486,5 +486,5 @@ fn what_a_generation_was_about_to_name_is_set_aside_and_nothing_is_said_of_it_th
     let notes = next.recovery().notes();
     let notes: Vec<_> = notes.iter().filter(|note| note.contains("orphan-segment-")).collect();
     assert_eq!(notes.len(), 1, "{notes:?}");
-    assert!(notes[0].contains("named it or was about to"), "{notes:?}");
+    assert!(notes[0].contains("is not listed in any manifest"), "{notes:?}");
 }

@@ -227,10 +227,11 @@ fn further_names_of_what_is_lost_are_left_out_and_reported_where_they_were() {
 fn an_older_manifest_does_not_make_the_new_pack_complete_where_the_newest_is_lost() {
     let storage = SimStorage::new();
     let mut writer = PackWriter::create(shared(&storage), options(1)).unwrap();
-    writer.put("", &Key::bytes("a").unwrap(), &Attributes::new(), b"a").unwrap();
+    let of_tree = Attributes::of_file(FileKind::File, 0o644, 1, None);
+    writer.put("", &Key::bytes("a").unwrap(), &of_tree, b"a").unwrap();
     writer.set_complete(true);
     writer.publish().unwrap();
-    writer.put("", &Key::bytes("b").unwrap(), &Attributes::new(), b"b").unwrap();
+    writer.put("", &Key::bytes("b").unwrap(), &of_tree, b"b").unwrap();
     writer.publish().unwrap();
     drop(writer);
     let names = storage.list().unwrap().into_iter().map(|file| file.name);
@@ -240,6 +241,30 @@ fn an_older_manifest_does_not_make_the_new_pack_complete_where_the_newest_is_los
     assert!(reported.notes.iter().any(|note| note.contains("complete is not known")), "{reported:?}");
     let pack = open_simulated(&to).unwrap();
     assert_eq!((reported.records, pack.len(), pack.is_complete()), (2, 2, false));
+}
+
+/// Before: the new pack was incomplete for ever, and a `stook pack` was to go on that never was.
+#[test]
+fn a_pack_of_single_records_is_complete_again_without_its_manifest() {
+    let of_tree = Attributes::of_file(FileKind::File, 0o644, 1, None);
+    for (attributes, is_complete) in [(Attributes::new(), true), (of_tree, false)] {
+        let storage = SimStorage::new();
+        let mut writer = PackWriter::create(shared(&storage), options(1)).unwrap();
+        writer.put("", &Key::bytes("a").unwrap(), &Attributes::new(), b"a").unwrap();
+        writer.put("", &Key::bytes("b").unwrap(), &attributes, b"b").unwrap();
+        writer.set_complete(true);
+        writer.finish(true).unwrap();
+        for file in storage.list().unwrap() {
+            if file.name.starts_with("manifest-") {
+                storage.unlink(&file.name).unwrap();
+            }
+        }
+        let (to, reported, _) = repaired(&storage);
+        let pack = open_simulated(&to).unwrap();
+        assert_eq!((reported.records, pack.is_complete()), (2, is_complete), "{reported:?}");
+        let is_said = |note: &String| note.contains("no record came from a tree");
+        assert_eq!(reported.notes.iter().any(is_said), is_complete, "{reported:?}");
+    }
 }
 
 #[test]
@@ -255,7 +280,9 @@ fn without_any_manifest_the_segments_tell_what_there_was() {
     let (to, reported, _) = repaired(&bare);
     assert!(reported.notes.iter().any(|note| note.contains("no manifest")), "{reported:?}");
     // Before: "the pack was incomplete, and so is the new one".
-    assert!(reported.notes.iter().any(|note| note.contains("complete is not known")), "{reported:?}");
+    let is_of_state =
+        |note: &String| note.contains("complete is not known") || note.contains("no record came");
+    assert!(reported.notes.iter().any(is_of_state), "{reported:?}");
     assert!(!reported.notes.iter().any(|note| note.contains("so is the new one")), "{reported:?}");
     let held = scanned(&open_simulated(&to).unwrap()).unwrap();
     assert!(model.iter().all(|(key, body)| held.get(key) == Some(body)), "all that counted is there");

@@ -154,7 +154,10 @@ fn a_pack_without_manifests_is_no_pack_and_is_not_built_over() {
     let storage = storage_with(&files, "", None);
     assert!(matches!(open_simulated(&storage), Err(Error::NotAPack { .. })));
     assert!(matches!(PackWriter::open(shared(&storage), options()), Err(Error::NotAPack { .. })));
-    assert!(matches!(PackWriter::create(shared(&storage), options()), Err(Error::NotAPack { .. })));
+    // Before: a new pack was to be made in another place, and the old one was given up.
+    let refused = PackWriter::create(shared(&storage), options()).unwrap_err();
+    assert!(matches!(refused, Error::NotAPack { .. }), "{refused}");
+    assert!(refused.to_string().contains("`stook check --repair` saves"), "{refused}");
     assert_eq!(
         super::damage::files_of(&storage).keys().collect::<Vec<_>>(),
         files.keys().collect::<Vec<_>>()

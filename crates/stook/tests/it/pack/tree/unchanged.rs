@@ -99,6 +99,30 @@ fn of_a_tree_that_was_copied_nothing_is_packed_but_what_differs() {
     place.comes_back("out");
 }
 
+/// Before: the new name became the file where it was met first, with its bytes stored again, and a
+/// dry run said that one link would be packed.
+#[test]
+fn a_new_name_of_a_file_is_a_link_also_where_it_is_met_first() {
+    for (name, _) in LENS {
+        let place = filled();
+        let metadata = fs::metadata(place.tree().join(name)).unwrap();
+        let changed_ns = metadata.ctime() * 1_000_000_000 + metadata.ctime_nsec();
+        pack_at(&place, changed_ns + 2_000_000_000);
+        for new in ["0", "zz"] {
+            fs::hard_link(place.tree().join(name), place.tree().join(new)).unwrap();
+        }
+        let dry = place.packing().run(None, Some(&place.open()), &mut |_, _| true).unwrap();
+        let summary = place.pack();
+        for counted in [&dry, &summary] {
+            let put = (counted.files, counted.hard_links, counted.bytes);
+            assert_eq!((put, failed(&counted.failures).len()), ((0, 2, 0), 0), "{name}: {counted:?}");
+        }
+        assert_eq!(record(&place.open(), name).0.file_kind(), Some(FileKind::File), "{name}");
+        place.comes_back("out");
+        assert_eq!(place.pack().added(), 0);
+    }
+}
+
 #[test]
 fn a_file_as_young_as_a_tick_of_its_clock_is_compared_the_next_time() {
     let young = |after_ns: i64| {
