@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import multiprocessing
 import os
 import pickle
 import subprocess
@@ -17,6 +18,7 @@ from typing import Any, Callable
 import pytest
 
 import stook
+from servers import Servers
 
 LONG = bytes(range(256)) * 4000
 #: Keys with kind and size, in the order of keys.
@@ -263,3 +265,59 @@ def test_what_progress_raises_ends_a_load(tree: None) -> None:
         with pytest.raises(RuntimeError, match="enough"):
             archive.load(progress=refuse)
         assert archive.load().ok, "it is of use afterwards"
+
+
+def test_an_archive_on_a_server_is_read_as_the_file_is(tree: None) -> None:
+    bucket = Path("served/bucket")
+    bucket.mkdir(parents=True)
+    Path(make("t.tar")).rename(bucket / "t.tar")
+    address = "s3://bucket/t.tar"
+    with Servers(Path("served")) as servers:
+        for requests in (2, 1):
+            with stook.Archive(address, settings=servers.settings, cache="cache") as archive:
+                assert {key: archive[key] for key in VALUES} == VALUES
+                # Before: what is kept as a path had one slash of the two.
+                assert archive.path == archive.info().path == address
+                assert repr(archive) == f"<stook.Archive {address}>"
+            assert len(servers.log()[0]) == requests, "its first byte, and all of it, since it is short"
+        cache = stook.DiskCache("cache", budget_bytes=1 << 30)
+        with stook.Archive(address, settings=servers.settings, cache=cache) as archive:
+            pickled = pickle.dumps(archive)
+        with pickle.loads(pickled) as again:
+            assert again.path == address and again["deep/b"] == LONG and again.load().ok
+        assert [request.is_data for request in servers.log()[0]] == [False, False], "it was there"
+        web = servers.web + "/no-ranges/bucket/t.tar"
+        with pytest.raises(stook.RemoteError, match="whole_file=True does that"):
+            stook.Archive(web)
+        with stook.Archive(web, whole_file=True, headers={"X-Asked-By": "a test"}) as archive:
+            assert archive.get_many(["deep/b", "none"]) == [LONG, None]
+            with pickle.loads(pickle.dumps(archive)) as again:
+                assert again["a"] == b"alpha"
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_reads_on_in_an_archive_on_a_server() -> None:
+    bucket = Path("served/bucket")
+    bucket.mkdir(parents=True)
+    bodies = {str(number): bytes([number]) * 1_000_000 for number in range(8)}
+    with zipfile.ZipFile(bucket / "x.zip", "w") as file:
+        for name, body in bodies.items():
+            file.writestr(name, body)
+    with Servers(Path("served")) as servers:
+        archive = stook.Archive("s3://bucket/x.zip", settings=servers.settings, cache="cache")
+        # Others fetch while it forks, and are not there in the child.
+        fetching = [threading.Thread(target=archive.get, args=(name,)) for name in bodies]
+        for thread in fetching:
+            thread.start()
+        process = multiprocessing.get_context("fork").Process(target=_child, args=(archive, bodies))
+        process.start()
+        process.join(20)
+        assert process.exitcode == 0
+        for thread in fetching:
+            thread.join()
+        assert archive.get_many(list(bodies)) == list(bodies.values())
+
+
+def _child(archive: stook.Archive, bodies: dict[str, bytes]) -> None:
+    assert archive.get_many(list(bodies)) == list(bodies.values())
+    archive.close()

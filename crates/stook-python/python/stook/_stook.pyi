@@ -639,13 +639,21 @@ class Archive:
     keys, and `pack_tree` makes a pack of it. Any number of threads may use it.
 
     Args:
-        path: The archive. Its type is detected from its content, not its name.
+        path: The archive, which may be at an address: ``https://…/x.zip``, ``s3://bucket/x.tar``.
+            Its type is detected from its content, not its name.
+        cache: Of an archive that is an object: a directory in which what was fetched is kept for
+            the next time, or a :class:`DiskCache`.
+        whole_file: Whether an object whose server cannot send parts is read as a whole.
+        settings: Settings of the object store by their names in the environment
+            (``AWS_REGION``), which they override.
+        headers: Further headers of requests to ``http://`` and ``https://`` addresses.
         progress: Called now and then with the bytes gone through while an index is made, on another
             thread. ``True`` shows a bar with tqdm.
 
     Raises:
         FileNotFoundError: There is nothing at ``path``.
         stook.NotAPackError: What is at ``path`` is no archive.
+        stook.RemoteError: An archive that is an object cannot be fetched.
         stook.InvalidError: It is a pack.
         stook.DamagedError: It was cut off, or is damaged, where its members are listed.
 
@@ -657,10 +665,19 @@ class Archive:
         ...     list(archive), archive["2024/cat.jpg"], archive.stat("2024/cat.jpg").size
         (['2024/cat.jpg'], b'...', 3)
     """
-    def __new__(cls, path: Path, *, progress: SimpleProgress = None) -> Self: ...
+    def __new__(
+        cls,
+        path: Path,
+        *,
+        cache: Union[Path, DiskCache, None] = None,
+        whole_file: bool = False,
+        settings: Union[dict[str, str], None] = None,
+        headers: Union[dict[str, str], None] = None,
+        progress: SimpleProgress = None,
+    ) -> Self: ...
     @property
-    def path(self) -> PosixPath:
-        """Where the archive is."""
+    def path(self) -> Union[PosixPath, str]:
+        """Where the archive is: a path, or the address of an object."""
     @property
     def closed(self) -> bool:
         """Whether it was closed."""

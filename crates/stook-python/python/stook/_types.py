@@ -62,7 +62,7 @@ class ArchiveInfo:
     """What is known of an archive without reading its members. Of members with one key the last counts.
 
     Attributes:
-        path: Where it is.
+        path: Where it is; the address of an object, without a query, is a ``str``.
         format: ``"tar"``, ``"tar.gz"``, ``"tar.zst"`` or ``"zip"``.
         sequential: Whether it is compressed as a whole, so that every read goes through all of it.
         complete: Whether it ends as its format wants it; else it may have been cut off.
@@ -79,7 +79,7 @@ class ArchiveInfo:
         file_bytes: Bytes of the archive.
     """
 
-    path: Path
+    path: Union[Path, str]
     format: str
     sequential: bool
     complete: bool

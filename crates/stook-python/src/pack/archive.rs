@@ -1,22 +1,23 @@
 //! `stook.Archive`: a tar or zip archive, read as a pack is.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 use bytes::Bytes;
+use pyo3::IntoPyObjectExt as _;
 use pyo3::exceptions::{PyKeyError, PyMemoryError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use stook::archive;
 use stook::ops::contents::{
-    self, Contents as _, Failure, Found, GetOptions, LoadEvents, LoadOptions, OpenOptions, Opened, Piece,
-    is_object,
+    self, Contents as _, Failure, Found, GetOptions, LoadEvents, LoadOptions, Opened, Piece, is_object,
 };
 use stook::ops::import::head;
 use stook::pack::{Key, KeyRange, Stop};
-use stook::source::shown;
+use stook::source::{Source as _, shown};
 use stook::tree;
 
 use super::info;
@@ -29,6 +30,7 @@ use crate::locks::{locked, read, written};
 use crate::memory::bytes_of;
 use crate::paths;
 use crate::reports::getters;
+use crate::sparse::{Fetching, fork};
 use crate::wait::{GoOn, is_stopped, with_progress};
 
 /// A tar (plain, gzip, zstd) or zip archive, read where it lies.
@@ -40,13 +42,21 @@ use crate::wait::{GoOn, is_stopped, with_progress};
 /// keys, and `pack_tree` makes a pack of it. Any number of threads may use it.
 ///
 /// Args:
-///     path: The archive. Its type is detected from its content, not its name.
+///     path: The archive, which may be at an address: ``https://…/x.zip``, ``s3://bucket/x.tar``.
+///         Its type is detected from its content, not its name.
+///     cache: Of an archive that is an object: a directory in which what was fetched is kept for
+///         the next time, or a :class:`DiskCache`.
+///     whole_file: Whether an object whose server cannot send parts is read as a whole.
+///     settings: Settings of the object store by their names in the environment
+///         (``AWS_REGION``), which they override.
+///     headers: Further headers of requests to ``http://`` and ``https://`` addresses.
 ///     progress: Called now and then with the bytes gone through while an index is made, on another
 ///         thread. ``True`` shows a bar with tqdm.
 ///
 /// Raises:
 ///     FileNotFoundError: There is nothing at ``path``.
 ///     stook.NotAPackError: What is at ``path`` is no archive.
+///     stook.RemoteError: An archive that is an object cannot be fetched.
 ///     stook.InvalidError: It is a pack.
 ///     stook.DamagedError: It was cut off, or is damaged, where its members are listed.
 ///
@@ -60,19 +70,83 @@ use crate::wait::{GoOn, is_stopped, with_progress};
 #[pyclass(module = "stook", frozen, mapping)]
 pub(crate) struct Archive {
     path: PathBuf,
-    archive: RwLock<Option<Arc<archive::Archive>>>,
+    is_object: bool,
+    state: RwLock<State>,
+}
+
+struct State {
+    /// Forks before it was opened.
+    generation: u64,
+    fetching: Fetching,
+    archive: Option<Arc<archive::Archive>>,
 }
 
 impl Archive {
     fn archive(&self) -> PyResult<Arc<archive::Archive>> {
-        let archive = read(&self.archive);
-        archive.clone().ok_or_else(|| closed("archive"))
+        let state = read(&self.state);
+        let archive = state.archive.clone().ok_or_else(|| closed("archive"))?;
+        if !self.is_object || !state.fetching.is_cached() || state.generation == fork::generation() {
+            return Ok(archive);
+        }
+        drop(state);
+        self.renew(archive)
+    }
+
+    /// The archive of a forked child, which has a cache of its own: threads of the parent may have
+    /// held that of the parent locked.
+    #[cold]
+    fn renew(&self, old: Arc<archive::Archive>) -> PyResult<Arc<archive::Archive>> {
+        let (path, fetching) = (self.path.clone(), read(&self.state).fetching.after_fork());
+        let (fetching, new) = Python::attach(|py| {
+            with_progress(py, None, [], move |_| {
+                let fetching = fetching.with_cache().or_raise()?;
+                let new = opened(&path, &fetching, &mut |_| true)?;
+                Ok((fetching, new))
+            })
+        })?;
+        let (before, after) = (old.file().identity(), new.file().identity());
+        if !before.same_content(&after) {
+            return Err(stook::Error::changed(new.path(), before, after).raise());
+        }
+        let mut state = written(&self.state);
+        if state.archive.is_some() && state.generation != fork::generation() {
+            // Not dropped: that may wait for a lock that is never released in this process.
+            std::mem::forget(std::mem::replace(&mut state.fetching, fetching));
+            std::mem::forget(state.archive.replace(Arc::from(new)));
+            state.generation = fork::generation();
+        }
+        std::mem::forget(old);
+        state.archive.clone().ok_or_else(|| closed("archive"))
+    }
+
+    /// Where it is: a path, or the address of an object as it was given, or as it may be shown.
+    fn place<'py>(&self, py: Python<'py>, is_shown: bool) -> PyResult<Bound<'py, PyAny>> {
+        if !self.is_object {
+            return self.path.as_path().into_bound_py_any(py);
+        }
+        // A `Path` makes one slash of the two in an address.
+        match is_shown {
+            true => shown(&self.path.to_string_lossy()).into_bound_py_any(py),
+            false => self.path.as_os_str().into_bound_py_any(py),
+        }
     }
 
     /// The values of these keys; `None` for keys without a member.
     fn values(&self, py: Python<'_>, keys: Vec<Key>) -> PyResult<Vec<Option<Bytes>>> {
         let archive = self.archive()?;
         with_progress(py, None, [], move |go_on| values_of(&archive, &keys, go_on))
+    }
+}
+
+/// Opens an archive, and nothing else.
+fn opened(
+    path: &Path,
+    fetching: &Fetching,
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> PyResult<Box<archive::Archive>> {
+    match contents::open(path, fetching.options().or_raise()?, progress).or_raise()? {
+        Opened::Archive(archive) => Ok(archive),
+        Opened::Pack(_) => Err(invalid(format!("{} is a pack: stook.Pack reads it", path.display()))),
     }
 }
 
@@ -150,30 +224,29 @@ impl LoadEvents for Loading<'_, '_> {
 #[pymethods]
 impl Archive {
     #[new]
-    #[pyo3(signature = (path, *, progress=None))]
+    #[pyo3(signature = (path, *, cache=None, whole_file=false, settings=None, headers=None, progress=None))]
     fn new(
         py: Python<'_>,
         #[pyo3(from_py_with = paths::path)] path: PathBuf,
+        cache: Option<&Bound<'_, PyAny>>,
+        whole_file: bool,
+        settings: Option<&Bound<'_, PyAny>>,
+        headers: Option<&Bound<'_, PyAny>>,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let wanted = path.clone();
-        let archive = with_progress(py, progress, ["bytes"], move |go_on| {
+        let fetching = Fetching::new(cache, whole_file, settings, headers)?;
+        let (wanted, is_object, generation) = (path.clone(), is_object(&path), fork::generation());
+        let (fetching, archive) = with_progress(py, progress, ["bytes"], move |go_on| {
             let mut passed = 0;
-            let opened = contents::open(&wanted, OpenOptions::default(), &mut |bytes| {
+            let archive = opened(&wanted, &fetching, &mut |bytes| {
                 passed = bytes;
                 go_on([bytes])
-            });
-            match opened.or_raise()? {
-                Opened::Archive(archive) => {
-                    go_on([passed.max(archive.file_bytes())]);
-                    Ok(archive)
-                }
-                Opened::Pack(_) => {
-                    Err(invalid(format!("{} is a pack: stook.Pack reads it", wanted.display())))
-                }
-            }
+            })?;
+            go_on([passed.max(archive.file_bytes())]);
+            Ok((fetching, archive))
         })?;
-        Ok(Self { path, archive: RwLock::new(Some(Arc::from(archive))) })
+        let archive = Some(Arc::from(archive));
+        Ok(Self { path, is_object, state: RwLock::new(State { generation, fetching, archive }) })
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
@@ -316,12 +389,13 @@ impl Archive {
     /// Returns:
     ///     An `ArchiveInfo`.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        info::archive_info(py, &self.path, &*self.archive()?)
+        let archive = self.archive()?;
+        info::archive_info(py, &self.place(py, true)?, &archive)
     }
 
     /// Closes the file. Closing twice does nothing.
     fn close(&self) {
-        *written(&self.archive) = None;
+        written(&self.state).archive = None;
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
@@ -335,22 +409,29 @@ impl Archive {
     }
 
     fn __repr__(&self) -> String {
-        let state = if read(&self.archive).is_none() { " (closed)" } else { "" };
+        let state = if read(&self.state).archive.is_none() { " (closed)" } else { "" };
         // Without what may be a secret in an address.
         format!("<stook.Archive {}{state}>", shown(&self.path.to_string_lossy()))
     }
 
     /// Other processes open it anew.
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (PathBuf,))> {
-        let (archive, given) = (slf.get().archive()?, &slf.get().path);
-        let path = if is_object(given) { given.clone() } else { std::path::absolute(archive.path())? };
-        Ok((slf.get_type().into_any(), (path,)))
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (OsString,))> {
+        let (py, this, class) = (slf.py(), slf.get(), slf.get_type());
+        let archive = this.archive()?;
+        let path = if this.is_object { this.path.clone() } else { std::path::absolute(archive.path())? };
+        let options = read(&this.state).fetching.arguments(py)?;
+        let open = match options.is_empty() {
+            true => class.into_any(),
+            false => py.import("functools")?.getattr("partial")?.call((class,), Some(&options))?,
+        };
+        // Not as a `Path`, which makes one slash of the two in an address.
+        Ok((open, (path.into_os_string(),)))
     }
 }
 
 getters! { Archive {
-    /// Where the archive is.
-    path: PathBuf = |this| this.path.clone();
+    /// Where the archive is: a path, or the address of an object.
+    path: PyResult<Bound<'_, PyAny>> = |this, py| this.place(py, false);
     /// Whether it was closed.
-    closed: bool = |this| read(&this.archive).is_none();
+    closed: bool = |this| read(&this.state).archive.is_none();
 }}

@@ -86,7 +86,7 @@ pub(crate) fn pack_info<'py>(py: Python<'py>, path: &Path, pack: &Pack) -> PyRes
 
 pub(crate) fn archive_info<'py>(
     py: Python<'py>,
-    path: &Path,
+    path: &Bound<'py, PyAny>,
     archive: &Archive,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (counts, summary) = (py.detach(|| MemberCounts::of(archive)), archive.index().summary());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::{IntoPyDict as _, PyDict, PyString};
 use stook::ops::contents::OpenOptions;
 use stook::source::remote::RemoteOptions;
 use stook::source::{FileSource, SessionOptions, Source};
@@ -196,6 +196,46 @@ impl Fetching {
         let (settings, headers) = (all("settings", settings)?, all("headers", headers)?);
         let remote = RemoteOptions { whole_file, settings, headers, ..Default::default() };
         Ok(Self { cache, shared, remote })
+    }
+
+    /// Whether what is fetched is kept in a directory.
+    pub(crate) fn is_cached(&self) -> bool {
+        self.cache.is_some()
+    }
+
+    /// Without what belongs to the parent process.
+    pub(crate) fn after_fork(&self) -> Self {
+        Self { cache: self.cache.clone(), shared: None, remote: self.remote.clone() }
+    }
+
+    /// The same with its cache opened now.
+    ///
+    /// # Errors
+    /// When the cache cannot be opened.
+    pub(crate) fn with_cache(mut self) -> stook::Result<Self> {
+        self.shared = opened_cache(self.shared, self.cache.as_ref())?;
+        Ok(self)
+    }
+
+    /// The arguments that say so, for a pickle.
+    pub(crate) fn arguments<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let arguments = PyDict::new(py);
+        match (&self.shared, &self.cache) {
+            (Some(cache), _) => {
+                arguments.set_item("cache", Bound::new(py, DiskCache { cache: cache.clone() })?)?;
+            }
+            (None, Some((directory, _))) => arguments.set_item("cache", directory.as_path())?,
+            (None, None) => {}
+        }
+        if self.remote.whole_file {
+            arguments.set_item("whole_file", true)?;
+        }
+        for (name, given) in [("settings", &self.remote.settings), ("headers", &self.remote.headers)] {
+            if !given.is_empty() {
+                arguments.set_item(name, given.iter().into_py_dict(py)?)?;
+            }
+        }
+        Ok(arguments)
     }
 
     /// The options that say so.
