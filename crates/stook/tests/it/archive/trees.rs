@@ -15,7 +15,7 @@ use stook::tree::{Cursor, GatherOptions, Gathered, Kind, NodeId, Page, Tree};
 use stook::{Error, Result};
 use stook_testing::archives::{Directories, tar_of, zip_of};
 use stook_testing::conformance::{TreeFeatures, noise, tree_conformance, tree_matches_model};
-use stook_testing::model::tree::{TreeModel, tree_models};
+use stook_testing::model::tree::{TreeModel, tree_models, with_random_xattrs};
 use stook_testing::trees::make_files;
 
 use super::made::{end, header, link, member, pax, sign};
@@ -122,7 +122,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn tars_of_random_trees_are_their_models(model in tree_models(true)) {
+    fn tars_of_random_trees_are_their_models(model in with_random_xattrs(tree_models(true))) {
         let tar = tar_of(&model, Directories::Needed);
         tree_matches_model(&tree_of(gzip(&tar)), &model, &Backend::Threads);
         tree_matches_model(&tree_of(tar), &model, &Backend::Threads);

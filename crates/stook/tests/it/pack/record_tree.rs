@@ -18,7 +18,7 @@ use stook::storage::{LocalStorage, LocalStorageOptions, Storage};
 use stook::tree::{BodyPiece, Cursor, GatherOptions, Gathered, Kind, Node, NodeId, Page, Tree};
 use stook_testing::conformance::{TreeFeatures, noise, read_all, tree_conformance, tree_matches_model};
 use stook_testing::fault::{FaultEngineFactory, UnreadableStorage};
-use stook_testing::model::tree::{TreeEntry, TreeModel, tree_models};
+use stook_testing::model::tree::{TreeEntry, TreeModel, tree_models, with_random_xattrs};
 use tempfile::TempDir;
 
 fn local(path: &Path) -> Arc<dyn Storage> {
@@ -96,7 +96,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn random_trees_are_their_models(model in tree_models(true)) {
+    fn random_trees_are_their_models(model in with_random_xattrs(tree_models(true))) {
         let directory = packed(&model);
         tree_matches_model(&open(directory.path()), &model, &Backend::Threads);
         let mut writer = PackWriter::open(local(directory.path()), WriterOptions::default()).unwrap();
