@@ -122,12 +122,13 @@ impl LocalStorage {
     /// # Errors
     /// Those of [`create`](Self::create), as far as they can be known before.
     pub(crate) fn check_create(path: &Path) -> Result<()> {
-        refuse_inside_pack(path)?;
         // Without a slash at its end, behind which a link would be followed.
         let path: PathBuf = path.components().collect();
+        // First: a pack that is there already is inside itself.
         if path.symlink_metadata().is_ok() {
             return Err(Error::AlreadyExists { path });
         }
+        refuse_inside_pack(&path)?;
         directory::check_writable(directory::parent_of(&path))
     }
 
