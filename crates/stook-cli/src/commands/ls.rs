@@ -308,7 +308,7 @@ fn mode_text(kind: Option<FileKind>, mode: Option<u32>) -> String {
     text
 }
 
-/// Behind the mode: `+` where there is an access control list, `@` where there are only other
+/// After the mode: `+` where there is an access control list, `@` where there are only other
 /// extended attributes.
 fn xattrs_mark(xattrs: &Xattrs) -> char {
     match (xattrs.has_acl(), xattrs.is_empty()) {

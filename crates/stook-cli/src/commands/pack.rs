@@ -397,7 +397,7 @@ fn print(args: &Args, report: &PackReport, took: Duration, context: &Context) ->
     Ok(output.finish()?)
 }
 
-/// What was packed, but not with all of its extended attributes: an error, as nobody else knows.
+/// What was packed, but not with all of its extended attributes: an error, as nothing else says so.
 fn report_lost(lost: &[(Vec<u8>, String)], verbose: bool, context: &Context) {
     let (reported, more) = failures::few(lost, verbose);
     for (key, names) in reported {

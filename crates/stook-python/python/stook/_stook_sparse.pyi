@@ -583,10 +583,10 @@ class RecordFile:
         """The length of the record, in bytes."""
     @property
     def identity(self) -> Identity:
-        """What tells this record from what may have its key later."""
+        """What distinguishes this record from what may have its key later."""
     @property
     def name(self) -> str:
-        """The path of the pack, and behind two slashes the key."""
+        """The path of the pack, and after two slashes the key."""
     @property
     def closed(self) -> bool:
         """Whether it was closed."""

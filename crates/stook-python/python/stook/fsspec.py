@@ -148,7 +148,7 @@ def _refusing_to_write(cls: _Class) -> _Class:
 
 
 class _Opened(File):
-    """A record of a pack, with what files of `fsspec` tell of themselves. What is read of it is read when it is asked for."""
+    """A record of a pack, with what files of `fsspec` say of themselves. What is read of it is read when it is asked for."""
 
     def __init__(self, record: RecordFile, fs: StookFileSystem, path: str) -> None:
         super().__init__(record)

@@ -24,7 +24,7 @@ use crate::sparse::copies::Out;
 use crate::sparse::{ranges, reports};
 use crate::wait::callback_of;
 
-/// So much is read at once where ranges are read ahead of whoever wants them.
+/// This much is read at once where ranges are read ahead.
 const PREFETCH_LEN: usize = 32 << 20;
 
 /// A record of a pack, read by range: of a record of any length only the chunks are read that a
@@ -86,9 +86,9 @@ getters! { RecordFile {
     key: PyResult<Bound<'_, PyAny>> = |this, py| key::to_python(py, &this.record()?.head().key);
     /// The length of the record, in bytes.
     size: PyResult<u64> = |this| Ok(this.record()?.len());
-    /// What tells this record from what may have its key later.
+    /// What distinguishes this record from what may have its key later.
     identity: PyResult<Bound<'_, PyAny>> = |this, py| reports::identity(py, &this.record()?.identity());
-    /// The path of the pack, and behind two slashes the key.
+    /// The path of the pack, and after two slashes the key.
     name: PyResult<String> = |this| Ok(this.record()?.path().to_string_lossy().into_owned());
     /// Whether it was closed.
     closed: bool = |this| read(&this.record).is_none();

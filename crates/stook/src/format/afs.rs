@@ -92,7 +92,7 @@ impl Table {
             let range = place.range().filter(|range| range.start() >= len && range.end() <= file_len);
             let Some(range) = range else {
                 let what = format!(
-                    "a member of {} bytes at {} does not lie behind the table, which ends at {len}, and \
+                    "a member of {} bytes at {} does not lie after the table, which ends at {len}, and \
                      before the end, at {file_len}",
                     place.len, place.at
                 );
