@@ -62,7 +62,7 @@ fn an_unfinished_pack_says_so_and_how_it_goes_on() {
     drop(writer);
     let (code, stdout, _) = place.run("info", &[]);
     assert_eq!(code, 0);
-    assert!(stdout.contains("incomplete") && stdout.contains("run the `stook pack`"), "{stdout}");
+    assert!(stdout.contains("incomplete") && stdout.contains("run the same `stook pack` again"), "{stdout}");
     assert!(stdout.contains("/some/\\x1btree"), "{stdout}");
     let (_, info) = place.json("info", &[]);
     documented("info", &info);
