@@ -64,9 +64,9 @@ impl<'a> RecordSupply<'a> {
     /// Looks up the next ones; `false` where there are none.
     fn locate(&mut self) -> bool {
         let (mut indexes, mut keys) = (Vec::new(), Vec::new());
-        let mut is_last = true;
-        for index in self.order.by_ref().take(BATCH_LEN) {
-            is_last = false;
+        let batch: Vec<usize> = self.order.by_ref().take(BATCH_LEN).collect();
+        let is_last = batch.is_empty();
+        for index in batch {
             match self.ids.get(index).map(|&id| self.key_of_file(id)) {
                 Some(Ok(key)) => {
                     indexes.push(index);
