@@ -154,7 +154,7 @@ pub fn split_address(address: &OsStr) -> (PathBuf, Option<OsString>) {
         (two == b"//" && Path::new(pack).exists()).then_some(at)
     });
     if split.is_none()
-        && let Some((object, key)) = stook::ops::contents::split_member(address)
+        && let Some((object, key)) = ops::contents::split_member(address)
     {
         return (PathBuf::from(object), Some(key));
     }

@@ -133,7 +133,7 @@ proptest! {
     fn whatever_stands_in_a_file_its_members_lie_in_it_side_by_side(
         members in members(),
         changes in prop::collection::vec((0..300_usize, any::<u8>()), 1..6),
-        cut in prop::option::of(0..1.0_f64),
+        cut in prop::option::of(0.0..1.0_f64),
     ) {
         let (members, kept): (Vec<Body>, Vec<Detail>) = members.into_iter().unzip();
         let mut file = written(&members, Some(kept.as_slice()));
