@@ -35,6 +35,7 @@ pub(super) fn good() -> CellFacts<'static> {
         thread_cpu_share_max: Ok(0.3),
         processors_share: 0.2,
         processor_wait_share_max: Ok(0.01),
+        processor_wait_unsure: 0.0,
         quota_stop: None,
         throttled: Vec::new(),
         durable_after_s: None,
@@ -411,6 +412,20 @@ fn a_quota_of_processors_is_named_where_threads_had_to_wait_for_it() {
     fires(GateName::ProcessorWait, &cell(0.23), &cell(0.049), why);
     let passed = gate(&cell(0.049), GateName::ProcessorWait).reason;
     assert!(!passed.contains("quota"), "{passed}");
+}
+
+/// Before: what threads of the run may have waited for each other was blamed on other programs.
+#[test]
+fn waiting_that_may_have_been_for_the_run_itself_proves_nothing() {
+    let cell = |share, processor_wait_unsure| CellFacts {
+        processor_wait_share_max: Ok(share),
+        processor_wait_unsure,
+        ..good()
+    };
+    let why = "a thread waited up to 28% of the time for a processor, and what kept it is not known: other \
+               programs, a quota that cannot be seen from here, or threads of the run itself";
+    doubts(GateName::ProcessorWait, &cell(0.28, 0.24), &cell(0.04, 0.04), why);
+    assert_eq!(outcome(&cell(0.28, 0.2), GateName::ProcessorWait), Outcome::Failed, "8% are sure");
 }
 
 /// Before: a mean of 44 µs of which 32 were the timer of the tool was valid.
