@@ -1,6 +1,7 @@
 //! Layers of every kind, in trees that are made up like `/sys`.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::PathBuf;
 
@@ -26,7 +27,13 @@ impl Made {
         for folder in ["sys/dev/block", "sys/class/block", "sys/fs/btrfs", "files"] {
             fs::create_dir_all(dir.path().join(folder)).unwrap();
         }
-        let system = System { sys: dir.path().join("sys"), mounts: String::new() };
+        let system = System {
+            sys: dir.path().join("sys"),
+            mounts: String::new(),
+            numbers_of_loop_file: |_name, path| {
+                fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino()))
+            },
+        };
         Self { dir, system }
     }
 
@@ -190,6 +197,39 @@ fn a_loop_device_proves_nothing_where_its_file_cannot_be_found_or_is_memory() {
     let below = made.below(made.loop_device(image.to_str().unwrap(), true));
     let doubt = "below loop7: tmpfs keeps files in memory: this is not a device";
     assert_eq!((below.doubt(), below.device_name()), (Some(doubt), Some("loop7 (direct I/O) on tmpfs")));
+}
+
+/// Before: whatever stood at the path was taken for the file, as a file in memory is where a disk is
+/// mounted over it, and `device_doubt` was `null`.
+#[test]
+fn what_lies_over_the_file_of_a_loop_device_is_not_taken_for_it() {
+    let mut made = Made::new();
+    made.disk_of_files("stooka");
+    let image = made.file("image").display().to_string();
+    let device = made.loop_device(&image, true);
+    let numbers: [(fn(&str, &str) -> io::Result<(u64, u64)>, String); 3] = [
+        // Another file of the same file system, and one with the same number on another.
+        (
+            |_name, path| fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino() + 1)),
+            format!("the file below loop7 cannot be seen from here: {image} is another one"),
+        ),
+        (
+            |_name, path| fs::metadata(path).map(|metadata| (metadata.dev() + 1, metadata.ino())),
+            format!("the file below loop7 cannot be seen from here: {image} is another one"),
+        ),
+        (
+            |_name, _path| Err(io::Error::from(io::ErrorKind::PermissionDenied)),
+            format!(
+                "whether {image} is the file below loop7 cannot be seen from here (/dev/loop7: permission denied)"
+            ),
+        ),
+    ];
+    for (numbers, doubt) in numbers {
+        made.system.numbers_of_loop_file = numbers;
+        let below = made.below(device.clone());
+        assert_eq!((below.doubt(), below.device_name()), (Some(doubt.as_str()), Some("loop7 (direct I/O)")));
+        assert!(below.counters().is_none());
+    }
 }
 
 #[test]

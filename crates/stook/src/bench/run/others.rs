@@ -95,7 +95,7 @@ impl Used {
             _ => return None,
         };
         // One that is new began with nothing.
-        let used_then = |program| then.get(program).copied().unwrap_or(0);
+        let used_then = |program: &(i64, i64)| then.get(program).copied().unwrap_or(0);
         let added = now.iter().map(|(program, ticks)| ticks.saturating_sub(used_then(program)).max(0));
         let known = added.fold(0, i64::saturating_add);
         let mut gone = then.iter().filter(|(program, _)| !now.contains_key(program)).peekable();
