@@ -163,6 +163,22 @@ fn a_loop_device_whose_file_is_hidden_is_never_valid() {
     assert_unverified(&only_run(&found), "device_bytes_read", &doubt);
 }
 
+/// Before: an honest run was refused: "the device read 0.00 of the bytes requested: a cache or
+/// compression stood in between".
+#[test]
+fn a_device_that_does_not_count_is_unverified() {
+    let device = LoopDevice::mount(64 * MIB, 512);
+    fs::write(device.sys().join("queue/iostats"), "0").unwrap();
+    let found = report(&mut bench(device.path(), &READ));
+    let doubt = format!("{} does not count (queue/iostats is 0)", device.name());
+    assert_eq!(found["environment"]["device_doubt"], doubt.as_str());
+    assert_unverified(&only_run(&found), "device_bytes_read", &doubt);
+    fs::write(device.sys().join("queue/iostats"), "1").unwrap();
+    let found = report(&mut bench(device.path(), &READ));
+    assert_eq!(found["environment"]["device_doubt"], Value::Null);
+    assert_passed(&only_run(&found), &["device_bytes_read"]);
+}
+
 #[test]
 fn btrfs_over_two_devices_counts_both_of_them_and_every_copy() {
     for profile in ["single", "raid1"] {

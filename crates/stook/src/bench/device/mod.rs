@@ -88,6 +88,15 @@ impl Below {
             numbers_of_loop_file: loop_device::numbers_of_file,
         }
         .below_file(path, device, LAYERS_MAX)
+        .if_counted()
+    }
+
+    /// The same, in doubt where any of the devices whose counters are read does not count.
+    fn if_counted(self) -> Self {
+        let top = if self.cached.is_none() { self.top.as_slice() } else { &[] };
+        let silent = top.iter().chain(&self.lowest).find(|device| !device.counts());
+        let silent = silent.map(|device| format!("{} does not count (queue/iostats is 0)", device.name()));
+        Self { doubt: self.doubt.clone().or(silent), ..self }
     }
 
     /// What the devices have done so far.

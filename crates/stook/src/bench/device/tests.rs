@@ -245,6 +245,37 @@ fn layers_that_lead_back_to_themselves_end() {
     assert!(below.doubt().unwrap().contains("more than 8 file systems and devices"), "{below:?}");
 }
 
+/// Before: "the device read 0.00 of the bytes requested: a cache or compression stood in between".
+#[test]
+fn a_device_that_does_not_count_is_named_wherever_its_counters_are_read() {
+    let doubt_of = |silent: &str, is_direct| {
+        let made = Made::new();
+        made.disk_of_files("stooka");
+        let image = made.file("image");
+        let device = made.loop_device(image.to_str().unwrap(), is_direct);
+        for name in ["loop7", "stooka"] {
+            let counts = if name == silent { "0\n" } else { "1\n" };
+            made.write(&format!("devices/{name}/queue/iostats"), counts);
+        }
+        made.below(device).if_counted().doubt().map(str::to_owned)
+    };
+    let doubt = |name: &str| Some(format!("{name} does not count (queue/iostats is 0)"));
+    assert_eq!(doubt_of("loop7", true), doubt("loop7"));
+    assert_eq!(doubt_of("stooka", true), doubt("stooka"));
+    assert_eq!(doubt_of("stooka", false), doubt("stooka"));
+    // Nobody reads what a loop device says that passes on what the page cache had.
+    assert_eq!(doubt_of("loop7", false), None);
+    assert_eq!(doubt_of("nobody", true), None);
+    // Of a partition the disk is asked, and what is in doubt already stays so.
+    let made = Made::new();
+    made.write("devices/sdz/queue/iostats", "0\n");
+    made.write("devices/sdz/sdz1/partition", "1\n");
+    let below = made.below(made.device("sdz/sdz1", (760, 1))).if_counted();
+    assert_eq!(below.doubt().map(str::to_owned), doubt("sdz1"));
+    let in_doubt = Below { doubt: Some("before".to_owned()), ..below }.if_counted();
+    assert_eq!(in_doubt.doubt(), Some("before"));
+}
+
 #[test]
 fn a_stacked_device_counts_itself_and_names_what_it_is_made_of() {
     let made = Made::new();
