@@ -11,7 +11,7 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
 use rustix::fs::{major, minor};
-use rustix::ioctl::{Getter, ioctl};
+use rustix::ioctl::{Getter, Opcode, ioctl};
 
 use super::block::BlockDevice;
 use super::{Below, System};
@@ -19,7 +19,7 @@ use super::{Below, System};
 /// What the kernel adds to the name of a file that has none any more.
 const DELETED: &str = " (deleted)";
 /// `LOOP_GET_STATUS64` of `include/uapi/linux/loop.h`.
-const GET_STATUS: u32 = 0x4C05;
+const GET_STATUS: Opcode = 0x4C05;
 /// The length of its answer, a `struct loop_info64`, in words.
 const STATUS_WORDS: usize = 29;
 

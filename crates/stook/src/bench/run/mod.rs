@@ -242,6 +242,8 @@ struct Seen {
     /// What other programs used of the processors ÷ time, where that is known.
     others_share: Option<OthersShare>,
     quota_stop: Option<QuotaStop>,
+    /// Whether a quota may have stopped the process that cannot be seen from here.
+    is_quota_hidden: bool,
     device: Option<DeviceUse>,
     device_doubt: Option<String>,
     copies: u64,
@@ -288,6 +290,7 @@ impl Begun {
         let counted = self.counters.zip(below.counters());
         seen.device = counted.map(|(before, after)| below.use_between(before, after));
         seen.quota_stop = self.quota.stop_since();
+        seen.is_quota_hidden = quota::is_hidden();
         let others = Others::now().zip(self.others.as_ref());
         seen.others_share = others.and_then(|(now, before)| now.share_since(before));
     }
@@ -308,7 +311,11 @@ impl Seen {
             OthersShare { least: f64::INFINITY, most: f64::INFINITY, by_anybody: f64::INFINITY };
         let others = self.others_share.unwrap_or(nobody_knows);
         let each = threads.iter().map(|&Shares { cpu, waiting }| {
-            let most = waiting.min(others.most + stopped);
+            // What it waited beyond all that anybody did meanwhile, a quota kept from it: one that
+            // is not seen where the stops that are do not make it up.
+            let by_nobody = (waiting - (others.by_anybody - cpu).max(0.0)).max(0.0);
+            let unseen = if self.is_quota_hidden { (by_nobody - stopped).max(0.0) } else { 0.0 };
+            let most = waiting.min(others.most + stopped + unseen);
             // Other threads of the run may all have been on its processor.
             let beyond_own = (waiting - (all_cpu - cpu).max(0.0)).max(0.0);
             // What is counted of a stop is the sum over all processors.
@@ -494,5 +501,19 @@ mod tests {
         assert_eq!(kept(&seen(Some([0.0, 0.5, 1.0]), None, 1.0), &alone), (0.0, 0.5));
         // The threads did wait for the quota, of which two processors were counted.
         assert_eq!(kept(&seen(Some([0.0, 0.0, 0.6]), Some(0.4), 1.28), &pool), (0.1, 0.2));
+    }
+
+    /// Before: on a machine with nothing else to do a run passed that a quota had stopped for 70% of
+    /// its time, where the group of that quota lay above the namespace of the process.
+    #[test]
+    fn waiting_while_nobody_used_a_processor_may_be_a_quota_that_is_not_seen() {
+        let hidden = |others, stopped_s| Seen { is_quota_hidden: true, ..seen(Some(others), stopped_s, 0.6) };
+        let stopped = [Shares { cpu: 0.3, waiting: 0.7 }];
+        assert_eq!(kept(&seen(Some([0.0, 0.0, 0.32]), None, 0.6), &stopped), (0.0, 0.0), "all are seen");
+        assert_eq!(kept(&hidden([0.0, 0.0, 0.32], None), &stopped), (0.0, 0.68));
+        // What threads of the run and of the kernel did is no such thing.
+        assert_eq!(kept(&hidden([0.0, 0.0, 1.1], None), &stopped), (0.0, 0.0));
+        // One that is seen has stopped it for as long.
+        assert_eq!(kept(&hidden([0.0, 0.0, 0.32], Some(1.4)), &stopped), (0.7, 0.7));
     }
 }
