@@ -260,12 +260,8 @@ pub fn check(cell: &CellFacts<'_>) -> Vec<Gate> {
         checks::rate_reached(cell),
         outside::punctual(cell),
         // The counters of a device are a little behind.
-        if_long(checks::device_bytes(GateName::DeviceBytesRead, cell.read_bytes, &cell.device_read_bytes)),
-        if_long(checks::device_bytes(
-            GateName::DeviceBytesWritten,
-            cell.written_bytes,
-            &cell.device_written_bytes,
-        )),
+        if_long(checks::device_bytes_read(cell)),
+        if_long(checks::device_bytes_written(cell)),
         checks::link_limit(cell),
         checks::thread_cpu(cell),
         processor_wait,

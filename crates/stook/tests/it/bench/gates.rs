@@ -306,6 +306,21 @@ fn bytes_at_the_device_tell_caches_and_other_traffic() {
     fires(GateName::DeviceBytesWritten, &written(2.0), &written(1.09), "amplified");
 }
 
+/// Before: 20 writes of 4 KiB a second on ext4 were refused: "the device wrote 1.33 times the bytes
+/// requested: other programs wrote, or writes were amplified".
+#[test]
+fn the_journal_of_a_file_system_does_not_count_against_a_light_load() {
+    let outcome_of = |written_bytes: u64, share: f64| {
+        let device_written_bytes = Ok((written_bytes as f64 * share) as u64);
+        outcome(&CellFacts { written_bytes, device_written_bytes, ..writing() }, GateName::DeviceBytesWritten)
+    };
+    // In 20 s.
+    assert_eq!(outcome_of(400 * 4096, 1.33), Outcome::Passed);
+    assert_eq!(outcome_of(400 * 4096, 3.0), Outcome::Failed);
+    assert_eq!(outcome_of(400 * 4096, 0.9), Outcome::Failed, "a cache is one");
+    assert_eq!(outcome_of(400 << 20, 1.33), Outcome::Failed, "that much is no journal");
+}
+
 #[test]
 fn more_than_the_link_can_carry_did_not_come_from_the_device() {
     let cell = |limit| CellFacts { link_limit_bytes_per_s: Ok(limit), ..good() };
