@@ -220,7 +220,8 @@ fn what_lies_over_the_file_of_a_loop_device_is_not_taken_for_it() {
         (
             |_name, _path| Err(io::Error::from(io::ErrorKind::PermissionDenied)),
             format!(
-                "whether {image} is the file below loop7 cannot be seen from here (/dev/loop7: permission denied)"
+                "whether {image} is the file below loop7 cannot be seen from here (/dev/loop7: permission \
+                 denied)"
             ),
         ),
     ];
