@@ -400,7 +400,7 @@ fn an_overlay_whose_layers_cannot_be_seen_proves_nothing() {
         let doubt = "overlay: its upper directory /stook/no/diff cannot be seen from here";
         assert_eq!(made.below_file(path).doubt(), Some(doubt));
     }
-    // Before: it was not said that the path is relative, and such a directory was there.
+    // Before: it was not said that the path is relative.
     made.system.mounts.clear();
     made.mount("/", "merged", "overlay overlay rw,lowerdir=low,upperdir=up,workdir=work");
     let doubt = "overlay: its upper directory up, a relative path, cannot be seen from here";

@@ -98,7 +98,7 @@ impl Used {
         let used_then = |program: &(i64, i64)| then.get(program).copied().unwrap_or(0);
         let added = now.iter().map(|(program, ticks)| ticks.saturating_sub(used_then(program)).max(0));
         let known = added.fold(0, i64::saturating_add);
-        let mut gone = then.iter().filter(|(program, _)| !now.contains_key(program)).peekable();
+        let mut gone = then.iter().filter(|&(program, _)| !now.contains_key(program)).peekable();
         // Whoever waited for one that ended has got all that it used, also before. If nobody waited
         // for it, what it used is in no program any more: only the processors tell.
         let on_allowed = by_anybody.saturating_sub(own.all()).max(0);
