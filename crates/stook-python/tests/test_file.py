@@ -145,7 +145,7 @@ def test_an_address_of_a_file_means_the_same_with_and_without_a_cache(tmp_path: 
     for options in ways:
         with stook.open(f"file://{tmp_path}/a#b?c%20d", **options) as file:
             assert file.read() == b"bytes"
-        with pytest.raises(stook.AddressError, match="two digits"):
+        with pytest.raises(stook.AddressError, match="two hexadecimal digits"):
             stook.open("file:///a%2", **options)
 
 

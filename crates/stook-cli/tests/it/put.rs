@@ -168,7 +168,7 @@ fn a_stream_that_is_cut_or_wrong_changes_nothing() {
     for (stream, said) in [
         (&whole[..whole.len() - 1], "cut short"),
         (&whole[..whole.len() - 14], "cut short"),
-        (&whole[..5_000], "at offset 5000: it ends where a body"),
+        (&whole[..5_000], "at offset 5000: it ends within a body"),
         (&whole[..10], "at offset 10"),
         (b"", "at offset 0"),
         (&wrong_count, "there were 4"),

@@ -141,6 +141,45 @@ fn a_loop_device_that_serves_from_the_page_cache_of_its_file_is_not_the_device()
     }
 }
 
+/// Before: tmpfs was valid as `loop0 (direct I/O) on vda`, while others read from the disk, because
+/// another file stood at the path of its file.
+#[test]
+fn a_loop_device_whose_file_is_hidden_is_never_valid() {
+    let memory = Mounted::in_memory(128 * MIB);
+    let folder = tempfile::tempdir_in(memory.path()).unwrap();
+    let directory = folder.path().to_owned();
+    let device = LoopDevice::mount_on(Attached::on(folder, 96 * MIB, 512, false), EXT4, "defaults");
+    let disk = tempfile::tempdir().unwrap();
+    fs::write(disk.path().join("image"), "another file").unwrap();
+    let command = bench(device.path(), &READ);
+    let found = report(&mut with_mounted_over(&directory, disk.path(), &command));
+    let image = directory.join("image");
+    let doubt = format!(
+        "the file below {} cannot be seen from here: {} is another one",
+        device.name(),
+        image.display()
+    );
+    assert_eq!(found["environment"]["device_doubt"], doubt.as_str());
+    assert_unverified(&only_run(&found), "device_bytes_read", &doubt);
+}
+
+/// Before: an honest run was refused: "the device read 0.00 of the bytes requested: a cache or
+/// compression stood in between".
+#[test]
+fn a_device_that_does_not_count_is_unverified() {
+    let device = LoopDevice::mount(64 * MIB, 512);
+    fs::write(device.sys().join("queue/iostats"), "0").unwrap();
+    let found = report(&mut bench(device.path(), &READ));
+    // Before anything can fail: the next test may get the same device.
+    fs::write(device.sys().join("queue/iostats"), "1").unwrap();
+    let doubt = format!("{} does not count (queue/iostats is 0)", device.name());
+    assert_eq!(found["environment"]["device_doubt"], doubt.as_str());
+    assert_unverified(&only_run(&found), "device_bytes_read", &doubt);
+    let found = report(&mut bench(device.path(), &READ));
+    assert_eq!(found["environment"]["device_doubt"], Value::Null);
+    assert_passed(&only_run(&found), &["device_bytes_read"]);
+}
+
 #[test]
 fn btrfs_over_two_devices_counts_both_of_them_and_every_copy() {
     for profile in ["single", "raid1"] {

@@ -144,6 +144,7 @@ fn facts<'a>(run: &Run, workload: &Workload, rates: &'a [f64]) -> CellFacts<'a> 
         processors_share: 0.2,
         thread_cpu_share_max: Ok(0.1),
         processor_wait_share_max: Ok(0.0),
+        processor_wait_unsure: 0.0,
         quota_stop: None,
         throttled: Vec::new(),
         durable_after_s: Some(0.0),

@@ -49,6 +49,7 @@ pub(super) fn judge(
         processor_wait_share_max: measured
             .waiting_thread
             .ok_or_else(|| "the system does not report how long threads wait for a processor".to_owned()),
+        processor_wait_unsure: measured.waiting_unsure,
         quota_stop: measured.quota_stop.clone(),
         throttled: throttled(workload, measured),
         durable_after_s: measured.durable_after_s,

@@ -22,8 +22,10 @@ pub(super) fn with_prefixes(roots: Vec<PathBuf>) -> Result<Vec<(PathBuf, Vec<u8>
     for root in roots {
         let name = last_part(&root)?;
         if let Some((other, _)) = named.iter().find(|(_, taken)| *taken == name) {
-            let what =
-                format!("its keys would begin as those of {} do; take them one by one", other.display());
+            let what = format!(
+                "its keys would begin with the same name as those of {}; take them one by one",
+                other.display()
+            );
             let source = std::io::Error::new(std::io::ErrorKind::InvalidInput, what);
             return Err(Error::io("list the tree", &root, source));
         }

@@ -69,6 +69,11 @@ impl BlockDevice {
         parse_totals(&fs::read_to_string(self.directory.join("stat")).ok()?)
     }
 
+    /// Whether it is set to count what it does. Else its counters stay where they were.
+    pub(super) fn counts(&self) -> bool {
+        self.fact("queue/iostats").as_deref() != Some("0")
+    }
+
     /// The directory of the whole disk: queues and models are not those of partitions.
     fn disk(&self) -> &Path {
         match self.directory.parent() {

@@ -1,14 +1,63 @@
 //! Loop devices: a file that acts as a device.
+//!
+//! The system names the file by a path, and what is found there need not be the file: something
+//! else can be mounted over it. So a file is believed only where its numbers are those that the
+//! device itself has.
+#![expect(unsafe_code, reason = "rustix has no safe way to ask a loop device")]
 
-use std::fs;
+use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
+
+use rustix::fs::{major, minor};
+use rustix::ioctl::{Getter, Opcode, ioctl};
 
 use super::block::BlockDevice;
 use super::{Below, System};
 
 /// What the kernel adds to the name of a file that has none any more.
 const DELETED: &str = " (deleted)";
+/// `LOOP_GET_STATUS64` of `include/uapi/linux/loop.h`.
+const GET_STATUS: Opcode = 0x4C05;
+/// The length of its answer, a `struct loop_info64`, in words.
+const STATUS_WORDS: usize = 29;
+
+/// The numbers of a file: that of its device, and its own there.
+pub(super) type FileNumbers = (u64, u64);
+
+/// Those of the file that a loop device (`loop0`) is made of, as the device has them. The path of
+/// the file is what the system names.
+pub(super) fn numbers_of_file(name: &str, _path: &str) -> io::Result<FileNumbers> {
+    let node = File::open(Path::new("/dev").join(name))?;
+    // SAFETY: the code is valid, and the answer to it is a `struct loop_info64` of so many words.
+    let question = unsafe { Getter::<GET_STATUS, [u64; STATUS_WORDS]>::new() };
+    // SAFETY: the descriptor is open. Any device that is none of this kind refuses the code.
+    let [device, number, ..] = unsafe { ioctl(&node, question) }?;
+    Ok((device, number))
+}
+
+/// Why a file that was found at a path is not known to be the one that the device is made of.
+fn doubt_of_file(
+    system: &System,
+    device: &BlockDevice,
+    backing: &str,
+    found: &fs::Metadata,
+) -> Option<String> {
+    let name = device.disk_name();
+    match (system.numbers_of_loop_file)(&name, backing) {
+        Ok((on, number)) => {
+            let is_on_it = (major(on), minor(on)) == (major(found.dev()), minor(found.dev()));
+            let is_same = is_on_it && number == found.ino();
+            let doubt =
+                || format!("the file below {name} cannot be seen from here: {backing} is another one");
+            (!is_same).then(doubt)
+        }
+        Err(error) => Some(format!(
+            "whether {backing} is the file below {name} cannot be seen from here (/dev/{name}: {error})"
+        )),
+    }
+}
 
 /// Without direct I/O a loop device counts what the page cache of its file served: only what that
 /// file lies on tells.
@@ -25,6 +74,9 @@ pub(super) fn below(system: &System, device: BlockDevice, backing: &str, layers:
         };
         return Below::doubtful(device, format!("{name} ({how})"), doubt);
     };
+    if let Some(doubt) = doubt_of_file(system, &device, backing, &metadata) {
+        return Below::doubtful(device, format!("{name} ({how})"), doubt);
+    }
     let below = if metadata.file_type().is_block_device() {
         match BlockDevice::of_number(system, metadata.rdev()) {
             Some(device) => system.below_block(device, layers - 1),

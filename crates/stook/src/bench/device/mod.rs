@@ -16,12 +16,14 @@ mod overlay;
 mod tests;
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use self::block::{BlockDevice, Totals};
 pub(super) use self::limits::Limits;
+use self::loop_device::FileNumbers;
 use super::environment::{Mount, mountinfo};
 
 /// How many layers are followed. Nobody stacks that many, and a circle must end.
@@ -80,7 +82,21 @@ pub struct DeviceUse {
 impl Below {
     /// What lies below a file or directory, with the number of its device.
     pub(super) fn of(path: &Path, device: u64) -> Self {
-        System { sys: PathBuf::from("/sys"), mounts: mountinfo() }.below_file(path, device, LAYERS_MAX)
+        System {
+            sys: PathBuf::from("/sys"),
+            mounts: mountinfo(),
+            numbers_of_loop_file: loop_device::numbers_of_file,
+        }
+        .below_file(path, device, LAYERS_MAX)
+        .if_counted()
+    }
+
+    /// The same, in doubt where any of the devices whose counters are read does not count.
+    fn if_counted(self) -> Self {
+        let top = if self.cached.is_none() { self.top.as_slice() } else { &[] };
+        let silent = top.iter().chain(&self.lowest).find(|device| !device.counts());
+        let silent = silent.map(|device| format!("{} does not count (queue/iostats is 0)", device.name()));
+        Self { doubt: self.doubt.clone().or(silent), ..self }
     }
 
     /// What the devices have done so far.
@@ -235,6 +251,8 @@ struct System {
     sys: PathBuf,
     /// The text of `/proc/self/mountinfo`.
     mounts: String,
+    /// How a loop device is asked for its file, but for tests.
+    numbers_of_loop_file: fn(&str, &str) -> io::Result<FileNumbers>,
 }
 
 impl System {

@@ -165,7 +165,9 @@ fn seen(which: &str, directory: &str) -> Result<PathBuf, String> {
 
 /// What is said of a layer's directory that is not there, or is another one.
 fn hidden(which: &str, directory: &str) -> String {
-    format!("its {which} directory {directory} cannot be seen from here")
+    // Nobody knows any more what it was relative to.
+    let how = if directory.starts_with('/') { "" } else { ", a relative path," };
+    format!("its {which} directory {directory}{how} cannot be seen from here")
 }
 
 fn without_backslashes(text: &str) -> String {

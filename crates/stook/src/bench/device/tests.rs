@@ -1,6 +1,7 @@
 //! Layers of every kind, in trees that are made up like `/sys`.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::PathBuf;
 
@@ -26,7 +27,13 @@ impl Made {
         for folder in ["sys/dev/block", "sys/class/block", "sys/fs/btrfs", "files"] {
             fs::create_dir_all(dir.path().join(folder)).unwrap();
         }
-        let system = System { sys: dir.path().join("sys"), mounts: String::new() };
+        let system = System {
+            sys: dir.path().join("sys"),
+            mounts: String::new(),
+            numbers_of_loop_file: |_name, path| {
+                fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino()))
+            },
+        };
         Self { dir, system }
     }
 
@@ -192,6 +199,40 @@ fn a_loop_device_proves_nothing_where_its_file_cannot_be_found_or_is_memory() {
     assert_eq!((below.doubt(), below.device_name()), (Some(doubt), Some("loop7 (direct I/O) on tmpfs")));
 }
 
+/// Before: whatever stood at the path was taken for the file, as a file in memory is where a disk is
+/// mounted over it, and `device_doubt` was `null`.
+#[test]
+fn what_lies_over_the_file_of_a_loop_device_is_not_taken_for_it() {
+    let mut made = Made::new();
+    made.disk_of_files("stooka");
+    let image = made.file("image").display().to_string();
+    let device = made.loop_device(&image, true);
+    let numbers: [(fn(&str, &str) -> io::Result<(u64, u64)>, String); 3] = [
+        // Another file of the same file system, and one with the same number on another.
+        (
+            |_name, path| fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino() + 1)),
+            format!("the file below loop7 cannot be seen from here: {image} is another one"),
+        ),
+        (
+            |_name, path| fs::metadata(path).map(|metadata| (metadata.dev() + 1, metadata.ino())),
+            format!("the file below loop7 cannot be seen from here: {image} is another one"),
+        ),
+        (
+            |_name, _path| Err(io::Error::from(io::ErrorKind::PermissionDenied)),
+            format!(
+                "whether {image} is the file below loop7 cannot be seen from here (/dev/loop7: permission \
+                 denied)"
+            ),
+        ),
+    ];
+    for (numbers, doubt) in numbers {
+        made.system.numbers_of_loop_file = numbers;
+        let below = made.below(device.clone());
+        assert_eq!((below.doubt(), below.device_name()), (Some(doubt.as_str()), Some("loop7 (direct I/O)")));
+        assert!(below.counters().is_none());
+    }
+}
+
 #[test]
 fn layers_that_lead_back_to_themselves_end() {
     let made = Made::new();
@@ -203,6 +244,37 @@ fn layers_that_lead_back_to_themselves_end() {
     symlink(made.system.sys.join("devices/loop7"), made.system.sys.join("dev/block").join(number)).unwrap();
     let below = made.system.below_file(&image, device, LAYERS_MAX);
     assert!(below.doubt().unwrap().contains("more than 8 file systems and devices"), "{below:?}");
+}
+
+/// Before: "the device read 0.00 of the bytes requested: a cache or compression stood in between".
+#[test]
+fn a_device_that_does_not_count_is_named_wherever_its_counters_are_read() {
+    let doubt_of = |silent: &str, is_direct| {
+        let made = Made::new();
+        made.disk_of_files("stooka");
+        let image = made.file("image");
+        let device = made.loop_device(image.to_str().unwrap(), is_direct);
+        for name in ["loop7", "stooka"] {
+            let counts = if name == silent { "0\n" } else { "1\n" };
+            made.write(&format!("devices/{name}/queue/iostats"), counts);
+        }
+        made.below(device).if_counted().doubt().map(str::to_owned)
+    };
+    let doubt = |name: &str| Some(format!("{name} does not count (queue/iostats is 0)"));
+    assert_eq!(doubt_of("loop7", true), doubt("loop7"));
+    assert_eq!(doubt_of("stooka", true), doubt("stooka"));
+    assert_eq!(doubt_of("stooka", false), doubt("stooka"));
+    // Nobody reads what a loop device says that passes on what the page cache had.
+    assert_eq!(doubt_of("loop7", false), None);
+    assert_eq!(doubt_of("nobody", true), None);
+    // Of a partition the disk is asked, and what is in doubt already stays so.
+    let made = Made::new();
+    made.write("devices/sdz/queue/iostats", "0\n");
+    made.write("devices/sdz/sdz1/partition", "1\n");
+    let below = made.below(made.device("sdz/sdz1", (760, 1))).if_counted();
+    assert_eq!(below.doubt().map(str::to_owned), doubt("sdz1"));
+    let in_doubt = Below { doubt: Some("before".to_owned()), ..below }.if_counted();
+    assert_eq!(in_doubt.doubt(), Some("before"));
 }
 
 #[test]
@@ -328,6 +400,11 @@ fn an_overlay_whose_layers_cannot_be_seen_proves_nothing() {
         let doubt = "overlay: its upper directory /stook/no/diff cannot be seen from here";
         assert_eq!(made.below_file(path).doubt(), Some(doubt));
     }
+    // Before: it was not said that the path is relative.
+    made.system.mounts.clear();
+    made.mount("/", "merged", "overlay overlay rw,lowerdir=low,upperdir=up,workdir=work");
+    let doubt = "overlay: its upper directory up, a relative path, cannot be seen from here";
+    assert_eq!(made.below_file("merged/file").doubt(), Some(doubt));
     made.system.mounts.clear();
     made.mount("/", "merged", "overlay overlay ro,lowerdir=/");
     assert!(made.below_file("merged/gone").doubt().unwrap().contains("it has no upper directory"));

@@ -183,6 +183,9 @@ pub struct CellFacts<'a> {
     /// What the thread that waited longest waited for a processor ÷ time, as far as other programs
     /// used one, or a quota kept it from the thread.
     pub processor_wait_share_max: Result<f64, String>,
+    /// How much of that may have been something else: other threads of the run, the kernel, or what
+    /// cannot be seen from here.
+    pub processor_wait_unsure: f64,
     /// What a control group did that stopped the program because it had used up its quota of the
     /// processors; nothing where none did.
     pub quota_stop: Option<QuotaStop>,
@@ -243,7 +246,8 @@ pub fn check(cell: &CellFacts<'_>) -> Vec<Gate> {
     };
     let processor_wait = outside::processor_wait(cell);
     // Who looks waits for a processor as well.
-    let if_on_time = |gate: Gate| match gate.is_failed() && processor_wait.is_failed() {
+    let has_waited = processor_wait.measured.is_some() && processor_wait.outcome != Outcome::Passed;
+    let if_on_time = |gate: Gate| match gate.is_failed() && has_waited {
         true => Gate {
             reason: format!("the sampling thread had to wait for a processor, too: {}", gate.reason),
             ..or_unverified(gate)
@@ -256,12 +260,8 @@ pub fn check(cell: &CellFacts<'_>) -> Vec<Gate> {
         checks::rate_reached(cell),
         outside::punctual(cell),
         // The counters of a device are a little behind.
-        if_long(checks::device_bytes(GateName::DeviceBytesRead, cell.read_bytes, &cell.device_read_bytes)),
-        if_long(checks::device_bytes(
-            GateName::DeviceBytesWritten,
-            cell.written_bytes,
-            &cell.device_written_bytes,
-        )),
+        if_long(checks::device_bytes_read(cell)),
+        if_long(checks::device_bytes_written(cell)),
         checks::link_limit(cell),
         checks::thread_cpu(cell),
         processor_wait,

@@ -70,6 +70,10 @@ fn in_words(seconds: f64) -> String {
 /// requests are few, what is little of all time may be most of theirs.
 pub(super) fn processor_wait(cell: &CellFacts<'_>) -> Gate {
     let name = GateName::ProcessorWait;
+    let of_what = |share: f64| match share_of_latencies(cell, share) {
+        of_latencies if of_latencies > share => (of_latencies, "the time in which requests were in flight"),
+        _ => (share, "the time"),
+    };
     let share = match &cell.processor_wait_share_max {
         Ok(share) => *share,
         Err(reason) => return unverified(name, reason.as_str()),
@@ -77,10 +81,7 @@ pub(super) fn processor_wait(cell: &CellFacts<'_>) -> Gate {
     if cell.time_s < PROCESSOR_WAIT_TIME_MIN_S {
         return unverified(name, "the run is too short to tell whether threads waited for a processor");
     }
-    let (share, time) = match share_of_latencies(cell, share) {
-        of_latencies if of_latencies > share => (of_latencies, "the time in which requests were in flight"),
-        _ => (share, "the time"),
-    };
+    let ((sure, _), (share, time)) = (of_what((share - cell.processor_wait_unsure).max(0.0)), of_what(share));
     let percent = share * 100.0;
     let above = match &cell.quota_stop {
         Some(QuotaStop { limit, stopped_s }) => format!(
@@ -94,7 +95,16 @@ pub(super) fn processor_wait(cell: &CellFacts<'_>) -> Gate {
         ),
     };
     let within = format!("no thread waited more than {percent:.1}% of {time} for a processor");
-    judge(name, share, PROCESSOR_WAIT, Words { below: within.clone(), within, above })
+    let gate = judge(name, share, PROCESSOR_WAIT, Words { below: within.clone(), within, above });
+    let is_sure = PROCESSOR_WAIT.max.is_none_or(|max| sure > max);
+    if !gate.is_failed() || is_sure {
+        return gate;
+    }
+    let reason = format!(
+        "a thread waited up to {percent:.0}% of {time} for a processor, and what kept it is not known: other \
+         programs, a quota that cannot be seen from here, or threads of the run itself"
+    );
+    Gate { reason, ..or_unverified(gate) }
 }
 
 /// The waiting of a thread beyond what waking it takes, ÷ the time in which its requests were in

@@ -30,7 +30,7 @@ use std::thread::{self, Builder, ScopedJoinHandle};
 use self::clock::{Clock, process_cpu_ns, thread_cpu_ns};
 use self::durability::Durability;
 use self::job::{JobOutcome, JobThread};
-use self::others::Others;
+use self::others::{Others, OthersShare};
 use self::pace::Pace;
 use self::quota::Quota;
 use self::threads::Threads;
@@ -134,6 +134,8 @@ pub(super) struct Measured {
     /// The greatest share of its time that such a thread was ready and waited for a processor that
     /// other programs used, or that a quota kept from it, where that is known.
     pub(super) waiting_thread: Option<f64>,
+    /// How much of that may have been something else: other threads of the run, say.
+    pub(super) waiting_unsure: f64,
     /// Processor time of the process ÷ that of all processors that it may use.
     pub(super) processors_share: f64,
     /// What a control group did that stopped the process because its quota of the processors was
@@ -173,16 +175,13 @@ pub(super) fn run(
         durability.sync_s()?;
     }
     let threads_before = Threads::now();
-    let others_before = Others::now();
     let shared = Shared::new(workload, round);
     let jobs = (0..workload.jobs)
         .map(|number| JobThread::new(number, workload, target, engines, &shared))
         .collect::<Result<Vec<_>>>()?;
     let engine = jobs.first().map_or("none", JobThread::engine_name);
-    let (outcomes, mut seen) =
+    let (outcomes, seen) =
         drive(jobs, &shared, || watch(&shared, workload, &below, observer, threads_before))?;
-    let others = Others::now().zip(others_before);
-    seen.others_share = others.and_then(|(now, before)| now.share_since(&before));
     if observer.is_interrupted() {
         return Err(Error::Interrupted);
     }
@@ -240,16 +239,35 @@ fn collect(threads: Vec<ScopedJoinHandle<'_, Result<JobOutcome>>>) -> Result<Vec
 struct Seen {
     in_flight: Looks,
     process_cpu_ns: u64,
-    /// What other programs used of the processors ÷ time, the ramp included, where that is known.
-    others_share: Option<f64>,
+    /// What other programs used of the processors ÷ time, where that is known.
+    others_share: Option<OthersShare>,
     quota_stop: Option<QuotaStop>,
+    /// Whether a quota may have stopped the process that cannot be seen from here.
+    is_quota_hidden: bool,
     device: Option<DeviceUse>,
     device_doubt: Option<String>,
     copies: u64,
     limits: Limits,
     draining_ns: Option<u64>,
     busiest_thread: Option<f64>,
-    waiting_thread: Option<f64>,
+    /// What threads did that no job knows of.
+    threads: Vec<Shares>,
+}
+
+/// What a thread did ÷ time.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Shares {
+    cpu: f64,
+    /// Ready, and waiting for a processor.
+    waiting: f64,
+}
+
+/// How much of its time a thread waited for a processor that other programs used, or that a quota
+/// kept from it: at least, and at most.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct KeptWaiting {
+    least: f64,
+    most: f64,
 }
 
 /// What had been done when measuring began.
@@ -257,12 +275,13 @@ struct Begun {
     cpu_ns: u64,
     counters: Option<Counters>,
     quota: Quota,
+    others: Option<Others>,
 }
 
 impl Begun {
     fn now(below: &Below) -> Self {
         let (cpu_ns, counters) = (own_cpu_ns(), below.counters());
-        Self { cpu_ns, counters, quota: Quota::now() }
+        Self { cpu_ns, counters, quota: Quota::now(), others: Others::now() }
     }
 
     /// Notes what has been done since.
@@ -271,20 +290,39 @@ impl Begun {
         let counted = self.counters.zip(below.counters());
         seen.device = counted.map(|(before, after)| below.use_between(before, after));
         seen.quota_stop = self.quota.stop_since();
+        seen.is_quota_hidden = quota::is_hidden();
+        let others = Others::now().zip(self.others.as_ref());
+        seen.others_share = others.and_then(|(now, before)| now.share_since(before));
     }
 }
 
 impl Seen {
-    /// How much of `seconds` a thread can have waited for a processor that other programs used, or
-    /// that a quota kept from it.
+    /// How much of `seconds` any of these threads waited for a processor that other programs used,
+    /// or that a quota kept from it.
     ///
     /// What a thread waits beyond that belongs to its requests, or to what they are made with:
     /// until the kernel is done with all that ended at once, until a thread is woken, until other
     /// threads of the same run give up a processor. Where these use up all processors, another
     /// check says so.
-    fn kept_waiting_share_max(&self, seconds: f64) -> f64 {
+    fn kept_waiting(&self, threads: &[Shares], seconds: f64, processors: f64) -> Option<KeptWaiting> {
+        let all_cpu = self.process_cpu_ns as f64 / 1e9 / seconds;
         let stopped = self.quota_stop.as_ref().map_or(0.0, |stop| stop.stopped_s / seconds);
-        self.others_share.map_or(f64::INFINITY, |others| others + stopped)
+        let nobody_knows =
+            OthersShare { least: f64::INFINITY, most: f64::INFINITY, by_anybody: f64::INFINITY };
+        let others = self.others_share.unwrap_or(nobody_knows);
+        let each = threads.iter().map(|&Shares { cpu, waiting }| {
+            // What it waited beyond all that anybody did meanwhile, a quota kept from it: one that
+            // is not seen where the stops that are do not make it up.
+            let by_nobody = (waiting - (others.by_anybody - cpu).max(0.0)).max(0.0);
+            let unseen = if self.is_quota_hidden { (by_nobody - stopped).max(0.0) } else { 0.0 };
+            let most = waiting.min(others.most + stopped + unseen);
+            // Other threads of the run may all have been on its processor.
+            let beyond_own = (waiting - (all_cpu - cpu).max(0.0)).max(0.0);
+            // What is counted of a stop is the sum over all processors.
+            let least = beyond_own.min(others.least + stopped).max(waiting.min(stopped / processors));
+            KeptWaiting { least: least.min(most), most }
+        });
+        each.reduce(|a, b| KeptWaiting { least: a.least.max(b.least), most: a.most.max(b.most) })
     }
 }
 
@@ -331,7 +369,7 @@ fn watch(
         begun.note(below, &mut seen);
     }
     seen.busiest_thread = threads.busiest_share();
-    seen.waiting_thread = threads.waiting_share();
+    seen.threads = threads.shares();
     seen.device_doubt = below.doubt().map(str::to_owned);
     (seen.copies, seen.limits) = (below.copies(), below.limits());
     seen
@@ -382,11 +420,14 @@ fn summary(
     let steady_ns = seen.draining_ns.unwrap_or(ended_ns).min(ended_ns).min(shared.end_ns());
     let measured = || outcomes.iter().filter(|outcome| outcome.wall_ns > 0);
     let busy = measured().map(|outcome| outcome.cpu_ns as f64 / outcome.wall_ns as f64);
-    let waiting = measured().filter_map(|outcome| Some(outcome.waiting_ns? as f64 / outcome.wall_ns as f64));
-    let waiting = waiting.chain(seen.waiting_thread).reduce(f64::max);
+    let waiting = measured().filter_map(|outcome| {
+        let share = |ns: u64| ns as f64 / outcome.wall_ns as f64;
+        Some(Shares { cpu: share(outcome.cpu_ns), waiting: share(outcome.waiting_ns?) })
+    });
+    let threads: Vec<Shares> = waiting.chain(seen.threads.iter().copied()).collect();
     let (seconds, process_cpu_s) = (since(ended_ns), seen.process_cpu_ns as f64 / 1e9);
-    let kept_waiting_max = seen.kept_waiting_share_max(seconds);
     let processors = thread::available_parallelism().map_or(1.0, |count| count.get() as f64);
+    let kept_waiting = seen.kept_waiting(&threads, seconds, processors);
     let sum = |of: fn(&JobOutcome) -> u64| outcomes.iter().map(of).sum::<u64>();
     Measured {
         engine,
@@ -398,7 +439,8 @@ fn summary(
         process_cpu_s,
         processors_share: process_cpu_s / (seconds * processors),
         busiest_thread: busy.chain(seen.busiest_thread).fold(0.0, f64::max),
-        waiting_thread: waiting.map(|share| share.min(kept_waiting_max)),
+        waiting_thread: kept_waiting.map(|kept| kept.most),
+        waiting_unsure: kept_waiting.map_or(0.0, |kept| kept.most - kept.least),
         quota_stop: seen.quota_stop,
         device: seen.device,
         device_doubt: seen.device_doubt,
@@ -417,16 +459,61 @@ fn summary(
 mod tests {
     use super::*;
 
+    /// What a run of 2 s finds, with this of other programs, stops, and processor time of its own.
+    fn seen(others_share: Option<[f64; 3]>, stopped_s: Option<f64>, own_cpu_s: f64) -> Seen {
+        let others_share =
+            others_share.map(|[least, most, by_anybody]| OthersShare { least, most, by_anybody });
+        let quota_stop = stopped_s.map(|stopped_s| QuotaStop { limit: String::new(), stopped_s });
+        Seen { others_share, quota_stop, process_cpu_ns: (own_cpu_s * 1e9) as u64, ..Seen::default() }
+    }
+
+    fn kept(seen: &Seen, threads: &[Shares]) -> (f64, f64) {
+        let KeptWaiting { least, most } = seen.kept_waiting(threads, 2.0, 2.0).unwrap();
+        ((least * 1e6).round() / 1e6, (most * 1e6).round() / 1e6)
+    }
+
     /// Before: `--engine threads` and several jobs were always refused on a machine with nothing
     /// else to do, as were most runs at depth 256 and on btrfs: threads of the same run counted as
     /// others, and those of the kernel that worked for it.
     #[test]
     fn a_thread_was_kept_waiting_as_far_as_other_programs_or_a_quota_kept_it() {
-        let most = |others_share, stopped_s: Option<f64>| {
-            let quota_stop = stopped_s.map(|stopped_s| QuotaStop { limit: String::new(), stopped_s });
-            Seen { others_share, quota_stop, ..Seen::default() }.kept_waiting_share_max(2.0)
-        };
-        assert_eq!((most(Some(0.01), None), most(Some(0.01), Some(1.0))), (0.01, 0.51));
-        assert_eq!(most(None, None), f64::INFINITY, "where others are not known, all counts");
+        let alone = [Shares { cpu: 0.25, waiting: 0.75 }];
+        let others = Some([0.01, 0.01, 0.3]);
+        assert_eq!(kept(&seen(others, None, 0.5), &alone), (0.01, 0.01));
+        assert_eq!(kept(&seen(others, Some(1.0), 0.5), &alone), (0.51, 0.51));
+        assert_eq!(kept(&seen(None, None, 0.5), &alone), (0.75, 0.75), "others are not known: all counts");
+        assert_eq!(seen(others, None, 0.5).kept_waiting(&[], 2.0, 2.0), None);
+    }
+
+    /// Before: 32 threads of an engine beside a busy program were refused for having waited 28% for
+    /// it, first among all as they were: what they waited for each other counted.
+    #[test]
+    fn what_a_thread_may_have_waited_for_others_of_its_run_is_not_sure() {
+        let busy = Some([1.5, 1.5, 2.0]);
+        let pool = [Shares { cpu: 0.02, waiting: 0.28 }; 32];
+        assert_eq!(kept(&seen(busy, None, 1.28), &pool), (0.0, 0.28));
+        // A thread of its own, or one that waited longer than all others of the run worked.
+        let alone = [Shares { cpu: 0.5, waiting: 0.5 }];
+        assert_eq!(kept(&seen(busy, None, 1.0), &alone), (0.5, 0.5));
+        let starved = [Shares { cpu: 0.1, waiting: 0.8 }, Shares { cpu: 0.1, waiting: 0.0 }];
+        assert_eq!(kept(&seen(busy, None, 0.4), &starved), (0.7, 0.8));
+        // One that ended, and whose use is not known: it may have been that.
+        assert_eq!(kept(&seen(Some([0.0, 0.5, 1.0]), None, 1.0), &alone), (0.0, 0.5));
+        // The threads did wait for the quota, of which two processors were counted.
+        assert_eq!(kept(&seen(Some([0.0, 0.0, 0.6]), Some(0.4), 1.28), &pool), (0.1, 0.2));
+    }
+
+    /// Before: on a machine with nothing else to do a run passed that a quota had stopped for 70% of
+    /// its time, where the group of that quota lay above the namespace of the process.
+    #[test]
+    fn waiting_while_nobody_used_a_processor_may_be_a_quota_that_is_not_seen() {
+        let hidden = |others, stopped_s| Seen { is_quota_hidden: true, ..seen(Some(others), stopped_s, 0.6) };
+        let stopped = [Shares { cpu: 0.3, waiting: 0.7 }];
+        assert_eq!(kept(&seen(Some([0.0, 0.0, 0.32]), None, 0.6), &stopped), (0.0, 0.0), "all are seen");
+        assert_eq!(kept(&hidden([0.0, 0.0, 0.32], None), &stopped), (0.0, 0.68));
+        // What threads of the run and of the kernel did is no such thing.
+        assert_eq!(kept(&hidden([0.0, 0.0, 1.1], None), &stopped), (0.0, 0.0));
+        // One that is seen has stopped it for as long.
+        assert_eq!(kept(&hidden([0.0, 0.0, 0.32], Some(1.4)), &stopped), (0.7, 0.7));
     }
 }

@@ -1,5 +1,5 @@
 //! [`Quota`]: for how long the control groups of this process kept it from the processors, because
-//! it had used up what they allow.
+//! it had used up what they allow; and whether there may be groups that cannot be seen.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,6 +7,21 @@ use std::path::{Path, PathBuf};
 use super::super::cgroup::{Group, Version};
 use super::super::environment::mountinfo;
 use super::super::gates::QuotaStop;
+
+/// The namespace of control groups that the system begins with, as a link of `/proc` names it:
+/// `PROC_CGROUP_INIT_INO` of `include/linux/proc_ns.h`.
+const FIRST_NAMESPACE: &str = "cgroup:[4026531835]";
+
+/// Whether this process lives in a namespace of control groups: a quota of a group above that
+/// cannot be seen from there, and stops it all the same.
+pub(super) fn is_hidden() -> bool {
+    // Kernels without such namespaces have no link.
+    fs::read_link("/proc/self/ns/cgroup").is_ok_and(|name| is_of_container(&name))
+}
+
+fn is_of_container(namespace: &Path) -> bool {
+    namespace != Path::new(FIRST_NAMESPACE)
+}
 
 /// The groups that can stop this process, and for how long each had until now. The quotas of all
 /// groups above hold as well, in both versions.
@@ -126,6 +141,13 @@ mod tests {
         // Of two that stopped it, the one that did for longer.
         set(dir.path(), "a/b/cpu.stat", &stat(300_000));
         assert_eq!(before.stop_since().unwrap().limit, "cpu.max max 100000");
+    }
+
+    #[test]
+    fn any_namespace_but_the_first_hides_the_groups_above_it() {
+        for (name, hides) in [(FIRST_NAMESPACE, false), ("cgroup:[4026532999]", true)] {
+            assert_eq!(is_of_container(Path::new(name)), hides, "{name}");
+        }
     }
 
     #[test]

@@ -5,6 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
+use super::Shares;
+
 /// Where the system lists the threads of this process.
 const TASKS: &str = "/proc/self/task";
 const THIS_THREAD: &str = "/proc/thread-self/schedstat";
@@ -50,23 +52,21 @@ impl Threads {
     /// Processor time of the busiest one ÷ time, from the first look to the last of it; nothing
     /// where that is not known: on a system that does not tell, and where there was one look only.
     pub(super) fn busiest_share(&self) -> Option<f64> {
-        self.greatest_share(|spent| spent.cpu_ns)
+        self.shares().iter().map(|shares| shares.cpu).reduce(f64::max)
     }
 
-    /// The same of the time in which a thread was ready, and waited for a processor.
-    pub(super) fn waiting_share(&self) -> Option<f64> {
-        self.greatest_share(|spent| spent.waiting_ns)
-    }
-
-    fn greatest_share(&self, of: impl Fn(Spent) -> u64) -> Option<f64> {
-        let (since_ns, first) = self.first.as_ref()?;
+    /// What each did in that time; nothing where that is not known.
+    pub(super) fn shares(&self) -> Vec<Shares> {
+        let Some((since_ns, first)) = self.first.as_ref() else { return Vec::new() };
         let share = |(thread, (now_ns, spent)): (&u32, &(u64, Spent))| {
             let passed_ns = now_ns.checked_sub(*since_ns).filter(|passed_ns| *passed_ns > 0)?;
             // A thread that began later had done nothing.
             let before = first.get(thread).copied().unwrap_or_default();
-            Some(of(spent.since(before)) as f64 / passed_ns as f64)
+            let Spent { cpu_ns, waiting_ns } = spent.since(before);
+            let of_time = |ns: u64| ns as f64 / passed_ns as f64;
+            Some(Shares { cpu: of_time(cpu_ns), waiting: of_time(waiting_ns) })
         };
-        self.last.iter().filter_map(share).reduce(f64::max)
+        self.last.iter().filter_map(share).collect()
     }
 }
 
@@ -171,7 +171,7 @@ mod tests {
             spin(ended);
         });
         // Half of the time each, where nobody else is there; more, where somebody is.
-        assert!(found.waiting_share().is_some_and(|share| share > 0.2), "{found:?}");
+        assert!(found.shares().iter().any(|shares| shares.waiting > 0.2), "{found:?}");
     }
 
     #[test]
@@ -181,7 +181,9 @@ mod tests {
             first: Some((1000, BTreeMap::from([(1, spent(50, 7))]))),
             last: BTreeMap::from([(1, (1200, spent(150, 27))), (2, (2000, spent(100, 300)))]),
         };
-        assert_eq!((threads.busiest_share(), threads.waiting_share()), (Some(0.5), Some(0.3)));
+        assert_eq!(threads.busiest_share(), Some(0.5));
+        let shares = [Shares { cpu: 0.5, waiting: 0.1 }, Shares { cpu: 0.1, waiting: 0.3 }];
+        assert_eq!(threads.shares(), shares);
     }
 
     fn spent(cpu_ns: u64, waiting_ns: u64) -> Spent {

@@ -35,6 +35,7 @@ pub(super) fn good() -> CellFacts<'static> {
         thread_cpu_share_max: Ok(0.3),
         processors_share: 0.2,
         processor_wait_share_max: Ok(0.01),
+        processor_wait_unsure: 0.0,
         quota_stop: None,
         throttled: Vec::new(),
         durable_after_s: None,
@@ -305,6 +306,21 @@ fn bytes_at_the_device_tell_caches_and_other_traffic() {
     fires(GateName::DeviceBytesWritten, &written(2.0), &written(1.09), "amplified");
 }
 
+/// Before: 20 writes of 4 KiB a second on ext4 were refused: "the device wrote 1.33 times the bytes
+/// requested: other programs wrote, or writes were amplified".
+#[test]
+fn the_journal_of_a_file_system_does_not_count_against_a_light_load() {
+    let outcome_of = |written_bytes: u64, share: f64| {
+        let device_written_bytes = Ok((written_bytes as f64 * share) as u64);
+        outcome(&CellFacts { written_bytes, device_written_bytes, ..writing() }, GateName::DeviceBytesWritten)
+    };
+    // In 20 s.
+    assert_eq!(outcome_of(400 * 4096, 1.33), Outcome::Passed);
+    assert_eq!(outcome_of(400 * 4096, 3.0), Outcome::Failed);
+    assert_eq!(outcome_of(400 * 4096, 0.9), Outcome::Failed, "a cache is one");
+    assert_eq!(outcome_of(400 << 20, 1.33), Outcome::Failed, "that much is no journal");
+}
+
 #[test]
 fn more_than_the_link_can_carry_did_not_come_from_the_device() {
     let cell = |limit| CellFacts { link_limit_bytes_per_s: Ok(limit), ..good() };
@@ -411,6 +427,20 @@ fn a_quota_of_processors_is_named_where_threads_had_to_wait_for_it() {
     fires(GateName::ProcessorWait, &cell(0.23), &cell(0.049), why);
     let passed = gate(&cell(0.049), GateName::ProcessorWait).reason;
     assert!(!passed.contains("quota"), "{passed}");
+}
+
+/// Before: what threads of the run may have waited for each other was blamed on other programs.
+#[test]
+fn waiting_that_may_have_been_for_the_run_itself_proves_nothing() {
+    let cell = |share, processor_wait_unsure| CellFacts {
+        processor_wait_share_max: Ok(share),
+        processor_wait_unsure,
+        ..good()
+    };
+    let why = "a thread waited up to 28% of the time for a processor, and what kept it is not known: other \
+               programs, a quota that cannot be seen from here, or threads of the run itself";
+    doubts(GateName::ProcessorWait, &cell(0.28, 0.24), &cell(0.04, 0.04), why);
+    assert_eq!(outcome(&cell(0.28, 0.2), GateName::ProcessorWait), Outcome::Failed, "8% are sure");
 }
 
 /// Before: a mean of 44 µs of which 32 were the timer of the tool was valid.

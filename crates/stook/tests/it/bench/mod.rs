@@ -57,6 +57,7 @@ fn facts<'a>(run: &Run, rates: &'a [f64]) -> CellFacts<'a> {
         thread_cpu_share_max: unknown(),
         processors_share: 0.0,
         processor_wait_share_max: unknown(),
+        processor_wait_unsure: 0.0,
         quota_stop: None,
         throttled: Vec::new(),
         durable_after_s: None,
