@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn what_knows_no_positions_is_an_error() {
         use std::os::fd::AsFd;
-        let (reader, _writer) = std::io::pipe().unwrap();
+        let (reader, _writer) = io::pipe().unwrap();
         let error = seek(reader.as_fd(), SeekTarget::Data, 0).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ESPIPE));
     }

@@ -77,7 +77,7 @@ impl System {
             }
             Step::Call(Call::CopyRange { fd, start, offset, len, .. }) => {
                 let count = moves(fd, len as usize, start, self.source.len() as u64)?;
-                let (start, end) = (start as usize, offset as usize + count);
+                let (start, end) = ((start as usize).min(self.source.len()), offset as usize + count);
                 self.bytes.resize(self.bytes.len().max(end), 0);
                 self.bytes[offset as usize..end].copy_from_slice(&self.source[start..start + count]);
                 Ok(count as u64)
