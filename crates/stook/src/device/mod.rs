@@ -150,7 +150,10 @@ impl Below {
     /// no such name.
     pub(crate) fn lasting_names(&self) -> Vec<String> {
         let names: Option<Vec<String>> = self.lowest.iter().map(BlockDevice::lasting_name).collect();
-        names.unwrap_or_default()
+        let mut names = names.unwrap_or_default();
+        // Devices are in the order of names that change from one start to the next.
+        names.sort();
+        names
     }
 
     /// Every layer, from the file down: `loop0 (direct I/O) on vda`. `None` where there is no
