@@ -19,8 +19,8 @@ use crate::source::{Leaf, Session, SessionOptions, Source, read_object, verified
 const BLOCK_LEN_MIN: u64 = 64 << 10;
 const BLOCK_LEN_MAX: u64 = 4 << 20;
 
-/// One read of a scan through the page cache: what was copied from it is still near the processor when it is
-/// looked at.
+/// One read of a scan through the page cache, bytes: what was copied from it is still near the
+/// processor when it is looked at.
 const CACHED_BLOCK_LEN: usize = 256 << 10;
 
 /// Longer ranges are not worth a try whether they are in the page cache.
