@@ -45,6 +45,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(code) => code,
         Err(error) => exit::report(&error),
     };
+    // What is wrong with a profile costs speed and nothing else.
+    stook::profile::take_problems().iter().for_each(|problem| context.note(problem));
     // Whatever a command did with a pack that is damaged, and however well that went, it says so.
     match context.print_damages() && code == ExitCode::SUCCESS {
         true => ExitCode::from(exit::FAILURES),

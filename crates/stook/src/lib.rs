@@ -7,7 +7,8 @@
 //!   ranges), [`engine`] (executes reads and writes at a queue depth), [`source`] (anything that is
 //!   read by range), [`storage`] (anything that publishes bytes), [`tree`] (anything that has files
 //!   below names; writes files below a directory that nothing leads out of), [`walk`] (directories
-//!   on disk, walked with many threads or as a tree), [`names`] (names as text, and patterns on
+//!   on disk, walked with many threads or as a tree), [`profile`] (what is known of the storage that
+//!   holds something: how many reads at once, how long), [`names`] (names as text, and patterns on
 //!   them), [`mod@format`] (what the bytes of tars and zips mean), [`report`] (numbers people can
 //!   trust), [`mod@error`] (the error of the core);
 //! - **capabilities** built on it, which never import one another: [`pack`], [`archive`],
@@ -142,6 +143,7 @@
 
 pub mod archive;
 pub mod bench;
+pub(crate) mod device;
 pub mod engine;
 pub mod error;
 pub mod extent;
@@ -151,6 +153,7 @@ pub mod names;
 pub mod ops;
 pub mod pack;
 pub mod plan;
+pub mod profile;
 pub mod report;
 pub mod source;
 pub mod sparse;

@@ -228,7 +228,8 @@ fn open(args: &Args) -> anyhow::Result<SparseFile> {
     let budget = SparseOptions { budget_bytes: 4 * BATCH_LEN, ..SparseOptions::default() };
     let buffer = Arc::new(SparseBuffer::with_options(budget)?);
     let disk = args.fetch.cache()?;
-    Ok(SparseFile::with_options(source, buffer, SparseFileOptions { disk, ..Default::default() }))
+    let options = SparseFileOptions { disk, ..SparseFileOptions::of(source.as_ref()) };
+    Ok(SparseFile::with_options(source, buffer, options))
 }
 
 /// An error with what can be done about it here.

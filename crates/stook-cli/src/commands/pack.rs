@@ -67,9 +67,9 @@ pub struct Args {
     /// Seal segments when they are this long; for a new pack
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_segment_size)]
     segment_size: u64,
-    /// Threads that walk and read
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = packs::number::<u64>(1..=1024))]
-    threads: u64,
+    /// Threads that walk and read; 128 where nothing else was measured of the device
+    #[arg(long, value_name = "N", value_parser = packs::number::<u64>(1..=1024))]
+    threads: Option<u64>,
     /// Delete records of files that are no longer in the tree; with --group or --group-by, in that
     /// group only
     #[arg(long)]
@@ -267,7 +267,7 @@ impl Args {
             xattrs: !self.no_xattrs,
             as_file: self.as_file,
             dry_run: self.dry_run,
-            threads: self.threads as usize,
+            threads: self.threads.map(|threads| threads as usize),
             segment_len: self.segment_size,
             stream: Some(Box::new(|| stdin(context))),
             ..PackSources::new(self.sources.clone(), self.pack.clone())

@@ -27,7 +27,7 @@ def pack_tree(
     as_file: bool = False,
     dry_run: bool = False,
     segment_bytes: Union[int, None] = None,
-    threads: int = 128,
+    threads: Union[int, None] = None,
     progress: Union[Callable[[int, int], object], bool, None] = None,
 ) -> PackTreeReport:
     """Packs trees of files, or what is in archives; run again, adds only what is new or changed.
@@ -71,7 +71,7 @@ def pack_tree(
         dry_run: Whether nothing is done: the report says what would be.
         segment_bytes: Segments of a new pack are sealed when they are this long; 4 GiB unless
             given.
-        threads: Threads that walk and read.
+        threads: Threads that walk and read; 128 unless given, or measured of the device.
         progress: Called now and then with the entries and bytes so far; with ``move``, those that
             are verified and removed are added. ``True`` shows a bar with tqdm.
 

@@ -56,7 +56,7 @@ use crate::wait::{ProgressReporter, callback_of};
 ///     dry_run: Whether nothing is done: the report says what would be.
 ///     segment_bytes: Segments of a new pack are sealed when they are this long; 4 GiB unless
 ///         given.
-///     threads: Threads that walk and read.
+///     threads: Threads that walk and read; 128 unless given, or measured of the device.
 ///     progress: Called now and then with the entries and bytes so far; with ``move``, those that
 ///         are verified and removed are added. ``True`` shows a bar with tqdm.
 ///
@@ -82,7 +82,7 @@ use crate::wait::{ProgressReporter, callback_of};
 ///     >>> stook.Pack("photos.stook")["cat.jpg"]
 ///     b'...'
 #[pyfunction]
-#[pyo3(signature = (sources, pack, *, group=None, group_by=None, delete=false, max_delete=None, force=false, r#move=false, checksum=false, xattrs=true, include=None, exclude=None, select=None, attributes=None, as_file=false, dry_run=false, segment_bytes=None, threads=128, progress=None))]
+#[pyo3(signature = (sources, pack, *, group=None, group_by=None, delete=false, max_delete=None, force=false, r#move=false, checksum=false, xattrs=true, include=None, exclude=None, select=None, attributes=None, as_file=false, dry_run=false, segment_bytes=None, threads=None, progress=None))]
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 pub(crate) fn pack_tree<'py>(
     py: Python<'py>,
@@ -103,7 +103,7 @@ pub(crate) fn pack_tree<'py>(
     as_file: bool,
     dry_run: bool,
     #[pyo3(from_py_with = numbers::segment_bytes)] segment_bytes: Option<u64>,
-    #[pyo3(from_py_with = numbers::threads)] threads: usize,
+    #[pyo3(from_py_with = numbers::threads)] threads: Option<usize>,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let roots = paths::one_or_several("sources", sources)?;
@@ -126,7 +126,7 @@ pub(crate) fn pack_tree<'py>(
         xattrs,
         as_file,
         dry_run,
-        threads: numbers::threads_up_to(1024, threads)?,
+        threads: threads.map(|threads| numbers::threads_up_to(1024, threads)).transpose()?,
         segment_len: segment_bytes.unwrap_or(all.segment_len),
         ..all
     };

@@ -69,7 +69,9 @@ pub(super) struct Options {
     cache: Option<(PathBuf, u64)>,
     memory_bytes: Option<u64>,
     ahead: AheadOptions,
-    session: SessionOptions,
+    /// What is not said comes from the profile of the source.
+    requests: Option<usize>,
+    max_request_bytes: Option<usize>,
     remote: RemoteOptions,
     store: Option<(Arc<sparse::SparseStore>, String)>,
 }
@@ -113,8 +115,8 @@ impl Options {
             "max_gap" => self.ahead.max_gap = whole(value)?,
             "allowance" => self.ahead.allowance = whole(value)?,
             "max_window" => self.ahead.max_window = whole(value)?,
-            "requests" => self.session.requests = at_least(value, 1)?,
-            "max_request_bytes" => self.session.max_request_bytes = at_least(value, 1)?,
+            "requests" => self.requests = Some(at_least(value, 1)?),
+            "max_request_bytes" => self.max_request_bytes = Some(at_least(value, 1)?),
             "tries" => self.remote.tries = whole(value)?,
             "deadline" => self.remote.deadline = seconds(value)?,
             "stall" => self.remote.stall = seconds(value)?,
@@ -151,12 +153,13 @@ impl Options {
         shared: Shared,
     ) -> Result<sparse::SparseFile, SparseFileError> {
         let disk = opened_cache(shared, self.cache.as_ref())?;
-        let options = SparseFileOptions {
-            ahead: self.ahead,
-            session: self.session,
-            disk,
-            ..SparseFileOptions::default()
+        let known = SparseFileOptions::of(source.as_ref());
+        let session = SessionOptions {
+            requests: self.requests.unwrap_or(known.session.requests),
+            max_request_bytes: self.max_request_bytes.unwrap_or(known.session.max_request_bytes),
+            ..known.session
         };
+        let options = SparseFileOptions { ahead: self.ahead, session, disk, ..known };
         if let Some((store, name)) = &self.store {
             return Ok(sparse::SparseFile::in_store(source, store, name, options)?);
         }

@@ -7,10 +7,8 @@ use bytes::Bytes;
 use crate::engine::{Access, EngineFactory};
 use crate::error::Result;
 use crate::extent::ByteRange;
+use crate::profile::Profile;
 use crate::source::{Session, SessionOptions, Source};
-
-/// Reads in flight at most.
-const DEPTH: usize = 32;
 
 /// A queue of reads.
 #[derive(Debug)]
@@ -26,10 +24,9 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// A queue on an engine of its own.
-    pub(super) fn new(engines: &dyn EngineFactory, access: Access) -> Result<Self> {
-        let options = SessionOptions { depth: DEPTH, ..SessionOptions::default() };
-        let session = Session::new(engines, options)?;
+    /// A queue on an engine of its own, for what has this profile.
+    pub(super) fn new(engines: &dyn EngineFactory, profile: &Profile, access: Access) -> Result<Self> {
+        let session = Session::new(engines, SessionOptions::of(profile))?;
         Ok(Self { session, access, lens: VecDeque::new(), bytes: 0, first: 0, arrived: HashMap::new() })
     }
 

@@ -10,10 +10,11 @@ use super::ahead::Ahead;
 use super::error::{Error, Result};
 use crate::engine::{Access, EngineFactory};
 use crate::extent::ByteRange;
+use crate::profile::{Class, Profile};
 use crate::source::Source;
 
 /// How long reads are, in bytes.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Steps {
     /// The first read after a jump. It doubles with each that follows, up to the longest.
     first: u64,
@@ -25,11 +26,33 @@ struct Steps {
     alone: u32,
 }
 
-/// Of what is near.
-const READS: Steps = Steps { first: 16 << 10, longest: 1 << 20, ahead: 8 << 20, alone: 0 };
-/// Of what comes by requests, each of which takes as long as some megabytes. After a jump, one
-/// request most often has all that is wanted before the next jump.
-const REQUESTS: Steps = Steps { first: 256 << 10, longest: 8 << 20, ahead: 32 << 20, alone: 1 };
+/// Bytes read ahead at most, however long one read is.
+const AHEAD_MAX: u64 = 64 << 20;
+
+impl Steps {
+    /// Of what has this profile.
+    fn of(profile: &Profile) -> Self {
+        // No step is nothing.
+        let longest = profile.block_bytes.max(1);
+        match profile.class {
+            // Each request takes as long as some megabytes. After a jump, one most often has all
+            // that is wanted before the next jump.
+            Class::Object => Self {
+                first: profile.gap_bytes.clamp(1, longest),
+                longest,
+                ahead: longest.saturating_mul(4).min(AHEAD_MAX),
+                alone: 1,
+            },
+            // What is near.
+            _ => Self {
+                first: longest.min(16 << 10),
+                longest,
+                ahead: longest.saturating_mul(8).min(AHEAD_MAX),
+                alone: 0,
+            },
+        }
+    }
+}
 
 /// Bytes from front to back.
 pub trait Input {
@@ -122,9 +145,9 @@ impl SourceInput {
         engines: &dyn EngineFactory,
         access: Access,
     ) -> Result<Self> {
-        let ahead = Ahead::new(engines, access)?;
-        let is_asked = source.reads_by_request();
-        let steps = if is_asked { REQUESTS } else { READS };
+        let profile = Profile::of(source.as_ref());
+        let ahead = Ahead::new(engines, &profile, access)?;
+        let (is_asked, steps) = (source.reads_by_request(), Steps::of(&profile));
         let (next, end) = (range.start(), range.end());
         let step = match is_asked && end < source.len() {
             // One request may be all that is wanted.
@@ -315,5 +338,26 @@ fn read_error(path: &Path, offset: u64, error: std::io::Error) -> Error {
             Error::Damaged { path: path.to_path_buf(), offset, what }
         }
         Err(error) => crate::Error::io_at("read", path, offset, error).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_nothing_is_known_reads_are_what_they_always_were() {
+        let reads = Steps { first: 16 << 10, longest: 1 << 20, ahead: 8 << 20, alone: 0 };
+        let requests = Steps { first: 256 << 10, longest: 8 << 20, ahead: 32 << 20, alone: 1 };
+        assert_eq!(Steps::of(&Profile::LOCAL), reads);
+        assert_eq!(Steps::of(&Profile::ROTATING), reads);
+        assert_eq!(Steps::of(&Profile::NETWORK), reads);
+        assert_eq!(Steps::of(&Profile::OBJECT), requests);
+        // However a profile was made, no first read is longer than the longest, and memory is
+        // bounded.
+        let short = Profile { block_bytes: 4096, ..Profile::OBJECT };
+        assert_eq!((Steps::of(&short).first, Steps::of(&short).longest), (4096, 4096));
+        let long = Profile { block_bytes: 1 << 40, ..Profile::LOCAL };
+        assert_eq!(Steps::of(&long).ahead, AHEAD_MAX);
     }
 }

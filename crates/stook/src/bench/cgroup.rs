@@ -3,7 +3,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::environment::Mount;
+use crate::device::Mount;
 
 /// The two kinds of trees that control groups form (`cgroups(7)`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! What a run found, handed to the gates.
 
-use super::device::DeviceUse;
 use super::gates::{CellFacts, Gate, Load, Series, Throttled, check};
 use super::long_run::LongRun;
 use super::run::{Measured, TICK_NS, Tick};
 use super::workload::{Arrival, Workload};
+use crate::device::DeviceUse;
 use crate::report::histogram::LatencyHistogram;
 use crate::report::units::{rate, significant};
 

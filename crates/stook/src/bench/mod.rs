@@ -16,7 +16,6 @@
 mod cgroup;
 pub mod compare;
 mod content;
-mod device;
 mod environment;
 mod error;
 mod fio;
@@ -24,6 +23,7 @@ pub mod gates;
 mod job;
 mod judge;
 mod layout;
+mod limits;
 mod long_run;
 pub mod model;
 mod observer;
@@ -35,7 +35,7 @@ mod session;
 mod sweep;
 mod workload;
 
-pub use device::DeviceUse;
+pub use crate::device::DeviceUse;
 pub use environment::Environment;
 pub use error::{Error, Result};
 pub use fio::fio_jobs;

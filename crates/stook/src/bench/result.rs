@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::device::DeviceUse;
 use super::environment::Environment;
 use super::gates::{self, Gate, State};
 use super::long_run::LongRun;
 use super::run::{Measured, Record, TICK_NS, Tick};
 use super::workload::Workload;
+use crate::device::DeviceUse;
 use crate::report::histogram::LatencyHistogram;
 use crate::report::units::bytes_binary;
 

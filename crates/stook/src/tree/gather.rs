@@ -15,6 +15,7 @@ use super::node::NodeId;
 use crate::engine::EngineFactory;
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
+use crate::profile::Profile;
 use crate::source::{AccessRule, Session, SessionOptions, Source};
 
 /// How many bodies are read at once.
@@ -41,6 +42,13 @@ impl Default for GatherOptions {
             piece_bytes: 8 << 20,
             memory_bytes: 64 << 20,
         }
+    }
+}
+
+impl GatherOptions {
+    /// The same, with as many reads at once and as long ones as a profile says.
+    pub fn of(profile: &Profile) -> Self {
+        Self { session: SessionOptions::of(profile), ..Self::default() }
     }
 }
 

@@ -53,6 +53,7 @@ use self::handover::HandOver;
 use self::queue::Queue;
 use self::worker::{Outlet, Sender, Worker};
 use crate::error::{Error, Result};
+use crate::profile::Profile;
 
 /// How to walk.
 #[derive(Debug, Clone, Copy)]
@@ -73,7 +74,7 @@ pub struct WalkOptions {
 impl Default for WalkOptions {
     fn default() -> Self {
         Self {
-            threads: 128,
+            threads: Profile::LOCAL.opens,
             read_up_to: 1 << 20,
             buffered_bytes_max: 32 << 20,
             same_filesystem: false,

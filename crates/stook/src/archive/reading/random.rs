@@ -14,19 +14,16 @@ use super::super::zip::body::{Step, ZipBody};
 use super::super::zip::directory::LOCAL_LEN;
 use super::{ReadingOptions, Stepped, is_read};
 use crate::extent::ByteRange;
+use crate::profile::Profile;
 use crate::source::{Source as _, read_range};
 
 /// Pieces asked for and not handed out, at most.
 const AHEAD_PIECES: usize = 256;
 
-/// One read, in bytes; where there is little memory, this much is read nevertheless.
-const PIECE_LEN: u64 = 1 << 20;
+/// One read, in bytes, where there is little memory: this much is read nevertheless.
 const PIECE_LEN_MIN: u64 = 64 << 10;
 
-/// One request, in bytes, which may bring many members; what may lie between two of them that is
-/// read over; and pieces at most, which are but places in what a request brings.
-const REQUEST_LEN: u64 = 8 << 20;
-const GAP_MAX: u64 = 256 << 10;
+/// Pieces at most that requests bring for many members: they are but places in what comes.
 const PIECES_MAX: usize = 64 << 10;
 
 /// Holes that are at least this long are reported, not read as zeroes.
@@ -46,6 +43,8 @@ pub(super) struct Random<'a> {
     /// What was not handed out yet.
     wanted: VecDeque<u64>,
     ahead: Ahead,
+    /// How long one request is, and what may lie between two members that it is for.
+    profile: Profile,
     /// Which of `wanted` is asked for next, and what is left of the one before.
     asked: usize,
     rest: Option<Rest>,
@@ -137,15 +136,18 @@ impl<'a> Random<'a> {
             ranges.extend(member.and_then(|member| ByteRange::at(member.data_at, member.stored_len)));
         }
         ranges.retain(|range| !range.is_empty());
+        let profile = Profile::of(&*archive.file());
+        let longest = profile.block_bytes;
         let (piece_len, pieces_max) = match archive.reads_by_request() {
-            true => (REQUEST_LEN, PIECES_MAX),
-            false => (PIECE_LEN.min(options.ahead_bytes.max(PIECE_LEN_MIN)), AHEAD_PIECES),
+            true => (longest, PIECES_MAX),
+            false => (longest.min(options.ahead_bytes.max(PIECE_LEN_MIN)), AHEAD_PIECES),
         };
         Ok(Self {
             archive,
             options,
             wanted: numbers.into(),
-            ahead: Ahead::new(options.engines, options.access_to(archive, &ranges))?,
+            ahead: Ahead::new(options.engines, &profile, options.access_to(archive, &ranges))?,
+            profile,
             asked: 0,
             rest: None,
             pieces: VecDeque::new(),
@@ -357,7 +359,7 @@ impl<'a> Random<'a> {
             if let Some(member) = self.archive.index().member(*number).filter(is_read) {
                 let Some(part) = self.part(&member) else { break };
                 if !part.is_empty() {
-                    let all = together.map_or(Some(part), |before| joined(before, part));
+                    let all = together.map_or(Some(part), |before| joined(before, part, &self.profile));
                     let Some(all) = all else { break };
                     together = Some(all);
                     parts.push(part);
@@ -380,16 +382,17 @@ impl<'a> Random<'a> {
     fn part(&self, member: &Member<'_>) -> Option<ByteRange> {
         let len = self.raw_len(member);
         let part = ByteRange::at(member.data_at, len).filter(|_| !member.is_sparse)?;
-        (len < REQUEST_LEN).then_some(part)
+        (len < self.profile.block_bytes).then_some(part)
     }
 }
 
 /// A range that has both, where the second begins in the first or close behind it, and together
 /// they are not too long for one request.
-fn joined(before: ByteRange, next: ByteRange) -> Option<ByteRange> {
-    let is_close = next.start() >= before.start() && next.start() <= before.end().saturating_add(GAP_MAX);
+fn joined(before: ByteRange, next: ByteRange, profile: &Profile) -> Option<ByteRange> {
+    let reach = before.end().saturating_add(profile.gap_bytes);
+    let is_close = next.start() >= before.start() && next.start() <= reach;
     let joined = ByteRange::new(before.start(), before.end().max(next.end()))?;
-    (is_close && joined.len() <= REQUEST_LEN).then_some(joined)
+    (is_close && joined.len() <= profile.block_bytes).then_some(joined)
 }
 
 #[cfg(test)]
@@ -399,11 +402,13 @@ mod tests {
     #[test]
     fn what_lies_close_behind_each_other_is_joined() {
         let range = |start, end| ByteRange::new(start, end).unwrap();
+        let (gap, longest) = (Profile::OBJECT.gap_bytes, Profile::OBJECT.block_bytes);
+        let joined = |before, next| joined(before, next, &Profile::OBJECT);
         assert_eq!(joined(range(10, 20), range(20, 30)), Some(range(10, 30)));
         assert_eq!(joined(range(10, 20), range(12, 15)), Some(range(10, 20)), "within the first");
-        assert_eq!(joined(range(10, 20), range(20 + GAP_MAX, 21 + GAP_MAX)), Some(range(10, 21 + GAP_MAX)));
-        assert_eq!(joined(range(10, 20), range(21 + GAP_MAX, 22 + GAP_MAX)), None, "too far");
+        assert_eq!(joined(range(10, 20), range(20 + gap, 21 + gap)), Some(range(10, 21 + gap)));
+        assert_eq!(joined(range(10, 20), range(21 + gap, 22 + gap)), None, "too far");
         assert_eq!(joined(range(10, 20), range(9, 30)), None, "backwards");
-        assert_eq!(joined(range(0, REQUEST_LEN), range(REQUEST_LEN, REQUEST_LEN + 1)), None, "too long");
+        assert_eq!(joined(range(0, longest), range(longest, longest + 1)), None, "too long");
     }
 }

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use super::super::device::Below;
 use super::super::error::Result;
 use super::super::layout::TestFile;
+use crate::device::Below;
 use crate::engine::File;
 
 /// What has to be synced.

@@ -34,13 +34,14 @@ use self::others::{Others, OthersShare};
 use self::pace::Pace;
 use self::quota::Quota;
 use self::threads::Threads;
-use super::device::{Below, Counters, DeviceUse, Limits};
 use super::error::{Error, Result};
 use super::gates::{Looks, QuotaStop};
 use super::layout::TestFile;
+use super::limits::Limits;
 use super::observer::Observer;
 use super::random::Random;
 use super::workload::Workload;
+use crate::device::{Below, Counters, DeviceUse};
 use crate::engine::EngineFactory;
 
 pub(super) use self::record::{Record, TICK_NS, Tick};
@@ -371,7 +372,7 @@ fn watch(
     seen.busiest_thread = threads.busiest_share();
     seen.threads = threads.shares();
     seen.device_doubt = below.doubt().map(str::to_owned);
-    (seen.copies, seen.limits) = (below.copies(), below.limits());
+    (seen.copies, seen.limits) = (below.copies(), Limits::on(below));
     seen
 }
 

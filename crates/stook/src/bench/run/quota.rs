@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::super::cgroup::{Group, Version};
-use super::super::environment::mountinfo;
 use super::super::gates::QuotaStop;
+use crate::device::mountinfo;
 
 /// The namespace of control groups that the system begins with, as a link of `/proc` names it:
 /// `PROC_CGROUP_INIT_INO` of `include/linux/proc_ns.h`.

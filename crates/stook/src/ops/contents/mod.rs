@@ -208,7 +208,8 @@ fn open_object(address: &Path, options: &OpenOptions) -> Result<Arc<dyn Source>>
     let held = SparseOptions { budget_bytes: HELD_BYTES, ..SparseOptions::default() };
     // These options are valid.
     let buffer = SparseBuffer::with_options(held).unwrap_or_default();
-    let through = SparseFileOptions { disk: Some(Arc::clone(cache)), ..SparseFileOptions::default() };
+    let through =
+        SparseFileOptions { disk: Some(Arc::clone(cache)), ..SparseFileOptions::of(object.as_ref()) };
     Ok(Arc::new(SparseFile::with_options(object, Arc::new(buffer), through)))
 }
 

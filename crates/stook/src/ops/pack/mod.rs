@@ -30,9 +30,6 @@ use crate::pack::{self, SEGMENT_LEN_MIN, WriterOptions};
 /// Opens the stream that [`STREAM`] stands for among the sources.
 pub type OpenStream<'a> = Box<dyn Fn() -> Result<Box<dyn BufRead + Send>, crate::Error> + Send + Sync + 'a>;
 
-/// Threads that walk and read, unless something else is asked for.
-const THREADS: usize = 128;
-
 /// Sources that are to be packed, and how.
 pub struct PackSources<'a> {
     /// Directories and files, or archives; with several trees, keys begin with the name of each.
@@ -64,8 +61,9 @@ pub struct PackSources<'a> {
     pub with_owner: bool,
     /// Whether extended attributes are kept, access control lists among them.
     pub xattrs: bool,
-    /// Threads that walk and read trees.
-    pub threads: usize,
+    /// Threads that walk and read trees; `None` for as many as the profile of the first source has
+    /// files opened at once.
+    pub threads: Option<usize>,
     /// Length at which segments of a new pack are sealed, in bytes.
     pub segment_len: u64,
     /// What [`STREAM`] stands for, if there is such a thing.
@@ -116,7 +114,7 @@ impl<'a> PackSources<'a> {
             dry_run: false,
             with_owner: rustix::process::geteuid().is_root(),
             xattrs: true,
-            threads: THREADS,
+            threads: None,
             segment_len: WriterOptions::default().segment_len,
             stream: None,
         }

@@ -7,6 +7,7 @@ use super::{Error, PackReport, PackSources, Result};
 use crate::ops::choice::Choice;
 use crate::pack::tree::{MoveSummary, OwnAttributes, PackSummary, PackTree};
 use crate::pack::{self, AccessRule, OpenOptions, Pack};
+use crate::profile::Profile;
 use crate::storage::Storage;
 
 impl PackSources<'_> {
@@ -52,7 +53,7 @@ impl PackSources<'_> {
             grouping: self.grouping.clone(),
             with_owner: self.with_owner,
             xattrs: self.xattrs,
-            threads: self.threads,
+            threads: self.threads.unwrap_or_else(|| self.opens()),
             select: Box::new(|key, kind| choice.decide(key, kind)),
             own: self.pack.exists().then(|| self.pack.clone()),
             delete: self.delete,
@@ -64,6 +65,11 @@ impl PackSources<'_> {
             tree.check_no_packs().map_err(Error::IsPack)?;
         }
         Ok(tree)
+    }
+
+    /// Files that are opened at once where nobody says how many.
+    fn opens(&self) -> usize {
+        self.sources.first().map_or(Profile::LOCAL, |source| Profile::of_path(source)).opens
     }
 
     /// Whether all that was met was asked about, and nothing went wrong.
@@ -93,5 +99,28 @@ impl PackSources<'_> {
         summary.failures.append(&mut moved.failures);
         summary.interrupted = moved.interrupted;
         Ok(moved)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::Selection;
+
+    #[test]
+    fn a_number_of_threads_that_is_asked_for_comes_before_the_profile() {
+        let directory = tempfile::tempdir().unwrap();
+        let source = directory.path().join("tree");
+        std::fs::create_dir(&source).unwrap();
+        let patterns = Selection::default();
+        let choice = Choice::new(&patterns, None, None);
+        let threads = |threads: Option<usize>| {
+            let pack = directory.path().join("p.stook");
+            let all = PackSources { threads, ..PackSources::new(vec![source.clone()], pack) };
+            let tree = all.tree(&choice).unwrap();
+            tree.threads
+        };
+        assert_eq!(threads(Some(3)), 3);
+        assert_eq!(threads(None), Profile::of_path(&source).opens);
     }
 }

@@ -142,7 +142,7 @@ impl Pack {
     /// # Errors
     /// [`Error::NotAPack`], what the storage meets.
     pub fn open_what_is_left(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<Self> {
-        let reader = Arc::new(Reader::new(options.engines));
+        let reader = Arc::new(Reader::new(options.engines, storage.path("")));
         let (snapshot, notes) = Snapshot::salvage(storage.as_ref(), &reader)?;
         let (access, fits) = (options.access, OnceLock::new());
         Ok(Self { storage, reader, snapshot, access, fits, maps: Vec::new(), notes })

@@ -155,7 +155,7 @@ pub fn repair(
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Repaired> {
     let RepairOptions { writer: options, memory_len } = options.into();
-    let reader = Reader::new(options.engines.clone());
+    let reader = Reader::new(options.engines.clone(), from.path(""));
     let (snapshot, notes) = Snapshot::salvage(from, &reader)?;
     let mut repaired = Repaired { notes, ..Repaired::default() };
     let chunk_log2 = snapshot.manifest.chunk_log2;

@@ -13,18 +13,22 @@ use crate::pack::read::reader::{Read, ReadBatch, Reader};
 use crate::pack::state::segment::Segment;
 use crate::plan::{Plan, PlanOptions};
 
-/// Longest gap between two wanted frames that is read over. From a device so much more takes no
-/// longer than one more request; from the page cache every byte is copied.
-const GAP_DIRECT: u64 = 32 << 10;
-const GAP_CACHED: u64 = 4 << 10;
+/// Longest gap between two wanted frames that is read over out of the page cache, where every byte
+/// is copied. Past it, the profile of the device says.
+pub(crate) const GAP_CACHED: u64 = 4 << 10;
 
 /// What reads from a device are aligned to.
 const ALIGNMENT: u64 = 4096;
 
 /// The reads for some frames of a segment, and where each frame is in them.
-pub(crate) fn plan_frames(segment: &Segment, ranges: &[ByteRange], access: Access) -> Result<Plan> {
+pub(crate) fn plan_frames(
+    reader: &Reader,
+    segment: &Segment,
+    ranges: &[ByteRange],
+    access: Access,
+) -> Result<Plan> {
     let (max_gap, alignment) = match access {
-        Access::Direct => (GAP_DIRECT, ALIGNMENT),
+        Access::Direct => (reader.profile().gap_bytes, ALIGNMENT),
         Access::Cached => (GAP_CACHED, 1),
     };
     let options = PlanOptions { max_gap, alignment, end: segment.frames_end, ..PlanOptions::default() };
@@ -83,7 +87,7 @@ impl Gathered {
             .try_reserve_exact(missing)
             .map_err(|error| Error::Invalid(format!("no memory for {len} bytes of records: {error}")))?;
         self.bytes.resize(len, 0);
-        let parts = SegmentReads::plan_all(origins, wanted)?;
+        let parts = SegmentReads::plan_all(reader, origins, wanted)?;
         let mut filling =
             Filling { gathered: self, origins, parts, next: (0, 0), asked: Vec::new(), failure: None };
         reader.read_batch(&mut filling)?;
@@ -116,7 +120,7 @@ struct SegmentReads {
 }
 
 impl SegmentReads {
-    fn plan_all(origins: &[FrameOrigin<'_>], wanted: &[WantedFrame]) -> Result<Vec<Self>> {
+    fn plan_all(reader: &Reader, origins: &[FrameOrigin<'_>], wanted: &[WantedFrame]) -> Result<Vec<Self>> {
         let mut numbers = vec![Vec::new(); origins.len()];
         for (number, frame) in wanted.iter().enumerate() {
             if let Some(of_segment) = numbers.get_mut(frame.segment) {
@@ -126,7 +130,7 @@ impl SegmentReads {
         let plans = numbers.into_iter().zip(origins).map(|(numbers, origin)| {
             let ranges: Vec<ByteRange> =
                 numbers.iter().filter_map(|&number| wanted.get(number)).map(|frame| frame.range).collect();
-            let plan = plan_frames(origin.segment, &ranges, origin.access)?;
+            let plan = plan_frames(reader, origin.segment, &ranges, origin.access)?;
             Ok(Self { numbers, plan })
         });
         plans.collect()

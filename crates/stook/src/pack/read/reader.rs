@@ -1,6 +1,7 @@
 //! Reads for packs: small reads at once, batches at queue depth, windows over long stretches.
 
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
@@ -10,16 +11,16 @@ use crate::pack::error::{Error, Result};
 use crate::pack::read::around::{Holes, read_again, read_around};
 use crate::pack::read::route::Route;
 use crate::pack::read::window::{Window, WindowOptions};
+use crate::profile::Profile;
 use crate::source::{Leaf, Session, SessionOptions, Source, read_object, verified};
 
-/// Depth at which batches and scans run.
-pub(crate) const DEPTH: usize = 32;
+/// One read of a scan is at least and at most so long, bytes, whatever the profile of the device
+/// says: a ring of them is in memory.
+const BLOCK_LEN_MIN: u64 = 64 << 10;
+const BLOCK_LEN_MAX: u64 = 4 << 20;
 
-/// One read of a scan, bytes.
-const BLOCK_LEN: usize = 1 << 20;
-
-/// The same through the page cache: what was copied from it is still near the processor when it is
-/// looked at.
+/// One read of a scan through the page cache, bytes: what was copied from it is still near the
+/// processor when it is looked at.
 const CACHED_BLOCK_LEN: usize = 256 << 10;
 
 /// Longer ranges are not worth a try whether they are in the page cache.
@@ -69,20 +70,37 @@ impl<'a, I: Iterator<Item = Read<'a>>> ReadBatch<'a> for Collected<'a, I> {
 #[derive(Debug)]
 pub(crate) struct Reader {
     engines: Arc<dyn EngineFactory>,
+    /// Where what is read lies.
+    place: PathBuf,
+    /// That of the place, once a device has to be read.
+    profile: OnceLock<Profile>,
     idle_engines: IdlePool<Box<dyn Engine>>,
     idle_sessions: IdlePool<Session>,
 }
 
 impl Reader {
-    pub(crate) fn new(engines: Arc<dyn EngineFactory>) -> Self {
-        Self { engines, idle_engines: IdlePool::new(), idle_sessions: IdlePool::new() }
+    /// Readers of what lies in the directory `place`.
+    pub(crate) fn new(engines: Arc<dyn EngineFactory>, place: PathBuf) -> Self {
+        let (idle_engines, idle_sessions) = (IdlePool::new(), IdlePool::new());
+        Self { engines, place, profile: OnceLock::new(), idle_engines, idle_sessions }
+    }
+
+    /// What is known of the device. It is not looked for while bytes come out of the page cache.
+    pub(crate) fn profile(&self) -> Profile {
+        if let Some(profile) = self.profile.get() {
+            return *profile;
+        }
+        let profile = Profile::of_path(&self.place);
+        // Of two threads that look, both find the same.
+        let _ = self.profile.set(profile);
+        profile
     }
 
     /// An engine, idle or new.
     pub(crate) fn engine(&self) -> Result<Box<dyn Engine>> {
         match self.idle_engines.take() {
             Some(engine) => Ok(engine),
-            None => Ok(self.engines.build(DEPTH)?),
+            None => Ok(self.engines.build(self.profile().depth)?),
         }
     }
 
@@ -174,10 +192,7 @@ impl Reader {
     pub(crate) fn session(&self) -> Result<Session> {
         match self.idle_sessions.take() {
             Some(session) => Ok(session),
-            None => {
-                let options = SessionOptions { depth: DEPTH, ..SessionOptions::default() };
-                Ok(Session::new(self.engines.as_ref(), options)?)
-            }
+            None => Ok(Session::new(self.engines.as_ref(), SessionOptions::of(&self.profile()))?),
         }
     }
 
@@ -191,7 +206,7 @@ impl Reader {
         chunk_len: u64,
     ) -> Result<Window> {
         let route = route.into();
-        let (layout, block_len) = (route.layout(), block_len(route.layout()));
+        let (layout, block_len) = (route.layout(), self.block_len(route.layout()));
         // A chunk may begin in the middle of a block, and half of a ring is for what is read ahead.
         let needed = chunk_len.div_ceil(block_len as u64).saturating_add(1).saturating_mul(2);
         let blocks = usize::try_from(needed).unwrap_or(usize::MAX).max(ring_blocks(layout));
@@ -207,9 +222,16 @@ impl Reader {
         route: impl Into<Route>,
     ) -> Result<Window> {
         let route = route.into();
-        let block_len = block_len(route.layout());
+        let block_len = self.block_len(route.layout());
         let options = WindowOptions { block_len, blocks: usize::MAX / block_len, route };
         Ok(Window::new(self.engine()?, source, range, options)?)
+    }
+
+    fn block_len(&self, access: Access) -> usize {
+        match access {
+            Access::Direct => self.profile().block_bytes.clamp(BLOCK_LEN_MIN, BLOCK_LEN_MAX) as usize,
+            Access::Cached => CACHED_BLOCK_LEN,
+        }
     }
 }
 
@@ -267,12 +289,5 @@ fn ring_blocks(access: Access) -> usize {
     match access {
         Access::Direct => RING_BLOCKS,
         Access::Cached => CACHED_RING_BLOCKS,
-    }
-}
-
-fn block_len(access: Access) -> usize {
-    match access {
-        Access::Direct => BLOCK_LEN,
-        Access::Cached => CACHED_BLOCK_LEN,
     }
 }

@@ -87,7 +87,7 @@ impl<'p> RecordBatch<'p> {
             let Some(segment) = pack.snapshot.segments.get(number) else { continue };
             part_of.insert(number, parts.len());
             let access = pack.access.decide_for(segment.source.as_ref(), &ranges);
-            let plan = plan_frames(segment, &ranges, access)?;
+            let plan = plan_frames(&pack.reader, segment, &ranges, access)?;
             let first_read = reads.len();
             reads.extend(plan.reads().iter().map(|&range| PlannedRead {
                 segment,

@@ -135,7 +135,7 @@ impl Pack {
     /// [`Error::NotAPack`], [`Error::Unsupported`] when the manifest is of a newer version,
     /// [`Error::Damaged`] when it was hit, [`Error::NoSuchState`], or what the storage meets.
     pub fn open(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<Self> {
-        let reader = Arc::new(Reader::new(options.engines));
+        let reader = Arc::new(Reader::new(options.engines, storage.path("")));
         let view = WantedState { generation: options.generation, at_ns: options.at_ns };
         let snapshot = Snapshot::load(storage.as_ref(), &reader, view)?;
         let maps = map_segments(&snapshot, options.map)?;

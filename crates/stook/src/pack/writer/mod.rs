@@ -287,7 +287,7 @@ impl PackWriter {
         // A writer that was killed may have published what no power failure would survive; what is
         // built on it must not be the first to last.
         storage.sync_directory()?;
-        let reader = Reader::new(options.engines.clone());
+        let reader = Reader::new(options.engines.clone(), storage.path(""));
         let snapshot = Snapshot::load(storage.as_ref(), &reader, WantedState::default())?;
         let mut manifest = snapshot.manifest;
         let edition = manifest.edition();
@@ -348,7 +348,7 @@ impl PackWriter {
     ) -> Self {
         let groups = manifest.groups.iter().cloned().zip(0..).collect();
         Self {
-            reader: Reader::new(options.engines.clone()),
+            reader: Reader::new(options.engines.clone(), storage.path("")),
             storage,
             options,
             older: BTreeMap::new(),

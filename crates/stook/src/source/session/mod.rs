@@ -27,6 +27,7 @@ use super::{Leaf, Source};
 use crate::engine::{Access, BufferPool, Completion, Engine, EngineFactory, Operation, Request};
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
+use crate::profile::{Class, Profile};
 
 /// Memory of results that were dropped is kept for the next ones, up to this many bytes. Fresh
 /// memory costs more than the processor's time for it: on virtual machines the device has to wait
@@ -51,10 +52,27 @@ pub struct SessionOptions {
 }
 
 impl Default for SessionOptions {
-    /// Depth 32 and 1 MiB: enough of both to fill the devices it was measured on. Eight requests of
-    /// up to 8 MiB: a request pays for its latency by its length.
+    /// Those of [`Profile::LOCAL`] and [`Profile::OBJECT`]: 32 reads of up to 1 MiB, eight requests
+    /// of up to 8 MiB.
     fn default() -> Self {
-        Self { depth: 32, max_read_bytes: 1 << 20, requests: 8, max_request_bytes: 8 << 20 }
+        let (local, object) = (Profile::LOCAL, Profile::OBJECT);
+        Self {
+            depth: local.depth,
+            max_read_bytes: local.block_bytes as usize,
+            requests: object.depth,
+            max_request_bytes: object.block_bytes as usize,
+        }
+    }
+}
+
+impl SessionOptions {
+    /// Those for what a profile is of.
+    pub fn of(profile: &Profile) -> Self {
+        let (at_once, longest) = (profile.depth, profile.block_bytes as usize);
+        match profile.class {
+            Class::Object => Self { requests: at_once, max_request_bytes: longest, ..Self::default() },
+            _ => Self { depth: at_once, max_read_bytes: longest, ..Self::default() },
+        }
     }
 }
 

@@ -24,6 +24,7 @@ use crate::engine::{Backend, EngineFactory};
 use crate::error::Error;
 use crate::extent::ByteRange;
 use crate::plan::{Plan, PlanOptions};
+use crate::profile::Profile;
 use crate::source::{Identity, SessionOptions, Source};
 
 pub use ahead::AheadOptions;
@@ -42,6 +43,14 @@ pub struct SparseFileOptions {
     /// Where what was fetched is kept for the next time, if anywhere. The name of the
     /// [origin](Source::origin) of the source is written there too.
     pub disk: Option<Arc<DiskCache>>,
+}
+
+impl SparseFileOptions {
+    /// The same as by default, with as many requests at once and as long ones as what is known of
+    /// where the source lies says.
+    pub fn of(source: &dyn Source) -> Self {
+        Self { session: SessionOptions::of(&Profile::of(source)), ..Self::default() }
+    }
 }
 
 impl Default for SparseFileOptions {
@@ -97,7 +106,8 @@ struct FileState {
 impl SparseFile {
     /// A source with a cache of its own, which keeps everything.
     pub fn new(source: Arc<dyn Source>) -> Self {
-        Self::with_options(source, Arc::new(SparseBuffer::new()), SparseFileOptions::default())
+        let options = SparseFileOptions::of(source.as_ref());
+        Self::with_options(source, Arc::new(SparseBuffer::new()), options)
     }
 
     /// A source whose bytes are held in a store, under its budget.

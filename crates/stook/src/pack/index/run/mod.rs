@@ -27,7 +27,7 @@ use crate::pack::format::index::{EncodedIndex, Place, Top};
 use crate::pack::format::page::Page;
 use crate::pack::format::segment::Salt;
 use crate::pack::format::{Invalid, UNIT};
-use crate::pack::read::reader::{DEPTH, Reader};
+use crate::pack::read::reader::Reader;
 use crate::source::Source;
 
 /// The index of a stretch of frames.
@@ -235,10 +235,11 @@ impl Run {
     /// Reads every page and keeps it, so that the file is not needed any more; `false` when one is
     /// not what was written.
     pub(crate) fn take_all(&self, reader: &Reader) -> Result<bool> {
+        let at_once = reader.profile().depth;
         let mut number = 0;
         while number < self.pages.len() {
             let missing = |n| self.missing(n).map(|read| (n, read));
-            let batch: Vec<_> = (number..self.pages.len()).take(DEPTH).filter_map(missing).collect();
+            let batch: Vec<_> = (number..self.pages.len()).take(at_once).filter_map(missing).collect();
             let reads = batch.iter().map(|&(_, (source, range))| (source, range, Access::Cached));
             for ((n, _), bytes) in batch.iter().zip(reader.read_many(reads)?) {
                 match self.supply(*n, bytes) {
@@ -246,7 +247,7 @@ impl Run {
                     other => other?,
                 }
             }
-            number += DEPTH;
+            number += at_once;
         }
         Ok(true)
     }

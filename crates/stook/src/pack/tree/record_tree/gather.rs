@@ -10,6 +10,7 @@ use super::RecordTree;
 use crate::extent::ByteRange;
 use crate::pack::error::Result;
 use crate::pack::key::Key;
+use crate::pack::read::gather::GAP_CACHED;
 use crate::pack::state::snapshot::Found;
 use crate::source::Source;
 use crate::tree::{GatherOptions, Kind, Next, NodeId, Span, Supply, Tree as _, not_a_file};
@@ -19,9 +20,6 @@ const BATCH_LEN: usize = 4096;
 
 /// The longest span, in bytes: one read of a session.
 const SPAN_LEN_MAX: u64 = 1 << 20;
-
-/// The longest gap between two records that is read over, in bytes.
-const GAP_MAX: u64 = 4 << 10;
 
 /// A file, and where its record is.
 pub(super) struct Located {
@@ -130,7 +128,7 @@ impl<'a> RecordSupply<'a> {
         while let Some(next) = self.located.front() {
             let Some((_, frame)) = self.short(next).filter(|_| next.found.segment == segment) else { break };
             let end = range.end().max(frame.end());
-            let is_near = frame.start() <= range.end().saturating_add(GAP_MAX);
+            let is_near = frame.start() <= range.end().saturating_add(GAP_CACHED);
             let wider = ByteRange::new(range.start(), end).filter(|wider| wider.len() <= self.span_len_max);
             let Some(wider) = wider.filter(|_| is_near) else { break };
             range = wider;

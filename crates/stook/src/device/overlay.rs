@@ -9,8 +9,8 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
+use super::mount::{Mount, real_path, unescaped};
 use super::{Below, System};
-use crate::bench::environment::{Mount, real_path, unescaped};
 
 /// The unit in which files tell what they take, on every file system.
 const BLOCK_BYTES: u64 = 512;

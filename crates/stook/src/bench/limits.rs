@@ -3,22 +3,30 @@
 use std::fs;
 use std::path::Path;
 
-use crate::bench::cgroup::{Group, Version};
+use super::cgroup::{Group, Version};
+use crate::device::{Below, mountinfo};
 use crate::report::units::{rate, significant};
 
 /// What a control group allows on a device; `None` where nothing is limited.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(in crate::bench) struct Limits {
-    pub(in crate::bench) read_bytes_per_s: Option<f64>,
-    pub(in crate::bench) write_bytes_per_s: Option<f64>,
-    pub(in crate::bench) reads_per_s: Option<f64>,
-    pub(in crate::bench) writes_per_s: Option<f64>,
+pub(super) struct Limits {
+    pub(super) read_bytes_per_s: Option<f64>,
+    pub(super) write_bytes_per_s: Option<f64>,
+    pub(super) reads_per_s: Option<f64>,
+    pub(super) writes_per_s: Option<f64>,
 }
 
 impl Limits {
+    /// What the control group of this process allows now on the devices below a file: the least of
+    /// all of them, for bytes of the file.
+    pub(super) fn on(below: &Below) -> Self {
+        let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        Self::of(&below.disk_numbers(), &mountinfo(), &groups).with_copies(below.copies_on_one_device())
+    }
+
     /// The least that applies to any of the disks (`254:0`), from the mounts and the groups of a
     /// process.
-    pub(super) fn of(disks: &[String], mounts: &str, groups: &str) -> Self {
+    fn of(disks: &[String], mounts: &str, groups: &str) -> Self {
         let mut limits = Self::default();
         for Group { version, directories } in Group::all("blkio", mounts, groups) {
             match version {
@@ -68,7 +76,7 @@ impl Limits {
     }
 
     /// Where a device takes every write so many times.
-    pub(super) fn with_copies(self, copies: u64) -> Self {
+    fn with_copies(self, copies: u64) -> Self {
         let each = |limit: Option<f64>| limit.map(|limit| limit / copies.max(1) as f64);
         Self {
             write_bytes_per_s: each(self.write_bytes_per_s),
@@ -78,7 +86,7 @@ impl Limits {
     }
 
     /// `reads 20.0 MB/s, writes 1,000/s in the control group`; `None` where there are none.
-    pub(in crate::bench) fn in_words(&self) -> Option<String> {
+    pub(super) fn in_words(&self) -> Option<String> {
         let often = |per_s: f64| format!("{}/s", significant(per_s));
         let all = [
             ("reads", self.read_bytes_per_s.map(rate)),

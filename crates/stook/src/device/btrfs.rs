@@ -4,8 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::block::BlockDevice;
-use super::{Below, System};
-use crate::bench::environment::Mount;
+use super::{Below, Mount, System};
 
 /// How often a byte of a file is written, by profile. Those with parity are not among them.
 const COPIES: [(&str, u64); 7] =

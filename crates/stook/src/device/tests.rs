@@ -16,13 +16,13 @@ use super::{Below, Counters, LAYERS_MAX, System};
 /// none of them.
 const NOBODY: u64 = 0;
 
-struct Made {
+pub(crate) struct Made {
     dir: TempDir,
-    system: System,
+    pub(crate) system: System,
 }
 
 impl Made {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         for folder in ["sys/dev/block", "sys/class/block", "sys/fs/btrfs", "files"] {
             fs::create_dir_all(dir.path().join(folder)).unwrap();
@@ -38,7 +38,7 @@ impl Made {
     }
 
     /// A directory whose files lie where the test says; without links in its path.
-    fn files(&self) -> PathBuf {
+    pub(crate) fn files(&self) -> PathBuf {
         fs::canonicalize(self.dir.path().join("files")).unwrap()
     }
 
@@ -62,12 +62,12 @@ impl Made {
     }
 
     /// The device that really holds the files of the test, under a name that is made up.
-    fn disk_of_files(&self, name: &str) {
+    pub(crate) fn disk_of_files(&self, name: &str) {
         let device = fs::metadata(self.files()).unwrap().dev();
         self.device(name, (major(device), minor(device)));
     }
 
-    fn write(&self, path: &str, text: &str) {
+    pub(crate) fn write(&self, path: &str, text: &str) {
         let path = self.system.sys.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
@@ -80,7 +80,7 @@ impl Made {
         path
     }
 
-    fn mount(&mut self, root: &str, point: &str, rest: &str) {
+    pub(crate) fn mount(&mut self, root: &str, point: &str, rest: &str) {
         let point = self.files().join(point);
         fs::create_dir_all(&point).unwrap();
         self.system.mounts += &format!("9 1 0:99 {root} {} rw,relatime - {rest}\n", point.display());

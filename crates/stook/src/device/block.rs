@@ -2,8 +2,9 @@
 //! its link is.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{major, minor};
 
@@ -11,6 +12,13 @@ use super::System;
 
 /// The unit of the counters, whatever the sectors of the device are.
 const SECTOR_BYTES: u64 = 512;
+
+/// How names of SCSI, SATA and IDE disks begin.
+const DISKS: [&str; 2] = ["sd", "hd"];
+
+/// What hypervisors and targets call disks that are none, in lower case: `QEMU HARDDISK`,
+/// `VBOX HARDDISK`, `Virtual disk`, `PersistentDisk`, `scsi_debug`.
+const VIRTUAL_MODELS: [&str; 5] = ["qemu", "vbox", "virtual", "persistentdisk", "scsi_debug"];
 
 /// A block device, or a partition of one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -110,6 +118,24 @@ impl BlockDevice {
     pub(super) fn len(&self) -> Option<u64> {
         let sectors: u64 = fs::read_to_string(self.directory.join("size")).ok()?.trim().parse().ok()?;
         sectors.checked_mul(SECTOR_BYTES)
+    }
+
+    /// Whether it surely is a disk that rotates. A kernel says so of whatever does not deny it:
+    /// of virtual disks, and of what is behind a bridge to USB.
+    pub(super) fn surely_rotates(&self) -> bool {
+        let disk = self.disk_name();
+        let is_disk = DISKS.iter().any(|name| disk.starts_with(name));
+        let is_usb = |part: Component<'_>| part.as_os_str().as_bytes().starts_with(b"usb");
+        let model = self.fact("device/model").unwrap_or_default().to_ascii_lowercase();
+        is_disk
+            && self.fact("queue/rotational").as_deref() == Some("1")
+            && !self.directory.components().any(is_usb)
+            && !VIRTUAL_MODELS.iter().any(|name| model.contains(name))
+    }
+
+    /// What it is called wherever it is plugged in: its world-wide or its serial number.
+    pub(super) fn lasting_name(&self) -> Option<String> {
+        ["wwid", "device/wwid", "serial", "device/serial"].iter().find_map(|name| self.fact(name))
     }
 
     /// The most bytes a second that fit through the link of the device: the narrowest PCI Express

@@ -8,23 +8,21 @@
 
 mod block;
 mod btrfs;
-mod limits;
 mod loop_device;
 mod memory;
+mod mount;
 mod overlay;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use self::block::{BlockDevice, Totals};
-pub(super) use self::limits::Limits;
 use self::loop_device::FileNumbers;
-use super::environment::{Mount, mountinfo};
+pub(crate) use self::mount::{Mount, mountinfo};
 
 /// How many layers are followed. Nobody stacks that many, and a circle must end.
 const LAYERS_MAX: u32 = 8;
@@ -34,7 +32,7 @@ const COPY_ON_WRITE: [&str; 3] = ["bcachefs", "btrfs", "zfs"];
 
 /// What lies below a file.
 #[derive(Debug, Clone)]
-pub(super) struct Below {
+pub(crate) struct Below {
     /// Every layer, from the file down.
     name: String,
     /// What the file system was made on.
@@ -58,7 +56,7 @@ pub(super) struct Below {
 
 /// What the devices below a file have done since the system found them.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Counters {
+pub(crate) struct Counters {
     /// The topmost devices, unless they pass on what the page cache had.
     top: Option<Totals>,
     lowest: Totals,
@@ -81,14 +79,8 @@ pub struct DeviceUse {
 
 impl Below {
     /// What lies below a file or directory, with the number of its device.
-    pub(super) fn of(path: &Path, device: u64) -> Self {
-        System {
-            sys: PathBuf::from("/sys"),
-            mounts: mountinfo(),
-            numbers_of_loop_file: loop_device::numbers_of_file,
-        }
-        .below_file(path, device, LAYERS_MAX)
-        .if_counted()
+    pub(crate) fn of(path: &Path, device: u64) -> Self {
+        System::here().below(path, device).if_counted()
     }
 
     /// The same, in doubt where any of the devices whose counters are read does not count.
@@ -100,7 +92,7 @@ impl Below {
     }
 
     /// What the devices have done so far.
-    pub(super) fn counters(&self) -> Option<Counters> {
+    pub(crate) fn counters(&self) -> Option<Counters> {
         let lowest = Totals::of(&self.lowest)?;
         let top = match self.cached {
             None => Some(Totals::of(&self.top)?),
@@ -112,7 +104,7 @@ impl Below {
     /// What happened between two readings. Of two layers of devices it is the one that did less:
     /// where the lower did less, something in between served from memory; where it did more, that
     /// was for others, as with two partitions of a disk.
-    pub(super) fn use_between(&self, before: Counters, after: Counters) -> DeviceUse {
+    pub(crate) fn use_between(&self, before: Counters, after: Counters) -> DeviceUse {
         let lowest = after.lowest.since(before.lowest).of_one_copy(self.copies_below);
         let used = match (before.top, after.top) {
             (Some(before), Some(after)) => after.since(before).least(lowest),
@@ -123,46 +115,61 @@ impl Below {
     }
 
     /// How often a byte that is written reaches the devices: 2 on a mirror.
-    pub(super) fn copies(&self) -> u64 {
+    pub(crate) fn copies(&self) -> u64 {
         self.copies
     }
 
     /// Whether syncing the file leaves a part of the work for later: it writes a log, and the tree
     /// that leads to what was written is written when the whole file system is synced.
-    pub(super) fn is_copy_on_write(&self) -> bool {
+    pub(crate) fn is_copy_on_write(&self) -> bool {
         self.is_copy_on_write
     }
 
     /// Why counters prove nothing, or why there are none.
-    pub(super) fn doubt(&self) -> Option<&str> {
+    pub(crate) fn doubt(&self) -> Option<&str> {
         self.doubt.as_deref()
     }
 
-    /// What the control group of this process allows on the devices now: the least of all of them,
-    /// for bytes of the file.
-    pub(super) fn limits(&self) -> Limits {
-        let disks: Vec<String> = self.on_the_way.iter().filter_map(BlockDevice::disk_number).collect();
-        let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        let limits = Limits::of(&disks, &mountinfo(), &groups);
-        // Copies on devices of their own are written side by side; on one device, one after the
-        // other.
-        if self.lowest.len() == 1 { limits.with_copies(self.copies * self.copies_below) } else { limits }
+    /// The numbers of all disks that a request meets: `254:0`.
+    pub(crate) fn disk_numbers(&self) -> Vec<String> {
+        self.on_the_way.iter().filter_map(BlockDevice::disk_number).collect()
+    }
+
+    /// How often one device takes what is written once. Copies on devices of their own are written
+    /// side by side; on one device, one after the other.
+    pub(crate) fn copies_on_one_device(&self) -> u64 {
+        if self.lowest.len() == 1 { self.copies * self.copies_below } else { 1 }
+    }
+
+    /// Whether the bytes end up on disks that surely rotate, and on nothing else.
+    pub(crate) fn surely_rotates(&self) -> bool {
+        !self.lowest.is_empty() && self.lowest.iter().all(BlockDevice::surely_rotates)
+    }
+
+    /// What the lowest devices are called wherever they are plugged in. Empty where any of them has
+    /// no such name.
+    pub(crate) fn lasting_names(&self) -> Vec<String> {
+        let names: Option<Vec<String>> = self.lowest.iter().map(BlockDevice::lasting_name).collect();
+        let mut names = names.unwrap_or_default();
+        // Devices are in the order of names that change from one start to the next.
+        names.sort();
+        names
     }
 
     /// Every layer, from the file down: `loop0 (direct I/O) on vda`. `None` where there is no
     /// device.
-    pub(super) fn device_name(&self) -> Option<&str> {
+    pub(crate) fn device_name(&self) -> Option<&str> {
         (!self.top.is_empty()).then_some(&self.name)
     }
 
     /// The size of the devices or partitions that the file system was made on.
-    pub(super) fn len(&self) -> Option<u64> {
+    pub(crate) fn len(&self) -> Option<u64> {
         let lens: Option<Vec<u64>> = self.top.iter().map(BlockDevice::len).collect();
         lens.filter(|lens| !lens.is_empty()).map(|lens| lens.iter().sum())
     }
 
     /// What the lowest devices say of themselves, each answer once.
-    pub(super) fn facts(&self, name: &str) -> Vec<String> {
+    pub(crate) fn facts(&self, name: &str) -> Vec<String> {
         let mut facts = Vec::new();
         for fact in self.lowest.iter().filter_map(|device| device.fact(name)) {
             if !facts.contains(&fact) {
@@ -174,7 +181,7 @@ impl Below {
 
     /// The most bytes a second that fit through the links of the lowest devices, all of them
     /// together.
-    pub(super) fn link_limit_bytes_per_s(&self) -> Option<f64> {
+    pub(crate) fn link_limit_bytes_per_s(&self) -> Option<f64> {
         let limits: Option<Vec<f64>> = self.lowest.iter().map(BlockDevice::link_limit_bytes_per_s).collect();
         limits.filter(|limits| !limits.is_empty()).map(|limits| limits.iter().sum())
     }
@@ -246,7 +253,7 @@ fn too_many() -> String {
 
 /// Where the system reports devices and mounts.
 #[derive(Debug)]
-struct System {
+pub(crate) struct System {
     /// `/sys`, but for tests.
     sys: PathBuf,
     /// The text of `/proc/self/mountinfo`.
@@ -256,6 +263,25 @@ struct System {
 }
 
 impl System {
+    /// This one.
+    pub(crate) fn here() -> Self {
+        Self {
+            sys: PathBuf::from("/sys"),
+            mounts: mountinfo(),
+            numbers_of_loop_file: loop_device::numbers_of_file,
+        }
+    }
+
+    /// What lies below a file or directory, with the number of its device.
+    pub(crate) fn below(&self, path: &Path, device: u64) -> Below {
+        self.below_file(path, device, LAYERS_MAX)
+    }
+
+    /// The mount that a path lies on.
+    pub(crate) fn mount_of(&self, path: &Path) -> Option<Mount> {
+        Mount::among(&self.mounts, path)
+    }
+
     fn below_file(&self, path: &Path, device: u64, layers: u32) -> Below {
         if layers == 0 {
             return Below::unknown("more layers", too_many());
