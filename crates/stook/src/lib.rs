@@ -7,10 +7,10 @@
 //!   ranges), [`engine`] (executes reads and writes at a queue depth), [`source`] (anything that is
 //!   read by range), [`storage`] (anything that publishes bytes), [`tree`] (anything that has files
 //!   below names; writes files below a directory that nothing leads out of), [`walk`] (directories
-//!   on disk, walked with many threads or as a tree), [`profile`] (what is known of the storage that
-//!   holds something: how many reads at once, how long), [`names`] (names as text, and patterns on
-//!   them), [`mod@format`] (what the bytes of tars and zips mean), [`report`] (numbers people can
-//!   trust), [`mod@error`] (the error of the core);
+//!   on disk, walked with many threads or as a tree), [`profile`] (what is known of the storage
+//!   that holds something: how many reads at once, how long), [`names`] (names as text, and
+//!   patterns on them), [`mod@format`] (what the bytes of tars and zips mean), [`report`] (numbers
+//!   people can trust), [`mod@error`] (the error of the core);
 //! - **capabilities** built on it, which never import one another: [`pack`], [`archive`],
 //!   [`mod@bench`], [`sparse`];
 //! - **operations**, which may know several capabilities: [`ops`], one call for each thing that the

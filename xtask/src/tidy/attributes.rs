@@ -8,8 +8,8 @@ use super::repository::Repository;
 use super::tokens::{Attribute, attributes, each_level, group, ident, line};
 
 /// Where `unsafe` may stand: the engine's system calls, the lock of sparse files, the question to a
-/// loop device, the boundary to Python, and the opening of LMDB, which has no safe interface, in the
-/// benchmarks.
+/// loop device, the boundary to Python, and the opening of LMDB, which has no safe interface, in
+/// the benchmarks.
 const UNSAFE_FOLDERS: &[&str] = &[
     "crates/stook/src/engine/",
     "crates/stook/src/sparse/lock.rs",

@@ -199,8 +199,8 @@ fn a_loop_device_proves_nothing_where_its_file_cannot_be_found_or_is_memory() {
     assert_eq!((below.doubt(), below.device_name()), (Some(doubt), Some("loop7 (direct I/O) on tmpfs")));
 }
 
-/// Before: whatever stood at the path was taken for the file, as a file in memory is where a disk is
-/// mounted over it, and `device_doubt` was `null`.
+/// Before: whatever stood at the path was taken for the file, as a file in memory is where a disk
+/// is mounted over it, and `device_doubt` was `null`.
 #[test]
 fn what_lies_over_the_file_of_a_loop_device_is_not_taken_for_it() {
     let mut made = Made::new();

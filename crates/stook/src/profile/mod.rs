@@ -6,8 +6,8 @@
 //! was measured is kept by what the storage *is* ([`Medium`]), so that it is found again under
 //! another name, in another machine ([`Profiles`]).
 //!
-//! What reads or packs asks once for a run, by [`Profile::of`] or [`Profile::of_path`]. Options that
-//! a caller sets come before all of it.
+//! What reads or packs asks once for a run, by [`Profile::of`] or [`Profile::of_path`]. Options
+//! that a caller sets come before all of it.
 
 mod medium;
 mod store;
