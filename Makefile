@@ -105,9 +105,10 @@ fuzz: ## Fuzz: TARGET=… (default: all) for SECONDS=… each.
 	@scripts/need rust fuzz
 	scripts/fuzz '$(SECONDS)' $(TARGET)
 
-soak: ## Soak a pack for SECONDS=… (3600 for an hour): kills, compactions, readers, an outside log; a bad sector at every block.
+soak: ## Soak a pack for SECONDS=… (3600 for an hour): kills, compactions, readers, an outside log; a bad sector at every block; whole sweeps.
 	@scripts/need rust system
 	STOOK_BAD_BLOCKS=all cargo test --release --locked -p stook-cli --test system -- unreadable --nocapture
+	STOOK_SWEEPS=whole cargo test --release --locked -p stook --test it
 	cargo build --release --locked -p stook-testing --bin soak
 	dir=$$(mktemp -d); target/release/soak "$$dir" --seconds '$(SECONDS)' --seed "$$RANDOM"; rm -rf "$$dir"
 

@@ -14,5 +14,6 @@ pub mod model;
 pub mod s3;
 pub mod sim;
 pub mod soak;
+pub mod sweep;
 pub mod trees;
 pub mod web;

@@ -126,7 +126,8 @@ pub(super) const TIME_LINE: &str = "Reads done in each second, each round a line
 
 pub(super) const CHECKS: &str = "A figure is believed when all of these checks pass. X·W ÷ N and X·W ÷ what was \
     seen in flight lie within 3% of 1. The device itself says that as many bytes were read and written as were asked for \
-    (0.95 to 1.10 of them): fewer means that a cache or compression stood in between. Bandwidth stays below what the \
+    (0.95 to 1.10 of them; for writes also what the journal of the file system adds beside a light load): \
+    fewer means that a cache or compression stood in between. Bandwidth stays below what the \
     link to the device can carry. The busiest thread used less than 0.90 of a processor: above, the tool is what is \
     slow. No thread waited for a processor that other programs used for more than 0.05 of the time, or of the time \
     in which requests were in flight. The run took a second and made a \

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use stook::pack::PackWriter;
 use stook_testing::model::pack::{WAYS, open_simulated, read_in_every_way};
+use stook_testing::sweep::stride;
 
 use super::damage::{Outcome, options, outcome, shared, small, storage_with};
 
@@ -20,10 +21,11 @@ fn bits(bytes: &[u8]) -> impl Iterator<Item = usize> {
 #[test]
 fn a_flipped_bit_is_reported_or_does_no_harm() {
     let small = small();
+    let stride = stride(7);
     let mut counts = BTreeMap::<&str, [usize; 3]>::new();
     for (name, bytes) in small.files.iter().filter(|(name, _)| *name != "writer.lock") {
         let kind = name.split('-').next().unwrap();
-        for bit in bits(bytes) {
+        for bit in bits(bytes).step_by(stride) {
             let mut hit = bytes.clone();
             hit[bit / 8] ^= 1 << (bit % 8);
             let what = format!("bit {} of byte {} of {name}", bit % 8, bit / 8);
@@ -45,8 +47,8 @@ fn a_flipped_bit_is_reported_or_does_no_harm() {
     // A bit in a segment never keeps the others from being read.
     assert!(counts["segment"][0] == 0, "{counts:?}");
     // What is there twice is never lost by one bit.
-    assert!(counts["manifest"][0] == 0 && counts["manifest"][1] > 2000, "{counts:?}");
-    assert!(counts["deletes"][0] == 0 && counts["deletes"][1] > 800, "{counts:?}");
+    assert!(counts["manifest"][0] == 0 && counts["manifest"][1] > 2000 / stride, "{counts:?}");
+    assert!(counts["deletes"][0] == 0 && counts["deletes"][1] > 800 / stride, "{counts:?}");
 }
 
 #[test]
