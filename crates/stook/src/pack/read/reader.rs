@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::engine::{Access, Engine, EngineFactory, IdlePool};
+use crate::engine::{Access, EngineFactory, IdlePool};
 use crate::extent::ByteRange;
 use crate::pack::error::{Error, Result};
 use crate::pack::read::around::{Holes, read_again, read_around};
@@ -31,6 +31,13 @@ const RING_BLOCKS: usize = 32;
 /// The same through the page cache, where nothing is to be kept busy: a ring that stays in the
 /// processor's caches is copied into twice as fast as one that does not.
 const CACHED_RING_BLOCKS: usize = 8;
+
+/// The same where blocks come by requests, each of which pays for its latency by its length.
+const ASKED_BLOCK_LEN: usize = 4 << 20;
+
+/// As many as are asked for at once, the one at hand, and the next one where a frame crosses into
+/// it.
+const ASKED_RING_BLOCKS: usize = 10;
 
 /// A read: what, where, and which way.
 pub(crate) type Read<'a> = (&'a dyn Source, ByteRange, Access);
@@ -65,30 +72,16 @@ impl<'a, I: Iterator<Item = Read<'a>>> ReadBatch<'a> for Collected<'a, I> {
     }
 }
 
-/// Lends engines to readers, and keeps them for the next.
+/// Lends sessions to readers, and keeps them for the next.
 #[derive(Debug)]
 pub(crate) struct Reader {
     engines: Arc<dyn EngineFactory>,
-    idle_engines: IdlePool<Box<dyn Engine>>,
     idle_sessions: IdlePool<Session>,
 }
 
 impl Reader {
     pub(crate) fn new(engines: Arc<dyn EngineFactory>) -> Self {
-        Self { engines, idle_engines: IdlePool::new(), idle_sessions: IdlePool::new() }
-    }
-
-    /// An engine, idle or new.
-    pub(crate) fn engine(&self) -> Result<Box<dyn Engine>> {
-        match self.idle_engines.take() {
-            Some(engine) => Ok(engine),
-            None => Ok(self.engines.build(DEPTH)?),
-        }
-    }
-
-    /// Takes an engine back.
-    pub(crate) fn give_back(&self, engine: Box<dyn Engine>) {
-        self.idle_engines.keep(engine);
+        Self { engines, idle_sessions: IdlePool::new() }
     }
 
     /// The bytes of one range, through the page cache. What the medium does not give back is
@@ -161,7 +154,7 @@ impl Reader {
 
     /// Takes a session back, of which nothing is wanted any more.
     pub(crate) fn give_back_session(&self, session: Session) {
-        if session.pending() == 0 {
+        if session.pending() == 0 && !session.is_broken() {
             self.idle_sessions.keep(session);
         }
     }
@@ -171,6 +164,7 @@ impl Reader {
         self.engines.may_be_bypassed()
     }
 
+    /// A session, idle or new.
     pub(crate) fn session(&self) -> Result<Session> {
         match self.idle_sessions.take() {
             Some(session) => Ok(session),
@@ -191,12 +185,12 @@ impl Reader {
         chunk_len: u64,
     ) -> Result<Window> {
         let route = route.into();
-        let (layout, block_len) = (route.layout(), block_len(route.layout()));
+        let Layout { block_len, ring_blocks } = Layout::of(source.as_ref(), &route);
         // A chunk may begin in the middle of a block, and half of a ring is for what is read ahead.
         let needed = chunk_len.div_ceil(block_len as u64).saturating_add(1).saturating_mul(2);
-        let blocks = usize::try_from(needed).unwrap_or(usize::MAX).max(ring_blocks(layout));
+        let blocks = usize::try_from(needed).unwrap_or(usize::MAX).max(ring_blocks);
         let options = WindowOptions { block_len, blocks, route };
-        Ok(Window::new(self.engine()?, source, range, options)?)
+        Ok(Window::new(self.session()?, source, range, options)?)
     }
 
     /// A window that holds all of a stretch.
@@ -207,9 +201,9 @@ impl Reader {
         route: impl Into<Route>,
     ) -> Result<Window> {
         let route = route.into();
-        let block_len = block_len(route.layout());
+        let Layout { block_len, .. } = Layout::of(source.as_ref(), &route);
         let options = WindowOptions { block_len, blocks: usize::MAX / block_len, route };
-        Ok(Window::new(self.engine()?, source, range, options)?)
+        Ok(Window::new(self.session()?, source, range, options)?)
     }
 }
 
@@ -263,16 +257,20 @@ pub(crate) fn read_leaves(leaves: &[Leaf]) -> crate::Result<Bytes> {
     Ok(bytes.into())
 }
 
-fn ring_blocks(access: Access) -> usize {
-    match access {
-        Access::Direct => RING_BLOCKS,
-        Access::Cached => CACHED_RING_BLOCKS,
-    }
+/// How the ring of a window is divided.
+struct Layout {
+    block_len: usize,
+    ring_blocks: usize,
 }
 
-fn block_len(access: Access) -> usize {
-    match access {
-        Access::Direct => BLOCK_LEN,
-        Access::Cached => CACHED_BLOCK_LEN,
+impl Layout {
+    fn of(source: &dyn Source, route: &Route) -> Self {
+        if source.reads_by_request() {
+            return Self { block_len: ASKED_BLOCK_LEN, ring_blocks: ASKED_RING_BLOCKS };
+        }
+        match route.layout() {
+            Access::Direct => Self { block_len: BLOCK_LEN, ring_blocks: RING_BLOCKS },
+            Access::Cached => Self { block_len: CACHED_BLOCK_LEN, ring_blocks: CACHED_RING_BLOCKS },
+        }
     }
 }
