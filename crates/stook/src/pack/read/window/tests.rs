@@ -243,9 +243,9 @@ fn stitched_files_are_read_as_they_lie_and_into_memory_that_was_used() {
     let file = Arc::new(File::open(&path).unwrap());
     let part =
         |start, end| Leaf::File { file: Arc::clone(&file), range: ByteRange::new(start, end).unwrap() };
-    let pieces = [
+    let pieces: [(Leaf, &[u8]); 7] = [
         (part(0, 30_000), &bytes[..30_000]),
-        (Leaf::Fill { byte: 0, len: 6000 }, &[0; 6000][..]),
+        (Leaf::Fill { byte: 0, len: 6000 }, &[0; 6000]),
         (part(100, 41_000), &bytes[100..41_000]),
         (Leaf::Bytes(Bytes::from_static(b"between")), b"between"),
         (Leaf::Fill { byte: 9, len: 500 }, &[9; 500]),
