@@ -24,8 +24,8 @@ pub enum AccessRule {
 }
 
 impl AccessRule {
-    /// What the rule says for a range of a source.
-    pub(crate) fn decide(self, source: &dyn Source, range: ByteRange) -> Access {
+    /// What the rule says for a range of a source, which may be made of many files.
+    pub fn decide(self, source: &dyn Source, range: ByteRange) -> Access {
         self.decide_for(source, std::slice::from_ref(&range))
     }
 
