@@ -17,6 +17,9 @@ use crate::error::{Error, Result};
 use crate::extent::ByteRange;
 use crate::source::{AccessRule, Session, SessionOptions, Source};
 
+/// So many pieces are handed to the system at once, while those after them are still to be opened.
+const STARTED_AT_ONCE: usize = 4;
+
 /// How many bodies are read at once.
 #[derive(Debug, Clone, Copy)]
 pub struct GatherOptions {
@@ -232,6 +235,7 @@ struct Pass<'a, S: Supply> {
 
 impl<S: Supply> Pass<'_, S> {
     fn run(mut self, deliver: &mut Deliver<'_>) {
+        let mut begun_since = 0;
         loop {
             while self.has_room() {
                 let Some(begun) = self.begin_next() else { break };
@@ -239,6 +243,11 @@ impl<S: Supply> Pass<'_, S> {
                     && deliver(failure).is_break()
                 {
                     return;
+                }
+                begun_since += 1;
+                if begun_since == STARTED_AT_ONCE {
+                    self.session.start();
+                    begun_since = 0;
                 }
             }
             let Some((token, read)) = self.session.next() else { return };

@@ -362,3 +362,55 @@ fn cut(origin: &PieceOrigin, range: ByteRange, step: usize, at: usize) -> impl I
 fn too_long() -> Error {
     Error::io("map", "memory for an arena", std::io::ErrorKind::OutOfMemory.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits { max_read: 1 << 20, max_request: 1 << 20, access: Access::Cached };
+
+    /// What a range of leaves that need no reading comes to.
+    fn assembled(mut leaves: Vec<Leaf>, pool: &BufferPool) -> Bytes {
+        let len = leaves.iter().map(Leaf::len).sum();
+        let (assembly, pieces) = disassemble(0, &mut leaves, len, LIMITS, pool).unwrap();
+        assert_eq!(pieces.into_iter().count(), 0);
+        assembly.finish().1.unwrap()
+    }
+
+    #[test]
+    fn ranges_of_several_leaves_use_the_memory_of_those_before_and_their_zeros_are_zeros() {
+        let pool = BufferPool::new(8 << 20);
+        let sevens = || Leaf::Bytes(Bytes::from_static(&[7; 4000]));
+        let first = assembled(vec![sevens(), sevens(), sevens()], &pool);
+        let address = first.as_ptr();
+        drop(first);
+        let second = assembled(vec![sevens(), Leaf::Fill { byte: 0, len: 4000 }, sevens()], &pool);
+        assert_eq!(second.as_ptr(), address);
+        assert_eq!(
+            (&second[..4000], &second[4000..8000], &second[8000..]),
+            (&[7; 4000][..], &[0; 4000][..], &[7; 4000][..])
+        );
+        drop(second);
+        // Where most are zeros, memory that is zero already costs less than making it so.
+        let third = assembled(vec![sevens(), Leaf::Fill { byte: 0, len: 8000 }], &pool);
+        assert_ne!(third.as_ptr(), address);
+        assert!(third[..4000] == [7; 4000] && third[4000..] == [0; 8000]);
+    }
+
+    #[test]
+    fn memory_of_the_caller_has_the_bytes_from_its_start_on() {
+        let mut arena = Arena::new(8192).unwrap();
+        let mut used = arena.take(0..8192);
+        used.spare().fill(9);
+        let mut leaves = vec![
+            Leaf::Bytes(Bytes::from_static(b"begin")),
+            Leaf::Fill { byte: 0, len: 10 },
+            Leaf::Fill { byte: 3, len: 1 },
+        ];
+        let (assembly, pieces) = disassemble_into(5, &mut leaves, 16, LIMITS, used);
+        assert_eq!(pieces.into_iter().count(), 0);
+        let (token, bytes) = assembly.finish();
+        assert!(token == 5 && bytes.unwrap().is_empty());
+        assert_eq!(arena.bytes(0..17), b"begin\0\0\0\0\0\0\0\0\0\0\x03\x09");
+    }
+}

@@ -287,6 +287,14 @@ impl Session {
         }
     }
 
+    /// Starts what was asked for, and waits for nothing: for callers who take long to find what they
+    /// ask for next, while the device could do this already.
+    pub(crate) fn start(&mut self) {
+        if let Err(error) = self.hand_over() {
+            self.break_down(&error);
+        }
+    }
+
     /// A range that is read, without waiting for any: answers that are here are taken, and what
     /// waited for their places is asked for. Reads of files are taken by [`next`](Self::next).
     pub(crate) fn next_ready(&mut self) -> Option<(u64, Result<Bytes>)> {
