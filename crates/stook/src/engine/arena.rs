@@ -30,7 +30,8 @@ pub struct Arena {
 #[derive(Debug)]
 pub(super) struct Lender {
     memory: ManuallyDrop<Memory>,
-    /// Who gets the memory when the arena and all pieces are gone; if nobody, the system does.
+    /// Gets the memory when the arena and all pieces are gone; where there is none, the system
+    /// does.
     shelf: Option<Weak<Shelf>>,
     /// Start and end of every piece that is out. Pieces never overlap.
     lent: Mutex<BTreeMap<usize, usize>>,

@@ -42,8 +42,8 @@ impl AccessRule {
         if self == Self::Auto && fit() { Access::Cached } else { self.decide_for(source, ranges) }
     }
 
-    /// What the rule says for a batch of ranges of a source: some of them speak for all, and of each
-    /// some of the files that it is made of.
+    /// What the rule says for a batch of ranges of a source: some of them speak for all, and of
+    /// each some of the files that it is made of.
     pub(crate) fn decide_for(self, source: &dyn Source, ranges: &[ByteRange]) -> Access {
         match self {
             Self::Direct => return Access::Direct,

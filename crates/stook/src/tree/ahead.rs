@@ -1,9 +1,9 @@
 //! A gather that opens files ahead of their reads, with several threads.
 //!
-//! Of a file that nobody has used for a while the system reads name and inode from the device when
-//! it is opened, and whoever opens waits for that. One thread that opens and reads in turn leaves
-//! the device with little to do meanwhile: the reads of a small file are over sooner than the next
-//! one is open. So others open, in the order of the medium, a few files ahead.
+//! Of a file that was not used for a while the system reads name and inode from the device when it
+//! is opened, and the thread that opens it waits for that. One thread that opens and reads in turn
+//! leaves the device with little to do meanwhile: the reads of a small file are over sooner than
+//! the next one is open. So others open, in the order of the medium, a few files ahead.
 //!
 //! Nothing is read here, and no thread outlives the gather.
 
@@ -56,7 +56,7 @@ pub(crate) fn gather_opened_ahead<T: Tree>(
         let supply = FromAhead(&ahead);
         for _ in 0..openers {
             let opener = thread::Builder::new().name("stook-open".into());
-            // Where the system has no thread for it, whoever reads opens too.
+            // Where the system has no thread for it, the one that reads opens too.
             if opener.spawn_scoped(scope, || ahead.open_ahead()).is_err() {
                 break;
             }
@@ -74,7 +74,7 @@ struct Ahead<'a, T> {
     access: AccessRule,
     piece_bytes: u64,
     state: Mutex<State>,
-    /// Somebody may begin to open another one.
+    /// Another one may be opened.
     room: Condvar,
     /// The one that is taken next is open.
     opened: Condvar,
@@ -84,10 +84,10 @@ struct Ahead<'a, T> {
 struct State {
     /// Which one is taken next: a position in `order`.
     at: usize,
-    /// It and those after it, as far as somebody has begun to open them; `None` while that one has
-    /// not ended.
+    /// It and those after it, as far as they are being opened or open; `None` while that has not
+    /// ended.
     opened: VecDeque<Option<Result<Arc<dyn Source>>>>,
-    /// Nobody takes any more.
+    /// No more are taken.
     is_over: bool,
 }
 
@@ -97,7 +97,7 @@ impl<T: Tree> Ahead<'_, T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens one after another while there is room, until nothing is left or nobody takes any more.
+    /// Opens one after another while there is room, until nothing is left or no more are taken.
     fn open_ahead(&self) {
         while let Some(at) = self.begin_next() {
             let slot = Slot { ahead: self, at };
@@ -137,7 +137,7 @@ impl<T: Tree> Ahead<'_, T> {
             return;
         }
         let mut leaves = Vec::with_capacity(1);
-        // Whoever reads will meet the error and tell it.
+        // The read meets the error, and reports it.
         if source.resolve(range, &mut leaves).is_err() {
             return;
         }
@@ -161,7 +161,7 @@ impl<T: Tree> Ahead<'_, T> {
         }
     }
 
-    /// The one that is next; opened now, if nobody has begun to.
+    /// The one that is next; opened now, if no other thread has begun to.
     fn take_next(&self) -> Option<(usize, Result<Arc<dyn Source>>)> {
         let mut state = self.state();
         let at = state.at;
@@ -195,7 +195,8 @@ impl<T: Tree> Ahead<'_, T> {
     }
 }
 
-/// The place of one that is being opened. It is filled in any case, or somebody would wait for ever.
+/// The place of one that is being opened. It is filled in any case, or the reader would wait for
+/// ever.
 struct Slot<'a, 'b, T: Tree> {
     ahead: &'a Ahead<'b, T>,
     at: usize,

@@ -241,7 +241,7 @@ impl Window {
         while self.session.pending() > 0 {
             self.reap()?;
         }
-        // Of an engine that has failed nobody knows what it still writes to.
+        // An engine that has failed may still write to the memory.
         self.session.call_off()?;
         Ok((self.session, self.arena.into_bytes()))
     }

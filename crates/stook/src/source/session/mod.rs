@@ -5,8 +5,9 @@
 //! memory. A range that is one piece of one file is handed out in the very memory the engine read
 //! it into; a long one is read in place, piece beside piece; only ranges made of several leaves are
 //! put together by copying, in memory that comes from the same pool. A caller may also give the
-//! memory that a range goes into, as windows over long stretches do. A checked leaf is read as a range of its own, and verified before it is
-//! handed out; what is wrong with it fails the ranges that it is in, and no other.
+//! memory that a range goes into, as windows over long stretches do. A checked leaf is read as a
+//! range of its own, and verified before it is handed out; what is wrong with it fails the ranges
+//! that it is in, and no other.
 //!
 //! It does not merge or sort what it is given; that is the planner's work. It never hands out fewer
 //! bytes than were asked for.
@@ -287,8 +288,8 @@ impl Session {
         }
     }
 
-    /// Starts what was asked for, and waits for nothing: for callers who take long to find what they
-    /// ask for next, while the device could do this already.
+    /// Starts what was asked for, and waits for nothing: for callers who take long to find what
+    /// they ask for next, while the device could do this already.
     pub(crate) fn start(&mut self) {
         if let Err(error) = self.hand_over() {
             self.break_down(&error);
