@@ -75,6 +75,10 @@ impl Shelf {
     /// Keeps the memory, or half of all when there is too much: sizes that are no longer asked for
     /// must not fill the shelf for good.
     pub(super) fn put(&self, memory: Memory) {
+        if memory.len() > self.idle_max_bytes {
+            // No room could be made for it.
+            return;
+        }
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let Idle { classes, bytes } = &mut *idle;
         if bytes.saturating_add(memory.len()) > self.idle_max_bytes {
