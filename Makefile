@@ -117,6 +117,7 @@ bench: ## Compare with other systems; writes benchmarks/runs/.
 	cargo run --release --locked -p stook-peers -- pack
 	cargo run --release --locked -p stook-peers -- bench
 	cargo run --release --locked -p stook-peers -- sparse
+	cargo run --release --locked -p stook-peers -- gather
 
 golden: ## Write the golden packs anew (only for a new version of the format).
 	@scripts/need rust

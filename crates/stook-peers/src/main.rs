@@ -6,6 +6,7 @@
 
 mod bench;
 mod builds;
+mod gather;
 mod pack;
 mod result;
 mod sparse;
@@ -27,6 +28,8 @@ enum Command {
     Pack(pack::Args),
     /// `stook bench` against fio
     Bench(bench::Args),
+    /// Many files read in one pass, against one file with the same bytes
+    Gather(gather::Args),
     /// Sparse files in memory against svfsc, range-cache and rangemap
     Sparse(sparse::Args),
 }
@@ -36,6 +39,7 @@ fn main() -> anyhow::Result<()> {
         Command::Pack(args) => pack::run(&args),
         Command::Builds(args) => builds::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Gather(args) => gather::run(&args),
         Command::Sparse(args) => sparse::run(&args),
     }
 }

@@ -8,14 +8,16 @@
 #![expect(unsafe_code, reason = "disjoint pieces of one mapping cannot be borrowed safely")]
 
 use std::collections::BTreeMap;
+use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::slice;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
 
 use super::buffer::Buffer;
 use super::memory::{Memory, PAGE_BYTES};
+use super::pool::Shelf;
 use crate::error::{Error, Result};
 
 /// A contiguous mapping, in pages of 2 MiB where the system has them, that lends pieces of itself.
@@ -27,7 +29,10 @@ pub struct Arena {
 /// The mapping and the book of what is lent, kept alive by the arena and by every piece.
 #[derive(Debug)]
 pub(super) struct Lender {
-    memory: Memory,
+    memory: ManuallyDrop<Memory>,
+    /// Gets the memory when the arena and all pieces are gone; where there is none, the system
+    /// does.
+    shelf: Option<Weak<Shelf>>,
     /// Start and end of every piece that is out. Pieces never overlap.
     lent: Mutex<BTreeMap<usize, usize>>,
 }
@@ -51,17 +56,46 @@ impl Lender {
     }
 }
 
+impl Drop for Lender {
+    fn drop(&mut self) {
+        // SAFETY: the memory is taken once, here, and not touched again: every piece that is out
+        // keeps the lender alive, so none is.
+        let memory = unsafe { ManuallyDrop::take(&mut self.memory) };
+        if let Some(shelf) = self.shelf.as_ref().and_then(Weak::upgrade) {
+            shelf.put(memory);
+        }
+    }
+}
+
 impl Arena {
     /// At least `len` bytes of zeroes; what is never touched costs no memory.
     ///
     /// # Errors
     /// When the system refuses the mapping.
     pub fn new(len: usize) -> Result<Self> {
-        let memory = Memory::mapped(len).map_err(|error| Error::io("map", "memory for an arena", error))?;
-        Ok(Self { lender: Arc::new(Lender { memory, lent: Mutex::default() }) })
+        Ok(Self::of(mapped(len)?, None))
     }
 
-    /// How many bytes it has: what was asked for, rounded up to whole pages of 4096.
+    /// At least `len` bytes from the shelf of a pool, which gets them back; they hold what an
+    /// earlier use left.
+    ///
+    /// # Errors
+    /// When there is nothing on the shelf, and the system refuses the mapping.
+    pub(super) fn pooled(len: usize, shelf: &Arc<Shelf>) -> Result<Self> {
+        let memory = match shelf.get(len) {
+            Some(memory) => memory,
+            None => mapped(len)?,
+        };
+        Ok(Self::of(memory, Some(Arc::downgrade(shelf))))
+    }
+
+    fn of(memory: Memory, shelf: Option<Weak<Shelf>>) -> Self {
+        let memory = ManuallyDrop::new(memory);
+        Self { lender: Arc::new(Lender { memory, shelf, lent: Mutex::default() }) }
+    }
+
+    /// How many bytes it has: what was asked for, rounded up to whole pages of 4096; of a pool,
+    /// perhaps more.
     pub fn len(&self) -> usize {
         self.lender.memory.len()
     }
@@ -143,6 +177,10 @@ impl Arena {
             panic!("{range:?} cannot be used while {lent:?} is lent");
         }
     }
+}
+
+fn mapped(len: usize) -> Result<Memory> {
+    Memory::mapped(len).map_err(|error| Error::io("map", "memory for an arena", error))
 }
 
 impl AsRef<[u8]> for Arena {

@@ -5,8 +5,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::arena::Arena;
 use super::buffer::Buffer;
 use super::memory::{Memory, PAGE_BYTES};
+use crate::error::Result;
 
 /// Hands out buffers and gets their memory back when they are dropped, also when they were turned
 /// into [`Bytes`](bytes::Bytes) before.
@@ -43,11 +45,19 @@ impl BufferPool {
         let memory = self.shelf.get(capacity).unwrap_or_else(|| Memory::zeroed(capacity));
         Buffer::pooled(memory, Arc::downgrade(&self.shelf))
     }
+
+    /// The same as an arena of at least `len` bytes.
+    ///
+    /// # Errors
+    /// When the system has no memory for it.
+    pub(crate) fn arena(&self, len: usize) -> Result<Arena> {
+        Arena::pooled(len, &self.shelf)
+    }
 }
 
 impl Shelf {
     /// Memory that is large enough and not more than four times too large.
-    fn get(&self, capacity: usize) -> Option<Memory> {
+    pub(super) fn get(&self, capacity: usize) -> Option<Memory> {
         let class = class_of(capacity.max(PAGE_BYTES));
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let Idle { classes, bytes } = &mut *idle;
@@ -65,6 +75,10 @@ impl Shelf {
     /// Keeps the memory, or half of all when there is too much: sizes that are no longer asked for
     /// must not fill the shelf for good.
     pub(super) fn put(&self, memory: Memory) {
+        if memory.len() > self.idle_max_bytes {
+            // No room could be made for it.
+            return;
+        }
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let Idle { classes, bytes } = &mut *idle;
         if bytes.saturating_add(memory.len()) > self.idle_max_bytes {
@@ -106,6 +120,25 @@ mod tests {
         assert_eq!(pool.take(11_000).as_ptr(), address, "from the class above");
         assert!(pool.take(1 << 20).capacity() >= 1 << 20, "too small for this one");
         assert_ne!(pool.take(4_000).as_ptr(), address, "far too large for this one");
+    }
+
+    #[test]
+    fn the_memory_of_an_arena_comes_back_with_its_last_piece() {
+        let pool = BufferPool::new(8 << 20);
+        let mut arena = pool.arena(3 << 20).unwrap();
+        let mut piece = arena.take(4096..8192);
+        piece.spare().fill(7);
+        let address = piece.as_ptr();
+        drop(arena);
+        assert_eq!(pool.shelf.idle.lock().unwrap().bytes, 0, "a piece is still out");
+        drop(piece);
+        let mut again = pool.arena(2 << 20).unwrap();
+        assert!(again.len() >= 2 << 20);
+        assert_eq!(again.take(4096..8192).as_ptr(), address);
+        let bytes = again.into_bytes();
+        assert_eq!((bytes.len(), bytes[4096]), (3 << 20, 7));
+        drop(bytes);
+        assert_eq!(pool.take(3 << 20).memory()[4096], 7, "buffers and arenas share a shelf");
     }
 
     #[test]

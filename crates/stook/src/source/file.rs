@@ -51,14 +51,24 @@ impl FileSource {
     /// # Errors
     /// As [`open`](Self::open).
     pub(crate) fn opened(file: fs::File, path: &Path) -> Result<Self> {
-        let failed = |error: io::Error| Error::io("open", path, error);
-        let handle = file.try_clone().map_err(failed)?;
-        let source = Self::new(Arc::new(File::from_std(file, path, false)))?;
-        let source = if source.is_empty() { source.checked_empty()? } else { source };
-        // Reads are to wait: engines pass on that a device was not ready.
-        let flags = fcntl_getfl(&handle).map_err(|error| failed(error.into()))?;
-        fcntl_setfl(&handle, flags.difference(OFlags::NONBLOCK)).map_err(|error| failed(error.into()))?;
-        Ok(source)
+        let file = waiting(file, path)?;
+        check_kind(&file)?;
+        let identity = file.identity()?;
+        Self::of_regular(file, identity)
+    }
+
+    /// A regular file that was opened for reading without waiting, and what it was when it was
+    /// open: nothing is asked a second time.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub(crate) fn regular(file: fs::File, path: &Path, identity: Identity) -> Result<Self> {
+        Self::of_regular(waiting(file, path)?, identity)
+    }
+
+    fn of_regular(file: File, identity: Identity) -> Result<Self> {
+        let source = Self { file: Arc::new(file), identity, is_prefix: false };
+        if source.is_empty() { source.checked_empty() } else { Ok(source) }
     }
 
     /// An open file, with the length it has now.
@@ -109,6 +119,14 @@ fn open_at_once(path: &Path) -> io::Result<fs::File> {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => fs::File::open(path),
         opened => opened,
     }
+}
+
+/// Its reads are to wait: engines pass on that a device was not ready.
+fn waiting(file: fs::File, path: &Path) -> Result<File> {
+    let failed = |error: Errno| Error::io("open", path, error.into());
+    let flags = fcntl_getfl(&file).map_err(failed)?;
+    fcntl_setfl(&file, flags.difference(OFlags::NONBLOCK)).map_err(failed)?;
+    Ok(File::from_std(file, path, false))
 }
 
 /// Only a regular file has a length, and bytes at positions that stay what they are.

@@ -18,6 +18,9 @@ use crate::extent::ByteRange;
 use crate::profile::Profile;
 use crate::source::{AccessRule, Session, SessionOptions, Source};
 
+/// So many pieces are handed to the system at once, while those after them are still to be opened.
+const STARTED_AT_ONCE: usize = 4;
+
 /// How many bodies are read at once.
 #[derive(Debug, Clone, Copy)]
 pub struct GatherOptions {
@@ -125,7 +128,7 @@ struct EachByItself<'a, T: ?Sized> {
     tree: &'a T,
     ids: &'a [NodeId],
     /// Positions in `ids`, in the order of the medium.
-    order: std::vec::IntoIter<(u64, usize)>,
+    order: std::vec::IntoIter<usize>,
 }
 
 impl<T: Tree + ?Sized> Supply for EachByItself<'_, T> {
@@ -133,7 +136,7 @@ impl<T: Tree + ?Sized> Supply for EachByItself<'_, T> {
     type Part = Infallible;
 
     fn next(&mut self) -> Option<Next<Infallible>> {
-        let (_, index) = self.order.next()?;
+        let index = self.order.next()?;
         let id = *self.ids.get(index)?;
         Some(match self.tree.open(id) {
             Ok(source) => Next::Body(index, source),
@@ -156,11 +159,15 @@ pub(crate) fn gather_by_session<T: Tree + ?Sized>(
     options: &GatherOptions,
     deliver: &mut Deliver<'_>,
 ) -> Result<()> {
-    let mut order: Vec<(u64, usize)> =
-        ids.iter().enumerate().map(|(index, &id)| (tree.medium_order(id), index)).collect();
-    order.sort_unstable();
-    let supply = EachByItself { tree, ids, order: order.into_iter() };
+    let supply = EachByItself { tree, ids, order: in_medium_order(tree, ids).into_iter() };
     gather_supplied(supply, ids, factory, options, deliver)
+}
+
+/// The positions of ids in the order in which their bodies lie on the medium.
+pub(crate) fn in_medium_order<T: Tree + ?Sized>(tree: &T, ids: &[NodeId]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..ids.len()).collect();
+    order.sort_by_cached_key(|&index| ids.get(index).map(|&id| tree.medium_order(id)));
+    order
 }
 
 /// A pass over what is supplied, through one session.
@@ -236,6 +243,7 @@ struct Pass<'a, S: Supply> {
 
 impl<S: Supply> Pass<'_, S> {
     fn run(mut self, deliver: &mut Deliver<'_>) {
+        let mut begun_since = 0;
         loop {
             while self.has_room() {
                 let Some(begun) = self.begin_next() else { break };
@@ -243,6 +251,11 @@ impl<S: Supply> Pass<'_, S> {
                     && deliver(failure).is_break()
                 {
                     return;
+                }
+                begun_since += 1;
+                if begun_since == STARTED_AT_ONCE {
+                    self.session.start();
+                    begun_since = 0;
                 }
             }
             let Some((token, read)) = self.session.next() else { return };

@@ -4,6 +4,7 @@
 //! that get their names when they are whole.
 
 pub(crate) mod acl;
+mod ahead;
 mod any;
 mod draft;
 pub(crate) mod existing;
@@ -19,6 +20,7 @@ mod union;
 mod unpacked;
 pub(crate) mod xattrs;
 
+pub(crate) use ahead::gather_opened_ahead;
 pub use any::Tree;
 pub(crate) use any::{foreign_cursor, not_a_directory, not_a_file, unknown};
 pub use draft::{Draft, Folder, Refused};

@@ -23,13 +23,14 @@ use rustix::fs::Dir;
 use super::directory::{Directory, is_dot, lock};
 use super::entry::Metadata;
 use super::{file, roots, xattrs};
-use crate::engine;
+use crate::engine::{self, EngineFactory};
 use crate::error::{Error, Result};
 use crate::source::{FileSource, Source};
 use crate::tree::parts::check_name;
 use crate::tree::target::NAME_ON_DISK_MAX;
 use crate::tree::{
-    Cursor, Kind, Node, NodeId, Page, Tree, Xattrs, foreign_cursor, not_a_directory, not_a_file, unknown,
+    Cursor, Deliver, GatherOptions, Kind, Node, NodeId, Page, Tree, Xattrs, foreign_cursor,
+    gather_opened_ahead, not_a_directory, not_a_file, unknown,
 };
 
 /// A directory on disk.
@@ -200,8 +201,8 @@ impl DirectoryTree {
         Ok((handle, metadata))
     }
 
-    /// A file that its name still stands for, and where that is.
-    fn open_file(&self, id: NodeId) -> Result<(File, PathBuf)> {
+    /// A file that its name still stands for, where that is, and what it was when it was open.
+    fn open_file(&self, id: NodeId) -> Result<(File, PathBuf, Metadata)> {
         let met = self.met(id)?;
         let path = self.path_at(&met.place);
         if met.inode.kind != Kind::File {
@@ -212,15 +213,16 @@ impl DirectoryTree {
         let failed = |error| Error::io("open", &path, error);
         let opened = file::open_regular(&handle, name, &metadata).map_err(failed)?;
         // Another may have got the name since.
-        if Inode::of(&file::status(&opened).map_err(failed)?) != met.inode {
+        let metadata = file::status(&opened).map_err(failed)?;
+        if Inode::of(&metadata) != met.inode {
             return Err(replaced(path));
         }
-        Ok((File::from(opened), path))
+        Ok((File::from(opened), path, metadata))
     }
 
     fn source(&self, id: NodeId) -> Result<FileSource> {
-        let (file, path) = self.open_file(id)?;
-        FileSource::opened(file, &path)
+        let (file, path, metadata) = self.open_file(id)?;
+        FileSource::regular(file, &path, metadata.identity())
     }
 
     fn take_listing(&self, directory: NodeId, offset: u64) -> Option<Dir> {
@@ -379,6 +381,17 @@ impl Tree for DirectoryTree {
     /// another, and lay both out in that order.
     fn medium_order(&self, id: NodeId) -> u64 {
         self.met(id).map_or(u64::MAX, |met| met.inode.inode)
+    }
+
+    /// Files are opened some ahead of their reads, by several threads.
+    fn gather(
+        &self,
+        ids: &[NodeId],
+        factory: &dyn EngineFactory,
+        options: &GatherOptions,
+        deliver: &mut Deliver<'_>,
+    ) -> Result<()> {
+        gather_opened_ahead(self, ids, factory, options, deliver)
     }
 }
 

@@ -112,8 +112,8 @@ impl Loaded {
         {
             return Err(Error::Damaged(damage));
         }
-        let (engine, bytes) = frames.window.into_bytes()?;
-        pack.reader.give_back(engine);
+        let (session, bytes) = frames.window.into_bytes()?;
+        pack.reader.give_back_session(session);
         self.segments.push(bytes);
         Ok(())
     }

@@ -54,7 +54,7 @@ impl Segment {
         let options = WindowOptions { block_len, blocks: 1, route: Access::Cached.into() };
         let path = self.source.path().to_path_buf();
         let held = Arc::new(HeldFrame { path, base: place.offset, bytes });
-        Frames::of_record(Window::new(reader.engine()?, held, range, options)?, self.salt)
+        Frames::of_record(Window::new(reader.session()?, held, range, options)?, self.salt)
     }
 
     /// The record whose frame is in memory, its body put together where it is in pieces.

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-use crate::engine::{Access, Engine, EngineFactory, IdlePool};
+use crate::engine::{Access, EngineFactory, IdlePool};
 use crate::extent::ByteRange;
 use crate::pack::error::{Error, Result};
 use crate::pack::read::around::{Holes, read_again, read_around};
@@ -32,6 +32,13 @@ const RING_BLOCKS: usize = 32;
 /// The same through the page cache, where nothing is to be kept busy: a ring that stays in the
 /// processor's caches is copied into twice as fast as one that does not.
 const CACHED_RING_BLOCKS: usize = 8;
+
+/// The same where blocks come by requests, each of which pays for its latency by its length.
+const ASKED_BLOCK_LEN: usize = 4 << 20;
+
+/// As many as are asked for at once, the one at hand, and the next one where a frame crosses into
+/// it.
+const ASKED_RING_BLOCKS: usize = 10;
 
 /// A read: what, where, and which way.
 pub(crate) type Read<'a> = (&'a dyn Source, ByteRange, Access);
@@ -66,7 +73,7 @@ impl<'a, I: Iterator<Item = Read<'a>>> ReadBatch<'a> for Collected<'a, I> {
     }
 }
 
-/// Lends engines to readers, and keeps them for the next.
+/// Lends sessions to readers, and keeps them for the next.
 #[derive(Debug)]
 pub(crate) struct Reader {
     engines: Arc<dyn EngineFactory>,
@@ -74,15 +81,13 @@ pub(crate) struct Reader {
     place: PathBuf,
     /// That of the place, once a device has to be read.
     profile: OnceLock<Profile>,
-    idle_engines: IdlePool<Box<dyn Engine>>,
     idle_sessions: IdlePool<Session>,
 }
 
 impl Reader {
     /// Readers of what lies in the directory `place`.
     pub(crate) fn new(engines: Arc<dyn EngineFactory>, place: PathBuf) -> Self {
-        let (idle_engines, idle_sessions) = (IdlePool::new(), IdlePool::new());
-        Self { engines, place, profile: OnceLock::new(), idle_engines, idle_sessions }
+        Self { engines, place, profile: OnceLock::new(), idle_sessions: IdlePool::new() }
     }
 
     /// What is known of the device. It is not looked for while bytes come out of the page cache.
@@ -94,19 +99,6 @@ impl Reader {
         // Of two threads that look, both find the same.
         let _ = self.profile.set(profile);
         profile
-    }
-
-    /// An engine, idle or new.
-    pub(crate) fn engine(&self) -> Result<Box<dyn Engine>> {
-        match self.idle_engines.take() {
-            Some(engine) => Ok(engine),
-            None => Ok(self.engines.build(self.profile().depth)?),
-        }
-    }
-
-    /// Takes an engine back.
-    pub(crate) fn give_back(&self, engine: Box<dyn Engine>) {
-        self.idle_engines.keep(engine);
     }
 
     /// The bytes of one range, through the page cache. What the medium does not give back is
@@ -179,7 +171,7 @@ impl Reader {
 
     /// Takes a session back, of which nothing is wanted any more.
     pub(crate) fn give_back_session(&self, session: Session) {
-        if session.pending() == 0 {
+        if session.pending() == 0 && !session.is_broken() {
             self.idle_sessions.keep(session);
         }
     }
@@ -189,6 +181,7 @@ impl Reader {
         self.engines.may_be_bypassed()
     }
 
+    /// A session, idle or new.
     pub(crate) fn session(&self) -> Result<Session> {
         match self.idle_sessions.take() {
             Some(session) => Ok(session),
@@ -206,12 +199,12 @@ impl Reader {
         chunk_len: u64,
     ) -> Result<Window> {
         let route = route.into();
-        let (layout, block_len) = (route.layout(), self.block_len(route.layout()));
+        let Layout { block_len, ring_blocks } = self.layout(source.as_ref(), &route);
         // A chunk may begin in the middle of a block, and half of a ring is for what is read ahead.
         let needed = chunk_len.div_ceil(block_len as u64).saturating_add(1).saturating_mul(2);
-        let blocks = usize::try_from(needed).unwrap_or(usize::MAX).max(ring_blocks(layout));
+        let blocks = usize::try_from(needed).unwrap_or(usize::MAX).max(ring_blocks);
         let options = WindowOptions { block_len, blocks, route };
-        Ok(Window::new(self.engine()?, source, range, options)?)
+        Ok(Window::new(self.session()?, source, range, options)?)
     }
 
     /// A window that holds all of a stretch.
@@ -222,15 +215,21 @@ impl Reader {
         route: impl Into<Route>,
     ) -> Result<Window> {
         let route = route.into();
-        let block_len = self.block_len(route.layout());
+        let Layout { block_len, .. } = self.layout(source.as_ref(), &route);
         let options = WindowOptions { block_len, blocks: usize::MAX / block_len, route };
-        Ok(Window::new(self.engine()?, source, range, options)?)
+        Ok(Window::new(self.session()?, source, range, options)?)
     }
 
-    fn block_len(&self, access: Access) -> usize {
-        match access {
-            Access::Direct => self.profile().block_bytes.clamp(BLOCK_LEN_MIN, BLOCK_LEN_MAX) as usize,
-            Access::Cached => CACHED_BLOCK_LEN,
+    fn layout(&self, source: &dyn Source, route: &Route) -> Layout {
+        if source.reads_by_request() {
+            return Layout { block_len: ASKED_BLOCK_LEN, ring_blocks: ASKED_RING_BLOCKS };
+        }
+        match route.layout() {
+            Access::Direct => {
+                let block_len = self.profile().block_bytes.clamp(BLOCK_LEN_MIN, BLOCK_LEN_MAX) as usize;
+                Layout { block_len, ring_blocks: RING_BLOCKS }
+            }
+            Access::Cached => Layout { block_len: CACHED_BLOCK_LEN, ring_blocks: CACHED_RING_BLOCKS },
         }
     }
 }
@@ -285,9 +284,8 @@ pub(crate) fn read_leaves(leaves: &[Leaf]) -> crate::Result<Bytes> {
     Ok(bytes.into())
 }
 
-fn ring_blocks(access: Access) -> usize {
-    match access {
-        Access::Direct => RING_BLOCKS,
-        Access::Cached => CACHED_RING_BLOCKS,
-    }
+/// How the ring of a window is divided.
+struct Layout {
+    block_len: usize,
+    ring_blocks: usize,
 }

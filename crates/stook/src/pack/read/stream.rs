@@ -141,9 +141,9 @@ impl BodyComparison<'_> {
 impl Drop for RecordReader<'_> {
     fn drop(&mut self) {
         if let Some(frames) = self.frames.take()
-            && let Ok(engine) = frames.window.into_engine()
+            && let Ok(session) = frames.window.into_session()
         {
-            self.reader.give_back(engine);
+            self.reader.give_back_session(session);
         }
     }
 }

@@ -139,7 +139,7 @@ impl Reader {
 
     /// Takes back what frames were read with.
     pub(crate) fn take_back(&self, frames: Frames) -> Result<()> {
-        self.give_back(frames.window.into_engine()?);
+        self.give_back_session(frames.window.into_session()?);
         Ok(())
     }
 }

@@ -1,5 +1,9 @@
 //! A window that moves forward over a source, with reads running ahead of it at queue depth.
 //!
+//! A session reads the blocks into the places that they have in the window: those of a file by
+//! reads of the engine, without a copy, those of an object by requests, any other as its leaves
+//! say.
+//!
 //! Blocks land side by side in one ring of memory, so that what is peeked at is one slice even
 //! where it crosses from one read into the next; only what crosses the end of the ring is copied.
 //! With a ring as long as the source nothing is ever copied, and the whole of it is kept.
@@ -12,14 +16,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::engine::{Access, Arena, Completion, Engine, Operation, Request};
+use crate::engine::{Access, Arena};
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
 use crate::pack::error::is_unreadable;
 use crate::pack::read::around::{Holes, read_around};
 use crate::pack::read::reader::read_leaves;
 use crate::pack::read::route::Route;
-use crate::source::{Leaf, Source};
+use crate::source::{Leaf, Session, Source};
 
 /// How a window reads.
 #[derive(Debug, Clone)]
@@ -45,8 +49,10 @@ enum BlockSlot {
 
 /// Reads forward over a range of a source.
 pub(crate) struct Window {
-    engine: Box<dyn Engine>,
+    session: Session,
     source: Arc<dyn Source>,
+    /// Whether blocks come by requests, which are to be under way all the time.
+    is_asked: bool,
     options: WindowOptions,
     arena: Arena,
     slots: Vec<BlockSlot>,
@@ -57,7 +63,6 @@ pub(crate) struct Window {
     /// The next block to ask for.
     next: u64,
     scratch: Vec<u8>,
-    completions: Vec<Completion>,
     /// What could not be read so far.
     holes: Holes,
 }
@@ -70,7 +75,7 @@ const CACHED_AHEAD: u64 = 2;
 impl Window {
     /// A window over `range` of a source.
     pub(crate) fn new(
-        engine: Box<dyn Engine>,
+        session: Session,
         source: Arc<dyn Source>,
         range: ByteRange,
         options: WindowOptions,
@@ -83,7 +88,8 @@ impl Window {
         let arena = Arena::new(blocks * options.block_len)?;
         let slots = (0..blocks).map(|_| BlockSlot::Empty).collect();
         Ok(Self {
-            engine,
+            session,
+            is_asked: source.reads_by_request(),
             source,
             options,
             arena,
@@ -93,7 +99,6 @@ impl Window {
             pos: range.start(),
             next: 0,
             scratch: Vec::new(),
-            completions: Vec::new(),
             holes: Holes::default(),
         })
     }
@@ -217,9 +222,7 @@ impl Window {
             self.pos = to;
             return Ok(());
         }
-        while self.engine.in_flight() > 0 {
-            self.reap()?;
-        }
+        self.session.call_off()?;
         self.slots.iter_mut().for_each(|slot| *slot = BlockSlot::Empty);
         self.start = to / ALIGNMENT * ALIGNMENT;
         self.pos = to;
@@ -234,32 +237,36 @@ impl Window {
 
     /// All bytes of the range, when the ring was made to hold it, and where in them the range
     /// begins.
-    pub(crate) fn into_bytes(mut self) -> Result<(Box<dyn Engine>, Bytes)> {
-        while self.engine.in_flight() > 0 {
+    pub(crate) fn into_bytes(mut self) -> Result<(Session, Bytes)> {
+        while self.session.pending() > 0 {
             self.reap()?;
         }
-        Ok((self.engine, self.arena.into_bytes()))
+        // An engine that has failed may still write to the memory.
+        self.session.call_off()?;
+        Ok((self.session, self.arena.into_bytes()))
     }
 
-    /// The engine, for the next use.
-    pub(crate) fn into_engine(mut self) -> Result<Box<dyn Engine>> {
-        while self.engine.in_flight() > 0 {
-            self.reap()?;
-        }
-        Ok(self.engine)
+    /// The session, for the next use. What was read ahead is not waited for where it is asked for.
+    pub(crate) fn into_session(mut self) -> Result<Session> {
+        self.session.call_off()?;
+        Ok(self.session)
     }
 
     fn wait_for(&mut self, block: u64) -> Result<()> {
         let slot = (block % self.options.blocks as u64) as usize;
         loop {
             match self.slots.get_mut(slot) {
-                Some(BlockSlot::Ready(held)) if *held == block => return Ok(()),
+                Some(BlockSlot::Ready(held)) if *held == block => {
+                    // A request takes its time however much is here already: places that have
+                    // become free are asked for at once.
+                    return if self.is_asked { self.keep_asking() } else { Ok(()) };
+                }
                 Some(failed @ BlockSlot::Failed(..)) => {
                     // A failure of a block that was skipped over concerns nobody.
                     if let BlockSlot::Failed(held, error) = std::mem::replace(failed, BlockSlot::Empty)
                         && held == block
                     {
-                        if is_unreadable(&error) {
+                        if is_unreadable(&error) && !self.session.is_broken() {
                             self.fill_around(block, slot)?;
                             continue;
                         }
@@ -272,7 +279,12 @@ impl Window {
                 _ => self.next = self.next.min(block),
             }
             self.schedule(block)?;
-            if !matches!(self.slots.get(slot), Some(BlockSlot::Ready(held)) if *held == block) {
+            let waits = match self.slots.get(slot) {
+                Some(BlockSlot::Ready(held) | BlockSlot::Failed(held, _)) if *held == block => false,
+                Some(BlockSlot::InFlight(_)) => true,
+                _ => self.session.pending() > 0,
+            };
+            if waits {
                 self.reap()?;
             }
         }
@@ -286,12 +298,12 @@ impl Window {
         let total = (self.end - self.start).div_ceil(block_len);
         let current = (self.pos - self.start) / block_len;
         let ahead = match self.options.route.at(self.pos) {
-            Access::Direct => self.options.blocks as u64,
-            Access::Cached => CACHED_AHEAD.min(self.options.blocks as u64),
+            Access::Cached if !self.is_asked => CACHED_AHEAD.min(self.options.blocks as u64),
+            _ => self.options.blocks as u64,
         };
         let limit = total.min((current + ahead).max(wanted + 1));
         self.next = self.next.max(current);
-        while self.next < limit && self.engine.in_flight() < self.engine.depth() {
+        while self.next < limit && self.session.pending() < self.session.depth() {
             let block = self.next;
             let slot = (block % self.options.blocks as u64) as usize;
             match self.slots.get(slot) {
@@ -315,26 +327,23 @@ impl Window {
     fn ask(&mut self, block: u64, slot: usize) -> Result<()> {
         let range = self.range_of(block);
         let from = range.start();
+        if self.session.is_broken() {
+            self.set(slot, BlockSlot::Failed(block, engine_failed()));
+            return Ok(());
+        }
         if self.holes.is_dead_before(from) || self.holes.first_in(range).is_some() {
             // All of it would fail, which may take a disk seconds.
             return self.fill_around(block, slot);
         }
-        let mut leaves = Vec::with_capacity(1);
-        let resolved = self.source.resolve(range, &mut leaves);
-        if let ([Leaf::File { file, range }], Ok(())) = (leaves.as_slice(), &resolved) {
-            let at = slot * self.options.block_len;
-            let buffer = self.arena.take(at..at + self.options.block_len);
-            let aligned = range.start().is_multiple_of(ALIGNMENT);
-            let access = if aligned { self.options.route.at(from) } else { Access::Cached };
-            let operation = Operation::Read { offset: range.start(), len: range.len() as usize, buffer };
-            self.engine.submit(Request { token: block, file: file.clone(), access, operation });
-            self.set(slot, BlockSlot::InFlight(block));
-            return Ok(());
-        }
-        match resolved.and_then(|()| read_leaves(&leaves)) {
-            Ok(bytes) => self.fill(block, slot, &bytes),
-            Err(error) => self.set(slot, BlockSlot::Failed(block, error)),
-        }
+        let at = slot * self.options.block_len;
+        let memory = self.arena.take(at..at + self.options.block_len);
+        let access = self.options.route.at(from);
+        let asked = self.session.submit_into(block, self.source.as_ref(), range, access, memory);
+        let state = match asked {
+            Ok(()) => BlockSlot::InFlight(block),
+            Err(error) => BlockSlot::Failed(block, error),
+        };
+        self.set(slot, state);
         Ok(())
     }
 
@@ -361,32 +370,40 @@ impl Window {
         }
     }
 
+    /// Waits for a block, and takes all that are here.
     fn reap(&mut self) -> Result<()> {
-        let mut completions = std::mem::take(&mut self.completions);
-        self.engine.reap(1, &mut completions)?;
-        for completion in completions.drain(..) {
-            let block = completion.token;
-            let from = self.start + block * self.options.block_len as u64;
-            let wanted = self.end.saturating_sub(from).min(self.options.block_len as u64);
-            if let Some(buffer) = completion.buffer {
-                self.arena.put(buffer);
-            }
-            let state = match completion.result {
-                Ok(got) if got as u64 == wanted => BlockSlot::Ready(block),
-                Ok(got) => BlockSlot::Failed(
-                    block,
-                    Error::ShortRead {
-                        path: self.source.path().to_path_buf(),
-                        offset: from,
-                        wanted,
-                        got: got as u64,
-                    },
-                ),
-                Err(error) => BlockSlot::Failed(block, error),
-            };
-            self.set((block % self.options.blocks as u64) as usize, state);
-        }
-        self.completions = completions;
+        let Some((block, read)) = self.session.next() else { return Err(engine_failed()) };
+        self.take(block, read);
+        self.take_ready();
         Ok(())
     }
+
+    /// Asks for what there is room for, and waits for nothing.
+    fn keep_asking(&mut self) -> Result<()> {
+        self.take_ready();
+        self.schedule((self.pos - self.start) / self.options.block_len as u64)
+    }
+
+    fn take_ready(&mut self) {
+        while let Some((block, read)) = self.session.next_ready() {
+            self.take(block, read);
+        }
+    }
+
+    /// Notes what became of a block, whose bytes are in the ring.
+    fn take(&mut self, block: u64, read: Result<Bytes>) {
+        let state = match read {
+            Ok(_) => BlockSlot::Ready(block),
+            Err(error) => BlockSlot::Failed(block, error),
+        };
+        self.set((block % self.options.blocks as u64) as usize, state);
+    }
 }
+
+/// For a window whose engine reads nothing any more.
+fn engine_failed() -> Error {
+    Error::io("use", "an I/O engine that has failed", std::io::ErrorKind::BrokenPipe.into())
+}
+
+#[cfg(test)]
+mod tests;

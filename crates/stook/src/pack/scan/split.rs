@@ -178,7 +178,7 @@ impl Pack {
             blocks: SEARCH_BLOCKS,
             route: Access::Cached.into(),
         };
-        let window = Window::new(self.reader.engine()?, segment.source.clone(), rest, options)?;
+        let window = Window::new(self.reader.session()?, segment.source.clone(), rest, options)?;
         let mut frames = Frames::new(window, segment.salt);
         let mut found = None;
         let mut stands = frames.resync_within(at, limit)?;

@@ -78,6 +78,8 @@ pub(super) enum Place {
     Beside(Range<usize>),
     /// They are copied to this position of the range.
     Copied(usize),
+    /// They are the whole range, and are read into the memory that was given for it.
+    Given,
 }
 
 /// A range on its way.
@@ -97,16 +99,26 @@ pub(super) struct Assembly {
 #[derive(Debug)]
 enum Target {
     Whole(Bytes),
-    Beside { arena: Arena, data: Range<usize> },
+    Beside {
+        arena: Arena,
+        data: Range<usize>,
+    },
     Copied(Buffer),
+    /// Memory of the caller, who finds the bytes in it. It is away while the engine has it.
+    Given(Option<Buffer>),
 }
 
 impl Assembly {
-    /// Lends the part of the arena that a piece is read into.
-    pub(super) fn lend(&mut self, range: Range<usize>) -> Buffer {
-        match &mut self.target {
-            Target::Beside { arena, .. } => arena.take(range),
-            Target::Whole(_) | Target::Copied(_) => Buffer::with_capacity(range.len()),
+    fn new(token: u64, target: Target, missing: usize) -> Self {
+        Self { token, missing, failure: None, above: None, target }
+    }
+
+    /// Lends the memory that a piece of `span` bytes is read into.
+    pub(super) fn lend(&mut self, place: &Place, span: usize, pool: &BufferPool) -> Buffer {
+        match (&mut self.target, place) {
+            (Target::Beside { arena, .. }, Place::Beside(range)) => arena.take(range.clone()),
+            (Target::Given(memory), Place::Given) => memory.take().unwrap_or_else(|| pool.take(span)),
+            _ => pool.take(span),
         }
     }
 
@@ -114,11 +126,11 @@ impl Assembly {
     pub(super) fn place_bytes(&mut self, place: &Place, bytes: Bytes) {
         match (&mut self.target, place) {
             (Target::Whole(whole), _) => *whole = bytes,
-            (Target::Copied(target), Place::Copied(at)) => {
+            (Target::Copied(target) | Target::Given(Some(target)), Place::Copied(at)) => {
                 target.data_mut()[*at..*at + bytes.len()].copy_from_slice(&bytes);
             }
             // Only files are read into arenas.
-            (Target::Beside { .. } | Target::Copied(_), _) => {}
+            (Target::Beside { .. } | Target::Copied(_) | Target::Given(_), _) => {}
         }
     }
 
@@ -126,11 +138,11 @@ impl Assembly {
     pub(super) fn place(&mut self, place: &Place, buffer: Buffer) {
         match (&mut self.target, place) {
             (Target::Whole(bytes), _) => *bytes = buffer.into_bytes(),
-            (Target::Copied(target), Place::Copied(at)) => {
+            (Target::Copied(target) | Target::Given(Some(target)), Place::Copied(at)) => {
                 target.data_mut()[*at..*at + buffer.len()].copy_from_slice(buffer.data());
             }
             // The bytes are where they belong as soon as the buffer is back.
-            (Target::Beside { .. } | Target::Copied(_), _) => drop(buffer),
+            (Target::Beside { .. } | Target::Copied(_) | Target::Given(_), _) => drop(buffer),
         }
     }
 
@@ -145,6 +157,7 @@ impl Assembly {
             (None, Target::Whole(bytes)) => Ok(bytes),
             (None, Target::Beside { arena, data }) => Ok(arena.into_bytes().slice(data)),
             (None, Target::Copied(buffer)) => Ok(buffer.into_bytes()),
+            (None, Target::Given(_)) => Ok(Bytes::new()),
         };
         (self.token, result)
     }
@@ -202,7 +215,7 @@ pub(super) fn disassemble(
             (Target::Whole(Bytes::new()), Pieces::One(piece))
         }
         (Some(Leaf::File { file, range }), true) => {
-            let (target, pieces) = beside(&file, range.start()..range.end(), max_read, access)?;
+            let (target, pieces) = beside(&file, range.start()..range.end(), limits, pool)?;
             (target, Pieces::Many(pieces))
         }
         (Some(last), _) => {
@@ -216,7 +229,42 @@ pub(super) fn disassemble(
         Pieces::One(_) => 1,
         Pieces::Many(pieces) => pieces.len(),
     };
-    Ok((Assembly { token, missing, failure: None, above: None, target }, pieces))
+    Ok((Assembly::new(token, target, missing), pieces))
+}
+
+/// The same into memory of the caller, from its start on. A range that one read of a file can bring
+/// there is read there; of all others the parts are copied.
+pub(super) fn disassemble_into(
+    token: u64,
+    leaves: &mut Vec<Leaf>,
+    len: u64,
+    limits: Limits,
+    mut memory: Buffer,
+) -> (Assembly, Pieces) {
+    debug_assert_eq!(leaves.iter().map(Leaf::len).sum::<u64>(), len, "leaves make up their range");
+    if let [Leaf::File { file, range }] = leaves.as_slice()
+        && let Some(access) = way_into(file, *range, memory.capacity(), limits)
+    {
+        let origin = PieceOrigin::File(Arc::clone(file), access);
+        let piece = Piece { place: Place::Given, ..alone(origin, *range) };
+        return (Assembly::new(token, Target::Given(Some(memory)), 1), Pieces::One(piece));
+    }
+    memory.set_data_range(0..usize::try_from(len).unwrap_or(usize::MAX));
+    let pieces = scatter(leaves, &mut memory, limits, false);
+    (Assembly::new(token, Target::Given(Some(memory)), pieces.len()), Pieces::Many(pieces))
+}
+
+/// How one read can bring a range of a file to the start of memory: directly only where the file is
+/// aligned, because what alignment alone makes it read would come before it. `None` where the range
+/// is too long for one.
+fn way_into(file: &File, range: ByteRange, capacity: usize, limits: Limits) -> Option<Access> {
+    let len = usize::try_from(range.len()).ok().filter(|&len| len <= limits.max_read.min(capacity))?;
+    let is_aligned = || range.start().is_multiple_of(file.alignment().offset_bytes);
+    let fits = || file.span(range.start(), len, Access::Direct) <= capacity;
+    Some(match limits.access {
+        Access::Direct if is_aligned() && fits() => Access::Direct,
+        _ => Access::Cached,
+    })
 }
 
 /// A range that one read or request brings.
@@ -230,9 +278,10 @@ fn alone(origin: PieceOrigin, range: ByteRange) -> Piece {
 fn beside(
     file: &Arc<File>,
     range: Range<u64>,
-    max_read: usize,
-    access: Access,
+    limits: Limits,
+    pool: &BufferPool,
 ) -> Result<(Target, Vec<Piece>)> {
+    let Limits { max_read, access, .. } = limits;
     let alignment = file.alignment().offset_bytes.max(4096);
     let base = match access {
         Access::Direct => range.start & !(file.alignment().offset_bytes - 1),
@@ -241,7 +290,7 @@ fn beside(
     let step = (max_read as u64).next_multiple_of(alignment);
     let capacity = (range.end - base).checked_next_multiple_of(alignment).ok_or_else(too_long)?;
     let capacity = usize::try_from(capacity).map_err(|_| too_long())?;
-    let arena = Arena::new(capacity)?;
+    let arena = pool.arena(capacity)?;
     let cuts = (base..range.end).step_by(usize::try_from(step).map_err(|_| too_long())?);
     let pieces = cuts.map(|cut| {
         let (start, end) = (cut.max(range.start), cut.saturating_add(step).min(range.end));
@@ -265,17 +314,25 @@ fn copied(
 ) -> Result<(Target, Vec<Piece>)> {
     let len = usize::try_from(len).map_err(|_| too_long())?;
     // Memory of the pool holds what was read before; fresh memory holds zeros, which nobody has to
-    // write.
-    let has_zeros = leaves.iter().any(|leaf| matches!(leaf, Leaf::Fill { byte: 0, .. }));
-    let mut buffer = if has_zeros { Buffer::with_capacity(len) } else { pool.take(len) };
+    // write. It has to be fetched from the system, so that is worth it only where most are zeros.
+    let zeros = |leaf: &Leaf| if let Leaf::Fill { byte: 0, len } = leaf { *len } else { 0 };
+    let is_zeroed = leaves.iter().map(zeros).sum::<u64>() > len as u64 / 2;
+    let mut buffer = if is_zeroed { Buffer::with_capacity(len) } else { pool.take(len) };
     buffer.set_data_range(0..len);
+    let pieces = scatter(leaves, &mut buffer, limits, is_zeroed);
+    Ok((Target::Copied(buffer), pieces))
+}
+
+/// Copies what is here into the memory of a range, and cuts the rest into pieces that are copied
+/// there when they are read. Where all of the memory is zero, no zeros are written.
+fn scatter(leaves: &mut Vec<Leaf>, memory: &mut Buffer, limits: Limits, is_zeroed: bool) -> Vec<Piece> {
     let (mut pieces, mut at) = (Vec::new(), 0);
     for leaf in leaves.drain(..) {
         let leaf_len = leaf.len() as usize;
-        let target = &mut buffer.data_mut()[at..at + leaf_len];
+        let target = &mut memory.data_mut()[at..at + leaf_len];
         match leaf {
             Leaf::Bytes(bytes) => target.copy_from_slice(&bytes),
-            Leaf::Fill { byte: 0, .. } => {}
+            Leaf::Fill { byte: 0, .. } if is_zeroed => {}
             Leaf::Fill { byte, .. } => target.fill(byte),
             Leaf::File { file, range } => {
                 pieces.extend(cut(&PieceOrigin::File(file, limits.access), range, limits.max_read, at));
@@ -290,7 +347,7 @@ fn copied(
         }
         at += leaf_len;
     }
-    Ok((Target::Copied(buffer), pieces))
+    pieces
 }
 
 /// Pieces of at most `step` bytes, the first of which is copied to `at`.
@@ -304,4 +361,56 @@ fn cut(origin: &PieceOrigin, range: ByteRange, step: usize, at: usize) -> impl I
 
 fn too_long() -> Error {
     Error::io("map", "memory for an arena", std::io::ErrorKind::OutOfMemory.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits { max_read: 1 << 20, max_request: 1 << 20, access: Access::Cached };
+
+    /// What a range of leaves that need no reading comes to.
+    fn assembled(mut leaves: Vec<Leaf>, pool: &BufferPool) -> Bytes {
+        let len = leaves.iter().map(Leaf::len).sum();
+        let (assembly, pieces) = disassemble(0, &mut leaves, len, LIMITS, pool).unwrap();
+        assert_eq!(pieces.into_iter().count(), 0);
+        assembly.finish().1.unwrap()
+    }
+
+    #[test]
+    fn ranges_of_several_leaves_use_the_memory_of_those_before_and_their_zeros_are_zeros() {
+        let pool = BufferPool::new(8 << 20);
+        let sevens = || Leaf::Bytes(Bytes::from_static(&[7; 4000]));
+        let first = assembled(vec![sevens(), sevens(), sevens()], &pool);
+        let address = first.as_ptr();
+        drop(first);
+        let second = assembled(vec![sevens(), Leaf::Fill { byte: 0, len: 4000 }, sevens()], &pool);
+        assert_eq!(second.as_ptr(), address);
+        assert_eq!(
+            (&second[..4000], &second[4000..8000], &second[8000..]),
+            (&[7; 4000][..], &[0; 4000][..], &[7; 4000][..])
+        );
+        drop(second);
+        // Where most are zeros, memory that is zero already costs less than making it so.
+        let third = assembled(vec![sevens(), Leaf::Fill { byte: 0, len: 8000 }], &pool);
+        assert_ne!(third.as_ptr(), address);
+        assert!(third[..4000] == [7; 4000] && third[4000..] == [0; 8000]);
+    }
+
+    #[test]
+    fn memory_of_the_caller_has_the_bytes_from_its_start_on() {
+        let mut arena = Arena::new(8192).unwrap();
+        let mut used = arena.take(0..8192);
+        used.spare().fill(9);
+        let mut leaves = vec![
+            Leaf::Bytes(Bytes::from_static(b"begin")),
+            Leaf::Fill { byte: 0, len: 10 },
+            Leaf::Fill { byte: 3, len: 1 },
+        ];
+        let (assembly, pieces) = disassemble_into(5, &mut leaves, 16, LIMITS, used);
+        assert_eq!(pieces.into_iter().count(), 0);
+        let (token, bytes) = assembly.finish();
+        assert!(token == 5 && bytes.unwrap().is_empty());
+        assert_eq!(arena.bytes(0..17), b"begin\0\0\0\0\0\0\0\0\0\0\x03\x09");
+    }
 }

@@ -4,8 +4,10 @@
 //! what is long, keeps the engine's queue full across ranges and sources, and reuses aligned
 //! memory. A range that is one piece of one file is handed out in the very memory the engine read
 //! it into; a long one is read in place, piece beside piece; only ranges made of several leaves are
-//! put together by copying. A checked leaf is read as a range of its own, and verified before it is
-//! handed out; what is wrong with it fails the ranges that it is in, and no other.
+//! put together by copying, in memory that comes from the same pool. A caller may also give the
+//! memory that a range goes into, as windows over long stretches do. A checked leaf is read as a
+//! range of its own, and verified before it is handed out; what is wrong with it fails the ranges
+//! that it is in, and no other.
 //!
 //! It does not merge or sort what it is given; that is the planner's work. It never hands out fewer
 //! bytes than were asked for.
@@ -20,11 +22,11 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 
-use self::assembly::{Assembly, Limits, Piece, PieceOrigin, Pieces, Place, disassemble};
+use self::assembly::{Assembly, Limits, Piece, PieceOrigin, Pieces, disassemble, disassemble_into};
 use self::requests::Requests;
 use self::slab::Slab;
 use super::{Leaf, Source};
-use crate::engine::{Access, BufferPool, Completion, Engine, EngineFactory, Operation, Request};
+use crate::engine::{Access, Buffer, BufferPool, Completion, Engine, EngineFactory, Operation, Request};
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
 use crate::profile::{Class, Profile};
@@ -136,6 +138,16 @@ impl Session {
             || self.ready.len() >= 2 * self.depth
     }
 
+    /// How many reads may be in flight.
+    pub(crate) fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// Whether its engine has failed, so that it reads nothing any more.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.is_broken
+    }
+
     /// Ranges whose results have not been handed out.
     pub fn pending(&self) -> usize {
         self.assemblies.len() - self.below + self.ready.len()
@@ -152,13 +164,49 @@ impl Session {
         range: ByteRange,
         access: Access,
     ) -> Result<()> {
+        self.take_on(token, source, range, access, None)
+    }
+
+    /// The same with the memory that the bytes go into, from its start on. It is dropped when
+    /// [`next`](Self::next) gives the token, with no bytes: it is meant to be a piece of an
+    /// [`Arena`](crate::engine::Arena), which then has them. Where one read can bring the range
+    /// there, nothing is copied.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    ///
+    /// # Panics
+    /// When the range is longer than the memory.
+    pub(crate) fn submit_into(
+        &mut self,
+        token: u64,
+        source: &dyn Source,
+        range: ByteRange,
+        access: Access,
+        memory: Buffer,
+    ) -> Result<()> {
+        assert!(range.len() <= memory.capacity() as u64, "{range} is longer than the memory for it");
+        self.take_on(token, source, range, access, Some(memory))
+    }
+
+    fn take_on(
+        &mut self,
+        token: u64,
+        source: &dyn Source,
+        range: ByteRange,
+        access: Access,
+        memory: Option<Buffer>,
+    ) -> Result<()> {
         if self.is_broken {
             return Err(broken());
         }
         let mut leaves = std::mem::take(&mut self.leaves);
         let resolved = source.resolve(range, &mut leaves);
         let (limits, pool) = (self.limits(access), &self.pool);
-        let taken = resolved.and_then(|()| disassemble(token, &mut leaves, range.len(), limits, pool));
+        let taken = resolved.and_then(|()| match memory {
+            Some(memory) => Ok(disassemble_into(token, &mut leaves, range.len(), limits, memory)),
+            None => disassemble(token, &mut leaves, range.len(), limits, pool),
+        });
         leaves.clear();
         self.leaves = leaves;
         let (assembly, pieces) = taken?;
@@ -256,6 +304,45 @@ impl Session {
                 self.break_down(&error);
             }
         }
+    }
+
+    /// Starts what was asked for, and waits for nothing: for callers who take long to find what
+    /// they ask for next, while the device could do this already.
+    pub(crate) fn start(&mut self) {
+        if let Err(error) = self.hand_over() {
+            self.break_down(&error);
+        }
+    }
+
+    /// A range that is read, without waiting for any: answers that are here are taken, and what
+    /// waited for their places is asked for. Reads of files are taken by [`next`](Self::next).
+    pub(crate) fn next_ready(&mut self) -> Option<(u64, Result<Bytes>)> {
+        self.take_answers(false);
+        self.ready.pop_front()
+    }
+
+    /// Nothing that was asked for is wanted any more: requests are called off. What the engine has
+    /// begun is waited for, because its memory is in use.
+    ///
+    /// # Errors
+    /// When the engine has failed; then some memory may be in use for good.
+    pub(crate) fn call_off(&mut self) -> Result<()> {
+        self.queue.clear();
+        self.checks.clear();
+        self.requests.clear();
+        self.flights = Slab::new();
+        self.assemblies = Slab::new();
+        self.below = 0;
+        self.ready.clear();
+        let mut completions = std::mem::take(&mut self.completions);
+        let mut reaped = Ok(());
+        while reaped.is_ok() && self.engine.in_flight() > 0 {
+            reaped = self.engine.reap(1, &mut completions);
+            completions.clear();
+        }
+        self.completions = completions;
+        self.is_broken |= reaped.is_err();
+        reaped
     }
 
     /// Takes the answers that are here, after waiting for one if need be, and asks for what comes
@@ -377,10 +464,8 @@ impl Session {
             }
             let PieceOrigin::File(file, access) = &piece.origin else { continue };
             let (file, access) = (file.clone(), *access);
-            let buffer = match &piece.place {
-                Place::Beside(range) => assembly.lend(range.clone()),
-                Place::Alone | Place::Copied(_) => self.pool.take(file.span(piece.offset, piece.len, access)),
-            };
+            let span = file.span(piece.offset, piece.len, access);
+            let buffer = assembly.lend(&piece.place, span, &self.pool);
             let operation = Operation::Read { offset: piece.offset, len: piece.len, buffer };
             let token = self.flights.insert(piece) as u64;
             self.engine.submit(Request { token, file, access, operation });
