@@ -18,7 +18,7 @@ use crate::context::Context;
 use crate::exit::UsageError;
 use crate::fetch::FetchArgs;
 use crate::keys::{self, KeyList};
-use crate::output::Output;
+use crate::output::{Output, is_stdout};
 use crate::progress::{Progress, Unit};
 use crate::{contents, exit, failures, interrupt, packs};
 use files::Target;
@@ -130,7 +130,8 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
 /// Where bodies go, or why that is not to be.
 fn target(args: &Args, many: bool, context: &Context) -> anyhow::Result<Target> {
     let usage = |text: &str| Err(UsageError::new(text).into());
-    match &args.output {
+    let path = args.output.as_deref().filter(|path| !is_stdout(path));
+    match path {
         None if context.json() => usage("with --json the report goes to stdout: give --output PATH"),
         None if many && !args.concat => {
             usage("several records need --output DIRECTORY, or --concat to get them one after another")
@@ -138,7 +139,7 @@ fn target(args: &Args, many: bool, context: &Context) -> anyhow::Result<Target> 
         None => Ok(Target::Stdout),
         Some(path) if args.concat => Ok(Target::concatenated(path)?),
         Some(path) if many || files::names_directory(path) => Ok(Target::directory(path)?),
-        Some(path) => Ok(Target::File(path.clone())),
+        Some(path) => Ok(Target::File(path.to_path_buf())),
     }
 }
 

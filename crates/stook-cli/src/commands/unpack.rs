@@ -22,7 +22,7 @@ use crate::failures::{self, Failed};
 use crate::fetch::FetchArgs;
 use crate::interrupt::Interrupted;
 use crate::keys::{self, Asked};
-use crate::output::{OutputError, printable};
+use crate::output::{OutputError, is_stdout, printable};
 use crate::progress::Unit;
 use crate::select::SelectArgs;
 use crate::{contents, packs};
@@ -54,7 +54,8 @@ pub struct Args {
     /// Where to; created if it does not exist
     #[arg(value_name = "DIR", required_unless_present = "tar")]
     target: Option<PathBuf>,
-    /// Write a tar instead of files, the same bytes for the same pack; `-` is stdout
+    /// Write a tar instead of files, the same bytes for the same pack; `-` is stdout (not with
+    /// --json, whose report goes there)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "overwrite", "no_owner", "threads"])]
     tar: Option<PathBuf>,
     #[command(flatten)]
@@ -147,6 +148,9 @@ struct Unset<'a> {
 /// A pack that cannot be opened, a target that cannot be made, arguments that make no sense.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let filter = args.filter()?;
+    if context.json() && args.tar.as_deref().is_some_and(is_to_stdout) {
+        return Err(UsageError::new("with --json the report goes to stdout: give --tar FILE").into());
+    }
     let opened = contents::open(&args.pack, args.view.at_ns(), &args.fetch, context)?;
     if args.tar.is_some() && opened.pack().is_none() {
         return Err(UsageError::new("--tar is for packs").into());
@@ -207,7 +211,7 @@ fn into_tar(
     let bar = context.progress("writing", Unit::Bytes, None);
     let mut progress = |_, bytes| bar.go_on(bytes, None);
     let started = Instant::now();
-    let unpacked = if tar == Path::new("-") {
+    let unpacked = if is_to_stdout(tar) {
         let mut output = context.output();
         let unpacked = export.run(pack, &mut output, &mut progress).map_err(error_of)?;
         output.finish()?;
@@ -222,6 +226,11 @@ fn into_tar(
         unpacked
     };
     Ok((export.filter, unpacked))
+}
+
+/// Whether the tar goes to stdout, where nothing else may be written then.
+fn is_to_stdout(tar: &Path) -> bool {
+    tar == Path::new("-") || is_stdout(tar)
 }
 
 /// Of the library's errors those that the command line has its own for.

@@ -301,6 +301,34 @@ fn a_pipe_and_an_open_file_that_somebody_names_are_written_to() {
     assert!(fs::symlink_metadata(place.path("stdout")).unwrap().is_symlink());
 }
 
+/// Before: it took two signals to end one that waited for a reader, or for one that does not read.
+#[test]
+fn the_first_signal_ends_a_wait_for_the_reader_of_a_pipe() {
+    let place = Place::filled();
+    let pipe = place.path("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+    for is_open in [false, true] {
+        // Opened for both, as Linux allows, it has a reader, which does not read.
+        let reader = is_open.then(|| fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap());
+        for (command, args) in [
+            ("get", &["long", "--output", "pipe"][..]),
+            ("get", &["long", "a/one", "--concat", "--output", "pipe"]),
+            ("unpack", &["--tar", "pipe"]),
+        ] {
+            let mut command = place.command(command, args);
+            let mut child = command.current_dir(place.dir.path()).stderr(Stdio::null()).spawn().unwrap();
+            // Until it listens to signals, and waits: nothing tells from outside.
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            super::send("-INT", &child);
+            assert_eq!(child.wait().unwrap().code(), Some(130), "{args:?}, opened: {is_open}");
+        }
+        drop(reader);
+    }
+    let reader = read_by(&pipe);
+    assert_eq!(place.run("get", &["long", "--output", "pipe"]).0, 0);
+    assert!(reader.wait_with_output().unwrap().stdout == long_body(), "more than fits into a pipe");
+}
+
 #[test]
 fn two_records_of_one_file_name_do_not_become_one_file() {
     let place = Place::new();

@@ -182,6 +182,33 @@ fn exclusions_are_reported_as_pack_reports_them() {
     assert!(code == 0 && !stdout.contains("same") && stderr.starts_with("nothing to unpack"), "{stderr}");
 }
 
+/// Before: the summary was written into the tar, with exit code 0, and `--json` was ignored.
+#[test]
+fn a_tar_to_stdout_by_another_name_is_nothing_but_the_tar() {
+    let place = Place::filled();
+    let tar_to = |name: &str| {
+        let output = place.command("unpack", &["--tar", name]).current_dir(place.dir.path()).output();
+        output.unwrap().stdout
+    };
+    let tar = tar_to("-");
+    assert!(tar.len() > super::packs::long_body().len());
+    std::os::unix::fs::symlink("/proc/self/fd/1", place.path("own")).unwrap();
+    for name in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "own"] {
+        assert!(tar_to(name) == tar, "{name}");
+    }
+    let mut command = place.command("unpack", &["--tar", "/dev/stdout"]);
+    command.stdout(fs::File::create(place.path("x.tar")).unwrap()).stderr(Stdio::null());
+    assert_eq!(command.status().unwrap().code(), Some(1), "the number is no path");
+    assert!(fs::read(place.path("x.tar")).unwrap() == tar);
+    for name in ["-", "/dev/stdout"] {
+        let (code, stdout, stderr) = place.run("unpack", &["--tar", name, "--json"]);
+        assert_eq!((code, stdout.as_str()), (2, ""), "{name}: {stderr}");
+        assert!(stderr.contains("the report goes to stdout: give --tar FILE"), "{stderr}");
+    }
+    let (code, stdout, stderr) = place.run("get", &["a/one", "--output", "/dev/stdout", "--json"]);
+    assert_eq!((code, stdout.as_str()), (2, ""), "{stderr}");
+}
+
 #[test]
 fn the_document_says_whether_the_pack_is_complete() {
     for complete in [true, false] {

@@ -40,6 +40,9 @@ impl Default for Export<'_> {
 /// Called with records and bytes of the tar so far; ends the work by returning `false`.
 pub type OnProgress<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
 
+/// Takes the next bytes of the tar, and asks whether to wait for whoever reads them.
+type Sink<'a> = &'a mut dyn FnMut(&[u8], &mut dyn FnMut() -> bool) -> Result<()>;
+
 impl Export<'_> {
     /// Writes the tar. Damaged records and keys that are no paths are
     /// [failures](Summary::failures), and not in it. Where a long file turns out damaged only when
@@ -49,19 +52,22 @@ impl Export<'_> {
     /// [`Error::Write`] where `to` fails, I/O errors of the pack, groups that are not there,
     /// [`Error::Interrupted`].
     pub fn run(&self, pack: &Pack, to: &mut dyn io::Write, progress: OnProgress<'_>) -> Result<Unpacked> {
-        self.export(pack, &mut |bytes| to.write_all(bytes).map_err(Error::Write), progress)
+        self.export(pack, &mut |bytes, _| to.write_all(bytes).map_err(Error::Write), progress)
     }
 
     /// The same into a file, which appears when it is whole: see [`Draft::named`]. A file that is
     /// there is replaced only by a tar of all that was asked for, if that is anything, or with
     /// [`force`](Self::force); else it is [kept](Summary::kept), and nothing is written. Nor is
-    /// there a tar of what is [missing](Nothing::Missing).
+    /// there a tar of what is [missing](Nothing::Missing). The reader of a pipe is waited for until
+    /// `progress` returns `false`.
     ///
     /// # Errors
     /// I/O errors, groups that are not there, [`Error::Interrupted`].
     pub fn run_to_file(&self, pack: &Pack, path: &Path, progress: OnProgress<'_>) -> Result<Unpacked> {
-        let mut draft = Draft::named(path)?;
-        let mut exported = self.export(pack, &mut |bytes| Ok(draft.write(bytes)?), progress)?;
+        let mut draft = Draft::named(path, &mut || progress(0, 0)).map_err(of_draft)?;
+        let mut to =
+            |bytes: &[u8], go_on: &mut dyn FnMut() -> bool| draft.write_while(bytes, go_on).map_err(of_draft);
+        let mut exported = self.export(pack, &mut to, progress)?;
         if exported.nothing == Some(Nothing::Missing) {
             // There is no tar that the root is in.
             exported.summary.directories = 0;
@@ -75,12 +81,7 @@ impl Export<'_> {
         })
     }
 
-    fn export(
-        &self,
-        pack: &Pack,
-        to: &mut dyn FnMut(&[u8]) -> Result<()>,
-        progress: OnProgress<'_>,
-    ) -> Result<Unpacked> {
+    fn export(&self, pack: &Pack, to: Sink<'_>, progress: OnProgress<'_>) -> Result<Unpacked> {
         pack.check_groups(&self.filter.groups)?;
         let directories = self.filter.directories(pack, &mut || progress(0, 0))?;
         let filtering = Filtering::new(&self.filter, |path| directories.contains(path));
@@ -114,7 +115,7 @@ struct Exporting<'a> {
     filter: &'a PathFilter<'a>,
     with_xattrs: bool,
     filtering: &'a Filtering<'a>,
-    to: &'a mut dyn FnMut(&[u8]) -> Result<()>,
+    to: Sink<'a>,
     progress: OnProgress<'a>,
     /// Records and bytes written so far.
     seen: u64,
@@ -339,7 +340,16 @@ impl Exporting<'_> {
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.at += bytes.len() as u64;
-        (self.to)(bytes)
+        let Self { to, progress, seen, at, .. } = self;
+        to(bytes, &mut || progress(*seen, *at))
+    }
+}
+
+/// A wait for whoever reads a pipe that the caller ended is no failure of the pipe.
+fn of_draft(error: crate::Error) -> Error {
+    match error.io_kind() {
+        Some(io::ErrorKind::Interrupted) => Error::Interrupted,
+        _ => error.into(),
     }
 }
 

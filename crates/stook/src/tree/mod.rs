@@ -21,7 +21,7 @@ pub(crate) mod xattrs;
 
 pub use any::Tree;
 pub(crate) use any::{foreign_cursor, not_a_directory, not_a_file, unknown};
-pub use draft::{Draft, Folder, Refused};
+pub use draft::{Draft, Folder, Refused, is_open_file};
 pub use existing::Overwrite;
 pub(crate) use gather::gather_by_session;
 pub use gather::{BodyPiece, Deliver, GatherOptions, Gathered};
