@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use rustix::fs::FileType;
+
 use super::hooks::{Reporting, Stage};
 use super::{Error, PackReport, PackSources, Result};
 use crate::ops::choice::Choice;
 use crate::pack::tree::{MoveSummary, OwnAttributes, PackSummary, PackTree};
 use crate::pack::{self, AccessRule, OpenOptions, Pack};
 use crate::storage::Storage;
+use crate::tree::Kind;
 
 impl PackSources<'_> {
     pub(super) fn pack_trees(&self, reporting: &mut Reporting<'_>) -> Result<PackReport> {
@@ -46,6 +49,12 @@ impl PackSources<'_> {
         for source in &self.sources {
             let into_error = |error| pack::Error::from(crate::Error::io("read", source, error));
             source.symlink_metadata().map_err(into_error)?;
+            // That a link leads nowhere is reported by the walk.
+            let found = rustix::fs::stat(source).ok().map(|found| found.st_mode);
+            let kind = found.map(|mode| Kind::of(FileType::from_raw_mode(mode)));
+            if let Some(kind) = kind.filter(|kind| kind.is_special()) {
+                return Err(Error::Special { path: source.clone(), kind });
+            }
         }
         let tree = PackTree {
             roots: self.sources.clone(),
