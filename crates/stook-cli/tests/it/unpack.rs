@@ -68,6 +68,11 @@ fn a_directory_that_more_may_enter_is_said_to_be_one_and_what_sets_its_mode() {
             assert!(!stderr.contains("other content"), "{stderr}");
             assert!(stdout.contains("; 1 directory that more may enter than was recorded"), "{stdout}");
         }
+        // Before: the document did not say why.
+        let (_, stdout, _) = unpack(&["--json"]);
+        let report: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+        documented("unpack", &report);
+        assert_eq!(report["kept"], serde_json::json!([{ "key": "d", "why": "too_open" }]), "{report}");
         let (code, _, stderr) = unpack(&["--overwrite", "always"]);
         assert_eq!(code, 0, "{stderr}");
         let mode = std::os::unix::fs::MetadataExt::mode(&fs::metadata(place.path("out/d")).unwrap());
@@ -483,7 +488,10 @@ fn a_tar_that_is_there_is_kept_where_the_new_one_would_have_less() {
     assert!(stderr.contains(kept) && stderr.contains("--force"), "{stderr}");
     let (code, report) = place.json("unpack", &["--tar", "x.tar"]);
     documented("unpack", &report);
-    assert_eq!((code, &report["kept"]), (1, &serde_json::json!([{ "key": "x.tar" }])), "{report}");
+    // Before: "1 kept with other content".
+    assert!(stdout.contains("; the file that was there is kept") && !stdout.contains("content"), "{stdout}");
+    let kept = serde_json::json!([{ "key": "x.tar", "why": "incomplete" }]);
+    assert_eq!((code, &report["kept"]), (1, &kept), "{report}");
     assert_eq!((&report["files"], report["failures"].as_array().unwrap().len()), (&0.into(), 1), "{report}");
     for more in [&[][..], &["--force"]] {
         assert_eq!((tar("new.tar", more).0, listed("new.tar").as_str()), (1, "b\n"), "{more:?}");

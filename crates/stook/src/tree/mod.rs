@@ -32,5 +32,5 @@ pub use table::{NodeTable, NodeTableBuilder};
 pub use target::{is_pack, remove_if_empty};
 pub use union::{CaseRule, Layer, Union};
 pub(crate) use unpacked::SelectKeys;
-pub use unpacked::{Failure, UnpackSummary, UnsetXattrs};
+pub use unpacked::{Failure, Kept, UnpackSummary, UnsetXattrs, WhyKept};
 pub use xattrs::{XATTRS_LEN_MAX, Xattr, Xattrs};

@@ -21,10 +21,10 @@ use crate::pack::key::Key;
 use crate::pack::scan::{OnDamage, Scan, ScanOptions, ScanRecord};
 use crate::pack::state::open::{Pack, is_in_groups};
 use crate::storage::free_at;
-use crate::tree::SelectKeys;
 use crate::tree::existing::Overwrite;
 use crate::tree::room;
 use crate::tree::target::{FileMetadata, MetadataOutcome, Target};
+use crate::tree::{SelectKeys, WhyKept};
 
 /// Small files waiting for a thread that writes them.
 const QUEUE_LEN: usize = 64;
@@ -330,7 +330,7 @@ impl Unpacking<'_> {
                     summary.unset_xattrs.note(&path, unset);
                 }
                 Ok(MetadataOutcome::Kept) => {}
-                Ok(MetadataOutcome::TooOpen) => self.writing.summary().keep_too_open(path),
+                Ok(MetadataOutcome::TooOpen) => self.writing.summary().keep(path, WhyKept::TooOpen),
                 Err(error) => {
                     let shown = self.target.path_of(&path);
                     let error = crate::Error::io("set mode and time of", shown, error);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use stook::pack::tree::UnpackSummary;
 use stook::pack::{Attributes, FileKind, Key, PackWriter, WriterOptions};
 use stook::storage::{LocalStorage, LocalStorageOptions};
-use stook::tree::Overwrite;
+use stook::tree::{Kept, Overwrite, WhyKept};
 
 use super::{Place, failed};
 
@@ -119,7 +119,8 @@ fn a_file_replaces_a_link_and_never_what_it_leads_to() {
     fs::remove_dir_all(place.pack_path()).unwrap();
     craft(&place, &[(b"link", FILE, b"evil")]);
     let summary = place.unpack("out");
-    assert_eq!((&summary.kept[..], summary.unchanged), (&[b"link".to_vec()][..], 1));
+    let kept = [Kept { key: b"link".to_vec(), why: WhyKept::OtherContent }];
+    assert_eq!((&summary.kept[..], summary.unchanged), (&kept[..], 1));
     assert!(place.path("out/link").is_symlink());
     let mut unpacking = place.unpacking("out");
     unpacking.overwrite = Overwrite::Always;
