@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rustix::fs::FileType;
 
 use super::hooks::{Reporting, Stage};
+use super::opening::Input;
 use super::{Error, PackReport, PackSources, Result};
 use crate::ops::choice::Choice;
 use crate::pack::tree::{MoveSummary, OwnAttributes, PackSummary, PackTree};
@@ -15,7 +16,7 @@ use crate::tree::Kind;
 impl PackSources<'_> {
     pub(super) fn pack_trees(&self, reporting: &mut Reporting<'_>) -> Result<PackReport> {
         let mut tree = self.tree(reporting.choice)?;
-        let mut opened = self.open(Some(&tree), reporting)?;
+        let mut opened = self.open(Input::Tree(&tree), reporting)?;
         tree.own = self.pack.exists().then(|| self.pack.clone());
         let mut progress = |entries: u64, bytes: u64| reporting.goes_on(Stage::Packing, entries, bytes);
         let packed = tree.run(opened.writer.as_mut(), opened.before.as_ref(), &mut progress);
