@@ -65,13 +65,10 @@ mod tests {
     /// Before: a program that was run to be measured took "CPU 0.00 + 0.00".
     #[test]
     fn what_a_child_did_counts() {
-        let works = || {
-            let status = std::process::Command::new("sh")
-                .args(["-c", "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done"])
-                .status();
-            Ok(assert!(status?.success()))
-        };
-        let (taken, ()) = Taken::by(works).unwrap();
+        let count = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done";
+        let (taken, status) =
+            Taken::by(|| Ok(std::process::Command::new("sh").args(["-c", count]).status()?)).unwrap();
+        assert!(status.success());
         assert!(taken.user_cpu_s + taken.system_cpu_s > 0.0, "{taken:?}");
     }
 

@@ -124,6 +124,12 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         getter.batch(&batch, &options, &bar)?;
     }
     drop(bar);
+    if getter.totals.missing > 0 {
+        let pack = contents.path().display();
+        let instead =
+            format!("`stook ls {pack} PATTERN -0 | stook get {pack} --from-file - -0 --output DIR`");
+        keys::note_patterns(&typed, instead, context);
+    }
     getter.finish()
 }
 
@@ -162,6 +168,8 @@ struct Totals {
     got: u64,
     bytes: u64,
     failures: u64,
+    /// Those of them that are not there.
+    missing: u64,
 }
 
 impl Getter<'_> {
@@ -179,8 +187,26 @@ impl Getter<'_> {
 
     fn failed(&mut self, key: &Key, failure: &Failure) -> anyhow::Result<()> {
         self.totals.failures += 1;
+        if matches!(failure, Failure::Missing(_)) {
+            self.totals.missing += 1;
+            if let Some(why) = self.directory_meant(key)? {
+                self.context.failure(why.as_ref());
+                return self.line(key, failure.status(), None, None, Some(why.to_string()));
+            }
+        }
         self.context.failure(failure.error());
         self.line(key, failure.status(), None, None, Some(exit::chain(failure.error())))
+    }
+
+    /// Of a key that is not there and ends in a slash: why the directory that was meant cannot be
+    /// got, if there is one.
+    fn directory_meant(&self, key: &Key) -> anyhow::Result<Option<anyhow::Error>> {
+        let Some(path) = key.as_bytes().and_then(|path| path.strip_suffix(b"/")) else { return Ok(None) };
+        let directory = Key::bytes(path)?;
+        let options = GetOptions { stop: Stop(interrupt::interrupted), ..GetOptions::default() };
+        let mut getting = self.contents.get(std::slice::from_ref(&directory), &options)?;
+        let is_there = matches!(getting.next()?, Some((_, Found::Body(Some(FileKind::Directory)))));
+        Ok(is_there.then(|| files::is_directory(self.contents.path(), &directory)))
     }
 
     fn refused(&mut self, key: &Key, why: &anyhow::Error) -> anyhow::Result<()> {
