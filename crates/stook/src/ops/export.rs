@@ -85,6 +85,7 @@ impl Export<'_> {
         pack.check_groups(&self.filter.groups)?;
         let directories = self.filter.directories(pack, &mut || progress(0, 0))?;
         let filtering = Filtering::new(&self.filter, |path| directories.contains(path));
+        let paths = Paths::of(pack, &mut || progress(0, 0))?.ok_or(Error::Interrupted)?;
         let mut exporting = Exporting {
             pack,
             filter: &self.filter,
@@ -94,7 +95,7 @@ impl Export<'_> {
             progress,
             seen: 0,
             at: 0,
-            paths: Paths::default(),
+            paths,
             failed: BTreeSet::new(),
             summary: Summary::default(),
         };
@@ -166,6 +167,12 @@ impl Exporting<'_> {
         }
     }
 
+    /// The path of a record in the tar.
+    fn path<'k>(&self, key: &'k Key, kind: FileKind) -> pack::Result<&'k [u8]> {
+        let path = Paths::path(key)?;
+        self.paths.check(path, kind).map(|()| path)
+    }
+
     /// Whether the record with a key is one of those that are wanted.
     fn takes(&self, key: &Key) -> Result<bool> {
         let Ok(path) = Paths::path(key) else { return Ok(false) };
@@ -178,11 +185,11 @@ impl Exporting<'_> {
     /// is a path of the tree is the file.
     fn links(&mut self) -> Result<Links> {
         let mut names: BTreeMap<Key, BTreeSet<Key>> = BTreeMap::new();
-        let (mut paths, mut refused) = (Paths::default(), BTreeSet::new());
+        let mut refused = BTreeSet::new();
         self.each(&mut |export, head| {
             // What cannot be read, or be written at all, fails when its turn comes.
-            let is_path = kind_of(&head.attributes).and_then(|kind| paths.next(&head.key, kind)).is_ok();
-            if !is_path {
+            let kind = kind_of(&head.attributes);
+            if kind.and_then(|kind| export.path(&head.key, kind)).is_err() {
                 refused.insert(head.key);
             } else if head.is_hard_link()
                 && let Ok(Some(file)) = export.pack.open_file(&head.key)
@@ -228,7 +235,7 @@ impl Exporting<'_> {
         let attributes = &record.attributes;
         let kind = kind_of(attributes)?;
         let head = Head {
-            key: self.paths.next(&record.key, kind)?,
+            key: self.path(&record.key, kind)?,
             kind: MemberKind::File,
             mode: attributes.mode().unwrap_or(0o644),
             mtime_ns: attributes.mtime_ns().unwrap_or(0),
