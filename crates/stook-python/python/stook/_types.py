@@ -106,6 +106,7 @@ class CheckReport:
         body_bytes: Bytes of values that were verified.
         damages: All damage, as exceptions.
         notes: What is no damage but worth knowing.
+        accepted: Whether the pack was incomplete and was called complete because of this check.
     """
 
     records: int
@@ -113,6 +114,7 @@ class CheckReport:
     body_bytes: int
     damages: list[DamagedError]
     notes: list[str]
+    accepted: bool
 
     @property
     def ok(self) -> bool:

@@ -25,7 +25,7 @@ pub(crate) fn damages<'py>(py: Python<'py>, damages: &[Damage]) -> PyResult<Boun
 pub(crate) fn check_report<'py>(py: Python<'py>, report: &CheckReport) -> PyResult<Bound<'py, PyAny>> {
     report!(
         py, "stook._types", "CheckReport",
-        report { records, live_records, body_bytes, notes },
+        report { records, live_records, body_bytes, notes, accepted },
         damages: damages(py, &report.damages)?,
     )
 }

@@ -164,7 +164,8 @@ impl PackSources<'_> {
         if is_done && !complete {
             let shown = self.pack.display();
             reporting.hooks.note(&format!(
-                "{shown} was incomplete, and stays so until a run packs all of what it was made from"
+                "{shown} was incomplete, and stays so until a run packs all of what it was made from; where \
+                 that is gone, `stook check --accept` accepts it as it is"
             ));
         }
         match (opened.writer, opened.made, packed) {
