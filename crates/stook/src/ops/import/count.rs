@@ -55,11 +55,9 @@ impl Counting<'_> {
                 break;
             }
             let lens = self.lens(&batch)?;
-            batch.iter().zip(lens).filter(|(member, len)| *len != Some(member.len)).for_each(
-                |(member, _)| {
-                    self.add(member);
-                },
-            );
+            for (member, _) in batch.iter().zip(lens).filter(|(member, len)| *len != Some(member.len)) {
+                self.add(member);
+            }
             self.members += batch.len() as u64;
             self.summary.interrupted = !(self.progress)(self.members, self.summary.bytes);
         }
@@ -100,9 +98,9 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::archive::OpenOptions;
     use crate::format::tar::write::{Head, end, padding};
     use crate::ops::pack::PackSources;
-    use crate::pack::OpenOptions;
 
     fn tar(path: &Path, files: &[(&str, usize)]) {
         let mut bytes = Vec::new();
@@ -128,14 +126,15 @@ mod tests {
         tar(&two, &[("b", 30), ("c", 4)]);
         let takes = |key: &[u8], _: Kind| key != b"left-out";
         let counted = |before: Option<&Pack>, goes_on: bool| {
-            let sources = [&one, &two].map(|path| Source::Archive(Box::new(Archive::open(path).unwrap())));
+            let sources = [&one, &two]
+                .map(|path| Source::Archive(Box::new(Archive::open(path, OpenOptions::default()).unwrap())));
             let counted = count(&sources, &takes, before, &mut |_, _| goes_on).unwrap();
             (counted.files, counted.bytes, counted.interrupted)
         };
         assert_eq!(counted(None, true), (3, 1034, false));
         assert_eq!(counted(None, false), (1, 1000, true));
         PackSources::new(vec![two.clone()], packed.clone()).run(&mut ()).unwrap();
-        let before = Pack::open_path(&packed, OpenOptions::default()).unwrap();
+        let before = Pack::open_path(&packed, pack::OpenOptions::default()).unwrap();
         assert_eq!(counted(Some(&before), true), (1, 1000, false));
     }
 }

@@ -51,7 +51,7 @@ impl PackSources<'_> {
             let into_error = |error| pack::Error::from(crate::Error::io("read", source, error));
             source.symlink_metadata().map_err(into_error)?;
             // That a link leads nowhere is reported by the walk.
-            let found = rustix::fs::stat(source).ok().map(|found| found.st_mode);
+            let found = rustix::fs::stat(source.as_path()).ok().map(|found| found.st_mode);
             let kind = found.map(|mode| Kind::of(FileType::from_raw_mode(mode)));
             if let Some(kind) = kind.filter(|kind| kind.is_special()) {
                 return Err(Error::Special { path: source.clone(), kind });

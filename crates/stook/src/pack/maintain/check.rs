@@ -40,8 +40,8 @@ pub struct CheckReport {
     pub notes: Vec<String>,
     /// Nothing can be written to the pack, or it cannot even be opened, before it is repaired.
     pub needs_repair: bool,
-    /// Whether the pack was incomplete and was called complete because of this check, as
-    /// [`ops::check::accept`](crate::ops::check::accept) does.
+    /// Whether the pack was incomplete, and whoever asked for the check called it complete because
+    /// of it.
     pub accepted: bool,
 }
 

@@ -95,7 +95,8 @@ impl Paths {
             FileKind::Directory => return Ok(()),
             _ if path.is_empty() => "the empty path can only be a directory",
             _ if self.parents.contains(path) => {
-                "refused: the keys of others lie below it, so that it can only be a directory; `stook get` gives it"
+                "refused: the keys of others lie below it, so that it can only be a directory; \
+                 `stook get` gives it"
             }
             _ => return Ok(()),
         };
