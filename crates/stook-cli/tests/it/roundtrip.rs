@@ -143,7 +143,7 @@ fn a_special_file_that_is_named_itself_is_an_error_and_leaves_no_pack() {
     symlink("pipe", place.path("link")).unwrap();
     for sources in [&["pipe"][..], &["link"], &["/dev/null"], &["tree", "pipe"]] {
         for more in [&[][..], &["--dry-run"]] {
-            let args = [&["pack"], sources, &["new"], more].concat();
+            let args = [&["pack"][..], sources, &["new"], more].concat();
             let (code, stdout, stderr) = ended(stook(&args).current_dir(place.dir.path()));
             assert_eq!((code, stdout.as_str()), (1, ""), "{args:?}: {stderr}");
             assert!(stderr.contains("packs hold directories, files and links"), "{args:?}: {stderr}");
