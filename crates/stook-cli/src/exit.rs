@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use crate::interrupt::Interrupted;
+use crate::interrupt::{Interrupted, interrupted};
 use crate::output::one_line;
 
 /// Everything was done.
@@ -72,7 +72,12 @@ fn code_of(error: &anyhow::Error) -> u8 {
     let stopped = |e: &(dyn std::error::Error + 'static)| {
         matches!(e.downcast_ref(), Some(stook::ops::contents::Error::Interrupted))
     };
-    if error.chain().any(|e| e.is::<Interrupted>() || carries(e) || stopped(e)) {
+    // A wait for whoever reads a pipe ends so.
+    let waited = |e: &(dyn std::error::Error + 'static)| {
+        let kind = e.downcast_ref().and_then(stook::Error::io_kind);
+        kind == Some(io::ErrorKind::Interrupted) && interrupted()
+    };
+    if error.chain().any(|e| e.is::<Interrupted>() || carries(e) || stopped(e) || waited(e)) {
         INTERRUPTED
     } else if error.chain().any(|e| e.is::<UsageError>()) {
         USAGE

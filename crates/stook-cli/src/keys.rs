@@ -142,10 +142,11 @@ pub(crate) fn note_unmatched(selection: &Selection, context: &Context) {
     }
 }
 
-/// Typed keys of which some are not there: one that looks like a pattern was meant as one.
-pub(crate) fn note_patterns(typed: &[OsString], context: &Context) {
+/// Typed keys of which some are not there: one that looks like a pattern was meant as one, which
+/// something else takes.
+pub(crate) fn note_patterns(typed: &[OsString], instead: impl std::fmt::Display, context: &Context) {
     if typed.iter().any(|key| key.as_bytes().iter().any(|byte| b"*?[".contains(byte))) {
-        context.note("A KEY is taken as it is written; `--glob` takes patterns.");
+        context.note(format_args!("A KEY is taken as it is written; {instead} takes patterns."));
     }
 }
 

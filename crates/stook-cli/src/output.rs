@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, BufWriter, StdoutLock, Write};
+use std::path::Path;
 
 use serde::Serialize;
 use stook::names::escaped_controls;
@@ -185,6 +186,11 @@ impl Table {
         }
         Ok(())
     }
+}
+
+/// Whether a path is another name of stdout: `/dev/stdout`, `/dev/fd/1`, or the pipe that it is.
+pub fn is_stdout(path: &Path) -> bool {
+    stook::tree::is_open_file(path, io::stdout())
 }
 
 /// A name (of a path, a group) as one line of text that a terminal takes no harm from, as all names

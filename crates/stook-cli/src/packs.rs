@@ -13,7 +13,7 @@ use stook::ops;
 use stook::ops::directory::open_pack;
 pub use stook::ops::json::{JsonDamage, JsonKey};
 use stook::ops::pack::{Hooks, Making, open_writer_with};
-use stook::pack::{DamageLog, Error, Key, OpenOptions, Pack, PackWriter, WriterOptions};
+use stook::pack::{CheckReport, DamageLog, Error, Key, OpenOptions, Pack, PackWriter, WriterOptions};
 use stook::report::json::{Document, TextOrBytes};
 
 use crate::context::Context;
@@ -113,6 +113,18 @@ pub fn put_into<T>(
 ) -> anyhow::Result<T> {
     let making = if create { Making::IfMissing } else { Making::Never };
     ops::pack::put_into(path, group, making, &mut Opening(context), put)
+}
+
+/// As [`stook::ops::check::accept`].
+///
+/// # Errors
+/// As that.
+pub fn accept(
+    path: &Path,
+    context: &Context,
+    progress: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<CheckReport, Error> {
+    ops::check::accept(path, &mut Opening(context), progress)
 }
 
 /// Notes what opening a pack found.

@@ -323,6 +323,10 @@ def test_trees_go_in_and_come_out(tmp_path: Path) -> None:
     with pytest.raises(stook.InvalidError, match="overwrite is one of"):
         stook.unpack("t.stook", "out", overwrite="yes")  # type: ignore[arg-type]
     assert stook.unpack("t.stook", "out", overwrite="different").files == 1
+    Path("out/sub").chmod(0o777)
+    report = stook.unpack("t.stook", "out", overwrite="different")
+    assert report.kept == report.too_open == ["sub"]
+    assert stook.unpack("t.stook", "out", overwrite="always").kept == []
     assert Path("out/sub/b.txt").read_bytes() == b"bb"
     assert stook.unpack("t.stook", "out", overwrite="always", select=lambda key: "link" not in key).files == 1
     several = stook.pack_tree([tree, tmp_path / "out"], "s.stook", select=lambda key: not key.endswith("link"))

@@ -52,7 +52,8 @@ def test_places_where_no_pack_is(tmp_path: Path) -> None:
         with pytest.raises(stook.NotAPackError, match="is not a pack"):
             stook.Pack("folder", mode)
     assert sorted(path.name for path in (tmp_path / "folder").iterdir() if path.name != "writer.lock") == ["file"]
-    with pytest.raises(NotADirectoryError):
+    # Before: NotADirectoryError, where an archive in the same place was NotAPackError.
+    with pytest.raises(stook.NotAPackError, match="it is a file, and a pack is a directory"):
         stook.Pack(tmp_path / "folder" / "file")
 
 

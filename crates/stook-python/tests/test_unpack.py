@@ -305,6 +305,11 @@ def test_an_incomplete_pack_says_so(sources: dict[str, Path]) -> None:
         stook.pack_tree("tree", "tree.stook", attributes=refuse)
     report = stook.unpack("tree.stook", "out")
     assert not report.complete and report.files == 6
+    # Before: nothing but a run over the same tree called it complete, and the tree may be gone.
+    assert not stook.check("tree.stook").accepted
+    assert stook.check("tree.stook", accept=True).accepted
+    assert stook.unpack("tree.stook", "out").complete
+    assert not stook.check("tree.stook", accept=True).accepted
     # Without the blocks of zeroes at its end.
     data = Path("tree.tar").read_bytes()
     while data.endswith(bytes(512)):

@@ -9,9 +9,10 @@ use anyhow::Context as _;
 pub struct Taken {
     /// Time on the wall, seconds.
     pub seconds: f64,
-    /// Processor time of this process in its own code, seconds; in steps of 10 ms.
+    /// Processor time of this process, and of those that it started and waited for, outside the
+    /// kernel, seconds; in steps of 10 ms.
     pub user_cpu_s: f64,
-    /// Processor time of this process in the kernel, seconds; in steps of 10 ms.
+    /// The same in the kernel.
     pub system_cpu_s: f64,
 }
 
@@ -31,7 +32,7 @@ impl Taken {
     }
 }
 
-/// User and system time of this process, seconds.
+/// User and system time of this process and of its children that ended, seconds.
 fn cpu_times() -> anyhow::Result<(f64, f64)> {
     let path = "/proc/self/stat";
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
@@ -42,10 +43,11 @@ fn parse(stat: &str) -> Option<(f64, f64)> {
     // The second field is the name in parentheses, and may hold anything; fields are counted from
     // 1.
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
-    let user: f64 = fields.nth(14 - 3)?.parse().ok()?;
-    let system: f64 = fields.next()?.parse().ok()?;
-    let ticks_per_s = rustix::param::clock_ticks_per_second() as f64;
-    Some((user / ticks_per_s, system / ticks_per_s))
+    let mut next = |skipped| fields.nth(skipped)?.parse::<f64>().ok();
+    let (user, system) = (next(14 - 3)?, next(0)?);
+    let (user_of_children, system_of_children) = (next(0)?, next(0)?);
+    let seconds = |ticks: f64| ticks / rustix::param::clock_ticks_per_second() as f64;
+    Some((seconds(user + user_of_children), seconds(system + system_of_children)))
 }
 
 #[cfg(test)]
@@ -54,10 +56,20 @@ mod tests {
 
     #[test]
     fn times_are_found_behind_any_name() {
-        let stat = "7 (a) b (c) R 1 2 3 4 5 6 7 8 9 10 250 125 0 0 20 0 1 0";
+        let stat = "7 (a) b (c) R 1 2 3 4 5 6 7 8 9 10 250 125 1000 2000 20 0 1 0";
         let ticks_per_s = rustix::param::clock_ticks_per_second() as f64;
-        assert_eq!(parse(stat), Some((250.0 / ticks_per_s, 125.0 / ticks_per_s)));
+        assert_eq!(parse(stat), Some((1250.0 / ticks_per_s, 2125.0 / ticks_per_s)));
         assert_eq!(parse("7 (a) R 1"), None);
+    }
+
+    /// Before: a program that was run to be measured took "CPU 0.00 + 0.00".
+    #[test]
+    fn what_a_child_did_counts() {
+        let count = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done";
+        let (taken, status) =
+            Taken::by(|| Ok(std::process::Command::new("sh").args(["-c", count]).status()?)).unwrap();
+        assert!(status.success());
+        assert!(taken.user_cpu_s + taken.system_cpu_s > 0.0, "{taken:?}");
     }
 
     #[test]

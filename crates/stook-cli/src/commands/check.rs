@@ -21,6 +21,10 @@ Checks every record, live or dead, every page of the indexes, whether indexes
 and records agree, whether deletions refer to records, and whether a key is live
 twice. Nothing is changed.
 
+--accept also calls a pack that is incomplete complete as it is, if there is no
+damage: for one that no `stook pack` can complete, because what it was made from
+is gone.
+
 --repair writes all intact live records into a new pack, in the order of the
 keys; a damaged pack is read by an older manifest, or by its segments alone.
 What cannot be read, and hard links of files that are lost, are copied, byte for
@@ -30,6 +34,7 @@ with them.
 Examples:
   stook check photos.stook
   stook check photos.stook --repair saved.stook
+  stook check photos.stook --accept
   stook check photos.stook --json | jq -r '.damages[].key'
 
 Exit code 1 when there is damage; intact records can still be read.";
@@ -43,6 +48,9 @@ pub struct Args {
     /// Save everything that is whole into a new pack, and set the rest aside
     #[arg(long, value_name = "NEW")]
     repair: Option<PathBuf>,
+    /// Call the pack complete as it is, if it is incomplete and has no damage
+    #[arg(long, conflicts_with = "repair")]
+    accept: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -52,6 +60,7 @@ struct Report<'a> {
     body_bytes: u64,
     damages: Vec<packs::JsonDamage<'a>>,
     notes: &'a [String],
+    accepted: bool,
 }
 
 /// Runs it.
@@ -63,8 +72,11 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         return repair::run(&args.pack, new, context);
     }
     let bar = context.progress("checking", Unit::Bytes, None);
-    let report =
-        check(&args.pack, &mut |log| context.watch(log), &mut |done, total| bar.go_on(done, Some(total)));
+    let mut progress = |done, total| bar.go_on(done, Some(total));
+    let report = match args.accept {
+        true => packs::accept(&args.pack, context, &mut progress),
+        false => check(&args.pack, &mut |log| context.watch(log), &mut progress),
+    };
     drop(bar);
     let report = match report {
         Err(Error::Stopped) => return Err(interrupt::Interrupted.into()),
@@ -86,6 +98,7 @@ fn print_json(context: &Context, report: &CheckReport) -> anyhow::Result<()> {
         body_bytes: report.body_bytes,
         damages: packs::JsonDamage::all(&report.damages),
         notes: &report.notes,
+        accepted: report.accepted,
     };
     let mut output = context.output();
     output.json(&Document::new("check", document))?;

@@ -18,7 +18,7 @@ use crate::context::Context;
 use crate::exit::UsageError;
 use crate::fetch::FetchArgs;
 use crate::keys::{self, KeyList};
-use crate::output::Output;
+use crate::output::{Output, is_stdout};
 use crate::progress::{Progress, Unit};
 use crate::{contents, exit, failures, interrupt, packs};
 use files::Target;
@@ -124,13 +124,20 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         getter.batch(&batch, &options, &bar)?;
     }
     drop(bar);
+    if getter.totals.missing > 0 {
+        let pack = contents.path().display();
+        let instead =
+            format!("`stook ls {pack} PATTERN -0 | stook get {pack} --from-file - -0 --output DIR`");
+        keys::note_patterns(&typed, instead, context);
+    }
     getter.finish()
 }
 
 /// Where bodies go, or why that is not to be.
 fn target(args: &Args, many: bool, context: &Context) -> anyhow::Result<Target> {
     let usage = |text: &str| Err(UsageError::new(text).into());
-    match &args.output {
+    let path = args.output.as_deref().filter(|path| !is_stdout(path));
+    match path {
         None if context.json() => usage("with --json the report goes to stdout: give --output PATH"),
         None if many && !args.concat => {
             usage("several records need --output DIRECTORY, or --concat to get them one after another")
@@ -138,7 +145,7 @@ fn target(args: &Args, many: bool, context: &Context) -> anyhow::Result<Target> 
         None => Ok(Target::Stdout),
         Some(path) if args.concat => Ok(Target::concatenated(path)?),
         Some(path) if many || files::names_directory(path) => Ok(Target::directory(path)?),
-        Some(path) => Ok(Target::File(path.clone())),
+        Some(path) => Ok(Target::File(path.to_path_buf())),
     }
 }
 
@@ -161,6 +168,8 @@ struct Totals {
     got: u64,
     bytes: u64,
     failures: u64,
+    /// Those of them that are not there.
+    missing: u64,
 }
 
 impl Getter<'_> {
@@ -178,8 +187,26 @@ impl Getter<'_> {
 
     fn failed(&mut self, key: &Key, failure: &Failure) -> anyhow::Result<()> {
         self.totals.failures += 1;
+        if matches!(failure, Failure::Missing(_)) {
+            self.totals.missing += 1;
+            if let Some(why) = self.directory_meant(key)? {
+                self.context.failure(why.as_ref());
+                return self.line(key, failure.status(), None, None, Some(why.to_string()));
+            }
+        }
         self.context.failure(failure.error());
         self.line(key, failure.status(), None, None, Some(exit::chain(failure.error())))
+    }
+
+    /// Of a key that is not there and ends in a slash: why the directory that was meant cannot be
+    /// got, if there is one.
+    fn directory_meant(&self, key: &Key) -> anyhow::Result<Option<anyhow::Error>> {
+        let Some(path) = key.as_bytes().and_then(|path| path.strip_suffix(b"/")) else { return Ok(None) };
+        let directory = Key::bytes(path)?;
+        let options = GetOptions { stop: Stop(interrupt::interrupted), ..GetOptions::default() };
+        let mut getting = self.contents.get(std::slice::from_ref(&directory), &options)?;
+        let is_there = matches!(getting.next()?, Some((_, Found::Body(Some(FileKind::Directory)))));
+        Ok(is_there.then(|| files::is_directory(self.contents.path(), &directory)))
     }
 
     fn refused(&mut self, key: &Key, why: &anyhow::Error) -> anyhow::Result<()> {

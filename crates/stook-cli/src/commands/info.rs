@@ -240,7 +240,8 @@ fn recommend(pack: &Pack, total: &Sums) -> (&'static str, String) {
         return ("check", text.into());
     }
     if !pack.is_complete() {
-        let text = "the pack is incomplete: run the same `stook pack` again to continue";
+        let text = "the pack is incomplete: run the same `stook pack` again to continue; where what it packed is \
+                    gone, `stook check --accept` accepts the pack as it is";
         return ("finish", text.into());
     }
     if total.dead_share() >= DEAD_SHARE_NOTABLE {

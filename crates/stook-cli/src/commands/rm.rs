@@ -131,7 +131,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if by_key {
         not_found.add_listed(&mut selected, &pack, list, &args, context)?;
         if not_found.missing > 0 {
-            keys::note_patterns(&args.keys, context);
+            keys::note_patterns(&args.keys, "`--glob`", context);
         }
     }
     if by_pattern || !by_key {

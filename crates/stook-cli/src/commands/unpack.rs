@@ -1,6 +1,5 @@
 //! `stook unpack PACK DIR`: the tree of files that is in a pack.
 
-use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,7 +13,7 @@ use stook::ops::unpack::{
 use stook::pack::Pack;
 use stook::report::json::TextOrBytes;
 use stook::report::units;
-use stook::tree::{Overwrite, UnsetXattrs};
+use stook::tree::{Kept, Overwrite, UnsetXattrs, WhyKept};
 
 use crate::context::Context;
 use crate::exit::{INTERRUPTED, UsageError, code_for};
@@ -22,7 +21,7 @@ use crate::failures::{self, Failed};
 use crate::fetch::FetchArgs;
 use crate::interrupt::Interrupted;
 use crate::keys::{self, Asked};
-use crate::output::{OutputError, printable};
+use crate::output::{OutputError, is_stdout, printable};
 use crate::progress::Unit;
 use crate::select::SelectArgs;
 use crate::{contents, packs};
@@ -54,7 +53,8 @@ pub struct Args {
     /// Where to; created if it does not exist
     #[arg(value_name = "DIR", required_unless_present = "tar")]
     target: Option<PathBuf>,
-    /// Write a tar instead of files, the same bytes for the same pack; `-` is stdout
+    /// Write a tar instead of files, the same bytes for the same pack; `-` is stdout (not with
+    /// --json, whose report goes there)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "overwrite", "no_owner", "threads"])]
     tar: Option<PathBuf>,
     #[command(flatten)]
@@ -126,11 +126,25 @@ struct Report<'a> {
     interrupted: bool,
     complete: bool,
     unchanged: u64,
-    kept: Vec<TextOrBytes<'a>>,
+    kept: Vec<KeptPath<'a>>,
     unset_xattrs: u64,
     unset_xattrs_first: Option<Unset<'a>>,
     foreign_xattrs: u64,
     failures: Vec<Failed<'a>>,
+}
+
+/// What stayed as it was, and why.
+#[derive(Serialize)]
+struct KeptPath<'a> {
+    #[serde(flatten)]
+    key: TextOrBytes<'a>,
+    why: &'static str,
+}
+
+impl<'a> KeptPath<'a> {
+    fn new(kept: &'a Kept) -> Self {
+        Self { key: TextOrBytes::key(&kept.key), why: kept.why.name() }
+    }
 }
 
 /// The first that lacks extended attributes, and why.
@@ -147,6 +161,9 @@ struct Unset<'a> {
 /// A pack that cannot be opened, a target that cannot be made, arguments that make no sense.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let filter = args.filter()?;
+    if context.json() && args.tar.as_deref().is_some_and(is_to_stdout) {
+        return Err(UsageError::new("with --json the report goes to stdout: give --tar FILE").into());
+    }
     let opened = contents::open(&args.pack, args.view.at_ns(), &args.fetch, context)?;
     if args.tar.is_some() && opened.pack().is_none() {
         return Err(UsageError::new("--tar is for packs").into());
@@ -207,7 +224,7 @@ fn into_tar(
     let bar = context.progress("writing", Unit::Bytes, None);
     let mut progress = |_, bytes| bar.go_on(bytes, None);
     let started = Instant::now();
-    let unpacked = if tar == Path::new("-") {
+    let unpacked = if is_to_stdout(tar) {
         let mut output = context.output();
         let unpacked = export.run(pack, &mut output, &mut progress).map_err(error_of)?;
         output.finish()?;
@@ -222,6 +239,11 @@ fn into_tar(
         unpacked
     };
     Ok((export.filter, unpacked))
+}
+
+/// Whether the tar goes to stdout, where nothing else may be written then.
+fn is_to_stdout(tar: &Path) -> bool {
+    tar == Path::new("-") || is_stdout(tar)
 }
 
 /// Of the library's errors those that the command line has its own for.
@@ -274,7 +296,7 @@ fn print(unpacked: &Unpacked, args: &Args, seconds: f64, context: &Context) -> a
             interrupted: summary.interrupted,
             complete: *is_complete,
             unchanged: summary.unchanged,
-            kept: summary.kept.iter().map(|key| TextOrBytes::key(key)).collect(),
+            kept: summary.kept.iter().map(KeptPath::new).collect(),
             unset_xattrs: summary.unset_xattrs.entries,
             unset_xattrs_first: summary
                 .unset_xattrs
@@ -322,22 +344,21 @@ fn report_unset(unset: &UnsetXattrs, context: &Context) {
 /// What stays though it is not what was to be unpacked: an error, like all that is not done.
 fn report_kept(summary: &Summary, verbose: bool, context: &Context) {
     let (reported, more) = failures::few(&summary.kept, verbose);
-    let too_open: HashSet<&[u8]> = summary.too_open.iter().map(Vec::as_slice).collect();
-    for key in reported {
-        let why = match too_open.contains(key.as_slice()) {
-            true => ": more users may enter it than was recorded",
-            false => " is there with other content, and was kept",
+    for kept in reported {
+        let why = match kept.why {
+            WhyKept::TooOpen => ": more users may enter it than was recorded",
+            _ => " is there with other content, and was kept",
         };
-        let text = format!("{}{why}", printable(key));
+        let text = format!("{}{why}", printable(&kept.key));
         context.failure(anyhow::anyhow!("{text}").as_ref());
     }
     if let Some(more) = more {
         context.failure(anyhow::anyhow!("{more} more were kept; `--verbose` names them all").as_ref());
     }
-    if summary.kept.len() > too_open.len() {
+    if summary.kept_for(WhyKept::OtherContent).next().is_some() {
         context.note("`--overwrite different` replaces what is there with other content.");
     }
-    if !too_open.is_empty() {
+    if summary.kept_for(WhyKept::TooOpen).next().is_some() {
         context.note(
             "`--overwrite always` sets the modes of directories that are there, and replaces all files.",
         );
@@ -349,14 +370,18 @@ fn ending(summary: &Summary) -> String {
     if summary.unchanged > 0 {
         text.push_str(&format!("; {} unchanged", units::count(summary.unchanged)));
     }
-    let too_open = summary.too_open.len();
-    if summary.kept.len() > too_open {
-        let kept = units::count((summary.kept.len() - too_open) as u64);
-        text.push_str(&format!("; {kept} kept with other content"));
+    let count = |why| summary.kept_for(why).count() as u64;
+    let other = count(WhyKept::OtherContent);
+    if other > 0 {
+        text.push_str(&format!("; {} kept with other content", units::count(other)));
     }
+    let too_open = count(WhyKept::TooOpen);
     if too_open > 0 {
-        let kept = units::count_of(too_open as u64, "directory", "directories");
+        let kept = units::count_of(too_open, "directory", "directories");
         text.push_str(&format!("; {kept} that more may enter than was recorded"));
+    }
+    if count(WhyKept::Incomplete) > 0 {
+        text.push_str("; the file that was there is kept");
     }
     if summary.interrupted {
         text.push_str("; interrupted, every file written is complete");

@@ -57,6 +57,45 @@ fn what_is_no_pack_is_refused() {
     refuses_what_is_no_pack("check", &[]);
 }
 
+/// Before: nothing but a run over what it was made from completed a pack, and that may be gone.
+#[test]
+fn an_incomplete_pack_is_accepted_as_it_is_where_it_has_no_damage() {
+    let place = Place::new();
+    let mut writer = place.writer();
+    writer.put("", &key("x"), &Attributes::new(), b"what is there").unwrap();
+    writer.set_roots(vec![b"gone".to_vec()]);
+    writer.finish(true).unwrap();
+    let (_, stdout, _) = place.run("info", &[]);
+    assert!(stdout.contains("incomplete") && stdout.contains("`stook check --accept`"), "{stdout}");
+    assert_eq!(place.run("load", &[]).0, 1);
+    // A check that is only one changes nothing.
+    let (code, report) = place.json("check", &[]);
+    assert_eq!((code, &report["accepted"], place.run("load", &[]).0), (0, &false.into(), 1), "{report}");
+    assert_eq!(place.run("check", &["--accept", "--repair", "new"]).0, 2);
+    let (code, report) = place.json("check", &["--accept"]);
+    documented("check", &report);
+    assert_eq!((code, &report["accepted"]), (0, &true.into()), "{report}");
+    let (code, report) = place.json("load", &[]);
+    assert_eq!((code, &report["complete"]), (0, &true.into()), "{report}");
+    let (code, stdout, _) = place.run("check", &["--accept"]);
+    assert!(code == 0 && stdout.contains("the pack is complete already"), "{stdout}");
+    assert_eq!(place.json("check", &["--accept"]).1["accepted"], false);
+}
+
+#[test]
+fn an_incomplete_pack_with_damage_is_not_accepted() {
+    let place = Place::new();
+    let mut writer = place.writer();
+    writer.put("", &key("x"), &Attributes::new(), b"what is there").unwrap();
+    writer.finish(true).unwrap();
+    place.hurt(&key("x"), 3);
+    let (code, stdout, stderr) = place.run("check", &["--accept"]);
+    assert_eq!(code, 1, "{stderr}");
+    assert!(stdout.contains("the pack stays incomplete"), "{stdout}");
+    let (_, stdout, _) = place.run("info", &[]);
+    assert!(stdout.contains("incomplete"), "{stdout}");
+}
+
 #[test]
 fn a_repair_saves_what_is_whole_and_sets_the_rest_aside() {
     let place = Place::filled();

@@ -301,6 +301,34 @@ fn a_pipe_and_an_open_file_that_somebody_names_are_written_to() {
     assert!(fs::symlink_metadata(place.path("stdout")).unwrap().is_symlink());
 }
 
+/// Before: it took two signals to end one that waited for a reader, or for one that does not read.
+#[test]
+fn the_first_signal_ends_a_wait_for_the_reader_of_a_pipe() {
+    let place = Place::filled();
+    let pipe = place.path("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+    for is_open in [false, true] {
+        // Opened for both, as Linux allows, it has a reader, which does not read.
+        let reader = is_open.then(|| fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap());
+        for (command, args) in [
+            ("get", &["long", "--output", "pipe"][..]),
+            ("get", &["long", "a/one", "--concat", "--output", "pipe"]),
+            ("unpack", &["--tar", "pipe"]),
+        ] {
+            let mut command = place.command(command, args);
+            let mut child = command.current_dir(place.dir.path()).stderr(Stdio::null()).spawn().unwrap();
+            // Until it listens to signals, and waits: nothing tells from outside.
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            super::send("-INT", &child);
+            assert_eq!(child.wait().unwrap().code(), Some(130), "{args:?}, opened: {is_open}");
+        }
+        drop(reader);
+    }
+    let reader = read_by(&pipe);
+    assert_eq!(place.run("get", &["long", "--output", "pipe"]).0, 0);
+    assert!(reader.wait_with_output().unwrap().stdout == long_body(), "more than fits into a pipe");
+}
+
 #[test]
 fn two_records_of_one_file_name_do_not_become_one_file() {
     let place = Place::new();
@@ -319,6 +347,37 @@ fn two_records_of_one_file_name_do_not_become_one_file() {
         assert_eq!(fs::read(place.path(&out).join("id:07")).unwrap(), b"another text");
     }
     assert_eq!(place.run("get", &["id:7", "bytes:id:7", "--concat"]).1, "the numberthe text");
+}
+
+/// Before: nothing was said but that there is no such record.
+#[test]
+fn what_looks_like_a_pattern_or_a_directory_is_said_to_be_got_in_another_way() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("tree/2024")).unwrap();
+    fs::write(place.path("tree/2024/cat.jpg"), "cat").unwrap();
+    let run = |args: &[&str]| super::ended(super::stook(args).current_dir(place.dir.path()));
+    assert_eq!(run(&["pack", "tree", "p"]).0, 0);
+    let (code, stdout, stderr) = run(&["get", "p", "2024/*.jpg"]);
+    assert_eq!((code, stdout.as_str()), (1, ""), "{stderr}");
+    let pipe = "stook ls p PATTERN -0 | stook get p --from-file - -0 --output DIR";
+    assert!(stderr.contains("no record 2024/*.jpg") && stderr.contains(pipe), "{stderr}");
+    let (_, _, alike) = run(&["get", "p", "2024"]);
+    for more in [&[][..], &["--output", "out"]] {
+        let (code, stdout, stderr) = run(&[&["get", "p", "2024/"][..], more].concat());
+        assert_eq!((code, stdout.as_str()), (1, ""), "{stderr}");
+        assert!(stderr.starts_with(&alike), "{stderr}");
+    }
+    for absent in ["2025/", "2025", "2024/cat.jpg/"] {
+        let (code, _, stderr) = run(&["get", "p", absent]);
+        assert_eq!((code, stderr), (1, format!("stook: p has no record {absent}\n")));
+    }
+    // As it was said; the shell would take the pattern apart.
+    let pipe = pipe.replace("PATTERN", "'2024/*.jpg'").replace("stook", env!("CARGO_BIN_EXE_stook"));
+    let mut shell = std::process::Command::new("sh");
+    let (code, _, stderr) =
+        super::ended(shell.args(["-c", &pipe.replace("DIR", "out")]).current_dir(place.dir.path()));
+    assert_eq!(code, 0, "{stderr}");
+    assert_eq!(fs::read(place.path("out/2024/cat.jpg")).unwrap(), b"cat");
 }
 
 #[test]

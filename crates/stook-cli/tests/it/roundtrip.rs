@@ -134,6 +134,24 @@ fn an_incomplete_pack_says_so() {
     assert_eq!(place.run("load", &[]).0, 0);
 }
 
+/// Before: it was left out with exit code 0, and an empty pack was made, which called itself complete.
+#[test]
+fn a_special_file_that_is_named_itself_is_an_error_and_leaves_no_pack() {
+    let place = Place::new();
+    fs::create_dir(place.path("tree")).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(place.path("pipe")).status().unwrap().success());
+    symlink("pipe", place.path("link")).unwrap();
+    for sources in [&["pipe"][..], &["link"], &["/dev/null"], &["tree", "pipe"]] {
+        for more in [&[][..], &["--dry-run"]] {
+            let args = [&["pack"][..], sources, &["new"], more].concat();
+            let (code, stdout, stderr) = ended(stook(&args).current_dir(place.dir.path()));
+            assert_eq!((code, stdout.as_str()), (1, ""), "{args:?}: {stderr}");
+            assert!(stderr.contains("packs hold directories, files and links"), "{args:?}: {stderr}");
+            assert!(!place.path("new").exists(), "{args:?}");
+        }
+    }
+}
+
 #[test]
 fn special_files_are_named_and_left_out() {
     let place = Place::new();

@@ -68,6 +68,11 @@ fn a_directory_that_more_may_enter_is_said_to_be_one_and_what_sets_its_mode() {
             assert!(!stderr.contains("other content"), "{stderr}");
             assert!(stdout.contains("; 1 directory that more may enter than was recorded"), "{stdout}");
         }
+        // Before: the document did not say why.
+        let (_, stdout, _) = unpack(&["--json"]);
+        let report: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+        documented("unpack", &report);
+        assert_eq!(report["kept"], serde_json::json!([{ "key": "d", "why": "too_open" }]), "{report}");
         let (code, _, stderr) = unpack(&["--overwrite", "always"]);
         assert_eq!(code, 0, "{stderr}");
         let mode = std::os::unix::fs::MetadataExt::mode(&fs::metadata(place.path("out/d")).unwrap());
@@ -180,6 +185,33 @@ fn exclusions_are_reported_as_pack_reports_them() {
     );
     let (code, stdout, stderr) = run(&["unpack", "p.stook", "--tar", "-", "--exclude", "*"]);
     assert!(code == 0 && !stdout.contains("same") && stderr.starts_with("nothing to unpack"), "{stderr}");
+}
+
+/// Before: the summary was written into the tar, with exit code 0, and `--json` was ignored.
+#[test]
+fn a_tar_to_stdout_by_another_name_is_nothing_but_the_tar() {
+    let place = Place::filled();
+    let tar_to = |name: &str| {
+        let output = place.command("unpack", &["--tar", name]).current_dir(place.dir.path()).output();
+        output.unwrap().stdout
+    };
+    let tar = tar_to("-");
+    assert!(tar.len() > super::packs::long_body().len());
+    std::os::unix::fs::symlink("/proc/self/fd/1", place.path("own")).unwrap();
+    for name in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "own"] {
+        assert!(tar_to(name) == tar, "{name}");
+    }
+    let mut command = place.command("unpack", &["--tar", "/dev/stdout"]);
+    command.stdout(fs::File::create(place.path("x.tar")).unwrap()).stderr(Stdio::null());
+    assert_eq!(command.status().unwrap().code(), Some(1), "the number is no path");
+    assert!(fs::read(place.path("x.tar")).unwrap() == tar);
+    for name in ["-", "/dev/stdout"] {
+        let (code, stdout, stderr) = place.run("unpack", &["--tar", name, "--json"]);
+        assert_eq!((code, stdout.as_str()), (2, ""), "{name}: {stderr}");
+        assert!(stderr.contains("the report goes to stdout: give --tar FILE"), "{stderr}");
+    }
+    let (code, stdout, stderr) = place.run("get", &["a/one", "--output", "/dev/stdout", "--json"]);
+    assert_eq!((code, stdout.as_str()), (2, ""), "{stderr}");
 }
 
 #[test]
@@ -456,7 +488,10 @@ fn a_tar_that_is_there_is_kept_where_the_new_one_would_have_less() {
     assert!(stderr.contains(kept) && stderr.contains("--force"), "{stderr}");
     let (code, report) = place.json("unpack", &["--tar", "x.tar"]);
     documented("unpack", &report);
-    assert_eq!((code, &report["kept"]), (1, &serde_json::json!([{ "key": "x.tar" }])), "{report}");
+    // Before: "1 kept with other content".
+    assert!(stdout.contains("; the file that was there is kept") && !stdout.contains("content"), "{stdout}");
+    let kept = serde_json::json!([{ "key": "x.tar", "why": "incomplete" }]);
+    assert_eq!((code, &report["kept"]), (1, &kept), "{report}");
     assert_eq!((&report["files"], report["failures"].as_array().unwrap().len()), (&0.into(), 1), "{report}");
     for more in [&[][..], &["--force"]] {
         assert_eq!((tar("new.tar", more).0, listed("new.tar").as_str()), (1, "b\n"), "{more:?}");

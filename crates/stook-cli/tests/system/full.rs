@@ -125,6 +125,35 @@ fn refused_before_anything_is_made(device: &LoopDevice) {
     assert_eq!((&report["files"], &report["complete"]), (&0.into(), &true.into()), "{report}");
 }
 
+/// Before: the pack was begun, and filled the file system; a dry run said what would be packed.
+#[test]
+fn an_archive_that_cannot_fit_is_refused_before_anything_is_made() {
+    let device = LoopDevice::mount(64 * MIB, 512);
+    let (dir, tree) = tree(stook::storage::free_bytes(device.path()).unwrap() / MIB + 4);
+    let (archive, packed) = (dir.path().join("tree.tar"), device.path().join("p.stook"));
+    let make = |more: &[&str]| {
+        let mut tar = Command::new("tar");
+        assert!(
+            tar.arg("cf").arg(&archive).args(more).arg("-C").arg(&tree).arg(".").status().unwrap().success()
+        );
+    };
+    make(&[]);
+    let before = names(device.path());
+    for more in [&[][..], &["--json"], &["--dry-run"]] {
+        let (code, stdout, stderr) = ended(&mut pack(&archive, &packed, more));
+        assert_eq!((code, stdout.as_str()), (1, ""), "{stderr}");
+        assert!(stderr.contains(" MB would be needed in ") && stderr.lines().count() == 1, "{stderr}");
+        assert_eq!(names(device.path()), before);
+    }
+    // What is left out needs no room, and what is in the pack is not needed again.
+    let (code, _, stderr) = ended(&mut pack(&archive, &packed, &["--include", "00/*"]));
+    assert_eq!(code, 0, "{stderr}");
+    make(&["--exclude", "./0[1-9]", "--exclude", "./[1-9]*"]);
+    fill(&device.path().join("filler"), 4 * MIB);
+    let (code, _, stderr) = ended(&mut pack(&archive, &packed, &[]));
+    assert_eq!(code, 0, "{stderr}");
+}
+
 #[test]
 fn a_tree_that_cannot_fit_is_refused_before_anything_is_made() {
     refused_before_anything_is_made(&LoopDevice::mount(64 * MIB, 512));

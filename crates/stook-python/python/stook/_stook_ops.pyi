@@ -180,7 +180,7 @@ def unpack(
         >>> stook.unpack("data.stook", "out", include=["*.jpg"]).files
         1
     """
-def check(pack: Path, *, progress: Progress = None) -> CheckReport:
+def check(pack: Path, *, accept: bool = False, progress: Progress = None) -> CheckReport:
     """Checks what is left of a pack, also where it cannot be opened: by an older manifest, or by its
     segments alone.
 
@@ -188,6 +188,8 @@ def check(pack: Path, *, progress: Progress = None) -> CheckReport:
 
     Args:
         pack: The pack.
+        accept: Whether a pack that is incomplete, and has no damage, is called complete as it is: for
+            one whose sources are gone. Then nothing else may write to it meanwhile.
         progress: Called now and then with the bytes gone through and all there are, on another
             thread. ``True`` shows a bar with tqdm.
 

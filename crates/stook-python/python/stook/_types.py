@@ -106,6 +106,7 @@ class CheckReport:
         body_bytes: Bytes of values that were verified.
         damages: All damage, as exceptions.
         notes: What is no damage but worth knowing.
+        accepted: Whether the pack was incomplete and was called complete because of this check.
     """
 
     records: int
@@ -113,6 +114,7 @@ class CheckReport:
     body_bytes: int
     damages: list[DamagedError]
     notes: list[str]
+    accepted: bool
 
     @property
     def ok(self) -> bool:
@@ -289,6 +291,7 @@ class UnpackReport:
         unchanged: What was there already, with the same content.
         kept: What was there already with other content, and stayed as it was; directories that more
             may enter than was recorded.
+        too_open: Which of these are such directories: ``overwrite="always"`` sets their modes.
         unset_xattrs: How many files, directories and links lack extended attributes that could not be set.
         foreign_xattrs: How many lack some of another system (``com.apple.quarantine``), which are none of these.
         complete: Whether what built the pack came to its end, or the archive ends as one does.
@@ -303,6 +306,7 @@ class UnpackReport:
     bytes: int
     unchanged: int
     kept: list[str]
+    too_open: list[str]
     unset_xattrs: int
     foreign_xattrs: int
     complete: bool

@@ -28,6 +28,8 @@ pub(super) fn with_bytes<T: Send + 'static, E: Raise>(
 ///
 /// Args:
 ///     pack: The pack.
+///     accept: Whether a pack that is incomplete, and has no damage, is called complete as it is: for
+///         one whose sources are gone. Then nothing else may write to it meanwhile.
 ///     progress: Called now and then with the bytes gone through and all there are, on another
 ///         thread. ``True`` shows a bar with tqdm.
 ///
@@ -45,13 +47,17 @@ pub(super) fn with_bytes<T: Send + 'static, E: Raise>(
 ///     >>> stook.check("data.stook").ok
 ///     True
 #[pyfunction]
-#[pyo3(signature = (pack, *, progress=None))]
+#[pyo3(signature = (pack, *, accept=false, progress=None))]
 pub(crate) fn check<'py>(
     py: Python<'py>,
     #[pyo3(from_py_with = paths::pack)] pack: PathBuf,
+    accept: bool,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let report = with_bytes(py, progress, move |go_on| ops::check::check(&pack, &mut |_| {}, go_on))?;
+    let report = with_bytes(py, progress, move |go_on| match accept {
+        true => ops::check::accept(&pack, &mut (), go_on),
+        false => ops::check::check(&pack, &mut |_| {}, go_on),
+    })?;
     info::check_report(py, &report)
 }
 

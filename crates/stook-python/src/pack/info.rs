@@ -12,7 +12,7 @@ use stook::ops::unpack::Unpacked;
 use stook::pack::format::manifest::SegmentState;
 use stook::pack::tree::MoveSummary;
 use stook::pack::{CheckReport, Compacted, Damage, Pack, SegmentInfo};
-use stook::tree::Failure;
+use stook::tree::{Failure, WhyKept};
 
 use crate::errors::{Raise, damaged};
 use crate::key::text_of;
@@ -25,7 +25,7 @@ pub(crate) fn damages<'py>(py: Python<'py>, damages: &[Damage]) -> PyResult<Boun
 pub(crate) fn check_report<'py>(py: Python<'py>, report: &CheckReport) -> PyResult<Bound<'py, PyAny>> {
     report!(
         py, "stook._types", "CheckReport",
-        report { records, live_records, body_bytes, notes },
+        report { records, live_records, body_bytes, notes, accepted },
         damages: damages(py, &report.damages)?,
     )
 }
@@ -138,11 +138,11 @@ fn failures<'py, E: Raise>(py: Python<'py>, failures: &[Failure<E>]) -> PyResult
     PyList::new(py, all?)
 }
 
-fn keys<'py, 'k>(
+fn keys<'py>(
     py: Python<'py>,
-    keys: impl IntoIterator<Item = &'k Vec<u8>>,
+    keys: impl IntoIterator<Item = impl AsRef<[u8]>>,
 ) -> PyResult<Bound<'py, PyList>> {
-    let texts: PyResult<Vec<_>> = keys.into_iter().map(|key| text_of(py, key)).collect();
+    let texts: PyResult<Vec<_>> = keys.into_iter().map(|key| text_of(py, key.as_ref())).collect();
     PyList::new(py, texts?)
 }
 
@@ -193,7 +193,8 @@ pub(crate) fn unpack_report<'py>(
     report!(
         py, "stook._types", "UnpackReport",
         summary { files, directories, symlinks, hard_links, bytes, unchanged },
-        kept: keys(py, &summary.kept)?,
+        kept: keys(py, summary.kept.iter().map(|kept| &kept.key))?,
+        too_open: keys(py, summary.kept_for(WhyKept::TooOpen))?,
         unset_xattrs: summary.unset_xattrs.entries,
         foreign_xattrs: summary.unset_xattrs.foreign,
         complete: unpacked.is_complete,

@@ -24,7 +24,7 @@ use crate::tree::existing::{self, Comparison, Overwrite, Plan};
 use crate::tree::filling::Filling;
 use crate::tree::room;
 use crate::tree::target::{self, FileMetadata, MetadataOutcome, Target};
-use crate::tree::{SelectKeys, Xattrs};
+use crate::tree::{SelectKeys, WhyKept, Xattrs};
 
 /// A member that could not be unpacked, and why.
 pub type Failure = crate::tree::Failure<Error>;
@@ -246,7 +246,7 @@ impl Unpacking<'_> {
         if is_same {
             self.summary.unchanged += 1;
         } else if plan == Plan::Compare {
-            self.summary.kept.push(member.key.to_vec());
+            self.summary.keep(member.key.to_vec(), WhyKept::OtherContent);
         }
         !is_same && plan != Plan::Compare
     }
@@ -440,7 +440,7 @@ impl Unpacking<'_> {
                     self.summary.unset_xattrs.note(&key, unset);
                 }
                 Ok(MetadataOutcome::Kept) => {}
-                Ok(MetadataOutcome::TooOpen) => self.summary.keep_too_open(key),
+                Ok(MetadataOutcome::TooOpen) => self.summary.keep(key, WhyKept::TooOpen),
                 Err(error) => {
                     let error = self.io("set mode and time of", &key, error);
                     self.summary.failures.push(Failure { key, error });

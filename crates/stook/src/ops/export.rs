@@ -40,6 +40,9 @@ impl Default for Export<'_> {
 /// Called with records and bytes of the tar so far; ends the work by returning `false`.
 pub type OnProgress<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
 
+/// Takes the next bytes of the tar, and asks whether to wait for whoever reads them.
+type Sink<'a> = &'a mut dyn FnMut(&[u8], &mut dyn FnMut() -> bool) -> Result<()>;
+
 impl Export<'_> {
     /// Writes the tar. Damaged records and keys that are no paths are
     /// [failures](Summary::failures), and not in it. Where a long file turns out damaged only when
@@ -49,19 +52,22 @@ impl Export<'_> {
     /// [`Error::Write`] where `to` fails, I/O errors of the pack, groups that are not there,
     /// [`Error::Interrupted`].
     pub fn run(&self, pack: &Pack, to: &mut dyn io::Write, progress: OnProgress<'_>) -> Result<Unpacked> {
-        self.export(pack, &mut |bytes| to.write_all(bytes).map_err(Error::Write), progress)
+        self.export(pack, &mut |bytes, _| to.write_all(bytes).map_err(Error::Write), progress)
     }
 
     /// The same into a file, which appears when it is whole: see [`Draft::named`]. A file that is
     /// there is replaced only by a tar of all that was asked for, if that is anything, or with
     /// [`force`](Self::force); else it is [kept](Summary::kept), and nothing is written. Nor is
-    /// there a tar of what is [missing](Nothing::Missing).
+    /// there a tar of what is [missing](Nothing::Missing). The reader of a pipe is waited for until
+    /// `progress` returns `false`.
     ///
     /// # Errors
     /// I/O errors, groups that are not there, [`Error::Interrupted`].
     pub fn run_to_file(&self, pack: &Pack, path: &Path, progress: OnProgress<'_>) -> Result<Unpacked> {
-        let mut draft = Draft::named(path)?;
-        let mut exported = self.export(pack, &mut |bytes| Ok(draft.write(bytes)?), progress)?;
+        let mut draft = Draft::named(path, &mut || progress(0, 0)).map_err(of_draft)?;
+        let mut to =
+            |bytes: &[u8], go_on: &mut dyn FnMut() -> bool| draft.write_while(bytes, go_on).map_err(of_draft);
+        let mut exported = self.export(pack, &mut to, progress)?;
         if exported.nothing == Some(Nothing::Missing) {
             // There is no tar that the root is in.
             exported.summary.directories = 0;
@@ -75,15 +81,11 @@ impl Export<'_> {
         })
     }
 
-    fn export(
-        &self,
-        pack: &Pack,
-        to: &mut dyn FnMut(&[u8]) -> Result<()>,
-        progress: OnProgress<'_>,
-    ) -> Result<Unpacked> {
+    fn export(&self, pack: &Pack, to: Sink<'_>, progress: OnProgress<'_>) -> Result<Unpacked> {
         pack.check_groups(&self.filter.groups)?;
         let directories = self.filter.directories(pack, &mut || progress(0, 0))?;
         let filtering = Filtering::new(&self.filter, |path| directories.contains(path));
+        let paths = Paths::of(pack, &mut || progress(0, 0))?.ok_or(Error::Interrupted)?;
         let mut exporting = Exporting {
             pack,
             filter: &self.filter,
@@ -93,7 +95,7 @@ impl Export<'_> {
             progress,
             seen: 0,
             at: 0,
-            paths: Paths::default(),
+            paths,
             failed: BTreeSet::new(),
             summary: Summary::default(),
         };
@@ -114,7 +116,7 @@ struct Exporting<'a> {
     filter: &'a PathFilter<'a>,
     with_xattrs: bool,
     filtering: &'a Filtering<'a>,
-    to: &'a mut dyn FnMut(&[u8]) -> Result<()>,
+    to: Sink<'a>,
     progress: OnProgress<'a>,
     /// Records and bytes written so far.
     seen: u64,
@@ -165,6 +167,12 @@ impl Exporting<'_> {
         }
     }
 
+    /// The path of a record in the tar.
+    fn path<'k>(&self, key: &'k Key, kind: FileKind) -> pack::Result<&'k [u8]> {
+        let path = Paths::path(key)?;
+        self.paths.check(path, kind).map(|()| path)
+    }
+
     /// Whether the record with a key is one of those that are wanted.
     fn takes(&self, key: &Key) -> Result<bool> {
         let Ok(path) = Paths::path(key) else { return Ok(false) };
@@ -177,11 +185,11 @@ impl Exporting<'_> {
     /// is a path of the tree is the file.
     fn links(&mut self) -> Result<Links> {
         let mut names: BTreeMap<Key, BTreeSet<Key>> = BTreeMap::new();
-        let (mut paths, mut refused) = (Paths::default(), BTreeSet::new());
+        let mut refused = BTreeSet::new();
         self.each(&mut |export, head| {
             // What cannot be read, or be written at all, fails when its turn comes.
-            let is_path = kind_of(&head.attributes).and_then(|kind| paths.next(&head.key, kind)).is_ok();
-            if !is_path {
+            let kind = kind_of(&head.attributes);
+            if kind.and_then(|kind| export.path(&head.key, kind)).is_err() {
                 refused.insert(head.key);
             } else if head.is_hard_link()
                 && let Ok(Some(file)) = export.pack.open_file(&head.key)
@@ -227,7 +235,7 @@ impl Exporting<'_> {
         let attributes = &record.attributes;
         let kind = kind_of(attributes)?;
         let head = Head {
-            key: self.paths.next(&record.key, kind)?,
+            key: self.path(&record.key, kind)?,
             kind: MemberKind::File,
             mode: attributes.mode().unwrap_or(0o644),
             mtime_ns: attributes.mtime_ns().unwrap_or(0),
@@ -339,7 +347,16 @@ impl Exporting<'_> {
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.at += bytes.len() as u64;
-        (self.to)(bytes)
+        let Self { to, progress, seen, at, .. } = self;
+        to(bytes, &mut || progress(*seen, *at))
+    }
+}
+
+/// A wait for whoever reads a pipe that the caller ended is no failure of the pipe.
+fn of_draft(error: crate::Error) -> Error {
+    match error.io_kind() {
+        Some(io::ErrorKind::Interrupted) => Error::Interrupted,
+        _ => error.into(),
     }
 }
 

@@ -7,10 +7,15 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Seek as _, SeekFrom, Write as _};
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use super::target::{self, Target};
 use crate::error::{Error, Result};
@@ -22,6 +27,9 @@ const LINKS_MAX: usize = 40;
 /// Set in the mode of a directory in which everybody may make names, and only who made one may
 /// remove it.
 const SHARED: u32 = 0o1002;
+
+/// How long one wait for the reader of a pipe takes, before the caller is asked again.
+const WAIT: Duration = Duration::from_millis(50);
 
 /// Why something cannot become a file here.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +58,8 @@ pub struct Draft {
     shown: PathBuf,
     /// Where the bytes are; `None` for what is no regular file, and written as it is.
     beside: Option<Beside>,
+    /// Whether it is a pipe, whose reader may keep a write waiting.
+    is_pipe: bool,
     /// Bytes of it, and how far they have been written; what follows is a hole.
     len: u64,
     written: u64,
@@ -155,18 +165,23 @@ impl Draft {
     /// The file that somebody named. A regular file is replaced when it is
     /// [finished](Self::finish); where a link has the name, the file that it leads to is, or is
     /// made. A pipe, a device and an open file of this process (`/dev/stdout`, `/dev/fd/3`) are
-    /// written to as they are.
+    /// written to as they are. A pipe that nobody reads is waited for until `go_on` says no.
     ///
     /// # Errors
-    /// What the system meets, and a link that somebody else put into a directory for everybody.
-    pub fn named(path: &Path) -> Result<Self> {
+    /// What the system meets, a link that somebody else put into a directory for everybody, and
+    /// [`io::ErrorKind::Interrupted`] where `go_on` ended a wait.
+    pub fn named(path: &Path, go_on: &mut dyn FnMut() -> bool) -> Result<Self> {
         let there = fs::metadata(path).ok();
         let is_open_file = names_open_file(path);
-        if is_open_file || there.is_some_and(|there| !there.is_file()) {
-            // A file that the shell opened for us goes on where it ends.
-            let opened = fs::OpenOptions::new().append(is_open_file).write(true).open(path);
+        if is_open_file || there.as_ref().is_some_and(|there| !there.is_file()) {
+            let is_pipe = there.is_some_and(|there| there.file_type().is_fifo());
+            let opened = match is_pipe {
+                true => open_pipe(path, go_on),
+                // A file that the shell opened for us goes on where it ends.
+                false => fs::OpenOptions::new().append(is_open_file).write(true).open(path),
+            };
             let file = opened.map_err(|error| Error::io("write to", path, error))?;
-            return Ok(Self { file, shown: path.to_path_buf(), beside: None, len: 0, written: 0 });
+            return Ok(Self { file, shown: path.to_path_buf(), beside: None, is_pipe, len: 0, written: 0 });
         }
         let led_to = end_of_links(path).map_err(|error| Error::io("follow the link", path, error))?;
         let directory = directory_of(&led_to);
@@ -189,7 +204,7 @@ impl Draft {
         let file = target::create(&parent, &draft, None)
             .map_err(|error| Error::io("create a file beside", &shown, error))?;
         let beside = Beside { parent, draft, name: name.to_os_string(), sync };
-        Ok(Self { file, shown, beside: Some(beside), len: 0, written: 0 })
+        Ok(Self { file, shown, beside: Some(beside), is_pipe: false, len: 0, written: 0 })
     }
 
     /// Its path, for messages.
@@ -227,11 +242,22 @@ impl Draft {
     /// # Errors
     /// What the system meets.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.write_while(bytes, &mut || true)
+    }
+
+    /// The same; the reader of a pipe is waited for until `go_on` says no.
+    ///
+    /// # Errors
+    /// What the system meets, [`io::ErrorKind::Interrupted`] where `go_on` ended a wait.
+    pub fn write_while(&mut self, bytes: &[u8], go_on: &mut dyn FnMut() -> bool) -> Result<()> {
         let moved = match self.written == self.len {
             true => Ok(0),
             false => self.file.seek(SeekFrom::Start(self.len)),
         };
-        let written = moved.and_then(|_| self.file.write_all(bytes));
+        let written = moved.and_then(|_| match self.is_pipe {
+            true => write_to_pipe(&self.file, bytes, go_on),
+            false => self.file.write_all(bytes),
+        });
         written.map_err(|error| Error::io_at("write", &self.shown, self.len, error))?;
         self.len = self.len.saturating_add(bytes.len() as u64);
         self.written = self.len;
@@ -242,11 +268,11 @@ impl Draft {
     /// the rest is for the next call. How many it were.
     ///
     /// # Errors
-    /// What the system meets.
-    pub fn write_hole(&mut self, len: u64) -> Result<u64> {
+    /// As [`write_while`](Self::write_while).
+    pub fn write_hole(&mut self, len: u64, go_on: &mut dyn FnMut() -> bool) -> Result<u64> {
         if self.beside.is_none() {
             let zeroes = zeroes(len);
-            self.write(zeroes)?;
+            self.write_while(zeroes, go_on)?;
             return Ok(zeroes.len() as u64);
         }
         self.len = self.len.saturating_add(len);
@@ -327,6 +353,55 @@ fn parts(name: &[u8]) -> Result<Vec<&OsStr>, Refused> {
 
 fn is_directory(status: &rustix::fs::Stat) -> bool {
     rustix::fs::FileType::from_raw_mode(status.st_mode) == rustix::fs::FileType::Directory
+}
+
+/// Opens a pipe for writing: without a reader it cannot be yet, and the system would wait without
+/// asking anybody.
+fn open_pipe(path: &Path, go_on: &mut dyn FnMut() -> bool) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK.bits() as i32;
+    loop {
+        match fs::OpenOptions::new().write(true).custom_flags(flags).open(path) {
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::NXIO) => {}
+            opened => return opened,
+        }
+        if !go_on() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        std::thread::sleep(WAIT);
+    }
+}
+
+/// Writes all of it to a pipe that was opened so that writing does not wait.
+fn write_to_pipe(mut pipe: &File, mut bytes: &[u8], go_on: &mut dyn FnMut() -> bool) -> io::Result<()> {
+    let wait = Timespec { tv_sec: 0, tv_nsec: WAIT.subsec_nanos().into() };
+    while !bytes.is_empty() {
+        match pipe.write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                match poll(&mut [PollFd::new(pipe, PollFlags::OUT)], Some(&wait)) {
+                    Ok(_) | Err(Errno::INTR) => {}
+                    Err(errno) => return Err(errno.into()),
+                }
+                if !go_on() {
+                    return Err(io::ErrorKind::Interrupted.into());
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Whether a path leads to what is open here, as `/dev/stdout` leads to stdout: what is written to
+/// one mixes with what is written to the other. A regular file that has a name of its own does not,
+/// because it is replaced.
+pub fn is_open_file(path: &Path, open: impl AsFd) -> bool {
+    let open = open.as_fd().try_clone_to_owned().map(File::from).and_then(|open| open.metadata());
+    let (Ok(there), Ok(open)) = (fs::metadata(path), open) else { return false };
+    let is_same = (there.dev(), there.ino()) == (open.dev(), open.ino());
+    is_same && (there.file_type().is_fifo() || names_open_file(path))
 }
 
 /// Whether a path leads to a file that this process has open, as `/dev/stdout` and `/dev/fd/3` do.

@@ -37,6 +37,39 @@ impl UnsetXattrs {
     }
 }
 
+/// Why something that is there was kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum WhyKept {
+    /// It has other content.
+    OtherContent,
+    /// It is a directory that more may enter than was recorded. Only
+    /// [`Overwrite::Always`](super::Overwrite::Always) sets its mode.
+    TooOpen,
+    /// It is a file that would have been replaced by one that is empty or has less in it.
+    Incomplete,
+}
+
+impl WhyKept {
+    /// What it is called in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OtherContent => "other_content",
+            Self::TooOpen => "too_open",
+            Self::Incomplete => "incomplete",
+        }
+    }
+}
+
+/// What is there and stays as it is, though it is not what was to be unpacked.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Kept {
+    /// Its key; of what is no part of a tree, its path.
+    pub key: Vec<u8>,
+    /// Why.
+    pub why: WhyKept,
+}
+
 /// What unpacking did; `E` is the error of what was unpacked.
 #[derive(Debug)]
 pub struct UnpackSummary<E> {
@@ -52,14 +85,10 @@ pub struct UnpackSummary<E> {
     pub bytes: u64,
     /// What was there already, with the same content.
     pub unchanged: u64,
-    /// What was there already with other content, and stayed as it was; directories that more may
-    /// enter than was recorded.
-    pub kept: Vec<Vec<u8>>,
+    /// What was there already and stayed as it was, and why.
+    pub kept: Vec<Kept>,
     /// Extended attributes that were not set.
     pub unset_xattrs: UnsetXattrs,
-    /// Which of those are directories that more may enter than was recorded. Only
-    /// [`Overwrite::Always`](super::Overwrite::Always) sets their modes.
-    pub too_open: Vec<Vec<u8>>,
     /// What could not be unpacked, damaged records included.
     pub failures: Vec<Failure<E>>,
     /// Whether it was stopped by the caller before its end.
@@ -77,7 +106,6 @@ impl<E> Default for UnpackSummary<E> {
             unchanged: 0,
             kept: Vec::new(),
             unset_xattrs: UnsetXattrs::default(),
-            too_open: Vec::new(),
             failures: Vec::new(),
             interrupted: false,
         }
@@ -85,10 +113,14 @@ impl<E> Default for UnpackSummary<E> {
 }
 
 impl<E> UnpackSummary<E> {
-    /// Notes a directory that keeps a mode which lets more enter than was recorded.
-    pub(crate) fn keep_too_open(&mut self, key: Vec<u8>) {
-        self.too_open.push(key.clone());
-        self.kept.push(key);
+    /// Notes what stays as it was.
+    pub(crate) fn keep(&mut self, key: Vec<u8>, why: WhyKept) {
+        self.kept.push(Kept { key, why });
+    }
+
+    /// The keys of what was kept for a reason.
+    pub fn kept_for(&self, why: WhyKept) -> impl Iterator<Item = &[u8]> {
+        self.kept.iter().filter(move |kept| kept.why == why).map(|kept| kept.key.as_slice())
     }
 
     /// The same, with the errors of failures as another type.
@@ -103,7 +135,6 @@ impl<E> UnpackSummary<E> {
             unchanged: self.unchanged,
             kept: self.kept,
             unset_xattrs: self.unset_xattrs,
-            too_open: self.too_open,
             failures: self.failures.into_iter().map(failure).collect(),
             interrupted: self.interrupted,
         }

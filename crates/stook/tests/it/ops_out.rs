@@ -14,10 +14,10 @@ use stook::ops::export::Export;
 use stook::ops::follow::wait_for_newer;
 use stook::ops::repair::{self, repair};
 use stook::ops::unpack::{Error, Nothing, Packed, PathFilter, Prefix, Unpack, Unpacked};
-use stook::pack::tree::{Delete, Grouping, PackTree};
+use stook::pack::tree::{Delete, Grouping, PackTree, RecordTree};
 use stook::pack::{self, Attributes, FileKind, Key, OpenOptions, Pack, PackWriter, WriterOptions};
 use stook::storage::{LocalStorage, LocalStorageOptions};
-use stook::tree::Overwrite;
+use stook::tree::{Kept, Kind, Overwrite, Tree as _, WhyKept};
 use stook::walk::Decision;
 
 /// A tree as a pack and as a tar.
@@ -224,6 +224,11 @@ fn an_export_writes_to_what_it_is_given_and_ends_where_that_fails_or_it_is_told_
     }
 }
 
+/// A tar that was not replaced.
+fn incomplete(tar: &Path) -> Kept {
+    Kept { key: tar.to_str().unwrap().into(), why: WhyKept::Incomplete }
+}
+
 #[test]
 fn a_tar_that_is_there_is_replaced_by_one_of_all_that_was_asked_for_or_by_force() {
     let place = Place::new();
@@ -244,7 +249,7 @@ fn a_tar_that_is_there_is_replaced_by_one_of_all_that_was_asked_for_or_by_force(
     let excluded = export(patterns(&[], &["*"]), false, "tar");
     // Before: nothing was undone, and nothing said that the tar is not the one that was asked for.
     assert_eq!((excluded.undone, excluded.nothing, excluded.summary.directories), (1, None, 0));
-    assert_eq!(excluded.summary.kept, [tar.to_str().unwrap().as_bytes()]);
+    assert_eq!(excluded.summary.kept, [incomplete(&tar)]);
     assert!(fs::read(&tar).unwrap() == before);
     for (to, force) in [("excluded", false), ("tar", true)] {
         let excluded = export(patterns(&[], &["*"]), force, to);
@@ -262,7 +267,7 @@ fn a_tar_that_is_there_is_replaced_by_one_of_all_that_was_asked_for_or_by_force(
     writer.finish(true).unwrap();
     let kept = export(PathFilter::default(), false, "tar");
     assert_eq!((kept.summary.files, kept.summary.failures.len(), kept.undone), (0, 1, 2));
-    assert_eq!(kept.summary.kept, [tar.to_str().unwrap().as_bytes()]);
+    assert_eq!(kept.summary.kept, [incomplete(&tar)]);
     assert!(fs::read(&tar).unwrap() == before);
     let new = export(PathFilter::default(), false, "new");
     assert_eq!((new.summary.files, new.summary.kept.len(), new.undone), (4, 0, 1));
@@ -288,14 +293,16 @@ fn a_name_that_is_no_path_of_a_tar_costs_the_other_names_of_its_file_nothing() {
     let mut writer = PackWriter::create(place.storage("links", true), WriterOptions::default()).unwrap();
     let (none, link) = (Attributes::new(), Attributes::of_file(FileKind::HardLink, 0o644, 0, None));
     for (name, attributes, body) in [
-        ("x/y", &none, "content"),
-        ("zl", &link, "x/y"),
-        ("zm", &link, "x/y"),
-        ("x", &none, "a file, below which nothing can be"),
+        ("x", &none, "content"),
+        ("zl", &link, "x"),
+        ("zm", &link, "x"),
+        ("x-", &none, "of a name between"),
+        ("x/y", &none, "what makes x a directory"),
         // The file is one that can be written, and one of the links is not.
         ("a", &none, "another"),
         ("b", &link, "a"),
         ("x/b", &link, "a"),
+        ("/b", &link, "a"),
     ] {
         writer.put("", &Key::bytes(name).unwrap(), attributes, body.as_bytes()).unwrap();
     }
@@ -305,15 +312,31 @@ fn a_name_that_is_no_path_of_a_tar_costs_the_other_names_of_its_file_nothing() {
     let path = place.path("links.tar");
     let exported = Export::default().run_to_file(&pack, &path, &mut |_, _| true).unwrap();
     let failed: Vec<&[u8]> = exported.summary.failures.iter().map(|failure| &failure.key[..]).collect();
-    // Before: "zl: it is one file with x/y, which could not be written", and so "zm".
-    assert_eq!(failed, [&b"x/b"[..], b"x/y"]);
-    assert_eq!((exported.summary.files, exported.summary.hard_links), (3, 2));
+    // Before: "zl: it is one file with x, which could not be written", and so "zm".
+    assert_eq!(failed, [&b"/b"[..], b"x"]);
+    assert_eq!((exported.summary.files, exported.summary.hard_links), (4, 3));
     let out = place.unpack("out", PathFilter::default());
     let tar = Archive::open(&path, archive::OpenOptions::default()).unwrap();
     assert_eq!(out.run(Packed::Archive(&tar), &mut |_| true).unwrap().undone, 0);
     let read = |name: &str| fs::read_to_string(place.path("out").join(name)).unwrap();
-    assert_eq!(["zl", "zm", "a", "b"].map(read), ["content", "content", "another", "another"]);
-    assert!(place.path("out/x").is_file());
+    let all = ["zl", "zm", "a", "b", "x/b", "x-", "x/y"];
+    let bodies = all.map(read);
+    let [content, another] = ["content", "another"];
+    assert_eq!(bodies[..6], [content, content, another, another, another, "of a name between"]);
+    assert_eq!(bodies[6], "what makes x a directory");
+    // Before: unpacking kept what came first on the medium, and refused the other.
+    let unpacked =
+        place.unpack("files", PathFilter::default()).run(Packed::Pack(&pack), &mut |_| true).unwrap();
+    let mut failed: Vec<&[u8]> = unpacked.summary.failures.iter().map(|failure| &failure.key[..]).collect();
+    failed.sort_unstable();
+    assert_eq!(failed, [&b"/b"[..], b"x"]);
+    for (name, body) in all.iter().zip(&bodies) {
+        assert_eq!(&fs::read_to_string(place.path("files").join(name)).unwrap(), body, "{name}");
+    }
+    // And so has the pack as a tree.
+    let tree = RecordTree::new(Arc::new(pack)).unwrap();
+    let kind = |name: &str| tree.node(tree.find(name.as_bytes()).unwrap().unwrap()).unwrap().kind;
+    assert_eq!((kind("x"), kind("x/y")), (Kind::Directory, Kind::File));
 }
 
 /// Takes a tar, and has a bit of a segment flip as soon as the head of the member `m` is there.

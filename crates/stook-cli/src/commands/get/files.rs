@@ -11,6 +11,7 @@ use stook::pack::{FileKind, FileNames, Key};
 use stook::source::zeroes;
 use stook::tree::{self, Draft, Folder};
 
+use crate::interrupt::interrupted;
 use crate::output::Output;
 
 /// A key that cannot become a file here.
@@ -82,7 +83,7 @@ impl Target {
 
     /// All bodies in one file.
     pub(in crate::commands) fn concatenated(path: &Path) -> Result<Self, stook::Error> {
-        Ok(Self::Concatenated(Draft::named(path)?))
+        Ok(Self::Concatenated(Draft::named(path, &mut || !interrupted())?))
     }
 
     /// Whether each body goes into a file of its own, in whatever order.
@@ -111,7 +112,7 @@ impl Target {
                 let start = draft.end();
                 Place::Behind(draft, start)
             }
-            Self::File(path) => Place::File(Draft::named(path)?),
+            Self::File(path) => Place::File(Draft::named(path, &mut || !interrupted())?),
             Self::Directory(named) => named.place(key, kind)?,
         })
     }
@@ -163,24 +164,26 @@ impl Named {
 impl Place<'_> {
     /// The next bytes.
     pub(in crate::commands) fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        let mut go_on = || !interrupted();
         match self {
             Self::Stdout(output) => Ok(output.bytes(bytes)?),
-            Self::Behind(draft, _) => Ok(draft.write(bytes)?),
-            Self::File(draft) => Ok(draft.write(bytes)?),
+            Self::Behind(draft, _) => Ok(draft.write_while(bytes, &mut go_on)?),
+            Self::File(draft) => Ok(draft.write_while(bytes, &mut go_on)?),
             Self::Directory(_) => Ok(()),
         }
     }
 
     /// So many zeroes, or at least some of them: how many it were.
     pub(in crate::commands) fn write_hole(&mut self, len: u64) -> anyhow::Result<u64> {
+        let mut go_on = || !interrupted();
         match self {
             Self::Stdout(output) => {
                 let zeroes = zeroes(len);
                 output.bytes(zeroes)?;
                 Ok(zeroes.len() as u64)
             }
-            Self::Behind(draft, _) => Ok(draft.write_hole(len)?),
-            Self::File(draft) => Ok(draft.write_hole(len)?),
+            Self::Behind(draft, _) => Ok(draft.write_hole(len, &mut go_on)?),
+            Self::File(draft) => Ok(draft.write_hole(len, &mut go_on)?),
             Self::Directory(_) => Ok(len),
         }
     }

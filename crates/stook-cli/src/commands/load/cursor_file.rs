@@ -9,6 +9,8 @@ use anyhow::Context as _;
 use stook::pack::Cursor;
 use stook::tree::Draft;
 
+use crate::interrupt::interrupted;
+
 /// Longer than any cursor: two keys as hexadecimal digits, and every name of a group.
 const LEN_MAX: u64 = 64 << 20;
 
@@ -42,7 +44,8 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Option<Cursor>> {
 /// # Errors
 /// When it cannot be written, synced or renamed.
 pub(super) fn write(path: &Path, cursor: &Cursor) -> Result<(), stook::Error> {
-    let mut draft = Draft::named(path)?;
+    // Regular files only are read as one, and none of those keeps anybody waiting.
+    let mut draft = Draft::named(path, &mut || !interrupted())?;
     draft.write(format!("{cursor}\n").as_bytes())?;
     draft.finish()
 }

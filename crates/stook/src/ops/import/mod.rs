@@ -4,12 +4,14 @@
 //! Which files are taken for archives, what a member becomes, which names of files lead to what,
 //! and what is a failure: these rules are here.
 
+mod count;
 mod members;
 mod met;
 mod names;
 mod put;
 mod run;
 
+pub(crate) use count::count;
 pub use members::{attributes, head, kind};
 pub use names::are_archives;
 pub(crate) use names::is_called_archive;

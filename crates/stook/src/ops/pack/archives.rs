@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 use super::hooks::{Reporting, Stage};
+use super::opening::Input;
 use super::{Error, PackReport, PackSources, Result};
 use crate::archive::{self, Archive, TarStream, tar_stream};
 use crate::ops::import::{Import, Imported, STREAM, Source};
@@ -23,7 +24,7 @@ impl PackSources<'_> {
         };
         check_group(group)?;
         let sources = self.open_sources(reporting)?;
-        let mut opened = self.open(None, reporting)?;
+        let mut opened = self.open(Input::Archives(&sources), reporting)?;
         let choice = reporting.choice;
         let shared = RefCell::new(&mut *reporting);
         let import = Import {
@@ -46,6 +47,9 @@ impl PackSources<'_> {
             Error::Pack(source) => Error::Stopped { pack: self.pack.clone(), source },
             error => error,
         })?;
+        if self.dry_run && !summary.interrupted {
+            self.check_counted(&summary)?;
+        }
         Ok(PackReport { summary, left_out, moved: None, complete, nothing })
     }
 

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::report::units::bytes_decimal;
+use crate::tree::Kind;
 use crate::{archive, pack};
 
 /// A result of packing.
@@ -63,6 +64,15 @@ pub enum Error {
     /// [`STREAM`](crate::ops::import::STREAM) is among the sources more than once.
     #[error("`-` stands for one tar that comes through a stream: name it once")]
     StreamTwice,
+    /// A source is a pipe, a socket or a device. Within a tree those are left out and reported; here
+    /// nothing would be packed of what was named.
+    #[error("cannot pack {}: it is {}, and packs hold directories, files and links", path.display(), kind.noun())]
+    Special {
+        /// The source.
+        path: PathBuf,
+        /// What it is.
+        kind: Kind,
+    },
     /// An archive is gone, or something else now.
     #[error("{} is not a file any more, and was not imported", .0.display())]
     NotAFile(PathBuf),

@@ -8,15 +8,23 @@ use std::sync::Arc;
 use super::hooks::{Reporting, Stage};
 use super::making::{Made, Making, OpenedWriter, look_at, open_or_make, report_opening};
 use super::{Error, NothingSelected, PackSources, Result};
+use crate::ops::import::{self, Source};
 use crate::pack::tree::{Delete, PackSummary, PackTree};
 use crate::pack::{self, OpenOptions, Pack, PackWriter};
 use crate::storage::{Storage, free_bytes};
 
-/// Free space below which the tree is counted before anything is written, in bytes.
+/// Free space below which sources are counted before anything is written, in bytes.
 const COUNT_FIRST_BELOW: u64 = 32 << 30;
 
 /// What head, checksums and index of a record take, about, in bytes.
 const RECORD_LEN: u64 = 150;
+
+/// What goes into a pack.
+#[derive(Clone, Copy)]
+pub(super) enum Input<'t> {
+    Tree(&'t PackTree<'t>),
+    Archives(&'t [Source<'t>]),
+}
 
 /// A pack that sources go into.
 pub(super) struct OpenedPack {
@@ -39,17 +47,13 @@ impl OpenedPack {
 impl PackSources<'_> {
     /// Opens the pack, or makes it. One that was there says that it is incomplete from the first
     /// change on.
-    /// A tree is checked against what is in it, and against the room that there is.
-    pub(super) fn open(
-        &self,
-        tree: Option<&PackTree<'_>>,
-        reporting: &mut Reporting<'_>,
-    ) -> Result<OpenedPack> {
+    /// What goes into it is checked against what is in it, and against the room that there is.
+    pub(super) fn open(&self, input: Input<'_>, reporting: &mut Reporting<'_>) -> Result<OpenedPack> {
         if self.dry_run {
-            return self.open_dry(tree, reporting);
+            return self.open_dry(input, reporting);
         }
         let opened = open_or_make(&self.pack, self.writer_options(), Making::IfMissing, &mut || {
-            self.check_space(tree, None, reporting)
+            self.check_space(input, None, reporting)
         })?;
         let OpenedWriter { mut writer, storage, made } = opened;
         if made.is_some() {
@@ -61,15 +65,15 @@ impl PackSources<'_> {
         // Through the same opening of the directory: another may have taken its place.
         let before = Pack::open(storage.clone(), OpenOptions::default())?;
         reporting.hooks.watch(before.damage_log());
-        check_roots(tree, &before)?;
+        check_roots(input, &before)?;
         // Not earlier: what a run that was cut off left in the pack is known only now.
-        self.check_space(tree, Some(&before), reporting)?;
+        self.check_space(input, Some(&before), reporting)?;
         writer.set_incomplete_on_change();
         Ok(OpenedPack { writer: Some(writer), storage: Some(storage), before: Some(before), made: None })
     }
 
     /// What is there, for a run that only says what it would do.
-    fn open_dry(&self, tree: Option<&PackTree<'_>>, reporting: &mut Reporting<'_>) -> Result<OpenedPack> {
+    fn open_dry(&self, input: Input<'_>, reporting: &mut Reporting<'_>) -> Result<OpenedPack> {
         let nothing = OpenedPack { writer: None, storage: None, before: None, made: None };
         let Some(storage) = look_at(&self.pack, Making::IfMissing)? else { return Ok(nothing) };
         storage.check_writable().map_err(pack::Error::from)?;
@@ -83,23 +87,28 @@ impl PackSources<'_> {
         };
         reporting.hooks.watch(before.damage_log());
         before.check_writable()?;
-        check_roots(tree, &before)?;
+        check_roots(input, &before)?;
         Ok(OpenedPack { before: Some(before), ..nothing })
     }
 
-    /// Where space is scarce, counts the bytes of the tree first.
+    /// Where space is scarce, counts the bytes of the tree or the archives first.
     fn check_space(
         &self,
-        tree: Option<&PackTree<'_>>,
+        input: Input<'_>,
         before: Option<&Pack>,
         reporting: &mut Reporting<'_>,
     ) -> Result<()> {
-        let Some(tree) = tree else { return Ok(()) };
         if self.scarce_room()?.is_none() {
             return Ok(());
         }
+        let choice = reporting.choice;
         let mut progress = |entries: u64, bytes: u64| reporting.goes_on(Stage::Counting, entries, bytes);
-        let counted = tree.run(None, before, &mut progress)?;
+        let counted = match input {
+            Input::Tree(tree) => tree.run(None, before, &mut progress)?,
+            Input::Archives(sources) => {
+                import::count(sources, &|key, kind| choice.takes_below(key, kind), before, &mut progress)?
+            }
+        };
         reporting.finish(Stage::Counting);
         if reporting.is_abandoned() {
             return Err(Error::Abandoned);
@@ -122,7 +131,7 @@ impl PackSources<'_> {
         Ok((free < COUNT_FIRST_BELOW).then_some((place, free)))
     }
 
-    /// Refuses what was counted of a tree where space is scarce and it does not fit.
+    /// Refuses what was counted where space is scarce and it does not fit.
     pub(super) fn check_counted(&self, counted: &PackSummary) -> Result<()> {
         let Some((place, free)) = self.scarce_room()? else { return Ok(()) };
         let needed = counted.bytes + RECORD_LEN * counted.added();
@@ -155,7 +164,8 @@ impl PackSources<'_> {
         if is_done && !complete {
             let shown = self.pack.display();
             reporting.hooks.note(&format!(
-                "{shown} was incomplete, and stays so until a run packs all of what it was made from"
+                "{shown} was incomplete, and stays so until a run packs all of what it was made from; where \
+                 that is gone, `stook check --accept` accepts it as it is"
             ));
         }
         match (opened.writer, opened.made, packed) {
@@ -230,9 +240,9 @@ impl PackSources<'_> {
 }
 
 /// What cannot be deleted is reported before anything is packed.
-fn check_roots(tree: Option<&PackTree<'_>>, before: &Pack) -> Result<()> {
-    match tree.filter(|tree| tree.delete != Delete::Nothing) {
-        Some(tree) => tree.check_roots(before).map_err(Error::Roots),
-        None => Ok(()),
+fn check_roots(input: Input<'_>, before: &Pack) -> Result<()> {
+    match input {
+        Input::Tree(tree) if tree.delete != Delete::Nothing => tree.check_roots(before).map_err(Error::Roots),
+        _ => Ok(()),
     }
 }

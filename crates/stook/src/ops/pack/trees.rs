@@ -2,18 +2,22 @@
 
 use std::sync::Arc;
 
+use rustix::fs::FileType;
+
 use super::hooks::{Reporting, Stage};
+use super::opening::Input;
 use super::{Error, PackReport, PackSources, Result};
 use crate::ops::choice::Choice;
 use crate::pack::tree::{MoveSummary, OwnAttributes, PackSummary, PackTree};
 use crate::pack::{self, AccessRule, OpenOptions, Pack};
 use crate::profile::Profile;
 use crate::storage::Storage;
+use crate::tree::Kind;
 
 impl PackSources<'_> {
     pub(super) fn pack_trees(&self, reporting: &mut Reporting<'_>) -> Result<PackReport> {
         let mut tree = self.tree(reporting.choice)?;
-        let mut opened = self.open(Some(&tree), reporting)?;
+        let mut opened = self.open(Input::Tree(&tree), reporting)?;
         tree.own = self.pack.exists().then(|| self.pack.clone());
         let mut progress = |entries: u64, bytes: u64| reporting.goes_on(Stage::Packing, entries, bytes);
         let packed = tree.run(opened.writer.as_mut(), opened.before.as_ref(), &mut progress);
@@ -47,6 +51,12 @@ impl PackSources<'_> {
         for source in &self.sources {
             let into_error = |error| pack::Error::from(crate::Error::io("read", source, error));
             source.symlink_metadata().map_err(into_error)?;
+            // That a link leads nowhere is reported by the walk.
+            let found = rustix::fs::stat(source.as_path()).ok().map(|found| found.st_mode);
+            let kind = found.map(|mode| Kind::of(FileType::from_raw_mode(mode)));
+            if let Some(kind) = kind.filter(|kind| kind.is_special()) {
+                return Err(Error::Special { path: source.clone(), kind });
+            }
         }
         let tree = PackTree {
             roots: self.sources.clone(),

@@ -13,7 +13,7 @@ use super::contents::{self, Opened};
 use crate::archive::{self, Archive, MemberKind};
 use crate::pack::tree::UnpackTree;
 use crate::pack::{self, Damage, Pack};
-use crate::tree::{self, Overwrite};
+use crate::tree::{self, Kept, Overwrite, WhyKept};
 
 /// Threads that write small files of a pack, where nobody says how many.
 pub const THREADS: usize = 8;
@@ -183,7 +183,7 @@ impl Unpacked {
 
     /// That the file which was to be written is there and stays: nothing came of all the rest.
     pub(super) fn with_kept(self, path: &Path) -> Self {
-        let kept = vec![path.as_os_str().as_bytes().to_vec()];
+        let kept = vec![Kept { key: path.as_os_str().as_bytes().to_vec(), why: WhyKept::Incomplete }];
         let Summary { failures, unset_xattrs, .. } = self.summary;
         let summary = Summary { kept, failures, unset_xattrs, ..Summary::default() };
         Self { summary, undone: self.undone + 1, nothing: None, ..self }

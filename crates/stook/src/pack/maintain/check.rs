@@ -40,6 +40,9 @@ pub struct CheckReport {
     pub notes: Vec<String>,
     /// Nothing can be written to the pack, or it cannot even be opened, before it is repaired.
     pub needs_repair: bool,
+    /// Whether the pack was incomplete, and whoever asked for the check called it complete because
+    /// of it.
+    pub accepted: bool,
 }
 
 /// Bytes of frames that are held against the index as one. Only where they differ the records are

@@ -226,9 +226,13 @@ fn new_state(snapshot: &Snapshot, survey: &Survey, damages: &Damages) -> (bool, 
         ),
         _ if snapshot.manifest_lost => (
             false,
-            "whether the pack was complete is not known: its manifest is lost; the new one does not say so",
+            "whether the pack was complete is not known: its manifest is lost; the new one does not say so \
+             (`stook check --accept` accepts it as it is)",
         ),
-        PackState::Incomplete => (false, "the pack was incomplete, and so is the new one"),
+        PackState::Incomplete => (
+            false,
+            "the pack was incomplete, and so is the new one (`stook check --accept` accepts it as it is)",
+        ),
         PackState::Complete if damages.is_empty() => return (true, None),
         PackState::Complete => (
             true,

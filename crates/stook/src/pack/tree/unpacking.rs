@@ -21,10 +21,10 @@ use crate::pack::key::Key;
 use crate::pack::scan::{OnDamage, Scan, ScanOptions, ScanRecord};
 use crate::pack::state::open::{Pack, is_in_groups};
 use crate::storage::free_at;
-use crate::tree::SelectKeys;
 use crate::tree::existing::Overwrite;
 use crate::tree::room;
 use crate::tree::target::{FileMetadata, MetadataOutcome, Target};
+use crate::tree::{SelectKeys, WhyKept};
 
 /// Small files waiting for a thread that writes them.
 const QUEUE_LEN: usize = 64;
@@ -101,6 +101,9 @@ impl UnpackTree<'_> {
         let io = |operation| move |error| Error::from(crate::Error::io(operation, &self.target, error));
         pack.check_groups(&self.groups)?;
         self.check_room(pack)?;
+        let Some(paths) = Paths::of(pack, &mut || progress(0, 0))? else {
+            return Ok(UnpackSummary { interrupted: true, ..UnpackSummary::default() });
+        };
         let writing =
             Writing::new(self.overwrite, &self.target).map_err(io("choose names of temporary files in"))?;
         let mut unpacking = Unpacking {
@@ -108,6 +111,7 @@ impl UnpackTree<'_> {
             pack,
             target: Target::open(&self.target).map_err(io("open"))?,
             writing: &writing,
+            paths,
             directories: Vec::new(),
             links: Vec::new(),
             progress,
@@ -172,6 +176,7 @@ struct Unpacking<'a> {
     pack: &'a Pack,
     target: Target,
     writing: &'a Writing,
+    paths: Paths,
     /// What is put off until everything is in them.
     directories: Vec<(Vec<u8>, FileMetadata)>,
     /// What is put off until all files are there.
@@ -263,6 +268,7 @@ impl Unpacking<'_> {
         let parts = Paths::parts(path)?;
         let attributes = Attributes::decode(attributes).map_err(|invalid| Error::Invalid(invalid.what))?;
         let kind = kind_of(&attributes)?;
+        self.paths.check(path, kind)?;
         let metadata = self.metadata(&attributes);
         let shown = self.target.path_of(path);
         let io = |error| Error::from(crate::Error::io("make the directory for", &shown, error));
@@ -330,7 +336,7 @@ impl Unpacking<'_> {
                     summary.unset_xattrs.note(&path, unset);
                 }
                 Ok(MetadataOutcome::Kept) => {}
-                Ok(MetadataOutcome::TooOpen) => self.writing.summary().keep_too_open(path),
+                Ok(MetadataOutcome::TooOpen) => self.writing.summary().keep(path, WhyKept::TooOpen),
                 Err(error) => {
                     let shown = self.target.path_of(&path);
                     let error = crate::Error::io("set mode and time of", shown, error);

@@ -17,6 +17,7 @@ use super::unpacking::UnpackSummary;
 use crate::pack::error::{Error, Result};
 use crate::pack::read::stream::RecordReader;
 use crate::pack::scan::Scan;
+use crate::tree::WhyKept;
 use crate::tree::existing::{self, Comparison, Overwrite, Plan};
 use crate::tree::filling::Filling;
 use crate::tree::target::{self, FileMetadata, Unset};
@@ -114,7 +115,7 @@ impl Writing {
                 summary.bytes += bytes;
             }
             Ok(Written::Same) => self.summary().unchanged += 1,
-            Ok(Written::Kept) => self.summary().kept.push(key.to_vec()),
+            Ok(Written::Kept) => self.summary().keep(key.to_vec(), WhyKept::OtherContent),
             Ok(Written::Interrupted) => self.summary().interrupted = true,
             Err(error) => self.fail(key.to_vec(), error),
         }
