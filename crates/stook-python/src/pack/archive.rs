@@ -17,7 +17,7 @@ use stook::ops::contents::{
 };
 use stook::ops::import::head;
 use stook::pack::{Key, KeyRange, Stop};
-use stook::source::{Source as _, shown};
+use stook::source::shown;
 use stook::tree;
 
 use super::info;
