@@ -243,6 +243,17 @@ impl Raise for ops::pack::Error {
     }
 }
 
+impl Raise for ops::shared::Error {
+    fn raise(&self) -> PyErr {
+        use ops::shared::Error as E;
+        match self {
+            E::Pack(error) => error.raise(),
+            E::Closed => plain("ClosedError", chain(self)),
+            _ => plain("InvalidError", chain(self)),
+        }
+    }
+}
+
 impl Raise for ops::compact::Error {
     fn raise(&self) -> PyErr {
         use ops::compact::Error as E;

@@ -4,20 +4,14 @@ use std::sync::{Arc, Mutex};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyMapping, PyTuple};
-use stook::pack::{Attributes, Key, PackWriter};
+use stook::ops::shared::{Change, Writer};
 
 use super::attributes;
-use super::writer::Writer;
 use crate::errors::{OrRaise as _, closed};
 use crate::key;
 use crate::locks::locked;
 use crate::memory::{Given, Settled};
 use crate::wait::ProgressReporter;
-
-enum Change {
-    Put { key: Key, attributes: Attributes, body: Settled },
-    Delete(Key),
-}
 
 /// Puts and deletions that count together or not at all; made by `Pack.batch`.
 #[pyclass(module = "stook", frozen)]
@@ -25,17 +19,7 @@ pub(crate) struct Batch {
     writer: Arc<Writer>,
     group: String,
     /// `None` after it was committed or abandoned.
-    changes: Mutex<Option<Vec<Change>>>,
-}
-
-impl Change {
-    /// The key, if it is deleted.
-    fn deleted(&self) -> Option<&Key> {
-        match self {
-            Self::Put { .. } => None,
-            Self::Delete(key) => Some(key),
-        }
-    }
+    changes: Mutex<Option<Vec<Change<Settled>>>>,
 }
 
 impl Batch {
@@ -43,37 +27,13 @@ impl Batch {
         Self { writer, group, changes: Mutex::new(Some(Vec::new())) }
     }
 
-    fn add(&self, change: Change) -> PyResult<()> {
+    fn add(&self, change: Change<Settled>) -> PyResult<()> {
         let mut changes = locked(&self.changes);
         changes.as_mut().ok_or_else(|| closed("batch"))?.push(change);
         Ok(())
     }
 
-    /// Writes all changes, or nothing if a signal comes.
-    fn write(
-        &self,
-        writer: &mut PackWriter,
-        changes: &[Change],
-        signals: &mut ProgressReporter,
-    ) -> stook::pack::Result<()> {
-        let mut batch = writer.batch(&self.group)?;
-        for run in changes.chunk_by(|one, next| one.deleted().is_some() && next.deleted().is_some()) {
-            if let [Change::Put { key, attributes, body }] = run {
-                if !signals.go_on(&[]) {
-                    return Ok(());
-                }
-                batch.put(key, attributes, body.as_slice())?;
-                continue;
-            }
-            let keys = run.iter().filter_map(Change::deleted);
-            if batch.delete_all(keys, &mut |_| signals.go_on(&[]))?.is_none() {
-                return Ok(());
-            }
-        }
-        batch.commit()
-    }
-
-    fn take(&self) -> Option<Vec<Change>> {
+    fn take(&self) -> Option<Vec<Change<Settled>>> {
         locked(&self.changes).take()
     }
 }
@@ -118,16 +78,11 @@ impl Batch {
         let changes = self.take().ok_or_else(|| closed("batch"))?;
         let (written, reported) = py.detach(|| {
             let mut signals = ProgressReporter::new(None);
-            let written = self.writer.with(|writer| self.write(writer, &changes, &mut signals));
+            let written = self.writer.commit(&self.group, &changes, &mut || signals.go_on(&[]));
             (written, signals.finish())
         });
         reported?;
-        written.or_raise()?;
-        self.writer.note_ids(changes.iter().filter_map(|change| match change {
-            Change::Put { key, .. } => Some(key),
-            Change::Delete(_) => None,
-        }));
-        Ok(())
+        written.or_raise()
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {

@@ -8,10 +8,10 @@ use pyo3::types::{PyBytes, PyTuple};
 use self_cell::self_cell;
 use stook::archive::Archive;
 use stook::ops::contents::{Contents as _, Error, ListOptions, Listed};
-use stook::pack::{self, Key, KeyRange, Kinds};
+use stook::pack::{self, Key, KeyRange, Kinds, Row};
 
 use super::begun::Begun;
-use super::scan::{Row, Scan};
+use super::scan::Scan;
 use crate::errors::OrRaise as _;
 use crate::key;
 use crate::memory::bytes_of;
@@ -137,12 +137,12 @@ impl Items {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let Some(Row { record, .. }) = self.scan.next_row(py)? else { return Ok(None) };
-        let value: Bound<'py, PyBytes> = bytes_of(py, &record.body)?;
+        let Some(Row { head, body, .. }) = self.scan.next_row(py)? else { return Ok(None) };
+        let value: Bound<'py, PyBytes> = bytes_of(py, &body)?;
         if !self.with_keys {
             return Ok(Some(value.into_any()));
         }
-        let pair = [key::to_python(py, &record.head.key)?, value.into_any()];
+        let pair = [key::to_python(py, &head.key)?, value.into_any()];
         Ok(Some(PyTuple::new(py, pair)?.into_any()))
     }
 }

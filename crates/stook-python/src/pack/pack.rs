@@ -7,11 +7,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 use pyo3::exceptions::{PyResourceWarning, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
+use stook::ops::shared::{self, Writer};
 use stook::pack;
 
 use super::info;
 use super::open::{ACCESS, Mode, Settings, durability_of, time_ns_of, with_time_hint};
-use super::writer::Writer;
 use crate::choices::{self, chosen};
 use crate::errors::{OrRaise as _, closed, invalid, warn, warn_of, warn_of_recovery};
 use crate::locks::{read, written};
@@ -140,7 +140,7 @@ impl Pack {
         self.reader_as_is()
     }
 
-    pub(super) fn refresh_through(&self, writer: &Writer) -> super::writer::Result<()> {
+    pub(super) fn refresh_through(&self, writer: &Writer) -> shared::Result<()> {
         writer.reopen(|| self.open_again())
     }
 

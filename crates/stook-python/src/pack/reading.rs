@@ -8,7 +8,8 @@ use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 use stook::ops::check::check_pack;
-use stook::pack::{self, Key, KeyRange, Kinds, OnDamage, ScanOptions, ScanOrder};
+use stook::ops::shared::PendingChange;
+use stook::pack::{self, Key, KeyRange, Kinds, OnDamage, Rows, ScanOptions, ScanOrder};
 
 use super::check::with_bytes;
 use super::follow::Follow;
@@ -18,8 +19,7 @@ use super::kinds::kinds_of;
 use super::pack::Pack;
 use super::record::Record;
 use super::scan::Scan;
-use super::split::{Split, parse_cursor};
-use super::writer::PendingChange;
+use super::split::Split;
 use crate::choices::{self, chosen};
 use crate::errors::{OrRaise as _, invalid};
 use crate::key;
@@ -374,7 +374,7 @@ impl Pack {
                     "a cursor says itself what is scanned; only on_damage and kinds can go with it",
                 ));
             }
-            let (cursor, skipped) = parse_cursor(cursor)?;
+            let (cursor, skipped) = Rows::parse_cursor(cursor).or_raise()?;
             return Scan::begin(py, reader, kinds, on_damage, skipped, |pack| {
                 pack.scan_from(&cursor, on_damage)
             });

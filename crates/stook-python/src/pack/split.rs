@@ -1,10 +1,10 @@
-//! `stook.Split`: a partition of a scan; and cursors as text.
+//! `stook.Split`: a partition of a scan.
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use stook::pack;
 
-use crate::errors::{OrRaise as _, invalid};
+use crate::errors::OrRaise as _;
 
 /// A part of a pack: every record is in exactly one of the parts that `Pack.splits` gives.
 ///
@@ -47,18 +47,4 @@ impl Split {
         let text = slf.get().split.to_string();
         Ok((slf.get_type().into_any(), PyTuple::new(slf.py(), [text])?))
     }
-}
-
-/// Encodes a cursor of the library and how many records after it were returned.
-pub(crate) fn with_skipped(cursor: &str, skipped: u64) -> String {
-    format!("{skipped}+{cursor}")
-}
-
-/// Decodes it.
-pub(crate) fn parse_cursor(text: &str) -> PyResult<(pack::Cursor, u64)> {
-    let parts = text.split_once('+').and_then(|(skipped, cursor)| Some((skipped.parse().ok()?, cursor)));
-    let Some((skipped, cursor)) = parts else {
-        return Err(invalid("this is no cursor of a scan: Scan.cursor() gives one"));
-    };
-    Ok((cursor.parse().or_raise()?, skipped))
 }

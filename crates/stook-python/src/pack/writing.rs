@@ -269,8 +269,8 @@ fn at_once_or_watched<T: Send + 'static>(
     value: Settled,
     write: impl FnOnce(&[u8]) -> T + Send + 'static,
 ) -> PyResult<T> {
-    match value.as_slice().len() > WATCHED_MIN {
-        true => interruptible(py, move || write(value.as_slice())),
-        false => Ok(py.detach(|| write(value.as_slice()))),
+    match value.as_ref().len() > WATCHED_MIN {
+        true => interruptible(py, move || write(value.as_ref())),
+        false => Ok(py.detach(|| write(value.as_ref()))),
     }
 }

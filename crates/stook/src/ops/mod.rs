@@ -13,6 +13,7 @@ pub mod import;
 pub mod json;
 pub mod pack;
 pub mod repair;
+pub mod shared;
 pub mod unpack;
 
 pub use choice::{NothingSelected, Predicate};
