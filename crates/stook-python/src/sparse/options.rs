@@ -8,13 +8,13 @@ use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict as _, PyDict, PyString};
 use stook::ops::contents::OpenOptions;
 use stook::source::remote::RemoteOptions;
-use stook::source::{FileSource, SessionOptions, Source};
+use stook::source::{FileSource, FunctionSource, SessionOptions, Source};
 use stook::sparse::{
     self, AheadOptions, DiskCacheOptions, SparseFileError, SparseFileOptions, SparseOptions,
 };
 
 use super::disk::{BUDGET_BYTES, DiskCache};
-use super::fetch::FetchSource;
+use super::fetch::Function;
 use super::store::SparseStore;
 use crate::errors::{OrRaise as _, invalid};
 use crate::numbers::{argument, named, whole};
@@ -49,8 +49,8 @@ impl Place {
             Self::Path(path) => Arc::new(FileSource::open(path)?),
             Self::Address(address) => stook::source::open_with(address, remote)?,
             Self::Fetch { fetch, name, size, identity, origin } => {
-                let (identity, origin) = (identity.as_deref(), origin.as_deref());
-                Arc::new(FetchSource::new(fetch.clone(), name, *size, identity, origin))
+                let (fetch, identity, origin) = (Function(fetch.clone()), identity.as_deref(), origin.as_deref());
+                Arc::new(FunctionSource::new(Arc::new(fetch), name, *size, identity, origin))
             }
         };
         Ok(source)

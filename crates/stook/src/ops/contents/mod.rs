@@ -30,6 +30,7 @@ mod load;
 mod packs;
 mod patterns;
 mod select;
+mod values;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -45,6 +46,7 @@ pub use load::{LoadEvents, LoadOptions, LoadReport, Part};
 pub use packs::PackContents;
 pub use patterns::KeyPatterns;
 pub use select::{Matching, Selected, Unselected};
+pub use values::{HOLE_BYTES_MAX, ValueError, next_value, values};
 
 use crate::archive::{self, Archive};
 use crate::extent::ByteRange;
