@@ -2,11 +2,11 @@
 //! message.
 
 use std::error::Error as StdError;
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::fmt::Write as _;
 use std::path::Path;
 
-use pyo3::exceptions::{PyOSError, PyRuntimeError};
+use pyo3::exceptions::{PyIsADirectoryError, PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 use rustix::io::Errno;
@@ -78,6 +78,12 @@ pub(crate) fn closed(what: &str) -> PyErr {
 /// The exception for an invalid value.
 pub(crate) fn invalid(message: impl Into<String>) -> PyErr {
     plain("InvalidError", message)
+}
+
+/// The exception for a directory where a file is wanted.
+pub(crate) fn is_directory(path: impl AsRef<OsStr>) -> PyErr {
+    let path = path.as_ref().to_owned();
+    PyIsADirectoryError::new_err((Errno::ISDIR.raw_os_error(), "Is a directory", path))
 }
 
 /// An error of the operating system: the subclass of `OSError` for its number, as `open` raises it.
@@ -210,6 +216,21 @@ impl Raise for ops::contents::Error {
             E::Archive(error) => error.raise(),
             E::Interrupted => PyRuntimeError::new_err(chain(self)),
             _ => plain("InvalidError", chain(self)),
+        }
+    }
+}
+
+impl Raise for ops::contents::ValueError {
+    fn raise(&self) -> PyErr {
+        use ops::contents::{Failure, ValueError as E};
+        match self {
+            E::Contents(error) => error.raise(),
+            E::Entry { key, failure } => match &**failure {
+                Failure::Member(error) => of_archive(error, Some(key.clone())),
+                Failure::Record(error) => error.raise(),
+                other => invalid(other.to_string()),
+            },
+            _ => plain("LimitError", chain(self)),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Byte strings come back as `str`, with surrogate escapes for bytes that are not UTF-8 as
 //! `os.fsdecode` does it, so that every key survives the round trip.
 
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt, PyString};
 use stook::pack::{Key, KeyRange, KeyValue};
@@ -52,6 +52,11 @@ pub(crate) fn text_of<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py,
         return Ok(PyString::new(py, text).into_any());
     }
     PyBytes::new(py, bytes).call_method1("decode", ("utf-8", "surrogateescape"))
+}
+
+/// The exception for a key without a record.
+pub(crate) fn missing(key: &Bound<'_, PyAny>) -> PyErr {
+    PyKeyError::new_err((key.clone().unbind(),))
 }
 
 /// Parses a prefix, which must be a byte string.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use pyo3::prelude::*;
-use pyo3::types::{PyMapping, PyTuple};
+use pyo3::types::PyMapping;
 use stook::ops::shared::{Change, Writer};
 
 use super::attributes;
@@ -11,6 +11,7 @@ use crate::errors::{OrRaise as _, closed};
 use crate::key;
 use crate::locks::locked;
 use crate::memory::{Given, Settled};
+use crate::reports::context;
 use crate::wait::ProgressReporter;
 
 /// Puts and deletions that count together or not at all; made by `Pack.batch`.
@@ -31,6 +32,10 @@ impl Batch {
         let mut changes = locked(&self.changes);
         changes.as_mut().ok_or_else(|| closed("batch"))?.push(change);
         Ok(())
+    }
+
+    fn check_open(&self) -> PyResult<()> {
+        locked(&self.changes).as_ref().map(drop).ok_or_else(|| closed("batch"))
     }
 
     fn take(&self) -> Option<Vec<Change<Settled>>> {
@@ -84,24 +89,13 @@ impl Batch {
         reported?;
         written.or_raise()
     }
-
-    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
-        slf
-    }
-
-    #[pyo3(signature = (kind=None, *_exception))]
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        kind: Option<&Bound<'_, PyAny>>,
-        _exception: &Bound<'_, PyTuple>,
-    ) -> PyResult<()> {
-        if kind.is_some() {
-            self.take();
-            return Ok(());
-        }
-        // It may have been committed in the block.
-        let open = locked(&self.changes).is_some();
-        if open { self.commit(py) } else { Ok(()) }
-    }
 }
+
+context! { Batch, |this| this.check_open()?, |this, py, failed| {
+    // It may have been committed in the block.
+    let open = this.check_open().is_ok();
+    match failed {
+        false if open => this.commit(py),
+        _ => Ok(drop(this.take())),
+    }
+}}

@@ -4,22 +4,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
 use bytes::Bytes;
-use pyo3::exceptions::{PyIsADirectoryError, PyKeyError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
-use rustix::io::Errno;
 use stook::extent::ByteRange;
 use stook::pack::{FileKind, RecordSource};
 use stook::source::{Source as _, check_bounds};
 
 use super::open::Settings;
 use super::pack::Pack;
-use crate::errors::{OrRaise as _, closed};
+use crate::errors::{OrRaise as _, closed, is_directory};
 use crate::key;
 use crate::locks::{read, written};
 use crate::memory::bytes_of;
 use crate::numbers::{Length, Position};
-use crate::reports::{getters, make};
+use crate::reports::{context, getters, make};
 use crate::sparse::copies::Out;
 use crate::sparse::{ranges, reports};
 use crate::wait::callback_of;
@@ -48,6 +46,11 @@ pub(crate) struct RecordFile {
     settings: Settings,
     reads: AtomicU64,
     asked_bytes: AtomicU64,
+}
+
+/// A `File` over what is read by range.
+pub(super) fn file_over<T>(base: Bound<'_, T>) -> PyResult<Bound<'_, PyAny>> {
+    base.py().import("stook._file")?.getattr("File")?.call1((base,))
 }
 
 impl RecordFile {
@@ -101,11 +104,9 @@ impl RecordFile {
         let (py, pack, wanted) = (pack.py(), pack.get(), key::from_python(key)?);
         let reader = pack.reader(py)?;
         let record = py.detach(|| reader.open_source(&wanted)).or_raise()?;
-        let record = record.ok_or_else(|| PyKeyError::new_err((key.clone().unbind(),)))?;
+        let record = record.ok_or_else(|| key::missing(key))?;
         if record.head().attributes.file_kind() == Some(FileKind::Directory) {
-            let name = record.path().as_os_str().to_owned();
-            let error = (Errno::ISDIR.raw_os_error(), "Is a directory", name);
-            return Err(PyIsADirectoryError::new_err(error));
+            return Err(is_directory(record.path()));
         }
         Ok(Self {
             record: RwLock::new(Some(record)),
@@ -224,16 +225,6 @@ impl RecordFile {
         drop(gone);
     }
 
-    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
-        slf.get().record()?;
-        Ok(slf)
-    }
-
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, _exception: &Bound<'_, PyTuple>) {
-        self.close();
-    }
-
     /// It can be given to other processes; the pack is opened anew there, and shows the newest
     /// state unless it was opened with ``at`` or ``generation``.
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
@@ -252,6 +243,8 @@ impl RecordFile {
         }
     }
 }
+
+context! { RecordFile, |this| this.record()?, |this, _, _| Ok(this.close()) }
 
 #[pymethods]
 impl Pack {
@@ -281,7 +274,6 @@ impl Pack {
     ///     b'789'
     #[pyo3(name = "open", signature = (key))]
     fn open_file<'py>(slf: &Bound<'py, Self>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let file = Bound::new(slf.py(), RecordFile::new(slf, key)?)?;
-        slf.py().import("stook._file")?.getattr("File")?.call1((file,))
+        file_over(Bound::new(slf.py(), RecordFile::new(slf, key)?)?)
     }
 }

@@ -17,7 +17,7 @@ use crate::errors::{OrRaise as _, closed, invalid, warn, warn_of, warn_of_recove
 use crate::locks::{read, written};
 use crate::numbers::{self, Generation};
 use crate::paths;
-use crate::reports::getters;
+use crate::reports::{context, getters};
 
 /// Many records in a few large files: read by key or from end to end, changed in place, safe
 /// against crashes.
@@ -228,32 +228,6 @@ impl Pack {
         py.detach(|| writer.close()).or_raise()
     }
 
-    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
-        slf.get().state()?;
-        Ok(slf)
-    }
-
-    #[pyo3(signature = (kind=None, *_exception))]
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        kind: Option<&Bound<'_, PyAny>>,
-        _exception: &Bound<'_, PyTuple>,
-    ) -> PyResult<()> {
-        match self.close(py) {
-            // What ended the block goes on its way. That a failed write stopped the writer is no
-            // news; any other error of closing is at least shown.
-            Err(error) if kind.is_some() => {
-                let stopped = py.import("stook._errors").and_then(|errors| errors.getattr("StoppedError"));
-                if !stopped.is_ok_and(|stopped| error.is_instance(py, &stopped)) {
-                    error.write_unraisable(py, None);
-                }
-                Ok(())
-            }
-            done => done,
-        }
-    }
-
     fn __repr__(&self) -> String {
         let state = if read(&self.state).is_none() { ", closed" } else { "" };
         format!("<stook.Pack {} ({}{state})>", self.settings.path.display(), self.settings.mode.as_str())
@@ -273,6 +247,19 @@ impl Pack {
         Ok((pack.settings.recipe(py)?, ()))
     }
 }
+
+context! { Pack, |this| this.state()?, |this, py, failed| match this.close(py) {
+    // What ended the block goes on its way. That a failed write stopped the writer is no news; any
+    // other error of closing is at least shown.
+    Err(error) if failed => {
+        let stopped = py.import("stook._errors").and_then(|errors| errors.getattr("StoppedError"));
+        if !stopped.is_ok_and(|stopped| error.is_instance(py, &stopped)) {
+            error.write_unraisable(py, None);
+        }
+        Ok(())
+    }
+    done => done,
+}}
 
 impl Drop for Pack {
     fn drop(&mut self) {

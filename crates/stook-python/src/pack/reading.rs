@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 use stook::ops::check::check_pack;
@@ -89,7 +88,7 @@ impl Pack {
 impl Pack {
     fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
         let value = self.value_as_bytes(py, &key::from_python(key)?)?;
-        value.ok_or_else(|| PyKeyError::new_err((key.clone().unbind(),)))
+        value.ok_or_else(|| key::missing(key))
     }
 
     fn __contains__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {

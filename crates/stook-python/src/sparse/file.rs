@@ -5,8 +5,9 @@ use std::sync::{Arc, RwLock};
 use bytes::Bytes;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList};
 use stook::extent::ByteRange;
+use stook::source::Source;
 use stook::sparse::{self, SparseFileError};
 
 use super::buffer::SparseBuffer;
@@ -18,7 +19,7 @@ use crate::errors::{OrRaise as _, Raise as _, closed, invalid};
 use crate::locks::{read, written};
 use crate::memory::{RELEASE_MIN, bytes_of};
 use crate::numbers::{Length, Position, Size};
-use crate::reports::getters;
+use crate::reports::{context, getters};
 use crate::wait::{callback_of, interruptible, polled};
 
 /// A file or an object somewhere else that is read through a cache, which fetches only what is
@@ -99,7 +100,17 @@ impl Drop for State {
     }
 }
 
+/// What is held in memory of a source that was opened elsewhere, at most.
+const HELD_BYTES: u64 = 64 << 20;
+
 impl SparseFile {
+    /// A file over a source; `again` is what opens it in another process.
+    pub(crate) fn over(py: Python<'_>, source: Arc<dyn Source>, again: Bound<'_, PyAny>) -> PyResult<Self> {
+        let recipe = PyDict::new(py);
+        recipe.set_item("again", again)?;
+        Self::open(py, Place::Source(source), Options::holding(HELD_BYTES), None, recipe)
+    }
+
     fn open(
         py: Python<'_>,
         place: Place,
@@ -130,19 +141,33 @@ impl SparseFile {
             return Ok(file);
         }
         drop(state);
-        self.renew(file)
+        match self.place.as_ref() {
+            // Threads of the parent may have held locks of what it reads from.
+            Place::Source(source) if source.reads_by_request() => Python::attach(|py| {
+                let again = self.recipe.bind(py).as_any().get_item("again")?.call0()?;
+                let new = again.cast::<Self>()?.get().file()?;
+                self.replace(file, || Ok(new))
+            }),
+            _ => {
+                let source = file.source().clone();
+                self.replace(file, || Ok(Arc::new(self.options.after_fork().file(source, None).or_raise()?)))
+            }
+        }
     }
 
-    /// The file of a forked child: over the same source, without anything that threads of the
-    /// parent may have held locked.
+    /// The file of a forked child: over the same source, or one that is opened anew, without
+    /// anything that threads of the parent may have held locked.
     #[cold]
-    fn renew(&self, old: Arc<sparse::SparseFile>) -> PyResult<Arc<sparse::SparseFile>> {
+    fn replace(
+        &self,
+        old: Arc<sparse::SparseFile>,
+        new: impl FnOnce() -> PyResult<Arc<sparse::SparseFile>>,
+    ) -> PyResult<Arc<sparse::SparseFile>> {
         let mut state = written(&self.state);
         if state.generation != fork::generation() {
-            let new =
-                self.options.after_fork().file(old.source().clone(), None).map_err(|error| error.raise())?;
+            let new = new()?;
             // Not dropped: that may wait for a lock that is never released in this process.
-            std::mem::forget(state.file.replace(Arc::new(new)));
+            std::mem::forget(state.file.replace(new));
             std::mem::forget(old);
             state.generation = fork::generation();
         } else {
@@ -395,20 +420,13 @@ impl SparseFile {
         zero_copy::detach(py, || drop(gone));
     }
 
-    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
-        slf.get().file()?;
-        Ok(slf)
-    }
-
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) {
-        self.close(py);
-    }
-
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, ())> {
         slf.get().file()?;
         let py = slf.py();
         let recipe = slf.get().recipe.bind(py).copy()?;
+        if let Some(again) = recipe.get_item("again")? {
+            return Ok((again, ()));
+        }
         if recipe.contains("store")? {
             return Err(invalid("a file in a store cannot be pickled; open it again in the other process"));
         }
@@ -434,6 +452,8 @@ impl SparseFile {
         }
     }
 }
+
+context! { SparseFile, |this| this.file()?, |this, py, _| Ok(this.close(py)) }
 
 fn name_of(file: &sparse::SparseFile) -> String {
     file.source().path().to_string_lossy().into_owned()

@@ -25,6 +25,8 @@ use crate::paths;
 pub(super) enum Place {
     Path(PathBuf),
     Address(String),
+    /// One that is open.
+    Source(Arc<dyn Source>),
     Fetch { fetch: Arc<Py<PyAny>>, name: String, size: u64, identity: Option<String>, origin: Option<String> },
 }
 
@@ -48,6 +50,7 @@ impl Place {
         let source: Arc<dyn Source> = match self {
             Self::Path(path) => Arc::new(FileSource::open(path)?),
             Self::Address(address) => stook::source::open_with(address, remote)?,
+            Self::Source(source) => source.clone(),
             Self::Fetch { fetch, name, size, identity, origin } => {
                 let (fetch, identity, origin) = (Function(fetch.clone()), identity.as_deref(), origin.as_deref());
                 Arc::new(FunctionSource::new(Arc::new(fetch), name, *size, identity, origin))
@@ -58,7 +61,10 @@ impl Place {
 
     /// Whether reads are fast enough that signals need not be checked meanwhile.
     pub(super) fn is_local(&self) -> bool {
-        matches!(self, Self::Path(_))
+        match self {
+            Self::Source(source) => !source.reads_by_request(),
+            place => matches!(place, Self::Path(_)),
+        }
     }
 }
 
@@ -78,6 +84,11 @@ pub(super) struct Options {
 pub(super) type Shared = Option<Arc<sparse::DiskCache>>;
 
 impl Options {
+    /// Those of a file that holds this much in memory at most.
+    pub(super) fn holding(memory_bytes: u64) -> Self {
+        Self { memory_bytes: Some(memory_bytes), ..Self::default() }
+    }
+
     /// Parses them; missing ones have their defaults.
     pub(super) fn parse(options: Option<&Bound<'_, PyDict>>) -> PyResult<(Self, Shared)> {
         let (mut all, mut shared) = (Self::default(), None);

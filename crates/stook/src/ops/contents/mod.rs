@@ -38,7 +38,7 @@ use std::sync::Arc;
 
 use address::{Place, place_of};
 pub use address::{is_object, split_member};
-pub use archives::MemberCounts;
+pub use archives::{MemberCounts, files_in_order};
 pub use error::{Error, Feature, Result, Unsupported};
 pub use get::{Failure, Found, GetOptions, Getting, Missing, Piece};
 pub use list::{Detail, Entry, ListOptions, Listed, Listing};

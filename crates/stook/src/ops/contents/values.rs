@@ -28,7 +28,7 @@ pub enum ValueError {
         key: Key,
         /// What it is.
         #[source]
-        failure: Failure,
+        failure: Box<Failure>,
     },
     /// An entry has more zeroes that are stored nowhere than are put into memory.
     #[error(
@@ -71,7 +71,7 @@ pub fn next_value<'a>(
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<Option<(&'a Key, Option<Bytes>)>, ValueError> {
     let Some((key, found)) = getting.next()? else { return Ok(None) };
-    let failed = |failure| ValueError::Entry { key: key.clone(), failure };
+    let failed = |failure| ValueError::Entry { key: key.clone(), failure: Box::new(failure) };
     match found {
         Found::Failed(Failure::Missing(_)) => return Ok(Some((key, None))),
         Found::Failed(failure) => return Err(failed(failure)),
