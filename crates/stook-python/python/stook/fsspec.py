@@ -446,8 +446,8 @@ _PATHS = frozenset(("path", "path1", "path2", "rpath"))
 
 def _forwarding(cls: _Class) -> _Class:
     """A file system that leaves to the other one what it does not do by itself."""
-    # What tells or signs is asked of the other file system as writing is.
-    for name in (*_WRITING, "created", "modified", "sign"):
+    # What lists, tells or signs is asked of the other file system as writing is.
+    for name in (*_WRITING, "created", "exists", "info", "ls", "modified", "sign", "ukey"):
         setattr(cls, name, _forwarded(name))
     return cls
 
@@ -623,26 +623,10 @@ class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
                 got[number] = value
         return got
 
-    def ls(self, path: str, detail: bool = True, **options: Any) -> Any:
-        """What the other file system lists."""
-        return redacted(path, self.fs.ls, path, detail=detail, **options)
-
-    def info(self, path: str, **options: Any) -> Any:
-        """What the other file system tells."""
-        return redacted(path, self.fs.info, path, **options)
-
-    def exists(self, path: str, **options: Any) -> bool:
-        """Whether the other file system has it."""
-        return bool(redacted(path, self.fs.exists, path, **options))
-
     def glob(self, path: str, maxdepth: Optional[int] = None, **options: Any) -> Any:
         """What the other file system finds: to some of them a ``?`` is no pattern."""
         path = _without_name(path)
         return redacted(path, self.fs.glob, path, maxdepth=maxdepth, **options)
-
-    def ukey(self, path: str) -> Any:
-        """What the other file system tells states of a file apart by."""
-        return redacted(path, self.fs.ukey, path)
 
     def invalidate_cache(self, path: Optional[str] = None) -> None:
         """Lets go of what ranges were read through, and lets the other file system forget its listings."""

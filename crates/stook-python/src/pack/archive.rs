@@ -330,7 +330,8 @@ impl Archive {
 
     /// Opens a member as a file, seekable and read-only. Where its bytes lie in the archive as they
     /// are, only what is asked for is read, and what is stored nowhere of a sparse one is read as
-    /// zeroes; a compressed one of up to 64 MiB is decompressed now, and held.
+    /// zeroes; a compressed one of up to 64 MiB is decompressed now, and held. Parts of a stored
+    /// member are not verified: nothing vouches for them but that the archive is what it was.
     ///
     /// Args:
     ///     key: The key.
@@ -457,7 +458,7 @@ impl Archive {
     }
 }
 
-context! { Archive, |this| this.archive()?, |this, _, _| Ok(this.close()) }
+context! { Archive, |this| this.archive()?, |this, _, _| { this.close(); Ok(()) } }
 
 getters! { Archive {
     /// Where the archive is: a path, or the address of an object.

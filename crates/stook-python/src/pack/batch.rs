@@ -35,7 +35,7 @@ impl Batch {
     }
 
     fn check_open(&self) -> PyResult<()> {
-        locked(&self.changes).as_ref().map(drop).ok_or_else(|| closed("batch"))
+        locked(&self.changes).as_ref().map(|_| ()).ok_or_else(|| closed("batch"))
     }
 
     fn take(&self) -> Option<Vec<Change<Settled>>> {
@@ -93,9 +93,11 @@ impl Batch {
 
 context! { Batch, |this| this.check_open()?, |this, py, failed| {
     // It may have been committed in the block.
-    let open = this.check_open().is_ok();
-    match failed {
-        false if open => this.commit(py),
-        _ => Ok(drop(this.take())),
+    match this.check_open() {
+        Ok(()) if !failed => this.commit(py),
+        _ => {
+            this.take();
+            Ok(())
+        }
     }
 }}

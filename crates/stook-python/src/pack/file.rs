@@ -244,7 +244,7 @@ impl RecordFile {
     }
 }
 
-context! { RecordFile, |this| this.record()?, |this, _, _| Ok(this.close()) }
+context! { RecordFile, |this| this.record()?, |this, _, _| { this.close(); Ok(()) } }
 
 #[pymethods]
 impl Pack {

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use pyo3::exceptions::{PyResourceWarning, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::PyList;
 use stook::ops::shared::{self, Writer};
 use stook::pack;
 

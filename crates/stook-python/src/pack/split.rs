@@ -5,6 +5,7 @@ use pyo3::types::PyTuple;
 use stook::pack;
 
 use crate::errors::OrRaise as _;
+use crate::reports::getters;
 
 /// A part of a pack: every record is in exactly one of the parts that `Pack.splits` gives.
 ///
@@ -20,12 +21,6 @@ impl Split {
     #[new]
     fn new(text: &str) -> PyResult<Self> {
         Ok(Self { split: text.parse().or_raise()? })
-    }
-
-    /// Bytes of segments in it, dead records included.
-    #[getter]
-    fn bytes(&self) -> u64 {
-        self.split.bytes()
     }
 
     fn __str__(&self) -> String {
@@ -48,3 +43,8 @@ impl Split {
         Ok((slf.get_type().into_any(), PyTuple::new(slf.py(), [text])?))
     }
 }
+
+getters! { Split {
+    /// Bytes of segments in it, dead records included.
+    bytes: u64 = |this| this.split.bytes();
+}}

@@ -453,7 +453,7 @@ impl SparseFile {
     }
 }
 
-context! { SparseFile, |this| this.file()?, |this, py, _| Ok(this.close(py)) }
+context! { SparseFile, |this| this.file()?, |this, py, _| { this.close(py); Ok(()) } }
 
 fn name_of(file: &sparse::SparseFile) -> String {
     file.source().path().to_string_lossy().into_owned()
