@@ -264,6 +264,21 @@ impl Raise for ops::pack::Error {
     }
 }
 
+impl Raise for ops::heads::Error {
+    fn raise(&self) -> PyErr {
+        use ops::heads::Error as E;
+        let (errno, key) = match self {
+            E::Pack(error) => return error.raise(),
+            E::NotFound { key } => (Errno::NOENT, key),
+            E::NotADirectory { key } => (Errno::NOTDIR, key),
+            _ => return PyRuntimeError::new_err(chain(self)),
+        };
+        // `OSError` picks the subclass by the number.
+        let raise = |key: Bound<'_, PyAny>| PyOSError::new_err((errno.raw_os_error(), chain(self), key.unbind()));
+        Python::attach(|py| key::to_python(py, key).map_or_else(|error| error, raise))
+    }
+}
+
 impl Raise for ops::shared::Error {
     fn raise(&self) -> PyErr {
         use ops::shared::Error as E;

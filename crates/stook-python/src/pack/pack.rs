@@ -8,11 +8,11 @@ use pyo3::exceptions::{PyResourceWarning, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use stook::ops::shared::{self, Writer};
-use stook::pack;
+use stook::pack::{self, MapRule, OpenOptions};
 
 use super::info;
-use super::open::{ACCESS, Mode, Settings, durability_of, time_ns_of, with_time_hint};
-use crate::choices::{self, chosen};
+use super::open::{ACCESS, MODES, Settings, durability_of, time_ns_of, with_time_hint};
+use crate::choices::{self, chosen, name_of};
 use crate::errors::{OrRaise as _, closed, invalid, warn, warn_of, warn_of_recovery};
 use crate::locks::{read, written};
 use crate::numbers::{self, Generation};
@@ -83,9 +83,9 @@ impl Pack {
         let (state, damages, notes) = py.detach(|| {
             let (mut damages, mut notes) = (Vec::new(), Vec::new());
             let writer = match settings.mode {
-                Mode::Read => None,
-                _ => {
-                    let writer = settings.open_writer()?;
+                None => None,
+                Some(making) => {
+                    let writer = settings.open_writer(making)?;
                     damages.extend_from_slice(&writer.recovery().damages);
                     notes = writer.recovery().notes();
                     Some(Arc::new(Writer::new(writer, settings.durability)))
@@ -159,7 +159,7 @@ impl Pack {
     /// A read-only `Pack` of the current state.
     pub(super) fn frozen(&self, py: Python<'_>) -> PyResult<Self> {
         let reader = self.reader(py)?;
-        let settings = Settings { mode: Mode::Read, ..self.settings.clone() };
+        let settings = Settings { mode: None, ..self.settings.clone() };
         Ok(Self { settings, state: RwLock::new(Some(State { reader, writer: None })) })
     }
 }
@@ -168,7 +168,7 @@ getters! { Pack {
     /// Where the pack is.
     path: PathBuf = |this| this.settings.path.clone();
     /// The mode in which it was opened.
-    mode: &'static str = |this| this.settings.mode.as_str();
+    mode: &'static str = |this| name_of(&this.settings.mode, &MODES);
     /// The damage that was met when it was opened, as exceptions: records may be missing. `check`
     /// looks for all damage.
     damages: PyResult<Bound<'_, PyList>> = |this, py| info::damages(py, &this.reader(py)?.damages());
@@ -197,11 +197,14 @@ impl Pack {
     ) -> PyResult<Self> {
         let settings = Settings {
             path,
-            mode: Mode::parse(mode)?,
-            at_ns: at.map(time_ns_of).transpose()?,
-            generation: generation.map(|generation| generation.0),
-            map,
-            access: chosen("access", access, &ACCESS)?,
+            mode: chosen("the mode", mode, &MODES)?,
+            reading: OpenOptions {
+                at_ns: at.map(time_ns_of).transpose()?,
+                generation: generation.map(|generation| generation.0),
+                map: if map { MapRule::Sealed } else { MapRule::Never },
+                access: chosen("access", access, &ACCESS)?,
+                ..OpenOptions::default()
+            },
             durability: durability.map(durability_of).transpose()?.unwrap_or_default(),
             segment_bytes,
             written: None,
@@ -230,7 +233,7 @@ impl Pack {
 
     fn __repr__(&self) -> String {
         let state = if read(&self.state).is_none() { ", closed" } else { "" };
-        format!("<stook.Pack {} ({}{state})>", self.settings.path.display(), self.settings.mode.as_str())
+        format!("<stook.Pack {} ({}{state})>", self.settings.path.display(), name_of(&self.settings.mode, &MODES))
     }
 
     /// Packs that are open to be read can be given to other processes; they are opened anew there,
@@ -238,7 +241,7 @@ impl Pack {
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, ())> {
         let py = slf.py();
         let pack = slf.get();
-        if pack.settings.mode != Mode::Read {
+        if pack.settings.mode.is_some() {
             return Err(PyTypeError::new_err(
                 "a pack that is open to be written cannot be pickled; open it with mode 'r' for other processes",
             ));

@@ -9,6 +9,7 @@ pub mod delete;
 pub mod directory;
 pub mod export;
 pub mod follow;
+pub mod heads;
 pub mod import;
 pub mod json;
 pub mod pack;

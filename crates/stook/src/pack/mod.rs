@@ -28,6 +28,7 @@ pub use list::file_names::{FileNames, Namesake};
 pub use list::kinds::Kinds;
 pub use maintain::check::CheckReport;
 pub use maintain::repair::{Quarantine, Quarantined, RepairOptions, Repaired, repair};
+pub use read::batches::{KeyBatches, Values};
 pub use read::load::{Loaded, LoadedRecord};
 pub use read::mapped::{MapRule, RecordView};
 pub use read::record::{Record, RecordHead};
