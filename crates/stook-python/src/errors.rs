@@ -274,7 +274,8 @@ impl Raise for ops::heads::Error {
             _ => return PyRuntimeError::new_err(chain(self)),
         };
         // `OSError` picks the subclass by the number.
-        let raise = |key: Bound<'_, PyAny>| PyOSError::new_err((errno.raw_os_error(), chain(self), key.unbind()));
+        let raise =
+            |key: Bound<'_, PyAny>| PyOSError::new_err((errno.raw_os_error(), chain(self), key.unbind()));
         Python::attach(|py| key::to_python(py, key).map_or_else(|error| error, raise))
     }
 }

@@ -17,7 +17,7 @@ from stook._sparse import Identity, SparseStatistics
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from stook._stook import Pack, RecordFile, SparseFile
+    from stook._stook import Archive, Pack, RecordFile, SparseFile
     from stook._typing import Address, Key, Progress, Ranges
 
 #: What `peek` shows, which is what lines are looked for in.
@@ -378,14 +378,13 @@ def open(address: Address, mode: str = "rb", **options: Any) -> File:  # noqa: A
 
 def _open_record(address: str) -> RecordFile:
     """The record of a pack that an address names. Digits are an id where no such text is a key."""
-    from stook._stook import Pack, RecordFile
+    from stook._stook import Pack, RecordFile, split_pack_path
 
-    at = address.index(".stook//") + len(".stook")
-    key = address[at + 2 :]
+    path, key = split_pack_path(address)
     keys: list[Key] = [key]
     if key.isdecimal() and int(key) < 1 << 64:
         keys.append(int(key))
-    with Pack(address[:at]) as pack:
+    with Pack(path) as pack:
         for one in keys:
             if one in pack:
                 try:
@@ -403,12 +402,20 @@ def _open_again(pack: Callable[[], Pack], key: Key) -> RecordFile:
         return RecordFile(opened, key)
 
 
+def _open_member(archive: Callable[..., Archive], path: str, key: Key) -> Any:
+    """What a member that was given to another process is read through."""
+    with archive(path) as opened:
+        return opened.open(key).base
+
+
 class _Record:
     """Gives ranges of a record of a pack; is pickled by its address."""
 
     def __init__(self, address: str) -> None:
-        at = address.index(".stook//") + len(".stook")
-        self.address = os.path.abspath(address[:at]) + address[at:]
+        from stook._stook import split_pack_path
+
+        pack, key = split_pack_path(address)
+        self.address = f"{os.path.abspath(pack)}//{key}"
         self.file = _open_record(address)
 
     def __call__(self, start: int, end: int) -> bytes:

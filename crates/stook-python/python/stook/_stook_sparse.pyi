@@ -657,6 +657,12 @@ def local_path(address: str, /) -> Optional[str]:
     Raises:
         AddressError: It means nothing.
     """
+def split_pack_path(path: str, /) -> tuple[str, str]:
+    """A pack and a key in one path; an empty key where the pack itself is meant."""
+
+def has_pack(directory: str, /) -> bool:
+    """Whether there are files of a pack in a directory."""
+
 def shown_in(text: str, /) -> str:
     """A text without what may be a secret in the addresses that are in it: users, passwords, queries."""
 

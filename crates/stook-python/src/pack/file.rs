@@ -10,6 +10,7 @@ use stook::extent::ByteRange;
 use stook::pack::{FileKind, RecordSource};
 use stook::source::{Source as _, check_bounds};
 
+use super::check::with_bytes;
 use super::open::Settings;
 use super::pack::Pack;
 use crate::errors::{OrRaise as _, closed, is_directory};
@@ -20,10 +21,6 @@ use crate::numbers::{Length, Position};
 use crate::reports::{context, getters, make};
 use crate::sparse::copies::Out;
 use crate::sparse::{ranges, reports};
-use crate::wait::callback_of;
-
-/// This much is read at once where ranges are read ahead.
-const PREFETCH_LEN: usize = 32 << 20;
 
 /// A record of a pack, read by range: of a record of any length only the chunks are read that a
 /// range touches, and what is given was verified.
@@ -184,28 +181,9 @@ impl RecordFile {
         ranges: &Bound<'_, PyAny>,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let callback = callback_of(progress, &["bytes", "total"])?;
         let record = self.record()?;
         let ranges = Self::ranges_of(&record, ranges)?;
-        let total: u64 = ranges.iter().map(ByteRange::len).sum();
-        let mut done = 0;
-        let report = |done: u64| match &callback {
-            Some(callback) => callback.call1(py, (done, total)).map(drop),
-            None => Ok(()),
-        };
-        for range in ranges {
-            for start in (range.start()..range.end()).step_by(PREFETCH_LEN) {
-                py.check_signals()?;
-                let len = (range.end() - start).min(PREFETCH_LEN as u64);
-                let part = ByteRange::at(start, len).unwrap_or_default();
-                py.detach(|| record.read(part)).or_raise()?;
-                done += len;
-                if done < total {
-                    report(done)?;
-                }
-            }
-        }
-        report(total)
+        with_bytes(py, progress, move |go_on| record.prefetch(&ranges, go_on))
     }
 
     /// What was asked for. There are no requests, and nothing is ever missed.

@@ -18,12 +18,8 @@ use crate::choices::name_of;
 use crate::errors::{OrRaise as _, invalid, plain};
 
 /// How a pack is opened: `r` reads, and shows the state at opening; all others read and write.
-pub(crate) const MODES: [(&str, Option<Making>); 4] = [
-    ("r", None),
-    ("r+", Some(Making::Never)),
-    ("a", Some(Making::IfMissing)),
-    ("x", Some(Making::Always)),
-];
+pub(crate) const MODES: [(&str, Option<Making>); 4] =
+    [("r", None), ("r+", Some(Making::Never)), ("a", Some(Making::IfMissing)), ("x", Some(Making::Always))];
 
 /// The arguments of `Pack`.
 #[derive(Debug, Clone)]

@@ -233,7 +233,11 @@ impl Pack {
 
     fn __repr__(&self) -> String {
         let state = if read(&self.state).is_none() { ", closed" } else { "" };
-        format!("<stook.Pack {} ({}{state})>", self.settings.path.display(), name_of(&self.settings.mode, &MODES))
+        format!(
+            "<stook.Pack {} ({}{state})>",
+            self.settings.path.display(),
+            name_of(&self.settings.mode, &MODES)
+        )
     }
 
     /// Packs that are open to be read can be given to other processes; they are opened anew there,

@@ -8,9 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 use stook::ops::check::check_pack;
 use stook::ops::shared::PendingChange;
-use stook::pack::{
-    self, Key, KeyBatches, KeyRange, Kinds, OnDamage, Rows, ScanOptions, ScanOrder, Values,
-};
+use stook::pack::{self, Key, KeyBatches, KeyRange, Kinds, OnDamage, Rows, ScanOptions, ScanOrder, Values};
 
 use super::check::with_bytes;
 use super::follow::Follow;

@@ -12,7 +12,7 @@ use stook::sparse::{self, SparseFileError};
 
 use super::buffer::SparseBuffer;
 use super::copies::{self, Out};
-use super::options::{self, Options, Place, Shared};
+use super::options::{Options, Place};
 use super::zero_copy::{self, ReleaseOnDrop};
 use super::{fetch, fork, ranges, reports};
 use crate::errors::{OrRaise as _, Raise as _, closed, invalid};
@@ -76,7 +76,8 @@ use crate::wait::{callback_of, interruptible, polled};
 #[pyclass(module = "stook", frozen)]
 pub(crate) struct SparseFile {
     place: Arc<Place>,
-    options: Arc<Options>,
+    /// Those of a forked child.
+    options: Options,
     /// The arguments to pickle.
     recipe: Py<PyDict>,
     // Only locked while the interpreter is held, so that no thread holds it when the process forks.
@@ -108,30 +109,19 @@ impl SparseFile {
     pub(crate) fn over(py: Python<'_>, source: Arc<dyn Source>, again: Bound<'_, PyAny>) -> PyResult<Self> {
         let recipe = PyDict::new(py);
         recipe.set_item("again", again)?;
-        Self::open(py, Place::Source(source), Options::holding(HELD_BYTES), None, recipe)
+        Self::open(py, Place::Source(source), Options::holding(HELD_BYTES), recipe)
     }
 
-    fn open(
-        py: Python<'_>,
-        place: Place,
-        options: Options,
-        shared: Shared,
-        recipe: Bound<'_, PyDict>,
-    ) -> PyResult<Self> {
-        let (place, options) = (Arc::new(place), Arc::new(options));
+    fn open(py: Python<'_>, place: Place, options: Options, recipe: Bound<'_, PyDict>) -> PyResult<Self> {
+        let (place, kept) = (Arc::new(place), options.after_fork());
         let work = {
-            let (place, options) = (place.clone(), options.clone());
-            move || options::opened(&place, &options, shared)
+            let place = place.clone();
+            move || options.open(&place)
         };
         let file = if place.is_local() { py.detach(work) } else { interruptible(py, work)? };
         let state = State { generation: fork::generation(), file: Some(Arc::new(file?)) };
-        Ok(Self {
-            place,
-            options,
-            recipe: recipe.unbind(),
-            state: RwLock::new(state),
-            _release: ReleaseOnDrop,
-        })
+        let (recipe, state) = (recipe.unbind(), RwLock::new(state));
+        Ok(Self { place, options: kept, recipe, state, _release: ReleaseOnDrop })
     }
 
     fn file(&self) -> PyResult<Arc<sparse::SparseFile>> {
@@ -150,7 +140,7 @@ impl SparseFile {
             }),
             _ => {
                 let source = file.source().clone();
-                self.replace(file, || Ok(Arc::new(self.options.after_fork().file(source, None).or_raise()?)))
+                self.replace(file, || Ok(Arc::new(self.options.file(source).or_raise()?)))
             }
         }
     }
@@ -217,7 +207,7 @@ impl SparseFile {
     #[pyo3(signature = (address, **options))]
     fn new(address: &Bound<'_, PyAny>, options: Option<Bound<'_, PyDict>>) -> PyResult<Self> {
         let py = address.py();
-        let (parsed, shared) = Options::parse(options.as_ref())?;
+        let parsed = Options::parse(options.as_ref())?;
         let recipe = parsed.recipe(py, options)?;
         let place = Place::of(address)?;
         match &place {
@@ -225,7 +215,7 @@ impl SparseFile {
             Place::Path(path) => recipe.set_item("address", path.as_path())?,
             _ => recipe.set_item("address", address)?,
         }
-        Self::open(py, place, parsed, shared, recipe)
+        Self::open(py, place, parsed, recipe)
     }
 
     /// A file whose bytes a function gives: for other libraries that can read ranges.
@@ -264,7 +254,7 @@ impl SparseFile {
         if !fetch.is_callable() {
             return Err(PyTypeError::new_err("fetch is a function of start and end"));
         }
-        let (parsed, shared) = Options::parse(options.as_ref())?;
+        let parsed = Options::parse(options.as_ref())?;
         let recipe = parsed.recipe(py, options)?;
         recipe.set_item("fetch", &fetch)?;
         recipe.set_item("size", size.0)?;
@@ -273,7 +263,7 @@ impl SparseFile {
         recipe.set_item("origin", &origin)?;
         let name = name.unwrap_or_else(|| "what a function gives".to_owned());
         let place = Place::Fetch { fetch: Arc::new(fetch.unbind()), name, size: size.0, identity, origin };
-        Self::open(py, place, parsed, shared, recipe)
+        Self::open(py, place, parsed, recipe)
     }
 
     /// The ``length`` bytes at ``position``; fewer only where the file ends.

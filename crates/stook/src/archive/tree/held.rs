@@ -47,7 +47,8 @@ pub(super) fn body(
     let len = if is_sequential { member.stored_len } else { member.len };
     if len > held_bytes {
         let key = String::from_utf8_lossy(member.key);
-        let what = format!("{key} is compressed and has {len} bytes; up to {held_bytes} are held to be opened");
+        let what =
+            format!("{key} is compressed and has {len} bytes; up to {held_bytes} are held to be opened");
         return Err(Error::Invalid(what));
     }
     let bytes = match is_sequential {

@@ -37,7 +37,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use address::{Place, place_of};
-pub use address::{is_object, split_member};
+pub use address::{has_pack, is_object, split_member, split_pack_path};
 pub use archives::{MemberCounts, files_in_order};
 pub use error::{Error, Feature, Result, Unsupported};
 pub use get::{Failure, Found, GetOptions, Getting, Missing, Piece};

@@ -136,7 +136,10 @@ mod tests {
         assert_eq!(value_of(&[Ok(b"a"), Err(2), Ok(b"b")]).unwrap(), &b"a\0\0b"[..]);
         for pieces in [vec![Err(1 << 50)], vec![Err(HOLE_BYTES_MAX / 2 + 1); 2], vec![Err(u64::MAX); 2]] {
             let error = value_of(&pieces).unwrap_err();
-            assert!(matches!(&error, ValueError::TooLong { key } if *key == Key::bytes("a").unwrap()), "{error}");
+            assert!(
+                matches!(&error, ValueError::TooLong { key } if *key == Key::bytes("a").unwrap()),
+                "{error}"
+            );
         }
     }
 
