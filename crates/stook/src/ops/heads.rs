@@ -1,5 +1,9 @@
 //! What is known of records without their bodies, by key and by directory.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+
 use crate::pack::{self, FileKind, Key, KeyEntry, Pack, RecordHead};
 
 /// Heads of a batch; callers are asked whether to go on between batches.
@@ -19,13 +23,13 @@ pub enum Error {
     #[error("the pack has no such directory")]
     NotFound {
         /// Its key.
-        key: Key,
+        path: PathBuf,
     },
     /// It is a file or a link.
     #[error("this is no directory of the pack")]
     NotADirectory {
         /// Its key.
-        key: Key,
+        path: PathBuf,
     },
 }
 
@@ -101,11 +105,11 @@ fn heads_of(
 
 /// Checks that a path without children is an empty directory.
 fn check_empty(pack: &Pack, path: &[u8], go_on: &mut dyn FnMut() -> bool) -> Result<()> {
-    let key = Key::bytes(path)?;
-    let head = heads_by_key(pack, std::slice::from_ref(&key), go_on)?.pop().flatten();
+    let head = heads_by_key(pack, &[Key::bytes(path)?], go_on)?.pop().flatten();
+    let path = PathBuf::from(OsStr::from_bytes(path));
     match head.map(|head| head.attributes.file_kind()) {
         Some(Some(FileKind::Directory)) => Ok(()),
-        Some(_) => Err(Error::NotADirectory { key }),
-        None => Err(Error::NotFound { key }),
+        Some(_) => Err(Error::NotADirectory { path }),
+        None => Err(Error::NotFound { path }),
     }
 }
