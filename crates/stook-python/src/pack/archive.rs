@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 use bytes::Bytes;
@@ -10,7 +9,7 @@ use pyo3::IntoPyObjectExt as _;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use stook::archive::{self, Member, MemberKind};
-use stook::ops::contents::{self, Contents as _, LoadEvents, LoadOptions, Opened, is_object};
+use stook::ops::contents::{self, Contents as _, LoadOptions, LoadWatch, Opened, is_object};
 use stook::ops::import::head;
 use stook::pack::{Key, KeyRange, Stop};
 use stook::source::{Source as _, shown};
@@ -178,32 +177,6 @@ fn opened(
 
 fn find<'a>(archive: &'a archive::Archive, key: &Key) -> Option<Member<'a>> {
     key.as_bytes().and_then(|path| archive.find(path))
-}
-
-/// Progress and failures of a load.
-struct Loading<'a, 'b> {
-    go_on: Mutex<&'a mut GoOn<'b, 2>>,
-    done: AtomicU64,
-    total: AtomicU64,
-    failures: Mutex<Vec<tree::Failure<PyErr>>>,
-}
-
-impl LoadEvents for Loading<'_, '_> {
-    fn total(&self, bytes: u64) {
-        self.total.store(bytes, Ordering::Relaxed);
-    }
-
-    fn passed(&self, bytes: u64) {
-        let done = self.done.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        let mut go_on = locked(&self.go_on);
-        // Where the callback raises, `is_stopped` ends the load.
-        go_on([done, self.total.load(Ordering::Relaxed)]);
-    }
-
-    fn failed(&self, key: &[u8], error: &archive::Error) {
-        let raised = of_archive(error, Key::bytes(key).ok());
-        locked(&self.failures).push(tree::Failure { key: key.to_vec(), error: raised });
-    }
 }
 
 #[pymethods]
@@ -422,11 +395,15 @@ impl Archive {
     ) -> PyResult<Bound<'py, PyAny>> {
         let archive = self.archive()?;
         let loaded = with_progress(py, progress, ["bytes", "total"], move |go_on| {
-            let (go_on, failures) = (Mutex::new(go_on), Mutex::default());
-            let events = Loading { go_on, done: AtomicU64::new(0), total: AtomicU64::new(0), failures };
+            let failures = Mutex::new(Vec::new());
+            let failed = |key: &[u8], error: &archive::Error| {
+                let error = of_archive(error, Key::bytes(key).ok());
+                locked(&failures).push(tree::Failure { key: key.to_vec(), error });
+            };
             let options = LoadOptions { stop: Stop(is_stopped), ..LoadOptions::default() };
-            let report = archive.load(&options, &events).or_raise()?;
-            Ok((report, std::mem::take(&mut *locked(&events.failures)), archive.is_complete()))
+            let mut passed = |done, total| go_on([done, total]);
+            let report = archive.load(&options, &LoadWatch::new(&mut passed, &failed)).or_raise()?;
+            Ok((report, std::mem::take(&mut *locked(&failures)), archive.is_complete()))
         });
         let (report, failures, is_complete) = loaded?;
         info::load_report(py, &report, &failures, is_complete)

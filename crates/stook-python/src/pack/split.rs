@@ -10,8 +10,8 @@ use crate::reports::getters;
 /// A part of a pack: every record is in exactly one of the parts that `Pack.splits` gives.
 ///
 /// It can be pickled, and its text (`str(split)`) given to another process; `Split(text)` reads it.
-#[pyclass(module = "stook", frozen, eq)]
-#[derive(PartialEq)]
+#[pyclass(module = "stook", frozen, eq, hash)]
+#[derive(PartialEq, Hash)]
 pub(crate) struct Split {
     pub(crate) split: pack::Split,
 }
@@ -29,13 +29,6 @@ impl Split {
 
     fn __repr__(&self) -> String {
         format!("<stook.Split of {} bytes>", self.split.bytes())
-    }
-
-    fn __hash__(&self) -> u64 {
-        use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-        let mut hasher = DefaultHasher::new();
-        self.split.to_string().hash(&mut hasher);
-        hasher.finish()
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {

@@ -61,17 +61,13 @@ getters! { Stat {
     /// The extended attributes, access control lists among them: values by name. ``None`` is what
     /// could not be packed.
     xattrs: PyResult<Bound<'_, PyDict>> = |this, py| attributes::xattrs(py, &this.attributes);
+    /// The group that it is in; ``None`` for a directory without a record of its own, and for
+    /// members of archives.
+    group: Option<String> = |this| this.group.as_deref().map(str::to_owned);
 }}
 
 #[pymethods]
 impl Stat {
-    /// The group that it is in; ``None`` for a directory without a record of its own, and for
-    /// members of archives.
-    #[getter]
-    fn group(&self) -> Option<&str> {
-        self.group.as_deref()
-    }
-
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let (key, kind) = (key::to_python(py, &self.key)?.repr()?, self.kind);
         Ok(match self.size {

@@ -42,7 +42,7 @@ pub use archives::{MemberCounts, files_in_order};
 pub use error::{Error, Feature, Result, Unsupported};
 pub use get::{Failure, Found, GetOptions, Getting, Missing, Piece};
 pub use list::{Detail, Entry, ListOptions, Listed, Listing};
-pub use load::{LoadEvents, LoadOptions, LoadReport, Part};
+pub use load::{LoadEvents, LoadOptions, LoadReport, LoadWatch, OnLoaded, Part};
 pub use packs::PackContents;
 pub use patterns::KeyPatterns;
 pub use select::{Matching, Selected, Unselected};
