@@ -63,13 +63,10 @@ macro_rules! context {
                 Ok(slf)
             }
 
-            #[pyo3(signature = (kind=None, *_exception))]
-            fn __exit__(
-                slf: Bound<'_, Self>,
-                kind: Option<&Bound<'_, PyAny>>,
-                _exception: &Bound<'_, pyo3::types::PyTuple>,
-            ) -> PyResult<()> {
-                let ($left, $py, $failed) = (slf.get(), slf.py(), kind.is_some());
+            #[pyo3(signature = (*exception))]
+            fn __exit__(slf: Bound<'_, Self>, exception: &Bound<'_, pyo3::types::PyTuple>) -> PyResult<()> {
+                let failed = exception.iter().next().is_some_and(|kind| !kind.is_none());
+                let ($left, $py, $failed) = (slf.get(), slf.py(), failed);
                 $leave
             }
         }

@@ -55,7 +55,9 @@ _Item = TypeVar("_Item", covariant=True)
 
 @final
 class Items(Iterator[_Item]):
-    """Keys and values of a pack in the order of the keys, or values alone."""
+    """Keys and values of a pack in the order of the keys, or of an archive as they lie in it; or
+    values alone.
+    """
     def __iter__(self) -> Self: ...
     def __next__(self) -> _Item: ...
 

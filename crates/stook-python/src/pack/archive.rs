@@ -237,6 +237,7 @@ impl Archive {
     ///     stook.DamagedError: They are not what was written.
     ///     stook.InvalidError: The member cannot be read: it is encrypted, or compressed in another
     ///         way.
+    ///     stook.LimitError: It has more than 256 MiB of zeroes that are stored nowhere: `open` it.
     #[pyo3(signature = (key, default=None))]
     fn get<'py>(
         &self,
@@ -261,6 +262,7 @@ impl Archive {
     /// Raises:
     ///     stook.DamagedError: The bytes of a member are not what was written.
     ///     stook.InvalidError: A member cannot be read.
+    ///     stook.LimitError: A member has more than 256 MiB of zeroes that are stored nowhere.
     #[pyo3(signature = (keys, default=None))]
     fn get_many<'py>(
         &self,

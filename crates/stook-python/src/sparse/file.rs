@@ -347,11 +347,8 @@ impl SparseFile {
         let Some(callback) = callback else {
             return self.wait(py, file, None, move |file| file.prefetch(&ranges));
         };
-        let (buffer, wanted) = (file.buffer().clone(), ranges.clone());
-        let exactly = ranges::plan(0, 0, None, 1, None);
-        let missing = || -> PyResult<u64> {
-            Ok(buffer.need_many(&wanted, &exactly).or_raise()?.iter().map(ByteRange::len).sum())
-        };
+        let (watched, wanted) = (file.clone(), ranges.clone());
+        let missing = || watched.missing(&wanted).or_raise();
         let (total, mut most) = (missing()?, 0);
         let mut poll = || {
             // Bytes that were evicted meanwhile count as fetched.

@@ -117,6 +117,43 @@ impl Name {
             Self::Text(text) => Some(text),
         }
     }
+
+    /// A value as an attribute of this name has it: those that are built in have types of their
+    /// own, and a kind is given by its name.
+    ///
+    /// # Errors
+    /// What is wanted instead.
+    pub fn typed(&self, given: Value) -> Result<Value, &'static str> {
+        let number = match given {
+            Value::U64(number) => Some(i128::from(number)),
+            Value::I64(number) => Some(i128::from(number)),
+            Value::U32(number) => Some(i128::from(number)),
+            Value::U8(number) => Some(i128::from(number)),
+            Value::Bytes(_) | Value::Text(_) => None,
+        };
+        let typed = match self {
+            Self::Id(KIND) => match &given {
+                Value::Text(text) => FileKind::from_name(text).map(|kind| Value::U8(kind.code())),
+                _ => None,
+            }
+            .ok_or("one of file, directory, symlink, hard_link"),
+            Self::Id(MODE | USER_ID | GROUP_ID | NAMES) => {
+                number.and_then(|number| number.try_into().ok()).map(Value::U32).ok_or("a number of 32 bits")
+            }
+            Self::Id(INODE) => {
+                number.and_then(|number| number.try_into().ok()).map(Value::U64).ok_or("a number of 64 bits")
+            }
+            Self::Id(MTIME_NS | CTIME_NS) => number
+                .and_then(|number| number.try_into().ok())
+                .map(Value::I64)
+                .ok_or("nanoseconds since 1970 as an int"),
+            Self::Id(XATTRS) if !matches!(given, Value::Bytes(_)) => {
+                Err("bytes, as the format of packs has them")
+            }
+            _ => return Ok(given),
+        };
+        typed
+    }
 }
 
 impl fmt::Display for Name {
