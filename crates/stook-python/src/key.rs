@@ -80,12 +80,7 @@ pub(crate) fn range(
     if let Some(prefix) = prefix {
         return Ok(KeyRange::prefix(self::prefix(prefix)?.sort_form()));
     }
-    let mut range = KeyRange::all();
-    if let Some(start) = start {
-        range = range.from(&from_python(start)?);
-    }
-    if let Some(end) = end {
-        range = range.to(&from_python(end)?);
-    }
+    let range = start.map(from_python).transpose()?.iter().fold(KeyRange::all(), KeyRange::from);
+    let range = end.map(from_python).transpose()?.iter().fold(range, KeyRange::to);
     Ok(range)
 }

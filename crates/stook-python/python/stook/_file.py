@@ -8,6 +8,7 @@ import os
 import stat
 import threading
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from stook._errors import ClosedError, InvalidError, OutOfBoundsError
@@ -371,8 +372,8 @@ def open(address: Address, mode: str = "rb", **options: Any) -> File:  # noqa: A
     if path == address and isinstance(address, str) and ".stook//" in address:
         if not given:
             return File(_open_record(address))
-        record = _Record(address)
-        return File(SparseFile.from_fetch(record, record.file.size, name=address, **given))
+        record = _open_record(address)
+        return File(SparseFile.from_fetch(partial(_read_range, record), record.size, name=address, **given))
     return File(SparseFile(address, **given) if given or path is None else LocalFile(path))
 
 
@@ -408,18 +409,6 @@ def _open_member(archive: Callable[..., Archive], path: str, key: Key) -> Any:
         return opened.open(key).base
 
 
-class _Record:
-    """Gives ranges of a record of a pack; is pickled by its address."""
-
-    def __init__(self, address: str) -> None:
-        from stook._stook import split_pack_path
-
-        pack, key = split_pack_path(address)
-        self.address = f"{os.path.abspath(pack)}//{key}"
-        self.file = _open_record(address)
-
-    def __call__(self, start: int, end: int) -> bytes:
-        return self.file.read(start, end - start)
-
-    def __reduce__(self) -> tuple[type[_Record], tuple[str]]:
-        return _Record, (self.address,)
+def _read_range(record: RecordFile, start: int, end: int) -> bytes:
+    """A range of a record, for what caches it."""
+    return record.read(start, end - start)

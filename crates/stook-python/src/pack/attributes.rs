@@ -78,16 +78,29 @@ fn value_of(name: &Name, value: &Bound<'_, PyAny>) -> PyResult<Value> {
     let given = match value {
         text if text.is_instance_of::<PyString>() => Value::Text(text.extract()?),
         bytes if bytes.is_instance_of::<PyBytes>() => Value::Bytes(bytes.extract()?),
-        number if number.is_instance_of::<PyInt>() && !number.is_instance_of::<PyBool>() => {
+        // Those that are built in also take integers of other libraries, such as numpy.
+        number if is_number(name, number) => {
             let positive = number.extract::<u64>().map(Value::U64);
-            positive.or_else(|_| number.extract::<i64>().map(Value::I64)).map_err(|_| {
-                invalid(format!("the attribute {name} does not fit into 64 bits: {number}"))
-            })?
+            positive
+                .or_else(|_| number.extract::<i64>().map(Value::I64))
+                .map_err(|_| invalid(format!("the attribute {name} does not fit into 64 bits: {number}")))?
         }
         other => {
+            if matches!(name, Name::Id(..128)) {
+                return Err(invalid(format!(
+                    "the attribute {name} is a number, a str or bytes, not {other}"
+                )));
+            }
             let given = other.get_type().name()?;
             return Err(PyTypeError::new_err(format!("attributes are int, str or bytes; {name} is {given}")));
         }
     };
     name.typed(given).map_err(|wanted| invalid(format!("the attribute {name} is {wanted}, not {value}")))
+}
+
+fn is_number(name: &Name, value: &Bound<'_, PyAny>) -> bool {
+    match matches!(name, Name::Id(..128)) {
+        true => value.hasattr("__index__").unwrap_or(false),
+        false => value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>(),
+    }
 }

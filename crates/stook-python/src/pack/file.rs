@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use stook::extent::ByteRange;
 use stook::pack::{FileKind, RecordSource};
-use stook::source::{Source as _, check_bounds};
+use stook::source::{Source as _, check_bounds, within};
 
 use super::check::with_bytes;
 use super::open::Settings;
@@ -58,12 +58,8 @@ impl RecordFile {
     /// The bytes of a part of it, as far as it goes.
     fn bytes(&self, py: Python<'_>, position: u64, length: u64) -> PyResult<Bytes> {
         let record = self.record()?;
-        let length = length.min(record.len().saturating_sub(position));
-        let range = ByteRange::at(position, length).filter(|range| !range.is_empty());
-        let bytes = match range {
-            Some(range) => py.detach(|| record.read(range)).or_raise()?,
-            None => Bytes::new(),
-        };
+        let range = within(&*record, position, length).unwrap_or_default();
+        let bytes = py.detach(|| record.read(range)).or_raise()?;
         self.count(bytes.len() as u64);
         Ok(bytes)
     }

@@ -169,7 +169,8 @@ impl To {
             (None, Some(tar)) => {
                 let Unpack { filter, overwrite, with_owner, xattrs, force, .. } = how;
                 let overwrites = overwrite != Overwrite::Never;
-                let given = [("overwrite", overwrites), ("threads", has_threads), ("with_owner", !with_owner)];
+                let given =
+                    [("overwrite", overwrites), ("threads", has_threads), ("with_owner", !with_owner)];
                 if let Some((name, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
                     return Err(invalid(format!("argument '{name}': it is for a target, not for a tar")));
                 }

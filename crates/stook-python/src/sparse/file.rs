@@ -7,7 +7,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use stook::extent::ByteRange;
-use stook::source::Source;
+use stook::source::{Source, within};
 use stook::sparse::{self, SparseFileError};
 
 use super::buffer::SparseBuffer;
@@ -193,12 +193,6 @@ impl SparseFile {
             _ => error.raise(),
         })
     }
-
-    /// The part of a range that the file has.
-    fn clamp(file: &sparse::SparseFile, position: u64, length: u64) -> Option<ByteRange> {
-        let left = file.len().saturating_sub(position);
-        ByteRange::at(position, length.min(left)).filter(|range| !range.is_empty())
-    }
 }
 
 #[pymethods]
@@ -279,7 +273,7 @@ impl SparseFile {
         length: Length,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let file = self.file()?;
-        let Some(range) = Self::clamp(&file, position.0, length.0) else { return Ok(PyBytes::new(py, b"")) };
+        let Some(range) = within(&*file, position.0, length.0) else { return Ok(PyBytes::new(py, b"")) };
         if let Some(bytes) = copies::read_at_once(py, &file, range)? {
             return Ok(bytes);
         }
@@ -299,7 +293,7 @@ impl SparseFile {
         let file = self.file()?;
         let mut out = Out::new(out)?;
         let to = out.as_mut();
-        let Some(range) = Self::clamp(&file, position.0, to.len() as u64) else { return Ok(0) };
+        let Some(range) = within(&*file, position.0, to.len() as u64) else { return Ok(0) };
         let to = to.get_mut(..range.len() as usize).unwrap_or_default();
         if range.len() <= RELEASE_MIN as u64 && file.read_at_once(position.0, to).is_some() {
             return Ok(to.len());
@@ -379,7 +373,7 @@ impl SparseFile {
         length: Length,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let file = self.file()?;
-        match Self::clamp(&file, position.0, length.0) {
+        match within(&*file, position.0, length.0) {
             Some(range) => copies::read_at_once(py, &file, range),
             None => Ok(Some(PyBytes::new(py, b""))),
         }

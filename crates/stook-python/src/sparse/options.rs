@@ -1,6 +1,6 @@
 //! Options of `SparseFile`: where its bytes are, and how they are fetched.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ impl Place {
                 Ok(Self::Address(text.to_owned()))
             }
             // Absolute, so that a process with another working directory finds it when unpickling.
-            _ => Ok(Self::Path(absolute(&decoded.extract::<PathBuf>()?)?)),
+            _ => Ok(Self::Path(std::path::absolute(decoded.extract::<PathBuf>()?)?)),
         }
     }
 
@@ -290,15 +290,11 @@ impl Fetching {
 fn cache_of(cache: &Bound<'_, PyAny>) -> PyResult<(Option<(PathBuf, u64)>, Option<Arc<sparse::DiskCache>>)> {
     if let Ok(cache) = cache.cast::<DiskCache>() {
         let cache = &cache.get().cache;
-        let settings = (absolute(cache.directory())?, cache.options().budget_bytes);
+        let settings = (std::path::absolute(cache.directory())?, cache.options().budget_bytes);
         return Ok((Some(settings), Some(cache.clone())));
     }
     let directory = paths::argument("cache", cache)?;
-    Ok((Some((absolute(&directory)?, BUDGET_BYTES)), None))
-}
-
-fn absolute(path: &Path) -> PyResult<PathBuf> {
-    Ok(std::path::absolute(path)?)
+    Ok((Some((std::path::absolute(directory)?, BUDGET_BYTES)), None))
 }
 
 fn at_least(value: &Bound<'_, PyAny>, least: usize) -> PyResult<usize> {

@@ -192,6 +192,12 @@ pub trait Source: Send + Sync + fmt::Debug {
     }
 }
 
+/// The part of a range that a source has, as files give it: `None` where that is no byte.
+pub fn within(source: &dyn Source, position: u64, len: u64) -> Option<ByteRange> {
+    let left = source.len().saturating_sub(position);
+    ByteRange::at(position, len.min(left)).filter(|range| !range.is_empty())
+}
+
 /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) when the range reaches past the end of the
 /// source: what every [`Source::resolve`] begins with.
 ///

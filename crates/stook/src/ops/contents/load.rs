@@ -113,10 +113,7 @@ impl std::fmt::Debug for LoadWatch<'_> {
 
 impl<'a> LoadWatch<'a> {
     /// Events that call these.
-    pub fn new(
-        passed: &'a mut OnLoaded<'a>,
-        failed: &'a (dyn Fn(&[u8], &archive::Error) + Sync),
-    ) -> Self {
+    pub fn new(passed: &'a mut OnLoaded<'a>, failed: &'a (dyn Fn(&[u8], &archive::Error) + Sync)) -> Self {
         Self { passed: Mutex::new((0, 0, passed)), failed }
     }
 }
