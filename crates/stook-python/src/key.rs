@@ -15,7 +15,10 @@ pub(crate) fn from_python(object: &Bound<'_, PyAny>) -> PyResult<Key> {
     if let Ok(text) = object.cast::<PyString>() {
         return match text.to_str() {
             Ok(text) => Key::bytes(text),
-            Err(_) => Key::bytes(escaped(text)?.as_bytes()),
+            Err(_) => {
+                let escaped = text.call_method1("encode", ("utf-8", "surrogateescape"))?;
+                Key::bytes(escaped.cast::<PyBytes>()?.as_bytes())
+            }
         }
         .or_raise();
     }
@@ -31,11 +34,6 @@ pub(crate) fn from_python(object: &Bound<'_, PyAny>) -> PyResult<Key> {
         return from_python(&number);
     }
     Err(PyTypeError::new_err(format!("keys are str, bytes or int, not {}", object.get_type().name()?)))
-}
-
-/// Encodes a `str` with surrogate escapes.
-fn escaped<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyBytes>> {
-    Ok(text.call_method1("encode", ("utf-8", "surrogateescape"))?.cast_into::<PyBytes>()?)
 }
 
 /// The key as a Python object.

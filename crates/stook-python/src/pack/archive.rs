@@ -82,7 +82,7 @@ impl Archive {
     fn archive(&self) -> PyResult<Arc<archive::Archive>> {
         let state = read(&self.state);
         let archive = state.archive.clone().ok_or_else(|| closed("archive"))?;
-        if !self.is_object || !state.fetching.is_cached() || state.generation == fork::generation() {
+        if !self.is_object || !state.fetching.cache.is_some() || state.generation == fork::generation() {
             return Ok(archive);
         }
         drop(state);

@@ -185,7 +185,7 @@ impl Options {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Fetching {
     /// Directory and budget of the disk cache.
-    cache: Option<(PathBuf, u64)>,
+    pub(crate) cache: Option<(PathBuf, u64)>,
     /// That cache, where it is open: files share it. Not used after a fork.
     shared: Option<Arc<sparse::DiskCache>>,
     remote: RemoteOptions,
@@ -223,11 +223,6 @@ impl Fetching {
             _ => return Err(PyTypeError::new_err("this is not among the options")),
         }
         Ok(())
-    }
-
-    /// Whether what is fetched is kept in a directory.
-    pub(crate) fn is_cached(&self) -> bool {
-        self.cache.is_some()
     }
 
     /// Without what belongs to the parent process.
