@@ -96,8 +96,7 @@ pub(crate) fn invalid(message: impl Into<String>) -> PyErr {
 
 /// The exception for a directory where a file is wanted.
 pub(crate) fn is_directory(path: impl AsRef<OsStr>) -> PyErr {
-    let path = path.as_ref().to_owned();
-    PyIsADirectoryError::new_err((Errno::ISDIR.raw_os_error(), "Is a directory", path))
+    PyIsADirectoryError::new_err((Errno::ISDIR.raw_os_error(), "Is a directory", path.as_ref().to_owned()))
 }
 
 /// An error of the operating system: the subclass of `OSError` for its number, as `open` raises it.

@@ -143,12 +143,7 @@ class _Opened(File):
 
     def __reduce__(self) -> tuple[Any, ...]:
         self._check()
-        return _opened_again, (self.fs, self.path), {"_position": self._position}
-
-
-def _opened_again(fs: StookFileSystem, path: str) -> _Opened:
-    """A record that was given to another process."""
-    return fs._open(path)
+        return self.fs._open, (self.path,), {"_position": self._position}
 
 
 @_refusing_to_write

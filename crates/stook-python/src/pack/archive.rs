@@ -118,13 +118,11 @@ impl Archive {
 
     /// Where it is: a path, or the address of an object as it was given, or as it may be shown.
     fn place<'py>(&self, py: Python<'py>, is_shown: bool) -> PyResult<Bound<'py, PyAny>> {
-        if !self.is_object {
-            return self.path.as_path().into_bound_py_any(py);
-        }
         // A `Path` makes one slash of the two in an address.
-        match is_shown {
-            true => shown(&self.path.to_string_lossy()).into_bound_py_any(py),
-            false => self.path.as_os_str().into_bound_py_any(py),
+        match (self.is_object, is_shown) {
+            (false, _) => self.path.as_path().into_bound_py_any(py),
+            (true, true) => shown(&self.path.to_string_lossy()).into_bound_py_any(py),
+            (true, false) => self.path.as_os_str().into_bound_py_any(py),
         }
     }
 

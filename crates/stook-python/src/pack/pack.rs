@@ -155,13 +155,6 @@ impl Pack {
         }
         Ok(())
     }
-
-    /// A read-only `Pack` of the current state.
-    pub(super) fn frozen(&self, py: Python<'_>) -> PyResult<Self> {
-        let reader = self.reader(py)?;
-        let settings = Settings { mode: None, ..self.settings.clone() };
-        Ok(Self { settings, state: RwLock::new(Some(State { reader, writer: None })) })
-    }
 }
 
 getters! { Pack {
@@ -213,6 +206,16 @@ impl Pack {
             return Err(invalid(format!("segment_bytes is at least 1 MiB, not {segment_bytes}")));
         }
         Self::open(py, settings).map_err(|error| with_time_hint(at, error))
+    }
+
+    /// The state that is shown now, to be read: what is written later does not change it.
+    ///
+    /// Returns:
+    ///     A new `Pack` in mode ``"r"``.
+    fn snapshot(&self, py: Python<'_>) -> PyResult<Self> {
+        let reader = self.reader(py)?;
+        let settings = Settings { mode: None, ..self.settings.clone() };
+        Ok(Self { settings, state: RwLock::new(Some(State { reader, writer: None })) })
     }
 
     /// Closes the pack. What was put is safe when this returns. Closing twice does nothing.

@@ -501,14 +501,6 @@ impl Pack {
         let range = key::range(prefix, None, None)?;
         Ok(Follow::new(slf.clone().unbind(), seen, groups, range, timeout))
     }
-
-    /// The state that is shown now, to be read: what is written later does not change it.
-    ///
-    /// Returns:
-    ///     A new `Pack` in mode ``"r"``.
-    fn snapshot(&self, py: Python<'_>) -> PyResult<Self> {
-        self.frozen(py)
-    }
 }
 
 getters! { Pack {

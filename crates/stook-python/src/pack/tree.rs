@@ -132,14 +132,15 @@ pub(crate) fn pack_tree<'py>(
     };
     let mut watching = Watching::new(callback_of(progress, &["entries", "bytes"])?);
     let packed = py.detach(|| packing.run(&mut watching));
-    let (pack, sources) = (packing.pack.clone(), text_of_paths(&packing.sources));
+    let pack = packing.pack.clone();
+    let sources: Vec<String> = packing.sources.iter().map(|path| path.display().to_string()).collect();
     let Watching { reporter, notes, logs, .. } = watching;
     raise_first(py, packed.as_ref().err(), raised.take(), reporter)?;
     warn_of_recovery(py, &pack, &notes)?;
     let report = packed.or_raise()?;
     let damages: Damages = logs.iter().flat_map(DamageLog::all).collect();
     warn_of(py, &pack, &damages)?;
-    refuse_nothing(&report, include.is_some(), select.is_some(), &sources)?;
+    refuse_nothing(&report, include.is_some(), select.is_some(), &sources.join(" and "))?;
     if let Some(why) = &report.summary.refused {
         return Err(invalid(format!("{why}; max_delete or force deletes them")));
     }
@@ -234,11 +235,6 @@ fn refuse_nothing(report: &PackReport, include: bool, select: bool, sources: &st
         (false, _) => "select",
     };
     Err(invalid(format!("{who} took none of the {} paths below {sources}", nothing.asked)))
-}
-
-fn text_of_paths(paths: &[PathBuf]) -> String {
-    let all: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
-    all.join(" and ")
 }
 
 /// How many records may be deleted. `max_delete` and `force` are refused without `delete`.

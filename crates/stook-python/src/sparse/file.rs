@@ -420,7 +420,9 @@ impl SparseFile {
 
     fn __repr__(&self) -> String {
         match self.file() {
-            Ok(file) => format!("<stook.SparseFile {} of {} bytes>", name_of(&file), file.len()),
+            Ok(file) => {
+                format!("<stook.SparseFile {} of {} bytes>", file.source().path().display(), file.len())
+            }
             Err(_) => "<stook.SparseFile, closed>".to_owned(),
         }
     }
@@ -436,10 +438,6 @@ impl SparseFile {
 
 context! { SparseFile, |this| this.file()?, |this, py, _| { this.close(py); Ok(()) } }
 
-fn name_of(file: &sparse::SparseFile) -> String {
-    file.source().path().to_string_lossy().into_owned()
-}
-
 getters! { SparseFile {
     /// Whether it was closed.
     closed: bool = |this| read(&this.state).file.is_none();
@@ -448,7 +446,7 @@ getters! { SparseFile {
     /// What the source was when it was opened.
     identity: PyResult<Bound<'_, PyAny>> = |this, py| reports::identity(py, &this.file()?.identity());
     /// What it is called in messages: its path, or its address without secrets.
-    name: PyResult<String> = |this| Ok(name_of(&*this.file()?));
+    name: PyResult<String> = |this| Ok(this.file()?.source().path().to_string_lossy().into_owned());
     /// What is held in memory. What is written there is taken for bytes of the file.
     buffer: PyResult<SparseBuffer> = |this| Ok(SparseBuffer::new(this.file()?.buffer().clone()));
 }}
