@@ -37,10 +37,6 @@ impl Batch {
     fn check_open(&self) -> PyResult<()> {
         locked(&self.changes).as_ref().map(|_| ()).ok_or_else(|| closed("batch"))
     }
-
-    fn take(&self) -> Option<Vec<Change<Settled>>> {
-        locked(&self.changes).take()
-    }
 }
 
 #[pymethods]
@@ -80,7 +76,7 @@ impl Batch {
 
     /// Writes all of it. The end of a ``with`` statement does so by itself.
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
-        let changes = self.take().ok_or_else(|| closed("batch"))?;
+        let changes = locked(&self.changes).take().ok_or_else(|| closed("batch"))?;
         let (written, reported) = py.detach(|| {
             let mut signals = ProgressReporter::new(None);
             let written = self.writer.commit(&self.group, &changes, &mut || signals.go_on(&[]));
@@ -96,7 +92,7 @@ context! { Batch, |this| this.check_open()?, |this, py, failed| {
     match this.check_open() {
         Ok(()) if !failed => this.commit(py),
         _ => {
-            this.take();
+            locked(&this.changes).take();
             Ok(())
         }
     }
