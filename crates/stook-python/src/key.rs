@@ -79,6 +79,5 @@ pub(crate) fn range(
         return Ok(KeyRange::prefix(self::prefix(prefix)?.sort_form()));
     }
     let range = start.map(from_python).transpose()?.iter().fold(KeyRange::all(), KeyRange::from);
-    let range = end.map(from_python).transpose()?.iter().fold(range, KeyRange::to);
-    Ok(range)
+    Ok(end.map(from_python).transpose()?.iter().fold(range, KeyRange::to))
 }

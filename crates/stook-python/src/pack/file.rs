@@ -58,8 +58,9 @@ impl RecordFile {
     /// The bytes of a part of it, as far as it goes.
     fn bytes(&self, py: Python<'_>, position: u64, length: u64) -> PyResult<Bytes> {
         let record = self.record()?;
-        let range = within(&*record, position, length).unwrap_or_default();
-        let bytes = py.detach(|| record.read(range)).or_raise()?;
+        let range = within(&*record, position, length);
+        let read = || range.map_or_else(|| Ok(Bytes::new()), |range| record.read(range));
+        let bytes = py.detach(read).or_raise()?;
         self.count(bytes.len() as u64);
         Ok(bytes)
     }
