@@ -2,15 +2,16 @@
 //! message.
 
 use std::error::Error as StdError;
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::fmt::Write as _;
 use std::path::Path;
 
-use pyo3::exceptions::{PyOSError, PyRuntimeError};
+use pyo3::exceptions::{PyIsADirectoryError, PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 use rustix::io::Errno;
 use stook::error::RemoteErrorKind;
+use stook::ops::contents::Failure;
 use stook::pack::Key;
 use stook::source::shown_in;
 use stook::sparse::{SparseError, SparseFileError};
@@ -34,6 +35,19 @@ impl<T, E: Raise> OrRaise<T> for Result<T, E> {
 pub(crate) trait Raise {
     /// The exception.
     fn raise(&self) -> PyErr;
+}
+
+/// The exceptions of an enum of errors, `E` in the patterns.
+macro_rules! raises {
+    (|$this:ident: &$error:ty| $raise:expr) => {
+        impl Raise for $error {
+            fn raise(&self) -> PyErr {
+                type E = $error;
+                let $this = self;
+                $raise
+            }
+        }
+    };
 }
 
 /// An error and its causes in one line, with secrets in addresses redacted.
@@ -80,6 +94,11 @@ pub(crate) fn invalid(message: impl Into<String>) -> PyErr {
     plain("InvalidError", message)
 }
 
+/// The exception for a directory where a file is wanted.
+pub(crate) fn is_directory(path: impl AsRef<OsStr>) -> PyErr {
+    PyIsADirectoryError::new_err((Errno::ISDIR.raw_os_error(), "Is a directory", path.as_ref().to_owned()))
+}
+
 /// An error of the operating system: the subclass of `OSError` for its number, as `open` raises it.
 fn system(error: &dyn StdError, cause: &std::io::Error, path: Option<&Path>) -> PyErr {
     let message = chain(error);
@@ -94,36 +113,31 @@ fn system(error: &dyn StdError, cause: &std::io::Error, path: Option<&Path>) -> 
     PyOSError::new_err((code, message, path))
 }
 
-impl Raise for stook::Error {
-    fn raise(&self) -> PyErr {
-        use stook::Error as E;
-        match self {
-            E::Io { path, source, .. } | E::Unsupported { path, source, .. } => {
-                system(self, source, Some(path))
-            }
-            E::SourceChanged { .. } => plain("SourceChangedError", chain(self)),
-            E::ShortRead { .. } => plain("ShortReadError", chain(self)),
-            E::Damaged { path, offset, what } => {
-                let (file, what) = (path.clone(), what.clone());
-                damaged(&pack::Damage { file, offset: *offset, key: None, what, cause: None }, chain(self))
-            }
-            E::Remote(error) if error.kind == RemoteErrorKind::NoRanges => {
-                plain("RemoteError", format!("{self}: whole_file=True does that"))
-            }
-            E::LongRead { .. } => plain("InvalidError", chain(self)),
-            E::Remote(_) => match self.io_kind() {
-                Some(std::io::ErrorKind::NotFound) => plain("RemoteNotFoundError", chain(self)),
-                Some(std::io::ErrorKind::PermissionDenied) => plain("RemotePermissionError", chain(self)),
-                _ => plain("RemoteError", chain(self)),
-            },
-            E::Address { .. } => plain("AddressError", chain(self)),
-            E::OutOfBounds { .. } => plain("OutOfBoundsError", chain(self)),
-            E::AlreadyExists { .. } => plain("ExistsError", chain(self)),
-            E::Locked { .. } => plain("LockedError", chain(self)),
-            _ => PyRuntimeError::new_err(chain(self)),
-        }
+raises! { |this: &stook::Error| match this {
+    E::Io { path, source, .. } | E::Unsupported { path, source, .. } => {
+        system(this, source, Some(path))
     }
-}
+    E::SourceChanged { .. } => plain("SourceChangedError", chain(this)),
+    E::ShortRead { .. } => plain("ShortReadError", chain(this)),
+    E::Damaged { path, offset, what } => {
+        let (file, what) = (path.clone(), what.clone());
+        damaged(&pack::Damage { file, offset: *offset, key: None, what, cause: None }, chain(this))
+    }
+    E::Remote(error) if error.kind == RemoteErrorKind::NoRanges => {
+        plain("RemoteError", format!("{this}: whole_file=True does that"))
+    }
+    E::LongRead { .. } => plain("InvalidError", chain(this)),
+    E::Remote(_) => match this.io_kind() {
+        Some(std::io::ErrorKind::NotFound) => plain("RemoteNotFoundError", chain(this)),
+        Some(std::io::ErrorKind::PermissionDenied) => plain("RemotePermissionError", chain(this)),
+        _ => plain("RemoteError", chain(this)),
+    },
+    E::Address { .. } => plain("AddressError", chain(this)),
+    E::OutOfBounds { .. } => plain("OutOfBoundsError", chain(this)),
+    E::AlreadyExists { .. } => plain("ExistsError", chain(this)),
+    E::Locked { .. } => plain("LockedError", chain(this)),
+    _ => PyRuntimeError::new_err(chain(this)),
+} }
 
 /// The exception for damage.
 pub(crate) fn damaged(damage: &pack::Damage, message: String) -> PyErr {
@@ -159,26 +173,21 @@ pub(crate) fn warn_of_recovery(py: Python<'_>, path: &Path, notes: &[String]) ->
     notes.iter().try_for_each(|note| warn(&class, &format!("{}: {note}", path.display())))
 }
 
-impl Raise for pack::Error {
-    fn raise(&self) -> PyErr {
-        use pack::Error as E;
-        match self {
-            E::Core(error) => error.raise(),
-            E::Outside { source, .. } => system(self, source, None),
-            E::NotAPack { .. } => plain("NotAPackError", chain(self)),
-            E::Exists { .. } => plain("ExistsError", chain(self)),
-            E::Damaged(damage) => damaged(damage, chain(self)),
-            E::Unsupported { .. } => plain("UnsupportedError", chain(self)),
-            E::Limit { .. } | E::BodyLength { .. } => plain("LimitError", chain(self)),
-            E::Invalid(_) => plain("InvalidError", chain(self)),
-            E::NoSuchState { .. } => plain("NoSuchStateError", chain(self)),
-            E::Forked { .. } => plain("ForkedError", chain(self)),
-            E::Stopped => plain("StoppedError", chain(self)),
-            E::Commit(cause) => cause.raise(),
-            _ => PyRuntimeError::new_err(chain(self)),
-        }
-    }
-}
+raises! { |this: &pack::Error| match this {
+    E::Core(error) => error.raise(),
+    E::Outside { source, .. } => system(this, source, None),
+    E::NotAPack { .. } => plain("NotAPackError", chain(this)),
+    E::Exists { .. } => plain("ExistsError", chain(this)),
+    E::Damaged(damage) => damaged(damage, chain(this)),
+    E::Unsupported { .. } => plain("UnsupportedError", chain(this)),
+    E::Limit { .. } | E::BodyLength { .. } => plain("LimitError", chain(this)),
+    E::Invalid(_) => plain("InvalidError", chain(this)),
+    E::NoSuchState { .. } => plain("NoSuchStateError", chain(this)),
+    E::Forked { .. } => plain("ForkedError", chain(this)),
+    E::Stopped => plain("StoppedError", chain(this)),
+    E::Commit(cause) => cause.raise(),
+    _ => PyRuntimeError::new_err(chain(this)),
+} }
 
 impl Raise for archive::Error {
     fn raise(&self) -> PyErr {
@@ -202,17 +211,22 @@ pub(crate) fn of_archive(error: &archive::Error, key: Option<Key>) -> PyErr {
     }
 }
 
-impl Raise for ops::contents::Error {
-    fn raise(&self) -> PyErr {
-        use ops::contents::Error as E;
-        match self {
-            E::Pack(error) => error.raise(),
-            E::Archive(error) => error.raise(),
-            E::Interrupted => PyRuntimeError::new_err(chain(self)),
-            _ => plain("InvalidError", chain(self)),
-        }
-    }
-}
+raises! { |this: &ops::contents::Error| match this {
+    E::Pack(error) => error.raise(),
+    E::Archive(error) => error.raise(),
+    E::Interrupted => PyRuntimeError::new_err(chain(this)),
+    _ => plain("InvalidError", chain(this)),
+} }
+
+raises! { |this: &ops::contents::ValueError| match this {
+    E::Contents(error) => error.raise(),
+    E::Entry { key, failure } => match &**failure {
+        Failure::Member(error) => of_archive(error, Some(key.clone())),
+        Failure::Record(error) => error.raise(),
+        other => invalid(other.to_string()),
+    },
+    _ => plain("LimitError", chain(this)),
+} }
 
 /// An error that is an exception already.
 impl Raise for PyErr {
@@ -221,103 +235,78 @@ impl Raise for PyErr {
     }
 }
 
-impl Raise for ops::pack::Error {
-    fn raise(&self) -> PyErr {
-        use ops::pack::Error as E;
-        let invalid = |instead: &str| plain("InvalidError", format!("{}{instead}", chain(self)));
-        match self {
-            E::Pack(error) | E::Roots(error) | E::Finish(error) => error.raise(),
-            E::Stopped { source, .. } | E::Removing { source, .. } => source.raise(),
-            E::Archive(error) => error.raise(),
-            E::SegmentLen(error @ pack::Error::Invalid(_)) => {
-                plain("InvalidError", format!("segment_bytes: {error}"))
-            }
-            E::SegmentLen(error) => plain("LimitError", format!("segment_bytes: {error}")),
-            E::TakeBack { pack, source } => system(self, source, Some(pack)),
-            E::IsPack(pack::Error::Invalid(_)) => invalid("; as_file=True packs its files"),
-            E::IsPack(error) => error.raise(),
-            E::NotImported { .. } => invalid(" with as_file=True"),
-            E::Interrupted | E::Abandoned => PyRuntimeError::new_err(chain(self)),
-            _ => plain("InvalidError", chain(self)),
-        }
-    }
-}
+raises! { |this: &ops::pack::Error| match this {
+    E::Pack(error) | E::Roots(error) | E::Finish(error) => error.raise(),
+    E::Stopped { source, .. } | E::Removing { source, .. } => source.raise(),
+    E::Archive(error) => error.raise(),
+    E::SegmentLen(error @ pack::Error::Invalid(_)) => invalid(format!("segment_bytes: {error}")),
+    E::SegmentLen(error) => plain("LimitError", format!("segment_bytes: {error}")),
+    E::TakeBack { pack, source } => system(this, source, Some(pack)),
+    E::IsPack(pack::Error::Invalid(_)) => invalid(format!("{}; as_file=True packs its files", chain(this))),
+    E::IsPack(error) => error.raise(),
+    E::NotImported { .. } => invalid(format!("{} with as_file=True", chain(this))),
+    E::NoSpace { place, .. } => system(this, &Errno::NOSPC.into(), Some(place)),
+    E::Interrupted | E::Abandoned => PyRuntimeError::new_err(chain(this)),
+    _ => plain("InvalidError", chain(this)),
+} }
 
-impl Raise for ops::compact::Error {
-    fn raise(&self) -> PyErr {
-        use ops::compact::Error as E;
-        match self {
-            E::Pack(error) => error.raise(),
-            E::NoSpace { place, .. } => {
-                let code = Errno::NOSPC.raw_os_error();
-                PyOSError::new_err((
-                    code,
-                    format!("{} (extra_bytes)", chain(self)),
-                    place.as_os_str().to_owned(),
-                ))
-            }
-            _ => PyRuntimeError::new_err(chain(self)),
-        }
-    }
-}
+raises! { |this: &ops::heads::Error| match this {
+    E::Pack(error) => error.raise(),
+    E::NotFound { path } => system(this, &Errno::NOENT.into(), Some(path)),
+    E::NotADirectory { path } => system(this, &Errno::NOTDIR.into(), Some(path)),
+    _ => PyRuntimeError::new_err(chain(this)),
+} }
 
-impl Raise for ops::unpack::Error {
-    fn raise(&self) -> PyErr {
-        use ops::unpack::Error as E;
-        match self {
-            E::Core(error) => error.raise(),
-            E::Pack(error) => error.raise(),
-            E::Archive(error) => error.raise(),
-            E::Open(error) => error.raise(),
-            E::OnlyPacks { .. } => plain("InvalidError", chain(self)),
-            E::Write(source) => system(self, source, None),
-            _ => PyRuntimeError::new_err(chain(self)),
-        }
-    }
-}
+raises! { |this: &ops::shared::Error| match this {
+    E::Pack(error) => error.raise(),
+    E::Closed => plain("ClosedError", chain(this)),
+    _ => plain("InvalidError", chain(this)),
+} }
 
-impl Raise for ops::repair::Error {
-    fn raise(&self) -> PyErr {
-        use ops::repair::Error as E;
-        match self {
-            E::Core(error) => error.raise(),
-            E::Pack(error) => error.raise(),
-            E::Exists { .. } => plain("ExistsError", chain(self)),
-            _ => PyRuntimeError::new_err(chain(self)),
-        }
-    }
-}
+raises! { |this: &ops::compact::Error| match this {
+    E::Pack(error) => error.raise(),
+    E::NoSpace { place, .. } => system(this, &Errno::NOSPC.into(), Some(place)),
+    _ => PyRuntimeError::new_err(chain(this)),
+} }
 
-impl Raise for SparseError {
-    fn raise(&self) -> PyErr {
-        use SparseError as E;
-        match self {
-            E::NotHeld { gap, .. } => {
-                exception("NotHeldError", chain(self), |error| error.setattr("gap", (gap.start(), gap.end())))
-            }
-            E::Differs { offset, .. } => {
-                exception("DiffersError", chain(self), |error| error.setattr("offset", offset))
-            }
-            E::TooFar { .. } | E::Plan(_) | E::Options(_) => plain("InvalidError", chain(self)),
-            E::NameTaken { .. } | E::NotOfASource { .. } => plain("ExistsError", chain(self)),
-            E::Full => plain("LimitError", chain(self)),
-            E::NotASparseFile { .. } | E::Version { .. } => plain("UnsupportedError", chain(self)),
-            E::Damaged { offset, what } => exception("DamagedError", chain(self), |error| {
-                error.setattr("offset", offset)?;
-                error.setattr("what", what)
-            }),
-            E::Io { source, .. } => system(self, source, None),
-            _ => PyRuntimeError::new_err(chain(self)),
-        }
-    }
-}
+raises! { |this: &ops::unpack::Error| match this {
+    E::Core(error) => error.raise(),
+    E::Pack(error) => error.raise(),
+    E::Archive(error) => error.raise(),
+    E::Open(error) => error.raise(),
+    E::OnlyPacks { .. } => plain("InvalidError", chain(this)),
+    E::Write(source) => system(this, source, None),
+    _ => PyRuntimeError::new_err(chain(this)),
+} }
 
-impl Raise for SparseFileError {
-    fn raise(&self) -> PyErr {
-        match self {
-            Self::Source(error) => error.raise(),
-            Self::Cache(error) => error.raise(),
-            _ => PyRuntimeError::new_err(chain(self)),
-        }
+raises! { |this: &ops::repair::Error| match this {
+    E::Core(error) => error.raise(),
+    E::Pack(error) => error.raise(),
+    E::Exists { .. } => plain("ExistsError", chain(this)),
+    _ => PyRuntimeError::new_err(chain(this)),
+} }
+
+raises! { |this: &SparseError| match this {
+    E::NotHeld { gap, .. } => {
+        exception("NotHeldError", chain(this), |error| error.setattr("gap", (gap.start(), gap.end())))
     }
-}
+    E::Differs { offset, .. } => {
+        exception("DiffersError", chain(this), |error| error.setattr("offset", offset))
+    }
+    E::TooFar { .. } | E::Plan(_) | E::Options(_) => plain("InvalidError", chain(this)),
+    E::NameTaken { .. } | E::NotOfASource { .. } => plain("ExistsError", chain(this)),
+    E::Full => plain("LimitError", chain(this)),
+    E::NotASparseFile { .. } | E::Version { .. } => plain("UnsupportedError", chain(this)),
+    E::Damaged { offset, what } => exception("DamagedError", chain(this), |error| {
+        error.setattr("offset", offset)?;
+        error.setattr("what", what)
+    }),
+    E::Io { source, .. } => system(this, source, None),
+    _ => PyRuntimeError::new_err(chain(this)),
+} }
+
+raises! { |this: &SparseFileError| match this {
+    E::Source(error) => error.raise(),
+    E::Cache(error) => error.raise(),
+    _ => PyRuntimeError::new_err(chain(this)),
+} }

@@ -3,7 +3,7 @@
 //! Byte strings come back as `str`, with surrogate escapes for bytes that are not UTF-8 as
 //! `os.fsdecode` does it, so that every key survives the round trip.
 
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt, PyString};
 use stook::pack::{Key, KeyRange, KeyValue};
@@ -15,7 +15,10 @@ pub(crate) fn from_python(object: &Bound<'_, PyAny>) -> PyResult<Key> {
     if let Ok(text) = object.cast::<PyString>() {
         return match text.to_str() {
             Ok(text) => Key::bytes(text),
-            Err(_) => Key::bytes(escaped(text)?.as_bytes()),
+            Err(_) => {
+                let escaped = text.call_method1("encode", ("utf-8", "surrogateescape"))?;
+                Key::bytes(escaped.cast::<PyBytes>()?.as_bytes())
+            }
         }
         .or_raise();
     }
@@ -33,11 +36,6 @@ pub(crate) fn from_python(object: &Bound<'_, PyAny>) -> PyResult<Key> {
     Err(PyTypeError::new_err(format!("keys are str, bytes or int, not {}", object.get_type().name()?)))
 }
 
-/// Encodes a `str` with surrogate escapes.
-fn escaped<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyBytes>> {
-    Ok(text.call_method1("encode", ("utf-8", "surrogateescape"))?.cast_into::<PyBytes>()?)
-}
-
 /// The key as a Python object.
 pub(crate) fn to_python<'py>(py: Python<'py>, key: &Key) -> PyResult<Bound<'py, PyAny>> {
     match key.value() {
@@ -52,6 +50,11 @@ pub(crate) fn text_of<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py,
         return Ok(PyString::new(py, text).into_any());
     }
     PyBytes::new(py, bytes).call_method1("decode", ("utf-8", "surrogateescape"))
+}
+
+/// The exception for a key without a record.
+pub(crate) fn missing(key: &Bound<'_, PyAny>) -> PyErr {
+    PyKeyError::new_err((key.clone().unbind(),))
 }
 
 /// Parses a prefix, which must be a byte string.
@@ -75,12 +78,6 @@ pub(crate) fn range(
     if let Some(prefix) = prefix {
         return Ok(KeyRange::prefix(self::prefix(prefix)?.sort_form()));
     }
-    let mut range = KeyRange::all();
-    if let Some(start) = start {
-        range = range.from(&from_python(start)?);
-    }
-    if let Some(end) = end {
-        range = range.to(&from_python(end)?);
-    }
-    Ok(range)
+    let range = start.map(from_python).transpose()?.iter().fold(KeyRange::all(), KeyRange::from);
+    Ok(end.map(from_python).transpose()?.iter().fold(range, KeyRange::to))
 }

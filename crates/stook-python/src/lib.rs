@@ -33,7 +33,9 @@ mod _stook {
     #[pymodule_export]
     use super::pack::{check::check, check::repair, tree::pack_tree, unpack::unpack};
     #[pymodule_export]
-    use super::sparse::fsspec::{check_sparse_options, described, local_path, shown_in, who_asks};
+    use super::sparse::fsspec::{
+        check_sparse_options, described, has_pack, local_path, shown_in, split_pack_path, who_asks,
+    };
     #[pymodule_export]
     use super::sparse::{
         buffer::SparseBuffer, disk::DiskCache, file::SparseFile, pin::Pin, store::SparseStore,

@@ -137,8 +137,8 @@ pub(crate) enum Settled {
     Copied(Vec<u8>),
 }
 
-impl Settled {
-    pub(crate) fn as_slice(&self) -> &[u8] {
+impl AsRef<[u8]> for Settled {
+    fn as_ref(&self) -> &[u8] {
         match self {
             Self::Bytes(bytes) => bytes,
             Self::Copied(bytes) => bytes,

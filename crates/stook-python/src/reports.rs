@@ -1,4 +1,4 @@
-//! Macros: reports of the library as data classes, and read-only attributes.
+//! Macros: reports of the library as data classes, read-only attributes, context managers.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -50,3 +50,27 @@ macro_rules! getters {
 }
 
 pub(crate) use getters;
+
+/// Makes a class a context manager: what entering it asks of the object, and how it is left: with
+/// the object, the interpreter, and whether an exception ends the block.
+macro_rules! context {
+    ($class:ident, |$entered:ident| $ask:expr, |$left:ident, $py:pat_param, $failed:pat_param| $leave:expr) => {
+        #[pymethods]
+        impl $class {
+            fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+                let $entered = slf.get();
+                $ask;
+                Ok(slf)
+            }
+
+            #[pyo3(signature = (*exception))]
+            fn __exit__(slf: Bound<'_, Self>, exception: &Bound<'_, pyo3::types::PyTuple>) -> PyResult<()> {
+                let failed = exception.iter().next().is_some_and(|kind| !kind.is_none());
+                let ($left, $py, $failed) = (slf.get(), slf.py(), failed);
+                $leave
+            }
+        }
+    };
+}
+
+pub(crate) use context;

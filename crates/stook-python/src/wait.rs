@@ -134,22 +134,7 @@ pub(crate) fn with_progress<T: Send + 'static, const N: usize>(
     let callback = callback_of(progress, &numbers)?;
     let stop = Arc::new(AtomicBool::new(false));
     let stop_work = stop.clone();
-    let work = move || {
-        let outer = STOP.replace(Some(stop_work.clone()));
-        let has_stopped = || stop_work.load(Ordering::Relaxed);
-        let mut reporter = ProgressReporter::new(callback);
-        let done = work(&mut |numbers| {
-            if !has_stopped() && !reporter.go_on(&numbers) {
-                stop_work.store(true, Ordering::Relaxed);
-            }
-            // Read again: the signal may have come while the callback ran.
-            !has_stopped()
-        });
-        STOP.set(outer);
-        // After a signal the callback is not called any more.
-        let reported = if has_stopped() { reporter.raised() } else { reporter.finish() };
-        (done, reported)
-    };
+    let work = move || reporting(callback, &stop_work, work);
     let (done, reported) = if is_main_thread() {
         let pending = spawn(work)?;
         match wait_for(py, &pending, &mut || Ok(())) {
@@ -165,6 +150,40 @@ pub(crate) fn with_progress<T: Send + 'static, const N: usize>(
     };
     reported?;
     done
+}
+
+/// Runs work on this thread, which has let go of the interpreter, with a look at signals every
+/// 20 ms: for what asks often whether to go on. It costs no thread.
+///
+/// # Errors
+/// What a signal handler raised; errors of the work.
+pub(crate) fn on_this_thread<T>(work: impl FnOnce(&mut GoOn<'_, 0>) -> PyResult<T>) -> PyResult<T> {
+    let (done, reported) = reporting(None, &Arc::default(), work);
+    reported?;
+    done
+}
+
+/// Runs work with a reporter, until it has ended or `stop` is set; what it gave, and what the
+/// callback or a signal handler raised.
+fn reporting<T, const N: usize>(
+    callback: Option<Py<PyAny>>,
+    stop: &Arc<AtomicBool>,
+    work: impl FnOnce(&mut GoOn<'_, N>) -> PyResult<T>,
+) -> (PyResult<T>, PyResult<()>) {
+    let outer = STOP.replace(Some(stop.clone()));
+    let has_stopped = || stop.load(Ordering::Relaxed);
+    let mut reporter = ProgressReporter::new(callback);
+    let done = work(&mut |numbers| {
+        if !has_stopped() && !reporter.go_on(&numbers) {
+            stop.store(true, Ordering::Relaxed);
+        }
+        // Read again: the signal may have come while the callback ran.
+        !has_stopped()
+    });
+    STOP.set(outer);
+    // After a signal the callback is not called any more.
+    let reported = if has_stopped() { reporter.raised() } else { reporter.finish() };
+    (done, reported)
 }
 
 /// Calls a progress callback of Python from work that runs without the interpreter, and checks for

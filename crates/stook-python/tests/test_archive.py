@@ -214,6 +214,8 @@ def test_a_closed_archive_says_so(tree: None) -> None:
         lambda: archive.keys(),
         lambda: archive.stat("a"),
         lambda: archive.load(),
+        lambda: archive.items(),
+        lambda: archive.open("a"),
         lambda: archive.info(),
         lambda: pickle.dumps(archive),
         lambda: archive.__enter__(),
@@ -239,22 +241,131 @@ def test_archives_are_pickled_and_used_by_threads(tree: None, monkeypatch: pytes
     assert pickle.loads(pickled)["a"] == b"alpha"
 
 
-def test_a_member_that_is_longer_than_memory_is_refused() -> None:
+def sparse(length: int, data: bytes) -> str:
+    """A tar with a file of this length, of which only bytes at its beginning are stored."""
     member = tarfile.TarInfo("huge")
-    member.size = 512
+    table = (b"2\n0\n%d\n%d\n0\n" % (len(data), length)).ljust(512, b"\0")
+    member.size = len(table) + len(data)
     member.pax_headers = {
         "GNU.sparse.major": "1",
         "GNU.sparse.minor": "0",
         "GNU.sparse.name": "huge",
-        "GNU.sparse.realsize": str(1 << 50),
+        "GNU.sparse.realsize": str(length),
     }
     with tarfile.open("t.tar", "w", format=tarfile.PAX_FORMAT) as tar:
-        tar.addfile(member, io.BytesIO((b"1\n%d\n0\n" % (1 << 50)).ljust(512, b"\0")))
-    with stook.Archive("t.tar") as archive:
+        tar.addfile(member, io.BytesIO(table + data))
+        tar.addfile(tarfile.TarInfo("after"))
+    return "t.tar"
+
+
+def test_a_hole_that_is_longer_than_memory_is_refused_and_read_by_range() -> None:
+    # Before: as much memory as it has zeroes was asked for.
+    with stook.Archive(sparse(1 << 50, b"begin" * 200)) as archive:
         stat = archive.stat("huge")
         assert stat is not None and stat.size == 1 << 50
-        with pytest.raises(MemoryError):
-            archive["huge"]
+        calls: list[Callable[[], object]] = [
+            lambda: archive["huge"],
+            lambda: archive.get_many(["after", "huge"]),
+            lambda: list(archive.items()),
+        ]
+        for call in calls:
+            with pytest.raises(stook.LimitError, match="huge has more than .* of holes.*open it"):
+                call()
+        with archive.open("huge") as file:
+            assert file.size == 1 << 50 and file.read(7) == b"beginbe"
+            assert file.read_at(1 << 49, 4) == bytes(4)
+            file.seek(-2, os.SEEK_END)
+            assert file.read() == bytes(2)
+
+
+def test_a_hole_that_fits_is_zeroes() -> None:
+    with stook.Archive(sparse(1 << 20, b"begin" * 200)) as archive:
+        assert archive["huge"] == (b"begin" * 200).ljust(1 << 20, b"\0")
+
+
+@pytest.mark.parametrize("name", ["t.tar", "t.tar.gz"])
+def test_items_are_files_in_the_order_of_the_archive_and_further_names_have_their_content(tree: None, name: str) -> None:
+    with stook.Archive(make(name)) as archive:
+        items = archive.items()
+        with tarfile.open(name) as tar:
+            files = [one.name.lstrip("./") for one in tar if one.isreg()]
+        first = next(items)
+        found = dict([first, *items])
+        assert first[0] == files[0] and found == {key: VALUES[key] for key in ("a", "deep/b", "deep/further")}
+        assert list(items) == []
+    assert next(items, None) is None, "an iterator that has ended stays so"
+
+
+def test_items_go_on_behind_a_damaged_member() -> None:
+    with zipfile.ZipFile("x.zip", "w") as file:
+        for key in ("c", "a", "b"):
+            file.writestr(key, b"body of " + key.encode())
+    data = Path("x.zip").read_bytes()
+    Path("x.zip").write_bytes(data.replace(b"body of a", b"body of x", 1))
+    items = stook.Archive("x.zip").items()
+    assert next(items) == ("c", b"body of c")
+    with pytest.raises(stook.DamagedError) as caught:
+        next(items)
+    assert caught.value.key == "a"
+    assert list(items) == [("b", b"body of b")]
+
+
+@pytest.mark.parametrize("name", ["t.tar", "t.tar.gz"])
+def test_members_are_opened_as_files(tree: None, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = stook.Archive(make(name))
+    with archive.open("deep/b") as file:
+        archive.close()
+        assert file.size == len(LONG) and file.read_at(1000, 7) == LONG[1000:1007]
+        assert file.read() == LONG and file.read() == b""
+        with monkeypatch.context() as elsewhere:
+            elsewhere.chdir("tree")
+            again = pickle.loads(pickle.dumps(file))
+        assert again.read_at(5, 5) == LONG[5:10]
+    with stook.Archive(name) as archive:
+        assert archive.open("deep/further").read() == b"alpha" and archive.open("link").read() == b"deep/b"
+        with pytest.raises(KeyError, match="none"):
+            archive.open("none")
+        with pytest.raises(IsADirectoryError):
+            archive.open("deep")
+
+
+def test_deflated_members_are_opened_and_verified() -> None:
+    with zipfile.ZipFile("x.zip", "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("long", LONG)
+    with stook.Archive("x.zip") as archive:
+        assert archive.open("long").read_at(70_000, 3) == LONG[70_000:70_003]
+    data = bytearray(Path("x.zip").read_bytes())
+    data[200] ^= 0xFF
+    Path("x.zip").write_bytes(data)
+    with stook.Archive("x.zip") as archive, pytest.raises(stook.DamagedError):
+        archive.open("long")
+
+
+def test_a_get_of_a_local_archive_takes_no_thread(tree: None) -> None:
+    # Before: each get from the main thread had a thread made for it.
+    with stook.Archive(make("t.tar")) as archive:
+        threads: set[int] = set()
+        stop = threading.Event()
+
+        def watch() -> None:
+            while not stop.is_set():
+                names = [Path(f"/proc/self/task/{task}/comm") for task in os.listdir("/proc/self/task")]
+                threads.update(int(name.parent.name) for name in names if _comm(name) == "stook-wait")
+
+        watching = threading.Thread(target=watch)
+        watching.start()
+        for _ in range(200):
+            assert archive["a"] == b"alpha"
+        stop.set()
+        watching.join()
+        assert threads == set()
+
+
+def _comm(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
 
 
 def test_what_progress_raises_ends_a_load(tree: None) -> None:

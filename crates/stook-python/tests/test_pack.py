@@ -383,3 +383,14 @@ def test_what_is_shown_of_objects(filled: Path) -> None:
     pack.close()
     assert repr(pack) == f"<stook.Pack {filled} (r, closed)>"
     assert pack.closed
+
+
+def test_a_batch_that_was_committed_is_not_entered_again() -> None:
+    # Before: what was put in it then was refused, but not the block.
+    with stook.Pack("data.stook", "a") as pack:
+        batch = pack.batch()
+        batch.put("a", b"1")
+        batch.commit()
+        with pytest.raises(stook.ClosedError, match="this batch is closed"), batch:
+            pass
+        assert pack["a"] == b"1"

@@ -19,6 +19,8 @@ import stook
 import stubs
 
 ROOT = Path(__file__).parents[3]
+#: All that the package gives; modules of it are imported by name.
+PUBLIC = ["__version__", *(name for name, thing in vars(stook).items() if name[0] != "_" and not inspect.ismodule(thing))]
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -46,8 +48,8 @@ def test_a_debug_build_warns_on_import() -> None:
 
 
 def test_everything_public_is_there_and_documented() -> None:
-    assert sorted(stook.__all__, key=str.lower) == sorted(set(stook.__all__), key=str.lower)
-    for name in stook.__all__:
+    assert {"Pack", "Archive", "SparseFile", "open", "InvalidError", "__version__"} <= set(PUBLIC)
+    for name in PUBLIC:
         thing = getattr(stook, name)
         if inspect.isclass(thing) or inspect.isfunction(thing):
             assert inspect.getdoc(thing), f"{name} has no documentation"
@@ -56,7 +58,7 @@ def test_everything_public_is_there_and_documented() -> None:
 
 def public_docs() -> list[tuple[str, str]]:
     found = []
-    for name in stook.__all__:
+    for name in PUBLIC:
         thing = getattr(stook, name)
         found.append((name, getattr(thing, "__doc__", None) or ""))
         if inspect.isclass(thing):

@@ -8,6 +8,7 @@ import os
 import stat
 import threading
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from stook._errors import ClosedError, InvalidError, OutOfBoundsError
@@ -17,7 +18,7 @@ from stook._sparse import Identity, SparseStatistics
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from stook._stook import Pack, RecordFile, SparseFile
+    from stook._stook import Archive, Pack, RecordFile, SparseFile
     from stook._typing import Address, Key, Progress, Ranges
 
 #: What `peek` shows, which is what lines are looked for in.
@@ -371,21 +372,20 @@ def open(address: Address, mode: str = "rb", **options: Any) -> File:  # noqa: A
     if path == address and isinstance(address, str) and ".stook//" in address:
         if not given:
             return File(_open_record(address))
-        record = _Record(address)
-        return File(SparseFile.from_fetch(record, record.file.size, name=address, **given))
+        record = _open_record(address)
+        return File(SparseFile.from_fetch(partial(_read_range, record), record.size, name=address, **given))
     return File(SparseFile(address, **given) if given or path is None else LocalFile(path))
 
 
 def _open_record(address: str) -> RecordFile:
     """The record of a pack that an address names. Digits are an id where no such text is a key."""
-    from stook._stook import Pack, RecordFile
+    from stook._stook import Pack, RecordFile, split_pack_path
 
-    at = address.index(".stook//") + len(".stook")
-    key = address[at + 2 :]
+    path, key = split_pack_path(address)
     keys: list[Key] = [key]
     if key.isdecimal() and int(key) < 1 << 64:
         keys.append(int(key))
-    with Pack(address[:at]) as pack:
+    with Pack(path) as pack:
         for one in keys:
             if one in pack:
                 try:
@@ -403,16 +403,12 @@ def _open_again(pack: Callable[[], Pack], key: Key) -> RecordFile:
         return RecordFile(opened, key)
 
 
-class _Record:
-    """Gives ranges of a record of a pack; is pickled by its address."""
+def _open_member(archive: Callable[..., Archive], path: str, key: Key) -> Any:
+    """What a member that was given to another process is read through."""
+    with archive(path) as opened:
+        return opened.open(key).base
 
-    def __init__(self, address: str) -> None:
-        at = address.index(".stook//") + len(".stook")
-        self.address = os.path.abspath(address[:at]) + address[at:]
-        self.file = _open_record(address)
 
-    def __call__(self, start: int, end: int) -> bytes:
-        return self.file.read(start, end - start)
-
-    def __reduce__(self) -> tuple[type[_Record], tuple[str]]:
-        return _Record, (self.address,)
+def _read_range(record: RecordFile, start: int, end: int) -> bytes:
+    """A range of a record, for what caches it."""
+    return record.read(start, end - start)

@@ -35,42 +35,6 @@ SETTLING_MAX: Final[int]
 _Default = TypeVar("_Default")
 
 @final
-class Buffer:
-    """Bytes that the library holds: read-only, shown to Python through the buffer protocol.
-
-    ``memoryview(buffer)``, ``bytes(buffer)`` and ``numpy.frombuffer(buffer, ...)`` work; none but
-    ``bytes`` copies.
-    """
-    def __len__(self) -> int: ...
-    def __buffer__(self, flags: int, /) -> memoryview: ...
-    def __release_buffer__(self, view: memoryview, /) -> None: ...
-
-@final
-class Batch:
-    """Puts and deletions that count together or not at all; made by `Pack.batch`."""
-    def put(self, key: Key, value: AnyBuffer, *, attributes: Union[Attributes, None] = None) -> None:
-        """Puts a record when the batch is committed.
-
-        Args:
-            key: The key.
-            value: The value.
-            attributes: Small values that go with it, by name.
-        """
-    def delete(self, key: Key) -> None:
-        """Deletes a record, if there is one, when the batch is committed.
-
-        Args:
-            key: The key.
-        """
-    def commit(self) -> None:
-        """Writes all of it. The end of a ``with`` statement does so by itself."""
-    def __len__(self) -> int: ...
-    def __enter__(self) -> Self: ...
-    def __exit__(
-        self, kind: Union[type[BaseException], None] = None, *_exception: Union[BaseException, TracebackType, None]
-    ) -> None: ...
-
-@final
 class Pack:
     """Many records in a few large files: read by key or from end to end, changed in place, safe
     against crashes.
@@ -155,9 +119,7 @@ class Pack:
     def close(self) -> None:
         """Closes the pack. What was put is safe when this returns. Closing twice does nothing."""
     def __enter__(self) -> Self: ...
-    def __exit__(
-        self, kind: Union[type[BaseException], None] = None, *_exception: Union[BaseException, TracebackType, None]
-    ) -> None: ...
+    def __exit__(self, *exception: Union[type[BaseException], BaseException, TracebackType, None]) -> None: ...
     def __getitem__(self, key: Key, /) -> bytes: ...
     def __setitem__(self, key: Key, value: AnyBuffer, /) -> None: ...
     def __delitem__(self, key: Key, /) -> None: ...
@@ -701,6 +663,7 @@ class Archive:
             stook.DamagedError: They are not what was written.
             stook.InvalidError: The member cannot be read: it is encrypted, or compressed in another
                 way.
+            stook.LimitError: It has more than 256 MiB of zeroes that are stored nowhere: `open` it.
         """
     @overload
     def get(self, key: Key, default: _Default) -> Union[bytes, _Default]: ...
@@ -718,9 +681,57 @@ class Archive:
         Raises:
             stook.DamagedError: The bytes of a member are not what was written.
             stook.InvalidError: A member cannot be read.
+            stook.LimitError: A member has more than 256 MiB of zeroes that are stored nowhere.
         """
     @overload
     def get_many(self, keys: Iterable[Key], default: _Default) -> list[Union[bytes, _Default]]: ...
+    def items(self) -> Items[tuple[Union[str, int], bytes]]:
+        """Goes through files and their bytes in the order in which they lie in the archive: of a
+        compressed tar in one pass. One value at a time is in memory.
+
+        Returns:
+            An iterator over pairs of keys and values. Directories and symbolic links are left out.
+
+        Raises:
+            stook.DamagedError: A member is not what was written; from the iterator.
+            stook.InvalidError: A member cannot be read; from the iterator.
+            stook.LimitError: A member has more than 256 MiB of zeroes that are stored nowhere; from
+                the iterator.
+
+        Examples:
+            >>> import stook, zipfile
+            >>> with zipfile.ZipFile("two.zip", "w") as file:
+            ...     file.writestr("b", b"1")
+            ...     file.writestr("a", b"22")
+            >>> list(stook.Archive("two.zip").items())
+            [('b', b'1'), ('a', b'22')]
+        """
+    def open(self, key: Key) -> File:
+        """Opens a member as a file, seekable and read-only. Where its bytes lie in the archive as they
+        are, only what is asked for is read, and what is stored nowhere of a sparse one is read as
+        zeroes; a compressed one of up to 64 MiB is decompressed now, and held. Parts of a stored
+        member are not verified: nothing vouches for them but that the archive is what it was.
+
+        Args:
+            key: The key.
+
+        Returns:
+            A `File`. It can be read after the archive was closed.
+
+        Raises:
+            KeyError: There is no such member.
+            IsADirectoryError: It is a directory.
+            stook.DamagedError: It is not what was written.
+            stook.InvalidError: It cannot be read, or is compressed and longer than that.
+
+        Examples:
+            >>> import stook, zipfile
+            >>> with zipfile.ZipFile("digits.zip", "w") as file:
+            ...     file.writestr("digits", b"0123456789")
+            >>> with stook.Archive("digits.zip") as archive, archive.open("digits") as file:
+            ...     file.read_at(7, 2)
+            b'78'
+        """
     def keys(
         self, *, prefix: Union[str, bytes, None] = None, start: Union[Key, None] = None, end: Union[Key, None] = None
     ) -> Keys:
@@ -766,4 +777,4 @@ class Archive:
     def close(self) -> None:
         """Closes the file. Closing twice does nothing."""
     def __enter__(self) -> Self: ...
-    def __exit__(self, *_exception: Union[type[BaseException], BaseException, TracebackType, None]) -> None: ...
+    def __exit__(self, *exception: Union[type[BaseException], BaseException, TracebackType, None]) -> None: ...

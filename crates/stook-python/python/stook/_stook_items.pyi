@@ -1,11 +1,46 @@
-# The types of what packs and archives hand out. The documentation is copied from it by `scripts/python stubs`.
+# The types of what packs and archives hand out, and of batches. The documentation is copied from it by `scripts/python stubs`.
 from collections.abc import Iterator
+from types import TracebackType
 from typing import Literal, TypeVar, Union, final
 
 from typing_extensions import Self
 
 from ._errors import DamagedError
-from ._typing import Attribute
+from ._typing import AnyBuffer, Attribute, Attributes, Key
+
+@final
+class Buffer:
+    """Bytes that the library holds: read-only, shown to Python through the buffer protocol.
+
+    ``memoryview(buffer)``, ``bytes(buffer)`` and ``numpy.frombuffer(buffer, ...)`` work; none but
+    ``bytes`` copies.
+    """
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __release_buffer__(self, view: memoryview, /) -> None: ...
+
+@final
+class Batch:
+    """Puts and deletions that count together or not at all; made by `Pack.batch`."""
+    def put(self, key: Key, value: AnyBuffer, *, attributes: Union[Attributes, None] = None) -> None:
+        """Puts a record when the batch is committed.
+
+        Args:
+            key: The key.
+            value: The value.
+            attributes: Small values that go with it, by name.
+        """
+    def delete(self, key: Key) -> None:
+        """Deletes a record, if there is one, when the batch is committed.
+
+        Args:
+            key: The key.
+        """
+    def commit(self) -> None:
+        """Writes all of it. The end of a ``with`` statement does so by itself."""
+    def __len__(self) -> int: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *exception: Union[type[BaseException], BaseException, TracebackType, None]) -> None: ...
 
 @final
 class Record:
@@ -55,7 +90,9 @@ _Item = TypeVar("_Item", covariant=True)
 
 @final
 class Items(Iterator[_Item]):
-    """Keys and values of a pack in the order of the keys, or values alone."""
+    """Keys and values of a pack in the order of the keys, or of an archive as they lie in it; or
+    values alone.
+    """
     def __iter__(self) -> Self: ...
     def __next__(self) -> _Item: ...
 

@@ -23,7 +23,7 @@ class Pin:
     def release(self) -> None:
         """Ends it. May be called again, and does nothing then."""
     def __enter__(self) -> Self: ...
-    def __exit__(self, *_exception: Union[type[BaseException], BaseException, TracebackType, None]) -> None: ...
+    def __exit__(self, *exception: Union[type[BaseException], BaseException, TracebackType, None]) -> None: ...
 
 @final
 class SparseBuffer:
@@ -555,7 +555,7 @@ class SparseFile:
     def buffer(self) -> SparseBuffer:
         """What is held in memory. What is written there is taken for bytes of the file."""
     def __enter__(self) -> Self: ...
-    def __exit__(self, *_exception: Union[type[BaseException], BaseException, TracebackType, None]) -> None: ...
+    def __exit__(self, *exception: Union[type[BaseException], BaseException, TracebackType, None]) -> None: ...
 
 @final
 class RecordFile:
@@ -633,7 +633,7 @@ class RecordFile:
     def close(self) -> None:
         """Closes it. May be called again."""
     def __enter__(self) -> Self: ...
-    def __exit__(self, *_exception: Union[type[BaseException], BaseException, TracebackType, None]) -> None: ...
+    def __exit__(self, *exception: Union[type[BaseException], BaseException, TracebackType, None]) -> None: ...
 
 def described(
     fields: Mapping[str, str], is_page: bool, /
@@ -657,6 +657,12 @@ def local_path(address: str, /) -> Optional[str]:
     Raises:
         AddressError: It means nothing.
     """
+def split_pack_path(path: str, /) -> tuple[str, str]:
+    """A pack and a key in one path; an empty key where the pack itself is meant."""
+
+def has_pack(directory: str, /) -> bool:
+    """Whether there are files of a pack in a directory."""
+
 def shown_in(text: str, /) -> str:
     """A text without what may be a secret in the addresses that are in it: users, passwords, queries."""
 

@@ -37,7 +37,9 @@ from stook._stook import (
     Stat,
     check_sparse_options,
     described,
+    has_pack,
     shown_in,
+    split_pack_path,
     who_asks,
 )
 
@@ -50,47 +52,12 @@ if TYPE_CHECKING:
     from stook._typing import Key
 
 _SCHEME = "stook:"
-_SUFFIX = ".stook"
-#: What may stand between a pack and a key. Whoever joins or normalises paths leaves one slash of two.
-_MARK = re.compile(r"//|(?<=\.stook)/")
 #: What no path has in it: a part that is empty, `.` or `..`.
 _NO_PATH = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)")
 Info = dict[str, Any]
 _Class = TypeVar("_Class", bound=type)
 #: The length of a file, and what `described` gives.
 _FileState = tuple[int, Optional[str], Optional[str], Optional[float]]
-
-
-def _split(path: str) -> tuple[str, str]:
-    """A pack and a key; an empty key where the pack itself is meant."""
-    places = [(path[: mark.start()], path[mark.end() :].strip("/")) for mark in _MARK.finditer(path) if mark.start()]
-    if not places and not path.endswith(_SUFFIX):
-        return _split_unmarked(path)
-    if path.endswith(_SUFFIX):
-        places.append((path, ""))
-    if len(places) == 1 or path.startswith(f"{places[0][0]}//") and places[0][0].endswith(_SUFFIX):
-        return places[0]
-    # Directories and keys may have such names too: what is a pack decides.
-    named = (place for place in places if place[0].endswith(_SUFFIX))
-    return next((place for place in places if _has_pack(place[0])), None) or next(named, places[0])
-
-
-def _split_unmarked(path: str) -> tuple[str, str]:
-    """The same where nothing marks a key, as mappers join paths: the nearest directory that is there may be a pack."""
-    pack = path.rstrip("/")
-    while pack and not os.path.isdir(pack):
-        pack = os.path.dirname(pack)
-    # Directories are in no pack, so none further up can be meant.
-    return (pack, path[len(pack) :].strip("/")) if pack and _has_pack(pack) else (path, "")
-
-
-def _has_pack(path: str) -> bool:
-    """Whether there are files of a pack in a directory."""
-    try:
-        with os.scandir(path) as entries:
-            return any(entry.name.startswith(("manifest-", "segment-")) for entry in entries)
-    except (OSError, ValueError):
-        return False
 
 
 def _is_path(key: Union[str, int]) -> bool:
@@ -109,7 +76,7 @@ def _without_scheme(path: str) -> str:
         return path
     # pathlib makes the same of `stook://data.stook` and `stook:///data.stook`.
     path = path[len(_SCHEME) :]
-    return path if os.path.exists(_split(path)[0]) else path[1:]
+    return path if os.path.exists(split_pack_path(path)[0]) else path[1:]
 
 
 #: What is said of everything that would write to a pack.
@@ -176,12 +143,7 @@ class _Opened(File):
 
     def __reduce__(self) -> tuple[Any, ...]:
         self._check()
-        return _opened_again, (self.fs, self.path), {"_position": self._position}
-
-
-def _opened_again(fs: StookFileSystem, path: str) -> _Opened:
-    """A record that was given to another process."""
-    return fs._open(path)
+        return self.fs._open, (self.path,), {"_position": self._position}
 
 
 @_refusing_to_write
@@ -223,12 +185,12 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def _strip_protocol(cls, path: Any) -> Any:
         if isinstance(path, list):
             return [cls._strip_protocol(one) for one in path]
-        pack, key = _split(_without_scheme(str(path)))
+        pack, key = split_pack_path(_without_scheme(str(path)))
         return _joined(pack.rstrip("/"), key.strip("/"))
 
     @classmethod
     def _parent(cls, path: str) -> str:
-        pack, key = _split(cls._strip_protocol(path))
+        pack, key = split_pack_path(cls._strip_protocol(path))
         return _joined(pack, key.rpartition("/")[0])
 
     def unstrip_protocol(self, name: str) -> str:
@@ -246,7 +208,7 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def _opened(self, path: str) -> tuple[Pack, str, str]:
         """The pack that a path is in, its path and the key."""
-        pack, key = _split(self._strip_protocol(path))
+        pack, key = split_pack_path(self._strip_protocol(path))
         return self._open_pack(pack), pack, key
 
     def invalidate_cache(self, path: Optional[str] = None) -> None:
@@ -292,7 +254,7 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
         except (FileNotFoundError, NotADirectoryError):
             return {}
         except NotAPackError:
-            if _has_pack(_split(self._strip_protocol(path))[0]):
+            if has_pack(split_pack_path(self._strip_protocol(path))[0]):
                 raise
             return {}
 
@@ -411,7 +373,7 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
         values: dict[str, Any] = {}
         by_pack: dict[str, list[str]] = {}
         for one in paths:
-            pack, key = _split(one)
+            pack, key = split_pack_path(one)
             by_pack.setdefault(pack, []).append(key)
         for pack, keys in by_pack.items():
             for key, record in zip(keys, self._open_pack(pack).records(keys)):
@@ -446,8 +408,8 @@ _PATHS = frozenset(("path", "path1", "path2", "rpath"))
 
 def _forwarding(cls: _Class) -> _Class:
     """A file system that leaves to the other one what it does not do by itself."""
-    # What tells or signs is asked of the other file system as writing is.
-    for name in (*_WRITING, "created", "modified", "sign"):
+    # What lists, tells or signs is asked of the other file system as writing is.
+    for name in (*_WRITING, "created", "exists", "info", "ls", "modified", "sign", "ukey"):
         setattr(cls, name, _forwarded(name))
     return cls
 
@@ -623,26 +585,10 @@ class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
                 got[number] = value
         return got
 
-    def ls(self, path: str, detail: bool = True, **options: Any) -> Any:
-        """What the other file system lists."""
-        return redacted(path, self.fs.ls, path, detail=detail, **options)
-
-    def info(self, path: str, **options: Any) -> Any:
-        """What the other file system tells."""
-        return redacted(path, self.fs.info, path, **options)
-
-    def exists(self, path: str, **options: Any) -> bool:
-        """Whether the other file system has it."""
-        return bool(redacted(path, self.fs.exists, path, **options))
-
     def glob(self, path: str, maxdepth: Optional[int] = None, **options: Any) -> Any:
         """What the other file system finds: to some of them a ``?`` is no pattern."""
         path = _without_name(path)
         return redacted(path, self.fs.glob, path, maxdepth=maxdepth, **options)
-
-    def ukey(self, path: str) -> Any:
-        """What the other file system tells states of a file apart by."""
-        return redacted(path, self.fs.ukey, path)
 
     def invalidate_cache(self, path: Optional[str] = None) -> None:
         """Lets go of what ranges were read through, and lets the other file system forget its listings."""

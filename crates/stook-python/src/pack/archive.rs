@@ -1,37 +1,34 @@
 //! `stook.Archive`: a tar or zip archive, read as a pack is.
 
-use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 use bytes::Bytes;
 use pyo3::IntoPyObjectExt as _;
-use pyo3::exceptions::{PyKeyError, PyMemoryError};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
-use stook::archive;
-use stook::ops::contents::{
-    self, Contents as _, Failure, Found, GetOptions, LoadEvents, LoadOptions, Opened, Piece, is_object,
-};
+use pyo3::types::PyList;
+use stook::archive::{self, Member, MemberKind};
+use stook::ops::contents::{self, Contents as _, LoadOptions, LoadWatch, Opened, is_object};
 use stook::ops::import::head;
 use stook::pack::{Key, KeyRange, Stop};
 use stook::source::shown;
 use stook::tree;
 
+use super::file::file_over;
 use super::info;
-use super::keys::Keys;
+use super::keys::{Items, Keys};
 use super::reading::keys_of;
 use super::stat::Stat;
-use crate::errors::{OrRaise as _, Raise as _, closed, invalid, of_archive};
+use crate::errors::{OrRaise as _, Raise as _, closed, invalid, is_directory, of_archive};
 use crate::key;
 use crate::locks::{locked, read, written};
 use crate::memory::bytes_of;
 use crate::paths;
-use crate::reports::getters;
+use crate::reports::{context, getters};
+use crate::sparse::file::SparseFile;
 use crate::sparse::{Fetching, fork};
-use crate::wait::{GoOn, is_stopped, with_progress};
+use crate::wait::{GoOn, is_stopped, on_this_thread, with_progress};
 
 /// A tar (plain, gzip, zstd) or zip archive, read where it lies.
 ///
@@ -85,7 +82,7 @@ impl Archive {
     fn archive(&self) -> PyResult<Arc<archive::Archive>> {
         let state = read(&self.state);
         let archive = state.archive.clone().ok_or_else(|| closed("archive"))?;
-        if !self.is_object || !state.fetching.is_cached() || state.generation == fork::generation() {
+        if !self.is_object || !state.fetching.cache.is_some() || state.generation == fork::generation() {
             return Ok(archive);
         }
         drop(state);
@@ -121,20 +118,46 @@ impl Archive {
 
     /// Where it is: a path, or the address of an object as it was given, or as it may be shown.
     fn place<'py>(&self, py: Python<'py>, is_shown: bool) -> PyResult<Bound<'py, PyAny>> {
-        if !self.is_object {
-            return self.path.as_path().into_bound_py_any(py);
-        }
         // A `Path` makes one slash of the two in an address.
-        match is_shown {
-            true => shown(&self.path.to_string_lossy()).into_bound_py_any(py),
-            false => self.path.as_os_str().into_bound_py_any(py),
+        match (self.is_object, is_shown) {
+            (false, _) => self.path.as_path().into_bound_py_any(py),
+            (true, true) => shown(&self.path.to_string_lossy()).into_bound_py_any(py),
+            (true, false) => self.path.as_os_str().into_bound_py_any(py),
         }
     }
 
     /// The values of these keys; `None` for keys without a member.
     fn values(&self, py: Python<'_>, keys: Vec<Key>) -> PyResult<Vec<Option<Bytes>>> {
         let archive = self.archive()?;
-        with_progress(py, None, [], move |go_on| values_of(&archive, &keys, go_on))
+        self.run(py, move |go_on| {
+            contents::values(&*archive, &keys, Stop(is_stopped), &mut || go_on([])).or_raise()
+        })
+    }
+
+    /// Runs work that reads. What takes requests is waited for on another thread.
+    fn run<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut GoOn<'_, 0>) -> PyResult<T> + Send + 'static,
+    ) -> PyResult<T> {
+        match self.is_object {
+            true => with_progress(py, None, [], work),
+            false => py.detach(|| on_this_thread(work)),
+        }
+    }
+
+    /// What opens it in another process.
+    fn recipe<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (OsString,))> {
+        let (py, this, class) = (slf.py(), slf.get(), slf.get_type());
+        let archive = this.archive()?;
+        let path = if this.is_object { this.path.clone() } else { std::path::absolute(archive.path())? };
+        let options = read(&this.state).fetching.arguments(py)?;
+        let open = match options.is_empty() {
+            true => class.into_any(),
+            false => py.import("functools")?.getattr("partial")?.call((class,), Some(&options))?,
+        };
+        // Not as a `Path`, which makes one slash of the two in an address.
+        Ok((open, (path.into_os_string(),)))
     }
 }
 
@@ -150,75 +173,8 @@ fn opened(
     }
 }
 
-/// Gets members, of a compressed tar in one pass.
-fn values_of(
-    archive: &archive::Archive,
-    keys: &[Key],
-    go_on: &mut GoOn<'_, 0>,
-) -> PyResult<Vec<Option<Bytes>>> {
-    let options = GetOptions { any_order: true, stop: Stop(is_stopped), ..GetOptions::default() };
-    let mut values: HashMap<&Key, Bytes> = HashMap::new();
-    let mut getting = archive.get(keys, &options).or_raise()?;
-    while let Some((key, found)) = getting.next().or_raise()? {
-        match found {
-            Found::Failed(Failure::Missing(_)) => continue,
-            Found::Failed(failure) => return Err(failed(key, &failure)),
-            Found::Body(_) => {}
-        }
-        let mut value = Vec::new();
-        while go_on([]) {
-            match getting.piece().or_raise()? {
-                Piece::Bytes(bytes) => value.extend_from_slice(bytes),
-                Piece::Hole(len) => append_zeroes(&mut value, len)?,
-                Piece::End => break,
-                Piece::Failed(failure) => return Err(failed(key, &failure)),
-            }
-        }
-        values.insert(key, value.into());
-    }
-    Ok(keys.iter().map(|key| values.get(key).cloned()).collect())
-}
-
-/// Appends a hole. Archives are not trusted: it may be longer than memory.
-fn append_zeroes(value: &mut Vec<u8>, len: u64) -> PyResult<()> {
-    let len = usize::try_from(len).unwrap_or(usize::MAX);
-    value.try_reserve_exact(len).map_err(|error| PyMemoryError::new_err(error.to_string()))?;
-    value.resize(value.len() + len, 0);
-    Ok(())
-}
-
-fn failed(key: &Key, failure: &Failure) -> PyErr {
-    match failure {
-        Failure::Member(error) => of_archive(error, Some(key.clone())),
-        Failure::Record(error) => error.raise(),
-        other => invalid(other.to_string()),
-    }
-}
-
-/// Progress and failures of a load.
-struct Loading<'a, 'b> {
-    go_on: Mutex<&'a mut GoOn<'b, 2>>,
-    done: AtomicU64,
-    total: AtomicU64,
-    failures: Mutex<Vec<tree::Failure<PyErr>>>,
-}
-
-impl LoadEvents for Loading<'_, '_> {
-    fn total(&self, bytes: u64) {
-        self.total.store(bytes, Ordering::Relaxed);
-    }
-
-    fn passed(&self, bytes: u64) {
-        let done = self.done.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        let mut go_on = locked(&self.go_on);
-        // Where the callback raises, `is_stopped` ends the load.
-        go_on([done, self.total.load(Ordering::Relaxed)]);
-    }
-
-    fn failed(&self, key: &[u8], error: &archive::Error) {
-        let raised = of_archive(error, Key::bytes(key).ok());
-        locked(&self.failures).push(tree::Failure { key: key.to_vec(), error: raised });
-    }
+fn find<'a>(archive: &'a archive::Archive, key: &Key) -> Option<Member<'a>> {
+    key.as_bytes().and_then(|path| archive.find(path))
 }
 
 #[pymethods]
@@ -250,8 +206,7 @@ impl Archive {
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let value = self.get(py, key, None)?;
-        value.ok_or_else(|| PyKeyError::new_err((key.clone().unbind(),)))
+        self.get(py, key, None)?.ok_or_else(|| key::missing(key))
     }
 
     fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -280,6 +235,7 @@ impl Archive {
     ///     stook.DamagedError: They are not what was written.
     ///     stook.InvalidError: The member cannot be read: it is encrypted, or compressed in another
     ///         way.
+    ///     stook.LimitError: It has more than 256 MiB of zeroes that are stored nowhere: `open` it.
     #[pyo3(signature = (key, default=None))]
     fn get<'py>(
         &self,
@@ -304,6 +260,7 @@ impl Archive {
     /// Raises:
     ///     stook.DamagedError: The bytes of a member are not what was written.
     ///     stook.InvalidError: A member cannot be read.
+    ///     stook.LimitError: A member has more than 256 MiB of zeroes that are stored nowhere.
     #[pyo3(signature = (keys, default=None))]
     fn get_many<'py>(
         &self,
@@ -319,6 +276,71 @@ impl Archive {
             }
         }
         Ok(values)
+    }
+
+    /// Goes through files and their bytes in the order in which they lie in the archive: of a
+    /// compressed tar in one pass. One value at a time is in memory.
+    ///
+    /// Returns:
+    ///     An iterator over pairs of keys and values. Directories and symbolic links are left out.
+    ///
+    /// Raises:
+    ///     stook.DamagedError: A member is not what was written; from the iterator.
+    ///     stook.InvalidError: A member cannot be read; from the iterator.
+    ///     stook.LimitError: A member has more than 256 MiB of zeroes that are stored nowhere; from
+    ///         the iterator.
+    ///
+    /// Examples:
+    ///     >>> import stook, zipfile
+    ///     >>> with zipfile.ZipFile("two.zip", "w") as file:
+    ///     ...     file.writestr("b", b"1")
+    ///     ...     file.writestr("a", b"22")
+    ///     >>> list(stook.Archive("two.zip").items())
+    ///     [('b', b'1'), ('a', b'22')]
+    fn items(&self, py: Python<'_>) -> PyResult<Items> {
+        Items::of_archive(py, self.archive()?)
+    }
+
+    /// Opens a member as a file, seekable and read-only. Where its bytes lie in the archive as they
+    /// are, only what is asked for is read, and what is stored nowhere of a sparse one is read as
+    /// zeroes; a compressed one of up to 64 MiB is decompressed now, and held. Parts of a stored
+    /// member are not verified: nothing vouches for them but that the archive is what it was.
+    ///
+    /// Args:
+    ///     key: The key.
+    ///
+    /// Returns:
+    ///     A `File`. It can be read after the archive was closed.
+    ///
+    /// Raises:
+    ///     KeyError: There is no such member.
+    ///     IsADirectoryError: It is a directory.
+    ///     stook.DamagedError: It is not what was written.
+    ///     stook.InvalidError: It cannot be read, or is compressed and longer than that.
+    ///
+    /// Examples:
+    ///     >>> import stook, zipfile
+    ///     >>> with zipfile.ZipFile("digits.zip", "w") as file:
+    ///     ...     file.writestr("digits", b"0123456789")
+    ///     >>> with stook.Archive("digits.zip") as archive, archive.open("digits") as file:
+    ///     ...     file.read_at(7, 2)
+    ///     b'78'
+    #[pyo3(signature = (key))]
+    fn open<'py>(slf: &Bound<'py, Self>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let (py, archive, wanted) = (slf.py(), slf.get().archive()?, key::from_python(key)?);
+        let arguments = (Self::recipe(slf)?, key::to_python(py, &wanted)?);
+        let source = slf.get().run(py, move |_| {
+            let Some(member) = find(&archive, &wanted) else { return Ok(None) };
+            if member.kind == MemberKind::Directory {
+                return Err(is_directory(shown(&format!("{}//{wanted}", archive.path().display()))));
+            }
+            archive.open_member(&member).map(Some).map_err(|error| of_archive(&error, Some(wanted)))
+        })?;
+        let source = source.ok_or_else(|| key::missing(key))?;
+        let ((again, path), key) = arguments;
+        let open = py.import("stook._file")?.getattr("_open_member")?;
+        let again = py.import("functools")?.getattr("partial")?.call1((open, again, path, key))?;
+        file_over(Bound::new(py, SparseFile::over(py, source, again)?)?)
     }
 
     /// Goes through keys in order, from the index; no member is read.
@@ -351,8 +373,7 @@ impl Archive {
     #[pyo3(signature = (key))]
     fn stat(&self, key: &Bound<'_, PyAny>) -> PyResult<Option<Stat>> {
         let (archive, key) = (self.archive()?, key::from_python(key)?);
-        let member = key.as_bytes().and_then(|path| archive.find(path));
-        member.map(|member| head(&member).map(Stat::of_member).or_raise()).transpose()
+        find(&archive, &key).map(|member| head(&member).map(Stat::of_member).or_raise()).transpose()
     }
 
     /// Reads every member to its end and verifies all checksums there are, as ``stook load`` does.
@@ -374,11 +395,15 @@ impl Archive {
     ) -> PyResult<Bound<'py, PyAny>> {
         let archive = self.archive()?;
         let loaded = with_progress(py, progress, ["bytes", "total"], move |go_on| {
-            let (go_on, failures) = (Mutex::new(go_on), Mutex::default());
-            let events = Loading { go_on, done: AtomicU64::new(0), total: AtomicU64::new(0), failures };
+            let failures = Mutex::new(Vec::new());
+            let failed = |key: &[u8], error: &archive::Error| {
+                let error = of_archive(error, Key::bytes(key).ok());
+                locked(&failures).push(tree::Failure { key: key.to_vec(), error });
+            };
             let options = LoadOptions { stop: Stop(is_stopped), ..LoadOptions::default() };
-            let report = archive.load(&options, &events).or_raise()?;
-            Ok((report, std::mem::take(&mut *locked(&events.failures)), archive.is_complete()))
+            let mut passed = |done, total| go_on([done, total]);
+            let report = archive.load(&options, &LoadWatch::new(&mut passed, &failed)).or_raise()?;
+            Ok((report, std::mem::take(&mut *locked(&failures)), archive.is_complete()))
         });
         let (report, failures, is_complete) = loaded?;
         info::load_report(py, &report, &failures, is_complete)
@@ -398,16 +423,6 @@ impl Archive {
         written(&self.state).archive = None;
     }
 
-    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
-        slf.get().archive()?;
-        Ok(slf)
-    }
-
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, _exception: &Bound<'_, PyTuple>) {
-        self.close();
-    }
-
     fn __repr__(&self) -> String {
         let state = if read(&self.state).archive.is_none() { " (closed)" } else { "" };
         // Without what may be a secret in an address.
@@ -416,18 +431,11 @@ impl Archive {
 
     /// Other processes open it anew.
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (OsString,))> {
-        let (py, this, class) = (slf.py(), slf.get(), slf.get_type());
-        let archive = this.archive()?;
-        let path = if this.is_object { this.path.clone() } else { std::path::absolute(archive.path())? };
-        let options = read(&this.state).fetching.arguments(py)?;
-        let open = match options.is_empty() {
-            true => class.into_any(),
-            false => py.import("functools")?.getattr("partial")?.call((class,), Some(&options))?,
-        };
-        // Not as a `Path`, which makes one slash of the two in an address.
-        Ok((open, (path.into_os_string(),)))
+        Self::recipe(slf)
     }
 }
+
+context! { Archive, |this| this.archive()?, |this, _, _| { this.close(); Ok(()) } }
 
 getters! { Archive {
     /// Where the archive is: a path, or the address of an object.

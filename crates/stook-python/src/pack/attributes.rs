@@ -3,10 +3,8 @@
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyInt, PyMapping, PyString};
-use stook::pack::format::attributes::{
-    CTIME_NS, GROUP_ID, INODE, KIND, MODE, MTIME_NS, NAMES, Name, USER_ID, Value, XATTRS,
-};
-use stook::pack::{Attributes, FileKind};
+use stook::pack::Attributes;
+use stook::pack::format::attributes::{Name, Value};
 
 use crate::errors::invalid;
 use crate::key::text_of;
@@ -77,41 +75,32 @@ fn name_of(name: &Bound<'_, PyAny>) -> PyResult<Name> {
 }
 
 fn value_of(name: &Name, value: &Bound<'_, PyAny>) -> PyResult<Value> {
-    let wrong = |wanted: &str| invalid(format!("the attribute {name} is {wanted}, not {value}"));
-    let number = |wanted: &str| value.extract::<u32>().map_err(|_| wrong(wanted));
-    match name {
-        Name::Id(KIND) => {
-            let text = value.extract::<String>().unwrap_or_default();
-            let kind = FileKind::from_name(&text);
-            let kind = kind.ok_or_else(|| wrong("one of file, directory, symlink, hard_link"))?;
-            Ok(Value::U8(kind.code()))
+    let given = match value {
+        text if text.is_instance_of::<PyString>() => Value::Text(text.extract()?),
+        bytes if bytes.is_instance_of::<PyBytes>() => Value::Bytes(bytes.extract()?),
+        // Those that are built in also take integers of other libraries, such as numpy.
+        number if is_number(name, number) => {
+            let positive = number.extract::<u64>().map(Value::U64);
+            positive
+                .or_else(|_| number.extract::<i64>().map(Value::I64))
+                .map_err(|_| invalid(format!("the attribute {name} does not fit into 64 bits: {number}")))?
         }
-        Name::Id(MODE | USER_ID | GROUP_ID | NAMES) => Ok(Value::U32(number("a number of 32 bits")?)),
-        Name::Id(INODE) => value.extract().map(Value::U64).map_err(|_| wrong("a number of 64 bits")),
-        Name::Id(MTIME_NS | CTIME_NS) => {
-            value.extract().map(Value::I64).map_err(|_| wrong("nanoseconds since 1970 as an int"))
+        other => {
+            if matches!(name, Name::Id(..128)) {
+                return Err(invalid(format!(
+                    "the attribute {name} is a number, a str or bytes, not {other}"
+                )));
+            }
+            let given = other.get_type().name()?;
+            return Err(PyTypeError::new_err(format!("attributes are int, str or bytes; {name} is {given}")));
         }
-        Name::Id(XATTRS) => {
-            let bytes = value.cast::<PyBytes>().map(|bytes| bytes.as_bytes().to_vec());
-            bytes.map(Value::Bytes).map_err(|_| wrong("bytes, as the format of packs has them"))
-        }
-        _ => any_value(name, value),
-    }
+    };
+    name.typed(given).map_err(|wanted| invalid(format!("the attribute {name} is {wanted}, not {value}")))
 }
 
-fn any_value(name: &Name, value: &Bound<'_, PyAny>) -> PyResult<Value> {
-    if let Ok(text) = value.cast::<PyString>() {
-        return Ok(Value::Text(text.to_str()?.to_owned()));
+fn is_number(name: &Name, value: &Bound<'_, PyAny>) -> bool {
+    match matches!(name, Name::Id(..128)) {
+        true => value.hasattr("__index__").unwrap_or(false),
+        false => value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>(),
     }
-    if let Ok(bytes) = value.cast::<PyBytes>() {
-        return Ok(Value::Bytes(bytes.as_bytes().to_vec()));
-    }
-    if value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>() {
-        let positive = value.extract::<u64>().map(Value::U64);
-        return positive
-            .or_else(|_| value.extract::<i64>().map(Value::I64))
-            .map_err(|_| invalid(format!("the attribute {name} does not fit into 64 bits: {value}")));
-    }
-    let given = value.get_type().name()?;
-    Err(PyTypeError::new_err(format!("attributes are int, str or bytes; {name} is {given}")))
 }

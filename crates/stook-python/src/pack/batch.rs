@@ -3,21 +3,16 @@
 use std::sync::{Arc, Mutex};
 
 use pyo3::prelude::*;
-use pyo3::types::{PyMapping, PyTuple};
-use stook::pack::{Attributes, Key, PackWriter};
+use pyo3::types::PyMapping;
+use stook::ops::shared::{Change, Writer};
 
 use super::attributes;
-use super::writer::Writer;
 use crate::errors::{OrRaise as _, closed};
 use crate::key;
 use crate::locks::locked;
 use crate::memory::{Given, Settled};
+use crate::reports::context;
 use crate::wait::ProgressReporter;
-
-enum Change {
-    Put { key: Key, attributes: Attributes, body: Settled },
-    Delete(Key),
-}
 
 /// Puts and deletions that count together or not at all; made by `Pack.batch`.
 #[pyclass(module = "stook", frozen)]
@@ -25,17 +20,7 @@ pub(crate) struct Batch {
     writer: Arc<Writer>,
     group: String,
     /// `None` after it was committed or abandoned.
-    changes: Mutex<Option<Vec<Change>>>,
-}
-
-impl Change {
-    /// The key, if it is deleted.
-    fn deleted(&self) -> Option<&Key> {
-        match self {
-            Self::Put { .. } => None,
-            Self::Delete(key) => Some(key),
-        }
-    }
+    changes: Mutex<Option<Vec<Change<Settled>>>>,
 }
 
 impl Batch {
@@ -43,38 +28,14 @@ impl Batch {
         Self { writer, group, changes: Mutex::new(Some(Vec::new())) }
     }
 
-    fn add(&self, change: Change) -> PyResult<()> {
+    fn add(&self, change: Change<Settled>) -> PyResult<()> {
         let mut changes = locked(&self.changes);
         changes.as_mut().ok_or_else(|| closed("batch"))?.push(change);
         Ok(())
     }
 
-    /// Writes all changes, or nothing if a signal comes.
-    fn write(
-        &self,
-        writer: &mut PackWriter,
-        changes: &[Change],
-        signals: &mut ProgressReporter,
-    ) -> stook::pack::Result<()> {
-        let mut batch = writer.batch(&self.group)?;
-        for run in changes.chunk_by(|one, next| one.deleted().is_some() && next.deleted().is_some()) {
-            if let [Change::Put { key, attributes, body }] = run {
-                if !signals.go_on(&[]) {
-                    return Ok(());
-                }
-                batch.put(key, attributes, body.as_slice())?;
-                continue;
-            }
-            let keys = run.iter().filter_map(Change::deleted);
-            if batch.delete_all(keys, &mut |_| signals.go_on(&[]))?.is_none() {
-                return Ok(());
-            }
-        }
-        batch.commit()
-    }
-
-    fn take(&self) -> Option<Vec<Change>> {
-        locked(&self.changes).take()
+    fn check_open(&self) -> PyResult<()> {
+        locked(&self.changes).as_ref().map(|_| ()).ok_or_else(|| closed("batch"))
     }
 }
 
@@ -115,38 +76,24 @@ impl Batch {
 
     /// Writes all of it. The end of a ``with`` statement does so by itself.
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
-        let changes = self.take().ok_or_else(|| closed("batch"))?;
+        let changes = locked(&self.changes).take().ok_or_else(|| closed("batch"))?;
         let (written, reported) = py.detach(|| {
             let mut signals = ProgressReporter::new(None);
-            let written = self.writer.with(|writer| self.write(writer, &changes, &mut signals));
+            let written = self.writer.commit(&self.group, &changes, &mut || signals.go_on(&[]));
             (written, signals.finish())
         });
         reported?;
-        written.or_raise()?;
-        self.writer.note_ids(changes.iter().filter_map(|change| match change {
-            Change::Put { key, .. } => Some(key),
-            Change::Delete(_) => None,
-        }));
-        Ok(())
-    }
-
-    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
-        slf
-    }
-
-    #[pyo3(signature = (kind=None, *_exception))]
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        kind: Option<&Bound<'_, PyAny>>,
-        _exception: &Bound<'_, PyTuple>,
-    ) -> PyResult<()> {
-        if kind.is_some() {
-            self.take();
-            return Ok(());
-        }
-        // It may have been committed in the block.
-        let open = locked(&self.changes).is_some();
-        if open { self.commit(py) } else { Ok(()) }
+        written.or_raise()
     }
 }
+
+context! { Batch, |this| this.check_open()?, |this, py, failed| {
+    // It may have been committed in the block.
+    match this.check_open() {
+        Ok(()) if !failed => this.commit(py),
+        _ => {
+            locked(&this.changes).take();
+            Ok(())
+        }
+    }
+}}

@@ -4,28 +4,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
 use bytes::Bytes;
-use pyo3::exceptions::{PyIsADirectoryError, PyKeyError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
-use rustix::io::Errno;
 use stook::extent::ByteRange;
 use stook::pack::{FileKind, RecordSource};
-use stook::source::{Source as _, check_bounds};
+use stook::source::{Source as _, check_bounds, within};
 
+use super::check::with_bytes;
 use super::open::Settings;
 use super::pack::Pack;
-use crate::errors::{OrRaise as _, closed};
+use crate::errors::{OrRaise as _, closed, is_directory};
 use crate::key;
 use crate::locks::{read, written};
 use crate::memory::bytes_of;
 use crate::numbers::{Length, Position};
-use crate::reports::{getters, make};
+use crate::reports::{context, getters, make};
 use crate::sparse::copies::Out;
 use crate::sparse::{ranges, reports};
-use crate::wait::callback_of;
-
-/// This much is read at once where ranges are read ahead.
-const PREFETCH_LEN: usize = 32 << 20;
 
 /// A record of a pack, read by range: of a record of any length only the chunks are read that a
 /// range touches, and what is given was verified.
@@ -50,6 +45,11 @@ pub(crate) struct RecordFile {
     asked_bytes: AtomicU64,
 }
 
+/// A `File` over what is read by range.
+pub(super) fn file_over<T>(base: Bound<'_, T>) -> PyResult<Bound<'_, PyAny>> {
+    base.py().import("stook._file")?.getattr("File")?.call1((base,))
+}
+
 impl RecordFile {
     fn record(&self) -> PyResult<Arc<RecordSource>> {
         read(&self.record).clone().ok_or_else(|| closed("file"))
@@ -58,12 +58,9 @@ impl RecordFile {
     /// The bytes of a part of it, as far as it goes.
     fn bytes(&self, py: Python<'_>, position: u64, length: u64) -> PyResult<Bytes> {
         let record = self.record()?;
-        let length = length.min(record.len().saturating_sub(position));
-        let range = ByteRange::at(position, length).filter(|range| !range.is_empty());
-        let bytes = match range {
-            Some(range) => py.detach(|| record.read(range)).or_raise()?,
-            None => Bytes::new(),
-        };
+        let range = within(&*record, position, length);
+        let read = || range.map_or_else(|| Ok(Bytes::new()), |range| record.read(range));
+        let bytes = py.detach(read).or_raise()?;
         self.count(bytes.len() as u64);
         Ok(bytes)
     }
@@ -101,11 +98,9 @@ impl RecordFile {
         let (py, pack, wanted) = (pack.py(), pack.get(), key::from_python(key)?);
         let reader = pack.reader(py)?;
         let record = py.detach(|| reader.open_source(&wanted)).or_raise()?;
-        let record = record.ok_or_else(|| PyKeyError::new_err((key.clone().unbind(),)))?;
+        let record = record.ok_or_else(|| key::missing(key))?;
         if record.head().attributes.file_kind() == Some(FileKind::Directory) {
-            let name = record.path().as_os_str().to_owned();
-            let error = (Errno::ISDIR.raw_os_error(), "Is a directory", name);
-            return Err(PyIsADirectoryError::new_err(error));
+            return Err(is_directory(record.path()));
         }
         Ok(Self {
             record: RwLock::new(Some(record)),
@@ -183,28 +178,9 @@ impl RecordFile {
         ranges: &Bound<'_, PyAny>,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let callback = callback_of(progress, &["bytes", "total"])?;
         let record = self.record()?;
         let ranges = Self::ranges_of(&record, ranges)?;
-        let total: u64 = ranges.iter().map(ByteRange::len).sum();
-        let mut done = 0;
-        let report = |done: u64| match &callback {
-            Some(callback) => callback.call1(py, (done, total)).map(drop),
-            None => Ok(()),
-        };
-        for range in ranges {
-            for start in (range.start()..range.end()).step_by(PREFETCH_LEN) {
-                py.check_signals()?;
-                let len = (range.end() - start).min(PREFETCH_LEN as u64);
-                let part = ByteRange::at(start, len).unwrap_or_default();
-                py.detach(|| record.read(part)).or_raise()?;
-                done += len;
-                if done < total {
-                    report(done)?;
-                }
-            }
-        }
-        report(total)
+        with_bytes(py, progress, move |go_on| record.prefetch(&ranges, go_on))
     }
 
     /// What was asked for. There are no requests, and nothing is ever missed.
@@ -222,16 +198,6 @@ impl RecordFile {
     fn close(&self) {
         let gone = written(&self.record).take();
         drop(gone);
-    }
-
-    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
-        slf.get().record()?;
-        Ok(slf)
-    }
-
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, _exception: &Bound<'_, PyTuple>) {
-        self.close();
     }
 
     /// It can be given to other processes; the pack is opened anew there, and shows the newest
@@ -252,6 +218,8 @@ impl RecordFile {
         }
     }
 }
+
+context! { RecordFile, |this| this.record()?, |this, _, _| { this.close(); Ok(()) } }
 
 #[pymethods]
 impl Pack {
@@ -281,7 +249,6 @@ impl Pack {
     ///     b'789'
     #[pyo3(name = "open", signature = (key))]
     fn open_file<'py>(slf: &Bound<'py, Self>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let file = Bound::new(slf.py(), RecordFile::new(slf, key)?)?;
-        slf.py().import("stook._file")?.getattr("File")?.call1((file,))
+        file_over(Bound::new(slf.py(), RecordFile::new(slf, key)?)?)
     }
 }

@@ -10,7 +10,6 @@ use stook::ops::pack::PackReport;
 use stook::ops::repair;
 use stook::ops::unpack::Unpacked;
 use stook::pack::format::manifest::SegmentState;
-use stook::pack::tree::MoveSummary;
 use stook::pack::{CheckReport, Compacted, Damage, Pack, SegmentInfo};
 use stook::tree::{Failure, WhyKept};
 
@@ -152,6 +151,9 @@ pub(crate) fn pack_report<'py>(
     met: &[Damage],
 ) -> PyResult<Bound<'py, PyAny>> {
     let summary = &report.summary;
+    let moved = report.moved.as_ref().map(|moved| {
+        report!(py, "stook._types", "MoveReport", moved { files, symlinks, directories, bytes })
+    });
     let left_out = summary.special.iter().map(|(key, _)| key).chain(&report.left_out);
     report!(
         py, "stook._types", "PackTreeReport",
@@ -164,7 +166,7 @@ pub(crate) fn pack_report<'py>(
         special: keys(py, left_out)?,
         gone: keys(py, &summary.gone)?,
         held: keys(py, summary.held.iter().map(|held| &held.key))?,
-        moved: report.moved.as_ref().map(|moved| move_report(py, moved)).transpose()?,
+        moved: moved.transpose()?,
         complete: report.complete,
         failures: failures(py, &summary.failures)?,
         damages: damages(py, met)?,
@@ -178,10 +180,6 @@ fn lost_xattrs<'py>(py: Python<'py>, lost: &[(Vec<u8>, String)]) -> PyResult<Bou
         dict.set_item(text_of(py, key)?, names)?;
     }
     Ok(dict)
-}
-
-fn move_report<'py>(py: Python<'py>, moved: &MoveSummary) -> PyResult<Bound<'py, PyAny>> {
-    report!(py, "stook._types", "MoveReport", moved { files, symlinks, directories, bytes })
 }
 
 pub(crate) fn unpack_report<'py>(

@@ -1,20 +1,24 @@
-//! Keys of packs and archives, read from their indexes in batches.
+//! Keys of packs and archives, read from their indexes in batches, and keys with values.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 use self_cell::self_cell;
 use stook::archive::Archive;
-use stook::ops::contents::{Contents as _, Error, ListOptions, Listed};
-use stook::pack::{self, Key, KeyRange, Kinds};
+use stook::ops::contents::{
+    Contents as _, Error, GetOptions, Getting, ListOptions, Listed, files_in_order, next_value,
+};
+use stook::pack::{self, Key, KeyRange, Kinds, Row, Stop};
 
 use super::begun::Begun;
-use super::scan::{Row, Scan};
+use super::scan::Scan;
 use crate::errors::OrRaise as _;
 use crate::key;
 use crate::memory::bytes_of;
+use crate::wait::{GoOn, is_stopped, on_this_thread};
 
 /// Keys of a batch.
 const BATCH_LEN: usize = 1024;
@@ -117,16 +121,74 @@ impl Keys {
     }
 }
 
-/// Keys and values of a pack in the order of the keys, or values alone.
+/// Keys and values of a pack in the order of the keys, or of an archive as they lie in it; or
+/// values alone.
 #[pyclass(module = "stook", frozen)]
 pub(crate) struct Items {
-    scan: Scan,
+    of: Of,
     with_keys: bool,
+}
+
+enum Of {
+    Pack(Box<Scan>),
+    Archive(Begun<Bodies>),
+}
+
+/// What was asked of an archive.
+struct Asked {
+    archive: Arc<Archive>,
+    keys: Vec<Key>,
+    options: GetOptions,
+}
+
+type BoxedGetting<'a> = Box<dyn Getting<'a> + 'a>;
+
+self_cell!(
+    struct BodiesCell {
+        owner: Asked,
+        #[not_covariant]
+        dependent: BoxedGetting,
+    }
+);
+
+/// Files of an archive on their way.
+struct Bodies {
+    cell: BodiesCell,
+    /// Further names, by the first one.
+    names: HashMap<Key, Vec<Key>>,
+    /// Those of the file that was read last.
+    ready: VecDeque<(Key, Bytes)>,
+}
+
+impl Bodies {
+    fn read(&mut self, go_on: &mut GoOn<'_, 0>) -> PyResult<Option<(Key, Bytes)>> {
+        let read = self.cell.with_dependent_mut(|_, getting| {
+            let read = next_value(&mut **getting, &mut || go_on([]));
+            read.map(|read| read.map(|(key, value)| (key.clone(), value.unwrap_or_default())))
+        });
+        let Some((key, value)) = read.or_raise()? else { return Ok(None) };
+        let names = self.names.remove(&key).unwrap_or_default();
+        self.ready.extend(names.into_iter().map(|name| (name, value.clone())));
+        Ok(Some((key, value)))
+    }
 }
 
 impl Items {
     pub(crate) fn new(scan: Scan, with_keys: bool) -> Self {
-        Self { scan, with_keys }
+        Self { of: Of::Pack(Box::new(scan)), with_keys }
+    }
+
+    /// The files of an archive.
+    pub(crate) fn of_archive(py: Python<'_>, archive: Arc<Archive>) -> PyResult<Self> {
+        let begin = || {
+            let (keys, names): (Vec<Key>, Vec<Vec<Key>>) = files_in_order(&archive)?.into_iter().unzip();
+            let names = keys.iter().cloned().zip(names).filter(|(_, names)| !names.is_empty()).collect();
+            let options = GetOptions { any_order: true, stop: Stop(is_stopped), ..GetOptions::default() };
+            let asked = Asked { archive, keys, options };
+            let cell = BodiesCell::try_new(asked, |asked| asked.archive.get(&asked.keys, &asked.options))?;
+            Ok::<_, Error>(Bodies { cell, names, ready: VecDeque::new() })
+        };
+        Ok(Self { of: Of::Archive(Begun::new(py.detach(begin).or_raise()?)), with_keys: true })
     }
 }
 
@@ -137,12 +199,20 @@ impl Items {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let Some(Row { record, .. }) = self.scan.next_row(py)? else { return Ok(None) };
-        let value: Bound<'py, PyBytes> = bytes_of(py, &record.body)?;
+        let next = match &self.of {
+            Of::Pack(scan) => scan.next_row(py)?.map(|Row { head, body, .. }| (head.key, body)),
+            Of::Archive(bodies) => bodies.next(
+                py,
+                |bodies| bodies.ready.pop_front(),
+                |bodies| on_this_thread(|go_on| bodies.read(go_on)),
+            )?,
+        };
+        let Some((key, body)) = next else { return Ok(None) };
+        let value: Bound<'py, PyBytes> = bytes_of(py, &body)?;
         if !self.with_keys {
             return Ok(Some(value.into_any()));
         }
-        let pair = [key::to_python(py, &record.head.key)?, value.into_any()];
+        let pair = [key::to_python(py, &key)?, value.into_any()];
         Ok(Some(PyTuple::new(py, pair)?.into_any()))
     }
 }

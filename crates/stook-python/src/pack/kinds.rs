@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use stook::pack::{FileKind, Kinds};
 
-use crate::errors::invalid;
+use crate::errors::OrRaise as _;
 
 /// Parses `"file"`, `"directory"`, `"symlink"`, several of them, or `"all"`.
 pub(crate) fn kinds_of(kinds: Option<&Bound<'_, PyAny>>, default: Kinds) -> PyResult<Kinds> {
@@ -13,24 +13,7 @@ pub(crate) fn kinds_of(kinds: Option<&Bound<'_, PyAny>>, default: Kinds) -> PyRe
         Ok(one) => vec![one.to_str()?.to_owned()],
         Err(_) => kinds.try_iter()?.map(|one| one?.extract()).collect::<PyResult<_>>()?,
     };
-    let mut all = Kinds { files: false, directories: false, symlinks: false };
-    for name in &names {
-        match name.as_str() {
-            "file" => all.files = true,
-            "directory" => all.directories = true,
-            "symlink" => all.symlinks = true,
-            "all" => all = Kinds::ALL,
-            other => {
-                return Err(invalid(format!(
-                    "kinds are 'file' (further names of files are files, too), 'directory', 'symlink' or 'all', not {other:?}"
-                )));
-            }
-        }
-    }
-    match names.is_empty() {
-        true => Err(invalid("kinds are one or more, not none")),
-        false => Ok(all),
-    }
+    Kinds::named(names.iter().map(String::as_str)).or_raise()
 }
 
 /// The name of a kind; a record without one is a file.

@@ -1,15 +1,15 @@
 //! Methods of `Pack` that read metadata of records only.
 
-use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
-use rustix::io::Errno;
-use stook::pack::{self, Key, KeyEntry};
+use stook::ops::heads::{ChildHead, heads_by_key, list_directory};
+use stook::pack::{self, Key};
 
 use super::pack::Pack;
 use super::reading::keys_of;
-use super::stat::{HEADS_LEN, Stat, stats_of, stats_of_children};
+use super::stat::Stat;
 use crate::errors::{OrRaise as _, invalid};
 use crate::key;
+use crate::wait::on_this_thread;
 
 #[pymethods]
 impl Pack {
@@ -30,8 +30,7 @@ impl Pack {
     ///     >>> pack.close()
     #[pyo3(signature = (key))]
     fn stat(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Option<Stat>> {
-        let key = key::from_python(key)?;
-        stat_of(py, &*self.reader(py)?, &key)
+        Ok(stats_by_key(py, &*self.reader(py)?, &[key::from_python(key)?])?.pop().flatten())
     }
 
     /// The same for many records at once.
@@ -77,40 +76,18 @@ impl Pack {
             None => &[],
             Some(key) => key.as_bytes().ok_or_else(|| invalid("a directory is str or bytes, not int"))?,
         };
-        let path = path.strip_suffix(b"/").unwrap_or(path);
         let reader = self.reader(py)?;
-        let children = py.detach(|| reader.children(path)).or_raise()?;
-        if children.is_empty() && !path.is_empty() {
-            check_empty(py, &reader, path)?;
-        }
-        stats_of_children(py, &reader, children)
+        let list = || on_this_thread(|go_on| list_directory(&reader, path, &mut || go_on([])).or_raise());
+        let stat = |child| match child {
+            ChildHead::Directory(key) => Stat::of_directory(key),
+            ChildHead::Record(head) => Stat::of(&reader, head),
+        };
+        Ok(py.detach(list)?.into_iter().map(stat).collect())
     }
-}
-
-fn stat_of(py: Python<'_>, reader: &pack::Pack, key: &Key) -> PyResult<Option<Stat>> {
-    Ok(stats_by_key(py, reader, std::slice::from_ref(key))?.pop().flatten())
 }
 
 fn stats_by_key(py: Python<'_>, reader: &pack::Pack, keys: &[Key]) -> PyResult<Vec<Option<Stat>>> {
-    let mut all = Vec::with_capacity(keys.len());
-    for batch in keys.chunks(HEADS_LEN) {
-        let entries = py.detach(|| reader.locate(batch)).or_raise()?.into_iter();
-        let entries: Vec<_> = entries.map(|entry| entry.or_raise()).collect::<PyResult<_>>()?;
-        let known: Vec<KeyEntry> = entries.iter().flatten().cloned().collect();
-        let mut stats = stats_of(py, reader, &known)?.into_iter();
-        all.extend(entries.into_iter().map(|entry| entry.and_then(|_| stats.next())));
-    }
-    Ok(all)
-}
-
-/// Checks that a path without children is an empty directory.
-fn check_empty(py: Python<'_>, reader: &pack::Pack, path: &[u8]) -> PyResult<()> {
-    let key = Key::bytes(path).or_raise()?;
-    let (errno, what) = match stat_of(py, reader, &key)? {
-        Some(stat) if stat.is_directory() => return Ok(()),
-        Some(_) => (Errno::NOTDIR, "this is no directory of the pack"),
-        None => (Errno::NOENT, "the pack has no such directory"),
-    };
-    // `OSError` picks the subclass by the number.
-    Err(PyOSError::new_err((errno.raw_os_error(), what, key::to_python(py, &key)?.unbind())))
+    let heads = || on_this_thread(|go_on| heads_by_key(reader, keys, &mut || go_on([])).or_raise());
+    let stat = |head: Option<_>| head.map(|head| Stat::of(reader, head));
+    Ok(py.detach(heads)?.into_iter().map(stat).collect())
 }

@@ -22,5 +22,4 @@ pub(crate) mod split;
 pub(crate) mod stat;
 pub(crate) mod tree;
 pub(crate) mod unpack;
-pub(crate) mod writer;
 pub(crate) mod writing;

@@ -14,44 +14,21 @@ use stook::report::time::parse_time;
 use stook::storage::Storage;
 
 use super::pack::Pack;
-use crate::choices::{chosen, name_of};
+use crate::choices::name_of;
 use crate::errors::{OrRaise as _, invalid, plain};
 
-/// How a pack is opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// `r`: read only; shows the state at opening.
-    Read,
-    /// `r+`: read and write; it must exist.
-    Change,
-    /// `a`: read and write; created if it does not exist.
-    Append,
-    /// `x`: read and write; it must not exist.
-    Create,
-}
-
-impl Mode {
-    const ALL: [(&str, Self); 4] =
-        [("r", Self::Read), ("r+", Self::Change), ("a", Self::Append), ("x", Self::Create)];
-
-    pub(crate) fn parse(mode: &str) -> PyResult<Self> {
-        chosen("the mode", mode, &Self::ALL)
-    }
-
-    pub(crate) fn as_str(self) -> &'static str {
-        name_of(&self, &Self::ALL)
-    }
-}
+/// How a pack is opened: `r` reads, and shows the state at opening; all others read and write.
+pub(crate) const MODES: [(&str, Option<Making>); 4] =
+    [("r", None), ("r+", Some(Making::Never)), ("a", Some(Making::IfMissing)), ("x", Some(Making::Always))];
 
 /// The arguments of `Pack`.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) path: PathBuf,
-    pub(crate) mode: Mode,
-    pub(crate) at_ns: Option<i64>,
-    pub(crate) generation: Option<u64>,
-    pub(crate) map: bool,
-    pub(crate) access: AccessRule,
+    /// `None` to read only.
+    pub(crate) mode: Option<Making>,
+    /// How it is read.
+    pub(crate) reading: OpenOptions,
     pub(crate) durability: Durability,
     pub(crate) segment_bytes: u64,
     /// The storage of the writer, if there is one.
@@ -127,10 +104,11 @@ impl Settings {
     /// newest state, unless an earlier one was asked for.
     pub(crate) fn recipe<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let options = PyDict::new(py);
-        options.set_item("at", self.at_ns)?;
-        options.set_item("generation", self.generation)?;
-        options.set_item("map", self.map)?;
-        options.set_item("access", name_of(&self.access, &ACCESS))?;
+        let OpenOptions { at_ns, generation, access, .. } = self.reading;
+        options.set_item("at", at_ns)?;
+        options.set_item("generation", generation)?;
+        options.set_item("map", self.is_mapped())?;
+        options.set_item("access", name_of(&access, &ACCESS))?;
         let path = std::path::absolute(&self.path)?;
         let open = (py.get_type::<Pack>(), path.into_os_string(), "r");
         py.import("functools")?.getattr("partial")?.call(open, Some(&options))
@@ -138,13 +116,7 @@ impl Settings {
 
     /// Opens the pack for reading.
     pub(crate) fn open_reader(&self) -> pack::Result<pack::Pack> {
-        let options = OpenOptions {
-            access: self.access,
-            generation: self.generation,
-            at_ns: self.at_ns,
-            map: if self.map { MapRule::Sealed } else { MapRule::Never },
-            ..OpenOptions::default()
-        };
+        let options = self.reading.clone();
         match &self.written {
             // The directory of the writer, even if its path was renamed.
             Some(storage) => pack::Pack::open(storage.clone(), options),
@@ -152,9 +124,19 @@ impl Settings {
         }
     }
 
+    /// Whether sealed segments are mapped.
+    pub(crate) fn is_mapped(&self) -> bool {
+        self.reading.map == MapRule::Sealed
+    }
+
+    /// Whether it is a state of the past.
+    pub(crate) fn is_past(&self) -> bool {
+        self.reading.at_ns.is_some() || self.reading.generation.is_some()
+    }
+
     /// Opens or creates the pack for writing. Readers opened later use the same directory.
-    pub(crate) fn open_writer(&mut self) -> PyResult<PackWriter> {
-        if self.at_ns.is_some() || self.generation.is_some() {
+    pub(crate) fn open_writer(&mut self, making: Making) -> PyResult<PackWriter> {
+        if self.is_past() {
             return Err(invalid("a state of the past can only be read: mode 'r'"));
         }
         let writing = WriterOptions {
@@ -164,11 +146,6 @@ impl Settings {
         };
         // Before anything is created.
         writing.check().map_err(|error| plain("LimitError", format!("segment_bytes: {error}")))?;
-        let making = match self.mode {
-            Mode::Read | Mode::Change => Making::Never,
-            Mode::Append => Making::IfMissing,
-            Mode::Create => Making::Always,
-        };
         let opened = open_writer(&self.path, writing, making).or_raise()?;
         self.written = Some(opened.storage);
         Ok(opened.writer)

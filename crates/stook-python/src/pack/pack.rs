@@ -6,18 +6,18 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use pyo3::exceptions::{PyResourceWarning, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
-use stook::pack;
+use pyo3::types::PyList;
+use stook::ops::shared::{self, Writer};
+use stook::pack::{self, MapRule, OpenOptions};
 
 use super::info;
-use super::open::{ACCESS, Mode, Settings, durability_of, time_ns_of, with_time_hint};
-use super::writer::Writer;
-use crate::choices::{self, chosen};
+use super::open::{ACCESS, MODES, Settings, durability_of, time_ns_of, with_time_hint};
+use crate::choices::{self, chosen, name_of};
 use crate::errors::{OrRaise as _, closed, invalid, warn, warn_of, warn_of_recovery};
 use crate::locks::{read, written};
 use crate::numbers::{self, Generation};
 use crate::paths;
-use crate::reports::getters;
+use crate::reports::{context, getters};
 
 /// Many records in a few large files: read by key or from end to end, changed in place, safe
 /// against crashes.
@@ -83,9 +83,9 @@ impl Pack {
         let (state, damages, notes) = py.detach(|| {
             let (mut damages, mut notes) = (Vec::new(), Vec::new());
             let writer = match settings.mode {
-                Mode::Read => None,
-                _ => {
-                    let writer = settings.open_writer()?;
+                None => None,
+                Some(making) => {
+                    let writer = settings.open_writer(making)?;
                     damages.extend_from_slice(&writer.recovery().damages);
                     notes = writer.recovery().notes();
                     Some(Arc::new(Writer::new(writer, settings.durability)))
@@ -140,7 +140,7 @@ impl Pack {
         self.reader_as_is()
     }
 
-    pub(super) fn refresh_through(&self, writer: &Writer) -> super::writer::Result<()> {
+    pub(super) fn refresh_through(&self, writer: &Writer) -> shared::Result<()> {
         writer.reopen(|| self.open_again())
     }
 
@@ -155,20 +155,13 @@ impl Pack {
         }
         Ok(())
     }
-
-    /// A read-only `Pack` of the current state.
-    pub(super) fn frozen(&self, py: Python<'_>) -> PyResult<Self> {
-        let reader = self.reader(py)?;
-        let settings = Settings { mode: Mode::Read, ..self.settings.clone() };
-        Ok(Self { settings, state: RwLock::new(Some(State { reader, writer: None })) })
-    }
 }
 
 getters! { Pack {
     /// Where the pack is.
     path: PathBuf = |this| this.settings.path.clone();
     /// The mode in which it was opened.
-    mode: &'static str = |this| this.settings.mode.as_str();
+    mode: &'static str = |this| name_of(&this.settings.mode, &MODES);
     /// The damage that was met when it was opened, as exceptions: records may be missing. `check`
     /// looks for all damage.
     damages: PyResult<Bound<'_, PyList>> = |this, py| info::damages(py, &this.reader(py)?.damages());
@@ -197,11 +190,14 @@ impl Pack {
     ) -> PyResult<Self> {
         let settings = Settings {
             path,
-            mode: Mode::parse(mode)?,
-            at_ns: at.map(time_ns_of).transpose()?,
-            generation: generation.map(|generation| generation.0),
-            map,
-            access: chosen("access", access, &ACCESS)?,
+            mode: chosen("the mode", mode, &MODES)?,
+            reading: OpenOptions {
+                at_ns: at.map(time_ns_of).transpose()?,
+                generation: generation.map(|generation| generation.0),
+                map: if map { MapRule::Sealed } else { MapRule::Never },
+                access: chosen("access", access, &ACCESS)?,
+                ..OpenOptions::default()
+            },
             durability: durability.map(durability_of).transpose()?.unwrap_or_default(),
             segment_bytes,
             written: None,
@@ -210,6 +206,16 @@ impl Pack {
             return Err(invalid(format!("segment_bytes is at least 1 MiB, not {segment_bytes}")));
         }
         Self::open(py, settings).map_err(|error| with_time_hint(at, error))
+    }
+
+    /// The state that is shown now, to be read: what is written later does not change it.
+    ///
+    /// Returns:
+    ///     A new `Pack` in mode ``"r"``.
+    fn snapshot(&self, py: Python<'_>) -> PyResult<Self> {
+        let reader = self.reader(py)?;
+        let settings = Settings { mode: None, ..self.settings.clone() };
+        Ok(Self { settings, state: RwLock::new(Some(State { reader, writer: None })) })
     }
 
     /// Closes the pack. What was put is safe when this returns. Closing twice does nothing.
@@ -228,35 +234,13 @@ impl Pack {
         py.detach(|| writer.close()).or_raise()
     }
 
-    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
-        slf.get().state()?;
-        Ok(slf)
-    }
-
-    #[pyo3(signature = (kind=None, *_exception))]
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        kind: Option<&Bound<'_, PyAny>>,
-        _exception: &Bound<'_, PyTuple>,
-    ) -> PyResult<()> {
-        match self.close(py) {
-            // What ended the block goes on its way. That a failed write stopped the writer is no
-            // news; any other error of closing is at least shown.
-            Err(error) if kind.is_some() => {
-                let stopped = py.import("stook._errors").and_then(|errors| errors.getattr("StoppedError"));
-                if !stopped.is_ok_and(|stopped| error.is_instance(py, &stopped)) {
-                    error.write_unraisable(py, None);
-                }
-                Ok(())
-            }
-            done => done,
-        }
-    }
-
     fn __repr__(&self) -> String {
         let state = if read(&self.state).is_none() { ", closed" } else { "" };
-        format!("<stook.Pack {} ({}{state})>", self.settings.path.display(), self.settings.mode.as_str())
+        format!(
+            "<stook.Pack {} ({}{state})>",
+            self.settings.path.display(),
+            name_of(&self.settings.mode, &MODES)
+        )
     }
 
     /// Packs that are open to be read can be given to other processes; they are opened anew there,
@@ -264,7 +248,7 @@ impl Pack {
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, ())> {
         let py = slf.py();
         let pack = slf.get();
-        if pack.settings.mode != Mode::Read {
+        if pack.settings.mode.is_some() {
             return Err(PyTypeError::new_err(
                 "a pack that is open to be written cannot be pickled; open it with mode 'r' for other processes",
             ));
@@ -273,6 +257,19 @@ impl Pack {
         Ok((pack.settings.recipe(py)?, ()))
     }
 }
+
+context! { Pack, |this| this.state()?, |this, py, failed| match this.close(py) {
+    // What ended the block goes on its way. That a failed write stopped the writer is no news; any
+    // other error of closing is at least shown.
+    Err(error) if failed => {
+        let stopped = py.import("stook._errors").and_then(|errors| errors.getattr("StoppedError"));
+        if !stopped.is_ok_and(|stopped| error.is_instance(py, &stopped)) {
+            error.write_unraisable(py, None);
+        }
+        Ok(())
+    }
+    done => done,
+}}
 
 impl Drop for Pack {
     fn drop(&mut self) {

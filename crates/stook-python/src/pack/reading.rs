@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 use stook::ops::check::check_pack;
-use stook::pack::{self, Key, KeyRange, Kinds, OnDamage, ScanOptions, ScanOrder};
+use stook::ops::shared::PendingChange;
+use stook::pack::{self, Key, KeyBatches, KeyRange, Kinds, OnDamage, Rows, ScanOptions, ScanOrder, Values};
 
 use super::check::with_bytes;
 use super::follow::Follow;
@@ -18,24 +18,13 @@ use super::kinds::kinds_of;
 use super::pack::Pack;
 use super::record::Record;
 use super::scan::Scan;
-use super::split::{Split, parse_cursor};
-use super::writer::PendingChange;
+use super::split::Split;
 use crate::choices::{self, chosen};
 use crate::errors::{OrRaise as _, invalid};
 use crate::key;
 use crate::memory::bytes_of;
 use crate::numbers::Count;
 use crate::reports::getters;
-
-/// Keys of a batch where records are mapped: few enough that their values are still in the
-/// processor's cache when they are handed to Python.
-const MAPPED_BATCH_LEN: usize = 512;
-const MAPPED_BATCH_BYTES: usize = 4 << 20;
-/// The same where records are read: enough to keep a device busy.
-const READ_BATCH_LEN: usize = 4096;
-const READ_BATCH_BYTES: usize = 32 << 20;
-/// The first batch, whose record lengths are not known.
-const FIRST_BATCH_LEN: usize = 64;
 
 /// Groups as an argument: `None`, a name, or several.
 pub(crate) fn groups_of(group: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<String>> {
@@ -75,7 +64,7 @@ impl Pack {
 
     /// Gets one value; of a mapped pack without an intermediate copy.
     fn value_as_bytes<'py>(&self, py: Python<'py>, key: &Key) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let value = if self.settings.map && self.writer_if_any()?.is_none() {
+        let value = if self.settings.is_mapped() && self.writer_if_any()?.is_none() {
             let reader = self.reader_as_is()?;
             py.detach(|| reader.get_file_with(key, Bytes::copy_from_slice)).or_raise()?
         } else {
@@ -89,7 +78,7 @@ impl Pack {
 impl Pack {
     fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
         let value = self.value_as_bytes(py, &key::from_python(key)?)?;
-        value.ok_or_else(|| PyKeyError::new_err((key.clone().unbind(),)))
+        value.ok_or_else(|| key::missing(key))
     }
 
     fn __contains__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -169,13 +158,19 @@ impl Pack {
         let reader = self.reader(py)?;
         let default = default.unwrap_or_else(|| py.None().into_bound(py));
         let values = PyList::empty(py);
-        if self.settings.map {
-            let mut mapped = MappedValues::default();
-            in_batches(py, &keys, MAPPED_BATCH_LEN, MAPPED_BATCH_BYTES, |keys| {
-                mapped.look_up(py, &reader, keys)?;
-                mapped.append_to(&values, &default)?;
-                Ok(mapped.memory.len())
-            })?;
+        if self.settings.is_mapped() {
+            let (mut batches, mut mapped) = (KeyBatches::new(&keys, true), Values::default());
+            while let Some(batch) = batches.next_batch() {
+                py.check_signals()?;
+                py.detach(|| mapped.look_up(&reader, batch)).or_raise()?;
+                for value in mapped.iter() {
+                    match value {
+                        Some(value) => values.append(bytes_of(py, value)?)?,
+                        None => values.append(&default)?,
+                    }
+                }
+                batches.came(mapped.bytes());
+            }
         } else {
             each_read(py, &reader, &keys, |record| match record {
                 Some(record) => values.append(bytes_of(py, &record.body)?),
@@ -374,7 +369,7 @@ impl Pack {
                     "a cursor says itself what is scanned; only on_damage and kinds can go with it",
                 ));
             }
-            let (cursor, skipped) = parse_cursor(cursor)?;
+            let (cursor, skipped) = Rows::parse_cursor(cursor).or_raise()?;
             return Scan::begin(py, reader, kinds, on_damage, skipped, |pack| {
                 pack.scan_from(&cursor, on_damage)
             });
@@ -495,8 +490,7 @@ impl Pack {
         timeout: Option<f64>,
     ) -> PyResult<Follow> {
         let seen = slf.get().reader(slf.py())?;
-        let settings = &slf.get().settings;
-        if settings.at_ns.is_some() || settings.generation.is_some() {
+        if slf.get().settings.is_past() {
             return Err(invalid(
                 "a state of the past does not grow: open the pack without at and generation",
             ));
@@ -506,14 +500,6 @@ impl Pack {
         let groups = groups_of(group)?;
         let range = key::range(prefix, None, None)?;
         Ok(Follow::new(slf.clone().unbind(), seen, groups, range, timeout))
-    }
-
-    /// The state that is shown now, to be read: what is written later does not change it.
-    ///
-    /// Returns:
-    ///     A new `Pack` in mode ``"r"``.
-    fn snapshot(&self, py: Python<'_>) -> PyResult<Self> {
-        self.frozen(py)
     }
 }
 
@@ -545,68 +531,6 @@ pub(super) fn keys_of(keys: &Bound<'_, PyAny>) -> PyResult<Vec<Key>> {
     keys.try_iter()?.map(|key| key::from_python(&key?)).collect()
 }
 
-/// Values of mapped records: verified without the interpreter and copied into memory that stays in
-/// the processor's cache, then copied into `bytes`.
-#[derive(Default)]
-struct MappedValues {
-    memory: Vec<u8>,
-    /// The range of each value in the memory.
-    places: Vec<Option<(usize, usize)>>,
-}
-
-impl MappedValues {
-    fn look_up(&mut self, py: Python<'_>, pack: &pack::Pack, keys: &[Key]) -> PyResult<()> {
-        self.memory.clear();
-        self.places.clear();
-        self.places.resize(keys.len(), None);
-        py.detach(|| {
-            let mut failed = None;
-            pack.get_files_with(keys, |number, content| match content {
-                Ok(None) => {}
-                Ok(Some(content)) => {
-                    if let Some(place) = self.places.get_mut(number) {
-                        *place = Some((self.memory.len(), content.len()));
-                    }
-                    self.memory.extend_from_slice(content);
-                }
-                Err(error) => failed = failed.take().or(Some(error)),
-            })?;
-            failed.map_or(Ok(()), Err)
-        })
-        .or_raise()
-    }
-
-    fn append_to<'py>(&self, values: &Bound<'py, PyList>, default: &Bound<'py, PyAny>) -> PyResult<()> {
-        for place in &self.places {
-            match place.and_then(|(start, len)| self.memory.get(start..start + len)) {
-                Some(body) => values.append(bytes_of(values.py(), body)?)?,
-                None => values.append(default)?,
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Processes keys in batches; `each` returns the bytes of its records. Batches shrink where records
-/// are long, so that memory is bounded and signals are noticed.
-fn in_batches(
-    py: Python<'_>,
-    mut keys: &[Key],
-    len_max: usize,
-    bytes_max: usize,
-    mut each: impl FnMut(&[Key]) -> PyResult<usize>,
-) -> PyResult<()> {
-    let mut len = FIRST_BATCH_LEN;
-    while !keys.is_empty() {
-        py.check_signals()?;
-        let (batch, rest) = keys.split_at(len.min(keys.len()));
-        let fitting = bytes_max.saturating_mul(batch.len()) / each(batch)?.max(1);
-        len = fitting.min(4 * len).clamp(1, len_max);
-        keys = rest;
-    }
-    Ok(())
-}
-
 /// Reads records in batches and passes them on one at a time.
 fn each_read(
     py: Python<'_>,
@@ -614,13 +538,16 @@ fn each_read(
     keys: &[Key],
     mut each: impl FnMut(Option<pack::Record>) -> PyResult<()>,
 ) -> PyResult<()> {
-    in_batches(py, keys, READ_BATCH_LEN, READ_BATCH_BYTES, |keys| {
+    let mut batches = KeyBatches::new(keys, false);
+    while let Some(batch) = batches.next_batch() {
+        py.check_signals()?;
         let mut bytes = 0;
-        for record in py.detach(|| pack.get_files(keys)).or_raise()? {
+        for record in py.detach(|| pack.get_files(batch)).or_raise()? {
             let record = record.or_raise()?;
             bytes += record.as_ref().map_or(0, |record| record.body.len());
             each(record)?;
         }
-        Ok(bytes)
-    })
+        batches.came(bytes);
+    }
+    Ok(())
 }

@@ -39,18 +39,14 @@ getters! { Record {
     time_ns: i64 = |this| this.head.time_ns;
     /// The id of the segment that it is in.
     segment: u64 = |this| this.head.segment;
+    /// The group that it is in; the default group is the empty string.
+    group: String = |this| this.group.to_string();
     /// Where in the segment, in bytes.
     offset: u64 = |this| this.head.offset;
 }}
 
 #[pymethods]
 impl Record {
-    /// The group that it is in; the default group is the empty string.
-    #[getter]
-    fn group(&self) -> &str {
-        &self.group
-    }
-
     fn __len__(&self) -> usize {
         self.body.len()
     }

@@ -1,7 +1,7 @@
 //! The arguments `include`, `exclude`, `select` and `attributes`: patterns, and callables that
 //! reading threads call with paths.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -14,6 +14,7 @@ use stook::pack::tree::OwnAttributes;
 use super::attributes;
 use crate::errors::invalid;
 use crate::key::text_of;
+use crate::locks::locked;
 use crate::numbers::with_prefix;
 
 /// Patterns and predicates, and what one of the callables raised.
@@ -31,7 +32,7 @@ pub(crate) struct Raised(Arc<Mutex<Option<PyErr>>>);
 impl Raised {
     /// The exception, if there is one.
     pub(crate) fn take(&self) -> Option<PyErr> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        locked(&self.0).take()
     }
 
     /// Calls a callable with a path; `None` where it raised.
@@ -43,7 +44,7 @@ impl Raised {
     ) -> Option<T> {
         let called = Python::attach(|py| take(callable.call1(py, (text_of(py, path)?,))?.bind(py)));
         let note = |error| {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            locked(&self.0).get_or_insert(error);
         };
         called.map_err(note).ok()
     }

@@ -1,16 +1,17 @@
-//! `stook.Split`: a partition of a scan; and cursors as text.
+//! `stook.Split`: a partition of a scan.
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use stook::pack;
 
-use crate::errors::{OrRaise as _, invalid};
+use crate::errors::OrRaise as _;
+use crate::reports::getters;
 
 /// A part of a pack: every record is in exactly one of the parts that `Pack.splits` gives.
 ///
 /// It can be pickled, and its text (`str(split)`) given to another process; `Split(text)` reads it.
-#[pyclass(module = "stook", frozen, eq)]
-#[derive(PartialEq)]
+#[pyclass(module = "stook", frozen, eq, hash)]
+#[derive(PartialEq, Hash)]
 pub(crate) struct Split {
     pub(crate) split: pack::Split,
 }
@@ -22,12 +23,6 @@ impl Split {
         Ok(Self { split: text.parse().or_raise()? })
     }
 
-    /// Bytes of segments in it, dead records included.
-    #[getter]
-    fn bytes(&self) -> u64 {
-        self.split.bytes()
-    }
-
     fn __str__(&self) -> String {
         self.split.to_string()
     }
@@ -36,29 +31,13 @@ impl Split {
         format!("<stook.Split of {} bytes>", self.split.bytes())
     }
 
-    fn __hash__(&self) -> u64 {
-        use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-        let mut hasher = DefaultHasher::new();
-        self.split.to_string().hash(&mut hasher);
-        hasher.finish()
-    }
-
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let text = slf.get().split.to_string();
         Ok((slf.get_type().into_any(), PyTuple::new(slf.py(), [text])?))
     }
 }
 
-/// Encodes a cursor of the library and how many records after it were returned.
-pub(crate) fn with_skipped(cursor: &str, skipped: u64) -> String {
-    format!("{skipped}+{cursor}")
-}
-
-/// Decodes it.
-pub(crate) fn parse_cursor(text: &str) -> PyResult<(pack::Cursor, u64)> {
-    let parts = text.split_once('+').and_then(|(skipped, cursor)| Some((skipped.parse().ok()?, cursor)));
-    let Some((skipped, cursor)) = parts else {
-        return Err(invalid("this is no cursor of a scan: Scan.cursor() gives one"));
-    };
-    Ok((cursor.parse().or_raise()?, skipped))
-}
+getters! { Split {
+    /// Bytes of segments in it, dead records included.
+    bytes: u64 = |this| this.split.bytes();
+}}

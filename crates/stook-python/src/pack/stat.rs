@@ -4,16 +4,12 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use stook::pack::{self, Attributes, Child, FileKind, Key, KeyEntry, RecordHead};
+use stook::pack::{self, Attributes, FileKind, Key, RecordHead};
 
 use super::attributes;
 use super::kinds::name_of;
-use crate::errors::OrRaise as _;
 use crate::key;
 use crate::reports::getters;
-
-/// Heads of a batch; signals are checked for between batches.
-pub(crate) const HEADS_LEN: usize = 4096;
 
 /// What is known of a record, of a directory that has none, or of a member of an archive, without
 /// reading a value.
@@ -34,7 +30,7 @@ pub(crate) struct Stat {
 }
 
 impl Stat {
-    fn of(pack: &pack::Pack, head: RecordHead) -> Self {
+    pub(super) fn of(pack: &pack::Pack, head: RecordHead) -> Self {
         let (kind, time_ns) = (name_of(head.attributes.file_kind()), Some(head.time_ns));
         let group = Some(pack.group_of_segment(head.segment).into());
         Self { kind, group, time_ns, ..Self::of_member(head) }
@@ -47,43 +43,11 @@ impl Stat {
         Self { key, kind, size, attributes, group: None, time_ns: None }
     }
 
-    /// Whether it is a directory.
-    pub(crate) fn is_directory(&self) -> bool {
-        self.kind == FileKind::Directory.as_str()
-    }
-
     /// A directory without a record of its own.
-    fn of_directory(key: Key) -> Self {
+    pub(super) fn of_directory(key: Key) -> Self {
         let (kind, attributes) = (FileKind::Directory.as_str(), Attributes::new());
         Self { key, kind, size: Some(0), attributes, group: None, time_ns: None }
     }
-}
-
-/// Metadata of entries.
-pub(crate) fn stats_of(py: Python<'_>, pack: &pack::Pack, entries: &[KeyEntry]) -> PyResult<Vec<Stat>> {
-    py.check_signals()?;
-    let heads = py.detach(|| pack.file_heads(entries)).or_raise()?;
-    heads.into_iter().map(|head| Ok(Stat::of(pack, head.or_raise()?))).collect()
-}
-
-/// Metadata of the children of a directory.
-pub(crate) fn stats_of_children(
-    py: Python<'_>,
-    pack: &pack::Pack,
-    children: Vec<Child>,
-) -> PyResult<Vec<Stat>> {
-    let files = children.iter().filter(|child| !child.has_children).filter_map(|child| child.entry.clone());
-    let files: Vec<KeyEntry> = files.collect();
-    let mut stats = Vec::with_capacity(children.len());
-    for batch in files.chunks(HEADS_LEN) {
-        stats.extend(stats_of(py, pack, batch)?);
-    }
-    let mut stats = stats.into_iter();
-    let of = |child: Child| match child.has_children || child.entry.is_none() {
-        true => Some(Stat::of_directory(child.key)),
-        false => stats.next(),
-    };
-    Ok(children.into_iter().filter_map(of).collect())
 }
 
 getters! { Stat {
@@ -97,17 +61,13 @@ getters! { Stat {
     /// The extended attributes, access control lists among them: values by name. ``None`` is what
     /// could not be packed.
     xattrs: PyResult<Bound<'_, PyDict>> = |this, py| attributes::xattrs(py, &this.attributes);
+    /// The group that it is in; ``None`` for a directory without a record of its own, and for
+    /// members of archives.
+    group: Option<String> = |this| this.group.as_deref().map(str::to_owned);
 }}
 
 #[pymethods]
 impl Stat {
-    /// The group that it is in; ``None`` for a directory without a record of its own, and for
-    /// members of archives.
-    #[getter]
-    fn group(&self) -> Option<&str> {
-        self.group.as_deref()
-    }
-
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let (key, kind) = (key::to_python(py, &self.key)?.repr()?, self.kind);
         Ok(match self.size {

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use stook::ops::pack::{Answer, Error, Hooks, PackReport, PackSources, Stage, parse_grouping};
-use stook::pack::tree::{Delete, Grouping};
+use stook::ops::pack::{Answer, Error, Hooks, PackReport, PackSources, Stage, grouping_of};
+use stook::pack::tree::Delete;
 use stook::pack::{DamageLog, Damages};
 
 use super::info;
@@ -119,7 +119,7 @@ pub(crate) fn pack_tree<'py>(
         exclude,
         select: selects,
         attributes,
-        grouping: grouping_of(group, group_by)?,
+        grouping: grouping_of(group, group_by.as_deref()).map_err(invalid)?,
         delete: delete_of(delete, max_delete, force)?,
         move_originals: r#move,
         checksum,
@@ -132,14 +132,15 @@ pub(crate) fn pack_tree<'py>(
     };
     let mut watching = Watching::new(callback_of(progress, &["entries", "bytes"])?);
     let packed = py.detach(|| packing.run(&mut watching));
-    let (pack, sources) = (packing.pack.clone(), text_of_paths(&packing.sources));
+    let pack = packing.pack.clone();
+    let sources: Vec<String> = packing.sources.iter().map(|path| path.display().to_string()).collect();
     let Watching { reporter, notes, logs, .. } = watching;
     raise_first(py, packed.as_ref().err(), raised.take(), reporter)?;
     warn_of_recovery(py, &pack, &notes)?;
     let report = packed.or_raise()?;
     let damages: Damages = logs.iter().flat_map(DamageLog::all).collect();
     warn_of(py, &pack, &damages)?;
-    refuse_nothing(&report, include.is_some(), select.is_some(), &sources)?;
+    refuse_nothing(&report, include.is_some(), select.is_some(), &sources.join(" and "))?;
     if let Some(why) = &report.summary.refused {
         return Err(invalid(format!("{why}; max_delete or force deletes them")));
     }
@@ -234,22 +235,6 @@ fn refuse_nothing(report: &PackReport, include: bool, select: bool, sources: &st
         (false, _) => "select",
     };
     Err(invalid(format!("{who} took none of the {} paths below {sources}", nothing.asked)))
-}
-
-fn text_of_paths(paths: &[PathBuf]) -> String {
-    let all: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
-    all.join(" and ")
-}
-
-/// The grouping of the arguments `group` and `group_by`.
-fn grouping_of(group: Option<String>, group_by: Option<String>) -> PyResult<Grouping> {
-    match (group, group_by) {
-        (Some(_), Some(_)) => Err(invalid("either group or group_by, not both")),
-        (Some(group), None) => Ok(Grouping::Named(group)),
-        (None, None) => Ok(Grouping::Default),
-        (None, Some(how)) => parse_grouping(&how)
-            .ok_or_else(|| invalid(format!("group_by is 'none', 'top' or 'hash:N', not '{how}'"))),
-    }
 }
 
 /// How many records may be deleted. `max_delete` and `force` are refused without `delete`.

@@ -111,7 +111,10 @@ pub(crate) fn unpack<'py>(
     let (groups, has_select) = (groups_of(group)?, select.is_some());
     let filter = PathFilter { groups, prefix: prefix_of(prefix)?, patterns, exclude, select };
     let overwrite = chosen("overwrite", overwrite, &OVERWRITE)?;
-    let to = To::new(target, tar, filter, ForTarget { overwrite, threads, force, with_owner, xattrs })?;
+    let has_threads = threads.is_some();
+    let threads = numbers::threads_up_to(THREADS_MAX, threads.unwrap_or(THREADS))?;
+    let how = Unpack { target: PathBuf::new(), filter, overwrite, with_owner, xattrs, threads, force };
+    let to = To::new(target, tar, how, has_threads)?;
     let fetching = Fetching::new(cache, whole_file, settings, headers)?;
     let at_ns = at.map(time_ns_of).transpose()?;
     let done = with_progress(py, progress, ["records", "bytes"], move |go_on| {
@@ -145,27 +148,6 @@ fn prefix_of(prefix: Option<&Bound<'_, PyAny>>) -> PyResult<Prefix> {
     Ok(key::prefix(prefix)?.as_bytes().map_or(Prefix::Numbers, |prefix| Prefix::Path(prefix.to_vec())))
 }
 
-/// Options of a target directory.
-struct ForTarget {
-    overwrite: Overwrite,
-    threads: Option<usize>,
-    force: bool,
-    with_owner: bool,
-    xattrs: bool,
-}
-
-impl ForTarget {
-    /// The name of the first argument that was given and does not apply to a tar.
-    fn given(&self) -> Option<&'static str> {
-        let all = [
-            ("overwrite", self.overwrite != Overwrite::Never),
-            ("threads", self.threads.is_some()),
-            ("with_owner", !self.with_owner),
-        ];
-        all.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
-    }
-}
-
 /// The destination.
 enum To {
     Directory(Unpack<'static>),
@@ -173,26 +155,26 @@ enum To {
 }
 
 impl To {
+    /// `how` has all but the target. Some of it is for a target only.
     fn new(
         target: Option<&Bound<'_, PyAny>>,
         tar: Option<&Bound<'_, PyAny>>,
-        filter: PathFilter<'static>,
-        how: ForTarget,
+        how: Unpack<'static>,
+        has_threads: bool,
     ) -> PyResult<Self> {
-        let given = how.given();
-        let ForTarget { overwrite, threads, force, with_owner, xattrs } = how;
-        let threads = numbers::threads_up_to(THREADS_MAX, threads.unwrap_or(THREADS))?;
-        match (target, tar, given) {
-            (Some(target), None, _) => {
-                let target = paths::argument("target", target)?;
-                Ok(Self::Directory(Unpack { target, filter, overwrite, with_owner, xattrs, threads, force }))
+        match (target, tar) {
+            (Some(target), None) => {
+                Ok(Self::Directory(Unpack { target: paths::argument("target", target)?, ..how }))
             }
-            (None, Some(_), Some(name)) => {
-                Err(invalid(format!("argument '{name}': it is for a target, not for a tar")))
-            }
-            (None, Some(tar), None) => {
-                let tar = paths::argument("tar", tar)?;
-                Ok(Self::Tar(Export { filter, xattrs, force }, tar))
+            (None, Some(tar)) => {
+                let Unpack { filter, overwrite, with_owner, xattrs, force, .. } = how;
+                let overwrites = overwrite != Overwrite::Never;
+                let given =
+                    [("overwrite", overwrites), ("threads", has_threads), ("with_owner", !with_owner)];
+                if let Some((name, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
+                    return Err(invalid(format!("argument '{name}': it is for a target, not for a tar")));
+                }
+                Ok(Self::Tar(Export { filter, xattrs, force }, paths::argument("tar", tar)?))
             }
             _ => Err(invalid("either a target or a tar is wanted")),
         }

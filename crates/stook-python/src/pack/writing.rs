@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pyo3::exceptions::{PyKeyError, PyTypeError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyMapping, PyTuple};
 use stook::ops::compact::Compact;
@@ -29,7 +29,7 @@ impl Pack {
     fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
         match self.delete(py, key)? {
             true => Ok(()),
-            false => Err(PyKeyError::new_err((key.clone().unbind(),))),
+            false => Err(key::missing(key)),
         }
     }
 
@@ -145,7 +145,7 @@ impl Pack {
         });
         match popped.or_raise()? {
             Some(value) => Ok(bytes_of(py, &value)?.into_any()),
-            None if default.is_empty() => Err(PyKeyError::new_err((key.clone().unbind(),))),
+            None if default.is_empty() => Err(key::missing(key)),
             None => default.get_item(0),
         }
     }
@@ -269,8 +269,8 @@ fn at_once_or_watched<T: Send + 'static>(
     value: Settled,
     write: impl FnOnce(&[u8]) -> T + Send + 'static,
 ) -> PyResult<T> {
-    match value.as_slice().len() > WATCHED_MIN {
-        true => interruptible(py, move || write(value.as_slice())),
-        false => Ok(py.detach(|| write(value.as_slice()))),
+    match value.as_ref().len() > WATCHED_MIN {
+        true => interruptible(py, move || write(value.as_ref())),
+        false => Ok(py.detach(|| write(value.as_ref()))),
     }
 }

@@ -10,6 +10,7 @@ use super::reports;
 use crate::errors::OrRaise as _;
 use crate::numbers;
 use crate::paths;
+use crate::reports::getters;
 
 /// A directory in which what was fetched of remote files is kept for the next time, within a
 /// budget.
@@ -47,18 +48,6 @@ impl DiskCache {
         Ok(Self { cache })
     }
 
-    /// Where it is.
-    #[getter]
-    fn directory(&self) -> PathBuf {
-        self.cache.directory().to_path_buf()
-    }
-
-    /// What all that is kept may take of the disk, in bytes.
-    #[getter]
-    fn budget_bytes(&self) -> u64 {
-        self.cache.options().budget_bytes
-    }
-
     /// What was done with it in this process.
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         reports::disk(py, &self.cache.statistics())
@@ -66,10 +55,19 @@ impl DiskCache {
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyAny>, (PathBuf, u64)) {
         let cache = slf.get();
-        (slf.get_type().into_any(), (cache.directory(), cache.budget_bytes()))
+        let (directory, options) = (cache.cache.directory().to_path_buf(), cache.cache.options());
+        (slf.get_type().into_any(), (directory, options.budget_bytes))
     }
 
     fn __repr__(&self) -> String {
-        format!("stook.DiskCache({:?}, budget_bytes={})", self.cache.directory(), self.budget_bytes())
+        let budget_bytes = self.cache.options().budget_bytes;
+        format!("stook.DiskCache({:?}, budget_bytes={budget_bytes})", self.cache.directory())
     }
 }
+
+getters! { DiskCache {
+    /// Where it is.
+    directory: PathBuf = |this| this.cache.directory().to_path_buf();
+    /// What all that is kept may take of the disk, in bytes.
+    budget_bytes: u64 = |this| this.cache.options().budget_bytes;
+}}

@@ -1,17 +1,14 @@
 //! Sources that are read through a Python function.
 
 use std::cell::RefCell;
-use std::path::{Path, PathBuf};
+use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use stook::extent::ByteRange;
-use stook::source::remote::{self, RemoteOptions};
-use stook::source::{
-    Answer, Identity, Leaf, Object, Origin, Pending, Source, check_bounds, is_remote, shown,
-};
+use stook::source::Fetch;
 
 use super::zero_copy;
 use crate::memory::{Given, detach_if_long};
@@ -45,89 +42,14 @@ impl Drop for InFetch {
     }
 }
 
-/// A source that calls a function.
+/// A Python function that gives the bytes of a range: `fetch(start, end)`.
 #[derive(Debug)]
-pub(super) struct FetchSource {
-    object: Arc<FetchObject>,
-    identity: Identity,
-    origin: Origin,
-}
+pub(super) struct Function(pub(super) Arc<Py<PyAny>>);
 
-#[derive(Debug)]
-struct FetchObject {
-    fetch: Arc<Py<PyAny>>,
-    name: PathBuf,
-}
-
-impl FetchSource {
-    /// `fetch(start, end)` returns the bytes of a range. `name`, and `origin` where the name alone
-    /// does not decide which bytes come, are the cache key.
-    pub(super) fn new(
-        fetch: Arc<Py<PyAny>>,
-        name: &str,
-        len: u64,
-        identity: Option<&str>,
-        origin: Option<&str>,
-    ) -> Self {
-        let address = is_remote(name).then(|| remote::origin_of(name, &RemoteOptions::default()).ok());
-        let named = address.flatten().unwrap_or_else(|| Origin::new("name", shown(name)).with("name", name));
-        let etag = identity.filter(|identity| !identity.is_empty()).map(Arc::from);
-        Self {
-            object: Arc::new(FetchObject { fetch, name: PathBuf::from(shown(name)) }),
-            identity: Identity { len, etag, ..Identity::default() },
-            origin: named.with("function", origin.unwrap_or_default()),
-        }
-    }
-}
-
-impl Source for FetchSource {
-    fn path(&self) -> &Path {
-        &self.object.name
-    }
-
-    fn len(&self) -> u64 {
-        self.identity.len
-    }
-
-    fn identity(&self) -> Identity {
-        self.identity.clone()
-    }
-
-    fn origin(&self) -> Origin {
-        self.origin.clone()
-    }
-
-    fn current_identity(&self) -> stook::Result<Identity> {
-        Ok(self.identity())
-    }
-
-    fn resolve(&self, range: ByteRange, leaves: &mut Vec<Leaf>) -> stook::Result<()> {
-        check_bounds(self, range)?;
-        if !range.is_empty() {
-            leaves.push(Leaf::Object { object: self.object.clone(), range });
-        }
-        Ok(())
-    }
-
-    /// The function itself is responsible for the state that it reads.
-    fn checks_reads(&self) -> bool {
-        true
-    }
-}
-
-impl FetchObject {
-    fn error(
-        &self,
-        range: ByteRange,
-        cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,
-    ) -> stook::Error {
-        stook::Error::io_at("fetch from", &self.name, range.start(), std::io::Error::other(cause))
-    }
-
-    /// Calls the function.
+impl Function {
     fn ask(&self, py: Python<'_>, range: ByteRange) -> PyResult<Bytes> {
-        let called = InFetch::new(&self.fetch);
-        let given = self.fetch.bind(py).call1((range.start(), range.end()))?;
+        let called = InFetch::new(&self.0);
+        let given = self.0.bind(py).call1((range.start(), range.end()))?;
         drop(called);
         if given.is_exact_instance_of::<PyBytes>()
             && let Some(bytes) = zero_copy::shared(&given)?
@@ -140,22 +62,10 @@ impl FetchObject {
     }
 }
 
-impl Object for FetchObject {
-    fn path(&self) -> &Path {
-        &self.name
-    }
-
-    fn begin(&self, range: ByteRange, answer: Answer) -> Pending {
-        // A thread for each request: there are few, and each blocks as long as the function takes.
-        let object = Self { fetch: self.fetch.clone(), name: self.name.clone() };
-        let ask = move || {
-            let asked =
-                Python::try_attach(|py| object.ask(py, range).map_err(|error| object.error(range, error)));
-            answer.give(asked.unwrap_or_else(|| Err(object.error(range, "the interpreter is ending"))));
-        };
-        // Where no thread can be spawned, dropping the answer fails the request.
-        let _ = std::thread::Builder::new().name("stook-fetch".into()).spawn(ask);
-        Box::new(())
+impl Fetch for Function {
+    fn fetch(&self, range: ByteRange) -> io::Result<Bytes> {
+        let asked = Python::try_attach(|py| self.ask(py, range).map_err(io::Error::other));
+        asked.unwrap_or_else(|| Err(io::Error::other("the interpreter is ending")))
     }
 }
 

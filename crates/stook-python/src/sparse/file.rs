@@ -5,20 +5,21 @@ use std::sync::{Arc, RwLock};
 use bytes::Bytes;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList};
 use stook::extent::ByteRange;
+use stook::source::{Source, within};
 use stook::sparse::{self, SparseFileError};
 
 use super::buffer::SparseBuffer;
 use super::copies::{self, Out};
-use super::options::{self, Options, Place, Shared};
+use super::options::{Options, Place};
 use super::zero_copy::{self, ReleaseOnDrop};
 use super::{fetch, fork, ranges, reports};
 use crate::errors::{OrRaise as _, Raise as _, closed, invalid};
 use crate::locks::{read, written};
 use crate::memory::{RELEASE_MIN, bytes_of};
 use crate::numbers::{Length, Position, Size};
-use crate::reports::getters;
+use crate::reports::{context, getters};
 use crate::wait::{callback_of, interruptible, polled};
 
 /// A file or an object somewhere else that is read through a cache, which fetches only what is
@@ -75,7 +76,8 @@ use crate::wait::{callback_of, interruptible, polled};
 #[pyclass(module = "stook", frozen)]
 pub(crate) struct SparseFile {
     place: Arc<Place>,
-    options: Arc<Options>,
+    /// Those of a forked child.
+    options: Options,
     /// The arguments to pickle.
     recipe: Py<PyDict>,
     // Only locked while the interpreter is held, so that no thread holds it when the process forks.
@@ -99,28 +101,27 @@ impl Drop for State {
     }
 }
 
+/// What is held in memory of a source that was opened elsewhere, at most.
+const HELD_BYTES: u64 = 64 << 20;
+
 impl SparseFile {
-    fn open(
-        py: Python<'_>,
-        place: Place,
-        options: Options,
-        shared: Shared,
-        recipe: Bound<'_, PyDict>,
-    ) -> PyResult<Self> {
-        let (place, options) = (Arc::new(place), Arc::new(options));
+    /// A file over a source; `again` is what opens it in another process.
+    pub(crate) fn over(py: Python<'_>, source: Arc<dyn Source>, again: Bound<'_, PyAny>) -> PyResult<Self> {
+        let recipe = PyDict::new(py);
+        recipe.set_item("again", again)?;
+        Self::open(py, Place::Source(source), Options::holding(HELD_BYTES), recipe)
+    }
+
+    fn open(py: Python<'_>, place: Place, options: Options, recipe: Bound<'_, PyDict>) -> PyResult<Self> {
+        let (place, kept) = (Arc::new(place), options.after_fork());
         let work = {
-            let (place, options) = (place.clone(), options.clone());
-            move || options::opened(&place, &options, shared)
+            let place = place.clone();
+            move || options.open(&place)
         };
         let file = if place.is_local() { py.detach(work) } else { interruptible(py, work)? };
         let state = State { generation: fork::generation(), file: Some(Arc::new(file?)) };
-        Ok(Self {
-            place,
-            options,
-            recipe: recipe.unbind(),
-            state: RwLock::new(state),
-            _release: ReleaseOnDrop,
-        })
+        let (recipe, state) = (recipe.unbind(), RwLock::new(state));
+        Ok(Self { place, options: kept, recipe, state, _release: ReleaseOnDrop })
     }
 
     fn file(&self) -> PyResult<Arc<sparse::SparseFile>> {
@@ -130,19 +131,33 @@ impl SparseFile {
             return Ok(file);
         }
         drop(state);
-        self.renew(file)
+        match self.place.as_ref() {
+            // Threads of the parent may have held locks of what it reads from.
+            Place::Source(source) if source.reads_by_request() => Python::attach(|py| {
+                let again = self.recipe.bind(py).as_any().get_item("again")?.call0()?;
+                let new = again.cast::<Self>()?.get().file()?;
+                self.replace(file, || Ok(new))
+            }),
+            _ => {
+                let source = file.source().clone();
+                self.replace(file, || Ok(Arc::new(self.options.file(source).or_raise()?)))
+            }
+        }
     }
 
-    /// The file of a forked child: over the same source, without anything that threads of the
-    /// parent may have held locked.
+    /// The file of a forked child: over the same source, or one that is opened anew, without
+    /// anything that threads of the parent may have held locked.
     #[cold]
-    fn renew(&self, old: Arc<sparse::SparseFile>) -> PyResult<Arc<sparse::SparseFile>> {
+    fn replace(
+        &self,
+        old: Arc<sparse::SparseFile>,
+        new: impl FnOnce() -> PyResult<Arc<sparse::SparseFile>>,
+    ) -> PyResult<Arc<sparse::SparseFile>> {
         let mut state = written(&self.state);
         if state.generation != fork::generation() {
-            let new =
-                self.options.after_fork().file(old.source().clone(), None).map_err(|error| error.raise())?;
+            let new = new()?;
             // Not dropped: that may wait for a lock that is never released in this process.
-            std::mem::forget(state.file.replace(Arc::new(new)));
+            std::mem::forget(state.file.replace(new));
             std::mem::forget(old);
             state.generation = fork::generation();
         } else {
@@ -178,12 +193,6 @@ impl SparseFile {
             _ => error.raise(),
         })
     }
-
-    /// The part of a range that the file has.
-    fn clamp(file: &sparse::SparseFile, position: u64, length: u64) -> Option<ByteRange> {
-        let left = file.len().saturating_sub(position);
-        ByteRange::at(position, length.min(left)).filter(|range| !range.is_empty())
-    }
 }
 
 #[pymethods]
@@ -192,7 +201,7 @@ impl SparseFile {
     #[pyo3(signature = (address, **options))]
     fn new(address: &Bound<'_, PyAny>, options: Option<Bound<'_, PyDict>>) -> PyResult<Self> {
         let py = address.py();
-        let (parsed, shared) = Options::parse(options.as_ref())?;
+        let parsed = Options::parse(options.as_ref())?;
         let recipe = parsed.recipe(py, options)?;
         let place = Place::of(address)?;
         match &place {
@@ -200,7 +209,7 @@ impl SparseFile {
             Place::Path(path) => recipe.set_item("address", path.as_path())?,
             _ => recipe.set_item("address", address)?,
         }
-        Self::open(py, place, parsed, shared, recipe)
+        Self::open(py, place, parsed, recipe)
     }
 
     /// A file whose bytes a function gives: for other libraries that can read ranges.
@@ -239,7 +248,7 @@ impl SparseFile {
         if !fetch.is_callable() {
             return Err(PyTypeError::new_err("fetch is a function of start and end"));
         }
-        let (parsed, shared) = Options::parse(options.as_ref())?;
+        let parsed = Options::parse(options.as_ref())?;
         let recipe = parsed.recipe(py, options)?;
         recipe.set_item("fetch", &fetch)?;
         recipe.set_item("size", size.0)?;
@@ -248,7 +257,7 @@ impl SparseFile {
         recipe.set_item("origin", &origin)?;
         let name = name.unwrap_or_else(|| "what a function gives".to_owned());
         let place = Place::Fetch { fetch: Arc::new(fetch.unbind()), name, size: size.0, identity, origin };
-        Self::open(py, place, parsed, shared, recipe)
+        Self::open(py, place, parsed, recipe)
     }
 
     /// The ``length`` bytes at ``position``; fewer only where the file ends.
@@ -264,7 +273,7 @@ impl SparseFile {
         length: Length,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let file = self.file()?;
-        let Some(range) = Self::clamp(&file, position.0, length.0) else { return Ok(PyBytes::new(py, b"")) };
+        let Some(range) = within(&*file, position.0, length.0) else { return Ok(PyBytes::new(py, b"")) };
         if let Some(bytes) = copies::read_at_once(py, &file, range)? {
             return Ok(bytes);
         }
@@ -284,7 +293,7 @@ impl SparseFile {
         let file = self.file()?;
         let mut out = Out::new(out)?;
         let to = out.as_mut();
-        let Some(range) = Self::clamp(&file, position.0, to.len() as u64) else { return Ok(0) };
+        let Some(range) = within(&*file, position.0, to.len() as u64) else { return Ok(0) };
         let to = to.get_mut(..range.len() as usize).unwrap_or_default();
         if range.len() <= RELEASE_MIN as u64 && file.read_at_once(position.0, to).is_some() {
             return Ok(to.len());
@@ -332,11 +341,8 @@ impl SparseFile {
         let Some(callback) = callback else {
             return self.wait(py, file, None, move |file| file.prefetch(&ranges));
         };
-        let (buffer, wanted) = (file.buffer().clone(), ranges.clone());
-        let exactly = ranges::plan(0, 0, None, 1, None);
-        let missing = || -> PyResult<u64> {
-            Ok(buffer.need_many(&wanted, &exactly).or_raise()?.iter().map(ByteRange::len).sum())
-        };
+        let (watched, wanted) = (file.clone(), ranges.clone());
+        let missing = || watched.missing(&wanted).or_raise();
         let (total, mut most) = (missing()?, 0);
         let mut poll = || {
             // Bytes that were evicted meanwhile count as fetched.
@@ -367,7 +373,7 @@ impl SparseFile {
         length: Length,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let file = self.file()?;
-        match Self::clamp(&file, position.0, length.0) {
+        match within(&*file, position.0, length.0) {
             Some(range) => copies::read_at_once(py, &file, range),
             None => Ok(Some(PyBytes::new(py, b""))),
         }
@@ -395,20 +401,13 @@ impl SparseFile {
         zero_copy::detach(py, || drop(gone));
     }
 
-    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
-        slf.get().file()?;
-        Ok(slf)
-    }
-
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) {
-        self.close(py);
-    }
-
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, ())> {
         slf.get().file()?;
         let py = slf.py();
         let recipe = slf.get().recipe.bind(py).copy()?;
+        if let Some(again) = recipe.get_item("again")? {
+            return Ok((again, ()));
+        }
         if recipe.contains("store")? {
             return Err(invalid("a file in a store cannot be pickled; open it again in the other process"));
         }
@@ -421,7 +420,9 @@ impl SparseFile {
 
     fn __repr__(&self) -> String {
         match self.file() {
-            Ok(file) => format!("<stook.SparseFile {} of {} bytes>", name_of(&file), file.len()),
+            Ok(file) => {
+                format!("<stook.SparseFile {} of {} bytes>", file.source().path().display(), file.len())
+            }
             Err(_) => "<stook.SparseFile, closed>".to_owned(),
         }
     }
@@ -435,9 +436,7 @@ impl SparseFile {
     }
 }
 
-fn name_of(file: &sparse::SparseFile) -> String {
-    file.source().path().to_string_lossy().into_owned()
-}
+context! { SparseFile, |this| this.file()?, |this, py, _| { this.close(py); Ok(()) } }
 
 getters! { SparseFile {
     /// Whether it was closed.
@@ -447,7 +446,7 @@ getters! { SparseFile {
     /// What the source was when it was opened.
     identity: PyResult<Bound<'_, PyAny>> = |this, py| reports::identity(py, &this.file()?.identity());
     /// What it is called in messages: its path, or its address without secrets.
-    name: PyResult<String> = |this| Ok(name_of(&*this.file()?));
+    name: PyResult<String> = |this| Ok(this.file()?.source().path().to_string_lossy().into_owned());
     /// What is held in memory. What is written there is taken for bytes of the file.
     buffer: PyResult<SparseBuffer> = |this| Ok(SparseBuffer::new(this.file()?.buffer().clone()));
 }}

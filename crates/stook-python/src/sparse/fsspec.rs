@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use stook::ops::contents;
 use stook::source::Described;
 
 use super::options::Options;
@@ -50,6 +51,21 @@ pub(crate) fn who_asks(kind: &str, arguments: Vec<String>, options: BTreeMap<Str
 #[pyo3(signature = (address, /))]
 pub(crate) fn local_path(address: OsString) -> PyResult<Option<OsString>> {
     Ok(stook::source::local_path(address).or_raise()?.map(PathBuf::into_os_string))
+}
+
+/// A pack and a key in one path; an empty key where the pack itself is meant.
+#[pyfunction]
+#[pyo3(signature = (path, /))]
+pub(crate) fn split_pack_path(path: OsString) -> (OsString, OsString) {
+    let (pack, key) = contents::split_pack_path(&path);
+    (pack.to_owned(), key.to_owned())
+}
+
+/// Whether there are files of a pack in a directory.
+#[pyfunction]
+#[pyo3(signature = (directory, /))]
+pub(crate) fn has_pack(directory: PathBuf) -> bool {
+    contents::has_pack(&directory)
 }
 
 /// A text without what may be a secret in the addresses that are in it: users, passwords, queries.

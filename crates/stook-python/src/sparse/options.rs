@@ -1,20 +1,21 @@
 //! Options of `SparseFile`: where its bytes are, and how they are fetched.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict as _, PyDict, PyString};
 use stook::ops::contents::OpenOptions;
 use stook::source::remote::RemoteOptions;
-use stook::source::{FileSource, SessionOptions, Source};
+use stook::source::{FileSource, FunctionSource, SessionOptions, Source};
 use stook::sparse::{
     self, AheadOptions, DiskCacheOptions, SparseFileError, SparseFileOptions, SparseOptions,
 };
 
 use super::disk::{BUDGET_BYTES, DiskCache};
-use super::fetch::FetchSource;
+use super::fetch::Function;
 use super::store::SparseStore;
 use crate::errors::{OrRaise as _, invalid};
 use crate::numbers::{argument, named, whole};
@@ -25,7 +26,15 @@ use crate::paths;
 pub(super) enum Place {
     Path(PathBuf),
     Address(String),
-    Fetch { fetch: Arc<Py<PyAny>>, name: String, size: u64, identity: Option<String>, origin: Option<String> },
+    /// One that is open.
+    Source(Arc<dyn Source>),
+    Fetch {
+        fetch: Arc<Py<PyAny>>,
+        name: String,
+        size: u64,
+        identity: Option<String>,
+        origin: Option<String>,
+    },
 }
 
 impl Place {
@@ -39,7 +48,7 @@ impl Place {
                 Ok(Self::Address(text.to_owned()))
             }
             // Absolute, so that a process with another working directory finds it when unpickling.
-            _ => Ok(Self::Path(absolute(&decoded.extract::<PathBuf>()?)?)),
+            _ => Ok(Self::Path(std::path::absolute(decoded.extract::<PathBuf>()?)?)),
         }
     }
 
@@ -48,9 +57,11 @@ impl Place {
         let source: Arc<dyn Source> = match self {
             Self::Path(path) => Arc::new(FileSource::open(path)?),
             Self::Address(address) => stook::source::open_with(address, remote)?,
+            Self::Source(source) => source.clone(),
             Self::Fetch { fetch, name, size, identity, origin } => {
-                let (identity, origin) = (identity.as_deref(), origin.as_deref());
-                Arc::new(FetchSource::new(fetch.clone(), name, *size, identity, origin))
+                let (fetch, identity, origin) =
+                    (Function(fetch.clone()), identity.as_deref(), origin.as_deref());
+                Arc::new(FunctionSource::new(Arc::new(fetch), name, *size, identity, origin))
             }
         };
         Ok(source)
@@ -58,44 +69,47 @@ impl Place {
 
     /// Whether reads are fast enough that signals need not be checked meanwhile.
     pub(super) fn is_local(&self) -> bool {
-        matches!(self, Self::Path(_))
+        match self {
+            Self::Source(source) => !source.reads_by_request(),
+            place => matches!(place, Self::Path(_)),
+        }
     }
 }
 
 /// The keyword arguments of `SparseFile`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Options {
-    /// Directory and budget of the disk cache.
-    cache: Option<(PathBuf, u64)>,
+    fetching: Fetching,
     memory_bytes: Option<u64>,
     ahead: AheadOptions,
     /// What is not said comes from the profile of the source.
     requests: Option<usize>,
     max_request_bytes: Option<usize>,
-    remote: RemoteOptions,
     store: Option<(Arc<sparse::SparseStore>, String)>,
 }
 
-/// An open disk cache that files share. Not used after a fork.
-pub(super) type Shared = Option<Arc<sparse::DiskCache>>;
-
 impl Options {
+    /// Those of a file that holds this much in memory at most.
+    pub(super) fn holding(memory_bytes: u64) -> Self {
+        Self { memory_bytes: Some(memory_bytes), ..Self::default() }
+    }
+
     /// Parses them; missing ones have their defaults.
-    pub(super) fn parse(options: Option<&Bound<'_, PyDict>>) -> PyResult<(Self, Shared)> {
-        let (mut all, mut shared) = (Self::default(), None);
+    pub(super) fn parse(options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let mut all = Self::default();
         let (mut store, mut name) = (None, None);
         for (key, value) in options.into_iter().flatten().filter(|(_, value)| !value.is_none()) {
             let key: String = key.extract()?;
             match key.as_str() {
-                "cache" => (all.cache, shared) = cache_of(&value)?,
                 "store" => store = Some(value.cast::<SparseStore>()?.get().store.clone()),
                 "store_name" => name = Some(value.extract::<String>()?),
                 "memory_bytes" => all.memory_bytes = Some(argument("memory_bytes", &value)?),
+                "cache" => all.fetching.set(&key, &value)?,
                 _ => all.set(&key, &value).map_err(|error| named(value.py(), &key, error))?,
             }
         }
         // Also for local files, so that wrong options do not first fail when the address changes.
-        all.remote.check().map_err(invalid)?;
+        all.fetching.remote.check().map_err(invalid)?;
         all.store = match (store, name) {
             (Some(store), Some(name)) => Some((store, name)),
             (Some(_), None) => return Err(invalid("with store=, store_name= says what it is called there")),
@@ -107,7 +121,7 @@ impl Options {
         if all.store.is_some() && all.memory_bytes.is_some() {
             return Err(invalid("a file in a store has the budget of the store, and none of its own"));
         }
-        Ok((all, shared))
+        Ok(all)
     }
 
     fn set(&mut self, key: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -117,15 +131,7 @@ impl Options {
             "max_window" => self.ahead.max_window = whole(value)?,
             "requests" => self.requests = Some(at_least(value, 1)?),
             "max_request_bytes" => self.max_request_bytes = Some(at_least(value, 1)?),
-            "tries" => self.remote.tries = whole(value)?,
-            "deadline" => self.remote.deadline = seconds(value)?,
-            "stall" => self.remote.stall = seconds(value)?,
-            "whole_file" => self.remote.whole_file = value.extract()?,
-            "settings" => self.remote.settings = pairs(value)?,
-            "headers" => self.remote.headers = pairs(value)?,
-            _ => {
-                return Err(pyo3::exceptions::PyTypeError::new_err("this is not among the options"));
-            }
+            _ => return self.fetching.set(key, value),
         }
         Ok(())
     }
@@ -138,7 +144,7 @@ impl Options {
         options: Option<Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let recipe = options.unwrap_or_else(|| PyDict::new(py));
-        if let (Some((directory, _)), Some(cache)) = (&self.cache, recipe.get_item("cache")?)
+        if let (Some((directory, _)), Some(cache)) = (&self.fetching.cache, recipe.get_item("cache")?)
             && cache.cast::<DiskCache>().is_err()
         {
             recipe.set_item("cache", directory.as_path())?;
@@ -146,13 +152,15 @@ impl Options {
         Ok(recipe)
     }
 
+    /// Opens a file.
+    pub(super) fn open(&self, place: &Place) -> PyResult<sparse::SparseFile> {
+        let source = place.open(&self.fetching.remote).or_raise()?;
+        self.file(source).or_raise()
+    }
+
     /// Opens a file over a source, with the shared disk cache or one that is opened now.
-    pub(super) fn file(
-        &self,
-        source: Arc<dyn Source>,
-        shared: Shared,
-    ) -> Result<sparse::SparseFile, SparseFileError> {
-        let disk = opened_cache(shared, self.cache.as_ref())?;
+    pub(super) fn file(&self, source: Arc<dyn Source>) -> Result<sparse::SparseFile, SparseFileError> {
+        let disk = self.fetching.opened_cache()?;
         let known = SparseFileOptions::of(source.as_ref());
         let session = SessionOptions {
             requests: self.requests.unwrap_or(known.session.requests),
@@ -172,14 +180,17 @@ impl Options {
 
     /// Without what belongs to the parent process.
     pub(super) fn after_fork(&self) -> Self {
-        Self { store: None, ..self.clone() }
+        Self { store: None, fetching: self.fetching.after_fork(), ..self.clone() }
     }
 }
 
-/// How an archive is fetched that is an object.
+/// How objects are fetched.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Fetching {
-    cache: Option<(PathBuf, u64)>,
-    shared: Shared,
+    /// Directory and budget of the disk cache.
+    pub(crate) cache: Option<(PathBuf, u64)>,
+    /// That cache, where it is open: files share it. Not used after a fork.
+    shared: Option<Arc<sparse::DiskCache>>,
     remote: RemoteOptions,
 }
 
@@ -191,19 +202,30 @@ impl Fetching {
         settings: Option<&Bound<'_, PyAny>>,
         headers: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let (cache, shared) = cache.map(cache_of).transpose()?.unwrap_or_default();
-        let all = |name: &str, given: Option<&Bound<'_, PyAny>>| {
-            let Some(given) = given else { return Ok(Vec::new()) };
-            pairs(given).map_err(|error| named(given.py(), name, error))
-        };
-        let (settings, headers) = (all("settings", settings)?, all("headers", headers)?);
-        let remote = RemoteOptions { whole_file, settings, headers, ..Default::default() };
-        Ok(Self { cache, shared, remote })
+        let mut all = Self::default();
+        all.remote.whole_file = whole_file;
+        if let Some(cache) = cache {
+            all.set("cache", cache)?;
+        }
+        for (name, given) in [("settings", settings), ("headers", headers)] {
+            let Some(given) = given else { continue };
+            all.set(name, given).map_err(|error| named(given.py(), name, error))?;
+        }
+        Ok(all)
     }
 
-    /// Whether what is fetched is kept in a directory.
-    pub(crate) fn is_cached(&self) -> bool {
-        self.cache.is_some()
+    fn set(&mut self, key: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        match key {
+            "cache" => (self.cache, self.shared) = cache_of(value)?,
+            "tries" => self.remote.tries = whole(value)?,
+            "deadline" => self.remote.deadline = seconds(value)?,
+            "stall" => self.remote.stall = seconds(value)?,
+            "whole_file" => self.remote.whole_file = value.extract()?,
+            "settings" => self.remote.settings = pairs(value)?,
+            "headers" => self.remote.headers = pairs(value)?,
+            _ => return Err(PyTypeError::new_err("this is not among the options")),
+        }
+        Ok(())
     }
 
     /// Without what belongs to the parent process.
@@ -211,12 +233,23 @@ impl Fetching {
         Self { cache: self.cache.clone(), shared: None, remote: self.remote.clone() }
     }
 
+    /// The cache on disk that was made already, or one that is opened now.
+    fn opened_cache(&self) -> stook::Result<Option<Arc<sparse::DiskCache>>> {
+        match (&self.shared, &self.cache) {
+            (None, Some((directory, budget_bytes))) => {
+                let options = DiskCacheOptions { budget_bytes: *budget_bytes };
+                Ok(Some(sparse::DiskCache::open(directory, options)?))
+            }
+            (shared, _) => Ok(shared.clone()),
+        }
+    }
+
     /// The same with its cache opened now.
     ///
     /// # Errors
     /// When the cache cannot be opened.
     pub(crate) fn with_cache(mut self) -> stook::Result<Self> {
-        self.shared = opened_cache(self.shared, self.cache.as_ref())?;
+        self.shared = self.opened_cache()?;
         Ok(self)
     }
 
@@ -246,34 +279,20 @@ impl Fetching {
     /// # Errors
     /// When the cache cannot be opened.
     pub(crate) fn options(&self) -> stook::Result<OpenOptions> {
-        let cache = opened_cache(self.shared.clone(), self.cache.as_ref())?;
+        let cache = self.opened_cache()?;
         Ok(OpenOptions { remote: self.remote.clone(), cache, ..OpenOptions::default() })
     }
 }
 
-/// The cache on disk that was made already, or one that is opened now.
-fn opened_cache(shared: Shared, cache: Option<&(PathBuf, u64)>) -> stook::Result<Shared> {
-    match (shared, cache) {
-        (None, Some((directory, budget_bytes))) => {
-            Ok(Some(sparse::DiskCache::open(directory, DiskCacheOptions { budget_bytes: *budget_bytes })?))
-        }
-        (shared, _) => Ok(shared),
-    }
-}
-
 /// Directory and budget of the argument `cache`, and the cache itself if it is a `DiskCache`.
-fn cache_of(cache: &Bound<'_, PyAny>) -> PyResult<(Option<(PathBuf, u64)>, Shared)> {
+fn cache_of(cache: &Bound<'_, PyAny>) -> PyResult<(Option<(PathBuf, u64)>, Option<Arc<sparse::DiskCache>>)> {
     if let Ok(cache) = cache.cast::<DiskCache>() {
         let cache = &cache.get().cache;
-        let settings = (absolute(cache.directory())?, cache.options().budget_bytes);
+        let settings = (std::path::absolute(cache.directory())?, cache.options().budget_bytes);
         return Ok((Some(settings), Some(cache.clone())));
     }
     let directory = paths::argument("cache", cache)?;
-    Ok((Some((absolute(&directory)?, BUDGET_BYTES)), None))
-}
-
-fn absolute(path: &Path) -> PyResult<PathBuf> {
-    Ok(std::path::absolute(path)?)
+    Ok((Some((std::path::absolute(directory)?, BUDGET_BYTES)), None))
 }
 
 fn at_least(value: &Bound<'_, PyAny>, least: usize) -> PyResult<usize> {
@@ -291,9 +310,4 @@ fn seconds(value: &Bound<'_, PyAny>) -> PyResult<Duration> {
 
 fn pairs(value: &Bound<'_, PyAny>) -> PyResult<Vec<(String, String)>> {
     value.cast::<PyDict>()?.iter().map(|(name, value)| Ok((name.extract()?, value.extract()?))).collect()
-}
-
-pub(super) fn opened(place: &Place, options: &Options, shared: Shared) -> PyResult<sparse::SparseFile> {
-    let source = place.open(&options.remote).or_raise()?;
-    options.file(source, shared).or_raise()
 }

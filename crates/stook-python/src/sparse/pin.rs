@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 use stook::extent::ByteRange;
 use stook::sparse;
 
 use super::zero_copy::{self, ReleaseOnDrop};
+use crate::reports::{context, getters};
 
 /// Keeps a range from being evicted until it is released, left as a context, or collected.
 ///
@@ -37,25 +37,10 @@ impl Pin {
 
 #[pymethods]
 impl Pin {
-    /// What is pinned, as ``(start, end)``.
-    #[getter]
-    fn range(&self) -> (u64, u64) {
-        (self.range.start(), self.range.end())
-    }
-
     /// Ends it. May be called again, and does nothing then.
     fn release(&self, py: Python<'_>) {
         self.unpin();
         zero_copy::release(py);
-    }
-
-    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
-        slf
-    }
-
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) {
-        self.release(py);
     }
 
     fn __repr__(&self) -> String {
@@ -63,6 +48,13 @@ impl Pin {
         format!("<stook.Pin of {}{state}>", self.range)
     }
 }
+
+getters! { Pin {
+    /// What is pinned, as ``(start, end)``.
+    range: (u64, u64) = |this| (this.range.start(), this.range.end());
+}}
+
+context! { Pin, |_this| {}, |this, py, _| { this.release(py); Ok(()) } }
 
 impl Drop for Pin {
     fn drop(&mut self) {

@@ -9,10 +9,12 @@ pub mod delete;
 pub mod directory;
 pub mod export;
 pub mod follow;
+pub mod heads;
 pub mod import;
 pub mod json;
 pub mod pack;
 pub mod repair;
+pub mod shared;
 pub mod unpack;
 
 pub use choice::{NothingSelected, Predicate};

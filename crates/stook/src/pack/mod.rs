@@ -28,12 +28,15 @@ pub use list::file_names::{FileNames, Namesake};
 pub use list::kinds::Kinds;
 pub use maintain::check::CheckReport;
 pub use maintain::repair::{Quarantine, Quarantined, RepairOptions, Repaired, repair};
+pub use read::batches::{KeyBatches, Values};
 pub use read::load::{Loaded, LoadedRecord};
 pub use read::mapped::{MapRule, RecordView};
 pub use read::record::{Record, RecordHead};
 pub use read::source::RecordSource;
 pub use read::stream::{BodyComparison, RecordReader};
-pub use scan::{Cursor, KeyRange, OnDamage, Scan, ScanOptions, ScanOrder, ScanRecord, Split, Stop};
+pub use scan::{
+    Cursor, KeyRange, OnDamage, Row, Rows, Scan, ScanOptions, ScanOrder, ScanRecord, Split, Stop,
+};
 pub use state::open::{KeyEntry, Keys, OpenOptions, Pack, SegmentInfo, is_in_groups};
 pub use state::recover::TornTail;
 pub use writer::host::{Host, SystemHost};

@@ -11,6 +11,7 @@ mod check;
 mod described;
 mod etag;
 mod file;
+mod function;
 mod identity;
 mod memory;
 mod object;
@@ -36,6 +37,7 @@ pub use check::Check;
 pub(crate) use check::verified;
 pub use described::{Described, SETTLING_MAX, who_asks};
 pub use file::FileSource;
+pub use function::{Fetch, FunctionSource};
 pub use identity::Identity;
 pub use memory::{MemorySource, zeroes};
 pub use object::{Answer, Object, Pending, read_object};
@@ -188,6 +190,12 @@ pub trait Source: Send + Sync + fmt::Debug {
     fn whole_read(&self) -> Option<WholeRead> {
         None
     }
+}
+
+/// The part of a range that a source has, as files give it: `None` where that is no byte.
+pub fn within(source: &dyn Source, position: u64, len: u64) -> Option<ByteRange> {
+    let left = source.len().saturating_sub(position);
+    ByteRange::at(position, len.min(left)).filter(|range| !range.is_empty())
 }
 
 /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) when the range reaches past the end of the

@@ -1,19 +1,67 @@
 //! Compressed members that are opened: decompressed, and held in memory.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 
+use super::HELD_BYTES_MAX;
 use crate::archive::error::{Error, Fault, Result};
 use crate::archive::input::Input as _;
-use crate::archive::member::Member;
+use crate::archive::member::{Member, MemberKind};
 use crate::archive::open::{Archive, Origin, TarInput};
-use crate::archive::reading::{Reading, ReadingOptions, pass_on};
+use crate::archive::reading::{Reading, ReadingOptions, pass_on, refusal};
 use crate::engine::IdlePool;
+use crate::source::{MemorySource, Source};
+
+impl Archive {
+    /// A member that is read by range: where it lies, or, where its bytes are compressed, up to
+    /// [`HELD_BYTES_MAX`] of them, decompressed now and held. Of a symbolic link its target.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] where its bytes cannot be had, or are too many; what reading meets.
+    pub fn open_member(&self, member: &Member<'_>) -> Result<Arc<dyn Source>> {
+        if let Some(why) = refusal(member) {
+            return Err(Error::Invalid(why));
+        }
+        if member.kind == MemberKind::Symlink && !member.link.is_empty() {
+            let path = self.piece(member, 0, Vec::new()).path().to_path_buf();
+            return Ok(Arc::new(MemorySource::new(path, member.link.to_vec())));
+        }
+        body(self, member, HELD_BYTES_MAX, &Passes::new(self))
+    }
+}
+
+/// The body of a member, of which up to `held_bytes` are held where they are compressed.
+pub(super) fn body(
+    archive: &Archive,
+    member: &Member<'_>,
+    held_bytes: u64,
+    passes: &Passes,
+) -> Result<Arc<dyn Source>> {
+    if let Some(source) = archive.source(member)? {
+        return Ok(Arc::new(source));
+    }
+    let is_sequential = archive.is_sequential();
+    // Of a tar, holes are not held.
+    let len = if is_sequential { member.stored_len } else { member.len };
+    if len > held_bytes {
+        let key = String::from_utf8_lossy(member.key);
+        let what =
+            format!("{key} is compressed and has {len} bytes; up to {held_bytes} are held to be opened");
+        return Err(Error::Invalid(what));
+    }
+    let bytes = match is_sequential {
+        true => passes.read(archive, member)?,
+        false => read_whole(archive, member)?,
+    };
+    archive.check_unchanged()?;
+    Ok(Arc::new(archive.held(member, bytes)))
+}
 
 /// All bytes of a member of a zip, checked by their CRC-32. The caller has looked how many they are
 /// said to be, and there are never more.
-pub(super) fn read_whole(archive: &Archive, member: &Member<'_>) -> Result<Bytes> {
+fn read_whole(archive: &Archive, member: &Member<'_>) -> Result<Bytes> {
     let mut reading = Reading::new(archive, vec![member.number], ReadingOptions::of(archive))?;
     reading.next()?;
     let mut bytes = Vec::new();

@@ -15,7 +15,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use self::held::{Passes, read_whole};
+use self::held::Passes;
 use super::error::{Error, Result};
 use super::format::Format;
 use super::member::{Member, MemberKind};
@@ -103,23 +103,7 @@ impl ArchiveTree {
     }
 
     fn body(&self, member: &Member<'_>) -> Result<Arc<dyn Source>> {
-        if let Some(source) = self.archive.source(member)? {
-            return Ok(Arc::new(source));
-        }
-        let is_sequential = self.archive.is_sequential();
-        // Of a tar, holes are not held.
-        let len = if is_sequential { member.stored_len } else { member.len };
-        if len > self.held_bytes {
-            let (key, most) = (String::from_utf8_lossy(member.key), self.held_bytes);
-            let what = format!("{key} is compressed and has {len} bytes; up to {most} are held to be opened");
-            return Err(Error::Invalid(what));
-        }
-        let bytes = match is_sequential {
-            true => self.passes.read(&self.archive, member)?,
-            false => read_whole(&self.archive, member)?,
-        };
-        self.archive.check_unchanged()?;
-        Ok(Arc::new(self.archive.held(member, bytes)))
+        held::body(&self.archive, member, self.held_bytes, &self.passes)
     }
 }
 

@@ -2,11 +2,15 @@
 //! (`s3://bucket/x.tar//KEY`).
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::error::Result;
 use crate::ops::import::is_called_archive;
 use crate::source;
+
+/// How names of packs end.
+const SUFFIX: &[u8] = b".stook";
 
 /// Where what was given is.
 pub(super) enum Place {
@@ -51,9 +55,104 @@ pub fn split_member(address: impl AsRef<OsStr>) -> Option<(OsString, OsString)> 
     Some((format!("{scheme}://{object}").into(), key.into()))
 }
 
+/// A pack and a key in one path, as it is written by those who join and normalise paths; an empty
+/// key where the pack itself is meant. Two slashes stand between them, or one where the name of the
+/// pack ends in `.stook`; where that may be at several places, what is a pack decides. Where nothing
+/// marks a key, the nearest directory that is there may be a pack.
+pub fn split_pack_path(path: &OsStr) -> (&OsStr, &OsStr) {
+    let bytes = path.as_bytes();
+    let mut places: Vec<(&[u8], &[u8])> = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        let (before, rest) = bytes.split_at(at);
+        let len = match rest {
+            [b'/', b'/', ..] => 2,
+            [b'/', ..] if before.ends_with(SUFFIX) => 1,
+            _ => 0,
+        };
+        if let Some(key) = rest.get(len..).filter(|_| len > 0 && at > 0) {
+            places.push((before, trimmed(key)));
+        }
+        at += len.max(1);
+    }
+    if bytes.ends_with(SUFFIX) {
+        places.push((bytes, b""));
+    }
+    let is_named = |place: &&(&[u8], &[u8])| place.0.ends_with(SUFFIX);
+    let is_alone = |place: &&(&[u8], &[u8])| {
+        places.len() == 1
+            || is_named(place) && bytes.get(place.0.len()..).is_some_and(|key| key.starts_with(b"//"))
+    };
+    let there = || places.iter().find(|place| has_pack(Path::new(OsStr::from_bytes(place.0))));
+    let first = places.first();
+    let found = first.filter(is_alone).or_else(there).or_else(|| places.iter().find(is_named)).or(first);
+    let (pack, key) = found.copied().unwrap_or_else(|| split_unmarked(bytes));
+    (OsStr::from_bytes(pack), OsStr::from_bytes(key))
+}
+
+/// The same where nothing marks a key. Directories are in no pack, so none above the nearest can be
+/// meant.
+fn split_unmarked(path: &[u8]) -> (&[u8], &[u8]) {
+    let end = path.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
+    let stripped = path.get(..end).unwrap_or_default();
+    let nearest = Path::new(OsStr::from_bytes(stripped)).ancestors().find(|above| above.is_dir());
+    let nearest = nearest.filter(|above| has_pack(above)).map(|above| above.as_os_str().as_bytes());
+    match nearest.and_then(|pack| path.split_at_checked(pack.len())) {
+        Some((pack, key)) => (pack, trimmed(key)),
+        None => (path, b""),
+    }
+}
+
+fn trimmed(key: &[u8]) -> &[u8] {
+    let start = key.iter().position(|&byte| byte != b'/').unwrap_or(key.len());
+    let end = key.iter().rposition(|&byte| byte != b'/').map_or(start, |last| last + 1);
+    key.get(start..end).unwrap_or_default()
+}
+
+/// Whether there are files of a pack in a directory, however damaged it is.
+pub fn has_pack(directory: &Path) -> bool {
+    let is_of_pack = |name: OsString| {
+        let name = name.as_bytes();
+        name.starts_with(b"manifest-") || name.starts_with(b"segment-")
+    };
+    let entries = directory.read_dir();
+    entries
+        .is_ok_and(|mut entries| entries.any(|entry| entry.is_ok_and(|entry| is_of_pack(entry.file_name()))))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn packs_are_split_from_keys() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().to_str().unwrap();
+        std::fs::create_dir_all(format!("{root}/d.stook/b.stook/bare")).unwrap();
+        for (path, expected) in [
+            ("data.stook//a/b", ("data.stook", "a/b")),
+            ("data.stook//a//b", ("data.stook", "a//b")),
+            ("data.stook/a", ("data.stook", "a")),
+            ("data//a/", ("data", "a")),
+            ("data.stook", ("data.stook", "")),
+            ("data.stook//", ("data.stook", "")),
+            ("data", ("data", "")),
+            ("", ("", "")),
+            ("//a", ("//a", "")),
+            // Nothing is there: the first of several names.
+            ("a.stook/b.stook/c", ("a.stook", "b.stook/c")),
+        ] {
+            let (pack, key) = split_pack_path(OsStr::new(path));
+            assert_eq!((pack.to_str().unwrap(), key.to_str().unwrap()), expected, "{path}");
+        }
+        let pack = format!("{root}/d.stook/b.stook");
+        std::fs::write(format!("{pack}/manifest-0000000000000001"), "").unwrap();
+        std::fs::write(format!("{pack}/bare/manifest-0000000000000001"), "").unwrap();
+        for path in [format!("{pack}/k/e/y"), format!("{pack}//k/e/y")] {
+            let (found, key) = split_pack_path(OsStr::new(&path));
+            assert_eq!((found, key), (OsStr::new(&pack), OsStr::new("k/e/y")), "{path}");
+        }
+    }
 
     #[test]
     fn objects_are_told_from_paths() {

@@ -99,6 +99,29 @@ impl Contents for Archive {
     }
 }
 
+/// The files of an archive in the order in which they lie in it, each with its further names: all
+/// are read in one pass.
+///
+/// # Errors
+/// A key that no pack could have.
+pub fn files_in_order(archive: &Archive) -> Result<Vec<(Key, Vec<Key>)>> {
+    let is_link = |member: &Member<'_>| member.kind == MemberKind::HardLink;
+    let is_file = |member: &Member<'_>| member.kind == MemberKind::File || is_link(member);
+    let mut members: Vec<_> = archive.members(b"").filter(is_file).collect();
+    members.sort_by_key(|member| (member.data_at, is_link(member)));
+    let (mut files, mut before): (Vec<(Key, Vec<Key>)>, _) = (Vec::new(), None);
+    for member in members {
+        let key = Key::bytes(member.key)?;
+        let is_further = is_link(&member) && before == Some(member.data_at);
+        match files.last_mut().filter(|_| is_further) {
+            Some((_, names)) => names.push(key),
+            None => files.push((key, Vec::new())),
+        }
+        before = Some(member.data_at);
+    }
+    Ok(files)
+}
+
 /// Members of an archive by kind, and their bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemberCounts {

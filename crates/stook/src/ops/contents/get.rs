@@ -18,7 +18,7 @@ pub struct GetOptions {
 }
 
 /// Entries on their way: what became of one key after another, and the body of the last one.
-pub trait Getting<'a> {
+pub trait Getting<'a>: Send {
     /// What became of the next key; `None` after the last, once all that was read is verified. What
     /// was not taken of the body before is passed over.
     ///

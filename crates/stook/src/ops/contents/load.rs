@@ -95,6 +95,46 @@ pub trait LoadEvents: Sync {
     fn failed(&self, key: &[u8], error: &archive::Error);
 }
 
+/// Called with bytes so far and in all; where it returns `false`, [`LoadOptions::stop`] has to end
+/// the load.
+pub type OnLoaded<'a> = dyn FnMut(u64, u64) -> bool + Send + 'a;
+
+/// [`LoadEvents`] as two functions: one for how far it is, one for members that failed.
+pub struct LoadWatch<'a> {
+    passed: Mutex<(u64, u64, &'a mut OnLoaded<'a>)>,
+    failed: &'a (dyn Fn(&[u8], &archive::Error) + Sync),
+}
+
+impl std::fmt::Debug for LoadWatch<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("LoadWatch")
+    }
+}
+
+impl<'a> LoadWatch<'a> {
+    /// Events that call these.
+    pub fn new(passed: &'a mut OnLoaded<'a>, failed: &'a (dyn Fn(&[u8], &archive::Error) + Sync)) -> Self {
+        Self { passed: Mutex::new((0, 0, passed)), failed }
+    }
+}
+
+impl LoadEvents for LoadWatch<'_> {
+    fn total(&self, bytes: u64) {
+        self.passed.lock().unwrap_or_else(PoisonError::into_inner).1 = bytes;
+    }
+
+    fn passed(&self, bytes: u64) {
+        let mut passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
+        let (done, total, report) = &mut *passed;
+        *done += bytes;
+        report(*done, *total);
+    }
+
+    fn failed(&self, key: &[u8], error: &archive::Error) {
+        (self.failed)(key, error);
+    }
+}
+
 /// What was loaded.
 #[derive(Debug, Default)]
 pub struct LoadReport {

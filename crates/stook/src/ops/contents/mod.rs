@@ -30,21 +30,23 @@ mod load;
 mod packs;
 mod patterns;
 mod select;
+mod values;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use address::{Place, place_of};
-pub use address::{is_object, split_member};
-pub use archives::MemberCounts;
+pub use address::{has_pack, is_object, split_member, split_pack_path};
+pub use archives::{MemberCounts, files_in_order};
 pub use error::{Error, Feature, Result, Unsupported};
 pub use get::{Failure, Found, GetOptions, Getting, Missing, Piece};
 pub use list::{Detail, Entry, ListOptions, Listed, Listing};
-pub use load::{LoadEvents, LoadOptions, LoadReport, Part};
+pub use load::{LoadEvents, LoadOptions, LoadReport, LoadWatch, OnLoaded, Part};
 pub use packs::PackContents;
 pub use patterns::KeyPatterns;
 pub use select::{Matching, Selected, Unselected};
+pub use values::{HOLE_BYTES_MAX, ValueError, next_value, values};
 
 use crate::archive::{self, Archive};
 use crate::extent::ByteRange;

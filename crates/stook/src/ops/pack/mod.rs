@@ -177,6 +177,21 @@ impl<'a> PackSources<'a> {
     }
 }
 
+/// The grouping that a name of a group, or how records are spread over groups, stands for.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn grouping_of(group: Option<String>, group_by: Option<&str>) -> std::result::Result<Grouping, String> {
+    match (group, group_by) {
+        (Some(_), Some(_)) => Err("either group or group_by, not both".to_owned()),
+        (Some(group), None) => Ok(Grouping::Named(group)),
+        (None, None) => Ok(Grouping::Default),
+        (None, Some(how)) => {
+            parse_grouping(how).ok_or_else(|| format!("group_by is 'none', 'top' or 'hash:N', not '{how}'"))
+        }
+    }
+}
+
 /// How records are spread over groups: `none`, `top` (by first directory) or `hash:N`, N from 1 to
 /// 10,000. `None` for any other text.
 pub fn parse_grouping(text: &str) -> Option<Grouping> {

@@ -95,6 +95,9 @@ impl FileKind {
     }
 }
 
+/// What a kind is given as.
+const KINDS: &str = "one of file, directory, symlink, hard_link";
+
 /// Which attribute.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Name {
@@ -116,6 +119,41 @@ impl Name {
             Self::Id(id) => CALLED.iter().find(|(known, _)| known == id).map(|(_, called)| *called),
             Self::Text(text) => Some(text),
         }
+    }
+
+    /// A value as an attribute of this name has it: those that are built in have types of their
+    /// own, and a kind is given by its name.
+    ///
+    /// # Errors
+    /// What is wanted instead.
+    pub fn typed(&self, given: Value) -> std::result::Result<Value, &'static str> {
+        let number = match given {
+            Value::U64(number) => Some(i128::from(number)),
+            Value::I64(number) => Some(i128::from(number)),
+            Value::U32(number) => Some(i128::from(number)),
+            Value::U8(number) => Some(i128::from(number)),
+            Value::Bytes(_) | Value::Text(_) => None,
+        };
+        let (typed, wanted) = match (self, &given) {
+            (Self::Id(KIND), Value::Text(text)) => {
+                (FileKind::from_name(text).map(|kind| Value::U8(kind.code())), KINDS)
+            }
+            (Self::Id(KIND), _) => (None, KINDS),
+            (Self::Id(MODE | USER_ID | GROUP_ID | NAMES), _) => {
+                (number.and_then(|number| number.try_into().ok()).map(Value::U32), "a number of 32 bits")
+            }
+            (Self::Id(INODE), _) => {
+                (number.and_then(|number| number.try_into().ok()).map(Value::U64), "a number of 64 bits")
+            }
+            (Self::Id(MTIME_NS | CTIME_NS), _) => (
+                number.and_then(|number| number.try_into().ok()).map(Value::I64),
+                "nanoseconds since 1970 as an int",
+            ),
+            (Self::Id(XATTRS), Value::Bytes(_)) => (Some(given), ""),
+            (Self::Id(XATTRS), _) => (None, "bytes, as the format of packs has them"),
+            _ => (Some(given), ""),
+        };
+        typed.ok_or(wanted)
     }
 }
 

@@ -24,6 +24,33 @@ impl Kinds {
     /// Every record.
     pub const ALL: Self = Self { files: true, directories: true, symlinks: true };
 
+    /// Those that names stand for: `file`, `directory`, `symlink`, `all`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for another name, and where there is none.
+    pub fn named<'n>(names: impl IntoIterator<Item = &'n str>) -> Result<Self> {
+        let none = Self { files: false, directories: false, symlinks: false };
+        let mut all = none;
+        for name in names {
+            match name {
+                "file" => all.files = true,
+                "directory" => all.directories = true,
+                "symlink" => all.symlinks = true,
+                "all" => all = Self::ALL,
+                other => {
+                    return Err(Error::Invalid(format!(
+                        "kinds are 'file' (further names of files are files, too), 'directory', 'symlink' or 'all', not \
+                         {other:?}"
+                    )));
+                }
+            }
+        }
+        match all == none {
+            true => Err(Error::Invalid("kinds are one or more, not none".into())),
+            false => Ok(all),
+        }
+    }
+
     /// Whether a record of this kind is meant.
     pub fn takes(self, kind: Option<FileKind>) -> bool {
         match kind {
@@ -55,5 +82,20 @@ impl Pack {
             }
         }
         Ok(taken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_have_names() {
+        assert_eq!(Kinds::named(["file"]).unwrap(), Kinds::FILES);
+        assert_eq!(Kinds::named(["symlink", "file", "directory"]).unwrap(), Kinds::ALL);
+        assert_eq!(Kinds::named(["all"]).unwrap(), Kinds::ALL);
+        for wrong in [vec![], vec!["files"], vec!["file", ""]] {
+            assert!(matches!(Kinds::named(wrong.iter().copied()), Err(Error::Invalid(_))), "{wrong:?}");
+        }
     }
 }

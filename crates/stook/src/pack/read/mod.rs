@@ -4,6 +4,7 @@
 //! [`state`](super::state); where a key is, to [`index`](super::index).
 
 pub(crate) mod around;
+pub(crate) mod batches;
 pub(crate) mod frames;
 pub(crate) mod gather;
 pub(crate) mod gets;

@@ -29,6 +29,9 @@ use crate::pack::state::snapshot::Found;
 use crate::source::{AccessRule, Check, Identity, Leaf, Origin, Source, check_bounds};
 use crate::storage::Lock;
 
+/// This much is read at once where ranges are read ahead.
+const PREFETCH_LEN: usize = 32 << 20;
+
 /// Chunks that are read and verified as one, bytes: as long as one read of a session.
 const SPAN_LEN: u64 = 1 << 20;
 
@@ -412,6 +415,29 @@ impl RecordSource {
         let mut batch = RangeBatch { record: self, ranges: ranges.iter(), results };
         self.reader.read_batch(&mut batch)?;
         Ok(batch.results)
+    }
+
+    /// Reads ranges and verifies them, so that they are in the page cache where half of the free
+    /// memory holds the pack. `progress` is called with the bytes so far and in all; it ends when
+    /// that returns `false`.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read); [`Error::Stopped`] when it was stopped.
+    pub fn prefetch(&self, ranges: &[ByteRange], progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<()> {
+        let (mut done, total) = (0, ranges.iter().map(ByteRange::len).sum());
+        for range in ranges {
+            for start in (range.start()..range.end()).step_by(PREFETCH_LEN) {
+                if !progress(done, total) {
+                    return Err(Error::Stopped);
+                }
+                let len = (range.end() - start).min(PREFETCH_LEN as u64);
+                done += self.read(ByteRange::at(start, len).unwrap_or_default())?.len() as u64;
+            }
+        }
+        match progress(done, total) {
+            true => Ok(()),
+            false => Err(Error::Stopped),
+        }
     }
 
     fn access(&self, range: ByteRange) -> Access {

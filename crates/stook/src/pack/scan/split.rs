@@ -30,7 +30,7 @@ const SEARCH_BLOCK_LEN: usize = 128 << 10;
 const SEARCH_BLOCKS: usize = 6;
 
 /// A stretch of a segment that begins and ends where records do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Piece {
     segment: u64,
     from: u64,
@@ -39,13 +39,13 @@ pub(super) struct Piece {
 
 /// A part of a pack: every record is in exactly one of the parts that [`Pack::splits`] gives. Its
 /// text (`to_string`, `parse`, or serde) can be handed to another process.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Split {
     body: SplitBody,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct SplitBody {
     #[serde(flatten)]
     origin: Origin,

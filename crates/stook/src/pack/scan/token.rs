@@ -38,7 +38,7 @@ pub(super) fn read<T: DeserializeOwned>(kind: &str, text: &str) -> Result<T> {
 }
 
 /// The pack that a token is of, and what of it was to be seen.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Origin {
     pub(super) pack: String,
     pub(super) generation: u64,

@@ -241,6 +241,16 @@ impl SparseFile {
         ranges.iter().map(|&range| self.read(range)).collect()
     }
 
+    /// Bytes of these ranges that are not held in memory.
+    ///
+    /// # Errors
+    /// [`SparseError::Plan`] for too many ranges.
+    pub fn missing(&self, ranges: &[ByteRange]) -> Result<u64, SparseError> {
+        let (max_len, end) = (u64::MAX, u64::MAX);
+        let exactly = PlanOptions { min_len: 0, max_gap: 0, max_len, alignment: 1, end };
+        Ok(self.kept.buffer.need_many(ranges, &exactly)?.iter().map(ByteRange::len).sum())
+    }
+
     /// Fetches what is missing of these ranges, all of it together, and nothing ahead: for callers
     /// that know. Neighbours are fetched by one request where no more than
     /// [`AheadOptions::max_gap`] lies between them.

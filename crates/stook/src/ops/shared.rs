@@ -1,49 +1,39 @@
-//! The writer behind a `Pack`: used by any number of threads; readers of the `Pack` see its writes.
+//! [`Writer`]: a pack that any number of threads write to, with readers that see what it wrote.
+//!
+//! A reader shows the state that it was opened with. What was put since is kept in memory, up to a
+//! bound, so that a loop of puts and gets costs neither syncs nor openings; beyond it, and after
+//! what cannot be kept, [`PendingChange::Stale`] says that readers are to be opened again.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, RwLock};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytes::Bytes;
-use stook::pack::{self, Attributes, Durability, FileKind, Key, KeyValue, Pack, PackWriter, SharedWriter};
 
-use crate::errors::{Raise, closed, invalid};
-use crate::locks::{locked, read, written};
+use crate::pack::{self, Attributes, Durability, FileKind, Key, KeyValue, Pack, PackWriter, SharedWriter};
 
 /// Bytes of recent puts that are kept in memory for gets. Beyond that the pack is opened again.
 const RECENT_BYTES_MAX: usize = 32 << 20;
 /// Approximate memory of an entry beside key and value.
 const ENTRY_BYTES: usize = 100;
 
+/// A result of writing.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
 /// Why nothing was written.
-pub(crate) enum WriteError {
-    /// An error of the library.
-    Pack(pack::Error),
-    /// The pack was closed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The pack, or what is below it.
+    #[error(transparent)]
+    Pack(#[from] pack::Error),
+    /// It was closed.
+    #[error("this pack is closed")]
     Closed,
     /// The call comes from a callback of a call that holds the writer exclusively.
+    #[error("this pack is being changed by the call whose callback this is; wait until it has ended")]
     Reentrant,
-}
-
-/// A result of writing.
-pub(crate) type Result<T> = std::result::Result<T, WriteError>;
-
-impl From<pack::Error> for WriteError {
-    fn from(error: pack::Error) -> Self {
-        Self::Pack(error)
-    }
-}
-
-impl Raise for WriteError {
-    fn raise(&self) -> pyo3::PyErr {
-        match self {
-            Self::Pack(error) => error.raise(),
-            Self::Closed => closed("pack"),
-            Self::Reentrant => invalid(
-                "this pack is being changed by the call whose callback this is; wait until it has ended",
-            ),
-        }
-    }
 }
 
 thread_local! {
@@ -55,7 +45,7 @@ thread_local! {
 }
 
 /// A writer for many threads.
-pub(crate) struct Writer {
+pub struct Writer {
     inner: Inner,
     recent: Mutex<Recent>,
     /// The next id, once it is known.
@@ -66,6 +56,16 @@ pub(crate) struct Writer {
     closed: AtomicBool,
 }
 
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let closed = self.closed.load(Ordering::Relaxed);
+        f.debug_struct("Writer")
+            .field("process", &self.process)
+            .field("closed", &closed)
+            .finish_non_exhaustive()
+    }
+}
+
 /// `Shared` where every put is durable when it returns: threads that wait share a sync.
 enum Inner {
     Plain(Mutex<Option<Box<PackWriter>>>),
@@ -74,7 +74,7 @@ enum Inner {
 
 /// Puts and deletions since readers were last opened.
 #[derive(Default)]
-pub(crate) struct Recent {
+struct Recent {
     values: HashMap<Key, Option<Bytes>>,
     bytes: usize,
     /// Whether there are changes that are not in `values`, so that readers must be opened again.
@@ -91,8 +91,43 @@ enum NextId {
     Known(Option<u64>),
 }
 
+/// A change of a batch.
+#[derive(Debug)]
+pub enum Change<B> {
+    /// Puts a record.
+    Put {
+        /// Its key.
+        key: Key,
+        /// Its attributes.
+        attributes: Attributes,
+        /// Its body.
+        body: B,
+    },
+    /// Deletes the record with this key, if there is one.
+    Delete(Key),
+}
+
+impl<B> Change<B> {
+    /// The key, if it is deleted.
+    fn deleted(&self) -> Option<&Key> {
+        match self {
+            Self::Put { .. } => None,
+            Self::Delete(key) => Some(key),
+        }
+    }
+
+    /// The key, if it is put.
+    fn put(&self) -> Option<&Key> {
+        match self {
+            Self::Put { key, .. } => Some(key),
+            Self::Delete(_) => None,
+        }
+    }
+}
+
 /// A change of a key that readers do not see: they show the state that they were opened with.
-pub(crate) enum PendingChange {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PendingChange {
     /// The value that was put; `None` after a deletion.
     Known(Option<Bytes>),
     /// No change since readers were opened.
@@ -102,7 +137,8 @@ pub(crate) enum PendingChange {
 }
 
 impl Writer {
-    pub(crate) fn new(writer: PackWriter, durability: Durability) -> Self {
+    /// Lets many threads use a writer that was opened with this durability.
+    pub fn new(writer: PackWriter, durability: Durability) -> Self {
         let inner = match durability {
             Durability::Every => Inner::Shared(RwLock::new(Some(SharedWriter::new(writer)))),
             _ => Inner::Plain(Mutex::new(Some(Box::new(writer)))),
@@ -118,14 +154,18 @@ impl Writer {
     }
 
     /// Puts a record and returns its sequence number.
-    pub(crate) fn put(&self, group: &str, key: &Key, attributes: &Attributes, body: &[u8]) -> Result<u64> {
+    ///
+    /// # Errors
+    /// Those of [`PackWriter::put`]; [`Error::Closed`], [`Error::Reentrant`], and
+    /// [`pack::Error::Forked`] in a child of the process that opened it.
+    pub fn put(&self, group: &str, key: &Key, attributes: &Attributes, body: &[u8]) -> Result<u64> {
         let sequence = self.put_record(group, key, attributes, body)?;
         self.note_ids(std::iter::once(key));
         Ok(sequence)
     }
 
     /// Keeps appended ids above all ids that were put.
-    pub(crate) fn note_ids<'k>(&self, keys: impl Iterator<Item = &'k Key>) {
+    fn note_ids<'k>(&self, keys: impl Iterator<Item = &'k Key>) {
         let ids = keys.filter_map(|key| match key.value() {
             KeyValue::Id(id) => Some(id),
             KeyValue::Bytes(_) => None,
@@ -141,20 +181,23 @@ impl Writer {
 
     /// Refuses calls of forked children and of callbacks. To be called before any lock is taken: a
     /// lock that a thread of the parent held at the fork is never released in the child.
-    pub(crate) fn enter(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// [`pack::Error::Forked`], [`Error::Reentrant`].
+    pub fn enter(&self) -> Result<()> {
         if !self.is_ours() {
             return Err(pack::Error::Forked { owner: self.process }.into());
         }
         match self.exclusive.load(Ordering::Relaxed) == THREAD.with(|thread| *thread) {
-            true => Err(WriteError::Reentrant),
+            true => Err(Error::Reentrant),
             false => Ok(()),
         }
     }
 
     /// Why there is no writer.
-    fn gone(&self) -> WriteError {
+    fn gone(&self) -> Error {
         match self.closed.load(Ordering::Relaxed) {
-            true => WriteError::Closed,
+            true => Error::Closed,
             false => pack::Error::Stopped.into(),
         }
     }
@@ -197,7 +240,11 @@ impl Writer {
     }
 
     /// Puts a record under the next id and returns the id.
-    pub(crate) fn append(
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    /// [`pack::Error::Invalid`] where the highest id is taken; those of `open`.
+    pub fn append(
         &self,
         group: &str,
         attributes: &Attributes,
@@ -231,7 +278,10 @@ impl Writer {
     }
 
     /// Deletes a record; returns whether there was one.
-    pub(crate) fn delete(&self, key: &Key) -> Result<bool> {
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn delete(&self, key: &Key) -> Result<bool> {
         self.write_one(
             |writer| writer.delete(key),
             |writer| writer.delete(key),
@@ -241,7 +291,10 @@ impl Writer {
 
     /// Deletes a record and returns its value, atomically. `open` opens readers again, `get` asks
     /// them.
-    pub(crate) fn pop(
+    ///
+    /// # Errors
+    /// As [`put`](Self::put); those of `open` and `get`.
+    pub fn pop(
         &self,
         key: &Key,
         open: impl FnOnce() -> pack::Result<()>,
@@ -264,8 +317,29 @@ impl Writer {
         })
     }
 
+    /// Makes changes that count together or not at all, and none of them where `go_on` returns
+    /// `false`.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put), and those of [`PackWriter::batch`].
+    pub fn commit<B: AsRef<[u8]>>(
+        &self,
+        group: &str,
+        changes: &[Change<B>],
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<()> {
+        let is_written = self.with(|writer| write_batch(writer, group, changes, go_on))?;
+        if is_written {
+            self.note_ids(changes.iter().filter_map(Change::put));
+        }
+        Ok(())
+    }
+
     /// Runs `change` with exclusive access. Readers are opened again before the next read.
-    pub(crate) fn with<T>(&self, change: impl FnOnce(&mut PackWriter) -> pack::Result<T>) -> Result<T> {
+    ///
+    /// # Errors
+    /// As [`put`](Self::put); those of `change`.
+    pub fn with<T>(&self, change: impl FnOnce(&mut PackWriter) -> pack::Result<T>) -> Result<T> {
         self.exclusively(|writer| {
             let changed = change(writer);
             self.recent().stale = true;
@@ -302,7 +376,10 @@ impl Writer {
     }
 
     /// Closes the pack: all puts are durable when this returns.
-    pub(crate) fn close(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// What the last sync meets; as [`enter`](Self::enter).
+    pub fn close(&self) -> Result<()> {
         self.enter()?;
         self.closed.store(true, Ordering::Relaxed);
         let writer = match &self.inner {
@@ -313,12 +390,12 @@ impl Writer {
     }
 
     /// Whether this is the process that opened it.
-    pub(crate) fn is_ours(&self) -> bool {
+    pub fn is_ours(&self) -> bool {
         self.process == std::process::id()
     }
 
     /// The change of a key that readers do not see.
-    pub(crate) fn pending_change(&self, key: &Key) -> PendingChange {
+    pub fn pending_change(&self, key: &Key) -> PendingChange {
         let recent = self.recent();
         if recent.stale {
             return PendingChange::Stale;
@@ -327,13 +404,16 @@ impl Writer {
     }
 
     /// Whether anything changed since readers were opened.
-    pub(crate) fn has_news(&self) -> bool {
+    pub fn has_news(&self) -> bool {
         let recent = self.recent();
         recent.stale || !recent.values.is_empty()
     }
 
     /// Syncs, then opens readers again with `open`. No put comes in between.
-    pub(crate) fn reopen(&self, open: impl FnOnce() -> pack::Result<()>) -> Result<()> {
+    ///
+    /// # Errors
+    /// As [`put`](Self::put); those of `open`.
+    pub fn reopen(&self, open: impl FnOnce() -> pack::Result<()>) -> Result<()> {
         self.exclusively(|writer| self.renew(writer, open))
     }
 
@@ -348,6 +428,44 @@ impl Writer {
     fn recent(&self) -> MutexGuard<'_, Recent> {
         locked(&self.recent)
     }
+}
+
+/// Whether all of it was written.
+fn write_batch<B: AsRef<[u8]>>(
+    writer: &mut PackWriter,
+    group: &str,
+    changes: &[Change<B>],
+    go_on: &mut dyn FnMut() -> bool,
+) -> pack::Result<bool> {
+    let mut batch = writer.batch(group)?;
+    for run in changes.chunk_by(|one, next| one.deleted().is_some() && next.deleted().is_some()) {
+        if let [Change::Put { key, attributes, body }] = run {
+            if !go_on() {
+                return Ok(false);
+            }
+            batch.put(key, attributes, body.as_ref())?;
+            continue;
+        }
+        let keys = run.iter().filter_map(Change::deleted);
+        if batch.delete_all(keys, &mut |_| go_on())?.is_none() {
+            return Ok(false);
+        }
+    }
+    batch.commit()?;
+    Ok(true)
+}
+
+/// Locks that ignore poisoning: what they guard is consistent even after a panic.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn written<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn no_more_ids() -> pack::Error {
