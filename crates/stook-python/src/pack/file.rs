@@ -47,7 +47,7 @@ pub(crate) struct RecordFile {
 
 /// A `File` over what is read by range.
 pub(super) fn file_over<T>(base: Bound<'_, T>) -> PyResult<Bound<'_, PyAny>> {
-    base.py().import("stook._file")?.getattr("File")?.call1((base,))
+    base.py().import("stook._file")?.getattr("File")?.call1((base.into_any(),))
 }
 
 impl RecordFile {

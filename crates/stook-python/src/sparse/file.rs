@@ -6,7 +6,6 @@ use bytes::Bytes;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
-use stook::extent::ByteRange;
 use stook::source::{Source, within};
 use stook::sparse::{self, SparseFileError};
 

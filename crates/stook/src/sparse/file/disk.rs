@@ -33,7 +33,7 @@ impl SparseFile {
 
     /// What is missing of a part of the file: neither in memory nor on disk. What the disk has of
     /// what is `wanted` was loaded before; what of it is missing now, the disk cannot give.
-    pub(super) fn missing(&self, part: ByteRange, wanted: ByteRange) -> Vec<ByteRange> {
+    pub(super) fn missing_parts(&self, part: ByteRange, wanted: ByteRange) -> Vec<ByteRange> {
         let gaps = self.kept.buffer.gaps(part);
         let Some(disk) = &self.kept.disk else { return gaps };
         let mut missing: Vec<ByteRange> = Vec::with_capacity(gaps.len());

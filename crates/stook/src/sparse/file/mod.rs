@@ -353,7 +353,7 @@ impl SparseFile {
             let Some(gap) = gaps.first() else { return Ok(()) };
             let planned = {
                 let flights = std::mem::take(&mut state.flights);
-                let planned = plan(&mut state, &|part| flights.missing_of(self.missing(part, range)));
+                let planned = plan(&mut state, &|part| flights.missing_of(self.missing_parts(part, range)));
                 state.flights = flights;
                 planned
             };
