@@ -28,6 +28,7 @@ use crate::pack::state::segment::Segment;
 use crate::pack::state::snapshot::Found;
 use crate::source::{AccessRule, Check, Identity, Leaf, Origin, Source, check_bounds};
 use crate::storage::Lock;
+use crate::tree::Holes;
 
 /// Chunks that are read and verified as one, bytes: as long as one read of a session.
 const SPAN_LEN: u64 = 1 << 20;
@@ -374,6 +375,10 @@ impl Source for RecordSource {
             at = end;
         }
         Ok(())
+    }
+
+    fn holes(&self) -> crate::Result<Holes> {
+        Ok(self.head.attributes.holes())
     }
 
     fn origin(&self) -> Origin {

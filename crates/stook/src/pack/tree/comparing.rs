@@ -12,7 +12,7 @@ use super::packing::{Abort, Packing};
 use crate::pack::error::{Error, Result};
 use crate::pack::key::Key;
 use crate::tree::Xattrs;
-use crate::walk::{FileBytes, LargeFile, Metadata};
+use crate::walk::{FileBytes, LargeFile, Status};
 
 /// Small files that are compared at once: so many, and bytes of them.
 const BATCH_LEN: usize = 256;
@@ -24,7 +24,7 @@ const STREAM_LEN: usize = 1 << 20;
 /// A file that was read and is to be compared.
 pub(super) struct Doubt {
     pub(super) key: Vec<u8>,
-    pub(super) metadata: Metadata,
+    pub(super) status: Status,
     pub(super) bytes: FileBytes,
     pub(super) xattrs: Xattrs,
 }
@@ -39,7 +39,7 @@ pub(super) struct Doubts {
 impl Packing<'_, '_> {
     /// Takes a file that is to be compared.
     pub(super) fn doubt(&mut self, doubt: Doubt) -> Result<(), Abort> {
-        self.doubts.bytes += doubt.metadata.len;
+        self.doubts.bytes += doubt.status.node.len;
         self.doubts.waiting.push(doubt);
         if self.doubts.waiting.len() >= BATCH_LEN || self.doubts.bytes >= BATCH_BYTES {
             return self.compare_waiting();
@@ -57,7 +57,7 @@ impl Packing<'_, '_> {
             let is_same = record.is_some_and(|record| *record.body == *doubt.bytes)
                 && self.has_xattrs(&doubt.key, &doubt.xattrs);
             match is_same {
-                true => self.is_unchanged(&doubt.key, &doubt.metadata),
+                true => self.is_unchanged(&doubt.key, &doubt.status),
                 false => self.pack_bytes(doubt)?,
             }
         }

@@ -19,7 +19,7 @@ use crate::pack::state::open::Pack;
 use crate::pack::writer::{PackWriter, check_group, chunk_sums};
 use crate::tree::{Xattrs, is_pack};
 use crate::walk::{
-    Candidate, Content, Decision, Kind, LargeFile, Metadata, Select, Walk, WalkEvent, WalkItem, WalkOptions,
+    Candidate, Content, Decision, Kind, LargeFile, Status, Select, Walk, WalkEvent, WalkItem, WalkOptions,
     xattrs,
 };
 
@@ -351,7 +351,7 @@ pub(super) struct Packing<'p, 'w> {
     /// roots alone.
     root_keys: Vec<Vec<u8>>,
     /// Roots that are not in the pack as they are: directories, and their extended attributes.
-    held_roots: Vec<(Vec<u8>, Metadata, Xattrs)>,
+    held_roots: Vec<(Vec<u8>, Status, Xattrs)>,
 }
 
 impl Packing<'_, '_> {
@@ -370,8 +370,8 @@ impl Packing<'_, '_> {
             })
             .wanted(|candidate| {
                 // What would be packed anyway need not be read to be counted.
-                let Candidate { key, metadata } = candidate;
-                let is_asked = !dry || existing.holds_file(key, metadata, rule) == Holds::Alike;
+                let Candidate { key, status } = candidate;
+                let is_asked = !dry || existing.holds_file(key, status, rule) == Holds::Alike;
                 !names_only && is_asked && claims.wants(candidate, existing, rule)
             })
             .digest(self.sums());
@@ -406,9 +406,9 @@ impl Packing<'_, '_> {
             }
             counted.push(unread);
         }
-        for HardLink { key, metadata } in std::mem::take(&mut self.names).into_unsettled() {
+        for HardLink { key, status } in std::mem::take(&mut self.names).into_unsettled() {
             if self.writer.is_none() && counted.iter().any(|unread| unread.contains(&key)) {
-                self.count_file(&key, &metadata);
+                self.count_file(&key, &status);
             } else if self.writer.is_none() {
                 self.summary.replaced += u64::from(self.existing.has(&key));
                 self.summary.hard_links += 1;
@@ -445,8 +445,8 @@ impl Packing<'_, '_> {
         let owner = self.tree.with_owner;
         for file in self.names.settle(self.existing, self.rule()) {
             self.summary.unchanged += u64::from(file.unchanged);
-            for HardLink { key, metadata } in file.further {
-                if self.existing.has_link(&key, FileKind::HardLink, &metadata, &file.first, owner) {
+            for HardLink { key, status } in file.further {
+                if self.existing.has_link(&key, FileKind::HardLink, &status, &file.first, owner) {
                     self.summary.unchanged += 1;
                     continue;
                 }
@@ -455,7 +455,7 @@ impl Packing<'_, '_> {
                     writer.mark_further_names(&Key::bytes(&file.first)?)?;
                 }
                 let is_put =
-                    self.put(&key, FileKind::HardLink, &metadata, &file.first, None, &Xattrs::default())?;
+                    self.put(&key, FileKind::HardLink, &status, &file.first, None, &Xattrs::default())?;
                 self.summary.hard_links += u64::from(is_put);
                 self.report_progress(0)?;
             }
@@ -469,7 +469,7 @@ impl Packing<'_, '_> {
     }
 
     fn take_event(&mut self, event: WalkEvent) -> Result<(), Abort> {
-        if !matches!(&event, Ok(item) if self.is_root(&item.key, &item.metadata)) {
+        if !matches!(&event, Ok(item) if self.is_root(&item.key, &item.status)) {
             self.take_held_roots()?;
         }
         match event {
@@ -484,13 +484,13 @@ impl Packing<'_, '_> {
     }
 
     fn take(&mut self, item: WalkItem) -> Result<(), Abort> {
-        let WalkItem { key, metadata, content, xattrs } = item;
-        let met = if metadata.kind.is_special() { Met::LeftOut } else { Met::Packed };
+        let WalkItem { key, status, content, xattrs } = item;
+        let met = if status.node.kind.is_special() { Met::LeftOut } else { Met::Packed };
         if let Some(noted) = self.existing.number(&key).and_then(|number| self.met.get_mut(number)) {
             *noted = met;
         }
-        if metadata.kind.is_special() {
-            self.summary.special.push((key, metadata.kind));
+        if status.node.kind.is_special() {
+            self.summary.special.push((key, status.node.kind));
             return Ok(());
         }
         if key.len() > KEY_LEN_MAX {
@@ -503,44 +503,44 @@ impl Packing<'_, '_> {
             return Ok(());
         }
         let owner = self.tree.with_owner;
-        match (metadata.kind, content) {
+        match (status.node.kind, content) {
             (Kind::Directory, _) => {
-                let is_there = self.existing.has_directory(&key, &metadata, owner);
+                let is_there = self.existing.has_directory(&key, &status, owner);
                 if is_there && self.has_xattrs(&key, &xattrs) {
                     self.summary.unchanged += 1;
-                } else if self.is_root(&key, &metadata) {
-                    self.held_roots.push((key, metadata, xattrs));
+                } else if self.is_root(&key, &status) {
+                    self.held_roots.push((key, status, xattrs));
                 } else {
-                    self.put_directory(&key, &metadata, &xattrs)?;
+                    self.put_directory(&key, &status, &xattrs)?;
                 }
             }
             (Kind::Symlink, Content::Target(target)) => {
-                let is_there = self.existing.has_link(&key, FileKind::Symlink, &metadata, &target, owner);
+                let is_there = self.existing.has_link(&key, FileKind::Symlink, &status, &target, owner);
                 if is_there && self.has_xattrs(&key, &xattrs) {
                     self.summary.unchanged += 1;
                 } else {
-                    let is_put = self.put(&key, FileKind::Symlink, &metadata, &target, None, &xattrs)?;
+                    let is_put = self.put(&key, FileKind::Symlink, &status, &target, None, &xattrs)?;
                     self.summary.symlinks += u64::from(is_put);
                 }
             }
-            (_, content) => self.take_file(key, metadata, content, xattrs)?,
+            (_, content) => self.take_file(key, status, content, xattrs)?,
         }
         Ok(())
     }
 
     /// Whether this is a root that is taken only with something else.
-    fn is_root(&self, key: &[u8], metadata: &Metadata) -> bool {
-        metadata.kind == Kind::Directory && self.root_keys.iter().any(|root| root == key)
+    fn is_root(&self, key: &[u8], status: &Status) -> bool {
+        status.node.kind == Kind::Directory && self.root_keys.iter().any(|root| root == key)
     }
 
     fn take_held_roots(&mut self) -> Result<(), Abort> {
         self.root_keys.clear();
         let held = std::mem::take(&mut self.held_roots);
-        held.iter().try_for_each(|(key, metadata, xattrs)| self.put_directory(key, metadata, xattrs))
+        held.iter().try_for_each(|(key, status, xattrs)| self.put_directory(key, status, xattrs))
     }
 
-    fn put_directory(&mut self, key: &[u8], metadata: &Metadata, xattrs: &Xattrs) -> Result<(), Abort> {
-        let is_put = self.put(key, FileKind::Directory, metadata, b"", None, xattrs)?;
+    fn put_directory(&mut self, key: &[u8], status: &Status, xattrs: &Xattrs) -> Result<(), Abort> {
+        let is_put = self.put(key, FileKind::Directory, status, b"", None, xattrs)?;
         self.summary.directories += u64::from(is_put);
         Ok(())
     }
@@ -548,21 +548,21 @@ impl Packing<'_, '_> {
     fn take_file(
         &mut self,
         key: Vec<u8>,
-        metadata: Metadata,
+        status: Status,
         content: Content,
         xattrs: Xattrs,
     ) -> Result<(), Abort> {
-        let holds = self.existing.holds_file(&key, &metadata, self.rule());
+        let holds = self.existing.holds_file(&key, &status, self.rule());
         match content {
             Content::Bytes(bytes) => {
-                let doubt = Doubt { key, metadata, bytes, xattrs };
+                let doubt = Doubt { key, status, bytes, xattrs };
                 if holds == Holds::Alike { self.doubt(doubt)? } else { self.pack_bytes(doubt)? }
             }
-            Content::Large(file) => self.take_large(key, metadata, &file, holds)?,
-            _ if metadata.links > 1 => self.names.wait(key, metadata),
-            _ if holds == Holds::Same => self.is_unchanged(&key, &metadata),
-            _ if self.existing.is_first(&key) => self.names.wait(key, metadata),
-            _ => self.count_file(&key, &metadata),
+            Content::Large(file) => self.take_large(key, status, &file, holds)?,
+            _ if status.node.links > 1 => self.names.wait(key, status),
+            _ if holds == Holds::Same => self.is_unchanged(&key, &status),
+            _ if self.existing.is_first(&key) => self.names.wait(key, status),
+            _ => self.count_file(&key, &status),
         }
         Ok(())
     }
@@ -570,7 +570,7 @@ impl Packing<'_, '_> {
     fn take_large(
         &mut self,
         key: Vec<u8>,
-        metadata: Metadata,
+        status: Status,
         file: &LargeFile,
         holds: Holds,
     ) -> Result<(), Abort> {
@@ -578,17 +578,17 @@ impl Packing<'_, '_> {
             match self.compare_large(&key, file)? {
                 Some(false) => {}
                 Some(true) => {
-                    self.is_unchanged(&key, &metadata);
+                    self.is_unchanged(&key, &status);
                     return Ok(());
                 }
                 None => return Ok(()),
             }
         }
-        if self.is_put_off(&key, &metadata) {
+        if self.is_put_off(&key, &status) {
             return Ok(());
         }
-        match self.put_large(&key, &metadata, file)? {
-            None => self.is_packed(&key, &metadata),
+        match self.put_large(&key, &status, file)? {
+            None => self.is_packed(&key, &status),
             Some(error) => self.summary.failures.push(Failure { key, error }),
         }
         Ok(())
@@ -596,37 +596,37 @@ impl Packing<'_, '_> {
 
     /// Packs a file that was read.
     pub(super) fn pack_bytes(&mut self, file: Doubt) -> Result<(), Abort> {
-        let Doubt { key, metadata, bytes, xattrs } = file;
-        if self.is_put_off(&key, &metadata) {
+        let Doubt { key, status, bytes, xattrs } = file;
+        if self.is_put_off(&key, &status) {
             return Ok(());
         }
-        if self.put(&key, FileKind::File, &metadata, &bytes, Some(bytes.digest()), &xattrs)? {
-            self.is_packed(&key, &metadata);
+        if self.put(&key, FileKind::File, &status, &bytes, Some(bytes.digest()), &xattrs)? {
+            self.is_packed(&key, &status);
         }
         Ok(())
     }
 
     /// Whether a file that is not what the pack holds is dealt with later, or was only counted.
-    fn is_put_off(&mut self, key: &[u8], metadata: &Metadata) -> bool {
+    fn is_put_off(&mut self, key: &[u8], status: &Status) -> bool {
         if self.writer.is_none() {
-            self.count_file(key, metadata);
+            self.count_file(key, status);
             return true;
         }
         let is_put_off = self.puts_off && self.existing.is_first(key);
         if is_put_off {
-            self.names.wait(key.to_vec(), *metadata);
+            self.names.wait(key.to_vec(), *status);
         }
         is_put_off
     }
 
-    fn is_packed(&mut self, key: &[u8], metadata: &Metadata) {
-        self.names.packed(key, metadata);
+    fn is_packed(&mut self, key: &[u8], status: &Status) {
+        self.names.packed(key, status);
         self.summary.files += 1;
-        self.summary.bytes += metadata.len;
+        self.summary.bytes += status.node.len;
     }
 
-    pub(super) fn is_unchanged(&mut self, key: &[u8], metadata: &Metadata) {
-        self.names.packed(key, metadata);
+    pub(super) fn is_unchanged(&mut self, key: &[u8], status: &Status) {
+        self.names.packed(key, status);
         self.summary.unchanged += 1;
     }
 
@@ -637,10 +637,10 @@ impl Packing<'_, '_> {
     }
 
     /// A file that a dry run would pack.
-    fn count_file(&mut self, key: &[u8], metadata: &Metadata) {
+    fn count_file(&mut self, key: &[u8], status: &Status) {
         self.summary.replaced += u64::from(self.existing.has(key));
         self.summary.files += 1;
-        self.summary.bytes += metadata.len;
+        self.summary.bytes += status.node.len;
     }
 
     /// The attributes of a record. What is wrong with those that the caller adds is a failure of
@@ -649,18 +649,18 @@ impl Packing<'_, '_> {
         &self,
         key: &[u8],
         kind: FileKind,
-        metadata: &Metadata,
+        status: &Status,
         xattrs: &Xattrs,
     ) -> Result<Result<Attributes>, Abort> {
-        let owner = recorded_owner(metadata, self.tree.with_owner);
-        let mut attributes = Attributes::of_file(kind, metadata.mode, metadata.mtime_ns, owner);
-        if kind == FileKind::File && metadata.links > 1 {
-            let names = u32::try_from(metadata.links).unwrap_or(u32::MAX);
+        let owner = recorded_owner(status, self.tree.with_owner);
+        let mut attributes = Attributes::of_file(kind, status.node.mode, status.node.mtime_ns, owner);
+        if kind == FileKind::File && status.node.links > 1 {
+            let names = u32::try_from(status.node.links).unwrap_or(u32::MAX);
             attributes.set(Name::Id(NAMES), Value::U32(names));
         }
         // Without them the bytes are compared the next time.
-        if kind == FileKind::File && metadata.identity().unsettled_for(self.began_ns).is_zero() {
-            attributes.set_inode(metadata.ctime_ns, metadata.inode);
+        if kind == FileKind::File && status.identity().unsettled_for(self.began_ns).is_zero() {
+            attributes.set_inode(status.ctime_ns, status.inode);
         }
         attributes.set_xattrs(xattrs);
         let own = self.tree.attributes.as_ref().filter(|_| self.writer.is_some());
@@ -687,12 +687,12 @@ impl Packing<'_, '_> {
         &mut self,
         key: &[u8],
         kind: FileKind,
-        metadata: &Metadata,
+        status: &Status,
         body: &[u8],
         sums: Option<&[u8]>,
         xattrs: &Xattrs,
     ) -> Result<bool, Abort> {
-        let attributes = match self.attributes(key, kind, metadata, xattrs)? {
+        let attributes = match self.attributes(key, kind, status, xattrs)? {
             Ok(attributes) => attributes.encode()?,
             Err(error) => {
                 self.summary.failures.push(Failure { key: key.to_vec(), error });
@@ -721,7 +721,7 @@ impl Packing<'_, '_> {
     fn put_large(
         &mut self,
         key: &[u8],
-        metadata: &Metadata,
+        status: &Status,
         file: &LargeFile,
     ) -> Result<Option<Error>, Abort> {
         let mut opened = match file.open() {
@@ -730,14 +730,14 @@ impl Packing<'_, '_> {
         };
         // Whoever changes them while the bytes are read changes a time that is looked at below.
         let xattrs = self.xattrs_of(&opened);
-        let attributes = match self.attributes(key, FileKind::File, metadata, &xattrs)? {
+        let attributes = match self.attributes(key, FileKind::File, status, &xattrs)? {
             Ok(attributes) => attributes,
             Err(error) => return Ok(Some(error)),
         };
         let group = self.tree.grouping.of(key, false);
         self.buffer.resize(STREAM_LEN, 0);
         let Some(writer) = self.writer.as_deref_mut() else { return Ok(None) };
-        let mut record = match writer.begin(&group, &Key::bytes(key)?, &attributes, Some(metadata.len)) {
+        let mut record = match writer.begin(&group, &Key::bytes(key)?, &attributes, Some(status.node.len)) {
             Ok(record) => record,
             // What is wrong with this record alone stops nothing else.
             Err(error @ Error::Invalid(_)) => return Ok(Some(error)),
@@ -753,7 +753,7 @@ impl Packing<'_, '_> {
             };
             done += read as u64;
             // More than it had: the check below would tell, but not before all of it was read.
-            if done > metadata.len {
+            if done > status.node.len {
                 break;
             }
             record.write(self.buffer.get(..read).unwrap_or_default())?;
