@@ -19,7 +19,7 @@ use super::member::{Extent, Member, MemberKind, Method};
 use super::reading::{Reading, ReadingOptions};
 use super::scan;
 use super::sidecar::{self, Found};
-use super::source::MemberSource;
+use super::source::{MemberSource, holes_of};
 use super::tar::header::{BLOCK_LEN, has_checksum, has_magic};
 use super::tree::ArchiveTree;
 use super::zip;
@@ -27,6 +27,7 @@ use super::zip::directory::{LOCAL, LOCAL_LEN, local_len};
 use crate::engine::{Access, Backend, EngineFactory, File};
 use crate::extent::ByteRange;
 use crate::source::{AccessRule, FileSource, Identity, Source};
+use crate::tree::Holes;
 
 /// What is waited at most until a change of an archive would show.
 const WAIT_MAX: Duration = Duration::from_secs(2);
@@ -330,6 +331,14 @@ impl Archive {
             (true, _) => self.index.extents(member.number),
             (false, 0) => Vec::new(),
             (false, len) => vec![Extent { at: 0, stored_at: member.data_at, len }],
+        }
+    }
+
+    /// What is not stored of a member because it is zeros: the holes of what was put into a tar.
+    pub fn holes(&self, member: &Member<'_>) -> Holes {
+        match member.is_sparse {
+            true => holes_of(&self.stored(member), member.len),
+            false => Holes::default(),
         }
     }
 

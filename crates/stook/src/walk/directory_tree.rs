@@ -29,7 +29,8 @@ use crate::source::{FileSource, Source};
 use crate::tree::parts::check_name;
 use crate::tree::target::NAME_ON_DISK_MAX;
 use crate::tree::{
-    Cursor, Kind, Node, NodeId, Page, Tree, Xattrs, foreign_cursor, not_a_directory, not_a_file, unknown,
+    Cursor, Holes, Kind, Node, NodeId, Page, Tree, Xattrs, foreign_cursor, not_a_directory, not_a_file,
+    unknown,
 };
 
 /// A directory on disk.
@@ -362,6 +363,21 @@ impl Tree for DirectoryTree {
                 Ok(read)
             }
         }
+    }
+
+    /// A file that takes as much room as it has bytes is not opened for that.
+    fn holes(&self, id: NodeId) -> Result<Holes> {
+        let met = self.met(id)?;
+        let path = || self.path_at(&met.place);
+        if met.inode.kind != Kind::File {
+            return Err(not_a_file(met.inode.kind, path()));
+        }
+        let (_, status) = self.status(&met)?;
+        if !status.may_have_holes() {
+            return Ok(Holes::default());
+        }
+        let (opened, path) = self.open_file(id)?;
+        file::holes(&opened, &status).map_err(|error| Error::io("look for holes in", path, error))
     }
 
     fn open(&self, id: NodeId) -> Result<Arc<dyn Source>> {

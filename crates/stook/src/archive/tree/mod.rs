@@ -24,8 +24,8 @@ use super::reading::{Reading, ReadingOptions, refusal};
 use crate::engine::EngineFactory;
 use crate::source::Source;
 use crate::tree::{
-    Cursor, Deliver, GatherOptions, Kind, Node, NodeId, NodeTable, NodeTableBuilder, Page, Tree, Xattrs,
-    gather_by_session, not_a_file, parts, unknown,
+    Cursor, Deliver, GatherOptions, Holes, Kind, Node, NodeId, NodeTable, NodeTableBuilder, Page, Tree,
+    Xattrs, gather_by_session, not_a_file, parts, unknown,
 };
 
 /// The longest compressed body that is held in memory when it is opened, in bytes, unless the tree
@@ -172,6 +172,10 @@ impl Tree for ArchiveTree {
     fn xattrs(&self, id: NodeId) -> crate::Result<Xattrs> {
         self.table.node(id)?;
         Ok(self.member(id).map(|member| Xattrs::decode(member.xattrs)).unwrap_or_default())
+    }
+
+    fn holes(&self, id: NodeId) -> crate::Result<Holes> {
+        Ok(self.archive.holes(&self.file(id)?))
     }
 
     /// A member as a source; of one that is compressed, all of it is held then.

@@ -188,20 +188,20 @@ impl Attributes {
     /// Those of a packed file of which no more is known.
     pub fn of_file(kind: FileKind, mode: u32, mtime_ns: i64, owner: Option<(u32, u32)>) -> Self {
         let (mode, mtime_ns) = (Some(mode), Some(mtime_ns));
-        Self::of_node(kind, &Node { mode, mtime_ns, owner, ..Node::new(kind.in_tree()) })
+        Self::of_node(Some(kind), &Node { mode, mtime_ns, owner, ..Node::new(kind.in_tree()) })
     }
 
     /// What a record says of a node: the kind is that of the record, because one of several names
-    /// of a file has no node of its own. What the node does not say is left out.
-    pub fn of_node(kind: FileKind, node: &Node) -> Self {
+    /// of a file has no node of its own. What is not said, or none that packs have, is left out.
+    pub fn of_node(kind: Option<FileKind>, node: &Node) -> Self {
         let mut all = Self(Vec::with_capacity(USUAL));
         let mut push = |id, value: Option<Value>| all.0.extend(value.map(|value| (Name::Id(id), value)));
-        push(KIND, Some(Value::U8(kind.code())));
+        push(KIND, kind.map(|kind| Value::U8(kind.code())));
         push(MODE, node.mode.map(Value::U32));
         push(MTIME_NS, node.mtime_ns.map(Value::I64));
         push(USER_ID, node.owner.map(|(user, _)| Value::U32(user)));
         push(GROUP_ID, node.owner.map(|(_, group)| Value::U32(group)));
-        let has_names = kind == FileKind::File && node.links > 1;
+        let has_names = kind == Some(FileKind::File) && node.links > 1;
         push(NAMES, has_names.then_some(Value::U32(node.links)));
         all
     }
@@ -623,13 +623,13 @@ mod tests {
             ..Node::file(99)
         };
         for node in [all, Node { mode: None, ..all }, Node { mtime_ns: None, owner: None, ..all }] {
-            let attributes = Attributes::of_node(FileKind::File, &node);
+            let attributes = Attributes::of_node(Some(FileKind::File), &node);
             assert_eq!(attributes.node(99), Node { links: 1, ..node });
             assert!(attributes.has_further_names());
         }
-        let link = Attributes::of_node(FileKind::HardLink, &all);
+        let link = Attributes::of_node(Some(FileKind::HardLink), &all);
         assert!(link.node(99).kind == Kind::File && !link.has_further_names());
-        assert_eq!(Attributes::of_node(FileKind::Directory, &all).node(99).len, 0);
+        assert_eq!(Attributes::of_node(Some(FileKind::Directory), &all).node(99).len, 0);
         assert_eq!(Attributes::new().node(5), Node::file(5));
         let unknown = Attributes::decode(&[KIND, 4, 77]).unwrap();
         assert_eq!(unknown.node(5), Node::new(Kind::Other));

@@ -3,10 +3,11 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
 
+use super::records::recorded;
 use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::FileKind;
 use crate::pack::state::open::{KeyEntry, Pack};
-use crate::tree::{Node, Xattrs, target};
+use crate::tree::{Node, Xattrs};
 use crate::walk::Status;
 
 /// Heads that are read as one batch.
@@ -176,7 +177,7 @@ impl Existing {
         let wanted = Known::file(&status.node, rule.with_owner);
         match self.known.get(key).filter(|entry| entry.known == wanted) {
             None => Holds::Other,
-            Some(entry) if !rule.checksum && entry.inode == Some((status.ctime_ns, status.inode)) => {
+            Some(entry) if !rule.checksum && entry.inode.is_some() && entry.inode == status.inode() => {
                 Holds::Same
             }
             Some(_) => Holds::Alike,
@@ -196,7 +197,8 @@ impl Existing {
 
     /// Whether this is a name that the pack does not have of a file that it seems to have.
     pub(super) fn is_new_name(&self, key: &[u8], status: &Status) -> bool {
-        status.node.links > 1 && !self.has(key) && self.inodes.contains(&status.inode)
+        let inode = status.inode().map(|(_, inode)| inode);
+        status.node.links > 1 && !self.has(key) && inode.is_some_and(|inode| self.inodes.contains(&inode))
     }
 
     /// Whether a link with this target is there already.
@@ -224,13 +226,6 @@ pub(super) struct Rule {
     pub(super) with_owner: bool,
     /// The bytes of every file.
     pub(super) checksum: bool,
-}
-
-/// A node as it is recorded: with its owner only if that is wanted, or there are set-user-id or
-/// set-group-id bits, because without one nobody gets them back.
-pub(super) fn recorded(node: &Node, with_owner: bool) -> Node {
-    let is_wanted = with_owner || node.mode.is_some_and(|mode| mode & target::SET_ID != 0);
-    Node { owner: node.owner.filter(|_| is_wanted), ..*node }
 }
 
 impl Known {
