@@ -71,6 +71,25 @@ impl Holes {
         self.0.get(at).copied()
     }
 
+    /// Bytes that stand at an offset of the file, cut at its holes. What is not zeros is no hole,
+    /// whatever they say.
+    pub(crate) fn cut<'b>(&self, at: u64, bytes: &'b [u8]) -> impl Iterator<Item = Part<'b>> {
+        let (mut at, mut left) = (at, bytes);
+        std::iter::from_fn(move || {
+            if left.is_empty() {
+                return None;
+            }
+            let hole = self.from(at);
+            let is_in = hole.is_some_and(|hole| hole.start() <= at);
+            let end = hole.map_or(u64::MAX, |hole| if is_in { hole.end() } else { hole.start() });
+            let len = usize::try_from(end - at).unwrap_or(usize::MAX).min(left.len());
+            let (part, behind) = left.split_at(len);
+            (at, left) = (at.saturating_add(len as u64), behind);
+            let is_hole = is_in && part.iter().all(|byte| *byte == 0);
+            Some(if is_hole { Part::Hole(len as u64) } else { Part::Bytes(part) })
+        })
+    }
+
     /// Without those that are shorter.
     pub(crate) fn without_short(&self, len_min: u64) -> Self {
         Self(self.0.iter().copied().filter(|hole| hole.len() >= len_min).collect())
@@ -87,6 +106,15 @@ impl Holes {
     pub(crate) fn memory(&self) -> u64 {
         (self.0.len() * size_of::<ByteRange>()) as u64
     }
+}
+
+/// A part of the bytes of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part<'b> {
+    /// Bytes that its medium kept.
+    Bytes(&'b [u8]),
+    /// So many zeros that it did not.
+    Hole(u64),
 }
 
 #[cfg(test)]
@@ -115,6 +143,18 @@ mod tests {
         assert_eq!(between(&[range(2, 3), range(3, 4)], 9), [range(0, 2), range(4, 9)]);
         assert_eq!(between(&[range(0, 4), range(2, 3), range(6, 20)], 9), [range(4, 6)]);
         assert_eq!(between(&[], 0), []);
+    }
+
+    #[test]
+    fn bytes_are_cut_at_holes_and_only_zeros_are_one() {
+        let holes = Holes::of([range(2, 5), range(8, 20)]);
+        let bytes = [1, 1, 0, 0, 0, 0, 1, 1, 0, 0];
+        let parts: Vec<Part<'_>> = holes.cut(0, &bytes).collect();
+        assert_eq!(parts, [Part::Bytes(&[1, 1]), Part::Hole(3), Part::Bytes(&[0, 1, 1]), Part::Hole(2)]);
+        assert_eq!(holes.cut(4, &[0, 0]).collect::<Vec<_>>(), [Part::Hole(1), Part::Bytes(&[0])]);
+        assert_eq!(holes.cut(2, &[0, 9, 0]).collect::<Vec<_>>(), [Part::Bytes(&[0, 9, 0])]);
+        assert_eq!(Holes::default().cut(0, &[0; 9]).collect::<Vec<_>>(), [Part::Bytes(&[0; 9])]);
+        assert_eq!(holes.cut(7, &[]).count(), 0);
     }
 
     #[test]

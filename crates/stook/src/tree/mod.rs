@@ -28,7 +28,7 @@ pub(crate) use gather::gather_by_session;
 pub use gather::{BodyPiece, Deliver, GatherOptions, Gathered};
 pub(crate) use gather::{Next, Span, Supply, gather_supplied};
 pub use holes::Holes;
-pub(crate) use holes::HOLES_MAX;
+pub(crate) use holes::{HOLES_MAX, Part};
 pub use node::{Kind, Node, NodeId};
 pub use page::{Cursor, Entry, PAGE_LEN, Page};
 pub use table::{NodeTable, NodeTableBuilder};

@@ -275,7 +275,8 @@ impl Unpacking<'_> {
                 let parent = self.target.directory(parents).map_err(&io)?;
                 self.target.refuse_file_of_pack(&parent, name).map_err(io)?;
                 let name: OsString = name.to_os_string();
-                Ok(Placed::Other(kind, Destination { parent, name, key: path.to_vec(), metadata }))
+                let (key, holes) = (path.to_vec(), attributes.holes());
+                Ok(Placed::Other(kind, Destination { parent, name, key, metadata, holes }))
             }
             (None, _) => Err(Error::Invalid("the empty path can only be a directory".into())),
         }

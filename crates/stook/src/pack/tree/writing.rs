@@ -20,6 +20,7 @@ use crate::pack::scan::Scan;
 use crate::tree::existing::{self, Comparison, Overwrite, Plan};
 use crate::tree::filling::Filling;
 use crate::tree::target::{self, FileMetadata, Unset};
+use crate::tree::{Holes, Part};
 
 /// Where something goes.
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub(super) struct Destination {
     pub(super) name: OsString,
     pub(super) key: Vec<u8>,
     pub(super) metadata: FileMetadata,
+    /// The holes that the file had.
+    pub(super) holes: Holes,
 }
 
 /// The bytes of a file, verified as they come.
@@ -135,7 +138,7 @@ impl Writing {
         body: &mut Body<'_, '_>,
         go_on: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Written> {
-        let Destination { parent, name, key, metadata } = place;
+        let Destination { parent, name, key, metadata, .. } = place;
         let io = |operation| move |error| self.io(operation, key, error);
         let plan = self.overwrite.plan(parent, name, metadata.mtime_ns).map_err(io("write"))?;
         let mut comparison = None;
@@ -153,7 +156,7 @@ impl Writing {
             }
         }
         if plan == Plan::Compare {
-            let filled = self.fill(None, comparison.as_mut(), body, go_on, key)?;
+            let filled = self.fill((None, comparison.as_mut()), body, go_on, place)?;
             return if filled.is_none() {
                 Ok(Written::Interrupted)
             } else {
@@ -162,7 +165,7 @@ impl Writing {
         }
         let temporary = self.temporary();
         let mut file = target::create(parent, &temporary, metadata.mode).map_err(io("create"))?;
-        let filled = self.fill(Some(&mut file), comparison.as_mut(), body, go_on, key);
+        let filled = self.fill((Some(&mut file), comparison.as_mut()), body, go_on, place);
         let published = filled.and_then(|len| {
             let Some(len) = len else { return Ok(Written::Interrupted) };
             if comparison.is_some() && compared(comparison.take()).map_err(io("read"))? == Written::Same {
@@ -195,16 +198,21 @@ impl Writing {
     /// `None` when the caller stopped it.
     fn fill(
         &self,
-        file: Option<&mut File>,
-        comparison: Option<&mut Comparison>,
+        (file, comparison): (Option<&mut File>, Option<&mut Comparison>),
         body: &mut Body<'_, '_>,
         go_on: &mut dyn FnMut(u64) -> bool,
-        key: &[u8],
+        place: &Destination,
     ) -> Result<Option<u64>> {
-        let io = |(operation, error)| self.io(operation, key, error);
+        let io = |(operation, error)| self.io(operation, &place.key, error);
         let mut filling = Filling::new(file, comparison);
         while let Some(bytes) = body.next()? {
-            filling.take(bytes).map_err(io)?;
+            for part in place.holes.cut(filling.taken(), bytes) {
+                let taken = match part {
+                    Part::Bytes(bytes) => filling.take(bytes),
+                    Part::Hole(len) => filling.take_hole(len),
+                };
+                taken.map_err(io)?;
+            }
             if !go_on(filling.taken()) {
                 return Ok(None);
             }
@@ -222,7 +230,7 @@ impl Writing {
     }
 
     fn try_symlink(&self, place: &Destination, link_to: &[u8]) -> io::Result<Written> {
-        let Destination { parent, name, key, metadata } = place;
+        let Destination { parent, name, key, metadata, .. } = place;
         // Asked first, so that a directory in which all is there keeps its time.
         let plan = self.overwrite.plan(parent, name, metadata.mtime_ns)?;
         if plan.compares() && existing::is_link_to(parent, name, link_to)? {
