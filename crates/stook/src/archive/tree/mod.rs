@@ -18,7 +18,7 @@ use std::sync::Arc;
 use self::held::{Passes, read_whole};
 use super::error::{Error, Result};
 use super::format::Format;
-use super::member::{Member, MemberKind};
+use super::member::Member;
 use super::open::{Archive, SharedFile};
 use super::reading::{Reading, ReadingOptions, refusal};
 use crate::engine::EngineFactory;
@@ -108,7 +108,7 @@ impl ArchiveTree {
         }
         let is_sequential = self.archive.is_sequential();
         // Of a tar, holes are not held.
-        let len = if is_sequential { member.stored_len } else { member.len };
+        let len = if is_sequential { member.stored_len } else { member.node.len };
         if len > self.held_bytes {
             let (key, most) = (String::from_utf8_lossy(member.key), self.held_bytes);
             let what = format!("{key} is compressed and has {len} bytes; up to {most} are held to be opened");
@@ -291,15 +291,10 @@ fn can_be(member: &Member<'_>) -> bool {
 
 /// What a member is as a node; `None` for a name of a file that is not in the archive.
 fn node_of(member: &Member<'_>) -> Option<Node> {
-    let kind = match member.kind {
-        MemberKind::File => Kind::File,
-        MemberKind::HardLink if member.has_body => Kind::File,
-        MemberKind::HardLink => return None,
-        MemberKind::Directory => Kind::Directory,
-        MemberKind::Symlink => Kind::Symlink,
-        MemberKind::Other => Kind::Other,
-    };
-    let Member { mode, mtime_ns, owner, .. } = *member;
-    let len = if matches!(kind, Kind::File | Kind::Symlink) { member.len } else { 0 };
-    Some(Node { mode, mtime_ns, owner, len, ..Node::new(kind) })
+    if member.is_further_name && !member.has_body {
+        return None;
+    }
+    let len = if matches!(member.node.kind, Kind::File | Kind::Symlink) { member.node.len } else { 0 };
+    // How many names it has is counted in the tree.
+    Some(Node { len, links: 1, ..member.node })
 }

@@ -10,7 +10,7 @@ mod names;
 mod put;
 mod run;
 
-pub use members::{attributes, head, kind};
+pub use members::{head, kind};
 pub use names::are_archives;
 pub(crate) use names::is_called_archive;
 
