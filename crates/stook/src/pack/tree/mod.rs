@@ -4,6 +4,7 @@
 //! mode, modification time and (for root) owner are attributes. Links are never followed, in
 //! neither direction.
 
+mod any_tree;
 mod comparing;
 mod existing;
 mod gone;

@@ -31,7 +31,9 @@ impl Claims {
             // What holds the content of other names is replaced last, when those have what they
             // need.
             Holds::Other if existing.is_first(key) => return false,
-            Holds::Other if status.node.links > 1 && existing.has_name(key, &status.node, rule.with_owner) => {
+            Holds::Other
+                if status.node.links > 1 && existing.has_name(key, &status.node, rule.with_owner) =>
+            {
                 return false;
             }
             // It becomes a link to the name that is there, however they sort.
@@ -139,6 +141,10 @@ impl Unread {
 
     pub(super) fn contains(&self, key: &[u8]) -> bool {
         self.0.contains(key)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.iter().map(Vec::as_slice)
     }
 
     /// How a walk gets to them without looking at much else.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use bytes::Bytes;
 
+use super::any_tree::AnyTree;
 use super::comparing::{Doubt, Doubts};
 use super::existing::{Existing, Holds, Rule};
 use super::gone::{Delete, Held};
@@ -206,7 +207,7 @@ impl PackTree<'_> {
         Ok(ends.then_some(refused))
     }
 
-    fn packing<'p, 'w>(
+    pub(super) fn packing<'p, 'w>(
         &'p self,
         writer: Option<&'w mut PackWriter>,
         before: Option<&'p Pack>,
@@ -230,6 +231,7 @@ impl PackTree<'_> {
             met: vec![Met::Not; existing.len()],
             root_keys: Vec::new(),
             held_roots: Vec::new(),
+            of: None,
         })
     }
 
@@ -414,9 +416,11 @@ pub(super) struct Packing<'p, 'w> {
     pub(super) met: Vec<Met>,
     /// Keys of the roots, until anything else is taken: a pack that was there is not changed for
     /// roots alone.
-    root_keys: Vec<Vec<u8>>,
+    pub(super) root_keys: Vec<Vec<u8>>,
     /// Roots that are not in the pack as they are: directories, and their extended attributes.
     held_roots: Vec<(Vec<u8>, Status, Xattrs)>,
+    /// What is packed instead of directories on disk.
+    pub(super) of: Option<AnyTree<'p>>,
 }
 
 impl Packing<'_, '_> {
@@ -459,7 +463,7 @@ impl Packing<'_, '_> {
     }
 
     /// Packs the further names of files, when all names are known.
-    fn link_names(&mut self) -> Result<(), Abort> {
+    pub(super) fn link_names(&mut self) -> Result<(), Abort> {
         self.settle_names()?;
         self.puts_off = false;
         let mut counted = Vec::new();
@@ -489,6 +493,9 @@ impl Packing<'_, '_> {
     /// Reads files under these names. Each is a link in the pack to a name that is no longer the
     /// same file, or what other names led to.
     fn read_again(&mut self, unread: &Unread) -> Result<(), Abort> {
+        if let Some(of) = self.of {
+            return self.read_again_in(of, unread);
+        }
         let tree = self.tree;
         let (threads, xattrs) = (tree.threads, tree.xattrs);
         let walk = Walk::new(&tree.roots)?
@@ -593,8 +600,7 @@ impl Packing<'_, '_> {
                 }
             }
             (Kind::Symlink, ItemBody::Target(target)) => {
-                let is_there =
-                    self.existing.has_link(&key, FileKind::Symlink, &status.node, &target, owner);
+                let is_there = self.existing.has_link(&key, FileKind::Symlink, &status.node, &target, owner);
                 if is_there && self.has_xattrs(&key, &xattrs) {
                     self.summary.unchanged += 1;
                 } else {
@@ -611,7 +617,7 @@ impl Packing<'_, '_> {
         status.node.kind == Kind::Directory && self.root_keys.iter().any(|root| root == key)
     }
 
-    fn take_held_roots(&mut self) -> Result<(), Abort> {
+    pub(super) fn take_held_roots(&mut self) -> Result<(), Abort> {
         self.root_keys.clear();
         let held = std::mem::take(&mut self.held_roots);
         for (key, status, xattrs) in held {

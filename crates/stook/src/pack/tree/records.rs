@@ -58,14 +58,7 @@ impl NewRecord<'_> {
 impl PackSummary {
     /// Counts a record that was put, of a node of this length; whether it took the place of
     /// another.
-    pub(crate) fn note_put(
-        &mut self,
-        key: &[u8],
-        kind: FileKind,
-        len: u64,
-        replaces: bool,
-        xattrs: &Xattrs,
-    ) {
+    pub(crate) fn note_put(&mut self, key: &[u8], kind: FileKind, len: u64, replaces: bool, xattrs: &Xattrs) {
         *match kind {
             FileKind::File => &mut self.files,
             FileKind::Directory => &mut self.directories,
