@@ -4,7 +4,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyInt, PyMapping, PyString};
 use stook::pack::format::attributes::{
-    CTIME_NS, GROUP_ID, INODE, KIND, MODE, MTIME_NS, NAMES, Name, USER_ID, Value, XATTRS,
+    CTIME_NS, GROUP_ID, HOLES, INODE, KIND, MODE, MTIME_NS, NAMES, Name, USER_ID, Value, XATTRS,
 };
 use stook::pack::{Attributes, FileKind};
 
@@ -91,7 +91,7 @@ fn value_of(name: &Name, value: &Bound<'_, PyAny>) -> PyResult<Value> {
         Name::Id(MTIME_NS | CTIME_NS) => {
             value.extract().map(Value::I64).map_err(|_| wrong("nanoseconds since 1970 as an int"))
         }
-        Name::Id(XATTRS) => {
+        Name::Id(XATTRS | HOLES) => {
             let bytes = value.cast::<PyBytes>().map(|bytes| bytes.as_bytes().to_vec());
             bytes.map(Value::Bytes).map_err(|_| wrong("bytes, as the format of packs has them"))
         }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use stook::pack::{Attributes, FileKind, Key, PackWriter, WriterOptions};
 use stook::storage::{LocalStorage, LocalStorageOptions};
+use stook::tree::Node;
 use stook::walk::{Content, Kind, Walk, WalkError, WalkItem};
 
 use crate::sample;

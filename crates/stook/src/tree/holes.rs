@@ -117,6 +117,16 @@ pub(crate) enum Part<'b> {
     Hole(u64),
 }
 
+impl Part<'_> {
+    /// How many bytes of it lie in a hole.
+    pub(crate) fn hole_bytes(&self) -> u64 {
+        match self {
+            Self::Bytes(_) => 0,
+            Self::Hole(len) => *len,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
