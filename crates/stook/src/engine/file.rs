@@ -338,8 +338,7 @@ impl File {
         if !may_have_holes(metadata.len(), metadata.blocks().saturating_mul(512)) {
             return Ok(Vec::new());
         }
-        holes(self.cached_fd(), len, most)
-            .map_err(|error| OperationKind::Seek.error(&self.path, 0, error))
+        holes(self.cached_fd(), len, most).map_err(|error| OperationKind::Seek.error(&self.path, 0, error))
     }
 
     fn seek(&self, target: SeekTarget, offset: u64) -> Result<u64> {

@@ -100,11 +100,7 @@ pub(super) fn open_alone(path: &Path) -> Result<Arc<Directory>> {
 fn open_directory(path: &Path, prefix: &[u8], open: &Arc<OpenDirectories>) -> Result<Arc<Directory>> {
     let handle = open_root(path).map_err(|e| Error::io("open", path, e))?;
     let status: Status = file::status(&handle).map_err(|e| Error::io("stat", path, e))?;
-    let root = Root {
-        path: path.to_path_buf(),
-        prefix: prefix.to_vec(),
-        device: status.device,
-        open: open.clone(),
-    };
+    let root =
+        Root { path: path.to_path_buf(), prefix: prefix.to_vec(), device: status.device, open: open.clone() };
     Ok(Directory::root(root, handle, &status))
 }

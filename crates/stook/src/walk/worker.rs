@@ -153,7 +153,13 @@ impl<O: Outlet> Worker<'_, O> {
         };
         if report {
             let xattrs = self.xattrs_of(&directory);
-            self.report(WalkItem { key: directory.key(), status, content: Content::None, xattrs, holes: Holes::default() })?;
+            self.report(WalkItem {
+                key: directory.key(),
+                status,
+                content: Content::None,
+                xattrs,
+                holes: Holes::default(),
+            })?;
         }
         if self.options.same_filesystem && status.device != parent.shared().device {
             return Ok(());
@@ -165,7 +171,13 @@ impl<O: Outlet> Worker<'_, O> {
         match directory.handle().and_then(|h| file::status(&*h)) {
             Ok(status) => {
                 let xattrs = self.xattrs_of(directory);
-                self.report(WalkItem { key: directory.key(), status, content: Content::None, xattrs, holes: Holes::default() })?;
+                self.report(WalkItem {
+                    key: directory.key(),
+                    status,
+                    content: Content::None,
+                    xattrs,
+                    holes: Holes::default(),
+                })?;
                 self.open_listing(directory)
             }
             Err(e) => self.failed(directory.key(), Error::io("stat", directory.path_of(c""), e)),
@@ -391,8 +403,7 @@ impl Place<'_> {
         let content = match (status.node.kind, wanted) {
             (_, Wanted::No) => Content::NotRead,
             (_, Wanted::Bytes) => {
-                let (bytes, xattrs, holes) =
-                    file::read_whole(self.handle, self.name, status, reading, path)?;
+                let (bytes, xattrs, holes) = file::read_whole(self.handle, self.name, status, reading, path)?;
                 return Ok((Content::Bytes(bytes), xattrs, holes));
             }
             (_, Wanted::Later) => Content::Large(LargeFile {

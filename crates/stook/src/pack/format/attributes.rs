@@ -615,13 +615,8 @@ mod tests {
 
     #[test]
     fn a_node_comes_back_as_far_as_the_record_has_it() {
-        let all = Node {
-            mode: Some(0o4755),
-            mtime_ns: Some(-7),
-            owner: Some((7, 8)),
-            links: 3,
-            ..Node::file(99)
-        };
+        let all =
+            Node { mode: Some(0o4755), mtime_ns: Some(-7), owner: Some((7, 8)), links: 3, ..Node::file(99) };
         for node in [all, Node { mode: None, ..all }, Node { mtime_ns: None, owner: None, ..all }] {
             let attributes = Attributes::of_node(Some(FileKind::File), &node);
             assert_eq!(attributes.node(99), Node { links: 1, ..node });

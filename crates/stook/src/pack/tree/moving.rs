@@ -427,9 +427,7 @@ impl Moving<'_> {
                         let known = head.as_ref().map(|head| Known::of(&head.attributes, head.body_len));
                         let held = head.map(|head| head.attributes.xattrs()).unwrap_or_default();
                         match known {
-                            Some(Some(known)) if known == wanted => {
-                                self.remove_directory(key, status, &held)
-                            }
+                            Some(Some(known)) if known == wanted => self.remove_directory(key, status, &held),
                             Some(_) => Err(differs()),
                             None => Err(absent()),
                         }

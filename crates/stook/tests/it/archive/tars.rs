@@ -146,7 +146,12 @@ print(json.dumps(sorted(rows)))
                 "hardlink" => (MemberKind::HardLink, archive.find(&link).unwrap().node.len),
                 _ => (MemberKind::File, size),
             };
-            assert_eq!((member.kind(), member.node.len), (expected, len), "{}", String::from_utf8_lossy(&key));
+            assert_eq!(
+                (member.kind(), member.node.len),
+                (expected, len),
+                "{}",
+                String::from_utf8_lossy(&key)
+            );
             assert_eq!((member.node.mode, member.node.owner), (Some(mode), Some((user, group))));
             assert_eq!(member.link, link);
         }
