@@ -59,7 +59,7 @@ mod tests {
         assert_eq!(holes(file.as_fd(), 4 * MIB, 1).unwrap(), found[..1]);
         assert_eq!(holes(file.as_fd(), MIB / 2, 100).unwrap(), [at(0, MIB / 2)]);
         file.write_all_at(&vec![0; 4 << 20], 0).unwrap();
-        assert_eq!(holes(file.as_fd(), 4 * MIB, 100).unwrap(), [], "zeros that were written");
-        assert_eq!(holes(file.as_fd(), 0, 100).unwrap(), []);
+        assert!(holes(file.as_fd(), 4 * MIB, 100).unwrap().is_empty(), "zeros that were written");
+        assert!(holes(file.as_fd(), 0, 100).unwrap().is_empty());
     }
 }

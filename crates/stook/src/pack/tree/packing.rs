@@ -404,7 +404,7 @@ pub(super) struct Packing<'p, 'w> {
     names: Names,
     pub(super) doubts: Doubts,
     /// Whether nothing is read, to see what is gone.
-    pub(super) names_only: bool,
+    names_only: bool,
     /// What other names still need is put off, until they have it.
     puts_off: bool,
     /// When it began, ns: what is read is read later.
@@ -687,7 +687,7 @@ impl Packing<'_, '_> {
         if self.is_put_off(&key, &status) {
             return Ok(());
         }
-        if self.put(&key, FileKind::File, &status, (&bytes, bytes.sums()), (&xattrs, &holes))? {
+        if self.put(&key, FileKind::File, &status, (&*bytes, bytes.sums()), (&xattrs, &holes))? {
             self.names.packed(&key, &status);
         }
         Ok(())

@@ -119,7 +119,7 @@ impl LongBody for OpenedFile<'_> {
         self.buffer.resize(STREAM_LEN, 0);
         let mut done = 0_u64;
         let took_all = loop {
-            let hole = self.holes.from(done);
+            let hole = self.holes.next_from(done);
             if let Some(hole) = hole.filter(|hole| hole.start() <= done) {
                 // What is not kept need not be read.
                 let bytes = zeroes(hole.end() - done);
@@ -205,7 +205,8 @@ impl Packing<'_, '_> {
         Ok(true)
     }
 
-    /// Puts a symbolic link or a further name of a file, which lead to `target`.
+    /// Puts what is no file: a link with its target, a further name with the first, a directory with
+    /// nothing.
     pub(super) fn put_link(
         &mut self,
         key: &[u8],
