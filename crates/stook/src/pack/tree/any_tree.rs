@@ -317,7 +317,7 @@ impl LongBody for LongNode<'_> {
         self.of.tree.gather(&[self.id], self.of.engines, &options, &mut |gathered| {
             poured = match gathered.result {
                 Ok(piece) if piece.body_len != self.len => Ok(Err(changed())),
-                Ok(piece) => take(&piece.bytes).map(Ok),
+                Ok(piece) => take(&*piece.bytes).map(Ok),
                 Err(error) => Ok(Err(error.into())),
             };
             if matches!(poured, Ok(Ok(true))) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
