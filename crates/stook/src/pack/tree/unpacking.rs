@@ -275,8 +275,7 @@ impl Unpacking<'_> {
                 let parent = self.target.directory(parents).map_err(&io)?;
                 self.target.refuse_file_of_pack(&parent, name).map_err(io)?;
                 let name: OsString = name.to_os_string();
-                let (key, holes) = (path.to_vec(), attributes.holes());
-                Ok(Placed::Other(kind, Destination { parent, name, key, metadata, holes }))
+                Ok(Placed::Other(kind, Destination { parent, name, key: path.to_vec(), metadata }))
             }
             (None, _) => Err(Error::Invalid("the empty path can only be a directory".into())),
         }
@@ -286,6 +285,7 @@ impl Unpacking<'_> {
         let (mode, mtime_ns, owner) = (attributes.mode(), attributes.mtime_ns(), attributes.owner());
         FileMetadata::new(mode, mtime_ns, owner, self.tree.with_owner)
             .with_xattrs(attributes.xattrs(), self.tree.xattrs)
+            .with_holes(attributes.holes())
     }
 
     /// Notes failures and directories.

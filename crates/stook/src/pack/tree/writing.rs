@@ -17,10 +17,10 @@ use super::unpacking::UnpackSummary;
 use crate::pack::error::{Error, Result};
 use crate::pack::read::stream::RecordReader;
 use crate::pack::scan::Scan;
+use crate::tree::Part;
 use crate::tree::existing::{self, Comparison, Overwrite, Plan};
 use crate::tree::filling::Filling;
 use crate::tree::target::{self, FileMetadata, Unset};
-use crate::tree::{Holes, Part};
 
 /// Where something goes.
 #[derive(Debug)]
@@ -29,8 +29,6 @@ pub(super) struct Destination {
     pub(super) name: OsString,
     pub(super) key: Vec<u8>,
     pub(super) metadata: FileMetadata,
-    /// The holes that the file had.
-    pub(super) holes: Holes,
 }
 
 /// The bytes of a file, verified as they come.
@@ -138,7 +136,7 @@ impl Writing {
         body: &mut Body<'_, '_>,
         go_on: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Written> {
-        let Destination { parent, name, key, metadata, .. } = place;
+        let Destination { parent, name, key, metadata } = place;
         let io = |operation| move |error| self.io(operation, key, error);
         let plan = self.overwrite.plan(parent, name, metadata.mtime_ns).map_err(io("write"))?;
         let mut comparison = None;
@@ -206,7 +204,7 @@ impl Writing {
         let io = |(operation, error)| self.io(operation, &place.key, error);
         let mut filling = Filling::new(file, comparison);
         while let Some(bytes) = body.next()? {
-            for part in place.holes.cut(filling.taken(), bytes) {
+            for part in place.metadata.holes.cut(filling.taken(), bytes) {
                 let taken = match part {
                     Part::Bytes(bytes) => filling.take(bytes),
                     Part::Hole(len) => filling.take_hole(len),
@@ -230,7 +228,7 @@ impl Writing {
     }
 
     fn try_symlink(&self, place: &Destination, link_to: &[u8]) -> io::Result<Written> {
-        let Destination { parent, name, key, metadata, .. } = place;
+        let Destination { parent, name, key, metadata } = place;
         // Asked first, so that a directory in which all is there keeps its time.
         let plan = self.overwrite.plan(parent, name, metadata.mtime_ns)?;
         if plan.compares() && existing::is_link_to(parent, name, link_to)? {
