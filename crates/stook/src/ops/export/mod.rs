@@ -88,9 +88,7 @@ impl Export<'_> {
             pack,
             filter: &self.filter,
             filtering: &filtering,
-            tar: Tar::new(to, self.xattrs),
-            progress,
-            seen: 0,
+            tar: Tar::new(to, progress, &filtering, self.xattrs),
             paths: Paths::default(),
             failed: BTreeSet::new(),
         };
@@ -109,9 +107,6 @@ struct Exporting<'a> {
     filter: &'a PathFilter<'a>,
     filtering: &'a Filtering<'a>,
     tar: Tar<'a>,
-    progress: OnProgress<'a>,
-    /// Records so far.
-    seen: u64,
     paths: Paths,
     /// Keys of records that are not in the tar.
     failed: BTreeSet<Key>,
@@ -144,7 +139,7 @@ impl Exporting<'_> {
             if batch.len() == BATCH || is_last {
                 let heads = pack.heads(&batch)?;
                 for (entry, head) in batch.drain(..).zip(heads) {
-                    self.check_progress()?;
+                    self.tar.check_progress()?;
                     match head {
                         Ok(head) => take(self, head)?,
                         Err(error) => self.fail(&entry.key, error),
@@ -198,7 +193,7 @@ impl Exporting<'_> {
     fn all(&mut self, links: &Links) -> Result<()> {
         self.each(&mut |export, head| {
             let key = head.key.clone();
-            export.seen += 1;
+            export.tar.seen += 1;
             match export.record(&head, links) {
                 Err(Error::Pack(error @ (pack::Error::Damaged(_) | pack::Error::Invalid(_)))) => {
                     export.fail(&key, error);
@@ -246,7 +241,7 @@ impl Exporting<'_> {
         let holes = reader.head().attributes.holes();
         let (mut len, mut whole, mut zeros) = (0_u64, Vec::new(), 0_u64);
         while let Some(chunk) = reader.next_chunk()? {
-            self.check_progress()?;
+            self.tar.check_progress()?;
             zeros += holes.cut(len, chunk).map(|part| part.hole_bytes()).sum::<u64>();
             len += chunk.len() as u64;
             if len <= WHOLE_MAX {
@@ -275,8 +270,7 @@ impl Exporting<'_> {
         let end = self.tar.at + stored;
         let copied = self.copy(key, holes);
         if let Err(Error::Pack(pack::Error::Damaged(_) | pack::Error::Invalid(_))) = &copied {
-            let Self { tar, filtering, progress, seen, .. } = self;
-            tar.fill_up(end, stored, &mut |at| goes_on(filtering, &mut **progress, *seen, at))?;
+            self.tar.fill_up(end, stored)?;
         }
         copied
     }
@@ -285,7 +279,7 @@ impl Exporting<'_> {
         let mut reader = open(self.pack, key)?;
         let mut at = 0;
         while let Some(chunk) = reader.next_chunk()? {
-            self.check_progress()?;
+            self.tar.check_progress()?;
             self.write_kept(holes, at, chunk)?;
             at += chunk.len() as u64;
         }
@@ -300,23 +294,6 @@ impl Exporting<'_> {
             }
         }
         Ok(())
-    }
-
-    fn check_progress(&mut self) -> Result<()> {
-        goes_on(self.filtering, &mut *self.progress, self.seen, self.tar.at)
-    }
-}
-
-/// An error where the caller wants no more, or what he selects by failed.
-fn goes_on(
-    filtering: &Filtering<'_>,
-    progress: &mut dyn FnMut(u64, u64) -> bool,
-    seen: u64,
-    at: u64,
-) -> Result<()> {
-    match !filtering.has_failed() && progress(seen, at) {
-        true => Ok(()),
-        false => Err(Error::Interrupted),
     }
 }
 

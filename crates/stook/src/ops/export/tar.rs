@@ -1,9 +1,10 @@
 //! A tar on its way out, entry by entry: what the tars of packs and of any other tree have in
 //! common.
 
+use super::OnProgress;
 use crate::format::MemberKind;
 use crate::format::tar::write::{Head, end, padding};
-use crate::ops::unpack::{Result, Summary};
+use crate::ops::unpack::{Error, Filtering, Result, Summary};
 use crate::source::zeroes;
 use crate::tree::target::Unset;
 use crate::tree::{Holes, Kind, Node, Xattrs};
@@ -11,7 +12,11 @@ use crate::tree::{Holes, Kind, Node, Xattrs};
 /// A tar that is written.
 pub(super) struct Tar<'a> {
     to: &'a mut dyn FnMut(&[u8]) -> Result<()>,
+    progress: OnProgress<'a>,
+    filtering: &'a Filtering<'a>,
     with_xattrs: bool,
+    /// Entries so far.
+    pub(super) seen: u64,
     /// Bytes so far.
     pub(super) at: u64,
     pub(super) summary: Summary,
@@ -43,8 +48,21 @@ impl Entry<'_> {
 }
 
 impl<'a> Tar<'a> {
-    pub(super) fn new(to: &'a mut dyn FnMut(&[u8]) -> Result<()>, with_xattrs: bool) -> Self {
-        Self { to, with_xattrs, at: 0, summary: Summary::default() }
+    pub(super) fn new(
+        to: &'a mut dyn FnMut(&[u8]) -> Result<()>,
+        progress: OnProgress<'a>,
+        filtering: &'a Filtering<'a>,
+        with_xattrs: bool,
+    ) -> Self {
+        Self { to, progress, filtering, with_xattrs, seen: 0, at: 0, summary: Summary::default() }
+    }
+
+    /// An error where the caller wants no more, or a predicate of what is taken failed.
+    pub(super) fn check_progress(&mut self) -> Result<()> {
+        match !self.filtering.has_failed() && (self.progress)(self.seen, self.at) {
+            true => Ok(()),
+            false => Err(Error::Interrupted),
+        }
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
@@ -101,16 +119,10 @@ impl<'a> Tar<'a> {
     }
 
     /// Fills up a file whose bytes could not all be had: readers find the next member by the length
-    /// in the head. `end` is where its bytes end, `stored` how many they are; `check` is asked with what
-    /// was written so far.
-    pub(super) fn fill_up(
-        &mut self,
-        end: u64,
-        stored: u64,
-        check: &mut dyn FnMut(u64) -> Result<()>,
-    ) -> Result<()> {
+    /// in the head. `end` is where its bytes end, `stored` how many they are.
+    pub(super) fn fill_up(&mut self, end: u64, stored: u64) -> Result<()> {
         while self.at < end {
-            check(self.at)?;
+            self.check_progress()?;
             self.write(zeroes(end - self.at))?;
         }
         self.write(&padding(stored))

@@ -9,7 +9,7 @@ use std::io;
 use std::ops::ControlFlow;
 
 use super::tar::{Entry, Tar};
-use super::{Export, OnProgress, goes_on};
+use super::{Export, OnProgress};
 use crate::engine::EngineFactory;
 use crate::ops::unpack::{Error, Failure, Filtering, Result, Summary};
 use crate::pack;
@@ -44,9 +44,7 @@ impl Export<'_> {
             tree,
             engines,
             filtering: &filtering,
-            tar: Tar::new(to, self.xattrs),
-            progress,
-            seen: 0,
+            tar: Tar::new(to, progress, &filtering, self.xattrs),
             files: Vec::new(),
             links: Vec::new(),
             firsts: HashMap::new(),
@@ -69,9 +67,6 @@ struct Exporting<'a> {
     engines: &'a dyn EngineFactory,
     filtering: &'a Filtering<'a>,
     tar: Tar<'a>,
-    progress: OnProgress<'a>,
-    /// Entries so far.
-    seen: u64,
     /// Files that are to be written.
     files: Vec<Listed>,
     /// Further names of files.
@@ -127,7 +122,7 @@ impl Exporting<'_> {
     fn entries(&mut self, directory: NodeId, above: &[u8]) -> Result<Vec<Listed>> {
         let (mut page, mut from, mut all) = (Page::new(), Some(Cursor::Start), Vec::new());
         while let Some(cursor) = from {
-            self.check_progress()?;
+            self.tar.check_progress()?;
             from = match self.tree.list(directory, &cursor, &mut page) {
                 Ok(next) => next,
                 Err(error) => {
@@ -156,7 +151,7 @@ impl Exporting<'_> {
     }
 
     fn directory(&mut self, entry: &Listed) -> Result<()> {
-        self.seen += 1;
+        self.tar.seen += 1;
         match self.tree.xattrs(entry.id) {
             Ok(xattrs) => self.tar.directory(&entry.with(&xattrs)),
             Err(error) => {
@@ -168,7 +163,7 @@ impl Exporting<'_> {
 
     /// Takes what is no directory.
     fn other(&mut self, entry: Listed) -> Result<()> {
-        self.seen += 1;
+        self.tar.seen += 1;
         match entry.node.kind {
             Kind::Symlink => {
                 let read = self.tree.link_target(entry.id);
@@ -209,17 +204,14 @@ impl Exporting<'_> {
 
     /// Writes what arrived of a file.
     fn write_piece(&mut self, file: &Listed, gathered: Gathered, begun: &mut Option<Begun>) -> Result<()> {
-        self.check_progress()?;
+        self.tar.check_progress()?;
         let Gathered { index, result, .. } = gathered;
         let piece = match result {
             Ok(piece) => piece,
             Err(error) => {
                 self.fail(file.key.clone(), error);
                 return match begun.take_if(|begun| begun.index == index) {
-                    Some(Begun { end, len, .. }) => {
-                        let Self { tar, filtering, progress, seen, .. } = self;
-                        tar.fill_up(end, len, &mut |at| goes_on(filtering, &mut **progress, *seen, at))
-                    }
+                    Some(Begun { end, len, .. }) => self.tar.fill_up(end, len),
                     None => Ok(()),
                 };
             }
@@ -252,7 +244,7 @@ impl Exporting<'_> {
 
     fn write_links(&mut self) -> Result<()> {
         for link in std::mem::take(&mut self.links) {
-            self.check_progress()?;
+            self.tar.check_progress()?;
             match self.firsts.get(&link.id) {
                 Some((first, true)) => self.tar.hard_link(&link.with(&Xattrs::default()), first)?,
                 _ => {
@@ -266,10 +258,6 @@ impl Exporting<'_> {
 
     fn fail(&mut self, key: Vec<u8>, error: impl Into<Error>) {
         self.tar.summary.failures.push(Failure { key, error: error.into() });
-    }
-
-    fn check_progress(&mut self) -> Result<()> {
-        goes_on(self.filtering, &mut *self.progress, self.seen, self.tar.at)
     }
 }
 
