@@ -57,7 +57,7 @@ impl Status {
     }
 
     /// Change time and number of the inode, if there is one.
-    pub(crate) fn inode(&self) -> Option<(i64, u64)> {
+    pub(crate) fn inode_state(&self) -> Option<(i64, u64)> {
         (self.ctime_ns != 0).then_some((self.ctime_ns, self.inode))
     }
 

@@ -177,7 +177,7 @@ impl Existing {
         let wanted = Known::file(&status.node, rule.with_owner);
         match self.known.get(key).filter(|entry| entry.known == wanted) {
             None => Holds::Other,
-            Some(entry) if !rule.checksum && entry.inode.is_some() && entry.inode == status.inode() => {
+            Some(entry) if !rule.checksum && entry.inode.is_some() && entry.inode == status.inode_state() => {
                 Holds::Same
             }
             Some(_) => Holds::Alike,
@@ -197,7 +197,7 @@ impl Existing {
 
     /// Whether this is a name that the pack does not have of a file that it seems to have.
     pub(super) fn is_new_name(&self, key: &[u8], status: &Status) -> bool {
-        let inode = status.inode().map(|(_, inode)| inode);
+        let inode = status.inode_state().map(|(_, inode)| inode);
         status.node.links > 1 && !self.has(key) && inode.is_some_and(|inode| self.inodes.contains(&inode))
     }
 

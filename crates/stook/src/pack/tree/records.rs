@@ -161,7 +161,7 @@ impl Packing<'_, '_> {
     ) -> Result<Result<Attributes>, Abort> {
         // Without it the bytes are compared the next time.
         let is_settled = || status.identity().unsettled_for(self.began_ns).is_zero();
-        let inode = status.inode().filter(|_| kind == FileKind::File && is_settled());
+        let inode = status.inode_state().filter(|_| kind == FileKind::File && is_settled());
         let record = NewRecord { kind, node: &status.node, inode, xattrs, holes };
         let mut attributes = record.attributes(self.tree.with_owner);
         let own = self.tree.attributes.as_ref().filter(|_| self.writer.is_some());
