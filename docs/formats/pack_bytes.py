@@ -4,7 +4,7 @@ import struct
 
 UNIT = 4096
 SYSTEM_ATTRIBUTES = {1: "kind", 2: "mode", 3: "mtime_ns", 4: "uid", 5: "gid", 6: "names"}
-SYSTEM_ATTRIBUTES |= {8: "ctime_ns", 9: "inode", 10: "xattrs"}
+SYSTEM_ATTRIBUTES |= {8: "ctime_ns", 9: "inode", 10: "xattrs", 11: "holes"}
 FIXED_TYPES = {1: "<Q", 2: "<q", 3: "<I", 4: "<B"}
 
 

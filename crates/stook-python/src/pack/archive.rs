@@ -82,7 +82,7 @@ impl Archive {
     fn archive(&self) -> PyResult<Arc<archive::Archive>> {
         let state = read(&self.state);
         let archive = state.archive.clone().ok_or_else(|| closed("archive"))?;
-        if !self.is_object || !state.fetching.cache.is_some() || state.generation == fork::generation() {
+        if !self.is_object || state.fetching.cache.is_none() || state.generation == fork::generation() {
             return Ok(archive);
         }
         drop(state);
@@ -331,7 +331,7 @@ impl Archive {
         let arguments = (Self::recipe(slf)?, key::to_python(py, &wanted)?);
         let source = slf.get().run(py, move |_| {
             let Some(member) = find(&archive, &wanted) else { return Ok(None) };
-            if member.kind == MemberKind::Directory {
+            if member.kind() == MemberKind::Directory {
                 return Err(is_directory(shown(&format!("{}//{wanted}", archive.path().display()))));
             }
             archive.open_member(&member).map(Some).map_err(|error| of_archive(&error, Some(wanted)))

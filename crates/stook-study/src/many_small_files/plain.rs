@@ -11,6 +11,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use stook::pack::{Attributes, FileKind, Key, PackWriter, WriterOptions};
 use stook::storage::{LocalStorage, LocalStorageOptions};
+use stook::tree::Node;
 use stook::walk::{Content, Kind, Walk, WalkError, WalkItem};
 
 use crate::sample;
@@ -65,7 +66,7 @@ pub fn write(tree: &Path, path: &Path, before_each: impl Fn() -> anyhow::Result<
     let context = || format!("cannot write {}", partial.display());
     let mut out = BufWriter::with_capacity(PIECE_LEN, File::create(&partial).with_context(context)?);
     each_file(tree, before_each, |item| {
-        let head = [&(item.key.len() as u32).to_be_bytes()[..], &item.metadata.len.to_be_bytes()].concat();
+        let head = [&(item.key.len() as u32).to_be_bytes()[..], &item.status.node.len.to_be_bytes()].concat();
         out.write_all(&head).with_context(context)?;
         out.write_all(&item.key).with_context(context)?;
         each_piece(item, |bytes| out.write_all(bytes).with_context(context))
@@ -133,12 +134,12 @@ pub fn pack(tree: &Path, path: &Path, before_each: impl Fn() -> anyhow::Result<(
     let mut writer = PackWriter::create(storage, WriterOptions::bulk())?;
     each_file(tree, before_each, |item| {
         let key = Key::bytes(&item.key)?;
-        let metadata = &item.metadata;
-        let attributes = Attributes::of_file(FileKind::File, metadata.mode, metadata.mtime_ns, None);
+        let node = Node { owner: None, links: 1, ..item.status.node };
+        let attributes = Attributes::of_node(Some(FileKind::File), &node);
         if let Content::Bytes(bytes) = &item.content {
             writer.put("", &key, &attributes, bytes)?;
         } else {
-            let mut record = writer.begin("", &key, &attributes, Some(metadata.len))?;
+            let mut record = writer.begin("", &key, &attributes, Some(node.len))?;
             each_piece(item, |bytes| Ok(record.write(bytes)?))?;
             record.finish()?;
         }

@@ -379,6 +379,7 @@ pub(super) fn gathered(
             Ok(piece) => {
                 let (start, len) = (piece.offset as usize, piece.bytes.len());
                 assert!(len as u64 <= options.piece_bytes && (len > 0 || piece.body_len == 0));
+                assert!(!options.in_order || start == delivered.count, "the next piece of each body");
                 delivered.bytes.resize(piece.body_len as usize, 0);
                 delivered.bytes[start..start + len].copy_from_slice(&piece.bytes);
                 delivered.count += len;
@@ -405,7 +406,7 @@ fn a_gather_delivers_each_body_and_each_error(
     ids.extend(files.iter().rev().map(|path| tree.find(path).unwrap().unwrap()));
     let whole = GatherOptions::default();
     let pieces = GatherOptions { piece_bytes: 4000, memory_bytes: 9000, ..whole };
-    for options in [whole, pieces] {
+    for options in [whole, pieces, GatherOptions { in_order: true, ..pieces }] {
         let all = gathered(tree, &ids, &options, factory);
         let (first, rest) = all.split_at(files.len());
         let (failed, again) = rest.split_at(2);

@@ -77,7 +77,7 @@ fn read(path: &Path) -> stook::archive::Result<()> {
                 return Ok(());
             }
         }
-        assert_eq!(len, member.len, "a member that is read to its end has its length");
+        assert_eq!(len, member.node.len, "a member that is read to its end has its length");
     }
     Ok(())
 }

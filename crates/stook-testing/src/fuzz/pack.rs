@@ -117,6 +117,9 @@ pub fn pack_attributes(data: &[u8]) {
         let _ = (attributes.file_kind(), attributes.mode(), attributes.mtime_ns(), attributes.owner());
         let xattrs = attributes.xattrs();
         assert_eq!(Xattrs::decode(&xattrs.encode()), xattrs);
+        let holes = attributes.holes();
+        assert!(holes.as_slice().windows(2).all(|two| two[0].end() < two[1].start()), "apart, in order");
+        assert!(holes.as_slice().iter().all(|hole| !hole.is_empty()));
     }
 }
 

@@ -1,11 +1,34 @@
 //! Members of archives, as readers see them.
 
 pub use crate::format::{Extent, MemberKind, Method};
+use crate::tree::{Kind, Node};
 
 /// The longest path of a member, in bytes.
 pub const KEY_LEN_MAX: usize = 65_535;
 
 impl MemberKind {
+    /// What a node is as a member. Of pipes, sockets and devices an archive is asked for no more
+    /// than the name.
+    pub(super) fn of(kind: Kind, is_further_name: bool) -> Self {
+        match kind {
+            Kind::File if is_further_name => Self::HardLink,
+            Kind::File => Self::File,
+            Kind::Directory => Self::Directory,
+            Kind::Symlink => Self::Symlink,
+            _ => Self::Other,
+        }
+    }
+
+    /// What it is in a tree: a further name of a file is that file.
+    pub(super) fn in_tree(self) -> Kind {
+        match self {
+            Self::File | Self::HardLink => Kind::File,
+            Self::Directory => Kind::Directory,
+            Self::Symlink => Kind::Symlink,
+            Self::Other => Kind::Other,
+        }
+    }
+
     /// The number it has in an index.
     pub(super) fn code(self) -> u8 {
         match self {
@@ -37,17 +60,12 @@ pub struct Member<'a> {
     pub number: u64,
     /// Its path, without `./` before it and `/` after it.
     pub key: &'a [u8],
-    /// What it is.
-    pub kind: MemberKind,
-    /// Permission bits, if the archive has them.
-    pub mode: Option<u32>,
-    /// Modification time, nanoseconds since 1970, if the archive has it.
-    pub mtime_ns: Option<i64>,
-    /// User and group, if the archive has them.
-    pub owner: Option<(u32, u32)>,
-    /// Bytes it has when read. Those of a hard link are those of its file, those of a symbolic link
-    /// its target's.
-    pub len: u64,
+    /// What it is in a tree. Its length is that of the bytes it has when read: those of a hard link
+    /// are those of its file; what only the program knows that made it may have some, too. Its
+    /// names are those that the archive has for the file, and are counted at the first.
+    pub node: Node,
+    /// Whether it is a further name (hard link) of a file that stands before it.
+    pub is_further_name: bool,
     /// Bytes it takes in the archive.
     pub stored_len: u64,
     /// Where its header is: later members are newer.
@@ -65,12 +83,17 @@ pub struct Member<'a> {
     /// Its extended attributes, as [`Xattrs`](crate::tree::Xattrs) are encoded; of a hard link
     /// those of its file.
     pub xattrs: &'a [u8],
-    /// How many names the archive has for the file, links to it included.
-    pub names: u32,
     /// Whether it is sparse: not all of it is stored.
     pub is_sparse: bool,
     /// Whether its bytes are in the archive; not so for hard links to what is not.
     pub has_body: bool,
+}
+
+impl Member<'_> {
+    /// What it is as a member.
+    pub fn kind(&self) -> MemberKind {
+        MemberKind::of(self.node.kind, self.is_further_name)
+    }
 }
 
 /// The key of a name: as packing the unpacked tree would give it.

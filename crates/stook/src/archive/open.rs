@@ -19,7 +19,7 @@ use super::member::{Extent, Member, MemberKind, Method};
 use super::reading::{Reading, ReadingOptions};
 use super::scan;
 use super::sidecar::{self, Found};
-use super::source::MemberSource;
+use super::source::{MemberSource, holes_of};
 use super::tar::header::{BLOCK_LEN, has_checksum, has_magic};
 use super::tree::ArchiveTree;
 use super::zip;
@@ -27,6 +27,7 @@ use super::zip::directory::{LOCAL, LOCAL_LEN, local_len};
 use crate::engine::{Access, Backend, EngineFactory, File};
 use crate::extent::ByteRange;
 use crate::source::{AccessRule, FileSource, Identity, Source};
+use crate::tree::{Holes, Node};
 
 /// What is waited at most until a change of an archive would show.
 const WAIT_MAX: Duration = Duration::from_secs(2);
@@ -260,7 +261,10 @@ impl Archive {
         for member in &mut members {
             let Some(file) = SharedFile::of(member, &files) else { continue };
             *member = match file.first == member.key {
-                true => Member { kind: MemberKind::File, link: b"", names: file.names, ..*member },
+                true => {
+                    let node = Node { links: file.names, ..member.node };
+                    Member { node, is_further_name: false, link: b"", ..*member }
+                }
                 false => Member { link: file.first, ..*member },
             };
         }
@@ -291,8 +295,8 @@ impl Archive {
     pub fn source(&self, member: &Member<'_>) -> Result<Option<MemberSource>> {
         let is_plain = member.method == Method::Stored && member.has_body;
         Ok(match self.format() {
-            Format::Tar if is_plain && member.kind != MemberKind::Symlink => {
-                Some(self.piece(member, member.len, self.stored(member)))
+            Format::Tar if is_plain && member.kind() != MemberKind::Symlink => {
+                Some(self.piece(member, member.node.len, self.stored(member)))
             }
             Format::Zip if is_plain => {
                 // The directory, which is longer, stands behind every member.
@@ -300,8 +304,8 @@ impl Archive {
                 let header = look(&*self.source, range, &*self.options.engines)?;
                 let len = local_len(&header).map_err(|fault| fault.of(self.path(), member.data_at))? as u64;
                 let stored_at = member.data_at.saturating_add(len);
-                let extents = vec![Extent { at: 0, stored_at, len: member.len }];
-                Some(self.piece(member, member.len, extents).checked_by(member.crc32))
+                let extents = vec![Extent { at: 0, stored_at, len: member.node.len }];
+                Some(self.piece(member, member.node.len, extents).checked_by(member.crc32))
             }
             _ => None,
         })
@@ -318,18 +322,26 @@ impl Archive {
     /// A member of which is held what the archive has compressed: of a tar, all that is stored.
     pub(super) fn held(&self, member: &Member<'_>, bytes: Bytes) -> MemberSource {
         let extents = match self.format() {
-            Format::Zip => vec![Extent { at: 0, stored_at: member.data_at, len: member.len }],
+            Format::Zip => vec![Extent { at: 0, stored_at: member.data_at, len: member.node.len }],
             _ => self.stored(member),
         };
-        self.piece(member, member.len, extents).holding(member.data_at, bytes)
+        self.piece(member, member.node.len, extents).holding(member.data_at, bytes)
     }
 
     /// What is stored of a member, and where.
     pub(super) fn stored(&self, member: &Member<'_>) -> Vec<Extent> {
-        match (member.is_sparse, member.len) {
+        match (member.is_sparse, member.node.len) {
             (true, _) => self.index.extents(member.number),
             (false, 0) => Vec::new(),
             (false, len) => vec![Extent { at: 0, stored_at: member.data_at, len }],
+        }
+    }
+
+    /// What is not stored of a member because it is zeros: the holes of what was put into a tar.
+    pub fn holes(&self, member: &Member<'_>) -> Holes {
+        match member.is_sparse {
+            true => holes_of(&self.stored(member), member.node.len),
+            false => Holes::default(),
         }
     }
 
@@ -395,7 +407,7 @@ impl<'a> SharedFile<'a> {
 
     /// Whether a member is a file that has other names, or another name of one.
     fn is_name(member: &Member<'_>) -> bool {
-        (member.kind == MemberKind::HardLink && member.has_body) || member.names > 1
+        (member.kind() == MemberKind::HardLink && member.has_body) || member.node.links > 1
     }
 }
 

@@ -27,11 +27,8 @@ pub(super) fn tar(
         let xattrs = entry.xattrs.encode();
         let seen = Seen {
             key: &entry.key,
-            kind: entry.kind,
-            mode: entry.mode,
-            mtime_ns: entry.mtime_ns,
-            owner: entry.owner,
-            len: entry.len,
+            node: entry.node,
+            is_further_name: entry.is_further_name,
             stored_len: entry.stored_len,
             header_at: entry.header_at,
             data_at: entry.data_at,

@@ -11,6 +11,7 @@ use super::member::Extent;
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
 use crate::source::{Check, Identity, Leaf, Origin, Source, check_bounds};
+use crate::tree::Holes;
 
 /// A member of an archive, read by range. What is not stored of a sparse one reads as zeroes.
 ///
@@ -79,6 +80,11 @@ impl Check for WholeMember {
         let what = "the CRC-32 of a member is not what the directory says".to_owned();
         Err(Error::Damaged { path: self.archive.clone(), offset: self.offset, what })
     }
+}
+
+/// What of a member of this length is not stored.
+pub(super) fn holes_of(extents: &[Extent], len: u64) -> Holes {
+    Holes::between(extents.iter().filter_map(|extent| ByteRange::at(extent.at, extent.len)), len)
 }
 
 impl MemberSource {
@@ -189,6 +195,10 @@ impl Source for MemberSource {
         }
         let stored = ranges.iter().flat_map(|range| self.stored(*range));
         self.archive.check_ranges(&stored.map(|(_, stored)| stored).collect::<Vec<_>>())
+    }
+
+    fn holes(&self) -> Result<Holes> {
+        Ok(holes_of(&self.extents, self.len))
     }
 
     fn resolve(&self, range: ByteRange, leaves: &mut Vec<Leaf>) -> Result<()> {

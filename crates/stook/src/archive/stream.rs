@@ -83,7 +83,7 @@ impl TarStream {
         if let Some(entry) = &entry {
             let whole = || vec![Extent { at: 0, stored_at: entry.data_at, len: entry.stored_len }];
             self.extents = entry.extents.clone().unwrap_or_else(whole).into();
-            (self.at, self.len) = (0, if entry.link.is_empty() { entry.len } else { 0 });
+            (self.at, self.len) = (0, if entry.link.is_empty() { entry.node.len } else { 0 });
         } else {
             (self.extents, self.at, self.len) = (VecDeque::new(), 0, 0);
             while self.walk.input().skip(PASS_MAX)? == PASS_MAX {}

@@ -77,7 +77,7 @@ impl Unpack<'_> {
         members.sort_by_key(|member| member.data_at);
         self.check_room(&members)?;
         let (links, read): (Vec<_>, Vec<_>) =
-            members.into_iter().partition(|member| member.kind == MemberKind::HardLink);
+            members.into_iter().partition(|member| member.kind() == MemberKind::HardLink);
         let mut unpacking = Unpacking {
             options: self,
             target: Target::open(&self.target).map_err(io("open"))?,
@@ -106,9 +106,9 @@ impl Unpack<'_> {
         }
         let free = free_at(&self.target)?;
         let is_wanted = |member: &&Member<'_>| {
-            member.kind == MemberKind::File && !self.target.join(OsStr::from_bytes(member.key)).exists()
+            member.kind() == MemberKind::File && !self.target.join(OsStr::from_bytes(member.key)).exists()
         };
-        let len = |member: &Member<'_>| if member.is_sparse { member.stored_len } else { member.len };
+        let len = |member: &Member<'_>| if member.is_sparse { member.stored_len } else { member.node.len };
         let needed = members.iter().filter(is_wanted).map(len).fold(0, u64::saturating_add);
         room::too_little(&self.target, needed, free).map_or(Ok(()), |why| Err(Error::Invalid(why)))
     }
@@ -182,7 +182,7 @@ impl Unpacking<'_> {
 
     fn member(&mut self, member: &Member<'_>, reading: &mut Reading<'_>) -> Result<()> {
         let metadata = self.metadata(member);
-        if member.kind == MemberKind::Directory {
+        if member.kind() == MemberKind::Directory {
             let parts = parts(member.key)?;
             self.target.directory(&parts).map_err(|error| self.io("make", member.key, error))?;
             self.directories.push((member.key.to_vec(), metadata));
@@ -190,7 +190,7 @@ impl Unpacking<'_> {
         }
         let place = self.place(member.key, metadata)?;
         let plan = self.plan(member, &place)?;
-        match member.kind {
+        match member.kind() {
             MemberKind::Symlink => self.symlink(member, &place, plan, reading),
             _ if plan == Plan::Compare => self.compare(member, &place, plan, reading).map(drop),
             _ => self.file(member, &place, plan, reading),
@@ -199,7 +199,7 @@ impl Unpacking<'_> {
 
     /// What is done at a place.
     fn plan(&self, member: &Member<'_>, place: &Destination) -> Result<Plan> {
-        let plan = self.options.overwrite.plan(&place.parent, &place.name, member.mtime_ns);
+        let plan = self.options.overwrite.plan(&place.parent, &place.name, member.node.mtime_ns);
         plan.map_err(|error| self.io("write", member.key, error))
     }
 
@@ -416,7 +416,7 @@ impl Unpacking<'_> {
     }
 
     fn metadata(&self, member: &Member<'_>) -> FileMetadata {
-        FileMetadata::new(member.mode, member.mtime_ns, member.owner, self.options.with_owner)
+        FileMetadata::new(member.node.mode, member.node.mtime_ns, member.node.owner, self.options.with_owner)
             .with_xattrs(Xattrs::decode(member.xattrs), self.options.xattrs)
     }
 
@@ -452,7 +452,7 @@ impl Unpacking<'_> {
 
 /// Whether the archive has several names for a file.
 fn has_names(member: &Member<'_>) -> bool {
-    member.names > 1 || member.kind == MemberKind::HardLink
+    member.node.links > 1 || member.kind() == MemberKind::HardLink
 }
 
 /// Whether what has a name, and the bytes of a member, has its time, mode and owner as well: then

@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Access, OperationKind, SeekTarget, calls};
+use super::{Access, OperationKind, SeekTarget, calls, holes, may_have_holes};
 use crate::error::{Error, Result};
+use crate::extent::ByteRange;
 use crate::source::Identity;
 
 /// What direct I/O wants offsets and lengths, and memory, to be multiples of.
@@ -325,6 +326,19 @@ impl File {
     /// I/O errors.
     pub fn next_hole(&self, offset: u64) -> Result<u64> {
         self.seek(SeekTarget::Hole, offset)
+    }
+
+    /// The holes among its first `len` bytes, in order: the first `most` of them. None where the
+    /// file system does not report them. Nothing keeps the file as it is meanwhile.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub fn holes(&self, len: u64, most: usize) -> Result<Vec<ByteRange>> {
+        let metadata = self.metadata()?;
+        if !may_have_holes(metadata.len(), metadata.blocks().saturating_mul(512)) {
+            return Ok(Vec::new());
+        }
+        holes(self.cached_fd(), len, most).map_err(|error| OperationKind::Seek.error(&self.path, 0, error))
     }
 
     fn seek(&self, target: SeekTarget, offset: u64) -> Result<u64> {

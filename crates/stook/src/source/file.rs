@@ -16,7 +16,7 @@ use super::{Identity, Leaf, Source, check_bounds};
 use crate::engine::File;
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
-use crate::tree::Kind;
+use crate::tree::{HOLES_MAX, Holes, Kind};
 
 /// A file, or the first part of one that grows.
 #[derive(Debug, Clone)]
@@ -167,5 +167,9 @@ impl Source for FileSource {
             leaves.push(Leaf::File { file: Arc::clone(&self.file), range });
         }
         Ok(())
+    }
+
+    fn holes(&self) -> Result<Holes> {
+        Ok(Holes::of(self.file.holes(self.identity.len, HOLES_MAX)?))
     }
 }

@@ -48,6 +48,7 @@ pub use session::{Session, SessionOptions, read_batch, read_range};
 use crate::engine;
 use crate::error::Result;
 use crate::extent::ByteRange;
+use crate::tree::Holes;
 
 /// A piece of a resolved range. Every leaf knows its length.
 #[derive(Debug, Clone)]
@@ -183,6 +184,17 @@ pub trait Source: Send + Sync + fmt::Debug {
     /// a source is best read in few long ranges.
     fn reads_by_request(&self) -> bool {
         false
+    }
+
+    /// The ranges that its medium does not keep because they are nothing but zeros: whoever copies
+    /// it can leave them out and make the same holes. None where the medium does not say, or knows
+    /// none. Where they are asked for before the bytes are read, a source that is unchanged
+    /// afterwards had them all the time.
+    ///
+    /// # Errors
+    /// I/O errors.
+    fn holes(&self) -> Result<Holes> {
+        Ok(Holes::default())
     }
 
     /// What it took to read all of it when it was opened, if that was done: reads bring nothing

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::gather::{Deliver, GatherOptions, gather_by_session};
+use super::holes::Holes;
 use super::node::{Kind, Node, NodeId};
 use super::page::{Cursor, Page};
 use super::parts;
@@ -86,6 +87,15 @@ pub trait Tree: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`Error::NotARegularFile`] when it is none; I/O errors.
     fn open(&self, id: NodeId) -> Result<Arc<dyn Source>>;
+
+    /// The [holes](Source::holes) of a regular file. Trees that know them without opening it say so
+    /// here.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    fn holes(&self, id: NodeId) -> Result<Holes> {
+        self.open(id)?.holes()
+    }
 
     /// The file on disk that holds the bytes of a node and nothing else, where there is one: what
     /// can be cloned, or handed to the kernel as it is. `None` for all else.

@@ -5,10 +5,6 @@ use std::io::{self, Seek as _, SeekFrom, Write as _};
 
 use super::existing::Comparison;
 
-/// Stretches of nothing but zeroes, if they are this long and begin at a multiple of it, are left
-/// as holes, with what follows of zeroes.
-const HOLE_LEN: usize = 64 << 10;
-
 /// What was to be done, and the I/O error.
 pub(crate) type Failed = (&'static str, io::Error);
 
@@ -34,7 +30,7 @@ impl<'a> Filling<'a> {
         self.len
     }
 
-    /// The next bytes.
+    /// The next bytes, which are written whatever they are: zeros that were written are no hole.
     pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<(), Failed> {
         if let Some(comparison) = &mut self.comparison {
             comparison.take(bytes).map_err(|error| ("read", error))?;
@@ -43,26 +39,7 @@ impl<'a> Filling<'a> {
             self.len = self.len.saturating_add(bytes.len() as u64);
             return Ok(());
         }
-        // What is left, and how much of it is to be written.
-        let (mut left, mut known) = (bytes, 0);
-        loop {
-            let behind = left.get(known..).unwrap_or_default();
-            let at = self.len.saturating_add(known as u64);
-            let to_boundary = HOLE_LEN - (at % HOLE_LEN as u64) as usize;
-            let piece = behind.get(..to_boundary).unwrap_or(behind);
-            if piece.is_empty() {
-                return self.write(left).map_err(|error| ("write", error));
-            }
-            let goes_on = known == 0 && self.written != self.len;
-            if (piece.len() < HOLE_LEN && !goes_on) || piece.iter().any(|byte| *byte != 0) {
-                known += piece.len();
-                continue;
-            }
-            self.write(left.get(..known).unwrap_or_default()).map_err(|error| ("write", error))?;
-            self.len = self.len.saturating_add(piece.len() as u64);
-            left = behind.get(piece.len()..).unwrap_or_default();
-            known = 0;
-        }
+        self.write(bytes).map_err(|error| ("write", error))
     }
 
     /// So many zeroes that are a hole of what they come from.
@@ -102,39 +79,32 @@ mod tests {
 
     use super::*;
 
-    /// Fills a file in pieces of one length; the bytes that it then takes of the medium.
-    fn filled(bytes: &[u8], piece_len: usize) -> u64 {
+    /// Fills a file: bytes, and how many zeros of a hole follow them. What it takes of the medium.
+    fn filled(parts: &[(&[u8], u64)]) -> u64 {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         let mut filling = Filling::new(Some(file.as_file_mut()), None);
-        bytes.chunks(piece_len).for_each(|piece| filling.take(piece).unwrap());
+        let mut all = Vec::new();
+        for (bytes, hole) in parts {
+            filling.take(bytes).unwrap();
+            filling.take_hole(*hole).unwrap();
+            all.extend_from_slice(bytes);
+            all.resize(all.len() + *hole as usize, 0);
+        }
         filling.take(&[]).unwrap();
-        assert_eq!((filling.taken(), filling.finish().unwrap()), (bytes.len() as u64, bytes.len() as u64));
-        assert!(std::fs::read(file.path()).unwrap() == bytes, "in pieces of {piece_len}");
+        assert_eq!((filling.taken(), filling.finish().unwrap()), (all.len() as u64, all.len() as u64));
+        assert!(std::fs::read(file.path()).unwrap() == all);
+        file.as_file().sync_all().unwrap();
         file.as_file().metadata().unwrap().blocks() * 512
     }
 
-    /// Before: one piece of bytes was a hole as a whole, or not at all.
     #[test]
-    fn long_zeroes_are_holes_whatever_the_pieces() {
-        let mut bytes = vec![0; 8 << 20];
-        bytes.extend_from_slice(b"x\n");
-        bytes.extend_from_slice(&[0; 200_000]);
-        for piece_len in [1 << 20, 200_001, bytes.len()] {
-            let taken = filled(&bytes, piece_len);
-            assert!(taken < 1 << 20, "{taken} bytes in pieces of {piece_len}");
-        }
-    }
-
-    #[test]
-    fn whatever_lies_around_zeroes_stays_where_it_is() {
-        let data = [7_u8; HOLE_LEN + 3];
-        for (before, zeroes, behind) in
-            [(0, HOLE_LEN, 1), (5, 3 * HOLE_LEN, 0), (HOLE_LEN, HOLE_LEN, HOLE_LEN), (1, 1, 1), (0, 1, 0)]
-        {
-            let bytes = [&data[..before], &vec![0; zeroes][..], &data[..behind]].concat();
-            for piece_len in [1000, HOLE_LEN, bytes.len()] {
-                filled(&bytes, piece_len);
-            }
-        }
+    fn holes_are_where_they_were_and_nowhere_else() {
+        const LEN: u64 = 8 << 20;
+        let zeros = vec![0; LEN as usize];
+        assert!(filled(&[(b"x", LEN), (b"y", LEN)]) < 1 << 20);
+        assert!(filled(&[(&zeros, 0)]) >= LEN, "zeros that were written are no hole");
+        assert!(filled(&[(&zeros, LEN), (b"x\n", 0)]) >= LEN);
+        filled(&[(b"", 7), (b"a", 0), (b"b", 3), (b"", 2)]);
+        filled(&[]);
     }
 }

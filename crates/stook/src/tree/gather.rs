@@ -34,6 +34,9 @@ pub struct GatherOptions {
     /// What is being read, or read and not delivered, in bytes: no more is begun above it. One
     /// piece is under way in any case.
     pub memory_bytes: u64,
+    /// Whether the pieces of each body arrive in order: for those who write them one after another.
+    /// One that is early is held until it is its turn, and counts as being read.
+    pub in_order: bool,
 }
 
 impl Default for GatherOptions {
@@ -44,6 +47,7 @@ impl Default for GatherOptions {
             access: AccessRule::Auto,
             piece_bytes: 8 << 20,
             memory_bytes: 64 << 20,
+            in_order: false,
         }
     }
 }
@@ -80,7 +84,8 @@ pub struct Gathered {
     pub index: usize,
     /// That id.
     pub id: NodeId,
-    /// The pieces of a body arrive in any order, each once. An error arrives once and is the last
+    /// The pieces of a body arrive in any order (unless one was
+    /// [asked for](GatherOptions::in_order)), each once. An error arrives once and is the last
     /// that arrives of a body.
     pub result: Result<BodyPiece>,
 }
@@ -186,6 +191,8 @@ pub(crate) fn gather_supplied<S: Supply>(
         current: None,
         pieces: HashMap::new(),
         next_token: 0,
+        due: 0,
+        early: HashMap::new(),
         under_way: 0,
     };
     pass.run(deliver);
@@ -237,6 +244,9 @@ struct Pass<'a, S: Supply> {
     /// Pieces under way, by the token of the session.
     pieces: HashMap<u64, Piece<S::Part>>,
     next_token: u64,
+    /// Where order counts: the token that is delivered next, and what came before its turn.
+    due: u64,
+    early: HashMap<u64, Result<Bytes>>,
     /// Their bytes.
     under_way: u64,
 }
@@ -258,12 +268,27 @@ impl<S: Supply> Pass<'_, S> {
                     begun_since = 0;
                 }
             }
-            let Some((token, read)) = self.session.next() else { return };
+            let Some((token, read)) = self.next_read() else { return };
             for gathered in self.take(token, read) {
                 if deliver(gathered).is_break() {
                     return;
                 }
             }
+        }
+    }
+
+    /// What was read and is delivered next. Tokens rise in the order in which pieces are asked for.
+    fn next_read(&mut self) -> Option<(u64, Result<Bytes>)> {
+        if !self.options.in_order {
+            return self.session.next();
+        }
+        loop {
+            if let Some(read) = self.early.remove(&self.due) {
+                self.due += 1;
+                return Some((self.due - 1, read));
+            }
+            let (token, read) = self.session.next()?;
+            self.early.insert(token, read);
         }
     }
 

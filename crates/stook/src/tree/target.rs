@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::existing::Overwrite;
+use super::holes::Holes;
 use super::xattrs::{ACL_ACCESS, Xattrs, is_foreign, names_text};
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, Stat, Timespec, Timestamps, XattrFlags, fsetxattr,
@@ -56,6 +57,8 @@ pub(crate) struct FileMetadata {
     /// only if that is who the file belongs to.
     pub(crate) meant_for: Option<(u32, u32)>,
     pub(crate) xattrs: Xattrs,
+    /// The holes that a file had: they are made, where the bytes are zeros.
+    pub(crate) holes: Holes,
 }
 
 impl FileMetadata {
@@ -69,7 +72,12 @@ impl FileMetadata {
         // What root keeps for itself is not what was meant, even where root is who was recorded.
         let is_asked = with_owner || !rustix::process::geteuid().is_root();
         let (owner, meant_for) = (recorded.filter(|_| with_owner), recorded.filter(|_| is_asked));
-        Self { mode, mtime_ns, owner, meant_for, xattrs: Xattrs::default() }
+        Self { mode, mtime_ns, owner, meant_for, xattrs: Xattrs::default(), holes: Holes::default() }
+    }
+
+    /// With the holes that were recorded.
+    pub(crate) fn with_holes(self, holes: Holes) -> Self {
+        Self { holes, ..self }
     }
 
     /// With the extended attributes that were recorded, if they are wanted. Those that grant rights

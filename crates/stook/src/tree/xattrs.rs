@@ -189,8 +189,11 @@ impl Xattrs {
     }
 }
 
-/// The first pair, and what is behind it.
-fn decode_one(bytes: &[u8]) -> Option<(&[u8], Option<&[u8]>, &[u8])> {
+/// A name, its value where it is there, and the bytes after them.
+type Decoded<'b> = (&'b [u8], Option<&'b [u8]>, &'b [u8]);
+
+/// Decodes the first pair.
+fn decode_one(bytes: &[u8]) -> Option<Decoded<'_>> {
     let (len, rest) = bytes.split_first()?;
     let (name, rest) = rest.split_at_checked(usize::from(*len)).filter(|(name, _)| !name.is_empty())?;
     let (len, rest) = rest.split_first_chunk::<2>()?;

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::retry_on_intr;
 
-use super::entry::{Kind, Metadata};
+use super::entry::{Kind, Status};
 use super::file;
 
 /// Locks whatever another thread left: every guarded value here is valid between any two
@@ -51,34 +51,34 @@ pub(super) struct Directory {
 
 impl Directory {
     /// A root. Its handle is never closed before the walk ends: it is where reopening starts.
-    pub(super) fn root(root: Root, handle: OwnedFd, metadata: &Metadata) -> Arc<Self> {
+    pub(super) fn root(root: Root, handle: OwnedFd, status: &Status) -> Arc<Self> {
         Arc::new(Self {
             root: Arc::new(root),
             parent: None,
             name: CString::default(),
-            device: metadata.device,
-            inode: metadata.inode,
+            device: status.device,
+            inode: status.inode,
             handle: Mutex::new(Some(Arc::new(handle))),
         })
     }
 
     /// Enters a directory, without following a link.
-    pub(super) fn enter(parent: &Arc<Self>, name: &CStr) -> io::Result<(Arc<Self>, Metadata)> {
+    pub(super) fn enter(parent: &Arc<Self>, name: &CStr) -> io::Result<(Arc<Self>, Status)> {
         let handle = open_directory(&*parent.handle()?, name)?;
-        let metadata = file::status(&handle)?;
-        if parent.is_inside(metadata.device, metadata.inode) {
+        let status = file::status(&handle)?;
+        if parent.is_inside(status.device, status.inode) {
             return Err(io::Error::other("it is one of its own ancestors; it is not entered again"));
         }
         let directory = Arc::new(Self {
             root: parent.root.clone(),
             parent: Some(parent.clone()),
             name: name.to_owned(),
-            device: metadata.device,
-            inode: metadata.inode,
+            device: status.device,
+            inode: status.inode,
             handle: Mutex::new(Some(Arc::new(handle))),
         });
         parent.root.open.opened(&directory);
-        Ok((directory, metadata))
+        Ok((directory, status))
     }
 
     pub(super) fn shared(&self) -> &Root {
@@ -223,6 +223,6 @@ pub(super) fn open_root(path: &std::path::Path) -> io::Result<OwnedFd> {
 pub(super) fn kind_of(handle: &OwnedFd, name: &CStr, said: rustix::fs::FileType) -> io::Result<Kind> {
     match Kind::from_type(said) {
         Some(kind) => Ok(kind),
-        None => Ok(file::status_at(handle, name)?.kind),
+        None => Ok(file::status_at(handle, name)?.node.kind),
     }
 }

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 use rustix::fs::Dir;
 
 use super::directory::{Directory, is_dot, lock};
-use super::entry::Metadata;
+use super::entry::Status;
 use super::{file, roots, xattrs};
 use crate::engine::{self, EngineFactory};
 use crate::error::{Error, Result};
@@ -29,7 +29,7 @@ use crate::source::{FileSource, Source};
 use crate::tree::parts::check_name;
 use crate::tree::target::NAME_ON_DISK_MAX;
 use crate::tree::{
-    Cursor, Deliver, GatherOptions, Kind, Node, NodeId, Page, Tree, Xattrs, foreign_cursor,
+    Cursor, Deliver, GatherOptions, Holes, Kind, Node, NodeId, Page, Tree, Xattrs, foreign_cursor,
     gather_opened_ahead, not_a_directory, not_a_file, unknown,
 };
 
@@ -84,8 +84,8 @@ struct Inode {
 }
 
 impl Inode {
-    fn of(metadata: &Metadata) -> Self {
-        Self { device: metadata.device, inode: metadata.inode, kind: metadata.kind }
+    fn of(status: &Status) -> Self {
+        Self { device: status.device, inode: status.inode, kind: status.node.kind }
     }
 }
 
@@ -130,8 +130,8 @@ impl DirectoryTree {
     }
 
     /// The id of what was met under a name just now.
-    fn meet(&self, directory: &Arc<Directory>, name: &CStr, metadata: &Metadata) -> NodeId {
-        let inode = Inode::of(metadata);
+    fn meet(&self, directory: &Arc<Directory>, name: &CStr, status: &Status) -> NodeId {
+        let inode = Inode::of(status);
         let mut known = lock(&self.known);
         let Known { nodes, by_inode } = &mut *known;
         let number = *by_inode.entry(inode).or_insert(nodes.len() as u64);
@@ -164,8 +164,8 @@ impl DirectoryTree {
             (None, Place::Root) => return Err(unknown(&self.path, id)),
         };
         let failed = |error| Error::io("open", parent.path_of(name), error);
-        let (directory, metadata) = Directory::enter(parent, name).map_err(failed)?;
-        if Inode::of(&metadata) != met.inode {
+        let (directory, status) = Directory::enter(parent, name).map_err(failed)?;
+        if Inode::of(&status) != met.inode {
             return Err(replaced(parent.path_of(name)));
         }
         let mut known = lock(&self.known);
@@ -178,7 +178,7 @@ impl DirectoryTree {
 
     /// What a node is now, with the open directory it is in; of the root, itself. An error where
     /// its name stands for another.
-    fn status(&self, met: &Met) -> Result<(Arc<OwnedFd>, Metadata)> {
+    fn status(&self, met: &Met) -> Result<(Arc<OwnedFd>, Status)> {
         let failed = |error| Error::io("stat", self.path_at(&met.place), error);
         let (handle, status) = match (&met.place, &met.entered) {
             (Place::In(directory, name), _) => {
@@ -194,24 +194,24 @@ impl DirectoryTree {
             // The root was entered when the tree was opened.
             (Place::Root, None) => return Err(failed(io::ErrorKind::NotFound.into())),
         };
-        let metadata = status.map_err(failed)?;
-        if Inode::of(&metadata) != met.inode {
+        let status = status.map_err(failed)?;
+        if Inode::of(&status) != met.inode {
             return Err(replaced(self.path_at(&met.place)));
         }
-        Ok((handle, metadata))
+        Ok((handle, status))
     }
 
     /// A file that its name still stands for, where that is, and what it was when it was open.
-    fn open_file(&self, id: NodeId) -> Result<(File, PathBuf, Metadata)> {
+    fn open_file(&self, id: NodeId) -> Result<(File, PathBuf, Status)> {
         let met = self.met(id)?;
         let path = self.path_at(&met.place);
         if met.inode.kind != Kind::File {
             return Err(not_a_file(met.inode.kind, path));
         }
-        let (handle, metadata) = self.status(&met)?;
+        let (handle, status) = self.status(&met)?;
         let Place::In(_, name) = &met.place else { return Err(unknown(&self.path, id)) };
         let failed = |error| Error::io("open", &path, error);
-        let opened = file::open_regular(&handle, name, &metadata).map_err(failed)?;
+        let opened = file::open_regular(&handle, name, &status).map_err(failed)?;
         // Another may have got the name since.
         let metadata = file::status(&opened).map_err(failed)?;
         if Inode::of(&metadata) != met.inode {
@@ -242,10 +242,10 @@ impl DirectoryTree {
     /// Puts what has a name in a directory on the page; what is gone already is left out.
     fn list_one(&self, directory: &Arc<Directory>, handle: &OwnedFd, name: &CStr, page: &mut Page) {
         let error = match file::status_at(handle, name) {
-            Ok(metadata) if leads_back(directory, &metadata) => leads_back_error(),
-            Ok(metadata) => {
-                let id = self.meet(directory, name, &metadata);
-                return page.push(name.to_bytes(), id, metadata.node());
+            Ok(status) if leads_back(directory, &status) => leads_back_error(),
+            Ok(status) => {
+                let id = self.meet(directory, name, &status);
+                return page.push(name.to_bytes(), id, status.node);
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => return,
             Err(error) => error,
@@ -292,8 +292,8 @@ impl Tree for DirectoryTree {
         let failed = |error| Error::io("stat", directory.path_of(&name), error);
         let handle = directory.handle().map_err(failed)?;
         match file::status_at(&handle, &name) {
-            Ok(metadata) if leads_back(&directory, &metadata) => Err(failed(leads_back_error())),
-            Ok(metadata) => Ok(Some(self.meet(&directory, &name, &metadata))),
+            Ok(status) if leads_back(&directory, &status) => Err(failed(leads_back_error())),
+            Ok(status) => Ok(Some(self.meet(&directory, &name, &status))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(failed(error)),
         }
@@ -329,7 +329,7 @@ impl Tree for DirectoryTree {
     }
 
     fn node(&self, id: NodeId) -> Result<Node> {
-        Ok(self.status(&self.met(id)?)?.1.node())
+        Ok(self.status(&self.met(id)?)?.1.node)
     }
 
     fn path_of(&self, id: NodeId) -> PathBuf {
@@ -342,8 +342,8 @@ impl Tree for DirectoryTree {
         let (Kind::Symlink, Place::In(_, name)) = (met.inode.kind, &met.place) else {
             return Err(Error::io("read link", path(), io::ErrorKind::InvalidInput.into()));
         };
-        let (handle, metadata) = self.status(&met)?;
-        file::read_link(&handle, name, &metadata, path)
+        let (handle, status) = self.status(&met)?;
+        file::read_link(&handle, name, &status, path)
     }
 
     /// Of files and directories, those of what is open; of all else, which is not opened, those of
@@ -364,6 +364,21 @@ impl Tree for DirectoryTree {
                 Ok(read)
             }
         }
+    }
+
+    /// A file that takes as much room as it has bytes is not opened for that.
+    fn holes(&self, id: NodeId) -> Result<Holes> {
+        let met = self.met(id)?;
+        let path = || self.path_at(&met.place);
+        if met.inode.kind != Kind::File {
+            return Err(not_a_file(met.inode.kind, path()));
+        }
+        let (_, status) = self.status(&met)?;
+        if !status.may_have_holes() {
+            return Ok(Holes::default());
+        }
+        let (opened, path, _) = self.open_file(id)?;
+        file::holes(&opened, &status).map_err(|error| Error::io("look for holes in", path, error))
     }
 
     fn open(&self, id: NodeId) -> Result<Arc<dyn Source>> {
@@ -405,8 +420,8 @@ fn open_listing(directory: &OwnedFd, offset: u64) -> io::Result<Dir> {
 }
 
 /// Whether what was met is the directory it was met in, or one above.
-fn leads_back(directory: &Directory, metadata: &Metadata) -> bool {
-    metadata.kind == Kind::Directory && directory.is_inside(metadata.device, metadata.inode)
+fn leads_back(directory: &Directory, status: &Status) -> bool {
+    status.node.kind == Kind::Directory && directory.is_inside(status.device, status.inode)
 }
 
 fn leads_back_error() -> io::Error {

@@ -15,69 +15,56 @@ use rustix::fs::{FileType, Stat};
 use super::buffers::FileBytes;
 use super::directory::Directory;
 use super::file;
+use crate::engine;
 use crate::error::{Error, Result};
 use crate::source::Identity;
 pub use crate::tree::Kind;
-use crate::tree::{Node, Xattrs};
+use crate::tree::{Holes, Node, NodeId, Xattrs};
 
-/// What the inode of an entry says.
+/// What the inode of an entry says: the node that it is in a tree, and which state of which inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Metadata {
-    /// What it is.
-    pub kind: Kind,
-    /// Permission bits with set-uid, set-gid and sticky, without the file type (`0o7777` at most).
-    pub mode: u32,
-    /// Owner.
-    pub uid: u32,
-    /// Group.
-    pub gid: u32,
-    /// Length in bytes; of a link, the length of its target.
-    pub len: u64,
-    /// Modification time, nanoseconds since 1970.
-    pub mtime_ns: i64,
-    /// Change time of the inode, nanoseconds since 1970.
-    pub ctime_ns: i64,
+pub struct Status {
+    /// What a tree says of it. Mode, modification time and owner are always there.
+    pub node: Node,
     /// Device that holds the inode.
     pub device: u64,
-    /// Inode number.
+    /// Inode number. The same (device, inode) is met under other keys if a file has several names
+    /// ([`Node::links`]) inside the tree.
     pub inode: u64,
-    /// Names the inode has. More than one on a file means hard links: the same (device, inode)
-    /// will be met under other keys, if these are inside the tree.
-    pub links: u64,
-    /// Which device a block or character device stands for, else 0.
-    pub special_device: u64,
+    /// Change time of the inode, nanoseconds since 1970.
+    pub ctime_ns: i64,
+    /// Bytes that it takes on the medium, as far as the file system reports them.
+    pub stored_len: u64,
 }
 
-impl Metadata {
+impl Status {
     /// What distinguishes one state of the file's bytes from another.
     pub fn identity(&self) -> Identity {
         Identity {
-            len: self.len,
+            len: self.node.len,
             device: self.device,
             inode: self.inode,
-            mtime_ns: self.mtime_ns,
+            mtime_ns: self.node.mtime_ns.unwrap_or(0),
             ctime_ns: self.ctime_ns,
             ..Identity::default()
         }
     }
 
-    /// What a tree says of it.
-    pub fn node(&self) -> Node {
-        Node {
-            kind: self.kind,
-            mode: Some(self.mode),
-            mtime_ns: Some(self.mtime_ns),
-            owner: Some((self.uid, self.gid)),
-            len: if matches!(self.kind, Kind::File | Kind::Symlink) { self.len } else { 0 },
-            links: match self.kind {
-                Kind::Directory => 1,
-                _ => u32::try_from(self.links).unwrap_or(u32::MAX).max(1),
-            },
-            device: match self.kind {
-                Kind::BlockDevice | Kind::CharDevice => self.special_device,
-                _ => 0,
-            },
-        }
+    /// That of a node that has no inode: its number in a tree stands for one, so that names of one
+    /// file are known by it.
+    pub(crate) fn of_node(id: NodeId, node: Node) -> Self {
+        Self { node, device: 0, inode: id.get(), ctime_ns: 0, stored_len: node.len }
+    }
+
+    /// Change time and number of the inode, if there is one.
+    pub(crate) fn inode_state(&self) -> Option<(i64, u64)> {
+        (self.ctime_ns != 0).then_some((self.ctime_ns, self.inode))
+    }
+
+    /// Whether it is a file that may have holes: it takes less room than it has bytes. So do files
+    /// that the file system compresses.
+    pub fn may_have_holes(&self) -> bool {
+        self.node.kind == Kind::File && engine::may_have_holes(self.node.len, self.stored_len)
     }
 
     /// The widths of these fields differ between architectures, hence the casts.
@@ -87,18 +74,24 @@ impl Metadata {
         let kind = Kind::from_type(FileType::from_raw_mode(stat.st_mode)).ok_or_else(|| {
             io::Error::new(io::ErrorKind::InvalidData, format!("unknown file type in mode {mode:o}"))
         })?;
+        let has_bytes = matches!(kind, Kind::File | Kind::Symlink);
+        let stands_for = matches!(kind, Kind::BlockDevice | Kind::CharDevice);
+        let links = u32::try_from(stat.st_nlink as u64).unwrap_or(u32::MAX).max(1);
         Ok(Self {
-            kind,
-            mode: mode & 0o7777,
-            uid: stat.st_uid,
-            gid: stat.st_gid,
-            len: u64::try_from(stat.st_size).unwrap_or(0),
-            mtime_ns: nanoseconds(stat.st_mtime as i64, stat.st_mtime_nsec as i64)?,
-            ctime_ns: nanoseconds(stat.st_ctime as i64, stat.st_ctime_nsec as i64)?,
+            node: Node {
+                kind,
+                mode: Some(mode & 0o7777),
+                mtime_ns: Some(nanoseconds(stat.st_mtime as i64, stat.st_mtime_nsec as i64)?),
+                owner: Some((stat.st_uid, stat.st_gid)),
+                len: if has_bytes { u64::try_from(stat.st_size).unwrap_or(0) } else { 0 },
+                links: if kind == Kind::Directory { 1 } else { links },
+                device: if stands_for { stat.st_rdev as u64 } else { 0 },
+            },
             device: stat.st_dev as u64,
             inode: stat.st_ino as u64,
-            links: stat.st_nlink as u64,
-            special_device: stat.st_rdev as u64,
+            ctime_ns: nanoseconds(stat.st_ctime as i64, stat.st_ctime_nsec as i64)?,
+            // Blocks of 512 bytes, whatever those of the file system are.
+            stored_len: u64::try_from(stat.st_blocks as i64).unwrap_or(0).saturating_mul(512),
         })
     }
 }
@@ -127,7 +120,7 @@ pub struct Candidate<'a> {
     /// Its key: see [`WalkItem::key`].
     pub key: &'a [u8],
     /// What its inode says.
-    pub metadata: &'a Metadata,
+    pub status: &'a Status,
 }
 
 /// An entry of the tree.
@@ -138,19 +131,23 @@ pub struct WalkItem {
     /// empty key (or its name alone).
     pub key: Vec<u8>,
     /// What the inode says. For a file whose content was read, before and after that alike.
-    pub metadata: Metadata,
+    pub status: Status,
     /// What is in it.
     pub content: Content,
     /// The extended attributes (access control lists among them) of a directory, a link, or a file
     /// that the walk read; none without [`WalkOptions::xattrs`](super::WalkOptions::xattrs). Those
     /// of a [large](Content::Large) file are read with its bytes.
     pub xattrs: Xattrs,
+    /// The holes of a file that the walk read; none without
+    /// [`WalkOptions::holes`](super::WalkOptions::holes). Those of a [large](Content::Large) file
+    /// are [asked for](LargeFile::holes) when it is open.
+    pub holes: Holes,
 }
 
 impl WalkItem {
     /// What the entry is.
     pub fn kind(&self) -> Kind {
-        self.metadata.kind
+        self.status.node.kind
     }
 }
 
@@ -159,7 +156,7 @@ impl WalkItem {
 pub enum Content {
     /// A directory or a special file: nothing to hand over.
     None,
-    /// All bytes of a file, exactly `metadata.len` of them.
+    /// All bytes of a file, exactly as many as its length.
     Bytes(FileBytes),
     /// The target of a symbolic link, as it is stored.
     Target(Vec<u8>),
@@ -174,7 +171,7 @@ pub enum Content {
 pub struct LargeFile {
     pub(super) directory: Arc<Directory>,
     pub(super) name: CString,
-    pub(super) metadata: Metadata,
+    pub(super) status: Status,
 }
 
 impl LargeFile {
@@ -184,7 +181,7 @@ impl LargeFile {
     /// [`Error::SourceChanged`] when it is no longer the file that the walk met.
     pub fn open(&self) -> Result<File> {
         let handle = self.directory.handle().map_err(|e| Error::io("open", self.path(), e))?;
-        let opened = file::open_regular(&handle, &self.name, &self.metadata)
+        let opened = file::open_regular(&handle, &self.name, &self.status)
             .map_err(|e| Error::io("open", self.path(), e))?;
         let opened = File::from(opened);
         self.check(&opened)?;
@@ -198,7 +195,16 @@ impl LargeFile {
     /// [`Error::SourceChanged`] when it is not.
     pub fn check(&self, opened: &File) -> Result<()> {
         let now = file::status(opened).map_err(|e| Error::io("stat", self.path(), e))?;
-        file::same(&self.metadata, &now, || self.path())
+        file::same(&self.status, &now, || self.path())
+    }
+
+    /// The holes that the open file has now: to be asked before its bytes are read, so that
+    /// [`check`](Self::check) vouches for them as well. Moves where the file is read next.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub fn holes(&self, opened: &File) -> Result<Holes> {
+        file::holes(opened, &self.status).map_err(|e| Error::io("look for holes in", self.path(), e))
     }
 
     /// Where it is, for messages. It may be longer than the system accepts as a path.
@@ -291,7 +297,7 @@ impl WalkSummary {
 
     fn count_file(&mut self, item: &WalkItem) {
         self.files += 1;
-        self.bytes = self.bytes.saturating_add(item.metadata.len);
+        self.bytes = self.bytes.saturating_add(item.status.node.len);
         match &item.content {
             Content::Bytes(bytes) => self.bytes_read += bytes.len() as u64,
             Content::Large(_) => self.files_large += 1,

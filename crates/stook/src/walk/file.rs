@@ -7,30 +7,32 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 
-use super::buffers::{Buffers, FileBytes};
-use super::entry::Metadata;
+use super::buffers::FileBytes;
+use super::entry::Status;
+use super::worker::Reading;
 use super::xattrs;
+use crate::engine;
 use crate::error::{Error, Result};
-use crate::tree::Xattrs;
+use crate::tree::{HOLES_MAX, Holes, Xattrs};
 
 /// What the inode of a name says, links not followed.
-pub(super) fn status_at(directory: &OwnedFd, name: &CStr) -> io::Result<Metadata> {
+pub(super) fn status_at(directory: &OwnedFd, name: &CStr) -> io::Result<Status> {
     let stat = retry_on_intr(|| rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW))?;
-    Metadata::from_stat(&stat)
+    Status::from_stat(&stat)
 }
 
 /// What the inode of an open file says.
-pub(super) fn status(file: impl AsFd) -> io::Result<Metadata> {
-    Metadata::from_stat(&rustix::fs::fstat(file)?)
+pub(super) fn status(file: impl AsFd) -> io::Result<Status> {
+    Status::from_stat(&rustix::fs::fstat(file)?)
 }
 
 /// [`Error::SourceChanged`] unless both are the same state of the same file.
-pub(super) fn same(before: &Metadata, after: &Metadata, path: impl FnOnce() -> PathBuf) -> Result<()> {
+pub(super) fn same(before: &Status, after: &Status, path: impl FnOnce() -> PathBuf) -> Result<()> {
     let (before, after) = (before.identity(), after.identity());
     if before.same_content(&after) {
         return Ok(());
@@ -39,11 +41,11 @@ pub(super) fn same(before: &Metadata, after: &Metadata, path: impl FnOnce() -> P
 }
 
 /// Opens a name that was a regular file a moment ago. The caller compares what it got.
-pub(super) fn open_regular(directory: &OwnedFd, name: &CStr, metadata: &Metadata) -> io::Result<OwnedFd> {
+pub(super) fn open_regular(directory: &OwnedFd, name: &CStr, status: &Status) -> io::Result<OwnedFd> {
     // NONBLOCK: should the name have become a pipe meanwhile, the open must not wait for a writer.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let open = |flags| retry_on_intr(|| rustix::fs::openat(directory, name, flags, Mode::empty()));
-    if let Some(quiet) = without_access_time(metadata) {
+    if let Some(quiet) = without_access_time(status) {
         match open(flags | quiet) {
             // In a user namespace the owner's rights may not reach this file system.
             Err(Errno::PERM) => {}
@@ -56,17 +58,27 @@ pub(super) fn open_regular(directory: &OwnedFd, name: &CStr, metadata: &Metadata
 /// Writing an access time back for every file that is read would cost a write per file. Only the
 /// owner and root may ask to be spared that.
 #[cfg(target_os = "linux")]
-fn without_access_time(metadata: &Metadata) -> Option<OFlags> {
+fn without_access_time(status: &Status) -> Option<OFlags> {
     static USER: LazyLock<u32> = LazyLock::new(|| rustix::process::geteuid().as_raw());
-    (*USER == 0 || *USER == metadata.uid).then_some(OFlags::NOATIME)
+    (*USER == 0 || status.node.owner.is_some_and(|(user, _)| user == *USER)).then_some(OFlags::NOATIME)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn without_access_time(_: &Metadata) -> Option<OFlags> {
+fn without_access_time(_: &Status) -> Option<OFlags> {
     None
 }
 
-/// Reads all of a file whose name said `metadata`, and its extended attributes, if they are wanted.
+/// The holes of an open file; nobody is asked where it takes as much room as it has bytes. Moves
+/// where the file is read next.
+pub(super) fn holes(file: impl AsFd, status: &Status) -> io::Result<Holes> {
+    match status.may_have_holes() {
+        true => Ok(Holes::of(engine::holes(file.as_fd(), status.node.len, HOLES_MAX)?)),
+        false => Ok(Holes::default()),
+    }
+}
+
+/// Reads all of a file whose name said `named`, with its extended attributes and its holes, if they
+/// are wanted.
 ///
 /// The name was asked before the open and the open file is asked after the last byte: when both
 /// agree, the file that was read is the file that was named, and nothing moved in between. Whoever
@@ -78,18 +90,18 @@ fn without_access_time(_: &Metadata) -> Option<OFlags> {
 pub(super) fn read_whole(
     directory: &OwnedFd,
     name: &CStr,
-    metadata: &Metadata,
-    (buffers, with_xattrs): (&Arc<Buffers>, bool),
+    named: &Status,
+    reading: Reading<'_>,
     path: impl Fn() -> PathBuf,
-) -> Result<(FileBytes, Xattrs)> {
-    let len = metadata.len;
+) -> Result<(FileBytes, Xattrs, Holes)> {
+    let len = named.node.len;
     // One byte more than there should be: getting exactly `len` tells that the end was met.
     let wanted = usize::try_from(len.saturating_add(1)).ok();
-    let Some((mut bytes, wanted)) = buffers.take(len.saturating_add(1)).zip(wanted) else {
+    let Some((mut bytes, wanted)) = reading.buffers.take(len.saturating_add(1)).zip(wanted) else {
         let source = io::Error::new(io::ErrorKind::OutOfMemory, format!("no memory for its {len} bytes"));
         return Err(Error::io("read", path(), source));
     };
-    let file = open_regular(directory, name, metadata).map_err(|e| Error::io("open", path(), e))?;
+    let file = open_regular(directory, name, named).map_err(|e| Error::io("open", path(), e))?;
     let mut filled = 0;
     while let Some(space) = bytes.space().get_mut(filled..wanted).filter(|s| !s.is_empty()) {
         let got = retry_on_intr(|| rustix::io::read(&file, &mut *space))
@@ -100,9 +112,13 @@ pub(super) fn read_whole(
         }
     }
     bytes.set_len(filled);
-    let xattrs = if with_xattrs { xattrs::read(&file) } else { Xattrs::default() };
+    let xattrs = if reading.xattrs { xattrs::read(&file) } else { Xattrs::default() };
+    let holes = match reading.holes {
+        true => holes(&file, named).map_err(|e| Error::io("look for holes in", path(), e))?,
+        false => Holes::default(),
+    };
     let after = status(&file).map_err(|e| Error::io("stat", path(), e))?;
-    same(metadata, &after, &path)?;
+    same(named, &after, &path)?;
     let got = filled as u64;
     if got < len {
         return Err(Error::ShortRead { path: path(), offset: 0, wanted: len, got });
@@ -114,22 +130,22 @@ pub(super) fn read_whole(
         );
         return Err(Error::io("read", path(), source));
     }
-    Ok((bytes, xattrs))
+    Ok((bytes, xattrs, holes))
 }
 
-/// The target of a link whose name said `metadata`.
+/// The target of a link whose name said `named`.
 ///
 /// # Errors
 /// [`Error::SourceChanged`] when the name stood for something else before or after.
 pub(super) fn read_link(
     directory: &OwnedFd,
     name: &CStr,
-    metadata: &Metadata,
+    named: &Status,
     path: impl Fn() -> PathBuf,
 ) -> Result<Vec<u8>> {
     let target = retry_on_intr(|| rustix::fs::readlinkat(directory, name, Vec::new()))
         .map_err(|e| Error::io("read link", path(), e.into()))?;
     let after = status_at(directory, name).map_err(|e| Error::io("stat", path(), e))?;
-    same(metadata, &after, path)?;
+    same(named, &after, path)?;
     Ok(target.into_bytes())
 }

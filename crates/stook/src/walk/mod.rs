@@ -43,7 +43,7 @@ use std::thread;
 pub use buffers::FileBytes;
 pub use directory_tree::DirectoryTree;
 pub use entry::{
-    Candidate, Content, Decision, Kind, LargeFile, Metadata, WalkError, WalkEvent, WalkItem, WalkSummary,
+    Candidate, Content, Decision, Kind, LargeFile, Status, WalkError, WalkEvent, WalkItem, WalkSummary,
 };
 pub use read_tree::{Piece, read_tree};
 
@@ -69,6 +69,9 @@ pub struct WalkOptions {
     /// Read the [extended attributes](WalkItem::xattrs) of directories, links, and files that are
     /// read.
     pub xattrs: bool,
+    /// Ask for the [holes](WalkItem::holes) of files that are read and take less room than they
+    /// have bytes.
+    pub holes: bool,
 }
 
 impl Default for WalkOptions {
@@ -79,6 +82,7 @@ impl Default for WalkOptions {
             buffered_bytes_max: 32 << 20,
             same_filesystem: false,
             xattrs: false,
+            holes: false,
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustix::process::{Resource, getrlimit};
 
 use super::directory::{Directory, OpenDirectories, Root, open_root};
-use super::entry::Metadata;
+use super::entry::Status;
 use super::file;
 use super::queue::Task;
 use crate::error::{Error, Result};
@@ -99,12 +99,8 @@ pub(super) fn open_alone(path: &Path) -> Result<Arc<Directory>> {
 
 fn open_directory(path: &Path, prefix: &[u8], open: &Arc<OpenDirectories>) -> Result<Arc<Directory>> {
     let handle = open_root(path).map_err(|e| Error::io("open", path, e))?;
-    let metadata: Metadata = file::status(&handle).map_err(|e| Error::io("stat", path, e))?;
-    let root = Root {
-        path: path.to_path_buf(),
-        prefix: prefix.to_vec(),
-        device: metadata.device,
-        open: open.clone(),
-    };
-    Ok(Directory::root(root, handle, &metadata))
+    let status: Status = file::status(&handle).map_err(|e| Error::io("stat", path, e))?;
+    let root =
+        Root { path: path.to_path_buf(), prefix: prefix.to_vec(), device: status.device, open: open.clone() };
+    Ok(Directory::root(root, handle, &status))
 }

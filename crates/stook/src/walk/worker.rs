@@ -14,14 +14,14 @@ use rustix::io::fcntl_dupfd_cloexec;
 
 use super::buffers::Buffers;
 use super::directory::{Directory, is_dot, kind_of, push_part};
-use super::entry::{Candidate, Content, Decision, Kind, LargeFile, Metadata, WalkError, WalkEvent, WalkItem};
+use super::entry::{Candidate, Content, Decision, Kind, LargeFile, Status, WalkError, WalkEvent, WalkItem};
 use super::file;
 use super::handover::{ENTRY_COST, HandOver, Parcel};
 use super::queue::{Queue, Task};
 use super::xattrs;
 use super::{Hooks, WalkOptions};
 use crate::error::{Error, Result};
-use crate::tree::Xattrs;
+use crate::tree::{Holes, Xattrs};
 
 /// Entries of a directory that are listed, sorted and queued at once.
 const LISTED_AT_ONCE: usize = 1024;
@@ -143,7 +143,7 @@ impl<O: Outlet> Worker<'_, O> {
     }
 
     fn enter(&mut self, parent: &Arc<Directory>, name: &CStr, report: bool) -> Outcome {
-        let (directory, metadata) = match Directory::enter(parent, name) {
+        let (directory, status) = match Directory::enter(parent, name) {
             Ok(entered) => entered,
             Err(e) => {
                 let mut key = parent.key();
@@ -153,9 +153,15 @@ impl<O: Outlet> Worker<'_, O> {
         };
         if report {
             let xattrs = self.xattrs_of(&directory);
-            self.report(WalkItem { key: directory.key(), metadata, content: Content::None, xattrs })?;
+            self.report(WalkItem {
+                key: directory.key(),
+                status,
+                content: Content::None,
+                xattrs,
+                holes: Holes::default(),
+            })?;
         }
-        if self.options.same_filesystem && metadata.device != parent.shared().device {
+        if self.options.same_filesystem && status.device != parent.shared().device {
             return Ok(());
         }
         self.open_listing(&directory)
@@ -163,9 +169,15 @@ impl<O: Outlet> Worker<'_, O> {
 
     fn start(&mut self, directory: &Arc<Directory>) -> Outcome {
         match directory.handle().and_then(|h| file::status(&*h)) {
-            Ok(metadata) => {
+            Ok(status) => {
                 let xattrs = self.xattrs_of(directory);
-                self.report(WalkItem { key: directory.key(), metadata, content: Content::None, xattrs })?;
+                self.report(WalkItem {
+                    key: directory.key(),
+                    status,
+                    content: Content::None,
+                    xattrs,
+                    holes: Holes::default(),
+                })?;
                 self.open_listing(directory)
             }
             Err(e) => self.failed(directory.key(), Error::io("stat", directory.path_of(c""), e)),
@@ -286,39 +298,41 @@ impl<O: Outlet> Worker<'_, O> {
     }
 
     fn entry(&mut self, place: &Place<'_>, key: Vec<u8>) -> Outcome {
-        let metadata = match file::status_at(place.handle, place.name) {
-            Ok(metadata) => metadata,
+        let status = match file::status_at(place.handle, place.name) {
+            Ok(status) => status,
             Err(e) => return self.failed(key, Error::io("stat", place.path(), e)),
         };
-        let wanted = if metadata.kind != Kind::File {
+        let wanted = if status.node.kind != Kind::File {
             Wanted::Whatever
-        } else if !self.hooks.wanted(Candidate { key: &key, metadata: &metadata }) {
+        } else if !self.hooks.wanted(Candidate { key: &key, status: &status }) {
             Wanted::No
-        } else if metadata.len > self.options.read_up_to {
+        } else if status.node.len > self.options.read_up_to {
             Wanted::Later
         } else {
             Wanted::Bytes
         };
         let cost = (ENTRY_COST + key.len() as u64).saturating_add(match wanted {
             Wanted::Bytes => {
-                Buffers::buffer_len(metadata.len.saturating_add(1)).map_or(u64::MAX, |l| l as u64)
+                Buffers::buffer_len(status.node.len.saturating_add(1)).map_or(u64::MAX, |l| l as u64)
             }
             _ => 0,
         });
         if !self.outlet.reserve(cost) {
             return Err(Stopped);
         }
-        let reading = (&self.buffers, self.options.xattrs);
+        let WalkOptions { xattrs, holes, .. } = *self.options;
+        let reading = Reading { buffers: &self.buffers, xattrs, holes };
         let mut cost = cost;
-        let event = match place.content(&metadata, wanted, reading) {
-            Ok((mut content, xattrs)) => {
+        let event = match place.content(&status, wanted, reading) {
+            Ok((mut content, xattrs, holes)) => {
                 self.hooks.digest(&mut content);
                 // How long they are was not known when room was reserved.
-                if !xattrs.is_empty() {
-                    self.outlet.charge(xattrs.memory());
-                    cost = cost.saturating_add(xattrs.memory());
+                let more = xattrs.memory().saturating_add(holes.memory());
+                if more > 0 {
+                    self.outlet.charge(more);
+                    cost = cost.saturating_add(more);
                 }
-                Ok(WalkItem { key, metadata, content, xattrs })
+                Ok(WalkItem { key, status, content, xattrs, holes })
             }
             Err(error) => Err(WalkError { key, error }),
         };
@@ -358,6 +372,14 @@ enum Wanted {
     Bytes,
 }
 
+/// What is read of a file, and into what.
+#[derive(Clone, Copy)]
+pub(super) struct Reading<'a> {
+    pub(super) buffers: &'a Arc<Buffers>,
+    pub(super) xattrs: bool,
+    pub(super) holes: bool,
+}
+
 /// An entry of an open directory.
 struct Place<'a> {
     directory: &'a Arc<Directory>,
@@ -370,32 +392,32 @@ impl Place<'_> {
         self.directory.path_of(self.name)
     }
 
-    /// What is in it, and its extended attributes, if they are read with that.
+    /// What is in it, with the extended attributes and holes that are read with that.
     fn content(
         &self,
-        metadata: &Metadata,
+        status: &Status,
         wanted: Wanted,
-        reading: (&Arc<Buffers>, bool),
-    ) -> Result<(Content, Xattrs)> {
+        reading: Reading<'_>,
+    ) -> Result<(Content, Xattrs, Holes)> {
         let path = || self.path();
-        let content = match (metadata.kind, wanted) {
+        let content = match (status.node.kind, wanted) {
             (_, Wanted::No) => Content::NotRead,
             (_, Wanted::Bytes) => {
-                let (bytes, xattrs) = file::read_whole(self.handle, self.name, metadata, reading, path)?;
-                return Ok((Content::Bytes(bytes), xattrs));
+                let (bytes, xattrs, holes) = file::read_whole(self.handle, self.name, status, reading, path)?;
+                return Ok((Content::Bytes(bytes), xattrs, holes));
             }
             (_, Wanted::Later) => Content::Large(LargeFile {
                 directory: self.directory.clone(),
                 name: self.name.to_owned(),
-                metadata: *metadata,
+                status: *status,
             }),
             (Kind::Symlink, _) => {
-                let xattrs = match reading.1 {
+                let xattrs = match reading.xattrs {
                     true => xattrs::read_unopened(self.handle, self.name.to_bytes()),
                     false => Xattrs::default(),
                 };
-                let target = file::read_link(self.handle, self.name, metadata, path)?;
-                return Ok((Content::Target(target), xattrs));
+                let target = file::read_link(self.handle, self.name, status, path)?;
+                return Ok((Content::Target(target), xattrs, Holes::default()));
             }
             (Kind::Directory, _) => {
                 let source = io::Error::other("it became a directory while the tree was walked");
@@ -403,7 +425,7 @@ impl Place<'_> {
             }
             _ => Content::None,
         };
-        Ok((content, Xattrs::default()))
+        Ok((content, Xattrs::default(), Holes::default()))
     }
 }
 

@@ -6,6 +6,8 @@ mod archive;
 mod bench;
 mod bench_runs;
 mod engine;
+#[cfg(unix)]
+mod exports;
 mod extent;
 #[cfg(unix)]
 mod ops;

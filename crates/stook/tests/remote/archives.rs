@@ -90,8 +90,8 @@ fn read(archive: &Archive, numbers: Vec<u64>) -> Result<All, Error> {
         while let Some(chunk) = reading.chunk()? {
             bytes.extend_from_slice(chunk);
         }
-        assert_eq!(bytes.len() as u64, member.len);
-        all.insert(member.key.to_vec(), (member.kind, bytes));
+        assert_eq!(bytes.len() as u64, member.node.len);
+        all.insert(member.key.to_vec(), (member.kind(), bytes));
     }
     Ok(all)
 }

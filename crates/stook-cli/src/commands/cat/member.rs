@@ -35,11 +35,11 @@ pub(super) fn run(
     let path = archive.path();
     let found = key.as_bytes().and_then(|key| archive.find(key));
     let member = found.ok_or_else(|| anyhow!("{} has no member {key}", path.display()))?;
-    if member.kind == MemberKind::Directory {
+    if member.kind() == MemberKind::Directory {
         return Err(files::is_directory(path, &key));
     }
     let wants_all = args.ranges.is_empty();
-    let mut ranges = within(&args.ranges, format!("{}//{key}", path.display()), member.len)?;
+    let mut ranges = within(&args.ranges, format!("{}//{key}", path.display()), member.node.len)?;
     let total: u64 = ranges.iter().map(ByteRange::len).sum();
     let bar = context.progress("reading", Unit::Bytes, Some(total));
     let mut output = context.output();

@@ -7,16 +7,15 @@ use super::super::error::{Decoded, Fault};
 use super::super::member::{Extent, MemberKind, Method};
 use super::layout::{ENTRY_LEN, Layout, Summary, encode_header, flag};
 use super::{Index, len_of};
+use crate::tree::{Kind, Node};
 
 /// A member as it was met.
 #[derive(Debug)]
 pub(in super::super) struct Seen<'a> {
     pub(in super::super) key: &'a [u8],
-    pub(in super::super) kind: MemberKind,
-    pub(in super::super) mode: Option<u32>,
-    pub(in super::super) mtime_ns: Option<i64>,
-    pub(in super::super) owner: Option<(u32, u32)>,
-    pub(in super::super) len: u64,
+    /// As it is in a tree, with one name.
+    pub(in super::super) node: Node,
+    pub(in super::super) is_further_name: bool,
     pub(in super::super) stored_len: u64,
     pub(in super::super) header_at: u64,
     pub(in super::super) data_at: u64,
@@ -36,11 +35,9 @@ struct Row {
     key: Text,
     link: Text,
     xattrs: Text,
-    kind: MemberKind,
-    mode: Option<u32>,
-    mtime_ns: Option<i64>,
-    owner: Option<(u32, u32)>,
-    len: u64,
+    /// Its names are counted when all are there.
+    node: Node,
+    is_further_name: bool,
     stored_len: u64,
     header_at: u64,
     data_at: u64,
@@ -48,8 +45,6 @@ struct Row {
     crc32: Option<u32>,
     extents: Option<(u64, u32)>,
     has_body: bool,
-    /// Names of the file, itself included.
-    names: u32,
     /// The row of the file that a hard link is a name of.
     file: Option<usize>,
 }
@@ -84,19 +79,15 @@ impl Builder {
             key: put(&mut self.text, seen.key),
             link: put(&mut self.text, seen.link),
             xattrs: put(&mut self.text, seen.xattrs),
-            kind: seen.kind,
-            mode: seen.mode,
-            mtime_ns: seen.mtime_ns,
-            owner: seen.owner,
-            len: seen.len,
+            node: seen.node,
+            is_further_name: seen.is_further_name,
             stored_len: seen.stored_len,
             header_at: seen.header_at,
             data_at: seen.data_at,
             method: seen.method,
             crc32: seen.crc32,
             extents,
-            has_body: matches!(seen.kind, MemberKind::File | MemberKind::Symlink),
-            names: 1,
+            has_body: matches!(seen.node.kind, Kind::File | Kind::Symlink) && !seen.is_further_name,
             file: None,
         };
         self.rows.push(row);
@@ -167,8 +158,7 @@ impl Builder {
     /// unpacking the archive from the front would give it.
     fn resolve_links(&mut self, order: &[usize]) {
         for number in 0..self.rows.len() {
-            let Some(link) = self.rows.get(number).copied().filter(|row| row.kind == MemberKind::HardLink)
-            else {
+            let Some(link) = self.rows.get(number).copied().filter(|row| row.is_further_name) else {
                 continue;
             };
             let target = self.get(link.link);
@@ -179,23 +169,20 @@ impl Builder {
                 continue;
             };
             let first = file.file.unwrap_or(found);
-            let kind = match file.kind {
-                // One more name of a link is a link with the same target.
-                MemberKind::Symlink => MemberKind::Symlink,
-                _ => MemberKind::HardLink,
-            };
-            let text = if file.kind == MemberKind::File { file.key } else { file.link };
+            // One more name of a link is a link with the same target.
+            let is_further_name = file.node.kind != Kind::Symlink;
+            let is_first = file.node.kind == Kind::File && !file.is_further_name;
+            let text = if is_first { file.key } else { file.link };
+            let Node { mode, mtime_ns, owner, .. } = link.node;
             if let Some(row) = self.rows.get_mut(number)
                 && file.has_body
             {
                 *row = Row {
                     key: link.key,
                     link: text,
-                    kind,
+                    is_further_name,
                     header_at: link.header_at,
-                    mode: link.mode,
-                    mtime_ns: link.mtime_ns,
-                    owner: link.owner,
+                    node: Node { mode, mtime_ns, owner, ..file.node },
                     file: Some(first),
                     ..file
                 };
@@ -206,9 +193,9 @@ impl Builder {
     /// Counts the names of files among the members that are left.
     fn count_names(&mut self, newest: &[usize]) {
         for number in newest {
-            let first = self.rows.get(*number).filter(|row| row.kind == MemberKind::HardLink);
+            let first = self.rows.get(*number).filter(|row| row.is_further_name);
             if let Some(first) = first.and_then(|row| row.file).and_then(|first| self.rows.get_mut(first)) {
-                first.names = first.names.saturating_add(1);
+                first.node.links = first.node.links.saturating_add(1);
             }
         }
     }
@@ -232,32 +219,32 @@ fn put(text: &mut Vec<u8>, bytes: &[u8]) -> Text {
 
 fn encode(out: &mut Vec<u8>, row: &Row, key: Text, link: Text, xattrs_len: u32) {
     let bits = [
-        (row.mode.is_some(), flag::MODE),
-        (row.mtime_ns.is_some(), flag::MTIME),
-        (row.owner.is_some(), flag::OWNER),
+        (row.node.mode.is_some(), flag::MODE),
+        (row.node.mtime_ns.is_some(), flag::MTIME),
+        (row.node.owner.is_some(), flag::OWNER),
         (row.has_body, flag::BODY),
         (row.extents.is_some(), flag::SPARSE),
         (row.crc32.is_some(), flag::CRC),
     ];
     let flags = bits.iter().filter(|(is_set, _)| *is_set).fold(0, |flags, (_, bit)| flags | bit);
-    let (user, group) = row.owner.unwrap_or_default();
+    let (user, group) = row.node.owner.unwrap_or_default();
     let (first, count) = row.extents.unwrap_or_default();
     let before = out.len();
     out.extend(key.0.to_le_bytes());
     out.extend(key.1.to_le_bytes());
-    out.extend([row.kind.code(), flags]);
+    out.extend([MemberKind::of(row.node.kind, row.is_further_name).code(), flags]);
     out.extend(row.method.code().to_le_bytes());
-    for number in [row.mode.unwrap_or(0), user, group, row.crc32.unwrap_or(0)] {
+    for number in [row.node.mode.unwrap_or(0), user, group, row.crc32.unwrap_or(0)] {
         out.extend(number.to_le_bytes());
     }
-    out.extend(row.mtime_ns.unwrap_or(0).to_le_bytes());
-    for number in [row.len, row.data_at, row.stored_len, row.header_at, link.0] {
+    out.extend(row.node.mtime_ns.unwrap_or(0).to_le_bytes());
+    for number in [row.node.len, row.data_at, row.stored_len, row.header_at, link.0] {
         out.extend(number.to_le_bytes());
     }
     out.extend(link.1.to_le_bytes());
     out.extend(count.to_le_bytes());
     out.extend(first.to_le_bytes());
-    out.extend(row.names.to_le_bytes());
+    out.extend(row.node.links.to_le_bytes());
     out.extend(xattrs_len.to_le_bytes());
     debug_assert_eq!(out.len().wrapping_sub(before), ENTRY_LEN, "entries have a fixed length");
 }

@@ -17,6 +17,7 @@ use bytes::Bytes;
 use super::error::{Decoded, Fault};
 use super::member::{Extent, Member, MemberKind, Method};
 use crate::format::bytes::{i64_at, u16_at, u32_at, u64_at};
+use crate::tree::Node;
 use layout::{ENTRY_LEN, EXTENT_LEN, Layout, flag};
 
 /// A checked index.
@@ -68,14 +69,20 @@ impl Index {
         let at = |at| u64_at(entry, at);
         let flags = *entry.get(13)?;
         let has = |bit: u8| flags & bit != 0;
+        let kind = MemberKind::from_code(*entry.get(12)?)?;
         Some(Member {
             number,
             key: self.text(at(0)?, u32_at(entry, 8)?)?,
-            kind: MemberKind::from_code(*entry.get(12)?)?,
-            mode: if has(flag::MODE) { u32_at(entry, 16) } else { None },
-            mtime_ns: if has(flag::MTIME) { i64_at(entry, 32) } else { None },
-            owner: if has(flag::OWNER) { u32_at(entry, 20).zip(u32_at(entry, 24)) } else { None },
-            len: at(40)?,
+            node: Node {
+                kind: kind.in_tree(),
+                mode: if has(flag::MODE) { u32_at(entry, 16) } else { None },
+                mtime_ns: if has(flag::MTIME) { i64_at(entry, 32) } else { None },
+                owner: if has(flag::OWNER) { u32_at(entry, 20).zip(u32_at(entry, 24)) } else { None },
+                len: at(40)?,
+                links: u32_at(entry, 96)?.max(1),
+                device: 0,
+            },
+            is_further_name: kind == MemberKind::HardLink,
             stored_len: at(56)?,
             header_at: at(64)?,
             data_at: at(48)?,
@@ -83,7 +90,6 @@ impl Index {
             crc32: if has(flag::CRC) { u32_at(entry, 28) } else { None },
             link: self.text(at(72)?, u32_at(entry, 80)?)?,
             xattrs: self.text(at(72)?.checked_add(u64::from(u32_at(entry, 80)?))?, u32_at(entry, 100)?)?,
-            names: u32_at(entry, 96)?,
             is_sparse: has(flag::SPARSE),
             has_body: has(flag::BODY),
         })
@@ -160,8 +166,8 @@ impl Index {
         }
         if !member.is_sparse {
             let is_plain = member.has_body && member.method == Method::Stored;
-            let in_file = is_plain && member.kind != MemberKind::Symlink;
-            return match in_file && member.len != member.stored_len {
+            let in_file = is_plain && member.kind() != MemberKind::Symlink;
+            return match in_file && member.node.len != member.stored_len {
                 true => Err("has two lengths".into()),
                 false => Ok(()),
             };
@@ -171,7 +177,7 @@ impl Index {
         let (mut at, mut stored) = (0_u64, 0_u64);
         for number in first..first.saturating_add(u64::from(count)) {
             let extent = self.extent(number).ok_or("points out of the pieces")?;
-            let to = extent.at.checked_add(extent.len).filter(|to| *to <= member.len && extent.at >= at);
+            let to = extent.at.checked_add(extent.len).filter(|to| *to <= member.node.len && extent.at >= at);
             at = to.ok_or("has pieces that do not fit")?;
             if !is_within(extent.stored_at, extent.len) {
                 return Err("has pieces out of the archive".into());

@@ -40,7 +40,7 @@ impl<'a> Front<'a> {
         let number = self.wanted.pop_front()?;
         let member = self.archive.index().member(number).filter(is_read);
         self.extents = member.map(|member| self.archive.stored(&member).into()).unwrap_or_default();
-        (self.at, self.len) = (0, member.map_or(0, |member| member.len));
+        (self.at, self.len) = (0, member.map_or(0, |member| member.node.len));
         Some(number)
     }
 

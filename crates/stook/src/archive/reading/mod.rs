@@ -159,7 +159,7 @@ impl<'a> Reading<'a> {
         let archive = self.archive;
         let member = archive.index().member(number);
         let member = member.ok_or_else(|| Error::Invalid(format!("there is no member {number}")))?;
-        self.ready = (member.kind == MemberKind::Symlink && !member.link.is_empty()).then_some(member.link);
+        self.ready = (member.kind() == MemberKind::Symlink && !member.link.is_empty()).then_some(member.link);
         self.refused = refusal(&member).map(Error::Invalid);
         self.zeroes_left = 0;
         Ok(Some(member))
@@ -245,13 +245,13 @@ impl Stepping for Reading<'_> {
 fn is_read(member: &Member<'_>) -> bool {
     refusal(member).is_none()
         && member.has_body
-        && (member.kind != MemberKind::Symlink || member.link.is_empty())
+        && (member.kind() != MemberKind::Symlink || member.link.is_empty())
 }
 
 /// Why the bytes of a member cannot be had.
 pub(super) fn refusal(member: &Member<'_>) -> Option<String> {
     let key = String::from_utf8_lossy(member.key);
-    Some(match (member.kind, member.method) {
+    Some(match (member.kind(), member.method) {
         (MemberKind::Directory, _) => return None,
         (MemberKind::Other, _) => format!("{key} is a pipe, a device or something of its program's own"),
         (MemberKind::HardLink, _) if !member.has_body => {

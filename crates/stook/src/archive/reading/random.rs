@@ -302,7 +302,7 @@ impl<'a> Random<'a> {
     /// How much is asked for of a member: in a zip its header too, whose length is not known.
     fn raw_len(&self, member: &Member<'_>) -> u64 {
         if self.archive.format() != Format::Zip {
-            return member.len;
+            return member.node.len;
         }
         let header = (LOCAL_LEN + member.key.len()) as u64 + EXTRA_LEN;
         let end = self.archive.file_bytes();

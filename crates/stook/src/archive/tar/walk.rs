@@ -3,10 +3,11 @@
 use super::super::error::{Error, Fault, Result};
 use super::super::input::Input;
 use super::super::member::{Extent, KEY_LEN_MAX, MemberKind, key_of};
+use super::super::source::holes_of;
 use crate::format::tar::Extended;
 use crate::format::tar::header::{BLOCK_LEN, Block, Header, decode, padding_len};
 use crate::format::tar::sparse::SparseMap;
-use crate::tree::Xattrs;
+use crate::tree::{Holes, Node, Xattrs};
 
 /// Extended headers before one member.
 const EXTENDED_MAX: usize = 32;
@@ -16,16 +17,11 @@ const EXTENDED_MAX: usize = 32;
 pub struct Entry {
     /// Its path, without `./` before it and `/` after it.
     pub key: Vec<u8>,
-    /// What it is.
-    pub kind: MemberKind,
-    /// Permission bits.
-    pub mode: Option<u32>,
-    /// Modification time, nanoseconds since 1970.
-    pub mtime_ns: Option<i64>,
-    /// User and group.
-    pub owner: Option<(u32, u32)>,
-    /// Bytes it has.
-    pub len: u64,
+    /// What it is in a tree, as far as its headers say, with one name. Of a further name of a file
+    /// they do not say the length.
+    pub node: Node,
+    /// Whether it is a further name (hard link) of a file that stands before it.
+    pub is_further_name: bool,
     /// Bytes of these that are stored.
     pub stored_len: u64,
     /// Where its first header is, extended ones included.
@@ -38,6 +34,18 @@ pub struct Entry {
     pub link: Vec<u8>,
     /// Its extended attributes. Those that cannot be taken as they are have no value.
     pub xattrs: Xattrs,
+}
+
+impl Entry {
+    /// What it is as a member.
+    pub fn kind(&self) -> MemberKind {
+        MemberKind::of(self.node.kind, self.is_further_name)
+    }
+
+    /// What is not stored of it because it is zeros.
+    pub fn holes(&self) -> Holes {
+        self.extents.as_deref().map(|extents| holes_of(extents, self.node.len)).unwrap_or_default()
+    }
 }
 
 /// Goes through a tar.
@@ -204,15 +212,18 @@ impl<I: Input> Walk<I> {
         (self.left, self.padding) = (stored, padding_len(stored));
         Ok(Entry {
             key,
-            kind: member.kind,
-            mode: member.mode,
-            mtime_ns: member.mtime_ns,
-            owner: member.owner,
-            len: match member.kind {
-                MemberKind::Symlink => link.len() as u64,
-                MemberKind::Directory => 0,
-                _ => len,
+            node: Node {
+                mode: member.mode,
+                mtime_ns: member.mtime_ns,
+                owner: member.owner,
+                len: match member.kind {
+                    MemberKind::Symlink => link.len() as u64,
+                    MemberKind::Directory => 0,
+                    _ => len,
+                },
+                ..Node::new(member.kind.in_tree())
             },
+            is_further_name: member.kind == MemberKind::HardLink,
             stored_len: stored,
             header_at,
             data_at: self.input.position(),

@@ -80,7 +80,7 @@ impl Pass<'_, '_> {
     /// Delivers the next body; and whether no other can come from this reading.
     fn next_body(&mut self, asked: &[Asked], reading: &mut Reading<'_>) -> (ControlFlow<()>, bool) {
         let read = match reading.next() {
-            Ok(Some(member)) => self.body(asked, member.len, reading).map_err(|error| (error, false)),
+            Ok(Some(member)) => self.body(asked, member.node.len, reading).map_err(|error| (error, false)),
             Ok(None) => {
                 // As many come as were asked for.
                 let what = Error::Invalid("there is no such member to be read".into());

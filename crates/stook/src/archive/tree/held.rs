@@ -24,7 +24,7 @@ impl Archive {
         if let Some(why) = refusal(member) {
             return Err(Error::Invalid(why));
         }
-        if member.kind == MemberKind::Symlink && !member.link.is_empty() {
+        if member.kind() == MemberKind::Symlink && !member.link.is_empty() {
             let path = self.piece(member, 0, Vec::new()).path().to_path_buf();
             return Ok(Arc::new(MemorySource::new(path, member.link.to_vec())));
         }
@@ -44,7 +44,7 @@ pub(super) fn body(
     }
     let is_sequential = archive.is_sequential();
     // Of a tar, holes are not held.
-    let len = if is_sequential { member.stored_len } else { member.len };
+    let len = if is_sequential { member.stored_len } else { member.node.len };
     if len > held_bytes {
         let key = String::from_utf8_lossy(member.key);
         let what =

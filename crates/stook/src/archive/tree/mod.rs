@@ -18,14 +18,14 @@ use std::sync::Arc;
 use self::held::Passes;
 use super::error::{Error, Result};
 use super::format::Format;
-use super::member::{Member, MemberKind};
+use super::member::Member;
 use super::open::{Archive, SharedFile};
 use super::reading::{Reading, ReadingOptions, refusal};
 use crate::engine::EngineFactory;
 use crate::source::Source;
 use crate::tree::{
-    Cursor, Deliver, GatherOptions, Kind, Node, NodeId, NodeTable, NodeTableBuilder, Page, Tree, Xattrs,
-    gather_by_session, not_a_file, parts, unknown,
+    Cursor, Deliver, GatherOptions, Holes, Kind, Node, NodeId, NodeTable, NodeTableBuilder, Page, Tree,
+    Xattrs, gather_by_session, not_a_file, parts, unknown,
 };
 
 /// The longest compressed body that is held in memory when it is opened, in bytes, unless the tree
@@ -158,6 +158,10 @@ impl Tree for ArchiveTree {
         Ok(self.member(id).map(|member| Xattrs::decode(member.xattrs)).unwrap_or_default())
     }
 
+    fn holes(&self, id: NodeId) -> crate::Result<Holes> {
+        Ok(self.archive.holes(&self.file(id)?))
+    }
+
     /// A member as a source; of one that is compressed, all of it is held then.
     ///
     /// # Errors
@@ -271,15 +275,10 @@ fn can_be(member: &Member<'_>) -> bool {
 
 /// What a member is as a node; `None` for a name of a file that is not in the archive.
 fn node_of(member: &Member<'_>) -> Option<Node> {
-    let kind = match member.kind {
-        MemberKind::File => Kind::File,
-        MemberKind::HardLink if member.has_body => Kind::File,
-        MemberKind::HardLink => return None,
-        MemberKind::Directory => Kind::Directory,
-        MemberKind::Symlink => Kind::Symlink,
-        MemberKind::Other => Kind::Other,
-    };
-    let Member { mode, mtime_ns, owner, .. } = *member;
-    let len = if matches!(kind, Kind::File | Kind::Symlink) { member.len } else { 0 };
-    Some(Node { mode, mtime_ns, owner, len, ..Node::new(kind) })
+    if member.is_further_name && !member.has_body {
+        return None;
+    }
+    let len = if matches!(member.node.kind, Kind::File | Kind::Symlink) { member.node.len } else { 0 };
+    // How many names it has is counted in the tree.
+    Some(Node { len, links: 1, ..member.node })
 }

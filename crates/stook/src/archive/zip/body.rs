@@ -47,7 +47,7 @@ impl ZipBody {
             is_past_header: false,
             header_left: 0,
             stored_left: member.stored_len,
-            len_left: member.len,
+            len_left: member.node.len,
             crc: Crc::new(),
             expected_crc: member.crc32.unwrap_or(0),
             inflate,

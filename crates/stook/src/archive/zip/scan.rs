@@ -13,6 +13,7 @@ use super::directory::{
 use crate::engine::{Access, EngineFactory};
 use crate::extent::ByteRange;
 use crate::source::Source;
+use crate::tree::Node;
 
 /// Members between two reports of progress.
 const PROGRESS_EVERY: u64 = 256;
@@ -137,14 +138,17 @@ fn push(builder: &mut Builder, entry: &Entry, start: u64) -> Result<(), Fault> {
     if key.contains(&0) {
         return Err(Fault::damaged(0, "a name has a zero byte"));
     }
-    let len = if entry.kind == MemberKind::Directory { 0 } else { entry.len };
-    builder.push(&Seen {
-        key: &key,
-        kind: entry.kind,
+    let node = Node {
         mode: entry.mode,
         mtime_ns: entry.mtime_ns,
         owner: entry.owner,
-        len,
+        len: if entry.kind == MemberKind::Directory { 0 } else { entry.len },
+        ..Node::new(entry.kind.in_tree())
+    };
+    builder.push(&Seen {
+        key: &key,
+        node,
+        is_further_name: entry.kind == MemberKind::HardLink,
         stored_len: entry.stored_len,
         header_at: start,
         data_at: start,

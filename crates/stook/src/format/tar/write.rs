@@ -8,7 +8,7 @@ use super::header::{BLOCK_LEN, padding_len};
 use super::pax::keyword;
 use crate::tree::target::SET_ID;
 use crate::tree::xattrs::{ACL_ACCESS, ACL_DEFAULT};
-use crate::tree::{Xattr, acl};
+use crate::tree::{Holes, Xattr, acl};
 
 /// What a tar ends in is filled up to this, as other programs do.
 const RECORD_LEN: u64 = 10_240;
@@ -45,7 +45,42 @@ impl Head<'_> {
         if self.kind == MemberKind::Directory {
             name.push(b'/');
         }
-        let records = self.records(&name);
+        self.blocks(&name, &[])
+    }
+
+    /// The blocks of a file with holes, of which `len` is the whole length, and the map of what
+    /// follows: its bytes outside of the holes, without what they are longer than it. That is
+    /// version 1.0 of what GNU tar made of pax; who does not know it sees a file with another name,
+    /// whose bytes begin with the map.
+    pub fn encode_sparse(&self, holes: &Holes) -> Vec<u8> {
+        let map = sparse_map(holes, self.len);
+        let mut records = Vec::new();
+        if std::str::from_utf8(self.key).is_err() {
+            record(&mut records, "hdrcharset", b"BINARY");
+        }
+        let len = self.len.to_string();
+        for (key, value) in [
+            ("GNU.sparse.major", &b"1"[..]),
+            ("GNU.sparse.minor", b"0"),
+            ("GNU.sparse.name", self.key),
+            ("GNU.sparse.realsize", len.as_bytes()),
+        ] {
+            record(&mut records, key, value);
+        }
+        let (parent, name) = match self.key.iter().rposition(|byte| *byte == b'/') {
+            Some(at) => self.key.split_at(at.saturating_add(1)),
+            None => (&b""[..], self.key),
+        };
+        let name = [parent, b"GNUSparseFile.0/", name].concat();
+        let len = holes.kept_bytes(self.len).saturating_add(map.len() as u64);
+        let mut blocks = Head { len, ..*self }.blocks(&name, &records);
+        blocks.extend(map);
+        blocks
+    }
+
+    /// The blocks of a member of this name, with further records of its extended header.
+    fn blocks(&self, name: &[u8], further: &[u8]) -> Vec<u8> {
+        let records = [further, &self.records(name)].concat();
         let mut blocks = Vec::new();
         if !records.is_empty() {
             let head = Head {
@@ -66,7 +101,7 @@ impl Head<'_> {
             MemberKind::HardLink => b'1',
             MemberKind::File | MemberKind::Other => b'0',
         };
-        blocks.extend(self.block(&name, type_flag, self.link));
+        blocks.extend(self.block(name, type_flag, self.link));
         blocks
     }
 
@@ -148,6 +183,25 @@ impl Head<'_> {
     }
 }
 
+/// The map of a file of this length: how many pieces are kept, and where each begins and how long
+/// it is, in lines, filled up to a block. A piece of no bytes at the end says how long the file is.
+fn sparse_map(holes: &Holes, len: u64) -> Vec<u8> {
+    let (mut pieces, mut at) = (Vec::new(), 0);
+    for hole in holes.as_slice().iter().filter(|hole| hole.start() < len) {
+        if hole.start() > at {
+            pieces.push((at, hole.start().saturating_sub(at)));
+        }
+        at = hole.end().min(len);
+    }
+    pieces.push((at, len.saturating_sub(at)));
+    let mut map = format!("{}\n", pieces.len()).into_bytes();
+    for (at, len) in pieces {
+        map.extend(format!("{at}\n{len}\n").into_bytes());
+    }
+    map.resize(map.len().next_multiple_of(BLOCK_LEN), 0);
+    map
+}
+
 /// What fills up the last block of a body of this many bytes.
 pub fn padding(len: u64) -> Vec<u8> {
     vec![0; usize::try_from(padding_len(len)).unwrap_or(0)]
@@ -225,6 +279,24 @@ mod tests {
         );
         let bare = Head { xattrs: &[], ..head }.encode();
         assert_eq!((bare.len(), &bare[..]), (BLOCK_LEN, &blocks[end..]));
+    }
+
+    #[test]
+    fn maps_of_files_with_holes_say_what_is_kept_and_how_long_the_file_is() {
+        let holes = |ranges: &[(u64, u64)]| {
+            Holes::of(ranges.iter().map(|&(at, len)| crate::extent::ByteRange::at(at, len).unwrap()))
+        };
+        for (ranges, len, lines) in [
+            (&[(5, 5)][..], 20, "2\n0\n5\n10\n10\n"),
+            (&[(0, 10)], 20, "1\n10\n10\n"),
+            (&[(3, 17)], 20, "2\n0\n3\n20\n0\n"),
+            (&[(0, 99)], 20, "1\n20\n0\n"),
+            (&[(30, 9)], 20, "1\n0\n20\n"),
+        ] {
+            let map = sparse_map(&holes(ranges), len);
+            assert_eq!((map.len(), &map[..lines.len()]), (BLOCK_LEN, lines.as_bytes()));
+            assert!(map[lines.len()..].iter().all(|byte| *byte == 0));
+        }
     }
 
     #[test]

@@ -105,8 +105,8 @@ impl Contents for Archive {
 /// # Errors
 /// A key that no pack could have.
 pub fn files_in_order(archive: &Archive) -> Result<Vec<(Key, Vec<Key>)>> {
-    let is_link = |member: &Member<'_>| member.kind == MemberKind::HardLink;
-    let is_file = |member: &Member<'_>| member.kind == MemberKind::File || is_link(member);
+    let is_link = |member: &Member<'_>| member.kind() == MemberKind::HardLink;
+    let is_file = |member: &Member<'_>| member.kind() == MemberKind::File || is_link(member);
     let mut members: Vec<_> = archive.members(b"").filter(is_file).collect();
     members.sort_by_key(|member| (member.data_at, is_link(member)));
     let (mut files, mut before): (Vec<(Key, Vec<Key>)>, _) = (Vec::new(), None);
@@ -148,7 +148,7 @@ impl MemberCounts {
     pub fn of(archive: &Archive) -> Self {
         let mut counts = Self::default();
         for member in archive.members(b"") {
-            *match member.kind {
+            *match member.kind() {
                 MemberKind::File => &mut counts.files,
                 MemberKind::Directory => &mut counts.directories,
                 MemberKind::Symlink => &mut counts.symlinks,
@@ -156,8 +156,8 @@ impl MemberCounts {
                 MemberKind::Other => &mut counts.other,
             } += 1;
             counts.sparse += u64::from(member.is_sparse);
-            if member.kind != MemberKind::HardLink {
-                counts.body_bytes = counts.body_bytes.saturating_add(member.len);
+            if member.kind() != MemberKind::HardLink {
+                counts.body_bytes = counts.body_bytes.saturating_add(member.node.len);
                 counts.stored_bytes = counts.stored_bytes.saturating_add(member.stored_len);
             }
         }
@@ -240,7 +240,7 @@ impl<'a> Getting<'a> for ArchiveGetting<'a> {
             may_be_lost: false,
         };
         let member = if member.is_some() { self.reading.next()? } else { None };
-        let is_held = |member: &Member<'_>| member.crc32.is_some() && member.len <= HELD_MAX;
+        let is_held = |member: &Member<'_>| member.crc32.is_some() && member.node.len <= HELD_MAX;
         self.hold = if member.as_ref().is_some_and(is_held) { Hold::All } else { Hold::Nothing };
         let found = match member {
             Some(member) => Found::Body(kind(&member)),

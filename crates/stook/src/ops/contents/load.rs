@@ -325,8 +325,8 @@ pub(super) fn load_archive(
     let mut members: Vec<_> = archive.members(b"").collect();
     members.sort_by_key(|member| member.data_at);
     let all = members.len();
-    members.retain(|member| matches!(member.kind, MemberKind::File | MemberKind::Symlink));
-    events.total(members.iter().map(|member| member.len).fold(0, u64::saturating_add));
+    members.retain(|member| matches!(member.kind(), MemberKind::File | MemberKind::Symlink));
+    events.total(members.iter().map(|member| member.node.len).fold(0, u64::saturating_add));
     let mut report = LoadReport { records: (all - members.len()) as u64, ..LoadReport::default() };
     let mut held = options.in_memory.then(Vec::new);
     let numbers: Vec<u64> = members.iter().map(|member| member.number).collect();

@@ -3,6 +3,7 @@
 
 use super::{Result, Source};
 use crate::archive::{Archive, Member, MemberKind};
+use crate::pack::format::SEGMENT_LEN_MAX;
 use crate::pack::tree::PackSummary;
 use crate::pack::{self, Key, Pack};
 use crate::walk::Kind;
@@ -31,7 +32,7 @@ pub(crate) fn count(
             later.iter().any(|source| matches!(source, Source::Archive(later) if later.find(key).is_some()))
         };
         counting.archive(archive, &|member| {
-            let kind = if member.kind == MemberKind::Directory { Kind::Directory } else { Kind::File };
+            let kind = if member.kind() == MemberKind::Directory { Kind::Directory } else { Kind::File };
             (member.key.is_empty() || takes(member.key, kind)) && !comes_again(member.key)
         })?;
     }
@@ -55,7 +56,7 @@ impl Counting<'_> {
                 break;
             }
             let lens = self.lens(&batch)?;
-            for (member, _) in batch.iter().zip(lens).filter(|(member, len)| *len != Some(member.len)) {
+            for (member, _) in batch.iter().zip(lens).filter(|(member, len)| *len != Some(member.node.len)) {
                 self.add(member);
             }
             self.members += batch.len() as u64;
@@ -79,7 +80,7 @@ impl Counting<'_> {
     }
 
     fn add(&mut self, member: &Member<'_>) {
-        *match member.kind {
+        *match member.kind() {
             MemberKind::File => &mut self.summary.files,
             MemberKind::Directory => &mut self.summary.directories,
             MemberKind::Symlink => &mut self.summary.symlinks,
@@ -87,8 +88,9 @@ impl Counting<'_> {
             // Packs do not hold it.
             MemberKind::Other => return,
         } += 1;
-        if member.kind == MemberKind::File {
-            self.summary.bytes = self.summary.bytes.saturating_add(member.len);
+        // What is too long for a segment is not packed; that is reported when it is its turn.
+        if member.kind() == MemberKind::File && member.node.len < SEGMENT_LEN_MAX {
+            self.summary.bytes = self.summary.bytes.saturating_add(member.node.len);
         }
     }
 }

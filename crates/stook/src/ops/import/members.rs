@@ -1,41 +1,40 @@
 //! Members of archives as if they were records.
 
-use crate::archive::{Member, MemberKind};
-use crate::pack::format::attributes::{
-    Attributes, FileKind, GROUP_ID, KIND, MODE, MTIME_NS, NAMES, Name, USER_ID, Value, XATTRS,
-};
+use crate::archive::Member;
+use crate::pack::format::attributes::{Attributes, FileKind};
+use crate::pack::tree::NewRecord;
 use crate::pack::{self, Key, RecordHead};
+use crate::tree::{Holes, Node, Xattrs};
+
+/// The kind that a node has as a record, under its first name or a further one; `None` for what
+/// packs do not hold.
+pub(super) fn kind_of(node: &Node, is_further_name: bool) -> Option<FileKind> {
+    match FileKind::of_kind(node.kind) {
+        Some(FileKind::File) if is_further_name => Some(FileKind::HardLink),
+        kind => kind,
+    }
+}
 
 /// The kind that a member has as a record; `None` for what packs do not hold.
 pub fn kind(member: &Member<'_>) -> Option<FileKind> {
-    Some(match member.kind {
-        MemberKind::File => FileKind::File,
-        MemberKind::Directory => FileKind::Directory,
-        MemberKind::Symlink => FileKind::Symlink,
-        MemberKind::HardLink => FileKind::HardLink,
-        MemberKind::Other => return None,
-    })
+    kind_of(&member.node, member.is_further_name)
 }
 
-/// The attributes that packing the unpacked member would give.
-pub fn attributes(member: &Member<'_>, with_owner: bool) -> Attributes {
-    let mut all = Attributes::new();
-    let mut set = |id, value: Option<Value>| {
-        if let Some(value) = value {
-            all.set(Name::Id(id), value);
+/// The attributes that packing the unpacked member would give, but for those of the inode.
+pub(super) fn attributes(
+    (node, is_further_name): (&Node, bool),
+    (xattrs, holes): (&Xattrs, &Holes),
+    with_owner: bool,
+) -> Attributes {
+    match kind_of(node, is_further_name) {
+        Some(kind) => NewRecord { kind, node, inode: None, xattrs, holes }.attributes(with_owner),
+        None => {
+            let owner = node.owner.filter(|_| with_owner);
+            let mut all = Attributes::of_node(None, &Node { owner, ..*node });
+            all.set_xattrs(xattrs);
+            all
         }
-    };
-    set(KIND, kind(member).map(|kind| Value::U8(kind.code())));
-    set(MODE, member.mode.map(Value::U32));
-    set(MTIME_NS, member.mtime_ns.map(Value::I64));
-    let owner = member.owner.filter(|_| with_owner);
-    set(USER_ID, owner.map(|(user, _)| Value::U32(user)));
-    set(GROUP_ID, owner.map(|(_, group)| Value::U32(group)));
-    set(NAMES, (member.names > 1).then_some(Value::U32(member.names)));
-    // Those of a hard link are those of its file.
-    let has_own = !member.xattrs.is_empty() && member.kind != MemberKind::HardLink;
-    set(XATTRS, has_own.then(|| Value::Bytes(member.xattrs.to_vec())));
-    all
+    }
 }
 
 /// A member as if it were a record: later members have higher sequence numbers.
@@ -43,12 +42,13 @@ pub fn attributes(member: &Member<'_>, with_owner: bool) -> Attributes {
 /// # Errors
 /// Never for members of an open archive, whose keys are short enough.
 pub fn head(member: &Member<'_>) -> Result<RecordHead, pack::Error> {
+    let (xattrs, holes) = (Xattrs::decode(member.xattrs), Holes::default());
     Ok(RecordHead {
         key: Key::bytes(member.key)?,
-        attributes: attributes(member, true),
-        body_len: Some(member.len),
+        attributes: attributes((&member.node, member.is_further_name), (&xattrs, &holes), true),
+        body_len: Some(member.node.len),
         sequence: member.header_at,
-        time_ns: member.mtime_ns.unwrap_or(0),
+        time_ns: member.node.mtime_ns.unwrap_or(0),
         segment: 0,
         offset: member.header_at,
     })

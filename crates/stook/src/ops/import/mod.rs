@@ -12,7 +12,7 @@ mod put;
 mod run;
 
 pub(crate) use count::count;
-pub use members::{attributes, head, kind};
+pub use members::{head, kind};
 pub use names::are_archives;
 pub(crate) use names::is_called_archive;
 

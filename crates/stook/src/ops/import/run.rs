@@ -4,15 +4,16 @@ use std::collections::{BTreeSet, VecDeque};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use super::members::{self, kind};
+use super::members::{self, kind, kind_of};
 use super::met::Met;
 use super::put::{Body, Meter, Record, There, put};
 use super::{Error, Import, Imported, Result, Source};
 use crate::archive::{self, Archive, Member, MemberKind, Piece, Reading, TarStream};
 use crate::error::chain;
-use crate::pack::format::attributes::{KIND, NAMES as FURTHER_NAMES, Name, Value, XATTRS};
+use crate::pack::format::attributes::{HOLES, KIND, NAMES as FURTHER_NAMES, Name, Value, XATTRS};
 use crate::pack::tree::{Failure, PackSummary, add_own_attributes};
 use crate::pack::{self, Attributes, FileKind, Key, LinkTarget, Pack, PackWriter};
+use crate::tree::Xattrs;
 use crate::walk::Kind;
 
 /// Members looked up in one batch.
@@ -94,7 +95,7 @@ impl Importing<'_, '_> {
 
     fn archive(&mut self, path: &Path, archive: &Archive, later: &VecDeque<Source<'_>>) -> Result<()> {
         let is_taken = |key: &[u8]| {
-            let found = archive.find(key).filter(|found| self.is_taken(key, found.kind));
+            let found = archive.find(key).filter(|found| self.is_taken(key, found.kind()));
             found.is_some_and(|found| !comes_again(&found, later))
         };
         let mut members: Vec<Member<'_>> = archive.selection(is_taken);
@@ -105,7 +106,7 @@ impl Importing<'_, '_> {
             false => None,
         };
         for batch in members.chunks(BATCH) {
-            let wanted = self.changed(batch)?;
+            let wanted = self.changed(archive, batch)?;
             if self.summary.interrupted {
                 return Ok(());
             }
@@ -150,13 +151,13 @@ impl Importing<'_, '_> {
     }
 
     /// The members that are not certain to be in the pack as they are.
-    fn changed<'m>(&mut self, batch: &[Member<'m>]) -> Result<Vec<Changed<'m>>> {
+    fn changed<'m>(&mut self, archive: &Archive, batch: &[Member<'m>]) -> Result<Vec<Changed<'m>>> {
         let (mut members, mut records) = (Vec::new(), Vec::new());
         for member in batch {
             if self.summary.interrupted {
                 break;
             }
-            let attributes = attributes(member, self.import);
+            let attributes = attributes(archive, member, self.import);
             let Some(attributes) = self.with_own(member.key, attributes) else { continue };
             members.push(*member);
             records.push((member.key, attributes, body_len(member)));
@@ -166,8 +167,8 @@ impl Importing<'_, '_> {
         for ((member, (_, attributes, _)), there) in members.into_iter().zip(records).zip(there) {
             // A checksum vouches for the bytes of a zip; the body of a directory is empty.
             let is_vouched_for =
-                member.crc32.is_some() && member.kind == MemberKind::File && !self.import.checksum
-                    || member.kind == MemberKind::Directory;
+                member.crc32.is_some() && member.kind() == MemberKind::File && !self.import.checksum
+                    || member.kind() == MemberKind::Directory;
             match there {
                 There::Alike if is_vouched_for => {
                     self.summary.unchanged += 1;
@@ -246,7 +247,7 @@ impl Importing<'_, '_> {
         // What is unchanged is passed over.
         while reading.next()?.is_some_and(|next| next.number != member.number) {}
         let Some(kind) = kind(&member) else {
-            self.leave_out(member.key, member.len);
+            self.leave_out(member.key, member.node.len);
             return Ok(());
         };
         if self.writer.is_none() && kind == FileKind::HardLink {
@@ -284,18 +285,12 @@ impl Importing<'_, '_> {
                 return Ok(());
             }
             let Some(entry) = tar.next()? else { break };
-            if !self.is_taken(&entry.key, entry.kind) {
+            if !self.is_taken(&entry.key, entry.kind()) {
                 continue;
             }
-            let kind = match entry.kind {
-                MemberKind::File => FileKind::File,
-                MemberKind::Directory => FileKind::Directory,
-                MemberKind::Symlink => FileKind::Symlink,
-                MemberKind::HardLink => FileKind::HardLink,
-                MemberKind::Other => {
-                    self.leave_out(&entry.key, entry.len);
-                    continue;
-                }
+            let Some(kind) = kind_of(&entry.node, entry.is_further_name) else {
+                self.leave_out(&entry.key, entry.node.len);
+                continue;
             };
             // What the pack may have under that key is another file.
             let is_there = self.met.has(&entry.link);
@@ -304,15 +299,16 @@ impl Importing<'_, '_> {
                 self.fail_name(&entry.key, &entry.link);
                 continue;
             }
-            let owner = entry.owner.filter(|_| self.import.with_owner);
-            let mut attributes =
-                Attributes::of_file(kind, entry.mode.unwrap_or(0o644), entry.mtime_ns.unwrap_or(0), owner);
-            if self.import.xattrs && kind != FileKind::HardLink {
-                attributes.set_xattrs(&entry.xattrs);
-            }
+            let none = Xattrs::default();
+            let xattrs = if self.import.xattrs { &entry.xattrs } else { &none };
+            let attributes = members::attributes(
+                (&entry.node, entry.is_further_name),
+                (xattrs, &entry.holes()),
+                self.import.with_owner,
+            );
             let Some(attributes) = self.with_own(&entry.key, attributes) else { continue };
             let is_link = matches!(kind, FileKind::Symlink | FileKind::HardLink);
-            let len = if is_link { entry.link.len() as u64 } else { entry.len };
+            let len = if is_link { entry.link.len() as u64 } else { entry.node.len };
             let there = self.there(&[(&entry.key, attributes.clone(), len)])?;
             let there = there.first().copied().unwrap_or(There::Nothing);
             let record = Record { key: &entry.key, kind, attributes, len, there, first: Some(&entry.link) };
@@ -430,22 +426,12 @@ impl Importing<'_, '_> {
                 return Ok(());
             }
         }
-        if record.there != There::Nothing {
-            self.summary.replaced += 1;
+        let replaces = record.there != There::Nothing;
+        if replaces {
             self.replaced.insert(record.key.to_vec());
         }
-        let summary = &mut self.summary;
-        let lost = record.attributes.xattrs().lost();
-        summary.lost_xattrs.extend(lost.map(|names| (record.key.to_vec(), names)));
-        *match record.kind {
-            FileKind::File => &mut summary.files,
-            FileKind::Directory => &mut summary.directories,
-            FileKind::Symlink => &mut summary.symlinks,
-            FileKind::HardLink => &mut summary.hard_links,
-        } += 1;
-        if record.kind == FileKind::File {
-            summary.bytes += record.len;
-        }
+        let xattrs = record.attributes.xattrs();
+        self.summary.note_put(record.key, record.kind, record.len, replaces, &xattrs);
         Ok(())
     }
 }
@@ -453,7 +439,7 @@ impl Importing<'_, '_> {
 /// Whether a later archive has the same under this key: that is what counts. Put all the same, both
 /// would be written anew by every run.
 fn comes_again(member: &Member<'_>, later: &VecDeque<Source<'_>>) -> bool {
-    let is_same = |kind: MemberKind| match member.kind {
+    let is_same = |kind: MemberKind| match member.kind() {
         MemberKind::Directory => kind == MemberKind::Directory,
         // What a hard link leads to may be missing there.
         MemberKind::File | MemberKind::Symlink | MemberKind::HardLink => {
@@ -462,7 +448,7 @@ fn comes_again(member: &Member<'_>, later: &VecDeque<Source<'_>>) -> bool {
         MemberKind::Other => false,
     };
     later.iter().any(|source| match source {
-        Source::Archive(archive) => archive.find(member.key).is_some_and(|found| is_same(found.kind)),
+        Source::Archive(archive) => archive.find(member.key).is_some_and(|found| is_same(found.kind())),
         Source::Stream(_) => false,
     })
 }
@@ -493,29 +479,36 @@ fn of_member(error: Error) -> Result<pack::Error> {
 /// Whether it is put as the name of another member. One that leads to none is read, which tells why
 /// it cannot be.
 fn is_name(member: &Member<'_>) -> bool {
-    member.kind == MemberKind::HardLink && member.has_body
+    member.kind() == MemberKind::HardLink && member.has_body
 }
 
 /// Bytes of the record: of a link, its target or the key of its file.
 fn body_len(member: &Member<'_>) -> u64 {
-    if member.kind == MemberKind::HardLink { member.link.len() as u64 } else { member.len }
+    if member.kind() == MemberKind::HardLink { member.link.len() as u64 } else { member.node.len }
 }
 
 /// Whether attributes say the same, but for how many names there are: a stream tells that when they
-/// come. Extended attributes count only where they are kept.
+/// come. Extended attributes count only where they are kept; holes are how a file was stored, not
+/// what it is.
 fn is_alike(one: &Attributes, other: &Attributes, with_xattrs: bool) -> bool {
-    let is_compared = |(name, _): &&(Name, Value)| {
-        *name != Name::Id(FURTHER_NAMES) && (with_xattrs || *name != Name::Id(XATTRS))
+    let is_compared = |(name, _): &&(Name, Value)| match name {
+        Name::Id(FURTHER_NAMES | HOLES) => false,
+        Name::Id(XATTRS) => with_xattrs,
+        _ => true,
     };
     one.iter().filter(is_compared).eq(other.iter().filter(is_compared))
 }
 
 /// The attributes of its record: those that packing the unpacked member would give, and the
 /// checksum of a zip, which tells the next time whether its bytes are the same.
-fn attributes(member: &Member<'_>, import: &Import<'_>) -> Attributes {
-    let kept = Member { xattrs: if import.xattrs { member.xattrs } else { b"" }, ..*member };
-    let mut attributes = members::attributes(&kept, import.with_owner);
-    if let (Some(crc32), MemberKind::File) = (member.crc32, member.kind) {
+fn attributes(archive: &Archive, member: &Member<'_>, import: &Import<'_>) -> Attributes {
+    let xattrs = if import.xattrs { Xattrs::decode(member.xattrs) } else { Xattrs::default() };
+    let mut attributes = members::attributes(
+        (&member.node, member.is_further_name),
+        (&xattrs, &archive.holes(member)),
+        import.with_owner,
+    );
+    if let (Some(crc32), MemberKind::File) = (member.crc32, member.kind()) {
         attributes.set(Name::Text("crc32".into()), Value::U32(crc32));
     }
     attributes

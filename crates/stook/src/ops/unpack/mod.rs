@@ -243,10 +243,10 @@ impl Unpack<'_> {
             return Err(Error::only_packs("group", archive));
         }
         let is_directory =
-            |path: &[u8]| archive.find(path).is_some_and(|found| found.kind == MemberKind::Directory);
+            |path: &[u8]| archive.find(path).is_some_and(|found| found.kind() == MemberKind::Directory);
         let filtering = Filtering::new(&self.filter, is_directory);
         let taken = archive.members(b"").filter(|member| filtering.takes(member.key));
-        let total_bytes = taken.map(|member| member.len).fold(0, u64::saturating_add);
+        let total_bytes = taken.map(|member| member.node.len).fold(0, u64::saturating_add);
         let unpack = archive::Unpack {
             target: self.target.clone(),
             overwrite: self.overwrite,

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::bytes::FieldCursor;
+use super::bytes::{FieldCursor, put_leb128};
 use super::{Decoded, Invalid};
+use crate::extent::ByteRange;
 use crate::pack::error::{Error, Result};
-use crate::tree::Xattrs;
+use crate::tree::{Holes, Kind, Node, XATTRS_LEN_MAX, Xattrs};
 
 /// Kind of file, see [`FileKind`].
 pub const KIND: u8 = 1;
@@ -26,9 +27,11 @@ pub const CTIME_NS: u8 = 8;
 pub const INODE: u8 = 9;
 /// Extended attributes, encoded as [`Xattrs`] are.
 pub const XATTRS: u8 = 10;
+/// The holes of a file: pairs of numbers, see [`Attributes::set_holes`].
+pub const HOLES: u8 = 11;
 
 /// What people call those that the format defines.
-const CALLED: [(u8, &str); 9] = [
+const CALLED: [(u8, &str); 10] = [
     (KIND, "kind"),
     (MODE, "mode"),
     (MTIME_NS, "mtime_ns"),
@@ -38,7 +41,14 @@ const CALLED: [(u8, &str); 9] = [
     (CTIME_NS, "ctime_ns"),
     (INODE, "inode"),
     (XATTRS, "xattrs"),
+    (HOLES, "holes"),
 ];
+
+/// A packed file has up to this many attributes, as a rule.
+const USUAL: usize = 8;
+
+/// What stands before the bytes of an attribute: id, type, length.
+const LONG_HEAD: usize = 4;
 
 /// Up to this many attributes are compared one by one.
 const FEW: usize = 16;
@@ -80,6 +90,25 @@ impl FileKind {
             Self::Directory => 2,
             Self::Symlink => 3,
             Self::HardLink => 4,
+        }
+    }
+
+    /// What it is in a tree: a further name of a file is that file.
+    pub fn in_tree(self) -> Kind {
+        match self {
+            Self::File | Self::HardLink => Kind::File,
+            Self::Directory => Kind::Directory,
+            Self::Symlink => Kind::Symlink,
+        }
+    }
+
+    /// The record of a node of this kind, under its first name; `None` for what packs do not hold.
+    pub fn of_kind(kind: Kind) -> Option<Self> {
+        match kind {
+            Kind::File => Some(Self::File),
+            Kind::Directory => Some(Self::Directory),
+            Kind::Symlink => Some(Self::Symlink),
+            _ => None,
         }
     }
 
@@ -149,8 +178,8 @@ impl Name {
                 number.and_then(|number| number.try_into().ok()).map(Value::I64),
                 "nanoseconds since 1970 as an int",
             ),
-            (Self::Id(XATTRS), Value::Bytes(_)) => (Some(given), ""),
-            (Self::Id(XATTRS), _) => (None, "bytes, as the format of packs has them"),
+            (Self::Id(XATTRS | HOLES), Value::Bytes(_)) => (Some(given), ""),
+            (Self::Id(XATTRS | HOLES), _) => (None, "bytes, as the format of packs has them"),
             _ => (Some(given), ""),
         };
         typed.ok_or(wanted)
@@ -194,17 +223,42 @@ impl Attributes {
         Self::default()
     }
 
-    /// Those of a packed file.
+    /// Those of a packed file of which no more is known.
     pub fn of_file(kind: FileKind, mode: u32, mtime_ns: i64, owner: Option<(u32, u32)>) -> Self {
-        let mut all = Self::new();
-        all.set(Name::Id(KIND), Value::U8(kind.code()));
-        all.set(Name::Id(MODE), Value::U32(mode));
-        all.set(Name::Id(MTIME_NS), Value::I64(mtime_ns));
-        if let Some((user, group)) = owner {
-            all.set(Name::Id(USER_ID), Value::U32(user));
-            all.set(Name::Id(GROUP_ID), Value::U32(group));
-        }
+        let (mode, mtime_ns) = (Some(mode), Some(mtime_ns));
+        Self::of_node(Some(kind), &Node { mode, mtime_ns, owner, ..Node::new(kind.in_tree()) })
+    }
+
+    /// What a record says of a node: the kind is that of the record, because one of several names
+    /// of a file has no node of its own. What is not said, or none that packs have, is left out.
+    pub fn of_node(kind: Option<FileKind>, node: &Node) -> Self {
+        let mut all = Self(Vec::with_capacity(USUAL));
+        let mut push = |id, value: Option<Value>| all.0.extend(value.map(|value| (Name::Id(id), value)));
+        push(KIND, kind.map(|kind| Value::U8(kind.code())));
+        push(MODE, node.mode.map(Value::U32));
+        push(MTIME_NS, node.mtime_ns.map(Value::I64));
+        push(USER_ID, node.owner.map(|(user, _)| Value::U32(user)));
+        push(GROUP_ID, node.owner.map(|(_, group)| Value::U32(group)));
+        let has_names = kind == Some(FileKind::File) && node.links > 1;
+        push(NAMES, has_names.then_some(Value::U32(node.links)));
         all
+    }
+
+    /// The node that a record with a body of this length is. Without a kind it is a file; a kind
+    /// that is not known here is [`Kind::Other`]. The number of names is what the tree has, and so
+    /// is not said here.
+    pub fn node(&self, body_len: u64) -> Node {
+        let kind = match (self.get(&Name::Id(KIND)), self.file_kind()) {
+            (None, _) => Kind::File,
+            (_, kind) => kind.map_or(Kind::Other, FileKind::in_tree),
+        };
+        Node {
+            mode: self.mode().map(|mode| mode & 0o7777),
+            mtime_ns: self.mtime_ns(),
+            owner: self.owner(),
+            len: if matches!(kind, Kind::File | Kind::Symlink) { body_len } else { 0 },
+            ..Node::new(kind)
+        }
     }
 
     /// Sets one, replacing what had this name.
@@ -309,6 +363,37 @@ impl Attributes {
         }
     }
 
+    /// The holes of a file. What makes no sense ends them.
+    pub fn holes(&self) -> Holes {
+        let Some(Value::Bytes(bytes)) = self.get(&Name::Id(HOLES)) else { return Holes::default() };
+        let (mut cursor, mut at) = (FieldCursor::new(bytes), 0_u64);
+        Holes::of(std::iter::from_fn(|| {
+            let start = at.checked_add(cursor.leb128().ok()?)?;
+            let hole = ByteRange::at(start, cursor.leb128().ok()?)?;
+            at = hole.end();
+            Some(hole)
+        }))
+    }
+
+    /// Says which holes a file has: for each how many bytes lie between it and the end of the one
+    /// before, and how long it is, as LEB128. Where that is longer than there is room beside
+    /// extended attributes, which are to be set before, the shortest holes are left out: they
+    /// become zeros.
+    pub fn set_holes(&mut self, holes: &Holes) {
+        if holes.is_empty() {
+            return;
+        }
+        let room = XATTRS_LEN_MAX.saturating_sub(self.xattr_bytes().len().saturating_add(2 * LONG_HEAD));
+        let (mut bytes, mut len_min) = (encode_holes(holes), 8192);
+        while bytes.len() > room {
+            bytes = encode_holes(&holes.without_short(len_min));
+            len_min = len_min.saturating_mul(2);
+        }
+        if !bytes.is_empty() {
+            self.set(Name::Id(HOLES), Value::Bytes(bytes));
+        }
+    }
+
     /// Whether the file had further names: hard links, whose records have its key as their body.
     pub fn has_further_names(&self) -> bool {
         self.u32(NAMES).is_some_and(|names| names > 1)
@@ -391,6 +476,16 @@ impl Attributes {
         }
         Ok(all)
     }
+}
+
+fn encode_holes(holes: &Holes) -> Vec<u8> {
+    let (mut out, mut at) = (Vec::new(), 0);
+    for hole in holes.as_slice() {
+        put_leb128(&mut out, hole.start().saturating_sub(at));
+        put_leb128(&mut out, hole.len());
+        at = hole.end();
+    }
+    out
 }
 
 fn limit(what: &'static str, len: usize) -> Result<u16> {
@@ -554,6 +649,65 @@ mod tests {
             assert_eq!(FileKind::from_name(kind.as_str()), Some(kind));
         }
         assert_eq!(FileKind::from_name("pipe"), None);
+    }
+
+    #[test]
+    fn a_node_comes_back_as_far_as_the_record_has_it() {
+        let all =
+            Node { mode: Some(0o4755), mtime_ns: Some(-7), owner: Some((7, 8)), links: 3, ..Node::file(99) };
+        for node in [all, Node { mode: None, ..all }, Node { mtime_ns: None, owner: None, ..all }] {
+            let attributes = Attributes::of_node(Some(FileKind::File), &node);
+            assert_eq!(attributes.node(99), Node { links: 1, ..node });
+            assert!(attributes.has_further_names());
+        }
+        let link = Attributes::of_node(Some(FileKind::HardLink), &all);
+        assert!(link.node(99).kind == Kind::File && !link.has_further_names());
+        assert_eq!(Attributes::of_node(Some(FileKind::Directory), &all).node(99).len, 0);
+        assert_eq!(Attributes::new().node(5), Node::file(5));
+        let unknown = Attributes::decode(&[KIND, 4, 77]).unwrap();
+        assert_eq!(unknown.node(5), Node::new(Kind::Other));
+    }
+
+    #[test]
+    fn holes_come_back_and_the_longest_where_room_is_short() {
+        let holes = |len: u64, count: u64| {
+            Holes::of((0..count).map(|at| ByteRange::at(at * 3 * len + 7, len).unwrap()))
+        };
+        for some in [holes(1, 1), holes(4096, 100), holes(u64::MAX / 8, 2)] {
+            let mut all = Attributes::new();
+            all.set_holes(&some);
+            let encoded = all.encode().unwrap();
+            assert_eq!(Attributes::decode(&encoded).unwrap().holes(), some);
+        }
+        let mut all = Attributes::new();
+        all.set_holes(&Holes::default());
+        assert!(all.is_empty());
+        let xattr = |len| Xattrs::of([(b"user.long".to_vec(), Some(vec![7; len]))]);
+        all.set_xattrs(&xattr(60_000));
+        let long = ByteRange::at(1 << 40, 1 << 20).unwrap();
+        let many = Holes::of(holes(4096, 5000).as_slice().iter().copied().chain([long]));
+        all.set_holes(&many);
+        assert_eq!(all.holes().as_slice(), [long]);
+        assert!(all.encode().is_ok());
+        let mut full = Attributes::new();
+        full.set_xattrs(&xattr(XATTRS_LEN_MAX - 12));
+        full.set_holes(&many);
+        assert!(full.holes().is_empty() && full.encode().is_ok());
+    }
+
+    #[test]
+    fn holes_that_make_no_sense_end_them() {
+        let decoded = |bytes: &[u8]| {
+            let mut all = Attributes::new();
+            all.set(Name::Id(HOLES), Value::Bytes(bytes.to_vec()));
+            all.holes()
+        };
+        let first = [ByteRange::at(5, 6).unwrap()];
+        assert_eq!(decoded(&[5, 6]).as_slice(), first);
+        assert_eq!(decoded(&[5, 6, 7]).as_slice(), first, "half a pair");
+        let past: Vec<u8> = [5, 6].into_iter().chain([0xff; 9]).chain([1, 9]).collect();
+        assert_eq!(decoded(&past).as_slice(), first, "past the last offset");
+        assert!(decoded(&[]).is_empty() && decoded(&[0x80]).is_empty());
     }
 
     #[test]

@@ -28,6 +28,7 @@ use crate::pack::state::segment::Segment;
 use crate::pack::state::snapshot::Found;
 use crate::source::{AccessRule, Check, Identity, Leaf, Origin, Source, check_bounds};
 use crate::storage::Lock;
+use crate::tree::Holes;
 
 /// This much is read at once where ranges are read ahead.
 const PREFETCH_LEN: usize = 32 << 20;
@@ -377,6 +378,10 @@ impl Source for RecordSource {
             at = end;
         }
         Ok(())
+    }
+
+    fn holes(&self) -> crate::Result<Holes> {
+        Ok(self.head.attributes.holes())
     }
 
     fn origin(&self) -> Origin {

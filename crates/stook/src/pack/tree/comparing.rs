@@ -5,28 +5,24 @@
 //! later change could have kept its times, the record came from elsewhere, or the caller wants it
 //! so.
 
-use std::fs::File;
-use std::io::Read as _;
-
-use super::packing::{Abort, Packing};
-use crate::pack::error::{Error, Result};
+use super::packing::{Abort, Packing, Whole};
+use super::records::LongBody;
+use crate::pack::error::Result;
 use crate::pack::key::Key;
-use crate::tree::Xattrs;
-use crate::walk::{FileBytes, LargeFile, Metadata};
+use crate::tree::{Holes, Xattrs};
+use crate::walk::Status;
 
 /// Small files that are compared at once: so many, and bytes of them.
 const BATCH_LEN: usize = 256;
 const BATCH_BYTES: u64 = 8 << 20;
 
-/// One read of a file that is streamed, in bytes.
-const STREAM_LEN: usize = 1 << 20;
-
 /// A file that was read and is to be compared.
 pub(super) struct Doubt {
     pub(super) key: Vec<u8>,
-    pub(super) metadata: Metadata,
-    pub(super) bytes: FileBytes,
+    pub(super) status: Status,
+    pub(super) bytes: Whole,
     pub(super) xattrs: Xattrs,
+    pub(super) holes: Holes,
 }
 
 /// Those that wait for one another, so that their records are read as one batch.
@@ -39,7 +35,7 @@ pub(super) struct Doubts {
 impl Packing<'_, '_> {
     /// Takes a file that is to be compared.
     pub(super) fn doubt(&mut self, doubt: Doubt) -> Result<(), Abort> {
-        self.doubts.bytes += doubt.metadata.len;
+        self.doubts.bytes += doubt.status.node.len;
         self.doubts.waiting.push(doubt);
         if self.doubts.waiting.len() >= BATCH_LEN || self.doubts.bytes >= BATCH_BYTES {
             return self.compare_waiting();
@@ -57,7 +53,7 @@ impl Packing<'_, '_> {
             let is_same = record.is_some_and(|record| *record.body == *doubt.bytes)
                 && self.has_xattrs(&doubt.key, &doubt.xattrs);
             match is_same {
-                true => self.is_unchanged(&doubt.key, &doubt.metadata),
+                true => self.is_unchanged(&doubt.key, &doubt.status),
                 false => self.pack_bytes(doubt)?,
             }
         }
@@ -71,49 +67,28 @@ impl Packing<'_, '_> {
 
     /// Whether a file is what its record holds, byte for byte; `None` when reading the file failed,
     /// which is noted.
-    pub(super) fn compare_large(&mut self, key: &[u8], file: &LargeFile) -> Result<Option<bool>, Abort> {
+    pub(super) fn compare_long(
+        &mut self,
+        key: &[u8],
+        body: &mut dyn LongBody,
+    ) -> Result<Option<bool>, Abort> {
         let Some(before) = self.before else { return Ok(Some(false)) };
         let Some(mut comparison) = before.compare(&Key::bytes(key)?)? else { return Ok(Some(false)) };
-        let mut opened = match file.open() {
-            Ok(opened) => opened,
-            Err(error) => return Ok(self.failed(key, error.into())),
+        let xattrs = match body.open(self.tree.xattrs) {
+            Ok((xattrs, _)) => xattrs,
+            Err(error) => return Ok(self.failed(key, error)),
         };
-        let mut buffer = std::mem::take(&mut self.buffer);
-        buffer.resize(STREAM_LEN, 0);
-        let compared =
-            self.compare_opened(file, &mut opened, &mut buffer, &mut |bytes| comparison.take(bytes));
-        self.buffer = buffer;
-        match compared? {
-            Ok((is_same, xattrs)) => {
-                Ok(Some(is_same && comparison.finish()? && self.has_xattrs(key, &xattrs)))
+        let mut done = 0;
+        let compared = body.pour(&mut |bytes| {
+            done += bytes.len() as u64;
+            if !comparison.take(bytes)? {
+                return Ok(false);
             }
+            self.report_progress(done).map(|()| true)
+        })?;
+        match compared {
+            Ok(is_same) => Ok(Some(is_same && comparison.finish()? && self.has_xattrs(key, &xattrs))),
             Err(error) => Ok(self.failed(key, error)),
         }
-    }
-
-    /// Whether all bytes are taken, and the extended attributes. The inner error is the file's.
-    fn compare_opened(
-        &mut self,
-        file: &LargeFile,
-        opened: &mut File,
-        buffer: &mut [u8],
-        take: &mut dyn FnMut(&[u8]) -> Result<bool>,
-    ) -> Result<Result<(bool, Xattrs)>, Abort> {
-        let mut done = 0;
-        loop {
-            let read = match opened.read(buffer) {
-                Ok(0) => break,
-                Ok(read) => read,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-                Err(error) => return Ok(Err(crate::Error::io_at("read", file.path(), done, error).into())),
-            };
-            done += read as u64;
-            if !take(buffer.get(..read).unwrap_or_default())? {
-                return Ok(Ok((false, Xattrs::default())));
-            }
-            self.report_progress(done)?;
-        }
-        let xattrs = self.xattrs_of(opened);
-        Ok(file.check(opened).map(|()| (true, xattrs)).map_err(Error::from))
     }
 }

@@ -3,11 +3,12 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
 
+use super::records::recorded;
 use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::FileKind;
 use crate::pack::state::open::{KeyEntry, Pack};
-use crate::tree::{Xattrs, target};
-use crate::walk::Metadata;
+use crate::tree::{Node, Xattrs};
+use crate::walk::Status;
 
 /// Heads that are read as one batch.
 const BATCH_LEN: usize = 4096;
@@ -171,32 +172,33 @@ impl Existing {
         self.firsts.contains(key)
     }
 
-    /// What is there of a regular file with this metadata.
-    pub(super) fn holds_file(&self, key: &[u8], metadata: &Metadata, rule: Rule) -> Holds {
-        let wanted = Known::file(metadata, rule.with_owner);
+    /// What is there of a regular file with this status of its inode.
+    pub(super) fn holds_file(&self, key: &[u8], status: &Status, rule: Rule) -> Holds {
+        let wanted = Known::file(&status.node, rule.with_owner);
         match self.known.get(key).filter(|entry| entry.known == wanted) {
             None => Holds::Other,
-            Some(entry) if !rule.checksum && entry.inode == Some((metadata.ctime_ns, metadata.inode)) => {
+            Some(entry) if !rule.checksum && entry.inode.is_some() && entry.inode == status.inode_state() => {
                 Holds::Same
             }
             Some(_) => Holds::Alike,
         }
     }
 
-    /// Whether a directory with this metadata is there already.
-    pub(super) fn has_directory(&self, key: &[u8], metadata: &Metadata, with_owner: bool) -> bool {
-        let wanted = Known::entry(FileKind::Directory, 0, metadata, with_owner);
+    /// Whether this directory is there already.
+    pub(super) fn has_directory(&self, key: &[u8], node: &Node, with_owner: bool) -> bool {
+        let wanted = Known::entry(FileKind::Directory, 0, node, with_owner);
         self.known(key) == Some(&wanted)
     }
 
     /// Whether a name of a file is there already, as a file or as a link to another name of it.
-    pub(super) fn has_name(&self, key: &[u8], metadata: &Metadata, with_owner: bool) -> bool {
-        self.known(key).is_some_and(|known| known.is_name_of(metadata, with_owner))
+    pub(super) fn has_name(&self, key: &[u8], node: &Node, with_owner: bool) -> bool {
+        self.known(key).is_some_and(|known| known.is_name_of(node, with_owner))
     }
 
     /// Whether this is a name that the pack does not have of a file that it seems to have.
-    pub(super) fn is_new_name(&self, key: &[u8], metadata: &Metadata) -> bool {
-        metadata.links > 1 && !self.has(key) && self.inodes.contains(&metadata.inode)
+    pub(super) fn is_new_name(&self, key: &[u8], status: &Status) -> bool {
+        let inode = status.inode_state().map(|(_, inode)| inode);
+        status.node.links > 1 && !self.has(key) && inode.is_some_and(|inode| self.inodes.contains(&inode))
     }
 
     /// Whether a link with this target is there already.
@@ -204,11 +206,11 @@ impl Existing {
         &self,
         key: &[u8],
         kind: FileKind,
-        metadata: &Metadata,
+        node: &Node,
         target: &[u8],
         with_owner: bool,
     ) -> bool {
-        let wanted = Known::entry(kind, target.len() as u64, metadata, with_owner);
+        let wanted = Known::entry(kind, target.len() as u64, node, with_owner);
         self.known(key) == Some(&wanted) && self.targets.get(key).is_some_and(|have| **have == *target)
     }
 
@@ -224,13 +226,6 @@ pub(super) struct Rule {
     pub(super) with_owner: bool,
     /// The bytes of every file.
     pub(super) checksum: bool,
-}
-
-/// The owner that is recorded of an entry: with set-user-id or set-group-id bits always, because
-/// without one nobody gets them back.
-pub(super) fn recorded_owner(metadata: &Metadata, with_owner: bool) -> Option<(u32, u32)> {
-    let is_wanted = with_owner || metadata.mode & target::SET_ID != 0;
-    is_wanted.then_some((metadata.uid, metadata.gid))
 }
 
 impl Known {
@@ -253,26 +248,27 @@ impl Known {
         self.kind == FileKind::HardLink
     }
 
-    /// Whether this is a name of a file with this metadata: the file, or a link to another name of
-    /// it.
-    pub(super) fn is_name_of(&self, metadata: &Metadata, with_owner: bool) -> bool {
-        let file = Self::file(metadata, with_owner);
+    /// Whether this is a name of this file: the file, or a link to another name of it.
+    pub(super) fn is_name_of(&self, node: &Node, with_owner: bool) -> bool {
+        let file = Self::file(node, with_owner);
         *self == file || Self { len: file.len, kind: file.kind, ..*self } == file && self.is_hard_link()
     }
 
-    /// A regular file with this metadata.
-    pub(super) fn file(metadata: &Metadata, with_owner: bool) -> Self {
-        Self::entry(FileKind::File, metadata.len, metadata, with_owner)
+    /// A regular file.
+    pub(super) fn file(node: &Node, with_owner: bool) -> Self {
+        Self::entry(FileKind::File, node.len, node, with_owner)
     }
 
-    /// What a record says of an entry with this metadata, and a body of this length.
-    pub(super) fn entry(kind: FileKind, len: u64, metadata: &Metadata, with_owner: bool) -> Self {
+    /// What a record says of a node, with a body of this length.
+    pub(super) fn entry(kind: FileKind, len: u64, node: &Node, with_owner: bool) -> Self {
+        let node = recorded(node, with_owner);
         Self {
             kind,
             len,
-            mode: metadata.mode,
-            mtime_ns: metadata.mtime_ns,
-            owner: recorded_owner(metadata, with_owner),
+            // Whatever is on disk has both.
+            mode: node.mode.unwrap_or_default(),
+            mtime_ns: node.mtime_ns.unwrap_or_default(),
+            owner: node.owner,
         }
     }
 }

@@ -211,14 +211,9 @@ impl<'p> Packing<'p, '_> {
     /// Whether the walk would have come to this path, and packed it.
     fn is_selected(&self, key: &[u8], kind: FileKind, root: &[u8]) -> bool {
         let (tree, own) = (self.tree, &self.summary.own);
-        let kind = match kind {
-            FileKind::Directory => Kind::Directory,
-            FileKind::Symlink => Kind::Symlink,
-            FileKind::File | FileKind::HardLink => Kind::File,
-        };
         let is_entered = |above| tree.decide(own, above, Kind::Directory) != Decision::Prune;
         target::parts(key).is_ok()
-            && tree.decide(own, key, kind) == Decision::Take
+            && tree.decide(own, key, kind.in_tree()) == Decision::Take
             && directories(key, root).all(is_entered)
     }
 

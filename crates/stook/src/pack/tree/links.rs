@@ -56,7 +56,10 @@ impl Linking<'_> {
         let mut record = self.pack.open_file(&key)?.ok_or_else(absent)?;
         let head = record.head().clone();
         // The record of the file has them, not that of the name.
-        place.metadata = place.metadata.with_xattrs(head.attributes.xattrs(), self.xattrs);
+        place.metadata = place
+            .metadata
+            .with_xattrs(head.attributes.xattrs(), self.xattrs)
+            .with_holes(head.attributes.holes());
         let mtime_ns = head.attributes.mtime_ns();
         let plan = self.writing.overwrite.plan(&place.parent, &place.name, mtime_ns).map_err(io)?;
         if plan.compares() {

@@ -4,6 +4,7 @@
 //! mode, modification time and (for root) owner are attributes. Links are never followed, in
 //! neither direction.
 
+mod any_tree;
 mod comparing;
 mod existing;
 mod gone;
@@ -15,6 +16,7 @@ mod own_attributes;
 mod packing;
 mod paths;
 mod record_tree;
+mod records;
 mod roots;
 mod unpacking;
 mod writing;
@@ -27,4 +29,5 @@ pub(crate) use own_attributes::add as add_own_attributes;
 pub use packing::{Failure, PackSummary, PackTree};
 pub use paths::{Paths, kind_of, symlink_target};
 pub use record_tree::{Hidden, RecordTree};
+pub(crate) use records::NewRecord;
 pub use unpacking::{UnpackSummary, UnpackTree};

@@ -27,7 +27,7 @@ use crate::pack::state::open::Pack;
 use crate::tree::xattrs::names_text;
 use crate::tree::{Xattr, Xattrs, target};
 use crate::walk::{
-    Content, FileBytes, Kind, LargeFile, Metadata, Walk, WalkEvent, WalkItem, WalkOptions, xattrs,
+    Content, FileBytes, Kind, LargeFile, Status, Walk, WalkEvent, WalkItem, WalkOptions, xattrs,
 };
 
 /// Small files and links whose records are read at once: so many, and bytes of them.
@@ -80,7 +80,7 @@ impl PackTree<'_> {
         let walk = Walk::new(&self.roots)?
             .options(WalkOptions { threads: self.threads, ..WalkOptions::default() })
             .select(|key, kind| self.decide(&own, key, kind))
-            .wanted(|candidate| candidate.metadata.links < 2);
+            .wanted(|candidate| candidate.status.node.links < 2);
         let mut moving = Moving {
             pack,
             with_owner: self.with_owner,
@@ -107,7 +107,7 @@ impl PackTree<'_> {
 /// A file that was read, or a link.
 struct Waiting {
     key: Key,
-    metadata: Metadata,
+    status: Status,
     original: Original,
 }
 
@@ -136,9 +136,9 @@ struct Moving<'a> {
     waiting_bytes: u64,
     /// Files with several names, by device and inode: removing one changes what the others say of
     /// their inode.
-    several: BTreeMap<(u64, u64), Vec<(Key, Metadata)>>,
+    several: BTreeMap<(u64, u64), Vec<(Key, Status)>>,
     /// As they were before anything in them was removed.
-    directories: Vec<(Key, Metadata)>,
+    directories: Vec<(Key, Status)>,
     buffer: Vec<u8>,
     progress: &'a mut dyn FnMut(u64, u64) -> bool,
     seen: u64,
@@ -164,7 +164,7 @@ impl Moving<'_> {
     }
 
     fn take(&mut self, item: WalkItem) -> Result<(), Abort> {
-        let WalkItem { key, metadata, content, .. } = item;
+        let WalkItem { key, status, content, .. } = item;
         let key = match Key::bytes(&key) {
             Ok(key) => key,
             Err(error) => {
@@ -173,20 +173,20 @@ impl Moving<'_> {
             }
         };
         match content {
-            Content::Bytes(bytes) => self.wait(key, metadata, Original::File(bytes)),
-            Content::Target(target) => self.wait(key, metadata, Original::Link(target)),
+            Content::Bytes(bytes) => self.wait(key, status, Original::File(bytes)),
+            Content::Target(target) => self.wait(key, status, Original::Link(target)),
             Content::Large(file) => {
-                let done = self.move_large(&key, &metadata, &file);
-                self.note(&key, metadata.kind, done)
+                let done = self.move_large(&key, &status, &file);
+                self.note(&key, status.node.kind, done)
             }
             Content::NotRead => {
-                let inode = (metadata.device, metadata.inode);
-                self.several.entry(inode).or_default().push((key, metadata));
+                let inode = (status.device, status.inode);
+                self.several.entry(inode).or_default().push((key, status));
                 Ok(())
             }
             Content::None => {
-                if metadata.kind == Kind::Directory {
-                    self.directories.push((key, metadata));
+                if status.node.kind == Kind::Directory {
+                    self.directories.push((key, status));
                 }
                 Ok(())
             }
@@ -213,9 +213,9 @@ impl Moving<'_> {
         Ok(())
     }
 
-    fn wait(&mut self, key: Key, metadata: Metadata, original: Original) -> Result<(), Abort> {
-        self.waiting_bytes += metadata.len;
-        self.waiting.push(Waiting { key, metadata, original });
+    fn wait(&mut self, key: Key, status: Status, original: Original) -> Result<(), Abort> {
+        self.waiting_bytes += status.node.len;
+        self.waiting.push(Waiting { key, status, original });
         if self.waiting.len() >= BATCH_LEN || self.waiting_bytes >= BATCH_BYTES {
             return self.move_waiting();
         }
@@ -229,10 +229,10 @@ impl Moving<'_> {
         for (waiting, record) in waiting.iter().zip(self.pack.get_many(&keys)?) {
             let done = self.check(waiting, record).and_then(|held| {
                 self.summary.bytes +=
-                    if waiting.metadata.kind == Kind::File { waiting.metadata.len } else { 0 };
-                self.unlink(&waiting.key, &waiting.metadata, &held)
+                    if waiting.status.node.kind == Kind::File { waiting.status.node.len } else { 0 };
+                self.unlink(&waiting.key, &waiting.status, &held)
             });
-            self.note(&waiting.key, waiting.metadata.kind, done.map_err(Abort::from))?;
+            self.note(&waiting.key, waiting.status.node.kind, done.map_err(Abort::from))?;
         }
         Ok(())
     }
@@ -246,24 +246,24 @@ impl Moving<'_> {
             Original::Link(_) => FileKind::Symlink,
         };
         let original = waiting.original.bytes();
-        let wanted = Known::entry(kind, original.len() as u64, &waiting.metadata, self.with_owner);
+        let wanted = Known::entry(kind, original.len() as u64, &waiting.status.node, self.with_owner);
         let have = Known::of(&record.head.attributes, Some(record.body.len() as u64));
         let is_same = have == Some(wanted) && *record.body == *original;
         if is_same { Ok(record.head.attributes.xattrs()) } else { Err(differs()) }
     }
 
-    fn move_large(&mut self, key: &Key, metadata: &Metadata, file: &LargeFile) -> Result<bool, Abort> {
+    fn move_large(&mut self, key: &Key, status: &Status, file: &LargeFile) -> Result<bool, Abort> {
         let mut opened = file.open()?;
         let mut record = self.pack.open_record(key)?.ok_or_else(absent)?;
-        let wanted = Known::file(metadata, self.with_owner);
+        let wanted = Known::file(&status.node, self.with_owner);
         if Known::of(&record.head().attributes, record.head().body_len) != Some(wanted) {
             return Err(differs().into());
         }
         let held = record.head().attributes.xattrs();
         self.compare(&mut record, &mut opened)?;
         file.check(&opened)?;
-        self.summary.bytes += metadata.len;
-        Ok(self.unlink(key, metadata, &held)?)
+        self.summary.bytes += status.node.len;
+        Ok(self.unlink(key, status, &held)?)
     }
 
     /// An error unless the rest of the file is the body of the record.
@@ -291,20 +291,20 @@ impl Moving<'_> {
 
     /// Removes a name if it still stands for what was compared, and has the extended attributes
     /// that the pack holds; whether it was there.
-    fn unlink(&mut self, key: &Key, metadata: &Metadata, held: &Xattrs) -> Result<bool> {
+    fn unlink(&mut self, key: &Key, status: &Status, held: &Xattrs) -> Result<bool> {
         let shown = key.as_bytes().unwrap_or_default();
         let io = |error| Error::from(crate::Error::io("remove", path(shown), error));
         let Some(EntryLocation { parent, name }) = self.roots.find(shown).map_err(io)? else {
             return Ok(false);
         };
-        let Some(status) = target::status(&parent, &name).map_err(io)? else { return Ok(false) };
-        let now = Metadata::from_stat(&status).map_err(io)?;
-        let (before, mut after) = (metadata.identity(), now.identity());
-        if now.kind == Kind::Symlink && metadata.links > 1 {
+        let Some(stat) = target::status(&parent, &name).map_err(io)? else { return Ok(false) };
+        let now = Status::from_stat(&stat).map_err(io)?;
+        let (before, mut after) = (status.identity(), now.identity());
+        if now.node.kind == Kind::Symlink && status.node.links > 1 {
             // Another name of the link was removed; what a link leads to never changes.
             after.ctime_ns = before.ctime_ns;
         }
-        if now.kind != metadata.kind || !before.same_content(&after) {
+        if now.node.kind != status.node.kind || !before.same_content(&after) {
             return Err(crate::Error::changed(path(shown), before, after).into());
         }
         check_xattrs(&parent, &name, shown, held)?;
@@ -323,11 +323,11 @@ impl Moving<'_> {
     }
 
     /// All names of one file. It stays open, so that nothing else can become its inode.
-    fn move_names(&mut self, names: Vec<(Key, Metadata)>) -> Result<(), Abort> {
+    fn move_names(&mut self, names: Vec<(Key, Status)>) -> Result<(), Abort> {
         let mut opened = None;
         let (mut same, mut removable) = (HashMap::new(), Vec::new());
-        for (key, metadata) in names {
-            let checked = self.check_name(&key, &metadata, &mut opened, &mut same);
+        for (key, status) in names {
+            let checked = self.check_name(&key, &status, &mut opened, &mut same);
             match checked {
                 Ok(Some(held)) => removable.push((key, held)),
                 other => self.note(&key, Kind::File, other.map(|_| false))?,
@@ -338,7 +338,7 @@ impl Moving<'_> {
             let done = self.unlink(&key, &expected, &held).and_then(|removed| {
                 // That this changed is this removal's doing, as far as the bytes are the same.
                 let now = status_of(&file, &key)?;
-                let same = now.len == expected.len && now.mtime_ns == expected.mtime_ns;
+                let same = now.node.len == expected.node.len && now.node.mtime_ns == expected.node.mtime_ns;
                 expected.ctime_ns = if same { now.ctime_ns } else { expected.ctime_ns };
                 Ok(removed)
             });
@@ -352,15 +352,15 @@ impl Moving<'_> {
     fn check_name(
         &mut self,
         key: &Key,
-        metadata: &Metadata,
-        opened: &mut Option<(File, Metadata)>,
+        status: &Status,
+        opened: &mut Option<(File, Status)>,
         same: &mut HashMap<Key, Xattrs>,
     ) -> Result<Option<Xattrs>, Abort> {
         if opened.is_none() {
             *opened = self.open(key)?;
         }
         let Some((file, now)) = opened else { return Ok(None) };
-        let (before, after) = (metadata.identity(), now.identity());
+        let (before, after) = (status.identity(), now.identity());
         if !before.same_content(&after) {
             let path = path(key.as_bytes().unwrap_or_default());
             return Err(crate::Error::changed(path, before, after).into());
@@ -373,7 +373,7 @@ impl Moving<'_> {
             }
             let mut record = pack.open_record(&at)?.ok_or_else(absent)?;
             let known = Known::of(&record.head().attributes, record.head().body_len);
-            let Some(known) = known.filter(|known| known.is_name_of(metadata, self.with_owner)) else {
+            let Some(known) = known.filter(|known| known.is_name_of(&status.node, self.with_owner)) else {
                 return Err(differs().into());
             };
             if known.is_hard_link() {
@@ -384,7 +384,7 @@ impl Moving<'_> {
             let io = |error| Error::from(crate::Error::io("read", "the original", error));
             file.rewind().map_err(io)?;
             self.compare(&mut record, file)?;
-            self.summary.bytes += metadata.len;
+            self.summary.bytes += status.node.len;
             same.insert(at, held.clone());
             return Ok(Some(held));
         }
@@ -392,7 +392,7 @@ impl Moving<'_> {
     }
 
     /// Opens a file for reading, if its name is still there.
-    fn open(&mut self, key: &Key) -> Result<Option<(File, Metadata)>> {
+    fn open(&mut self, key: &Key) -> Result<Option<(File, Status)>> {
         let shown = key.as_bytes().unwrap_or_default();
         let io = |error| Error::from(crate::Error::io("open", path(shown), error));
         let Some(EntryLocation { parent, name }) = self.roots.find(shown).map_err(io)? else {
@@ -403,15 +403,15 @@ impl Moving<'_> {
             Err(Errno::NOENT) => return Ok(None),
             other => File::from(other.map_err(|errno| io(errno.into()))?),
         };
-        let metadata = status_of(&file, key)?;
-        Ok(Some((file, metadata)))
+        let status = status_of(&file, key)?;
+        Ok(Some((file, status)))
     }
 
     /// Directories that the pack holds and that are empty now, the deepest first.
     fn move_directories(&mut self) -> Result<(), Abort> {
         let mut directories = std::mem::take(&mut self.directories);
         let roots: HashSet<(u64, u64)> = self.roots.inodes()?;
-        directories.retain(|(_, metadata)| !roots.contains(&(metadata.device, metadata.inode)));
+        directories.retain(|(_, status)| !roots.contains(&(status.device, status.inode)));
         directories.sort_by(|a, b| b.0.cmp(&a.0));
         for batch in directories.chunks(DIRECTORIES_LEN) {
             self.report_progress(0)?;
@@ -419,17 +419,15 @@ impl Moving<'_> {
             let entries = self.pack.locate(&keys)?;
             let found: Vec<_> = entries.iter().flatten().flatten().cloned().collect();
             let mut heads = self.pack.heads(&found)?.into_iter();
-            for ((key, metadata), entry) in batch.iter().zip(entries) {
+            for ((key, status), entry) in batch.iter().zip(entries) {
                 let head = entry.and_then(|entry| entry.and_then(|_| heads.next()).transpose());
                 let done = match head {
                     Ok(head) => {
-                        let wanted = Known::entry(FileKind::Directory, 0, metadata, self.with_owner);
+                        let wanted = Known::entry(FileKind::Directory, 0, &status.node, self.with_owner);
                         let known = head.as_ref().map(|head| Known::of(&head.attributes, head.body_len));
                         let held = head.map(|head| head.attributes.xattrs()).unwrap_or_default();
                         match known {
-                            Some(Some(known)) if known == wanted => {
-                                self.remove_directory(key, metadata, &held)
-                            }
+                            Some(Some(known)) if known == wanted => self.remove_directory(key, status, &held),
                             Some(_) => Err(differs()),
                             None => Err(absent()),
                         }
@@ -443,16 +441,16 @@ impl Moving<'_> {
     }
 
     /// Removes a directory if it is empty, and whether it was.
-    fn remove_directory(&mut self, key: &Key, metadata: &Metadata, held: &Xattrs) -> Result<bool> {
+    fn remove_directory(&mut self, key: &Key, status: &Status, held: &Xattrs) -> Result<bool> {
         let shown = key.as_bytes().unwrap_or_default();
         let io = |error| Error::from(crate::Error::io("remove", path(shown), error));
         let Some(EntryLocation { parent, name }) = self.roots.find(shown).map_err(io)? else {
             return Ok(false);
         };
-        let Some(status) = target::status(&parent, &name).map_err(io)? else { return Ok(false) };
-        let now = Metadata::from_stat(&status).map_err(io)?;
-        if (now.kind, now.device, now.inode) != (Kind::Directory, metadata.device, metadata.inode) {
-            let (before, after) = (metadata.identity(), now.identity());
+        let Some(stat) = target::status(&parent, &name).map_err(io)? else { return Ok(false) };
+        let now = Status::from_stat(&stat).map_err(io)?;
+        if (now.node.kind, now.device, now.inode) != (Kind::Directory, status.device, status.inode) {
+            let (before, after) = (status.identity(), now.identity());
             return Err(crate::Error::changed(path(shown), before, after).into());
         }
         check_xattrs(&parent, &name, shown, held)?;
@@ -464,13 +462,13 @@ impl Moving<'_> {
     }
 }
 
-fn status_of(file: &File, key: &Key) -> Result<Metadata> {
+fn status_of(file: &File, key: &Key) -> Result<Status> {
     let io = |error| {
         let shown = path(key.as_bytes().unwrap_or_default());
         Error::from(crate::Error::io("stat", shown, error))
     };
-    let status = rustix::fs::fstat(file).map_err(|errno| io(errno.into()))?;
-    Metadata::from_stat(&status).map_err(io)
+    let stat = rustix::fs::fstat(file).map_err(|errno| io(errno.into()))?;
+    Status::from_stat(&stat).map_err(io)
 }
 
 /// An error where something has other extended attributes than the pack holds of it, or the pack

@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
 use super::existing::{Existing, Holds, Rule};
-use crate::walk::{Candidate, Decision, Kind, Metadata};
+use crate::walk::{Candidate, Decision, Kind, Status};
 
 /// Device and inode.
 type Inode = (u64, u64);
 
-fn inode(metadata: &Metadata) -> Inode {
-    (metadata.device, metadata.inode)
+fn inode(status: &Status) -> Inode {
+    (status.device, status.inode)
 }
 
 /// Which inodes some thread of the walk reads under one of their names.
@@ -24,24 +24,26 @@ pub(super) struct Claims(Mutex<HashSet<Inode>>);
 impl Claims {
     /// Whether a file is to be read under this name.
     pub(super) fn wants(&self, candidate: Candidate<'_>, existing: &Existing, rule: Rule) -> bool {
-        let Candidate { key, metadata } = candidate;
-        match existing.holds_file(key, metadata, rule) {
+        let Candidate { key, status } = candidate;
+        match existing.holds_file(key, status, rule) {
             Holds::Same => return false,
             Holds::Alike => {}
             // What holds the content of other names is replaced last, when those have what they
             // need.
             Holds::Other if existing.is_first(key) => return false,
-            Holds::Other if metadata.links > 1 && existing.has_name(key, metadata, rule.with_owner) => {
+            Holds::Other
+                if status.node.links > 1 && existing.has_name(key, &status.node, rule.with_owner) =>
+            {
                 return false;
             }
             // It becomes a link to the name that is there, however they sort.
-            Holds::Other if existing.is_new_name(key, metadata) => return false,
+            Holds::Other if existing.is_new_name(key, status) => return false,
             Holds::Other => {}
         }
-        if metadata.links < 2 {
+        if status.node.links < 2 {
             return true;
         }
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(inode(metadata))
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(inode(status))
     }
 }
 
@@ -49,7 +51,7 @@ impl Claims {
 #[derive(Debug)]
 pub(super) struct HardLink {
     pub(super) key: Vec<u8>,
-    pub(super) metadata: Metadata,
+    pub(super) status: Status,
 }
 
 /// The names of files that have several.
@@ -58,7 +60,7 @@ pub(super) struct Names {
     /// Under which key an inode was packed in this run.
     packed: HashMap<Inode, Vec<u8>>,
     /// Names that were met and not read, in an order that does not depend on the walk.
-    waiting: BTreeMap<Inode, BTreeMap<Vec<u8>, Metadata>>,
+    waiting: BTreeMap<Inode, BTreeMap<Vec<u8>, Status>>,
 }
 
 /// The names of one file, told apart.
@@ -75,18 +77,18 @@ pub(super) struct Sorted {
 impl Names {
     /// Notes that the pack has the bytes of a file under this key: it was packed, or found to be
     /// the same.
-    pub(super) fn packed(&mut self, key: &[u8], metadata: &Metadata) {
-        if metadata.links > 1 {
-            self.packed.entry(inode(metadata)).or_insert_with(|| key.to_vec());
+    pub(super) fn packed(&mut self, key: &[u8], status: &Status) {
+        if status.node.links > 1 {
+            self.packed.entry(inode(status)).or_insert_with(|| key.to_vec());
         } else {
             // It waited for what its record held for other names.
-            self.waiting.remove(&inode(metadata));
+            self.waiting.remove(&inode(status));
         }
     }
 
     /// Notes a name under which the file was not read.
-    pub(super) fn wait(&mut self, key: Vec<u8>, metadata: Metadata) {
-        self.waiting.entry(inode(&metadata)).or_default().insert(key, metadata);
+    pub(super) fn wait(&mut self, key: Vec<u8>, status: Status) {
+        self.waiting.entry(inode(&status)).or_default().insert(key, status);
     }
 
     /// Takes out the files of which the pack has the bytes.
@@ -95,13 +97,13 @@ impl Names {
         let packed = &self.packed;
         self.waiting.retain(|inode, names| {
             let is_there =
-                |key: &[u8], metadata: &Metadata| existing.holds_file(key, metadata, rule) == Holds::Same;
-            let before = || names.iter().find(|(key, metadata)| is_there(key, metadata));
+                |key: &[u8], status: &Status| existing.holds_file(key, status, rule) == Holds::Same;
+            let before = || names.iter().find(|(key, status)| is_there(key, status));
             let packed = packed.get(inode);
             let Some(first) = packed.or_else(|| before().map(|(key, _)| key)).cloned() else { return true };
             let unchanged = packed.is_none();
             let names = std::mem::take(names).into_iter().filter(|(key, _)| *key != first);
-            let names = names.map(|(key, metadata)| HardLink { key, metadata });
+            let names = names.map(|(key, status)| HardLink { key, status });
             // What other names still lead to comes after them.
             let (last, mut further): (Vec<_>, Vec<_>) = names.partition(|name| existing.is_first(&name.key));
             further.extend(last);
@@ -124,7 +126,7 @@ impl Names {
     /// Gives up all that is left.
     pub(super) fn into_unsettled(self) -> impl Iterator<Item = HardLink> {
         let names = self.waiting.into_values().flatten();
-        names.map(|(key, metadata)| HardLink { key, metadata })
+        names.map(|(key, status)| HardLink { key, status })
     }
 }
 
@@ -139,6 +141,10 @@ impl Unread {
 
     pub(super) fn contains(&self, key: &[u8]) -> bool {
         self.0.contains(key)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.iter().map(Vec::as_slice)
     }
 
     /// How a walk gets to them without looking at much else.

@@ -1,30 +1,29 @@
 //! A tree of files into a pack.
 
-use std::borrow::Cow;
-use std::fs::File;
-use std::io::Read;
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use bytes::Bytes;
+
+use super::any_tree::AnyTree;
 use super::comparing::{Doubt, Doubts};
-use super::existing::{Existing, Holds, Rule, recorded_owner};
+use super::existing::{Existing, Holds, Rule};
 use super::gone::{Delete, Held};
 use super::grouping::Grouping;
 use super::names::{Claims, HardLink, Names, Unread};
-use super::own_attributes::{self, OwnAttributes};
+use super::own_attributes::OwnAttributes;
+use super::records::{LongBody, OpenedFile};
 use crate::pack::error::{Error, Result};
-use crate::pack::format::attributes::{Attributes, FileKind, NAMES, Name, Value};
+use crate::pack::format::attributes::FileKind;
 use crate::pack::key::{KEY_LEN_MAX, Key};
 use crate::pack::state::open::Pack;
 use crate::pack::writer::{PackWriter, check_group, chunk_sums};
-use crate::tree::{Xattrs, is_pack};
+use crate::tree::{Holes, Xattrs, is_pack};
 use crate::walk::{
-    Candidate, Content, Decision, Kind, LargeFile, Metadata, Select, Walk, WalkEvent, WalkItem, WalkOptions,
-    xattrs,
+    Candidate, Content, Decision, FileBytes, Kind, LargeFile, Select, Status, Walk, WalkEvent, WalkItem,
+    WalkOptions,
 };
-
-/// One read of a file that is streamed, in bytes.
-const STREAM_LEN: usize = 1 << 20;
 
 /// An entry that was not packed, and why.
 pub type Failure = crate::tree::Failure<Error>;
@@ -208,7 +207,7 @@ impl PackTree<'_> {
         Ok(ends.then_some(refused))
     }
 
-    fn packing<'p, 'w>(
+    pub(super) fn packing<'p, 'w>(
         &'p self,
         writer: Option<&'w mut PackWriter>,
         before: Option<&'p Pack>,
@@ -232,6 +231,7 @@ impl PackTree<'_> {
             met: vec![Met::Not; existing.len()],
             root_keys: Vec::new(),
             held_roots: Vec::new(),
+            of: None,
         })
     }
 
@@ -326,6 +326,73 @@ pub(super) enum Met {
     Packed,
 }
 
+/// An entry of a tree as packing takes it, wherever it comes from.
+pub(super) struct Item<'a> {
+    pub(super) key: Vec<u8>,
+    pub(super) status: Status,
+    pub(super) body: ItemBody<'a>,
+    pub(super) xattrs: Xattrs,
+    pub(super) holes: Holes,
+}
+
+/// What is in an entry.
+pub(super) enum ItemBody<'a> {
+    /// Nothing that a pack holds.
+    None,
+    /// All bytes of a file.
+    Whole(Whole),
+    /// What a symbolic link leads to.
+    Target(Vec<u8>),
+    /// A file on disk that is still to be read, with its extended attributes and holes.
+    Large(LargeFile),
+    /// The same of any tree.
+    Long(&'a mut dyn LongBody),
+    /// A file that nobody wanted.
+    NotRead,
+}
+
+/// All bytes of a file.
+pub(super) enum Whole {
+    /// In memory of the walk, with the checksums of its chunks.
+    Walked(FileBytes),
+    Gathered(Bytes),
+}
+
+impl Whole {
+    /// The checksums of its chunks, where they were made already.
+    fn sums(&self) -> Option<&[u8]> {
+        match self {
+            Self::Walked(bytes) => Some(bytes.digest()),
+            Self::Gathered(_) => None,
+        }
+    }
+}
+
+impl Deref for Whole {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Walked(bytes) => bytes,
+            Self::Gathered(bytes) => bytes,
+        }
+    }
+}
+
+impl From<WalkItem> for Item<'_> {
+    fn from(item: WalkItem) -> Self {
+        let WalkItem { key, status, content, xattrs, holes } = item;
+        let body = match content {
+            Content::None => ItemBody::None,
+            Content::Bytes(bytes) => ItemBody::Whole(Whole::Walked(bytes)),
+            Content::Target(target) => ItemBody::Target(target),
+            Content::Large(file) => ItemBody::Large(file),
+            Content::NotRead => ItemBody::NotRead,
+        };
+        Self { key, status, body, xattrs, holes }
+    }
+}
+
 /// A packing on its way.
 pub(super) struct Packing<'p, 'w> {
     pub(super) tree: &'p PackTree<'p>,
@@ -341,17 +408,19 @@ pub(super) struct Packing<'p, 'w> {
     /// What other names still need is put off, until they have it.
     puts_off: bool,
     /// When it began, ns: what is read is read later.
-    began_ns: i64,
-    pub(super) buffer: Vec<u8>,
-    progress: &'p mut dyn FnMut(u64, u64) -> bool,
-    seen: u64,
+    pub(super) began_ns: i64,
+    buffer: Vec<u8>,
+    pub(super) progress: &'p mut dyn FnMut(u64, u64) -> bool,
+    pub(super) seen: u64,
     /// For each record that was there, by its number.
     pub(super) met: Vec<Met>,
     /// Keys of the roots, until anything else is taken: a pack that was there is not changed for
     /// roots alone.
-    root_keys: Vec<Vec<u8>>,
+    pub(super) root_keys: Vec<Vec<u8>>,
     /// Roots that are not in the pack as they are: directories, and their extended attributes.
-    held_roots: Vec<(Vec<u8>, Metadata, Xattrs)>,
+    held_roots: Vec<(Vec<u8>, Status, Xattrs)>,
+    /// What is packed instead of directories on disk.
+    pub(super) of: Option<AnyTree<'p>>,
 }
 
 impl Packing<'_, '_> {
@@ -362,7 +431,7 @@ impl Packing<'_, '_> {
         let (claims, asked) = (Claims::default(), AtomicU64::new(0));
         let xattrs = tree.xattrs && !names_only;
         let walk = Walk::new(&tree.roots)?
-            .options(WalkOptions { threads: tree.threads, xattrs, ..WalkOptions::default() })
+            .options(WalkOptions { threads: tree.threads, xattrs, holes: !dry, ..WalkOptions::default() })
             .select(|key, kind| {
                 let decision = tree.decide(&own, key, kind);
                 asked.fetch_add(u64::from(decision != Decision::Prune), Relaxed);
@@ -370,8 +439,8 @@ impl Packing<'_, '_> {
             })
             .wanted(|candidate| {
                 // What would be packed anyway need not be read to be counted.
-                let Candidate { key, metadata } = candidate;
-                let is_asked = !dry || existing.holds_file(key, metadata, rule) == Holds::Alike;
+                let Candidate { key, status } = candidate;
+                let is_asked = !dry || existing.holds_file(key, status, rule) == Holds::Alike;
                 !names_only && is_asked && claims.wants(candidate, existing, rule)
             })
             .digest(self.sums());
@@ -394,7 +463,7 @@ impl Packing<'_, '_> {
     }
 
     /// Packs the further names of files, when all names are known.
-    fn link_names(&mut self) -> Result<(), Abort> {
+    pub(super) fn link_names(&mut self) -> Result<(), Abort> {
         self.settle_names()?;
         self.puts_off = false;
         let mut counted = Vec::new();
@@ -406,12 +475,12 @@ impl Packing<'_, '_> {
             }
             counted.push(unread);
         }
-        for HardLink { key, metadata } in std::mem::take(&mut self.names).into_unsettled() {
+        for HardLink { key, status } in std::mem::take(&mut self.names).into_unsettled() {
             if self.writer.is_none() && counted.iter().any(|unread| unread.contains(&key)) {
-                self.count_file(&key, &metadata);
+                self.count_file(&key, &status);
             } else if self.writer.is_none() {
-                self.summary.replaced += u64::from(self.existing.has(&key));
-                self.summary.hard_links += 1;
+                let replaces = self.existing.has(&key);
+                self.summary.note_put(&key, FileKind::HardLink, 0, replaces, &Xattrs::default());
             } else if !self.summary.failures.iter().any(|failure| failure.key == key) {
                 let error =
                     Error::Invalid("it could not be read under any of its names; pack it again".into());
@@ -424,9 +493,13 @@ impl Packing<'_, '_> {
     /// Reads files under these names. Each is a link in the pack to a name that is no longer the
     /// same file, or what other names led to.
     fn read_again(&mut self, unread: &Unread) -> Result<(), Abort> {
+        if let Some(of) = self.of {
+            return self.read_again_in(of, unread);
+        }
         let tree = self.tree;
+        let (threads, xattrs) = (tree.threads, tree.xattrs);
         let walk = Walk::new(&tree.roots)?
-            .options(WalkOptions { threads: tree.threads, xattrs: tree.xattrs, ..WalkOptions::default() })
+            .options(WalkOptions { threads, xattrs, holes: true, ..WalkOptions::default() })
             .select(|key, kind| unread.select(key, kind))
             .digest(self.sums());
         walk.run(|event| match &event {
@@ -445,8 +518,8 @@ impl Packing<'_, '_> {
         let owner = self.tree.with_owner;
         for file in self.names.settle(self.existing, self.rule()) {
             self.summary.unchanged += u64::from(file.unchanged);
-            for HardLink { key, metadata } in file.further {
-                if self.existing.has_link(&key, FileKind::HardLink, &metadata, &file.first, owner) {
+            for HardLink { key, status } in file.further {
+                if self.existing.has_link(&key, FileKind::HardLink, &status.node, &file.first, owner) {
                     self.summary.unchanged += 1;
                     continue;
                 }
@@ -454,9 +527,7 @@ impl Packing<'_, '_> {
                     // It may have been packed when it had no other name.
                     writer.mark_further_names(&Key::bytes(&file.first)?)?;
                 }
-                let is_put =
-                    self.put(&key, FileKind::HardLink, &metadata, &file.first, None, &Xattrs::default())?;
-                self.summary.hard_links += u64::from(is_put);
+                self.put_link(&key, FileKind::HardLink, &status, &file.first, &Xattrs::default())?;
                 self.report_progress(0)?;
             }
         }
@@ -469,28 +540,42 @@ impl Packing<'_, '_> {
     }
 
     fn take_event(&mut self, event: WalkEvent) -> Result<(), Abort> {
-        if !matches!(&event, Ok(item) if self.is_root(&item.key, &item.metadata)) {
-            self.take_held_roots()?;
-        }
         match event {
-            Ok(item) => self.take(item)?,
+            Ok(item) => self.take_item(item.into()),
             Err(error) => {
                 let key = error.key().to_vec();
-                self.summary.failures.push(Failure { key, error: error.into_error().into() });
+                self.take_failure(key, error.into_error().into())
             }
         }
+    }
+
+    /// Takes an entry that could not be read.
+    pub(super) fn take_failure(&mut self, key: Vec<u8>, error: Error) -> Result<(), Abort> {
+        self.take_held_roots()?;
+        self.summary.failures.push(Failure { key, error });
         self.seen += 1;
         self.report_progress(0)
     }
 
-    fn take(&mut self, item: WalkItem) -> Result<(), Abort> {
-        let WalkItem { key, metadata, content, xattrs } = item;
-        let met = if metadata.kind.is_special() { Met::LeftOut } else { Met::Packed };
+    /// Takes an entry.
+    pub(super) fn take_item(&mut self, item: Item<'_>) -> Result<(), Abort> {
+        if !self.is_root(&item.key, &item.status) {
+            self.take_held_roots()?;
+        }
+        self.take(item)?;
+        self.seen += 1;
+        self.report_progress(0)
+    }
+
+    fn take(&mut self, item: Item<'_>) -> Result<(), Abort> {
+        let Item { key, status, body, xattrs, holes } = item;
+        let kind = status.node.kind;
+        let met = if kind.is_special() { Met::LeftOut } else { Met::Packed };
         if let Some(noted) = self.existing.number(&key).and_then(|number| self.met.get_mut(number)) {
             *noted = met;
         }
-        if metadata.kind.is_special() {
-            self.summary.special.push((key, metadata.kind));
+        if kind.is_special() {
+            self.summary.special.push((key, kind));
             return Ok(());
         }
         if key.len() > KEY_LEN_MAX {
@@ -503,92 +588,94 @@ impl Packing<'_, '_> {
             return Ok(());
         }
         let owner = self.tree.with_owner;
-        match (metadata.kind, content) {
+        match (kind, body) {
             (Kind::Directory, _) => {
-                let is_there = self.existing.has_directory(&key, &metadata, owner);
+                let is_there = self.existing.has_directory(&key, &status.node, owner);
                 if is_there && self.has_xattrs(&key, &xattrs) {
                     self.summary.unchanged += 1;
-                } else if self.is_root(&key, &metadata) {
-                    self.held_roots.push((key, metadata, xattrs));
+                } else if self.is_root(&key, &status) {
+                    self.held_roots.push((key, status, xattrs));
                 } else {
-                    self.put_directory(&key, &metadata, &xattrs)?;
+                    self.put_link(&key, FileKind::Directory, &status, b"", &xattrs)?;
                 }
             }
-            (Kind::Symlink, Content::Target(target)) => {
-                let is_there = self.existing.has_link(&key, FileKind::Symlink, &metadata, &target, owner);
+            (Kind::Symlink, ItemBody::Target(target)) => {
+                let is_there = self.existing.has_link(&key, FileKind::Symlink, &status.node, &target, owner);
                 if is_there && self.has_xattrs(&key, &xattrs) {
                     self.summary.unchanged += 1;
                 } else {
-                    let is_put = self.put(&key, FileKind::Symlink, &metadata, &target, None, &xattrs)?;
-                    self.summary.symlinks += u64::from(is_put);
+                    self.put_link(&key, FileKind::Symlink, &status, &target, &xattrs)?;
                 }
             }
-            (_, content) => self.take_file(key, metadata, content, xattrs)?,
+            (_, body) => self.take_file(key, status, body, (xattrs, holes))?,
         }
         Ok(())
     }
 
     /// Whether this is a root that is taken only with something else.
-    fn is_root(&self, key: &[u8], metadata: &Metadata) -> bool {
-        metadata.kind == Kind::Directory && self.root_keys.iter().any(|root| root == key)
+    fn is_root(&self, key: &[u8], status: &Status) -> bool {
+        status.node.kind == Kind::Directory && self.root_keys.iter().any(|root| root == key)
     }
 
-    fn take_held_roots(&mut self) -> Result<(), Abort> {
+    pub(super) fn take_held_roots(&mut self) -> Result<(), Abort> {
         self.root_keys.clear();
         let held = std::mem::take(&mut self.held_roots);
-        held.iter().try_for_each(|(key, metadata, xattrs)| self.put_directory(key, metadata, xattrs))
-    }
-
-    fn put_directory(&mut self, key: &[u8], metadata: &Metadata, xattrs: &Xattrs) -> Result<(), Abort> {
-        let is_put = self.put(key, FileKind::Directory, metadata, b"", None, xattrs)?;
-        self.summary.directories += u64::from(is_put);
+        for (key, status, xattrs) in held {
+            self.put_link(&key, FileKind::Directory, &status, b"", &xattrs)?;
+        }
         Ok(())
     }
 
     fn take_file(
         &mut self,
         key: Vec<u8>,
-        metadata: Metadata,
-        content: Content,
-        xattrs: Xattrs,
+        status: Status,
+        body: ItemBody<'_>,
+        (xattrs, holes): (Xattrs, Holes),
     ) -> Result<(), Abort> {
-        let holds = self.existing.holds_file(&key, &metadata, self.rule());
-        match content {
-            Content::Bytes(bytes) => {
-                let doubt = Doubt { key, metadata, bytes, xattrs };
+        let holds = self.existing.holds_file(&key, &status, self.rule());
+        match body {
+            ItemBody::Whole(bytes) => {
+                let doubt = Doubt { key, status, bytes, xattrs, holes };
                 if holds == Holds::Alike { self.doubt(doubt)? } else { self.pack_bytes(doubt)? }
             }
-            Content::Large(file) => self.take_large(key, metadata, &file, holds)?,
-            _ if metadata.links > 1 => self.names.wait(key, metadata),
-            _ if holds == Holds::Same => self.is_unchanged(&key, &metadata),
-            _ if self.existing.is_first(&key) => self.names.wait(key, metadata),
-            _ => self.count_file(&key, &metadata),
+            ItemBody::Large(file) => {
+                let mut buffer = std::mem::take(&mut self.buffer);
+                let taken = self.take_long(key, status, &mut OpenedFile::new(&file, &mut buffer), holds);
+                self.buffer = buffer;
+                taken?;
+            }
+            ItemBody::Long(body) => self.take_long(key, status, body, holds)?,
+            _ if status.node.links > 1 => self.names.wait(key, status),
+            _ if holds == Holds::Same => self.is_unchanged(&key, &status),
+            _ if self.existing.is_first(&key) => self.names.wait(key, status),
+            _ => self.count_file(&key, &status),
         }
         Ok(())
     }
 
-    fn take_large(
+    fn take_long(
         &mut self,
         key: Vec<u8>,
-        metadata: Metadata,
-        file: &LargeFile,
+        status: Status,
+        body: &mut dyn LongBody,
         holds: Holds,
     ) -> Result<(), Abort> {
         if holds == Holds::Alike {
-            match self.compare_large(&key, file)? {
+            match self.compare_long(&key, body)? {
                 Some(false) => {}
                 Some(true) => {
-                    self.is_unchanged(&key, &metadata);
+                    self.is_unchanged(&key, &status);
                     return Ok(());
                 }
                 None => return Ok(()),
             }
         }
-        if self.is_put_off(&key, &metadata) {
+        if self.is_put_off(&key, &status) {
             return Ok(());
         }
-        match self.put_large(&key, &metadata, file)? {
-            None => self.is_packed(&key, &metadata),
+        match self.put_long(&key, &status, body)? {
+            None => self.names.packed(&key, &status),
             Some(error) => self.summary.failures.push(Failure { key, error }),
         }
         Ok(())
@@ -596,37 +683,31 @@ impl Packing<'_, '_> {
 
     /// Packs a file that was read.
     pub(super) fn pack_bytes(&mut self, file: Doubt) -> Result<(), Abort> {
-        let Doubt { key, metadata, bytes, xattrs } = file;
-        if self.is_put_off(&key, &metadata) {
+        let Doubt { key, status, bytes, xattrs, holes } = file;
+        if self.is_put_off(&key, &status) {
             return Ok(());
         }
-        if self.put(&key, FileKind::File, &metadata, &bytes, Some(bytes.digest()), &xattrs)? {
-            self.is_packed(&key, &metadata);
+        if self.put(&key, FileKind::File, &status, (&*bytes, bytes.sums()), (&xattrs, &holes))? {
+            self.names.packed(&key, &status);
         }
         Ok(())
     }
 
     /// Whether a file that is not what the pack holds is dealt with later, or was only counted.
-    fn is_put_off(&mut self, key: &[u8], metadata: &Metadata) -> bool {
+    fn is_put_off(&mut self, key: &[u8], status: &Status) -> bool {
         if self.writer.is_none() {
-            self.count_file(key, metadata);
+            self.count_file(key, status);
             return true;
         }
         let is_put_off = self.puts_off && self.existing.is_first(key);
         if is_put_off {
-            self.names.wait(key.to_vec(), *metadata);
+            self.names.wait(key.to_vec(), *status);
         }
         is_put_off
     }
 
-    fn is_packed(&mut self, key: &[u8], metadata: &Metadata) {
-        self.names.packed(key, metadata);
-        self.summary.files += 1;
-        self.summary.bytes += metadata.len;
-    }
-
-    pub(super) fn is_unchanged(&mut self, key: &[u8], metadata: &Metadata) {
-        self.names.packed(key, metadata);
+    pub(super) fn is_unchanged(&mut self, key: &[u8], status: &Status) {
+        self.names.packed(key, status);
         self.summary.unchanged += 1;
     }
 
@@ -637,141 +718,8 @@ impl Packing<'_, '_> {
     }
 
     /// A file that a dry run would pack.
-    fn count_file(&mut self, key: &[u8], metadata: &Metadata) {
-        self.summary.replaced += u64::from(self.existing.has(key));
-        self.summary.files += 1;
-        self.summary.bytes += metadata.len;
-    }
-
-    /// The attributes of a record. What is wrong with those that the caller adds is a failure of
-    /// it.
-    fn attributes(
-        &self,
-        key: &[u8],
-        kind: FileKind,
-        metadata: &Metadata,
-        xattrs: &Xattrs,
-    ) -> Result<Result<Attributes>, Abort> {
-        let owner = recorded_owner(metadata, self.tree.with_owner);
-        let mut attributes = Attributes::of_file(kind, metadata.mode, metadata.mtime_ns, owner);
-        if kind == FileKind::File && metadata.links > 1 {
-            let names = u32::try_from(metadata.links).unwrap_or(u32::MAX);
-            attributes.set(Name::Id(NAMES), Value::U32(names));
-        }
-        // Without them the bytes are compared the next time.
-        if kind == FileKind::File && metadata.identity().unsettled_for(self.began_ns).is_zero() {
-            attributes.set_inode(metadata.ctime_ns, metadata.inode);
-        }
-        attributes.set_xattrs(xattrs);
-        let own = self.tree.attributes.as_ref().filter(|_| self.writer.is_some());
-        if let Some(own) = own {
-            let own = own(key).ok_or(Abort::Interrupted)?;
-            return Ok(own_attributes::add(own, &mut attributes).map(|()| attributes));
-        }
-        Ok(Ok(attributes))
-    }
-
-    /// The extended attributes of an open file, if they are kept.
-    pub(super) fn xattrs_of(&self, file: &File) -> Xattrs {
-        if self.tree.xattrs { xattrs::read(file) } else { Xattrs::default() }
-    }
-
-    /// Notes which extended attributes what was added lacks.
-    fn note_lost(&mut self, key: &[u8], xattrs: &Xattrs) {
-        self.summary.lost_xattrs.extend(xattrs.lost().map(|names| (key.to_vec(), names)));
-    }
-
-    /// Puts an entry, its chunk checksums given where the walk has made them. Whether it was put:
-    /// what is wrong with this record alone is noted.
-    fn put(
-        &mut self,
-        key: &[u8],
-        kind: FileKind,
-        metadata: &Metadata,
-        body: &[u8],
-        sums: Option<&[u8]>,
-        xattrs: &Xattrs,
-    ) -> Result<bool, Abort> {
-        let attributes = match self.attributes(key, kind, metadata, xattrs)? {
-            Ok(attributes) => attributes.encode()?,
-            Err(error) => {
-                self.summary.failures.push(Failure { key: key.to_vec(), error });
-                return Ok(false);
-            }
-        };
-        let group = self.tree.grouping.of(key, kind == FileKind::Directory);
-        if let Some(writer) = self.writer.as_deref_mut() {
-            let sums = sums.map_or_else(|| chunk_sums(body, writer.chunk_log2()).into(), Cow::Borrowed);
-            match writer.put_encoded(&group, &Key::bytes(key)?, &attributes, body, &sums) {
-                Ok(_) => {}
-                Err(error) if writer.is_stopped() => return Err(error.into()),
-                Err(error) => {
-                    self.summary.failures.push(Failure { key: key.to_vec(), error });
-                    return Ok(false);
-                }
-            }
-        }
-        self.summary.replaced += u64::from(self.existing.has(key));
-        self.note_lost(key, xattrs);
-        Ok(true)
-    }
-
-    /// Streams a file. Gives what the file did wrong, if it did; then nothing of it is kept. What
-    /// the pack did wrong is an error.
-    fn put_large(
-        &mut self,
-        key: &[u8],
-        metadata: &Metadata,
-        file: &LargeFile,
-    ) -> Result<Option<Error>, Abort> {
-        let mut opened = match file.open() {
-            Ok(opened) => opened,
-            Err(error) => return Ok(Some(error.into())),
-        };
-        // Whoever changes them while the bytes are read changes a time that is looked at below.
-        let xattrs = self.xattrs_of(&opened);
-        let attributes = match self.attributes(key, FileKind::File, metadata, &xattrs)? {
-            Ok(attributes) => attributes,
-            Err(error) => return Ok(Some(error)),
-        };
-        let group = self.tree.grouping.of(key, false);
-        self.buffer.resize(STREAM_LEN, 0);
-        let Some(writer) = self.writer.as_deref_mut() else { return Ok(None) };
-        let mut record = match writer.begin(&group, &Key::bytes(key)?, &attributes, Some(metadata.len)) {
-            Ok(record) => record,
-            // What is wrong with this record alone stops nothing else.
-            Err(error @ Error::Invalid(_)) => return Ok(Some(error)),
-            Err(error) => return Err(error.into()),
-        };
-        let mut done = 0;
-        loop {
-            let read = match opened.read(&mut self.buffer) {
-                Ok(0) => break,
-                Ok(read) => read,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-                Err(error) => return Ok(Some(crate::Error::io("read", file.path(), error).into())),
-            };
-            done += read as u64;
-            // More than it had: the check below would tell, but not before all of it was read.
-            if done > metadata.len {
-                break;
-            }
-            record.write(self.buffer.get(..read).unwrap_or_default())?;
-            if !(self.progress)(self.seen, self.summary.bytes + done) {
-                return Err(Abort::Interrupted);
-            }
-        }
-        if let Err(error) = file.check(&opened) {
-            return Ok(Some(error.into()));
-        }
-        match record.finish() {
-            Ok(_) => {
-                self.summary.replaced += u64::from(self.existing.has(key));
-                self.note_lost(key, &xattrs);
-                Ok(None)
-            }
-            Err(error @ Error::BodyLength { .. }) => Ok(Some(error)),
-            Err(error) => Err(error.into()),
-        }
+    fn count_file(&mut self, key: &[u8], status: &Status) {
+        let replaces = self.existing.has(key);
+        self.summary.note_put(key, FileKind::File, status.node.len, replaces, &Xattrs::default());
     }
 }

@@ -291,6 +291,7 @@ impl Unpacking<'_> {
         let (mode, mtime_ns, owner) = (attributes.mode(), attributes.mtime_ns(), attributes.owner());
         FileMetadata::new(mode, mtime_ns, owner, self.tree.with_owner)
             .with_xattrs(attributes.xattrs(), self.tree.xattrs)
+            .with_holes(attributes.holes())
     }
 
     /// Notes failures and directories.

@@ -17,7 +17,7 @@ use super::unpacking::UnpackSummary;
 use crate::pack::error::{Error, Result};
 use crate::pack::read::stream::RecordReader;
 use crate::pack::scan::Scan;
-use crate::tree::WhyKept;
+use crate::tree::{Part, WhyKept};
 use crate::tree::existing::{self, Comparison, Overwrite, Plan};
 use crate::tree::filling::Filling;
 use crate::tree::target::{self, FileMetadata, Unset};
@@ -154,7 +154,7 @@ impl Writing {
             }
         }
         if plan == Plan::Compare {
-            let filled = self.fill(None, comparison.as_mut(), body, go_on, key)?;
+            let filled = self.fill((None, comparison.as_mut()), body, go_on, place)?;
             return if filled.is_none() {
                 Ok(Written::Interrupted)
             } else {
@@ -163,7 +163,7 @@ impl Writing {
         }
         let temporary = self.temporary();
         let mut file = target::create(parent, &temporary, metadata.mode).map_err(io("create"))?;
-        let filled = self.fill(Some(&mut file), comparison.as_mut(), body, go_on, key);
+        let filled = self.fill((Some(&mut file), comparison.as_mut()), body, go_on, place);
         let published = filled.and_then(|len| {
             let Some(len) = len else { return Ok(Written::Interrupted) };
             if comparison.is_some() && compared(comparison.take()).map_err(io("read"))? == Written::Same {
@@ -196,16 +196,21 @@ impl Writing {
     /// `None` when the caller stopped it.
     fn fill(
         &self,
-        file: Option<&mut File>,
-        comparison: Option<&mut Comparison>,
+        (file, comparison): (Option<&mut File>, Option<&mut Comparison>),
         body: &mut Body<'_, '_>,
         go_on: &mut dyn FnMut(u64) -> bool,
-        key: &[u8],
+        place: &Destination,
     ) -> Result<Option<u64>> {
-        let io = |(operation, error)| self.io(operation, key, error);
+        let io = |(operation, error)| self.io(operation, &place.key, error);
         let mut filling = Filling::new(file, comparison);
         while let Some(bytes) = body.next()? {
-            filling.take(bytes).map_err(io)?;
+            for part in place.metadata.holes.cut(filling.taken(), bytes) {
+                let taken = match part {
+                    Part::Bytes(bytes) => filling.take(bytes),
+                    Part::Hole(len) => filling.take_hole(len),
+                };
+                taken.map_err(io)?;
+            }
             if !go_on(filling.taken()) {
                 return Ok(None);
             }

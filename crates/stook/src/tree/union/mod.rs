@@ -30,6 +30,7 @@ use self::known::{Known, Merged, Part, What};
 use self::names::{FoldedNames, NamesCache};
 use super::any::{Tree, foreign_cursor, not_a_directory, not_a_file, unknown};
 use super::gather::{Deliver, GatherOptions, Gathered};
+use super::holes::Holes;
 use super::node::{Kind, Node, NodeId};
 use super::page::{Cursor, Entry, Page};
 use super::parts;
@@ -435,6 +436,11 @@ impl Tree for Union {
             Some(part) => self.tree(part)?.xattrs(part.id),
             None => Ok(Xattrs::default()),
         }
+    }
+
+    fn holes(&self, id: NodeId) -> Result<Holes> {
+        let part = self.file(id)?;
+        self.tree(part)?.holes(part.id)
     }
 
     fn open(&self, id: NodeId) -> Result<Arc<dyn Source>> {

@@ -47,8 +47,8 @@ fn contents(archive: &Archive) -> BTreeMap<Vec<u8>, Content> {
             }
         };
         if whole {
-            assert_eq!(bytes.len() as u64, member.len);
-            all.insert(member.key.to_vec(), (member.kind, bytes));
+            assert_eq!(bytes.len() as u64, member.node.len);
+            all.insert(member.key.to_vec(), (member.kind(), bytes));
         }
     }
     all

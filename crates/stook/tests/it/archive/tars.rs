@@ -98,8 +98,8 @@ fn tars_of_gnu_tar_read_as_the_trees_they_were_made_of() {
             let member = archive.find(key).unwrap();
             let one_file = *got_kind == MemberKind::HardLink && *kind == MemberKind::File;
             assert!(got_kind == kind || one_file, "{options:?}: {shown} is {got_kind:?}");
-            assert_eq!(member.mode, Some(*mode), "{options:?}: {shown}");
-            assert_eq!(member.mtime_ns.map(|ns| ns.div_euclid(1_000_000_000)), Some(*mtime), "{shown}");
+            assert_eq!(member.node.mode, Some(*mode), "{options:?}: {shown}");
+            assert_eq!(member.node.mtime_ns.map(|ns| ns.div_euclid(1_000_000_000)), Some(*mtime), "{shown}");
         }
         let links = got.values().filter(|(kind, _)| *kind == MemberKind::HardLink).count();
         assert_eq!(links, 1, "{options:?}: of `a` and `z-further` one is a link");
@@ -113,7 +113,7 @@ fn nanoseconds_of_pax_are_kept() {
     run("touch", &["-d", "1969-12-31 23:59:58.123456789 UTC", "f"], dir.path());
     run("tar", &["--format=pax", "-cf", "t.tar", "f"], dir.path());
     let archive = open(&dir.path().join("t.tar")).unwrap();
-    assert_eq!(archive.find(b"f").unwrap().mtime_ns, Some(-1_876_543_211));
+    assert_eq!(archive.find(b"f").unwrap().node.mtime_ns, Some(-1_876_543_211));
 }
 
 #[test]
@@ -143,11 +143,16 @@ print(json.dumps(sorted(rows)))
             let (expected, len) = match kind.as_str() {
                 "directory" => (MemberKind::Directory, 0),
                 "symlink" => (MemberKind::Symlink, link.len() as u64),
-                "hardlink" => (MemberKind::HardLink, archive.find(&link).unwrap().len),
+                "hardlink" => (MemberKind::HardLink, archive.find(&link).unwrap().node.len),
                 _ => (MemberKind::File, size),
             };
-            assert_eq!((member.kind, member.len), (expected, len), "{}", String::from_utf8_lossy(&key));
-            assert_eq!((member.mode, member.owner), (Some(mode), Some((user, group))));
+            assert_eq!(
+                (member.kind(), member.node.len),
+                (expected, len),
+                "{}",
+                String::from_utf8_lossy(&key)
+            );
+            assert_eq!((member.node.mode, member.node.owner), (Some(mode), Some((user, group))));
             assert_eq!(member.link, link);
         }
         assert_eq!(contents(&archive)[&b"top/big"[..]].1, noise(3_000_001));
@@ -182,7 +187,7 @@ fn of_members_with_one_key_the_last_one_counts() {
     assert_eq!(all[&b"e"[..]].1, b"old", "a link to a link is a link to the file");
     assert!(!all.contains_key(&b"d"[..]), "what comes later is no file to link to");
     assert!(!archive.find(b"d").unwrap().has_body);
-    assert_eq!(archive.find(b"a").unwrap().names, 2);
+    assert_eq!(archive.find(b"a").unwrap().node.links, 2);
 }
 
 #[test]
@@ -214,12 +219,12 @@ fn global_headers_and_their_taking_back_are_followed() {
     ];
     fs::write(&path, parts.concat()).unwrap();
     let archive = open(&path).unwrap();
-    let time = |key: &[u8]| archive.find(key).unwrap().mtime_ns;
+    let time = |key: &[u8]| archive.find(key).unwrap().node.mtime_ns;
     assert_eq!(
         (time(b"a"), time(b"b"), time(b"c/long")),
         (Some(5_500_000_000), Some(10_000_000_000), Some(5_500_000_000))
     );
-    assert_eq!(archive.find(b"a").unwrap().owner, Some((77, 2)));
+    assert_eq!(archive.find(b"a").unwrap().node.owner, Some((77, 2)));
     assert_eq!(contents(&archive)[&b"c/long"[..]].1, b"333");
 }
 

@@ -170,12 +170,12 @@ fn assert_read_by_us(dir: &Path, members: &BTreeMap<Vec<u8>, Made>) {
     for (key, made) in members {
         assert_eq!(all[key], (made.kind, made.body.clone()));
         let member = archive.find(key).unwrap();
-        assert_eq!((member.mode, member.owner), (Some(made.permissions()), made.owner));
+        assert_eq!((member.node.mode, member.node.owner), (Some(made.permissions()), made.owner));
         let seconds = made.mtime_ns.div_euclid(1_000_000_000);
         if i32::try_from(seconds).is_ok() {
-            assert_eq!(member.mtime_ns, Some(seconds * 1_000_000_000));
+            assert_eq!(member.node.mtime_ns, Some(seconds * 1_000_000_000));
         } else {
-            assert!(member.mtime_ns.is_some(), "at least DOS has a time");
+            assert!(member.node.mtime_ns.is_some(), "at least DOS has a time");
         }
     }
 }
@@ -334,7 +334,7 @@ print(z.getinfo('hole').file_size, z.getinfo('small').header_offset, z.read('sma
             run("unzip", &["-tqq", "wide.zip", "small"], dir.path());
         }
         let archive = open(&path).unwrap();
-        assert_eq!(archive.find(b"hole").unwrap().len, len);
+        assert_eq!(archive.find(b"hole").unwrap().node.len, len);
         let mut reading = archive.read(vec![archive.find(b"small").unwrap().number]).unwrap();
         assert!(reading.next().unwrap().is_some());
         let mut bytes = Vec::new();

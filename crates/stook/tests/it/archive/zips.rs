@@ -47,9 +47,9 @@ fn zips_of_info_zip_read_as_the_trees_they_were_made_of() {
         let member = archive.find(b"a").unwrap();
         let found = fs::metadata(root.join("a")).unwrap();
         use std::os::unix::fs::MetadataExt as _;
-        assert_eq!(member.mode, Some(found.mode() & 0o7777));
-        assert_eq!(member.owner, Some((found.uid(), found.gid())));
-        assert_eq!(member.mtime_ns, Some(found.mtime() * 1_000_000_000));
+        assert_eq!(member.node.mode, Some(found.mode() & 0o7777));
+        assert_eq!(member.node.owner, Some((found.uid(), found.gid())));
+        assert_eq!(member.node.mtime_ns, Some(found.mtime() * 1_000_000_000));
     }
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3, "a zip has no index beside it");
 }

@@ -168,8 +168,8 @@ fn hard_links_tell_the_same_inode() {
     std::fs::write(root.path().join("one"), "1").unwrap();
     std::fs::hard_link(root.path().join("one"), root.path().join("two")).unwrap();
     let got = report(&walk_of(root.path()));
-    let (one, two) = (got.item("one").metadata, got.item("two").metadata);
-    assert_eq!((one.device, one.inode, one.links), (two.device, two.inode, 2));
+    let (one, two) = (got.item("one").status, got.item("two").status);
+    assert_eq!((one.device, one.inode, one.node.links), (two.device, two.inode, two.node.links));
 }
 
 #[test]

@@ -125,7 +125,7 @@ fn a_declined_file_is_reported_and_not_read() {
     let asked = AtomicU64::new(0);
     let walk = walk_of(root.path()).wanted(|c| {
         asked.fetch_add(1, Ordering::Relaxed);
-        c.metadata.mtime_ns != 1_000_000_000_000_000
+        c.status.node.mtime_ns != Some(1_000_000_000_000_000)
     });
     let got = report(&walk);
     assert!(matches!(got.item("old").content, Content::NotRead));

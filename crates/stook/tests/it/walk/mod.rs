@@ -48,7 +48,7 @@ impl Report {
 }
 
 fn found(item: &WalkItem) -> Found {
-    let mode = item.metadata.mode;
+    let mode = item.status.node.mode.unwrap();
     match (&item.content, item.kind()) {
         (Content::Bytes(bytes), Kind::File) => Found::File { mode, bytes: bytes.to_vec() },
         (Content::Large(large), Kind::File) => {

@@ -8,13 +8,11 @@ use bytes::Bytes;
 use super::{Hidden, names};
 use crate::names::escaped;
 use crate::pack::error::{Damage, Error, Result};
-use crate::pack::format::attributes::FileKind;
 use crate::pack::key::{KEY_LEN_MAX, Key};
 use crate::pack::list::further_names::HOPS_MAX;
 use crate::pack::read::record::{Record, RecordHead};
 use crate::pack::scan::KeyRange;
 use crate::pack::state::open::{KeyEntry, Pack};
-use crate::pack::tree::paths::kind_of;
 use crate::source::Source as _;
 use crate::tree::{Kind, Node, NodeId, NodeTable, NodeTableBuilder};
 
@@ -132,20 +130,7 @@ impl<'p> Building<'p> {
             }
             return Ok(());
         }
-        let attributes = &head.attributes;
-        let kind = match kind_of(attributes) {
-            Ok(FileKind::Directory) => Kind::Directory,
-            Ok(FileKind::Symlink) => Kind::Symlink,
-            Ok(FileKind::File | FileKind::HardLink) => Kind::File,
-            Err(_) => Kind::Other,
-        };
-        let node = Node {
-            mode: attributes.mode().map(|mode| mode & 0o7777),
-            mtime_ns: attributes.mtime_ns(),
-            owner: attributes.owner(),
-            len: if matches!(kind, Kind::File | Kind::Symlink) { len } else { 0 },
-            ..Node::new(kind)
-        };
+        let node = head.attributes.node(len);
         self.place(&head.key, node);
         Ok(())
     }

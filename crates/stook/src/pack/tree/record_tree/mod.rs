@@ -19,14 +19,16 @@ use self::names::shown_key;
 use crate::engine::EngineFactory;
 use crate::extent::ByteRange;
 use crate::pack::error::{Damage, Error, Result};
+use crate::pack::format::attributes::Attributes;
 use crate::pack::key::{KEY_LEN_MAX, Key};
+use crate::pack::read::record::RecordHead;
 use crate::pack::read::source::RecordSource;
 use crate::pack::state::open::Pack;
 use crate::source::Source;
 use crate::tree::parts::check_name;
 use crate::tree::{
-    Cursor, Deliver, GatherOptions, Kind, Node, NodeId, NodeTable, Page, Tree, Xattrs, gather_supplied,
-    not_a_file, unknown,
+    Cursor, Deliver, GatherOptions, Holes, Kind, Node, NodeId, NodeTable, Page, Tree, Xattrs,
+    gather_supplied, not_a_file, unknown,
 };
 
 /// The records of a pack at the generation it was opened at, as a tree.
@@ -182,12 +184,16 @@ impl RecordTree {
         Ok(None)
     }
 
-    fn read_xattrs(&self, key: &Key) -> Result<Xattrs> {
-        let Some(entry) = self.pack.locate(std::slice::from_ref(key))?.pop().transpose()?.flatten() else {
-            return Ok(Xattrs::default());
+    /// What the record of a node says, if it has one.
+    fn attributes(&self, id: NodeId) -> crate::Result<Attributes> {
+        let key = self.known_key(id)?;
+        let head = || -> Result<Option<RecordHead>> {
+            let entry = self.pack.locate(std::slice::from_ref(&key))?.pop().transpose()?.flatten();
+            let Some(entry) = entry else { return Ok(None) };
+            self.pack.heads(&[entry])?.pop().transpose()
         };
-        let head = self.pack.heads(&[entry])?.pop().transpose()?;
-        Ok(head.map(|head| head.attributes.xattrs()).unwrap_or_default())
+        let head = head().map_err(|error| self.error(id, error))?;
+        Ok(head.map(|head| head.attributes).unwrap_or_default())
     }
 }
 
@@ -245,7 +251,14 @@ impl Tree for RecordTree {
 
     fn xattrs(&self, id: NodeId) -> crate::Result<Xattrs> {
         self.node(id)?;
-        self.read_xattrs(&self.known_key(id)?).map_err(|error| self.error(id, error))
+        Ok(self.attributes(id)?.xattrs())
+    }
+
+    fn holes(&self, id: NodeId) -> crate::Result<Holes> {
+        match self.node(id)?.kind {
+            Kind::File => Ok(self.attributes(id)?.holes()),
+            kind => Err(not_a_file(kind, self.path_of(id))),
+        }
     }
 
     fn open(&self, id: NodeId) -> crate::Result<Arc<dyn Source>> {

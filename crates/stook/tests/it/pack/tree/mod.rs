@@ -1,7 +1,9 @@
 //! Trees of files into packs and out again, and what a test needs to build and compare them.
 
 mod again;
+mod any;
 mod gone;
+mod holes;
 mod hostile;
 mod moved;
 mod roundtrip;
@@ -130,6 +132,11 @@ impl Place {
     }
 
     fn pack_with(&self, packing: &PackTree<'_>) -> PackSummary {
+        self.write_with(|writer, before| packing.run(Some(writer), before, &mut |_, _| true).unwrap())
+    }
+
+    /// Writes to the pack, which is made if it is not there, and completes it.
+    fn write_with(&self, write: impl FnOnce(&mut PackWriter, Option<&Pack>) -> PackSummary) -> PackSummary {
         let there = self.pack_path().exists();
         let storage = LocalStorageOptions::default();
         let storage = match there {
@@ -141,7 +148,7 @@ impl Place {
             true => (PackWriter::open(Arc::new(storage), options).unwrap(), Some(self.open())),
             false => (PackWriter::create(Arc::new(storage), options).unwrap(), None),
         };
-        let summary = packing.run(Some(&mut writer), before.as_ref(), &mut |_, _| true).unwrap();
+        let summary = write(&mut writer, before.as_ref());
         writer.set_complete(true);
         // What some of the tests do next.
         writer.set_moved();

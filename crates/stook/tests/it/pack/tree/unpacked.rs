@@ -83,23 +83,6 @@ fn a_second_unpacking_finds_everything_there() {
     same_trees(&place.tree(), &place.path("out"));
 }
 
-/// Before: a body that was read at once was a hole as a whole, or not at all.
-#[test]
-fn long_zeroes_are_holes_in_files_of_any_length() {
-    let place = Place::new();
-    for (name, zeroes) in [("small", 500_000), ("read-at-once", 15 << 20), ("long", 40 << 20)] {
-        let mut bytes = vec![0; zeroes];
-        bytes.extend_from_slice(b"x\n");
-        write(place.tree().join(name), bytes);
-    }
-    place.pack();
-    place.comes_back("out");
-    for name in ["small", "read-at-once", "long"] {
-        let taken = fs::metadata(place.path("out").join(name)).unwrap().blocks() * 512;
-        assert!(taken < 256 << 10, "{name} takes {taken} bytes");
-    }
-}
-
 #[test]
 fn only_what_is_wanted_comes_out_with_the_directories_it_needs() {
     let place = simple();

@@ -1,17 +1,17 @@
-//! A pack as a tar: the same bytes for the same records.
+//! A pack, or any tree, as a tar: the same bytes for the same records.
+
+mod tar;
+mod tree;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
-use super::unpack::{Error, Failure, Filtering, Nothing, PathFilter, Result, Summary, Unpacked};
-use crate::format::MemberKind;
-use crate::format::tar::write::{Head, end, padding};
-use crate::pack::tree::{self, Paths, kind_of, symlink_target};
+use self::tar::{Entry, Tar};
+use super::unpack::{Error, Failure, Filtering, Nothing, PathFilter, Result, Unpacked};
+use crate::pack::tree::{Paths, kind_of, symlink_target};
 use crate::pack::{self, FileKind, Key, KeyEntry, Pack, RecordHead, RecordReader};
-use crate::source::zeroes;
-use crate::tree::target::Unset;
-use crate::tree::{Draft, Xattrs};
+use crate::tree::{Draft, Holes, Part};
 
 /// Heads read in one batch.
 const BATCH: usize = 4096;
@@ -89,21 +89,14 @@ impl Export<'_> {
         let mut exporting = Exporting {
             pack,
             filter: &self.filter,
-            with_xattrs: self.xattrs,
             filtering: &filtering,
-            to,
-            progress,
-            seen: 0,
-            at: 0,
+            tar: Tar::new(to, progress, &filtering, self.xattrs),
             paths,
             failed: BTreeSet::new(),
-            summary: Summary::default(),
         };
         let links = exporting.links()?;
         exporting.all(&links)?;
-        let at = exporting.at;
-        exporting.write(&end(at))?;
-        let summary = exporting.summary;
+        let summary = exporting.tar.end()?;
         Ok(Unpacked::of_pack(summary, pack, &filtering))
     }
 }
@@ -114,17 +107,11 @@ type Links = BTreeMap<Key, Key>;
 struct Exporting<'a> {
     pack: &'a Pack,
     filter: &'a PathFilter<'a>,
-    with_xattrs: bool,
     filtering: &'a Filtering<'a>,
-    to: Sink<'a>,
-    progress: OnProgress<'a>,
-    /// Records and bytes written so far.
-    seen: u64,
-    at: u64,
+    tar: Tar<'a>,
     paths: Paths,
     /// Keys of records that are not in the tar.
     failed: BTreeSet<Key>,
-    summary: Summary,
 }
 
 impl Exporting<'_> {
@@ -154,7 +141,7 @@ impl Exporting<'_> {
             if batch.len() == BATCH || is_last {
                 let heads = pack.heads(&batch)?;
                 for (entry, head) in batch.drain(..).zip(heads) {
-                    self.check_progress()?;
+                    self.tar.check_progress()?;
                     match head {
                         Ok(head) => take(self, head)?,
                         Err(error) => self.fail(&entry.key, error),
@@ -198,7 +185,7 @@ impl Exporting<'_> {
             }
             Ok(())
         })?;
-        self.summary.failures.clear();
+        self.tar.summary.failures.clear();
         self.failed.clear();
         let mut links = Links::new();
         for (file, mut further) in names {
@@ -214,7 +201,7 @@ impl Exporting<'_> {
     fn all(&mut self, links: &Links) -> Result<()> {
         self.each(&mut |export, head| {
             let key = head.key.clone();
-            export.seen += 1;
+            export.tar.seen += 1;
             match export.record(&head, links) {
                 Err(Error::Pack(error @ (pack::Error::Damaged(_) | pack::Error::Invalid(_)))) => {
                     export.fail(&key, error);
@@ -227,128 +214,94 @@ impl Exporting<'_> {
 
     fn fail(&mut self, key: &Key, error: pack::Error) {
         self.failed.insert(key.clone());
-        let tree::Failure { key, error } = tree::Failure::of(key, error);
-        self.summary.failures.push(Failure { key, error: error.into() });
+        let pack::tree::Failure { key, error } = pack::tree::Failure::of(key, error);
+        self.tar.summary.failures.push(Failure { key, error: error.into() });
     }
 
     fn record(&mut self, record: &RecordHead, links: &Links) -> Result<()> {
-        let attributes = &record.attributes;
-        let kind = kind_of(attributes)?;
-        let head = Head {
-            key: self.path(&record.key, kind)?,
-            kind: MemberKind::File,
-            mode: attributes.mode().unwrap_or(0o644),
-            mtime_ns: attributes.mtime_ns().unwrap_or(0),
-            owner: attributes.owner(),
-            len: 0,
-            link: b"",
-            xattrs: &[],
-        };
+        let kind = kind_of(&record.attributes)?;
+        let node = record.attributes.node(0);
+        let xattrs = record.attributes.xattrs();
+        let entry = Entry { key: self.path(&record.key, kind)?, node: &node, xattrs: &xattrs };
         if let Some(first) = links.get(&record.key) {
             if self.failed.contains(first) {
                 let why = format!("it is one file with {first}, which could not be written");
                 return Err(pack::Error::Invalid(why).into());
             }
-            let link = first.as_bytes().unwrap_or_default();
-            self.summary.hard_links += 1;
-            return self.write(&Head { kind: MemberKind::HardLink, link, ..head }.encode());
+            return self.tar.hard_link(&entry, first.as_bytes().unwrap_or_default());
         }
         match kind {
-            FileKind::Directory => {
-                self.summary.directories += 1;
-                let xattrs = self.xattrs(attributes, head.key);
-                let xattrs = xattrs.as_slice();
-                self.write(&Head { kind: MemberKind::Directory, xattrs, ..head }.encode())
-            }
+            FileKind::Directory => self.tar.directory(&entry),
             FileKind::Symlink => {
                 let link = |mut record: RecordReader<'_>| record.link_target();
                 let link = self.pack.open_record(&record.key)?.map(link).transpose()?.unwrap_or_default();
-                let link = symlink_target(&link)?;
-                self.summary.symlinks += 1;
-                let xattrs = self.xattrs(attributes, head.key);
-                let xattrs = xattrs.as_slice();
-                self.write(&Head { kind: MemberKind::Symlink, link, xattrs, ..head }.encode())
+                self.tar.symlink(&entry, symlink_target(&link)?)
             }
-            FileKind::HardLink | FileKind::File => self.file(&record.key, &head),
+            FileKind::HardLink | FileKind::File => self.file(&record.key, &entry),
         }
-    }
-
-    /// The extended attributes that go into the tar. Those that grant rights do not, as
-    /// set-user-id bits do not, where nobody was recorded whom they were meant for.
-    fn xattrs(&mut self, attributes: &pack::Attributes, key: &[u8]) -> Xattrs {
-        if !self.with_xattrs {
-            return Xattrs::default();
-        }
-        let xattrs = match attributes.owner() {
-            Some(_) => attributes.xattrs(),
-            None => attributes.xattrs().without_granting(),
-        };
-        let lost = xattrs.lost().map(|names| format!("{names}: the values are not there"));
-        self.summary.unset_xattrs.note(key, Unset { why: lost, ..Unset::default() });
-        xattrs
     }
 
     /// A file with the bytes of a record. A tar says the length first, so a record that does not is
     /// read twice; and all checksums are looked at before anything is written, because a tar cannot
     /// take a member back.
-    fn file(&mut self, key: &Key, head: &Head<'_>) -> Result<()> {
+    fn file(&mut self, key: &Key, entry: &Entry<'_>) -> Result<()> {
         let mut reader = open(self.pack, key)?;
-        let (mut len, mut whole) = (0_u64, Vec::new());
+        let holes = reader.head().attributes.holes();
+        let (mut len, mut whole, mut zeros) = (0_u64, Vec::new(), 0_u64);
         while let Some(chunk) = reader.next_chunk()? {
-            self.check_progress()?;
+            self.tar.check_progress()?;
+            zeros += holes.cut(len, chunk).map(|part| part.hole_bytes()).sum::<u64>();
             len += chunk.len() as u64;
             if len <= WHOLE_MAX {
                 whole.extend_from_slice(chunk);
             }
         }
+        // What a record calls a hole and is not zeros is none.
+        let holes = if len - zeros == holes.kept_bytes(len) { holes } else { Holes::default() };
         // Of a hard link, too, the record of the file has them.
-        let xattrs = self.xattrs(&reader.head().attributes, head.key);
-        self.write(&Head { len, xattrs: xattrs.as_slice(), ..*head }.encode())?;
+        let attributes = &reader.head().attributes;
+        // Whose file it is says which of them may grant rights.
+        let (xattrs, owner) = (attributes.xattrs(), attributes.owner());
+        let xattrs = if owner.is_some() { xattrs } else { xattrs.without_granting() };
+        self.tar.begin_file(&Entry { xattrs: &xattrs, ..*entry }, len, &holes)?;
         if len <= WHOLE_MAX {
-            self.write(&whole)?;
+            self.write_kept(&holes, 0, &whole)?;
         } else {
-            self.file_again(key, len)?;
+            self.file_again(key, len, &holes)?;
         }
-        self.summary.files += 1;
-        self.summary.bytes += len;
-        self.write(&padding(len))
+        self.tar.end_file(len, &holes)
     }
 
-    /// The bytes of a file whose head is written. What is damaged only now is zeroes up to its end:
-    /// readers find the next member by the length in the head.
-    fn file_again(&mut self, key: &Key, len: u64) -> Result<()> {
-        let end = self.at + len;
-        let copied = self.copy(key);
+    /// The bytes of a file whose head is written. What is damaged only now is zeroes up to its end.
+    fn file_again(&mut self, key: &Key, len: u64, holes: &Holes) -> Result<()> {
+        let stored = holes.kept_bytes(len);
+        let end = self.tar.at + stored;
+        let copied = self.copy(key, holes);
         if let Err(Error::Pack(pack::Error::Damaged(_) | pack::Error::Invalid(_))) = &copied {
-            while self.at < end {
-                self.check_progress()?;
-                self.write(zeroes(end - self.at))?;
-            }
-            self.write(&padding(len))?;
+            self.tar.fill_up(end, stored)?;
         }
         copied
     }
 
-    fn copy(&mut self, key: &Key) -> Result<()> {
+    fn copy(&mut self, key: &Key, holes: &Holes) -> Result<()> {
         let mut reader = open(self.pack, key)?;
+        let mut at = 0;
         while let Some(chunk) = reader.next_chunk()? {
-            self.check_progress()?;
-            self.write(chunk)?;
+            self.tar.check_progress()?;
+            self.write_kept(holes, at, chunk)?;
+            at += chunk.len() as u64;
         }
         Ok(())
     }
 
-    fn check_progress(&mut self) -> Result<()> {
-        match !self.filtering.has_failed() && (self.progress)(self.seen, self.at) {
-            true => Ok(()),
-            false => Err(Error::Interrupted),
+    /// Writes what of some bytes of a file lies in none of its holes.
+    fn write_kept(&mut self, holes: &Holes, at: u64, bytes: &[u8]) -> Result<()> {
+        for part in holes.cut(at, bytes) {
+            if let Part::Bytes(bytes) = part {
+                self.tar.write(bytes)?;
+            }
         }
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.at += bytes.len() as u64;
-        let Self { to, progress, seen, at, .. } = self;
-        to(bytes, &mut || progress(*seen, *at))
+        Ok(())
     }
 }
 
