@@ -107,7 +107,7 @@
 //! # Measuring
 //!
 //! A cell is one pattern, block size and depth. Its figures come with the checks that they passed,
-//! and are valid only if nothing refutes them.
+//! and are valid only if none refutes them.
 //!
 //! ```
 //! use stook::bench::{Bench, Pattern, Unobserved, Workload};

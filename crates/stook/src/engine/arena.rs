@@ -24,7 +24,7 @@ pub struct Arena {
     lender: Arc<Lender>,
 }
 
-/// The mapping and the book of what is lent, kept alive by the arena and by every piece.
+/// The mapping and the record of lent pieces, kept alive by the arena and every piece.
 #[derive(Debug)]
 pub(super) struct Lender {
     memory: Memory,
@@ -61,7 +61,7 @@ impl Arena {
         Ok(Self { lender: Arc::new(Lender { memory, lent: Mutex::default() }) })
     }
 
-    /// How many bytes it has: what was asked for, rounded up to whole pages of 4096.
+    /// Its capacity in bytes: the requested size, rounded up to whole pages of 4096.
     pub fn len(&self) -> usize {
         self.lender.memory.len()
     }
@@ -71,8 +71,8 @@ impl Arena {
         self.len() == 0
     }
 
-    /// Lends a piece, as a buffer without data. It comes back by [`put`](Self::put), or by being
-    /// dropped, wherever it is then.
+    /// Lends a piece, as a buffer without data. It is returned by [`put`](Self::put), or when it is
+    /// dropped, wherever that happens.
     ///
     /// # Panics
     /// When the start is no multiple of 4096, the range is empty or reaches past the end, or part
@@ -85,9 +85,9 @@ impl Arena {
         // SAFETY: the range lies in the mapping, so the address does too.
         let start = unsafe { self.lender.memory.start().add(range.start) };
         // SAFETY: the memory is the lender's and initialised. No other piece has a byte of it, as
-        // `check` has shown, and none will until it is back, by the book. Nobody has a reference
-        // into the arena either: those borrow `self`, which is borrowed exclusively here, and later
-        // ones are refused by the book.
+        // `check` has shown, and none will until it is returned, as the record of lent pieces
+        // ensures. There are no references into the arena either: they borrow `self`, which is
+        // borrowed exclusively here, and later ones are refused by the record.
         unsafe { Buffer::lent(start, range.len(), Arc::clone(&self.lender), range.start) }
     }
 
@@ -122,8 +122,8 @@ impl Arena {
         self.check(&from);
         self.check(&target);
         let base = self.lender.memory.start().as_ptr();
-        // SAFETY: both ranges lie in the mapping and belong to nobody else, as `check` has shown;
-        // `self` is borrowed exclusively. They may overlap, which `copy` allows.
+        // SAFETY: both ranges lie in the mapping and are not lent, as `check` has shown; `self` is
+        // borrowed exclusively. They may overlap, which `copy` allows.
         unsafe { std::ptr::copy(base.add(from.start), base.add(to), from.len()) }
     }
 

@@ -1,9 +1,8 @@
 //! Memory the kernel may write to while an operation is in flight.
 //!
-//! A [`Buffer`] owns its bytes alone: it is moved into a request and comes back with the
-//! completion, so nobody can look at it, or free it, in between. All of it is initialised from the
-//! start, so any range of it may be looked at; what was not written is zeroes or what an earlier
-//! use left.
+//! A [`Buffer`] owns its bytes exclusively: it is moved into a request and returned with the
+//! completion, so it cannot be read or freed in between. All of it is initialised from the start,
+//! so any range may be read; bytes that were not written are zero or left from an earlier use.
 //!
 //! Buffers come from the heap, from a [`BufferPool`](super::BufferPool) that gets them back when
 //! they are dropped, or from an [`Arena`](super::Arena), whose buffers lie side by side.
@@ -37,8 +36,8 @@ enum Owner {
     Arena(Arc<Lender>, usize),
 }
 
-// SAFETY: a buffer is the only way to its bytes, whoever owns the memory, and no owner is bound to
-// a thread.
+// SAFETY: a buffer is the only way to its bytes, no matter who owns the memory, and no owner is
+// bound to a thread.
 unsafe impl Send for Buffer {}
 // SAFETY: a shared buffer is only read.
 unsafe impl Sync for Buffer {}
@@ -64,7 +63,7 @@ impl Buffer {
 
     /// # Safety
     /// The memory must belong to the lender, be initialised, and be reachable through this buffer
-    /// only until the lender is told that it is back.
+    /// only until it is returned to the lender.
     pub(super) unsafe fn lent(start: NonNull<u8>, capacity: usize, lender: Arc<Lender>, at: usize) -> Self {
         Self::new(start, capacity, Owner::Arena(lender, at))
     }
@@ -153,7 +152,7 @@ impl Buffer {
     /// All of the memory, data or not.
     pub fn memory(&self) -> &[u8] {
         // SAFETY: the owner keeps `capacity` initialised bytes from `start` alive, and while they
-        // are borrowed here nobody can write to them, because this buffer is the only way to them.
+        // are borrowed here they cannot be written, because this buffer is the only way to them.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.capacity) }
     }
 

@@ -110,9 +110,9 @@ pub fn drop_system_caches() -> Result<()> {
     })
 }
 
-/// Touches and frees `bytes` of memory, so that a measurement after it does not pay for a virtual
-/// machine's host handing the memory back. Returns how much was touched: at most three quarters of
-/// what is available, so that nothing is pushed out of memory for it.
+/// Touches and frees `bytes` of memory, so that a later measurement does not pay for the host of a
+/// virtual machine handing the memory back. Returns how much was touched: at most three quarters of
+/// the available memory, so that nothing else is evicted.
 ///
 /// # Errors
 /// When the system refuses the mapping.
@@ -121,8 +121,8 @@ pub fn touch_memory(bytes: u64) -> Result<u64> {
     let len = usize::try_from(bytes.min(limit)).unwrap_or(usize::MAX);
     let memory = Memory::mapped(len).map_err(|error| Error::io("map", "memory to touch", error))?;
     for at in (0..memory.len()).step_by(PAGE_BYTES) {
-        // SAFETY: `at` lies in the memory, which nobody else knows of. It is volatile so that the
-        // write is not left out because nobody reads it.
+        // SAFETY: `at` lies in the memory, which is not shared. The write is volatile so that it is
+        // not optimised away.
         unsafe { memory.start().add(at).write_volatile(1) };
     }
     Ok(len as u64)

@@ -1,8 +1,9 @@
 //! [`File`]: a file as engines see it, with one descriptor through the page cache and one past it.
 //!
-//! It knows its path for messages, the alignment direct I/O wants, and its identity. The second
-//! descriptor is opened when direct I/O is first asked for; where that is refused, it is remembered
-//! and the page cache serves instead. Nothing here runs at a depth: that is what engines are for.
+//! It knows its path for messages, the alignment that direct I/O requires, and its identity. The
+//! second descriptor is opened on the first direct request; if that is refused, the refusal is
+//! remembered and the page cache is used instead. Nothing here runs at a queue depth: engines do
+//! that.
 
 use std::fs;
 use std::io;
@@ -49,11 +50,11 @@ pub struct File {
     facts: OnceLock<DirectFacts>,
 }
 
-/// What the system says of direct I/O on a file.
+/// What the system reports about direct I/O on a file.
 #[derive(Debug, Clone, Copy)]
 struct DirectFacts {
     alignment: Alignment,
-    /// Whether what it takes for direct goes past the page cache.
+    /// Whether accepted direct I/O really bypasses the page cache.
     bypasses_cache: bool,
 }
 
@@ -127,7 +128,7 @@ impl File {
         Ok(self.len()? == 0)
     }
 
-    /// What the system reports about the open file, whatever has its name now.
+    /// What the system reports about the open file, even if its name now leads to another.
     ///
     /// # Errors
     /// I/O errors.
@@ -135,7 +136,7 @@ impl File {
         self.cached.metadata().map_err(|error| Error::io("get the metadata of", &self.path, error))
     }
 
-    /// What it is now: length, times and inode.
+    /// Its current state: length, times and inode.
     ///
     /// # Errors
     /// I/O errors.
@@ -280,7 +281,8 @@ impl File {
         rustix::io::preadv2(&self.cached, &mut parts, offset, flags).is_ok_and(|got| got == wanted)
     }
 
-    /// Fills all of `bytes` if all of them are in the page cache, which this system cannot tell.
+    /// Fills all of `bytes` if all of them are in the page cache, which cannot be determined on
+    /// this system.
     #[cfg(not(target_os = "linux"))]
     pub fn read_if_cached(&self, _bytes: &mut [u8], _offset: u64) -> bool {
         false

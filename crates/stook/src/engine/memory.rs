@@ -16,7 +16,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 /// with logical blocks of up to 4 KiB.
 pub(super) const PAGE_BYTES: usize = 4096;
 
-/// The size of the large pages asked for: mapping fresh memory costs half as much with them.
+/// The size of the requested large pages: mapping fresh memory costs half as much with them.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// From here on memory is mapped instead of taken from the heap: it comes zeroed from the system,

@@ -8,11 +8,11 @@
 //! What callers may rely on, whichever backend runs:
 //! - an operation owns its [`Buffer`] until its completion hands it back, so memory in flight can
 //!   never be freed or read;
-//! - short reads, writes and copies, `EINTR` and `EAGAIN` are retried here; a read that comes back
-//!   with fewer bytes than asked has met the end of the file;
-//! - direct reads are widened to the device's alignment and narrowed again here; a direct write
-//!   that is not aligned goes through the page cache, and shared bytes of which only the memory is
-//!   not are copied once;
+//! - short reads, writes and copies, `EINTR` and `EAGAIN` are retried here; a read that returns
+//!   fewer bytes than requested has reached the end of the file;
+//! - direct reads are widened to the device's alignment and narrowed again here; an unaligned
+//!   direct write goes through the page cache; shared bytes whose memory alone is unaligned are
+//!   copied once;
 //! - a completion says which way the bytes took;
 //! - what a file system cannot do is [`Error::Unsupported`](crate::Error::Unsupported), and one
 //!   that knows no holes has none;
@@ -86,11 +86,11 @@ pub struct Request {
 pub struct Completion {
     /// The token of the request.
     pub token: u64,
-    /// Bytes read, written, cloned or copied; 0 for everything else. Fewer than a read or a copy
-    /// asked for mean the end of the file that is read.
+    /// Bytes read, written, cloned or copied; 0 for everything else. If a read or a copy returns
+    /// fewer than requested, the end of the source file was reached.
     pub result: Result<usize>,
-    /// The buffer of the request, where it had one. After a read, `data()` is exactly the bytes
-    /// that were asked for and found.
+    /// The buffer of the request, where it had one. After a read, `data()` is exactly those
+    /// requested bytes that exist.
     pub buffer: Option<Buffer>,
     /// Which way the bytes of a read or a write took.
     pub passage: Passage,
@@ -98,12 +98,13 @@ pub struct Completion {
     pub found: Option<u64>,
 }
 
-/// Which way the bytes of a read or a write really took, whatever was asked for.
+/// How the bytes of a read or a write were really transferred, whatever was requested.
 ///
-/// A direct request that is served through the page cache says so: because the file system refuses
-/// direct I/O or keeps files in memory, or because the rest of a range is not aligned. What a file
-/// system does below an accepted request, as btrfs with writes to files that have checksums, no
-/// system tells. The bytes of clones and copies pass nobody, and are counted nowhere.
+/// It shows when a direct request was served through the page cache: because the file system
+/// refuses direct I/O or keeps files in memory, or because the rest of a range is not aligned. What
+/// a file system does below an accepted request is not visible (btrfs buffers direct writes to
+/// files with checksums). The bytes of clones and copies do not pass through the process and are
+/// not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Passage {
     /// Bytes that went past the page cache, those included that alignment alone made it read.
@@ -142,7 +143,8 @@ pub trait Engine: Send {
     /// in flight) and appends all that are to `completions`.
     ///
     /// # Errors
-    /// Only when the engine itself is broken; what an operation met is in its completion.
+    /// Returns an error only if the engine itself is broken; the error of an operation is in its
+    /// completion.
     fn reap(&mut self, min: usize, completions: &mut Vec<Completion>) -> Result<()>;
 
     /// As [`reap`](Self::reap), but waits no longer than until `deadline`; then there may be fewer
@@ -161,8 +163,8 @@ pub trait EngineFactory: Send + Sync + std::fmt::Debug {
     /// When the wanted backend is refused by the system.
     fn build(&self, depth: usize) -> Result<Box<dyn Engine>>;
 
-    /// Whether small reads of what is in the page cache may go around its engines
-    /// ([`File::read_if_cached`]). Not those that count or fail on demand.
+    /// Whether small reads of cached data may bypass its engines ([`File::read_if_cached`]).
+    /// Engines that count, or fail on demand, do not allow this.
     fn may_be_bypassed(&self) -> bool {
         false
     }

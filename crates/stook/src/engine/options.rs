@@ -28,7 +28,7 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// What a value of `STOOK_ENGINE` asks for; no value, or an empty one, asks for nothing.
+    /// The backend that a value of `STOOK_ENGINE` selects; no value, or an empty one, selects none.
     fn from_variable(value: Option<&OsStr>) -> Result<Self> {
         match value.map(|value| (value, value.to_str())) {
             None | Some((_, Some(""))) => Ok(Self::Auto),
@@ -70,8 +70,8 @@ impl EngineOptions {
     /// Makes the engine.
     ///
     /// # Errors
-    /// When the depth is out of bounds, `STOOK_ENGINE` has a value that is no backend, or the
-    /// system refuses the backend that was asked for by name.
+    /// Returns an error if the depth is out of bounds, `STOOK_ENGINE` does not name a backend, or
+    /// the system refuses the backend that was requested by name.
     pub fn build(self) -> Result<Box<dyn Engine>> {
         self.make(None)
     }

@@ -1,7 +1,7 @@
 //! Buffers that come back: a pool keeps the memory of dropped buffers for the next ones.
 //!
-//! It saves zeroing and mapping fresh memory for every read. It is bounded, and never holds a
-//! buffer back for somebody who waits: when nothing is on the shelf, fresh memory is made.
+//! It saves zeroing and mapping fresh memory for every read. It is bounded, and never makes a
+//! caller wait for a buffer: if the pool is empty, fresh memory is allocated.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -28,7 +28,7 @@ struct Idle {
     bytes: usize,
 }
 
-/// So many pieces of the own class are looked at; the class above holds nothing that is too small.
+/// How many pieces of the own class are tried; in the class above, none is too small.
 const LOOKED_AT: usize = 8;
 
 impl BufferPool {
@@ -62,8 +62,8 @@ impl Shelf {
         Some(memory)
     }
 
-    /// Keeps the memory, or half of all when there is too much: sizes that are no longer asked for
-    /// must not fill the shelf for good.
+    /// Keeps the memory; if there is too much, drops half of all: sizes that are no longer
+    /// requested must not fill the pool forever.
     pub(super) fn put(&self, memory: Memory) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let Idle { classes, bytes } = &mut *idle;

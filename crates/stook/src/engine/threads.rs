@@ -1,5 +1,5 @@
-//! The backend that is always there: a pool of threads that share one queue and call `pread`,
-//! `pwrite` and whatever else a transfer needs.
+//! The backend that is always available: a pool of threads that share one queue and call `pread`,
+//! `pwrite` and the other system calls of a transfer.
 //!
 //! It decides nothing about the transfers; `Transfer` does.
 #![expect(unsafe_code, reason = "system calls on memory that a transfer owns")]

@@ -1,6 +1,6 @@
 //! [`Workers`]: threads that share one queue of jobs, and start as they are needed.
 //!
-//! They know nothing of I/O. What is queued is done, also when nobody waits for it any more.
+//! They know nothing of I/O. Queued jobs are run even if nothing waits for them any more.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -97,7 +97,7 @@ impl<J, R> Shared<J, R> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next job, or `None` when nobody will have any and none is left.
+    /// The next job, or `None` when none is left and none will be added.
     fn next(&self) -> Option<J> {
         let mut queue = self.lock();
         loop {
@@ -115,7 +115,7 @@ impl<J, R> Shared<J, R> {
 
     fn work(&self) {
         while let Some(job) = self.next() {
-            // While the workers are being dropped nobody wants to know any more.
+            // While the workers are being dropped, the outcome no longer matters.
             let _wanted = self.sender.send((self.run)(job));
             (self.notify)();
         }
@@ -129,7 +129,7 @@ impl<J, R> Workers<J, R> {
         mem::forget(mem::take(&mut self.threads));
         let (_, results) = channel();
         mem::forget(mem::replace(&mut self.results, results));
-        // What waits goes with the last who holds the queue: nobody lets go of it.
+        // Waiting jobs are dropped with the last reference to the queue.
         mem::forget(Arc::clone(&self.shared));
     }
 }

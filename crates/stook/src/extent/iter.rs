@@ -51,7 +51,7 @@ impl<'a, V> Iterator for Pieces<'a, V> {
     }
 }
 
-/// The parts of a range that no extent covers, none of them empty and no two touching.
+/// The parts of a range that no extent covers, not empty and not adjacent.
 #[derive(Debug, Clone)]
 pub struct Gaps<'a, V> {
     pub(super) pieces: Pieces<'a, V>,

@@ -59,7 +59,7 @@ pub enum InsertError {
         /// The first byte that differs.
         offset: u64,
     },
-    /// The value cannot stand for an extent of this length.
+    /// The value cannot represent an extent of this length.
     #[error("cannot insert {range}: its value does not fit an extent of {} bytes", range.len())]
     DoesNotFit {
         /// What was to be inserted.
@@ -67,7 +67,7 @@ pub enum InsertError {
     },
 }
 
-/// What an insertion did, in bytes; the three add up to the length of what was inserted.
+/// What an insertion did, in bytes; the three add up to the inserted length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Inserted {
     /// Bytes that were not covered before.
@@ -81,7 +81,7 @@ pub struct Inserted {
 /// An ordered map from disjoint, non-empty extents to values.
 ///
 /// Neighbours whose values can be joined are one extent; joining and cutting never touch the bytes
-/// that the values stand for. With `n` extents, every operation takes O(log n), and O(log n) more
+/// that the values represent. With `n` extents, every operation takes O(log n), and O(log n) more
 /// for every extent it touches.
 ///
 /// ```

@@ -3,8 +3,8 @@
 use super::options::{PlanError, PlanOptions};
 use crate::extent::ByteRange;
 
-/// Makes reads of ranges that come in ascending order, by the rules of [`Plan`](super::Plan),
-/// without keeping track of what is where. For whoever needs only the reads, and makes them often.
+/// Merges ranges in ascending order into reads, by the rules of [`Plan`](super::Plan), without
+/// keeping track of the pieces. For callers that need only the reads, and often.
 ///
 /// ```
 /// use stook::extent::ByteRange;
@@ -75,7 +75,7 @@ impl Merger {
             }
             start = start.max(last.end());
         }
-        // Counted before any is made: a single range may ask for more reads than fit into memory.
+        // Counted before any is made: a single range may need more reads than fit into memory.
         let more = range.end().saturating_sub(start).div_ceil(self.max_len);
         if more > PlanOptions::MAX_PIECES.saturating_sub(reads.len()) as u64 {
             return Err(PlanError::TooManyPieces);

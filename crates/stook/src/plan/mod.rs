@@ -21,14 +21,14 @@ use crate::extent::ByteRange;
 ///    follows while the unwanted gap before it is at most `max_gap` bytes.
 /// 2. It ends after the last byte it took in, rounded up, or at `max_len` bytes from its start;
 ///    what then remains begins the next read. `max_len` counts what is read, rounding included.
-/// 3. A read that would be shorter than `min_len` is made that long, within `max_len`; what follows
-///    and is in it already needs none of its own.
+/// 3. A read that would be shorter than `min_len` is made that long, within `max_len`; later ranges
+///    that it already contains need no read of their own.
 /// 4. No read goes past `end`: the last one may end where the file does, aligned or not.
 ///
 /// So reads are ascending, never empty, never overlap, and (where `min_len` is 0) no other choice
-/// that keeps the rules needs fewer. Without `min_len`, bytes read that nobody wanted are at most
-/// `max_gap` in each gap that was read over, and less than `alignment` at each end of a read and at
-/// each side of a gap.
+/// within the rules needs fewer. Without `min_len`, unwanted bytes are at most `max_gap` in each
+/// gap that is read over, and less than `alignment` at each end of a read and at each side of a
+/// gap.
 ///
 /// Takes O(n log n) for `n` wanted ranges, and O(1) more for every piece.
 ///

@@ -13,7 +13,7 @@ pub struct PlanOptions {
     pub max_len: u64,
     /// Reads begin and end at multiples of this power of two; 1 for no alignment.
     pub alignment: u64,
-    /// The length of what is read. Nothing past it is planned; `u64::MAX` where it is not known.
+    /// The length of the source. Nothing past it is planned; `u64::MAX` if it is not known.
     pub end: u64,
 }
 

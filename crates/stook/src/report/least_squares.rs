@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn intervals_hold_where_points_are_not_equally_certain() {
-        // A line over a range of 4096, with errors that grow as the root of what is measured.
+        // A line over a range of 4096, with errors that grow as the root of the measured value.
         let mut state = 1_u64;
         let mut noise = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

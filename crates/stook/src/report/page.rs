@@ -1,7 +1,7 @@
 //! The one style of page that every study and report is shown in.
 //!
-//! A page is one HTML file that needs nothing else: style, drawings and data are inside, there is
-//! no script, and a content security policy forbids it to load anything. It follows the reader's
+//! A page is one HTML file that needs nothing else: style, drawings and data are embedded, there is
+//! no script, and a content security policy forbids loading anything. It follows the reader's
 //! choice of light or dark, fits a phone, and prints.
 
 use serde::Serialize;
@@ -19,7 +19,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'n
 pub struct Figure {
     /// The number with its unit: `14.2×`, `1,530 MB/s`.
     pub value: String,
-    /// What it is.
+    /// The kind of block.
     pub label: String,
 }
 
@@ -34,7 +34,7 @@ pub enum Block {
     Code(String),
     /// A few numbers in large type.
     Figures(Vec<Figure>),
-    /// Names and what they stand for.
+    /// Names and their values.
     Facts(Vec<(String, String)>),
     /// A table.
     Table(Table),

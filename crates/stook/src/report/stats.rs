@@ -5,8 +5,7 @@
 //! from order statistics (for samples X(1) ≤ … ≤ X(n), the chance that the true median lies between
 //! X(k) and X(n+1−k) is 1 − 2·P(B ≤ k−1) with B binomial(n, ½); W. J. Conover, *Practical
 //! Nonparametric Statistics*, §3.2). With five samples the widest such interval, minimum to
-//! maximum, holds in 93.75% of cases, and that is what is then reported instead of the 95% that
-//! were asked for.
+//! maximum, holds in 93.75% of cases, and that is reported instead of the requested 95%.
 
 use serde::Serialize;
 
@@ -118,8 +117,8 @@ pub struct Interval {
     pub low: f64,
     /// Its upper end.
     pub high: f64,
-    /// In which share of experiments such an interval holds the true value. Greater than what was
-    /// asked for, or less where there are too few samples for that.
+    /// The share of experiments in which such an interval contains the true value. At least the
+    /// requested confidence, or less if there are too few samples.
     pub confidence: f64,
 }
 

@@ -11,7 +11,7 @@ pub enum TimeError {
         "{0:?} is not a time: expected 2026-11-21T20:30:00Z (RFC 3339), a date like 2026-11-21, or @SECONDS since 1970"
     )]
     NoTime(String),
-    /// It is one, but 64 bits of nanoseconds do not reach so far.
+    /// A valid time, but out of range for 64 bits of nanoseconds.
     #[error("{0:?} is too far away: expected a time from {first} to {last}",
         first = time_of(i64::MIN), last = time_of(i64::MAX))]
     TooFar(String),

@@ -218,7 +218,7 @@ pub fn duration(elapsed: Duration) -> String {
     }
 }
 
-/// A time of less than a minute, in the greatest unit of which it is at least one.
+/// A time of less than a minute, in the largest unit in which it is at least 1.
 fn short_duration(ns: f64) -> String {
     let (mut value, mut unit) = (ns / 1e3, "µs");
     for next in ["ms", "s"] {

@@ -1,7 +1,7 @@
 //! Anything that publishes bytes: a directory on disk, and in the testing crate a simulator that
 //! rebuilds what a medium may hold after a crash.
 //!
-//! The trait is narrow on purpose. Whoever writes through it can be crash-tested: every change to
+//! The trait is narrow on purpose. Code that writes through it can be crash-tested: every change to
 //! the medium is one of its calls. Names are flat (no `/`); a storage is one directory.
 //!
 //! What is durable when:
@@ -9,7 +9,7 @@
 //! - a name made by [`Storage::create`], moved by [`Storage::rename`] or taken away by
 //!   [`Storage::unlink`] is durable after [`Storage::sync_directory`] returned;
 //! - [`Storage::publish_if_absent`] does all of it: when it returns, the whole file is there
-//!   durably under its name; if a crash comes before, either the whole file is there or none of it.
+//!   durably under its name; after an earlier crash, either the whole file is there or nothing.
 
 mod local;
 mod name;
@@ -40,8 +40,8 @@ pub struct Entry {
 
 /// A lock that is held until it is dropped.
 pub trait Lock: Send + Sync + fmt::Debug {
-    /// Who held it when it was asked for and let go only by dying, as that one had named itself;
-    /// `None` when it was free.
+    /// The previous holder, as it had named itself, if it still held the lock when it was requested
+    /// and released it only by dying; `None` if the lock was free.
     fn waited_for(&self) -> Option<&str> {
         None
     }
@@ -60,24 +60,24 @@ pub trait Appender: Send + fmt::Debug {
     /// Appends the parts one after another.
     ///
     /// # Errors
-    /// What an earlier write met may be reported here, or by [`flush`](Self::flush) or
+    /// The error of an earlier write may be reported here, or by [`flush`](Self::flush) or
     /// [`sync`](Self::sync). After an error the appender refuses all further work.
     fn append(&mut self, parts: &[&[u8]]) -> Result<()>;
 
     /// Hands everything to the system, so that other openings of the file see it.
     ///
     /// # Errors
-    /// What a write met.
+    /// Returns the error of a write.
     fn flush(&mut self) -> Result<()>;
 
     /// [`flush`](Self::flush), then waits until all of it is on the medium.
     ///
     /// # Errors
-    /// What a write or the sync met. A failed sync is final: the data may be lost, and asking again
-    /// would be answered wrongly.
+    /// Returns the error of a write or of the sync. A failed sync is final: the data may be lost,
+    /// and a second sync would wrongly succeed.
     fn sync(&mut self) -> Result<()>;
 
-    /// Cuts the file back to `len` bytes; what follows was never acknowledged to anybody.
+    /// Cuts the file back to `len` bytes; what follows was never acknowledged.
     ///
     /// # Errors
     /// I/O errors; `InvalidInput` when `len` is more than there is.
@@ -85,16 +85,16 @@ pub trait Appender: Send + fmt::Debug {
 
     /// Writes what the file holds from offset `from` on once more, unchanged.
     ///
-    /// After a failed sync the system may show bytes that never reached the medium and that no
-    /// later sync takes there. Whoever goes on with a file whose last sync is not known to have
-    /// succeeded calls this first; the next [`sync`](Self::sync) then speaks for these bytes too.
+    /// After a failed sync, the system may return bytes that never reached the medium, and that no
+    /// later sync writes. Call this before using a file further whose last sync is not known to
+    /// have succeeded; the next [`sync`](Self::sync) then covers these bytes too.
     ///
     /// # Errors
-    /// What reading or writing met.
+    /// Returns an error if reading or writing fails.
     fn rewrite(&mut self, from: u64) -> Result<()>;
 }
 
-/// A whole file that is on the medium and has no name yet that anybody looks for. Dropped, nothing
+/// A complete file on the medium that does not have its final name yet. If it is dropped, nothing
 /// of it stays.
 pub trait Prepared: Send + fmt::Debug {
     /// Makes it appear under its name, durably, or finds the name taken and changes nothing.
@@ -119,7 +119,8 @@ pub trait Storage: Send + Sync + fmt::Debug {
         Ok(())
     }
 
-    /// Returns an error if no file can be made here, as far as that can be told without making one.
+    /// Returns an error if no file can be made here, as far as that can be determined without
+    /// making one.
     ///
     /// # Errors
     /// That.
@@ -155,8 +156,8 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// included.
     fn open(&self, name: &str) -> Result<Arc<dyn Source>>;
 
-    /// Takes all of a publication to the medium but its name: whatever fails here, the file was
-    /// never seen.
+    /// Writes and syncs a publication without its final name: if this fails, the file was never
+    /// visible.
     ///
     /// # Errors
     /// [`Error::AlreadyExists`](crate::Error::AlreadyExists), or an I/O error.
@@ -190,8 +191,8 @@ pub trait Storage: Send + Sync + fmt::Debug {
     fn sync_directory(&self) -> Result<()>;
 
     /// All names, sorted, as they were at one moment; temporary files of publications under way are
-    /// left out. A name that was there all the while is in it, and so is one of two of which the
-    /// second came before the first went.
+    /// left out. A name that existed throughout is included, and so is at least one of two names if
+    /// the second appeared before the first was removed.
     ///
     /// # Errors
     /// I/O errors.
@@ -207,7 +208,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
 
     /// Takes the one exclusive lock of the storage, held until the value is dropped or the process
     /// dies. It is on the storage itself, so there is no file whose removal would let another in.
-    /// While it is held, `holder` stands in the file `note` for others to read; that file is
+    /// While it is held, the file `note` contains `holder` for others to read; that file is
     /// replaced and never followed, and locks nothing.
     ///
     /// A lock whose holder is dying is waited for, but not for long: see [`Lock::waited_for`].
@@ -224,7 +225,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// I/O errors: `NotFound` also when the file was being taken away.
     fn hold(&self, name: &str) -> Result<Box<dyn Lock>>;
 
-    /// Takes a file away unless somebody holds it; whether it is gone.
+    /// Removes a file unless it is held; returns whether it was removed.
     ///
     /// # Errors
     /// I/O errors. A file that is gone already is no error.

@@ -2,8 +2,8 @@
 //!
 //! A storage is one flat directory: a name is one path component. Names that begin with
 //! [`TEMPORARY_PREFIX`] belong to [`publish_if_absent`](super::Storage::publish_if_absent): files
-//! on their way to a final name. Nobody else can make, open or list them, so that what a crash
-//! leaves of a publication is never taken for data.
+//! on their way to a final name. They cannot be made, opened or listed otherwise, so that what a
+//! crash leaves of a publication is never taken for data.
 
 use std::io;
 use std::path::Path;

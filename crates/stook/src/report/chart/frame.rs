@@ -13,7 +13,7 @@ pub struct Marker {
     value: f64,
     label: String,
     is_vertical: bool,
-    /// Whether its name stands at the right end of a horizontal line; at the left one otherwise.
+    /// Whether its name is at the right end of a horizontal line; otherwise at the left end.
     is_right: bool,
 }
 
@@ -165,7 +165,7 @@ impl Frame {
     }
 }
 
-/// What stands before a drawing.
+/// The markup before a drawing.
 pub(super) struct FigureHead<'a> {
     /// Different for every chart of a page.
     pub(super) number: usize,

@@ -1,8 +1,8 @@
 //! An open directory and what is done to the names in it.
 //!
-//! Whatever lies in the directory may be somebody else's work: a FIFO without a writer, a link
-//! to a file of the user's, a device. So every file is opened in one place, [`Directory::open_at`],
-//! relative to the open directory, and only if it is a regular file.
+//! Entries of the directory may come from others: a FIFO without a writer, a link to one of the
+//! user's files, a device. So every file is opened in one place, [`Directory::open_at`], relative
+//! to the open directory, and only if it is a regular file.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,13 +23,13 @@ const FILE_MODE: Mode = Mode::from_raw_mode(0o666);
 /// How often a listing is made again while names change.
 const LIST_TRIES_MAX: u32 = 20;
 
-/// Bytes of names that one call of the system gives: about 20,000 of them.
+/// Bytes of names that one system call returns: about 20,000 names.
 const LIST_LEN: usize = 1 << 20;
 
 /// Names with what they are of.
 type Names = BTreeMap<String, Kind>;
 
-/// A directory that stays the same one whatever becomes of its path.
+/// An open directory. It stays the same one even if its path changes.
 #[derive(Debug)]
 pub(super) struct Directory {
     fd: OwnedFd,
@@ -148,8 +148,8 @@ impl Directory {
         rustix::fs::fsync(&self.fd).map_err(|errno| Error::io("sync the directory", &self.path, errno.into()))
     }
 
-    /// All entries, sorted, as they were at one moment. Names that are not UTF-8 are somebody
-    /// else's and left out.
+    /// All entries, sorted, as they were at one moment. Names that are not UTF-8 are foreign and
+    /// left out.
     ///
     /// Lengths are those of a moment later. What is gone by then is listed without one: left out,
     /// it would hide that there had been something newer than what is listed beside it.
@@ -158,9 +158,9 @@ impl Directory {
         names.map(|(name, kind)| self.look_at(&name, kind)).collect()
     }
 
-    /// The names at one moment, and what they are of. A listing of several calls, made while names
-    /// come and go, may show neither the name that went nor the one that had come before: it is
-    /// made again until two are the same.
+    /// The names at one moment, and their inodes. A listing that takes several calls while names
+    /// change may miss both a removed name and a name that appeared before it: it is repeated until
+    /// two are equal.
     fn names(&self) -> Result<Names> {
         let (mut names, mut is_one_call) = self.list_once()?;
         for _ in 0..LIST_TRIES_MAX {
@@ -174,8 +174,8 @@ impl Directory {
         Ok(names)
     }
 
-    /// Names, and whether one call of the system gave all of them: nobody changes a directory
-    /// during one.
+    /// Names, and whether one system call returned all of them: a directory does not change during
+    /// one call.
     fn list_once(&self) -> Result<(Names, bool)> {
         let fail = |errno: Errno| Error::io("list", &self.path, errno.into());
         let fd = self.open_again().map_err(fail)?;
@@ -195,7 +195,7 @@ impl Directory {
         Ok((names, calls <= 1))
     }
 
-    /// An entry by its name, and what it was of when it was listed.
+    /// The name of an entry, and its inode when it was listed.
     fn look_at(&self, name: &str, kind: Kind) -> Result<Entry> {
         let (kind, len) = match self.about(name) {
             Ok(stat) if kind_of(&stat) == Kind::File => (Kind::File, len_of(&stat)),

@@ -31,7 +31,7 @@ fn magic_of(_: &Directory) -> Result<u32> {
     Ok(0)
 }
 
-/// What a file system with this number (`statfs(2)`) is called, if it is one of those.
+/// The name of the network file system with this number (`statfs(2)`), if it is one.
 fn name_of(magic: u32) -> Option<&'static str> {
     Some(match magic {
         0x6969 => "NFS",
