@@ -99,7 +99,7 @@ pub enum Error {
     OutOfBounds {
         /// The source.
         path: PathBuf,
-        /// The requested feature.
+        /// The requested range.
         range: ByteRange,
         /// The length of the source.
         len: u64,

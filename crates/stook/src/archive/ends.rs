@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::extent::ByteRange;
 use crate::source::{Identity, Leaf, Origin, Source, WholeRead, check_bounds, read_batch, read_range};
 
-/// What is held of the beginning: enough to tell what it is.
+/// How much of the beginning is held: enough to recognise the format.
 const FIRST_LEN: u64 = 512;
 /// What is held of the end: the directory of a zip with some 20,000 members, most of the time.
 const LAST_LEN: u64 = 2 << 20;
@@ -27,7 +27,7 @@ pub(super) fn look(source: &dyn Source, range: ByteRange, engines: &dyn EngineFa
         [] => Ok(Bytes::new()),
         [Leaf::Bytes(bytes)] => Ok(bytes.clone()),
         [Leaf::File { file, range }] => {
-            // Callers ask for what is short.
+            // Callers request short ranges.
             let mut bytes = vec![0; usize::try_from(range.len()).unwrap_or(usize::MAX)];
             file.read_exact_at(&mut bytes, range.start())?;
             Ok(bytes.into())

@@ -12,10 +12,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// What the core met.
+    /// An error of the core.
     #[error(transparent)]
     Core(#[from] crate::Error),
-    /// The file is none of the formats that are known here.
+    /// The file has none of the known formats.
     #[error("{} is no archive: {what}", path.display())]
     NotAnArchive {
         /// The file.
@@ -46,7 +46,7 @@ pub enum Error {
     /// The caller wanted it to end.
     #[error("interrupted")]
     Interrupted,
-    /// Something about a member stands in the way of what was asked for.
+    /// A property of a member prevents the request.
     #[error("{0}")]
     Invalid(String),
 }

@@ -25,10 +25,10 @@ struct Steps {
     alone: u32,
 }
 
-/// Of what is near.
+/// For local sources.
 const READS: Steps = Steps { first: 16 << 10, longest: 1 << 20, ahead: 8 << 20, alone: 0 };
-/// Of what comes by requests, each of which takes as long as some megabytes. After a jump, one
-/// request most often has all that is wanted before the next jump.
+/// For sources with requests, each of which takes as long as some megabytes. After a jump, one
+/// request usually has everything that is wanted before the next jump.
 const REQUESTS: Steps = Steps { first: 256 << 10, longest: 8 << 20, ahead: 32 << 20, alone: 1 };
 
 /// Bytes from front to back.
@@ -48,7 +48,7 @@ pub trait Input {
     /// What reading meets.
     fn fill(&mut self) -> Result<&[u8]>;
 
-    /// Advances by this many bytes of what [`fill`](Self::fill) gave.
+    /// Advances by this many bytes of the result of [`fill`](Self::fill).
     fn consume(&mut self, len: usize);
 
     /// Advances by this many bytes; fewer only at the end. How many it were.
@@ -218,8 +218,8 @@ pub struct StreamInput<R> {
     from: usize,
     to: usize,
     position: u64,
-    /// Where it was found damaged, and what was said of it. What a decompressor gives after that is
-    /// not taken.
+    /// Where it was found damaged, and the message. Output of the decompressor after that is not
+    /// used.
     damage: Option<(u64, String)>,
 }
 
@@ -230,8 +230,7 @@ impl<R: Read> StreamInput<R> {
         Self { reader, path, buffer, from: 0, to: 0, position: 0, damage: None }
     }
 
-    /// What comes first, at most this many bytes, none of them consumed; fewer only where it ends
-    /// before.
+    /// Peeks at the next bytes, at most this many; fewer only if it ends before.
     ///
     /// # Errors
     /// What reading meets.
@@ -303,12 +302,12 @@ impl<R: Read> Input for StreamInput<R> {
     }
 }
 
-/// What a decompressor says of bytes is damage; all else is the system's.
+/// Errors of a decompressor are damage; all others are of the system.
 fn read_error(path: &Path, offset: u64, error: std::io::Error) -> Error {
     match error.downcast::<Error>() {
         Ok(error) => error,
         Err(error) if error.raw_os_error().is_none() => {
-            // Where in the file a decompressor stood nobody knows.
+            // The position of a decompressor in the file is not known.
             let what = format!(
                 "the compressed bytes are damaged or cut off (the offset is in what they decompress to): {error}"
             );

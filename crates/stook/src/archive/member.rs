@@ -37,7 +37,7 @@ pub struct Member<'a> {
     pub number: u64,
     /// Its path, without `./` before it and `/` after it.
     pub key: &'a [u8],
-    /// What it is.
+    /// Its kind.
     pub kind: MemberKind,
     /// Permission bits, if the archive has them.
     pub mode: Option<u32>,
@@ -69,7 +69,7 @@ pub struct Member<'a> {
     pub names: u32,
     /// Whether it is sparse: not all of it is stored.
     pub is_sparse: bool,
-    /// Whether its bytes are in the archive; not so for hard links to what is not.
+    /// Whether its bytes are in the archive; not for hard links to a file that is not.
     pub has_body: bool,
 }
 

@@ -90,8 +90,8 @@ impl Archive {
     /// Opens an archive.
     ///
     /// # Errors
-    /// [`Error::NotAnArchive`]; [`Error::Damaged`] and [`Error::Unsupported`] of what it holds; an
-    /// I/O error.
+    /// Returns [`Error::NotAnArchive`]; [`Error::Damaged`] and [`Error::Unsupported`] for its
+    /// contents; or an I/O error.
     pub fn open(path: impl AsRef<Path>, options: OpenOptions) -> Result<Self> {
         Self::open_with(path, options, &mut |_| true)
     }
@@ -119,11 +119,11 @@ impl Archive {
         Self::open_source(file, Some(path), options, progress)
     }
 
-    /// Opens an archive from a source, whatever that is made of. Its index is held in memory.
+    /// Opens an archive from any source. Its index is held in memory.
     ///
-    /// What comes by requests is asked for in few long ones: both ends, the headers of a tar, of
-    /// which members longer than 8 MiB are jumped over, or the directory of a zip, most often with
-    /// the end. All of them are of one state of the source, else it is an error.
+    /// A source with requests is read by few long ones: both ends; the headers of a tar, where
+    /// members longer than 8 MiB are skipped; or the directory of a zip, usually together with the
+    /// end. If they are not all of one state of the source, it is an error.
     ///
     /// # Errors
     /// Those of [`open`](Self::open).
@@ -147,8 +147,7 @@ impl Archive {
         Self::open_source(source, None, options, progress)
     }
 
-    /// Opens an archive; `file` is where it is, if it is a file of which the index may lie beside
-    /// it.
+    /// Opens an archive; `file` is its path, if it is a file that may have its index beside it.
     fn open_source(
         source: Arc<dyn Source>,
         file: Option<&Path>,
@@ -195,7 +194,7 @@ impl Archive {
         self.is_file.then(|| sidecar::path_of(self.path()))
     }
 
-    /// What it is.
+    /// Its format.
     pub fn format(&self) -> Format {
         self.index.summary().format
     }
@@ -251,9 +250,9 @@ impl Archive {
         Members { index: &self.index, prefix: b"", next: self.index.first_from(first) }
     }
 
-    /// The members with these keys, in the order of keys, as files of their own: a further name of
-    /// a file that is not among them, or whose name a later member took, is the file itself, and
-    /// names of it that come later are names of that one.
+    /// The members with these keys, in key order, as independent files: if a hard link leads to a
+    /// file that is not among them, or whose name a later member replaced, the link becomes the
+    /// file itself, and later links lead to that one.
     pub fn selection(&self, select: impl Fn(&[u8]) -> bool) -> Vec<Member<'_>> {
         let mut members: Vec<Member<'_>> = self.members(b"").filter(|member| select(member.key)).collect();
         let files = SharedFile::among(members.iter().copied());
@@ -272,8 +271,8 @@ impl Archive {
         ArchiveTree::new(self)
     }
 
-    /// How often a compressed tar was gone through from its front since it was opened: once for a
-    /// [`Reading`] in the order of the archive, and again for every member that stands before the
+    /// How often a compressed tar was read from its front since it was opened: once for a
+    /// [`Reading`] in the order of the archive, and again for every member that comes before the
     /// one read last. The pass that made the index is not counted.
     pub fn passes(&self) -> u64 {
         self.passes.load(Ordering::Relaxed)
@@ -295,7 +294,7 @@ impl Archive {
                 Some(self.piece(member, member.len, self.stored(member)))
             }
             Format::Zip if is_plain => {
-                // The directory, which is longer, stands behind every member.
+                // The directory, which is longer, follows all members.
                 let range = ByteRange::at(member.data_at, LOCAL_LEN as u64).unwrap_or_default();
                 let header = look(&*self.source, range, &*self.options.engines)?;
                 let len = local_len(&header).map_err(|fault| fault.of(self.path(), member.data_at))? as u64;
@@ -315,7 +314,7 @@ impl Archive {
         MemberSource::new(Arc::clone(&self.source), PathBuf::from(path), len, extents)
     }
 
-    /// A member of which is held what the archive has compressed: of a tar, all that is stored.
+    /// A member whose decompressed bytes are held: of a tar, all stored bytes.
     pub(super) fn held(&self, member: &Member<'_>, bytes: Bytes) -> MemberSource {
         let extents = match self.format() {
             Format::Zip => vec![Extent { at: 0, stored_at: member.data_at, len: member.len }],
@@ -336,7 +335,7 @@ impl Archive {
     /// Reads members by their numbers, in the order given.
     ///
     /// # Errors
-    /// When the file is no longer what it was, or the engine cannot be made.
+    /// Returns an error if the file has changed, or the engine cannot be made.
     pub fn read(&self, numbers: Vec<u64>) -> Result<Reading<'_>> {
         self.check_unchanged()?;
         Reading::new(self, numbers, ReadingOptions::of(self))
@@ -354,8 +353,7 @@ impl Archive {
         &self.options
     }
 
-    /// Whether the file is still what it was. Nobody is asked where every read is held against that
-    /// anyway.
+    /// Checks that the file is unchanged. No check is made if every read is checked anyway.
     ///
     /// # Errors
     /// When it is not.
@@ -364,7 +362,7 @@ impl Archive {
     }
 }
 
-/// A file of which there are several names among some members.
+/// A file with several names among some members.
 #[derive(Debug)]
 pub(super) struct SharedFile<'a> {
     /// The name whose header comes first: the file's own. The others are links to it.
@@ -388,7 +386,7 @@ impl<'a> SharedFile<'a> {
         files
     }
 
-    /// That which a member is a name of, if it is one of them.
+    /// The file that a member is a name of, if it is one of them.
     pub(super) fn of<'f>(member: &Member<'_>, files: &'f HashMap<u64, Self>) -> Option<&'f Self> {
         files.get(&member.data_at).filter(|_| Self::is_name(member))
     }
@@ -438,8 +436,8 @@ fn not_one(path: &Path, what: impl Into<String>) -> Error {
     Error::NotAnArchive { path: path.to_path_buf(), what: what.into() }
 }
 
-/// What a regular file is, by its first bytes and its last; `None` where it is no archive. That
-/// what is compressed is a tar is only known to whoever opens it.
+/// The format of a regular file, by its first and last bytes; `None` if it is not an archive.
+/// Whether compressed data is a tar is only known after opening it.
 ///
 /// # Errors
 /// When it cannot be read, or begins as an archive does that was cut off or is damaged.

@@ -69,9 +69,9 @@ fn why_no_tar(first: &[u8], is_compressed: bool) -> Option<&'static str> {
 }
 
 impl TarStream {
-    /// The next member; what was not read of the one before is passed over. None only when all
-    /// behind the end was read, too: there stands the checksum of what is compressed, and whoever
-    /// writes a tar into a pipe gets rid of all of it.
+    /// The next member; the unread rest of the one before is skipped. `None` only when everything
+    /// after the end was read, too: the checksum of compressed data is there, and a program that
+    /// writes a tar into a pipe can write all of it.
     ///
     /// # Errors
     /// When the bytes are not a tar, or not what their checksum says, and what reading meets.
@@ -108,7 +108,7 @@ impl TarStream {
         self.next_chunk()
     }
 
-    /// Whether the two blocks of zeroes were met that end a tar.
+    /// Whether the two blocks of zeroes that end a tar were found.
     pub fn has_end(&self) -> bool {
         self.walk.has_end()
     }

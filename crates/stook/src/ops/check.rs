@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::directory::open_directory;
 use crate::pack::{self, CheckReport, DamageLog, OpenOptions, Pack};
 
-/// Checks what is left of the pack at a path, also where its newest manifest cannot be read.
-/// `opened` is called with the log of the damage that is met, `progress` with bytes so far and in
-/// all; when it returns `false`, the check ends.
+/// Checks the pack at a path, or what is left of it if its newest manifest cannot be read. `opened`
+/// is called with the log of the damage that is found, `progress` with the bytes so far and in
+/// total; if it returns `false`, the check ends.
 ///
 /// # Errors
 /// [`pack::Error::NotAPack`], I/O errors, [`pack::Error::Stopped`] when it was stopped. Damage is

@@ -44,8 +44,8 @@ pub struct Compact {
     /// Only groups in which at least this share of bytes, 0 to 1, is dead; `None` also restores the
     /// order of keys where nothing is dead.
     pub max_dead: Option<f64>,
-    /// Room that a step may take beside what is there, in bytes; `None` for half of what is free,
-    /// at most as much as [`CompactOptions`] have by default.
+    /// Extra space that a step may take, in bytes; `None` for half of the free space, at most the
+    /// default of [`CompactOptions`].
     pub extra_len: Option<u64>,
     /// Memory for records on their way, in bytes.
     pub memory_len: usize,
@@ -93,7 +93,7 @@ impl Compact {
         // Else no step can need more than there is.
         if free.is_some_and(|free| options.extra_len > free) {
             writer.sync()?;
-            // Dropped before anything is written: what it reads from would be kept for it.
+            // Dropped before anything is written: the files that it reads would be kept for it.
             let pack = Pack::open(storage, OpenOptions::default())?;
             self.plan(&pack)?;
         }
@@ -114,7 +114,7 @@ impl Compact {
     }
 }
 
-/// Refuses a plan of which a step needs more room than is free.
+/// Refuses a plan if one of its steps needs more space than is free.
 fn check_room(plan: &CompactPlan, free: Option<u64>, storage: &dyn Storage) -> Result<()> {
     let needed = plan.steps.iter().map(|step| step.kept_bytes).max().unwrap_or(0);
     match free.filter(|free| needed > *free) {

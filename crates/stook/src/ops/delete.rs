@@ -9,7 +9,7 @@ use crate::pack::{self, PackWriter};
 /// does this.
 ///
 /// # Errors
-/// Those of [`PackWriter::batch`], and of what the batch does.
+/// Returns the errors of [`PackWriter::batch`], and of the operations of the batch.
 pub fn delete(
     writer: &mut PackWriter,
     selected: &Selected,

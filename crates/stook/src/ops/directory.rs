@@ -29,7 +29,7 @@ pub fn open_pack(path: &Path, options: OpenOptions) -> pack::Result<Pack> {
 /// The error of opening the directory of a pack, in words of archives where one is there.
 pub(super) fn explained(path: &Path, error: crate::Error) -> pack::Error {
     let is_file = error.io_kind() == Some(ErrorKind::NotADirectory) && path.is_file();
-    // What cannot be read as an archive either is called what it is: no directory.
+    // A file that is not a readable archive either is reported as what it is: not a directory.
     let format = is_file.then(|| recognise(path).ok().flatten()).flatten();
     let Some(format) = format else { return error.into() };
     let why = format!(

@@ -99,10 +99,10 @@ impl Report {
     }
 }
 
-/// Writes all that is whole and counts into a new pack, and what cannot be saved into a directory
-/// `NEW.quarantine` with a report. `progress` is called with bytes so far and in all, about twice
-/// those of the pack, at last with all; when it returns `false`, the repair ends. Half a repair is
-/// of use to nobody, and is removed.
+/// Writes all intact live records into a new pack, and the rest into a directory `NEW.quarantine`
+/// with a report. `progress` is called with the bytes so far and in total, about twice those of the
+/// pack, at last with all; if it returns `false`, the repair ends. A partial repair is useless, and
+/// is removed.
 ///
 /// # Errors
 /// [`Error::Exists`], [`Error::Interrupted`], [`pack::Error::NotAPack`], I/O errors. Damage is no
@@ -167,7 +167,7 @@ fn quarantine_of(new: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// The quarantine, made when it is first asked for.
+/// The quarantine, made on first use.
 fn open_quarantine(
     path: &Path,
     quarantine: &mut Option<Arc<LocalStorage>>,

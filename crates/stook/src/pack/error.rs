@@ -23,8 +23,8 @@ pub struct Damage {
     pub key: Option<Key>,
     /// What was found and what was expected.
     pub what: String,
-    /// What kind of error opening the file met, where that is what is wrong; `Unsupported` where a
-    /// newer version wrote it.
+    /// The kind of error when opening the file, if that failed; `Unsupported` if a newer version
+    /// wrote it.
     pub cause: Option<ErrorKind>,
 }
 
@@ -39,8 +39,8 @@ impl fmt::Display for Damage {
 }
 
 impl Damage {
-    /// The damage that an error of the storage is, where it is one: see [`is_unreadable`]. Else the
-    /// error as it was.
+    /// Converts an error of the storage into damage, if it is one: see [`is_unreadable`]. Otherwise
+    /// the error is returned unchanged.
     pub(crate) fn of_unreadable(error: crate::Error) -> Result<Self, crate::Error> {
         match error {
             crate::Error::Io { path, offset, source, .. } if is_unreadable_io(&source) => Ok(Self {
@@ -79,9 +79,9 @@ impl Damage {
         self.cause == Some(ErrorKind::PermissionDenied)
     }
 
-    /// The damage that a file which could not be opened is, where the reason lies in that file: the
-    /// pack continues without it. Else the error as it was: for want of memory or descriptors
-    /// nothing can be said of the file.
+    /// Converts the error of opening a file into damage, if the reason lies in that file: the pack
+    /// continues without it. Otherwise the error is returned unchanged: a lack of memory or
+    /// descriptors says nothing about the file.
     pub(crate) fn of_unopened(error: crate::Error, file: PathBuf) -> Result<Self, crate::Error> {
         let cause = error.io_kind();
         let damage = |what: String| Ok(Self { file, offset: 0, key: None, what, cause });
@@ -139,7 +139,7 @@ pub enum Error {
     Outside {
         /// A verb that fits.
         operation: &'static str,
-        /// What it is: a path, `standard input`.
+        /// Its name: a path, `standard input`.
         name: String,
         /// What the system said.
         source: std::io::Error,
@@ -207,7 +207,7 @@ pub enum Error {
     NoSuchState {
         /// The pack.
         path: PathBuf,
-        /// The generation or the time that was asked for, and what there is.
+        /// The requested generation or time, and what is available.
         what: String,
     },
     /// A writer is used in a process that was forked from the one that opened it.

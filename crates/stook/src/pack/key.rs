@@ -67,7 +67,7 @@ impl Key {
         &self.0
     }
 
-    /// What it says.
+    /// Its value.
     pub fn value(&self) -> KeyValue<'_> {
         match self.0.split_first() {
             Some((&KIND_ID, rest)) => KeyValue::Id(rest.iter().fold(0, |id, &b| (id << 8) | u64::from(b))),
@@ -110,7 +110,8 @@ impl Key {
         own == kind && same
     }
 
-    /// The key of what a frame stores, or `None` when the kind is unknown or the length is wrong.
+    /// The key from the bytes that a frame stores, or `None` if the kind is unknown or the length
+    /// is wrong.
     pub(crate) fn from_stored(kind: u8, stored: &[u8]) -> Option<Self> {
         match kind {
             KIND_BYTES => Self::bytes(stored).ok(),
@@ -135,9 +136,9 @@ impl AsRef<[u8]> for Stored<'_> {
     }
 }
 
-/// As people write it: the bytes as [`escaped`] shows them, or `id:` and the number. A byte string
+/// The key as text: the bytes as [`escaped`] shows them, or `id:` and the number. A byte string
 /// that itself begins like one of these forms (`id:`, `bytes:`) gets `bytes:` in front, and so does
-/// the empty one. [`parse`](Key::parse) gives the same key back, whatever its bytes are.
+/// the empty one. [`parse`](Key::parse) returns the same key for any bytes.
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.value() {
@@ -150,7 +151,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// What stands before bytes that would otherwise be taken for something else.
+/// The prefix for bytes that would otherwise be taken for something else.
 fn form_of(bytes: &[u8]) -> &'static str {
     match bytes.is_empty() || bytes.starts_with(b"id:") || bytes.starts_with(b"bytes:") {
         true => "bytes:",
@@ -165,9 +166,9 @@ impl fmt::Debug for Key {
 }
 
 impl Key {
-    /// The key that a text shows, as [`Display`](fmt::Display) writes it: `id:123` is a number,
-    /// `bytes:X` is the byte string X whatever it looks like, anything else is itself a byte
-    /// string. In a byte string `\xNN` is the byte NN and `\\` a backslash.
+    /// Parses a key as [`Display`](fmt::Display) writes it: `id:123` is a number, `bytes:X` is
+    /// always the byte string X, and anything else is itself a byte string. In a byte string `\xNN`
+    /// is the byte NN and `\\` a backslash.
     ///
     /// # Errors
     /// When there is no text, `id:` is not followed by a number that fits in 64 bits, a backslash
@@ -189,7 +190,7 @@ impl Key {
         }
     }
 
-    /// The key of which these are [`to_plain`](Key::to_plain).
+    /// The key whose [`to_plain`](Key::to_plain) these bytes are.
     ///
     /// # Errors
     /// As [`parse`](Key::parse), but a backslash is a backslash.

@@ -19,7 +19,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'n
 pub struct Figure {
     /// The number with its unit: `14.2×`, `1,530 MB/s`.
     pub value: String,
-    /// The kind of block.
+    /// What the number means.
     pub label: String,
 }
 

@@ -26,10 +26,9 @@ impl AccessRule {
         self.decide_for(source, std::slice::from_ref(&range))
     }
 
-    /// What the rule says for single records of files that `fit` into memory or do not. Where they
-    /// do, each is read through the page cache, so that the next time it is there: what is read
-    /// directly leaves nothing behind, and whoever gets the same few records again and again would
-    /// wait for the device for ever.
+    /// The rule for single records of files that `fit` into memory or do not. If they do, each is
+    /// read through the page cache, so that it is cached the next time: direct reads cache nothing,
+    /// and repeated gets of the same few records would always wait for the device.
     pub(crate) fn decide_for_gets(
         self,
         source: &dyn Source,
@@ -50,7 +49,7 @@ impl AccessRule {
         let mut leaves = Vec::with_capacity(1);
         for range in ranges.iter().step_by(ranges.len().div_ceil(SAMPLED_RANGES).max(1)) {
             leaves.clear();
-            // Whoever reads will meet the error and tell it.
+            // The read will fail with this error and report it.
             let Ok(()) = source.resolve(*range, &mut leaves) else { return Access::Cached };
             for leaf in leaves.iter().step_by(leaves.len().div_ceil(SAMPLED_RANGES).max(1)) {
                 let Some((len, held)) = residency(leaf) else { return Access::Cached };
@@ -63,7 +62,7 @@ impl AccessRule {
 }
 
 /// How many bytes of a leaf are read from files, and how many of those are in the page cache;
-/// `None` where that cannot be told.
+/// `None` if that cannot be determined.
 fn residency(leaf: &Leaf) -> Option<(u64, f64)> {
     match leaf {
         Leaf::Bytes(_) | Leaf::Fill { .. } => Some((0, 0.0)),

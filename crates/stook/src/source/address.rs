@@ -8,7 +8,7 @@ use super::redact::shown;
 use super::{FileSource, Source};
 use crate::error::{Error, Result};
 
-/// What may stand before `://` for an object.
+/// The schemes of objects.
 const REMOTE_SCHEMES: &[&str] = &["http", "https", "s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl"];
 
 /// Opens what an address means for reading: a path, `file://…`, or an object (`s3://bucket/key`,
@@ -16,8 +16,8 @@ const REMOTE_SCHEMES: &[&str] = &["http", "https", "s3", "s3a", "gs", "az", "azu
 /// environment.
 ///
 /// # Errors
-/// [`Error::Address`] when it means nothing, or an object and the crate was built without the
-/// feature `remote`; otherwise what the system or the server met.
+/// Returns [`Error::Address`] if it is not valid, or is an object and the crate was built without
+/// the feature `remote`; otherwise the error of the system or the server.
 pub fn open(address: impl AsRef<OsStr>) -> Result<Arc<dyn Source>> {
     let address = address.as_ref();
     match local_path(address)? {
@@ -85,8 +85,8 @@ fn open_remote(address: &OsStr) -> Result<Arc<dyn Source>> {
     Err(refused(address, "this program was built without the feature `remote`"))
 }
 
-/// What stands before `://`, in letters of either case, and what follows it. Names of files may
-/// hold that too, after anything that is not the name of a scheme; a single letter is a drive.
+/// Splits off the scheme before `://`, in either case. File names may contain `://` too, after
+/// anything that is not the name of a scheme; a single letter is a drive.
 fn scheme(address: &OsStr) -> Option<(&str, &str)> {
     let (scheme, rest) = address.to_str()?.split_once("://")?;
     let starts = scheme.len() > 1 && scheme.starts_with(|first: char| first.is_ascii_alphabetic());

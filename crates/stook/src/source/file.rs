@@ -85,7 +85,7 @@ impl FileSource {
     /// read, as in `/proc`, say 0 of themselves and have bytes all the same.
     fn checked_empty(self) -> Result<Self> {
         let has_bytes = self.file.read_at(&mut [0], 0)? > 0;
-        // Somebody may have written to it just now.
+        // It may have been written just now.
         let now = Self::new(self.file)?;
         if !has_bytes || !now.is_empty() {
             return Ok(now);
@@ -104,8 +104,8 @@ impl FileSource {
 /// Without waiting: nothing ends the opening of a FIFO without a writer.
 fn open_at_once(path: &Path) -> io::Result<fs::File> {
     match OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path) {
-        // Somebody has a lease on it, and gives it up to one who waits. Nothing else than a file
-        // can have one.
+        // Another process has a lease on it, and releases it to an opener that waits. Only regular
+        // files can have leases.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => fs::File::open(path),
         opened => opened,
     }

@@ -83,7 +83,7 @@ pub enum Leaf {
 }
 
 impl Leaf {
-    /// The number of bytes this leaf stands for.
+    /// The number of bytes of this leaf.
     pub fn len(&self) -> u64 {
         match self {
             Self::File { range, .. } | Self::Object { range, .. } => range.len(),
@@ -92,13 +92,13 @@ impl Leaf {
         }
     }
 
-    /// Whether it stands for no byte at all.
+    /// Whether it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// What it took to read a source as a whole when it was opened.
+/// The cost of reading a source as a whole when it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WholeRead {
     /// Requests, those among them that were tries after the first.
@@ -137,10 +137,10 @@ pub trait Source: Send + Sync + fmt::Debug {
     /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) when the range reaches past the end.
     fn resolve(&self, range: ByteRange, leaves: &mut Vec<Leaf>) -> Result<()>;
 
-    /// [`Error::SourceChanged`](crate::Error::SourceChanged) unless it is what it was.
+    /// [`Error::SourceChanged`](crate::Error::SourceChanged) if it has changed.
     ///
     /// # Errors
-    /// That, and whatever [`current_identity`](Self::current_identity) meets.
+    /// Returns that error, and those of [`current_identity`](Self::current_identity).
     fn check_unchanged(&self) -> Result<()> {
         let (before, after) = (self.identity(), self.current_identity()?);
         if before.same_content(&after) {
@@ -149,9 +149,8 @@ pub trait Source: Send + Sync + fmt::Debug {
         Err(crate::Error::changed(self.path(), before, after))
     }
 
-    /// The same of what these ranges are made of. A source that is made of many others asks for
-    /// the identities of those among them that the ranges touch; each other one asks for its own,
-    /// once.
+    /// The same for the parts of these ranges. A source made of many others checks the identities
+    /// of those that the ranges touch; any other source checks its own, once.
     ///
     /// # Errors
     /// Those of [`check_unchanged`](Self::check_unchanged).
@@ -171,20 +170,20 @@ pub trait Source: Send + Sync + fmt::Debug {
         self.identity().is_settled()
     }
 
-    /// Whether every read of it is itself held against the identity it had when it was opened, so
-    /// that nobody needs to ask the medium before and after.
+    /// Whether every read is checked against the identity that it had when it was opened, so that
+    /// callers need not check the medium before and after.
     fn checks_reads(&self) -> bool {
         false
     }
 
-    /// Whether bytes of it come by requests, each of which takes its time however short it is: such
-    /// a source is best read in few long ranges.
+    /// Whether its bytes come by requests, each of which has a high latency however short it is:
+    /// such a source is best read in few long ranges.
     fn reads_by_request(&self) -> bool {
         false
     }
 
-    /// What it took to read all of it when it was opened, if that was done: reads bring nothing
-    /// more then, and whoever counts what was brought counts this.
+    /// The cost of reading all of it when it was opened, if that was done: reads fetch nothing more
+    /// then, so count this for the fetched bytes.
     fn whole_read(&self) -> Option<WholeRead> {
         None
     }

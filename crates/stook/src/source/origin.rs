@@ -46,7 +46,7 @@ impl Origin {
         self.with("within", whole.digest)
     }
 
-    /// As found where those who ask for it are led to.
+    /// The address that redirects end at.
     #[cfg(feature = "remote")]
     #[must_use]
     pub(crate) fn led_to(self, target: &Self) -> Self {
@@ -55,7 +55,7 @@ impl Origin {
 
     /// A file at this path.
     pub fn of_path(path: &Path) -> Self {
-        // Where no directory is the current one, the path as it stands has to do.
+        // If there is no current directory, the path is used unchanged.
         let absolute = std::path::absolute(path);
         let absolute = absolute.as_deref().unwrap_or(path);
         Self::new("path", path.to_string_lossy()).with("path", absolute.as_os_str().as_bytes())
@@ -66,7 +66,7 @@ impl Origin {
         &self.name
     }
 
-    /// What stands for it in a cache with this salt.
+    /// Its key in a cache with this salt.
     pub(crate) fn salted(&self, salt: &[u8; 32]) -> [u8; 32] {
         Sha256::new().chain_update(salt).chain_update(self.digest).finalize().into()
     }

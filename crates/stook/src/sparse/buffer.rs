@@ -92,7 +92,7 @@ impl SparseBuffer {
         Self { lock: BiasedLock::new(inner), meter, pool, options, pins, queue }
     }
 
-    /// What it was made with.
+    /// The options that it was made with.
     pub fn options(&self) -> &SparseOptions {
         &self.options
     }
@@ -109,8 +109,8 @@ impl SparseBuffer {
     /// The same without a copy: parts that are at least as long as [`SparseOptions::adopt_min`]
     /// stay where they are.
     ///
-    /// The memory behind `bytes` is kept until the last part of it is erased or evicted, or the
-    /// rest has been copied because most of it was.
+    /// The memory of `bytes` is kept until its last part is erased or evicted, or until most of it
+    /// was and the rest has been copied.
     ///
     /// # Errors
     /// Those of [`write`](Self::write).
@@ -141,7 +141,7 @@ impl SparseBuffer {
         Ok(written)
     }
 
-    /// Ends a change: tells the meter, and evicts where too much is held.
+    /// Ends a change: updates the meter, and evicts if too much is held.
     #[inline]
     fn let_go(&self, mut inner: Writing<'_, Inner, ReadTally>) {
         let over = self.note_len(&mut inner) > self.meter.budget_bytes;
@@ -284,9 +284,9 @@ impl SparseBuffer {
         self.reader().end()
     }
 
-    /// What the file takes of memory, everything included: bytes held, dead and adopted ones, room
-    /// for more, the index. Adopted bytes count as many as were given, whatever memory is behind
-    /// them.
+    /// The memory that the file takes, everything included: held, dead and adopted bytes, spare
+    /// capacity, the index. Adopted bytes count with their length, even if the memory that they
+    /// keep is larger.
     pub fn memory_bytes(&self) -> u64 {
         // Before the lock is taken: who evicts has the queue first and then waits for the lock.
         let waiting = lock(&self.queue).memory_bytes();
@@ -317,7 +317,7 @@ impl SparseBuffer {
         inner.counters.erased_segments += segments;
         inner.counters.erased_bytes += bytes;
         self.let_go(inner);
-        // Giving the memory back takes time, in which nobody need wait.
+        // Freeing the memory takes time; no caller needs to wait for it.
         drop(old);
         bytes
     }
@@ -357,8 +357,8 @@ impl SparseBuffer {
         }
     }
 
-    /// Evicts a segment that was last touched at `tick`, if it still is what it was then; how many
-    /// bytes that were.
+    /// Evicts a segment that was last touched at `tick`, if it has not been touched since; returns
+    /// its length in bytes.
     pub(super) fn evict_segment(&self, start: u64, tick: u64, whatever: bool) -> u64 {
         let pins = lock(&self.pins);
         let mut inner = self.lock.write();
@@ -387,7 +387,7 @@ impl SparseBuffer {
         let mut last = None;
         for range in free {
             for segment in inner.held.segments(range) {
-                // One that reaches over a pin is met on both sides of it.
+                // A segment that reaches across a pin is visited on both sides of it.
                 if last != Some(segment.start) {
                     each(segment.start, segment.last_touch());
                 }
@@ -411,13 +411,13 @@ impl SparseBuffer {
         self.lock.all_beside().map(ReadTally::counters).fold(inner.counters, Counters::plus)
     }
 
-    /// When what the bytes come from was last modified: whatever was set by
+    /// The modification time of the origin of the bytes, as set by
     /// [`set_modified_ns`](Self::set_modified_ns).
     pub fn modified_ns(&self) -> Option<i64> {
         self.lock.read().modified_ns
     }
 
-    /// Keeps the modification time of what the bytes come from with them, to be compared later.
+    /// Stores the modification time of the origin of the bytes, for later comparison.
     pub fn set_modified_ns(&self, modified_ns: Option<i64>) {
         self.lock.write().modified_ns = modified_ns;
     }
@@ -430,8 +430,8 @@ impl SparseBuffer {
 
 impl Drop for SparseBuffer {
     fn drop(&mut self) {
-        // Without the lock: nobody else has it, and in a forked child nobody would ever let go of
-        // it.
+        // Without the lock: there is no other user, and in a forked child it might never be
+        // released.
         if let Some(before) = self.lock.get_mut().metered.take() {
             self.meter.held.fetch_sub(before, Relaxed);
         }

@@ -26,11 +26,11 @@ pub(super) const FIRST_MAX: u64 = 1 << 63;
 #[derive(Debug)]
 pub(super) struct Clock {
     /// What is added to a count that begins at [`BATCH`], modulo 2^64, so that the first tick is
-    /// the one that was asked for.
+    /// the requested one.
     origin: u64,
-    /// The first count that nobody has taken yet.
+    /// The first count that is not taken yet.
     common: AtomicU64,
-    /// Whoever took the last batch.
+    /// The thread that took the last batch.
     last: AtomicUsize,
     slots: [ThreadSlot; SLOTS],
 }
@@ -43,8 +43,8 @@ pub(super) struct Now {
 }
 
 impl Now {
-    /// Notes the touch. Not when nearly as late a one stands there already and several threads are
-    /// at work: they would only take the cache line away from one another.
+    /// Notes the touch; but not if a nearly as recent one is stored already and several threads are
+    /// active: they would only contend for the cache line.
     #[inline]
     pub(super) fn touch(self, cell: Option<&AtomicU64>) {
         let Some(cell) = cell else { return };
@@ -83,8 +83,8 @@ impl Clock {
         let count = self.common.fetch_add(BATCH, Relaxed);
         let last = self.last.swap(number, Relaxed);
         let slack = if last == number || last == SLOTS { 0 } else { LAG_MAX };
-        // The first tick of a batch is handed out here, so that the slot stands at the start of one
-        // only when it has none.
+        // The first tick of a batch is returned here, so that the slot is at the start of a batch
+        // only if it has none.
         slot.next.store(count.saturating_add(1), Relaxed);
         slot.slack.store(slack, Relaxed);
         Now { tick: count.wrapping_add(self.origin), slack }

@@ -9,10 +9,10 @@ use crate::plan::PlanError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SparseError {
-    /// Bytes that were asked for are not held.
+    /// Requested bytes are not held.
     #[error("cannot read {range}: {gap} is not held")]
     NotHeld {
-        /// What was asked for.
+        /// The requested range.
         range: ByteRange,
         /// The first part of it that is missing.
         gap: ByteRange,
@@ -50,7 +50,7 @@ pub enum SparseError {
         /// The name.
         name: String,
     },
-    /// Bytes are held under this name, and nothing says of which source they are.
+    /// Bytes are held under this name, but it is not known which source they are from.
     #[error(
         "{name:?} is in the store already, with bytes of which nothing says whose they are; \
              remove it, or call the file something else"
@@ -68,7 +68,7 @@ pub enum SparseError {
     /// A sparse file that another version of Stook wrote.
     #[error("this is a sparse file of version {found}; only version {known} is known here")]
     Version {
-        /// What it says.
+        /// The version found.
         found: u16,
         /// The version that is known.
         known: u16,
@@ -86,7 +86,7 @@ pub enum SparseError {
     Io {
         /// What was being done: `read`, `write`.
         operation: &'static str,
-        /// What it said.
+        /// The underlying error.
         source: io::Error,
     },
 }

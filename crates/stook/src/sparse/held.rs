@@ -15,7 +15,7 @@ use crate::extent::ByteRange;
 
 /// Dead bytes that are not worth a sweep.
 const DEAD_MIN: u64 = 128 << 10;
-/// The most segments that one step of a sweep looks at, and the bytes that it moves beside those of
+/// The most segments that one step of a sweep examines, and the bytes that it moves beyond those of
 /// the operation that pays for it.
 const SWEEP_SEGMENTS: usize = 256;
 const SWEEP_BYTES: u64 = 16 << 10;
@@ -53,7 +53,7 @@ pub(super) struct Held {
     grain: usize,
     /// Shared bytes that are fewer are copied.
     adopt_min: usize,
-    /// Where the sweep goes on that moves segments out of blocks that are mostly dead.
+    /// The position of the sweep that moves segments out of mostly dead blocks.
     sweep: Option<u64>,
     pub(super) work: Work,
 }
@@ -298,7 +298,7 @@ impl Held {
         Ok(())
     }
 
-    /// Puts a segment behind all others, as it was when it was written.
+    /// Appends a segment after all others, as it was when it was serialised.
     pub(super) fn restore(&mut self, start: u64, bytes: &[u8], touch: u64) -> Result<(), Full> {
         let number = self.index.leaf_at_mut(start);
         let Some(leaf) = self.index.leaf(number) else { return Err(Full) };
@@ -462,8 +462,8 @@ impl Held {
         erased.bytes += len as u64;
     }
 
-    /// Where a third of the memory is dead, moves some segments out of the blocks with most of it:
-    /// a little at every change, paid for by `paid` bytes of it, so that nobody waits for long.
+    /// If a third of the memory is dead, moves some segments out of the blocks with most of it: a
+    /// little at every change, in proportion to its `paid` bytes, so that no caller waits long.
     #[inline]
     fn sweep(&mut self, paid: u64) {
         if self.sweep.is_some() || self.blocks.dead() * 2 > self.blocks.live() + DEAD_MIN {

@@ -37,13 +37,13 @@
 //!
 //! # How it is made
 //!
-//! Where bytes are is kept apart from the bytes: an ordered index of segments, 24 bytes each, in
-//! leaves of up to 128, and blocks of up to 1 MiB into which small writes are appended; large ones
-//! may be adopted without a copy. A write at the end of the last segment makes it longer in place.
-//! Neighbouring segments become one when a leaf is full, and blocks that are mostly dead are
-//! emptied step by step, so every operation takes O(log n) and O(1) more for every segment it
-//! touches, whatever the order of the writes. Segments have at most 64 KiB; they are what is
-//! touched and evicted as one, however long the range is that they are part of.
+//! The index is separate from the bytes: an ordered index of segments, 24 bytes each, in leaves of
+//! up to 128, and blocks of up to 1 MiB to which small writes are appended; large ones may be
+//! adopted without a copy. A write at the end of the last segment extends it in place. Neighbouring
+//! segments are joined when a leaf is full, and mostly dead blocks are emptied step by step, so
+//! every operation takes O(log n) and O(1) more for every segment it touches, in any order of
+//! writes. Segments have at most 64 KiB; each is touched and evicted as a unit, however long the
+//! range that it is part of.
 
 mod blocks;
 mod buffer;
@@ -90,7 +90,7 @@ pub enum OnDifference {
     Replace,
 }
 
-/// What a write did, in bytes; the three add up to the length of what was written.
+/// What a write did, in bytes; the three add up to the written length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Written {
     /// Bytes that were not held before.
@@ -155,7 +155,7 @@ pub struct Extent {
     pub last_touch: u64,
 }
 
-/// A part of what is held, touched and evicted as one.
+/// A part of the held bytes, touched and evicted as a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentInfo {
     /// Where.

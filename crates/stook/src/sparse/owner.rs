@@ -21,7 +21,7 @@ impl Owner {
         Self { key: origin.salted(salt), identity: identity.clone() }
     }
 
-    /// A source, for what is held in the memory of this process: nobody reads a hash there, so
+    /// The owner for bytes held in the memory of this process: hashes are not readable there, so
     /// there is no salt.
     pub(super) fn of(source: &dyn Source) -> Self {
         Self::new(&source.origin(), &source.identity(), &[0; 32])

@@ -153,8 +153,8 @@ impl<'a> Reader<'a> {
         self.inner.held.gaps(range)
     }
 
-    /// Adds to `reads` what to read elsewhere so that all of `range` is held. Where ranges are
-    /// asked for in ascending order, reads are merged with those before.
+    /// Adds to `reads` what to read elsewhere so that all of `range` is held. If ranges are
+    /// requested in ascending order, reads are merged with earlier ones.
     ///
     /// # Errors
     /// When the options contradict themselves, or too many reads would be needed.

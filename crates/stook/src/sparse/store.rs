@@ -32,8 +32,8 @@ impl NamedBuffer {
 #[derive(Debug)]
 pub(super) struct Pool {
     files: RwLock<Buffers>,
-    /// Files whose name another source has now: they count for the budget as long as somebody uses
-    /// them.
+    /// Files whose name now belongs to another source: they count for the budget while they are in
+    /// use.
     displaced: Mutex<Vec<Weak<SparseBuffer>>>,
     meter: Arc<Meter>,
     queue: Mutex<Waiting>,
@@ -84,7 +84,7 @@ impl SparseStore {
         Ok(Self { pool: Arc::new(pool), options })
     }
 
-    /// What it was made with.
+    /// The options that it was made with.
     pub fn options(&self) -> &SparseOptions {
         &self.options
     }
@@ -103,8 +103,8 @@ impl SparseStore {
         files.entry(Arc::from(name)).or_insert_with(|| self.new_named_buffer()).buffer.clone()
     }
 
-    /// The buffer for a file over a source: that of this name, if what it holds may be given for
-    /// the source, else a new one, which then has the name.
+    /// The buffer for a file over a source: the one with this name, if its bytes may be used for
+    /// the source, else a new one, which then gets the name.
     ///
     /// # Errors
     /// [`SparseError::NotOfASource`].
@@ -142,7 +142,7 @@ impl SparseStore {
         SparseBuffer::assemble(options, self.pool.meter.clone(), Some(Arc::downgrade(&self.pool)))
     }
 
-    /// Takes a file out. Whoever has it still may use it; it no longer counts for the budget and is
+    /// Removes a file. Existing references stay usable; it no longer counts for the budget and is
     /// not evicted from.
     pub fn remove(&self, name: &str) -> Option<Arc<SparseBuffer>> {
         let file = self.pool.write_files().remove(name)?.buffer;
@@ -251,8 +251,7 @@ impl Pool {
         files
     }
 
-    /// Takes notice of a file that lost its name. Whoever has it still may use it, under the
-    /// budget.
+    /// Keeps track of a file that lost its name. Existing references stay usable, under the budget.
     fn displace(&self, file: &Arc<SparseBuffer>) {
         let mut gone = lock(&self.gone);
         *gone = gone.plus(file.counters());

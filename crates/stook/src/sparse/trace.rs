@@ -14,7 +14,7 @@ pub enum TraceError {
     /// It cannot be read.
     #[error("cannot read the trace")]
     Io(#[from] std::io::Error),
-    /// A line is not what it must be.
+    /// A line is invalid.
     #[error("line {line} of the trace: {what}")]
     Line {
         /// Counted from 1.
@@ -56,7 +56,7 @@ pub struct Optimum {
     pub bytes: u64,
 }
 
-/// What it took to replay a trace.
+/// The cost of replaying a trace.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Replay {
     /// Requests.

@@ -8,7 +8,7 @@ use super::super::member::{Extent, MemberKind, Method};
 use super::layout::{ENTRY_LEN, Layout, Summary, encode_header, flag};
 use super::{Index, len_of};
 
-/// A member as it was met.
+/// A member as it was found.
 #[derive(Debug)]
 pub(in super::super) struct Seen<'a> {
     pub(in super::super) key: &'a [u8],
@@ -27,7 +27,7 @@ pub(in super::super) struct Seen<'a> {
     pub(in super::super) xattrs: &'a [u8],
 }
 
-/// Where a text stands.
+/// Offset and length of a text.
 type Text = (u64, u32);
 
 /// A member without its texts.
@@ -115,7 +115,7 @@ impl Builder {
     /// The index.
     ///
     /// # Errors
-    /// When it contradicts itself, which would be a defect of what made it.
+    /// Returns an error if it contradicts itself, which would be a defect of its builder.
     pub(in super::super) fn finish(mut self, mut summary: Summary) -> Decoded<Index> {
         let order = self.order();
         self.resolve_links(&order);
@@ -126,7 +126,7 @@ impl Builder {
         for number in &newest {
             let Some(row) = self.rows.get(*number) else { continue };
             let (key, link) = (put(&mut text, self.get(row.key)), put(&mut text, self.get(row.link)));
-            // Right behind its link: that is where readers look for them.
+            // Directly after its link: readers look for them there.
             let xattrs = put(&mut text, self.get(row.xattrs));
             encode(&mut entries, row, key, link, xattrs.1);
         }

@@ -1,8 +1,8 @@
 //! The index of an archive: what `docs/formats/archive-index-v2.md` lays down, in memory and beside
 //! the archive.
 //!
-//! It is one run of bytes, checked once and then looked at where it lies: opening one with a
-//! million members decodes none of them.
+//! It is one run of bytes, checked once and then read in place: opening one with a million members
+//! decodes none of them.
 
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::unwrap_used, clippy::expect_used)]
 
@@ -44,7 +44,7 @@ impl Index {
         &self.bytes
     }
 
-    /// What it says of the archive.
+    /// What it states about the archive.
     pub fn summary(&self) -> &Summary {
         &self.summary
     }
@@ -54,7 +54,7 @@ impl Index {
         self.layout.entries
     }
 
-    /// Whether there are none.
+    /// Whether there are no members.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -152,7 +152,7 @@ impl Index {
 
     /// Whether the bytes of a member lie in the archive.
     fn check_place(&self, member: &Member<'_>) -> Result<(), String> {
-        // In a compressed tar nobody knows the end before it is read.
+        // The end of a compressed tar is not known before it is read.
         let end = if self.summary.format.is_sequential() { u64::MAX } else { self.summary.identity.len };
         let is_within = |at: u64, len: u64| at.checked_add(len).is_some_and(|to| to <= end);
         if !is_within(member.data_at, member.stored_len) || !is_within(member.header_at, 0) {

@@ -11,12 +11,12 @@ use crate::tree::Xattrs;
 /// Extended headers before one member.
 const EXTENDED_MAX: usize = 32;
 
-/// A member as it stands in a tar.
+/// A member as it is in a tar.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// Its path, without `./` before it and `/` after it.
     pub key: Vec<u8>,
-    /// What it is.
+    /// Its kind.
     pub kind: MemberKind,
     /// Permission bits.
     pub mode: Option<u32>,
@@ -34,7 +34,7 @@ pub struct Entry {
     pub data_at: u64,
     /// What is stored of a sparse member.
     pub extents: Option<Vec<Extent>>,
-    /// What a link leads to: of a symbolic one as it stands there, of a hard one the key.
+    /// The target of a link: verbatim for a symbolic one, the key for a hard one.
     pub link: Vec<u8>,
     /// Its extended attributes. Those that cannot be taken as they are have no value.
     pub xattrs: Xattrs,
@@ -59,12 +59,12 @@ impl<I: Input> Walk<I> {
         Self { input, extended, left: 0, padding: 0, is_over: false, has_end: false }
     }
 
-    /// Whether the two blocks of zeroes were met that end a tar.
+    /// Whether the two blocks of zeroes that end a tar were found.
     pub fn has_end(&self) -> bool {
         self.has_end
     }
 
-    /// The input, where it stands.
+    /// The input, at its position.
     pub fn input(&mut self) -> &mut I {
         &mut self.input
     }
@@ -117,7 +117,7 @@ impl<I: Input> Walk<I> {
         Ok(self.input.fill()?.get(..len))
     }
 
-    /// Advances by this many bytes of what [`chunk`](Self::chunk) gave.
+    /// Advances by this many bytes of the result of [`chunk`](Self::chunk).
     pub fn consume(&mut self, len: usize) {
         let len = usize::try_from(self.left).unwrap_or(usize::MAX).min(len);
         self.input.consume(len);
@@ -222,8 +222,8 @@ impl<I: Input> Walk<I> {
         })
     }
 
-    /// What is stored of the bytes of a member, their length, and the pieces of a sparse one, whose
-    /// map may go on in blocks that are read here.
+    /// The stored length of a member, its real length, and the pieces of a sparse one, whose map
+    /// may continue in blocks that are read here.
     fn stored(
         &mut self,
         at: u64,

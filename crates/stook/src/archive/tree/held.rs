@@ -23,13 +23,13 @@ pub(super) fn read_whole(archive: &Archive, member: &Member<'_>) -> Result<Bytes
     Ok(bytes.into())
 }
 
-/// Passes over a compressed tar that stand where the last member ended that was read by them: the
-/// next that is opened goes on there, if it lies behind.
+/// Passes over a compressed tar, each at the end of the last member that it read: the next opened
+/// member continues there, if it comes after.
 #[derive(Debug)]
 pub(super) struct Passes {
     idle: IdlePool<TarInput>,
-    /// Whether a pass since it was opened has come to the checksum behind all members. Where the
-    /// index lay beside the archive, the first that is opened sees to it.
+    /// Whether a pass since it was opened has reached the checksum after all members. If the index
+    /// was beside the archive, the first opened member makes that pass.
     is_verified: AtomicBool,
 }
 

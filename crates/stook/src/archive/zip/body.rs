@@ -66,7 +66,7 @@ impl ZipBody {
         self.held = bytes;
     }
 
-    /// Goes on with what is there.
+    /// Continues with the available bytes.
     pub(in super::super) fn step(&mut self) -> Decoded<Step> {
         self.out.clear();
         if !self.is_past_header {

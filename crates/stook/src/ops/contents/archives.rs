@@ -52,7 +52,7 @@ impl Contents for Archive {
 
     fn list<'a>(&'a self, options: &'a ListOptions) -> Result<Listing<'a>> {
         self.check_features(&options.features())?;
-        // Without a first key there are no members: behind all bytes there are numbers.
+        // Without a first key there are no members: numbers follow all byte strings.
         let members = first_key(&options.keys).into_iter().flat_map(|first| self.members_from(first));
         let members = members.map(|member| Ok((Key::bytes(member.key)?, member)));
         let is_before_end = |member: &Result<(Key, Member<'_>)>| {
@@ -112,7 +112,7 @@ pub struct MemberCounts {
     pub hard_links: u64,
     /// Pipes, devices, and what only the program knows that made the archive.
     pub other: u64,
-    /// Of all these, those of which not every byte is stored.
+    /// Sparse ones among these: not every byte is stored.
     pub sparse: u64,
     /// Bytes of all bodies; further names of a file count once.
     pub body_bytes: u64,
@@ -205,7 +205,7 @@ impl<'a> Getting<'a> for ArchiveGetting<'a> {
             while self.reading.verify()? {
                 self.stop.check()?;
             }
-            // What was read of a file that was being written might be neither the old nor the new.
+            // Bytes read from a file that was being written might be neither the old nor the new.
             self.archive.check_unchanged()?;
             return Ok(None);
         };

@@ -41,7 +41,7 @@ pub enum Found {
     /// An entry of this kind, if that is known, whose body comes in pieces. A further name of a
     /// file has the content of the file.
     Body(Option<FileKind>),
-    /// There is none, or none that can be had.
+    /// There is none, or it cannot be read.
     Failed(Failure),
 }
 
@@ -50,7 +50,7 @@ pub enum Found {
 pub enum Piece<'a> {
     /// Bytes. There may be none where much had to be passed over first.
     Bytes(&'a [u8]),
-    /// So many zeroes, which are stored nowhere.
+    /// This many zeroes, which are not stored.
     Hole(u64),
     /// Nothing more: all of it has come.
     End,
@@ -62,7 +62,7 @@ pub enum Piece<'a> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
-    /// There is none with this key.
+    /// There is no entry with this key.
     #[error(transparent)]
     Missing(Missing),
     /// A record is damaged, or a link that leads nowhere.

@@ -1,9 +1,9 @@
 //! What is in a pack or an archive: listed, got by key and loaded in one way.
 //!
-//! [`open`] decides which of the two a path or an address is, and nothing behind it decides again:
-//! an archive may also be an object on a server (`https://…/x.zip`, `s3://…/x.tar`). [`Contents`]
-//! is what both can do; what an archive lacks is a [`Feature`], and asking for it is an error.
-//! Lists and bodies are pulled: callers keep their own errors, and stop between two of anything.
+//! [`open`] alone decides which of the two a path or an address is. An archive may also be an
+//! object on a server (`https://…/x.zip`, `s3://…/x.tar`). [`Contents`] is what both support; what
+//! an archive lacks is a [`Feature`], and requesting it is an error. Lists and bodies are pulled:
+//! callers keep their own errors, and can stop at any point.
 //!
 //! ```no_run
 //! use stook::ops::contents::{self, ListOptions, Listed};
@@ -59,8 +59,8 @@ const KEYS_PER_GET: usize = 4096;
 /// more.
 const HELD_BYTES: u64 = 128 << 20;
 
-/// What counts as a failure beside what is listed as one: that what built a pack did not come to
-/// its end, so that anything may be missing.
+/// Failures beside the listed ones: 1 if building the pack was not completed, so that anything may
+/// be missing.
 pub(super) fn undone(pack: &Pack) -> u64 {
     u64::from(!pack.is_complete())
 }
@@ -76,7 +76,7 @@ pub trait Contents: fmt::Debug + Sync {
     /// Whether entries can only be read in their order, from the first one on.
     fn is_sequential(&self) -> bool;
 
-    /// Whether what made it came to its end.
+    /// Whether making it was completed.
     fn is_complete(&self) -> bool;
 
     /// The sources, and the ranges of them, that loading these groups (all if empty) reads.
@@ -88,7 +88,7 @@ pub trait Contents: fmt::Debug + Sync {
     /// [`Unsupported`], with the first that it lacks.
     fn check_features(&self, features: &[Feature]) -> Result<(), Unsupported>;
 
-    /// Checks that every group somebody asks for is there: a misspelt one would look empty.
+    /// Checks that every requested group exists: a misspelt one would look empty.
     ///
     /// # Errors
     /// [`Error::NoSuchGroup`]; [`Unsupported`] where there are no groups.
@@ -124,7 +124,7 @@ pub trait Contents: fmt::Debug + Sync {
     fn load(&self, options: &LoadOptions, events: &dyn LoadEvents) -> Result<LoadReport>;
 }
 
-/// How a path or an address is opened, whatever it is.
+/// How a path or an address is opened.
 #[derive(Debug, Clone, Default)]
 pub struct OpenOptions {
     /// For a pack.
@@ -156,7 +156,7 @@ impl Opened {
         }
     }
 
-    /// The pack, if it is one.
+    /// The pack, if these are the contents of one.
     pub fn pack(&self) -> Option<&Pack> {
         match self {
             Self::Pack(contents) => Some(contents.pack()),
@@ -165,14 +165,13 @@ impl Opened {
     }
 }
 
-/// Opens a pack, or what is no directory as an archive, by its path or its address: `file://…`, or
-/// an archive that is an object. A path that is there is meant as it stands. `progress` is called
-/// with the bytes passed so far while an index is made of an archive; that ends where it returns
-/// `false`.
+/// Opens a pack, or an archive if it is not a directory, by its path or its address: `file://…`, or
+/// an archive that is an object. An existing path is taken literally. `progress` is called with the
+/// bytes read so far while an archive is indexed; indexing ends if it returns `false`.
 ///
 /// # Errors
-/// What opening either meets; [`Unsupported`] where an earlier state of an archive is asked for,
-/// and [`Error::Interrupted`].
+/// Returns the errors of opening either; [`Unsupported`] if an earlier state of an archive is
+/// requested; and [`Error::Interrupted`].
 pub fn open(
     path: impl Into<PathBuf>,
     options: OpenOptions,
@@ -184,7 +183,7 @@ pub fn open(
             let object = open_object(&address, &options)?;
             Archive::from_source_with(object, options.archive, progress)?
         }
-        // Whoever looks for a pack says that nothing is there.
+        // The code for packs reports that nothing is there.
         Place::Path(path) if !std::fs::metadata(&path).is_ok_and(|found| !found.is_dir()) => {
             let pack = Pack::open_path(&path, options.pack)?;
             return Ok(Opened::Pack(Box::new(PackContents::new(pack, path))));
@@ -197,7 +196,7 @@ pub fn open(
     Ok(Opened::Archive(Box::new(archive)))
 }
 
-/// An object, read through a cache on disk where there is one.
+/// Opens an object, read through a cache on disk if there is one.
 fn open_object(address: &Path, options: &OpenOptions) -> Result<Arc<dyn Source>> {
     #[cfg(feature = "remote")]
     let opened = source::open_with(address, &options.remote);

@@ -3,8 +3,8 @@
 use crate::names::{PatternError, Patterns};
 use crate::pack::{self, FileKind, Key, KeyEntry, KeyValue, Pack};
 
-/// Patterns that a key may match; every key does where there is none. A key that equals the text of
-/// one of them, as keys are shown, matches, too.
+/// Patterns that a key may match; without patterns, every key matches. A key that equals the text
+/// of one of them, as keys are shown, matches, too.
 #[derive(Debug, Default)]
 pub struct KeyPatterns {
     patterns: Option<Patterns>,
@@ -36,8 +36,8 @@ impl KeyPatterns {
             }
     }
 
-    /// Of these entries, those that match, in their order. The heads of those whose kind decides
-    /// are read, as one batch; the damage of one stands in its place.
+    /// Returns the entries that match, in order. If the kind decides, heads are read, as one batch;
+    /// the damage of an entry takes its place.
     ///
     /// # Errors
     /// When reading is impossible at all.

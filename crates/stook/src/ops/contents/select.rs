@@ -22,7 +22,7 @@ pub struct Selected {
 pub enum Unselected<'k> {
     /// No record in the groups has this key.
     Missing(&'k Key),
-    /// It is damaged, so that nobody knows whether it is meant.
+    /// It is damaged, so it is not known whether it is meant.
     Damaged(pack::Error),
 }
 

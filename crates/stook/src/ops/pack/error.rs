@@ -48,7 +48,7 @@ pub enum Error {
          is meant"
     )]
     EmptyGroup,
-    /// Both were asked for.
+    /// Both were requested.
     #[error("`delete` and `move` cannot be combined")]
     DeleteAndMove,
     /// Archives were to be deleted from or moved.
@@ -106,7 +106,7 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// The caller wanted it to end. Once anything was packed, the summary says so instead.
+    /// The caller stopped it. Once anything was packed, the summary says so instead.
     #[error("interrupted")]
     Interrupted,
     /// A hook or predicate of the caller failed. What was made for this run was taken back.
@@ -115,7 +115,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether what was asked for makes no sense, whatever there is.
+    /// Whether the request itself is invalid, whatever the files are.
     pub fn is_usage(&self) -> bool {
         matches!(
             self,

@@ -20,12 +20,12 @@ pub enum Stage {
     Removing,
 }
 
-/// Whether to go on.
+/// Whether to continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     /// Yes.
     GoOn,
-    /// No. What was packed stays, and the next run goes on from there.
+    /// Stop. What was packed stays, and the next run continues from there.
     Stop,
     /// No, because the caller failed. A pack that was made for this run is taken back.
     Abandon,
@@ -38,7 +38,7 @@ pub trait Hooks {
         Answer::GoOn
     }
 
-    /// A stage is over, whether or not it came to its end.
+    /// A stage is over, completed or not.
     fn finished(&mut self, _stage: Stage) -> Answer {
         Answer::GoOn
     }
@@ -46,7 +46,8 @@ pub trait Hooks {
     /// What opening the pack found and mended, as a sentence.
     fn note(&mut self, _note: &str) {}
 
-    /// The pack, or its writer, was opened: this is the damage that it met and will meet.
+    /// The pack, or its writer, was opened: this is the log of the damage that it has found and
+    /// will find.
     fn watch(&mut self, _log: DamageLog) {}
 
     /// An archive was opened.
@@ -68,7 +69,7 @@ impl<'r> Reporting<'r> {
         Self { hooks, choice, abandoned: false }
     }
 
-    /// Reports how far it is; whether to go on.
+    /// Reports progress; returns whether to continue.
     pub(super) fn goes_on(&mut self, stage: Stage, entries: u64, bytes: u64) -> bool {
         let answer = self.hooks.progress(stage, entries, bytes);
         self.abandoned |= answer == Answer::Abandon;

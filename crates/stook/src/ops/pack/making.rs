@@ -26,7 +26,7 @@ pub enum Making {
 pub struct OpenedWriter {
     /// The writer.
     pub writer: PackWriter,
-    /// The directory that it writes to, whatever has its path by now.
+    /// The directory that it writes to, even if its path leads elsewhere by now.
     pub storage: Arc<dyn Storage>,
     /// What was made for it, if no pack was there.
     pub made: Option<Made>,
@@ -40,8 +40,8 @@ pub struct Made {
 }
 
 impl Made {
-    /// Removes what was made at this path, because nothing came into it, or nothing that is to
-    /// stay. A directory that somebody put something into meanwhile stays.
+    /// Removes the pack that was made at this path, because nothing was put into it, or nothing
+    /// that is to stay. A directory that received other files meanwhile stays.
     ///
     /// # Errors
     /// Those of [`PackWriter::discard`]; [`Error::TakeBack`].
@@ -84,7 +84,7 @@ pub fn open_writer_with(
     Ok(opened)
 }
 
-/// What opening a pack found, for whoever hears it.
+/// Reports to the hooks what opening a pack found.
 pub(super) fn report_opening(writer: &PackWriter, hooks: &mut dyn Hooks) {
     hooks.watch(writer.damage_log());
     writer.recovery().notes().iter().for_each(|note| hooks.note(note));
@@ -121,8 +121,8 @@ pub fn put_into<T, E: From<pack::Error>>(
     }
 }
 
-/// The directory that a pack is to be in; `None` where it is made, which nothing known forbids.
-/// Nothing is changed: whoever only says what would be done is refused what the work is.
+/// The directory for a pack; `None` if it would be made, and nothing known prevents that. Nothing
+/// is changed: a dry run is refused whatever the real run would be refused.
 ///
 /// # Errors
 /// [`pack::Error::Core`]: it can be neither opened nor made; [`pack::Error::NotAPack`] where an
@@ -160,7 +160,7 @@ pub(super) fn open_or_make<E: From<pack::Error>>(
         };
         if let Some(storage) = found.clone().filter(|_| making != Making::Always) {
             match PackWriter::open(storage.clone(), options.clone()) {
-                // Making one tells whether it can be made there.
+                // Making one shows whether it can be made there.
                 Err(pack::Error::NotAPack { .. }) if making == Making::IfMissing => {}
                 opened => return Ok(OpenedWriter { writer: opened?, storage, made: None }),
             }

@@ -68,7 +68,7 @@ impl PackSources<'_> {
         Ok(OpenedPack { writer: Some(writer), storage: Some(storage), before: Some(before), made: None })
     }
 
-    /// What is there, for a run that only says what it would do.
+    /// Opens the existing pack, for a dry run.
     fn open_dry(&self, tree: Option<&PackTree<'_>>, reporting: &mut Reporting<'_>) -> Result<OpenedPack> {
         let nothing = OpenedPack { writer: None, storage: None, before: None, made: None };
         let Some(storage) = look_at(&self.pack, Making::IfMissing)? else { return Ok(nothing) };
@@ -107,7 +107,7 @@ impl PackSources<'_> {
         if counted.interrupted {
             return Err(Error::Interrupted);
         }
-        // What is packed is asked about anew.
+        // The selection is asked again about everything that is packed.
         reporting.choice.forget();
         self.check_counted(&counted)
     }
@@ -134,7 +134,7 @@ impl PackSources<'_> {
 
     /// Ends the writing, or takes back what was made in vain; whether the pack is complete.
     ///
-    /// What was packed is kept even if the rest could not be: the next run goes on from there.
+    /// What was packed is kept even if the rest could not be: the next run continues from there.
     pub(super) fn close(
         &self,
         opened: OpenedPack,
@@ -146,7 +146,7 @@ impl PackSources<'_> {
         let is_abandoned = reporting.is_abandoned();
         let is_in_vain = is_abandoned || nothing.is_some_and(|nothing| nothing.is_error);
         let is_whole = |summary: &PackSummary| {
-            // Where deleting was refused nothing was packed: the pack is what it was.
+            // If deleting was refused, nothing was packed: the pack is as it was.
             let is_packed = summary.refused.is_none() || was_complete;
             is_packed && !summary.interrupted && summary.failures.is_empty()
         };
@@ -162,8 +162,9 @@ impl PackSources<'_> {
             (Some(writer), Some(made), _) if is_in_vain => made.take_back(writer, &self.pack)?,
             (Some(mut writer), _, Some(summary)) => {
                 let is_cut_off = is_abandoned || summary.interrupted;
-                // What was cut off found nothing out about the pack: it is called what it was, or
-                // incomplete from the first change on. So it is with what may not complete it.
+                // An interrupted run found out nothing about the pack: its mark stays, or is
+                // incomplete from the first change on. The same holds for a run that may not
+                // complete it.
                 if !is_cut_off && complete == is_done {
                     writer.set_complete(complete);
                 }
@@ -208,7 +209,7 @@ impl PackSources<'_> {
         Ok(true)
     }
 
-    /// Whether a key is that of a source itself, which is packed whatever the patterns say.
+    /// Whether a key is that of a source itself, which is packed regardless of the patterns.
     fn is_root(&self, path: &[u8]) -> bool {
         let mut names = self.sources.iter().filter_map(|source| source.file_name());
         path.is_empty() || names.any(|name| name.as_encoded_bytes() == path)

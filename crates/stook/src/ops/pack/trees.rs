@@ -66,15 +66,15 @@ impl PackSources<'_> {
         Ok(tree)
     }
 
-    /// Whether all that was met was asked about, and nothing went wrong.
+    /// Whether everything found was checked against the selection, and nothing failed.
     fn is_all_asked(&self, summary: &PackSummary) -> bool {
         let is_clean = !summary.interrupted && summary.failures.is_empty() && summary.refused.is_none();
         // A file that is named itself is packed without being asked about.
         is_clean && self.sources.iter().all(|source| source.is_dir())
     }
 
-    /// Removes what the pack in this directory holds. What stays because of a failure, and an
-    /// interruption, are added to what packing met.
+    /// Removes what the pack in this directory holds. Files kept because of a failure, and an
+    /// interruption, are added to the failures of packing.
     fn remove(
         &self,
         storage: Arc<dyn Storage>,
@@ -82,7 +82,7 @@ impl PackSources<'_> {
         summary: &mut PackSummary,
         reporting: &mut Reporting<'_>,
     ) -> Result<MoveSummary> {
-        // From the medium: what is in the page cache says nothing of what is there.
+        // From the medium: the page cache proves nothing about the medium.
         let options = OpenOptions { access: AccessRule::Direct, ..OpenOptions::default() };
         let pack = Pack::open(storage, options)?;
         reporting.hooks.watch(pack.damage_log());

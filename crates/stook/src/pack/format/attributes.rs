@@ -180,8 +180,8 @@ impl Attributes {
     /// Sets one of the caller's own, as text.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when it is called as one that the format defines: whoever reads it would
-    /// take it for that.
+    /// Returns [`Error::Invalid`] if its name is one that the format defines: a reader would
+    /// mistake it for that.
     pub fn set_text(&mut self, name: &str, value: &str) -> Result<()> {
         if Name::known(name).is_some() {
             return Err(Error::Invalid(format!(
@@ -202,7 +202,7 @@ impl Attributes {
         self.0.iter()
     }
 
-    /// Whether there are none.
+    /// Whether there are no attributes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -251,7 +251,7 @@ impl Attributes {
         Some((self.u32(USER_ID)?, self.u32(GROUP_ID)?))
     }
 
-    /// The bytes of the extended attributes; none where there are none.
+    /// The bytes of the extended attributes; empty if there are none.
     pub fn xattr_bytes(&self) -> &[u8] {
         match self.get(&Name::Id(XATTRS)) {
             Some(Value::Bytes(bytes)) => bytes,
@@ -276,8 +276,8 @@ impl Attributes {
         self.u32(NAMES).is_some_and(|names| names > 1)
     }
 
-    /// What encoded attributes say of the kind of file; `None` where that is not said or not known
-    /// here, and where they are none. Every record of a scan is asked, so nothing is allocated.
+    /// The kind of file in encoded attributes; `None` if it is absent or unknown, or these are not
+    /// attributes. Called for every record of a scan, so nothing is allocated.
     pub fn kind_of(bytes: &[u8]) -> Option<FileKind> {
         let mut cursor = FieldCursor::new(bytes);
         while cursor.left() > 0 {
@@ -432,8 +432,7 @@ fn decode_one(cursor: &mut FieldCursor<'_>) -> Decoded<(Name, Value)> {
     Ok((name, value))
 }
 
-/// The next attribute without a look at what it means: its id (0 for one with a name) and the bytes
-/// of its value.
+/// The next attribute, uninterpreted: its id (0 for one with a name) and the bytes of its value.
 fn skip_one<'b>(cursor: &mut FieldCursor<'b>) -> Decoded<(u8, &'b [u8])> {
     let (id, code) = (cursor.u8()?, cursor.u8()?);
     if id == 0 {

@@ -1,5 +1,5 @@
-//! What tells that a batch is whole: its members have consecutive sequence numbers, and a checksum
-//! over all of them.
+//! What proves that a batch is complete: its members have consecutive sequence numbers, and a
+//! checksum covers all of them.
 //!
 //! First number and count alone are not enough: of a batch that was dropped, frames may be left on
 //! the medium where those of a later one should be, each of them as it was written.
@@ -10,7 +10,7 @@ use super::{Decoded, Invalid};
 /// Length of the attributes of the frame that ends a batch, in bytes.
 pub const BATCH_END_LEN: usize = 20;
 
-/// What the frame that ends a batch says of it.
+/// What the end frame of a batch states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BatchEnd {
     /// Sequence number of its first member; the others have those that follow.
@@ -45,8 +45,8 @@ impl BatchEnd {
     }
 }
 
-/// What stands for a member: CRC(header checksum ‖ every checksum that is stored with its body, in
-/// their order). It begins with the header checksum, and [`digest_more`] adds the others.
+/// The digest of a member: CRC(header checksum ‖ every checksum that is stored with its body, in
+/// order). It begins with the header checksum, and [`digest_more`] adds the others.
 pub fn digest(header_crc: u32) -> u32 {
     crc32c::crc32c(&header_crc.to_le_bytes())
 }

@@ -137,7 +137,7 @@ pub(crate) fn put_zigzag(out: &mut Vec<u8>, value: i64) {
     put_leb128(out, ((value << 1) ^ (value >> 63)) as u64);
 }
 
-/// Checks the CRC at the end of `bytes` and gives what it covers.
+/// Checks the CRC at the end of `bytes` and returns the bytes that it covers.
 fn checked_tail<'a>(bytes: &'a [u8], name: &str) -> Decoded<&'a [u8]> {
     let split = bytes.len().checked_sub(4).and_then(|at| bytes.split_at_checked(at));
     let Some((body, tail)) = split else {

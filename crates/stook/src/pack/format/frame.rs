@@ -16,7 +16,7 @@ const BATCH_END_LEN: u16 = super::batch::BATCH_END_LEN as u16;
 /// The same of a [`SyncMark`](super::mark::SyncMark).
 const MARK_LEN: u16 = super::mark::MARK_LEN as u16;
 
-/// Length of what stands before the bytes of a piece of a framed body.
+/// Length of the head before the bytes of a piece of a framed body.
 pub const PIECE_HEAD_LEN: u64 = 8;
 
 const FRAMED: u64 = u64::MAX;
@@ -54,7 +54,7 @@ pub enum BodyLen {
 pub struct FrameHeader {
     /// Whether the used flag says live. A hint.
     pub live: bool,
-    /// What it is.
+    /// Its kind.
     pub kind: FrameKind,
     /// A record or deletion that counts only with the end of its batch.
     pub in_batch: bool,
@@ -80,7 +80,8 @@ impl FrameHeader {
         HEADER_LEN as u64 + u64::from(self.key_len) + u64::from(self.attributes_len)
     }
 
-    /// Length of the whole frame, `None` for a framed body, whose length only its pieces tell.
+    /// Length of the whole frame, `None` for a framed body, whose length is known only from its
+    /// pieces.
     pub fn frame_len(&self, salt: &Salt) -> Option<u64> {
         let BodyLen::Known(len) = self.body else { return None };
         let sums = match self.kind {
@@ -249,7 +250,7 @@ pub(crate) fn stored_crc(fixed: &[u8]) -> Option<u32> {
 
 #[inline]
 fn header_crc(salt: &Salt, offset: u64, bytes: &[u8; HEADER_LEN], key: &[u8], attributes: &[u8]) -> u32 {
-    // One buffer, so that the checksum runs once over what it covers of the fixed part.
+    // One buffer, so that the checksum runs once over its part of the fixed header.
     let [a, b, c, d, _, kind, codec, key_kind, _, _, _, _, lens @ ..] = *bytes;
     let mut covered = [0; 8 + 7 + 28];
     let (at, rest) = covered.split_at_mut(8);
@@ -291,8 +292,8 @@ pub fn verify_chunks(body: &[u8], sums: &[u8], salt: &Salt, sequence: u64, first
     Ok(())
 }
 
-/// Checks the plain checksum of a chunk or a piece against the stored one. Whoever reads a body
-/// comes by here.
+/// Checks the plain checksum of a chunk or a piece against the stored one. Every read of a body
+/// passes here.
 #[inline]
 fn verify_sum(plain: u32, stored: u32, salt: &Salt, sequence: u64, number: u64) -> Decoded<()> {
     let computed = salt.bind(plain, sequence, number);
@@ -303,7 +304,7 @@ fn verify_sum(plain: u32, stored: u32, salt: &Salt, sequence: u64, number: u64) 
     Err(Invalid::damaged(0, what))
 }
 
-/// What stands before the bytes of a piece of a framed body.
+/// The head before the bytes of a piece of a framed body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PieceHead {
     /// Bytes in the piece.

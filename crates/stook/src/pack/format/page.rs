@@ -13,8 +13,8 @@ use crate::engine::prefetch;
 
 /// Checksum, number of entries, widths of the two columns, least span, least offset.
 const HEAD_LEN: usize = 17;
-/// Every so many entries one is stored as its difference to the first of the page: there a search
-/// can begin.
+/// Once in this many entries, one is stored as its difference to the first of the page: a search
+/// can begin there.
 const INTERVAL: usize = 16;
 /// A sort form is a kind byte and at most 65,535 bytes.
 const FORM_LEN_MAX: usize = 1 << 16;
@@ -49,7 +49,7 @@ pub(super) struct PageBuilder {
     first: Vec<u8>,
     last: Vec<u8>,
     keys: Vec<u8>,
-    /// Where the keys stand at which a search can begin, but for the first.
+    /// The positions of the keys at which a search can begin, except the first.
     restarts: Vec<usize>,
     places: Vec<Place>,
     offsets: Bounds,
@@ -78,7 +78,7 @@ impl PageBuilder {
         &self.last
     }
 
-    /// Adds an entry, and tells whether it still has room. The first always has.
+    /// Adds an entry; returns whether it fitted. The first always does.
     pub(super) fn add(&mut self, form: &[u8], place: Place) -> bool {
         debug_assert!(form.len() <= FORM_LEN_MAX);
         let at = self.keys.len();
@@ -169,7 +169,7 @@ struct KeyStep<'a> {
     end: usize,
 }
 
-/// A number of which four bits are known.
+/// Decodes a number whose first four bits are known.
 fn count(keys: &[u8], bits: usize, at: &mut usize) -> Option<usize> {
     if bits < MORE {
         return Some(bits);
@@ -180,7 +180,7 @@ fn count(keys: &[u8], bits: usize, at: &mut usize) -> Option<usize> {
     usize::try_from(rest).ok()?.checked_add(MORE)
 }
 
-/// How a key stands to one that is looked for: known without putting the key together.
+/// How a key compares to the wanted one, without assembling the key.
 #[derive(Debug, Clone, Copy)]
 struct Against {
     len: usize,
@@ -200,7 +200,7 @@ impl Against {
         let shared = self.len.checked_sub(step.drop)?;
         let len = shared.checked_add(step.add.len())?;
         if shared > self.matched {
-            // What tells this key from the wanted one is still there.
+            // The difference between this key and the wanted one is still there.
             return Some(Self { len, ..self });
         }
         let rest = wanted.get(shared..)?;
@@ -322,8 +322,8 @@ impl<'a> Page<'a> {
         self.stored_place(number).map(to_place)
     }
 
-    /// The numbers of the entries with this sort form; where there is none, an empty range at the
-    /// first entry behind it.
+    /// The numbers of the entries with this sort form; if there is none, an empty range at the
+    /// first entry after it.
     pub fn find(&self, form: &[u8]) -> Range<usize> {
         let mut number = self.restart_before(form) * INTERVAL;
         let mut start = None;
@@ -364,7 +364,7 @@ impl<'a> Page<'a> {
         PageCursor::at_restart(self, 0, form)
     }
 
-    /// A cursor at the first entry that is not before `form`; behind the last if all are.
+    /// Returns a cursor at the first entry that is not before `form`; after the last if all are.
     pub fn seek(self, form: &[u8]) -> PageCursor<'a> {
         let mut cursor = PageCursor::at_restart(self, self.restart_before(form), Vec::new());
         while cursor.is_valid() && cursor.form() < form {
@@ -426,7 +426,7 @@ impl<'a> Page<'a> {
         self.step(0).map_or(&[], |step| step.add)
     }
 
-    /// How the first key stands to a sort form.
+    /// Compares the first key to a sort form.
     fn first_against(&self, form: &[u8]) -> Option<Against> {
         Against::nothing(form).step(&self.step(0)?, form)
     }
@@ -452,7 +452,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Goes through all keys once: each must be there, be behind the one before, and be where a
+    /// Goes through all keys once: each must be present, follow the one before, and be where a
     /// search looks.
     fn verify_keys(&self) -> Decoded<()> {
         let keys_at = (self.bytes.len() - self.keys.len()) as u64;
@@ -508,7 +508,8 @@ impl<'a> Page<'a> {
         Some((step.end, order))
     }
 
-    /// Versions of one key stand newest first: greater when an entry is older than the one before.
+    /// Versions of one key are ordered newest first: greater when an entry is older than the one
+    /// before.
     fn order_of_offsets(&self, number: usize) -> Ordering {
         let offset = |number| self.place(number).map(|place| place.offset);
         number.checked_sub(1).and_then(offset).cmp(&offset(number))
@@ -555,7 +556,7 @@ impl<'a> PageCursor<'a> {
         cursor
     }
 
-    /// Whether it is at an entry, and not behind the last.
+    /// Whether it is at an entry, and not after the last.
     pub fn is_valid(&self) -> bool {
         self.number < self.page.entries
     }
@@ -565,7 +566,7 @@ impl<'a> PageCursor<'a> {
         &self.form
     }
 
-    /// Place of the entry; `None` behind the last.
+    /// Place of the entry; `None` after the last.
     pub fn place(&self) -> Option<Place> {
         self.page.place(self.number)
     }

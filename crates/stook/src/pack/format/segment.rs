@@ -30,7 +30,7 @@ pub struct SegmentHeader {
     pub sequence_first: u64,
     /// When it was made, ns.
     pub created_ns: i64,
-    /// Its records stand in the order of their keys, not in that in which they were written.
+    /// Its records are in key order, not in the order of writing.
     pub by_key: bool,
     /// The generation that was the newest when it was made.
     pub made_after: u64,
@@ -41,19 +41,19 @@ pub struct SegmentHeader {
 pub struct Salt {
     /// First word of every frame.
     pub marker: u32,
-    /// CRC of the segment nonce, from which those of headers and pages go on.
+    /// CRC of the segment nonce, with which those of headers and pages begin.
     pub crc: u32,
-    /// CRC of the pack nonce, from which the masks of chunks go on.
+    /// CRC of the pack nonce, with which the masks of chunks begin.
     pub pack_crc: u32,
     /// Chunk size in bytes.
     pub chunk_len: u64,
 }
 
 impl Salt {
-    /// What is stored for a chunk, or a piece, of this plain checksum: one that says of which
-    /// record it is, and as which of its chunks, so that whole extents that landed in the wrong
-    /// place are noticed. It says nothing of the place: records can be copied as they are within a
-    /// pack. Binding what is stored gives the plain checksum again.
+    /// The checksum to store for a chunk, or a piece, with this plain checksum. It is bound to the
+    /// record and the number of the chunk, so that whole extents written to the wrong place are
+    /// detected. It is not bound to the place: records can be copied unchanged within a pack.
+    /// Binding the stored checksum gives the plain one again.
     #[inline]
     pub fn bind(&self, sum: u32, sequence: u64, number: u64) -> u32 {
         let [sequence, number] = [sequence, number].map(u64::to_le_bytes);
@@ -83,7 +83,7 @@ impl SegmentHeader {
         }
     }
 
-    /// What a manifest says of it, too.
+    /// The part that is also in a manifest.
     pub fn form(&self) -> SegmentForm {
         SegmentForm { marker: self.marker, by_key: self.by_key, chunk_log2: self.chunk_log2 }
     }

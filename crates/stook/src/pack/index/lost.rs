@@ -13,7 +13,7 @@ use crate::report::units;
 /// Lost records of one segment that are listed one by one; the rest are only counted.
 const LISTED_MAX: u64 = 10_000;
 
-/// Where a walk over the frames of a segment met none, in the order of the file.
+/// The ranges where a walk over a segment found no frames, in file order.
 #[derive(Debug, Default)]
 pub(crate) struct Lost {
     stretches: Vec<ByteRange>,

@@ -1,4 +1,4 @@
-//! Whether every batch in the frames of a segment is the one of which its end speaks.
+//! Whether every batch in the frames of a segment matches its end frame.
 
 use crate::pack::format::batch::BatchSum;
 use crate::pack::format::frame::FrameKind;

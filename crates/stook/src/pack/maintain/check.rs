@@ -49,7 +49,7 @@ const SPAN_LEN: u64 = 16 << 20;
 /// Spans of a segment that are gone through one by one; of more, only that they differ is reported.
 const NARROWED_MAX: usize = 64;
 
-/// A set of records, of which only is known how many they are and what their hashes add up to.
+/// A summary of a set of records: their number and the sum of their hashes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Sum {
     count: u64,
@@ -130,7 +130,7 @@ impl Pack {
         if has_links {
             report.damages.extend(self.lost_links()?);
         }
-        // Pages that were lost, and whatever else was gone around.
+        // Lost pages, and other damage that was worked around.
         report.damages.join(self.snapshot.log.damages());
         Ok(report)
     }
@@ -171,7 +171,7 @@ impl Pack {
         Ok(())
     }
 
-    /// A clock that was ahead once keeps all later times from telling anything.
+    /// A clock that was ahead once makes all later times meaningless.
     fn note_clock(&self, report: &mut CheckReport) {
         let last_ns = self.snapshot.manifest.time_last_ns;
         let ahead = crate::pack::writer::host::clock_is_behind(SystemHost.now_ns(), last_ns);
@@ -322,14 +322,14 @@ impl Pack {
                 // The list of the dead that is lost has been reported.
                 Err(Error::Damaged(damage)) if damage.key.is_some() => continue,
                 Err(Error::Damaged(damage)) => {
-                    // What is behind it cannot be compared.
+                    // What follows it cannot be compared.
                     report.damages.push(damage);
                     break;
                 }
                 Err(error) => return Err(error),
             };
             if before.as_ref() == Some(&entry.key) && self.snapshot.manifest_lost {
-                // One was replaced, which the manifest would have told.
+                // One was replaced, which the manifest would have shown.
                 replaced += 1;
             } else if before.as_ref() == Some(&entry.key) {
                 report.damages.push(Damage {
@@ -421,7 +421,7 @@ impl FrameVisitor for Looking<'_> {
         self.walked.span(offset).first.get_or_insert(offset);
         let body_len = frames.finish_frame_reporting(&mut |at| self.goes_on(at))?;
         if self.is_stopped {
-            // The frame was left where it stood.
+            // The walk stopped within the frame.
             return Err(Error::Stopped.into());
         }
         let batch = self.batches.take(frames);

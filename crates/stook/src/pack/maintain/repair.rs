@@ -52,7 +52,7 @@ pub struct Repaired {
     pub records: u64,
     /// Bytes of their frames.
     pub bytes: u64,
-    /// All damage that was met.
+    /// All damage that was found.
     pub damages: Damages,
     /// Stretches that could not be saved, each in a file of the quarantine.
     pub quarantined: Vec<Quarantined>,
@@ -117,7 +117,7 @@ struct Survey {
     memory_len: usize,
     /// The range begins here.
     from: Box<[u8]>,
-    /// And ends before this key, if it does not go on to the last.
+    /// The key before which it ends; `None` if it continues to the last.
     to: Option<Box<[u8]>>,
     /// Only these keys, if there are any given.
     only: Option<BTreeSet<Box<[u8]>>>,
@@ -128,8 +128,8 @@ struct Survey {
     has_history: bool,
     /// Whether there are further names of files.
     has_links: bool,
-    /// Whether there is a record at all, and whether one says of what kind its file was: whatever
-    /// packs trees or archives says so, and may have been at it.
+    /// Whether there is a record at all, and whether one states a kind of file: packing trees or
+    /// archives states it, and may have been interrupted.
     has_records: bool,
     has_files: bool,
     broken: Vec<(usize, ByteRange)>,
@@ -195,7 +195,7 @@ pub fn repair(
         writer.begin_history(times.fold(snapshot.manifest.time_last_ns, i64::max));
     }
     let files = snapshot.look_at_files(from, &reader)?;
-    // What was set aside, and whatever else no manifest names, is not in the new pack.
+    // Files set aside, and others that no manifest names, are not in the new pack.
     repaired.notes.extend(files.notes);
     repaired.damages = snapshot.log.damages();
     repaired.damages.join(std::mem::take(&mut survey.damages));
@@ -212,9 +212,8 @@ pub fn repair(
     Ok(repaired)
 }
 
-/// Whether the new pack is complete, and what there is to say about that. What was not whole before
-/// is not made so by saving it, and neither is what nobody knows to have been. Packs of single
-/// records are complete from the start.
+/// Whether the new pack is complete, and a note about that. A pack that was incomplete, or may have
+/// been, does not become complete by repair. Packs of single records are complete from the start.
 fn new_state(snapshot: &Snapshot, survey: &Survey, damages: &Damages) -> (bool, Option<String>) {
     let is_all_there = survey.broken.is_empty() && snapshot.lost.is_empty();
     let is_of_single_records = survey.has_records && !survey.has_files && snapshot.manifest.roots.is_empty();
@@ -369,7 +368,7 @@ impl Survey {
         }
     }
 
-    /// Continues with the keys after it; `false` when there are none.
+    /// Continues with the keys after it; `false` if there are none.
     fn go_on(&mut self) -> bool {
         let Some(to) = self.to.take() else { return false };
         (self.from, self.len, self.is_first) = (to, 0, false);
@@ -425,7 +424,7 @@ impl Survey {
         is_in_range && self.only.as_ref().is_none_or(|only| only.contains(form))
     }
 
-    /// Notes what the frame says of its key, if that is in the range.
+    /// Notes what the frame says about its key, if that is in the range.
     fn take(&mut self, number: usize, segment: &Segment, frames: &Frames, is_record: bool) {
         let head = frames.head();
         let Some(key) = head.key().filter(|key| self.has(key.sort_form())) else { return };
@@ -493,7 +492,7 @@ impl FrameVisitor for SurveyWalk<'_> {
         }
         let body_len = frames.finish_frame_reporting(&mut |at| self.goes_on(at))?;
         if !self.goes_on {
-            // It was left where it stood.
+            // The walk stopped where it was.
             return Err(Error::Stopped.into());
         }
         self.survey.take(self.number, self.segment, frames, body_len.is_some());
@@ -556,7 +555,7 @@ fn set_aside(
     let mut at = range.start();
     while at < range.end() {
         let piece = ByteRange::new(at, range.end().min(at + PIECE_LEN)).unwrap_or_default();
-        // Zeros stand where the medium gives nothing back.
+        // Unreadable bytes are zeros.
         let (bytes, _) = reader.read_around(segment.source.as_ref(), piece)?;
         appender.append(&[&bytes])?;
         at = piece.end();

@@ -209,8 +209,8 @@ fn add_unnamed(
     Ok(())
 }
 
-/// What a manifest would say of a segment, as far as its header and its footer tell. Of one that is
-/// not sealed nothing is committed: all of its frames have to be looked at.
+/// What a manifest would say about a segment, as far as its header and footer show. In an unsealed
+/// one nothing is committed: all of its frames must be read.
 fn entry_of(header: &SegmentHeader, footer: Option<&Footer>, len: u64) -> SegmentEntry {
     SegmentEntry {
         id: header.id,

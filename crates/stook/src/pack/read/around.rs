@@ -1,8 +1,8 @@
 //! Reading around what the medium does not give back: the rest of a range, with zeros in the holes.
 //!
-//! A read fails as a whole, by a bad sector of 4096 bytes as by a dead disk. What failed is read
-//! again piece by piece, so that a hole costs what is in it and nothing beside it; checksums then
-//! tell what the zeros are not.
+//! A read fails as a whole, whether one sector of 4096 bytes is bad or the disk is dead. A failed
+//! range is read again piece by piece, so that a hole costs only the bytes in it; checksums then
+//! detect the zeros in their place.
 
 use std::path::Path;
 
@@ -13,8 +13,8 @@ use crate::pack::error::{Damage, Error, Result, is_unreadable};
 use crate::pack::read::reader::read_leaves;
 use crate::source::Source;
 
-/// Length of one piece, and what it is aligned to: the block of most file systems, and the page of
-/// the page cache.
+/// Length and alignment of one piece: the block of most file systems, and the page of the page
+/// cache.
 const PIECE_LEN: u64 = 4096;
 
 /// After this many unreadable bytes in a row, most of what follows is not tried: each try may take
@@ -22,19 +22,19 @@ const PIECE_LEN: u64 = 4096;
 /// continues.
 const PATIENCE_LEN: u64 = 64 * PIECE_LEN;
 
-/// So much is given up at once at most. What can be read is lost in there only if holes are on both
-/// sides of it.
+/// At most this many bytes are given up at once. Readable bytes within them are lost only if there
+/// are holes on both sides.
 const STRIDE_LEN: u64 = 1 << 20;
 
 /// A stretch that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hole {
     pub(crate) range: ByteRange,
-    /// What was met there first.
+    /// The first error in this hole.
     pub(crate) what: String,
 }
 
-/// The stretches of a file that cannot be read, as far as they were met; those that touch are one.
+/// The unreadable ranges of a file that were found; adjacent ones are merged.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Holes {
     /// In order, apart from each other.
@@ -42,8 +42,8 @@ pub(crate) struct Holes {
 }
 
 impl Holes {
-    /// Those in which none of these damages is: nothing that is there needs them, but they cannot
-    /// be read.
+    /// The holes that contain none of these damages: nothing uses these bytes, but they cannot be
+    /// read.
     pub(crate) fn unreported(&self, file: &Path, damages: &[Damage]) -> Vec<Damage> {
         let is_reported = |hole: &&Hole| {
             damages.iter().any(|damage| damage.file == file && hole.range.contains(damage.offset))
@@ -192,11 +192,11 @@ mod tests {
     use super::*;
     use crate::source::{Identity, Leaf, MemorySource};
 
-    /// Refuses what touches some stretches, and counts what it is asked for.
+    /// Refuses reads that touch some ranges, and counts requests.
     #[derive(Debug)]
     struct Bad {
         inner: MemorySource,
-        /// Sevens in place of the inner one, so many.
+        /// Serves this many sevens instead of the inner source.
         sevens: u64,
         bad: Vec<ByteRange>,
         asked: Mutex<usize>,

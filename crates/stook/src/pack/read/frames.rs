@@ -1,8 +1,8 @@
 //! Goes through the frames of a segment in the order in which they were written.
 //!
-//! Everything handed out has been verified: header, key and attributes before a frame is named,
-//! each chunk of a body before it is seen. What does not verify is reported, and the walk can go on
-//! behind it.
+//! Everything returned has been verified: header, key and attributes before a frame is returned,
+//! each chunk of a body before it is visible. Bytes that do not verify are reported, and the walk
+//! can continue after them.
 
 use bytes::Bytes;
 
@@ -28,8 +28,8 @@ const RESYNC_LEN: usize = 4 << 20;
 /// What comes next in a segment.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// A frame whose header, key and attributes are as they were written; [`Frames::head`] tells
-    /// them, and the walk stands at its body.
+    /// A frame whose header, key and attributes verified; [`Frames::head`] returns them, and the
+    /// walk is at its body.
     Frame,
     /// Bytes that are no frame, or a frame that is not what was written.
     Invalid(Broken),
@@ -42,7 +42,7 @@ pub(crate) enum Step {
 pub(crate) struct Broken {
     /// Offset of the frame in the segment.
     pub(crate) frame: u64,
-    /// Offset of what is wrong.
+    /// Offset of the damage.
     pub(crate) offset: u64,
     /// The key, if the header could be read.
     pub(crate) key: Option<Key>,
@@ -103,7 +103,7 @@ pub(crate) enum Chunk {
 /// What became of reading a body: it, or why not.
 pub(crate) type Checked<T> = Result<T, Trouble>;
 
-/// Why a walk could not go on in this frame.
+/// Why a walk could not continue in this frame.
 #[derive(Debug)]
 pub(crate) enum Trouble {
     /// Something else went wrong than these bytes: the walk ends.
@@ -133,7 +133,7 @@ pub(crate) struct Frames {
     body: BodyState,
     /// What was looked at last.
     looked: ByteRange,
-    /// Of a member of a batch: what stands for all of it that was seen.
+    /// For a member of a batch: the digest of everything of it read so far.
     digest: u32,
 }
 
@@ -151,7 +151,7 @@ enum BodyState {
 }
 
 impl Frames {
-    /// A walk that starts where the window stands.
+    /// Starts a walk at the position of the window.
     pub(crate) fn new(window: Window, salt: Salt) -> Self {
         let header = FrameHeader {
             live: false,
@@ -267,7 +267,7 @@ impl Frames {
         Ok(broken)
     }
 
-    /// A frame of which nothing is known.
+    /// Damage to a frame about which nothing is known.
     fn nameless(&self, frame: u64, offset: u64, what: String) -> Broken {
         self.with_cause(Broken { frame, offset, key: None, what, next: None, unreadable: false })
     }
@@ -282,8 +282,8 @@ impl Frames {
         &self.head
     }
 
-    /// What stands for the current frame in the checksum of its batch, once
-    /// [`finish_frame`](Self::finish_frame) has gone through it.
+    /// The digest of the current frame, for the checksum of its batch, once
+    /// [`finish_frame`](Self::finish_frame) has read it.
     pub(crate) fn digest(&self) -> u32 {
         self.digest
     }
@@ -343,8 +343,8 @@ impl Frames {
         };
     }
 
-    /// The next chunk of the body, verified, to be seen by [`view`](Self::view); or its end, and
-    /// then the walk stands after the frame.
+    /// Returns the next chunk of the body, verified, for [`view`](Self::view); or the end of the
+    /// body, and then the walk is after the frame.
     pub(crate) fn next_chunk(&mut self) -> Checked<Chunk> {
         match self.body {
             BodyState::Done => Ok(Chunk::End { len: 0, counts: true }),
@@ -461,8 +461,8 @@ impl Frames {
     }
 
     /// The same, for frames of any length. `report_progress` is called with the position at every
-    /// chunk that is read by itself, and stops it by giving `false`; then it stands within the
-    /// frame.
+    /// chunk that is read separately, and stops the walk by returning `false`; then the walk is
+    /// within the frame.
     pub(crate) fn finish_frame_reporting(
         &mut self,
         report_progress: &mut dyn FnMut(u64) -> bool,
@@ -495,8 +495,7 @@ impl Frames {
         Ok(true)
     }
 
-    /// Looks for the next valid frame header at or after `from`, and stands there. `false` when
-    /// there is none.
+    /// Moves to the next valid frame header at or after `from`. Returns `false` if there is none.
     pub(crate) fn resync(&mut self, from: u64) -> Result<bool> {
         self.resync_within(from, u64::MAX)
     }
@@ -538,7 +537,7 @@ impl Frames {
                     self.window.seek(at)?;
                     return Ok(true);
                 }
-                // Whatever length it claims cannot be believed: look on right behind the marker.
+                // The length that it states cannot be trusted: continue right after the marker.
                 Step::Invalid(_) | Step::End => self.window.seek(at + 8)?,
             }
         }

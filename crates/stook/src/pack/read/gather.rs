@@ -1,5 +1,5 @@
-//! Frames from many places, read together at queue depth and laid side by side in memory in the
-//! order asked for.
+//! Frames from many places, read together at queue depth and placed contiguously in memory in the
+//! requested order.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,8 @@ use crate::pack::read::reader::{Read, ReadBatch, Reader};
 use crate::pack::state::segment::Segment;
 use crate::plan::{Plan, PlanOptions};
 
-/// Longest gap between two wanted frames that is read over. From a device so much more takes no
-/// longer than one more request; from the page cache every byte is copied.
+/// Longest gap between two wanted frames that is read over. On a device, this many more bytes take
+/// no longer than one more request; from the page cache, every byte is copied.
 const GAP_DIRECT: u64 = 32 << 10;
 const GAP_CACHED: u64 = 4 << 10;
 
@@ -101,7 +101,7 @@ impl Gathered {
         }
     }
 
-    /// The bytes of one of them, by its place in what was asked for.
+    /// The bytes of one frame, by its position in the request.
     pub(crate) fn frame(&self, number: usize) -> &[u8] {
         let ends = self.starts.get(number).zip(self.starts.get(number + 1));
         ends.and_then(|(&start, &end)| self.bytes.get(start..end)).unwrap_or_default()
@@ -173,8 +173,8 @@ impl<'a> ReadBatch<'a> for Filling<'_, 'a> {
         let source = origin.segment.source.as_ref();
         let bytes = match result {
             Ok(bytes) => bytes,
-            // What lies between the frames, or a frame beside, is no reason to do without the
-            // others: whoever looks at what is missing finds zeros.
+            // Bytes between the frames, or another frame, must not cost the rest: unreadable bytes
+            // are zeros.
             Err(error) if is_unreadable(&error) => {
                 let range = part.plan.reads().get(read).copied().unwrap_or_default();
                 match read_around(source, range, self.gathered.holes.entry(number).or_default()) {

@@ -123,7 +123,7 @@ impl Loaded {
         self.records.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no records.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
@@ -138,7 +138,7 @@ impl Loaded {
         &self.damages
     }
 
-    /// A record, by its number in the order that was asked for.
+    /// A record, by its number in the requested order.
     pub fn get(&self, number: usize) -> Option<LoadedRecord> {
         let slot = self.records.get(number)?;
         let (key_kind, stored_key, rest) = loaded_parts(&self.segments, slot)?;
@@ -150,7 +150,7 @@ impl Loaded {
         Some(LoadedRecord { stored_key, key_kind, attributes: rest.slice(..attributes_len), body })
     }
 
-    /// All records, in the order that was asked for.
+    /// All records, in the requested order.
     pub fn iter(&self) -> impl Iterator<Item = LoadedRecord> {
         (0..self.len()).filter_map(|number| self.get(number))
     }

@@ -27,12 +27,12 @@ pub enum MapRule {
     /// Nothing is mapped.
     #[default]
     Never,
-    /// Sealed segments are mapped, and gets (not scans) take records from there without a call of
-    /// the system. For packs that are in memory, or fit in it. Damage is reported as ever.
+    /// Sealed segments are mapped, and gets (not scans) read records from there without a system
+    /// call. For packs that are in memory or fit in it. Damage is reported as usual.
     ///
-    /// **Nobody may cut or overwrite a sealed segment meanwhile**, and its device must not fail:
-    /// what is not an error but a `SIGBUS` then ends the process. Writers of packs never do either;
-    /// removing and replacing files is harmless.
+    /// **A sealed segment must not be truncated or overwritten meanwhile**, and its device must not
+    /// fail: that is no error but a `SIGBUS`, which ends the process. Writers of packs never do
+    /// either; removing and replacing files is harmless.
     Sealed,
 }
 
@@ -93,12 +93,12 @@ impl<'a> RecordView<'a> {
     }
 }
 
-/// Keys between one stage of the way to a record and the next: so many that what a stage asked for
-/// has come from memory, and so few that it is still near.
+/// Keys between one stage of a look-up and the next: enough that the memory prefetched by a stage
+/// has arrived, and few enough that it is still in the processor's cache.
 const STAGE: usize = 6;
 /// Keys between the first stage and the last.
 const TRAVEL: usize = 3 * STAGE;
-/// So much of a frame is fetched; the processor itself goes on with longer ones.
+/// At most this much of a frame is prefetched; the processor continues by itself with longer ones.
 const PREFETCH_LEN_MAX: usize = 4096;
 /// More than are on their way.
 const SLOTS: usize = 32;
@@ -390,8 +390,8 @@ impl Pack {
         self.counted(key, 0, Newest::Absent)
     }
 
-    /// Where the live record of a key is, given what a quick search said of the newest segment that
-    /// may have it.
+    /// The place of the live record of a key, given the result of a quick search in the newest
+    /// segment that may have it.
     #[inline]
     fn counted(&self, key: &Key, segment: usize, newest: Newest) -> Result<Option<Found>> {
         let life = |place: Place| Some(self.snapshot.segments.get(segment)?.life(place.offset));

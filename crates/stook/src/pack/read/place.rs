@@ -32,7 +32,7 @@ impl Place {
 }
 
 impl Segment {
-    /// Opens the record at a place. The walk then stands before the first piece of its body.
+    /// Opens the record at a place. The walk is then before the first piece of its body.
     ///
     /// # Errors
     /// As [`Frames::of_record`].
@@ -73,8 +73,8 @@ impl Segment {
 }
 
 impl Frames {
-    /// A walk over the frame of one record, with which the window begins. It then stands before the
-    /// first piece of the body.
+    /// Starts a walk over the frame of one record, at which the window begins. The walk is then
+    /// before the first piece of the body.
     ///
     /// # Errors
     /// [`Error::Damaged`] when there is no record, or its head is not what was written; what

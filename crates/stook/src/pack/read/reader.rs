@@ -159,7 +159,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Takes a session back, of which nothing is wanted any more.
+    /// Takes back a session that has no requests left.
     pub(crate) fn give_back_session(&self, session: Session) {
         if session.pending() == 0 {
             self.idle_sessions.keep(session);
@@ -220,7 +220,7 @@ pub(crate) fn read_if_cached(source: &dyn Source, range: ByteRange, access: Acce
         return None;
     }
     let mut leaves = Vec::with_capacity(1);
-    // Whatever goes wrong here goes wrong again on the long way, and is reported there.
+    // Any error here occurs again in the full read, and is reported there.
     source.resolve(range, &mut leaves).ok()?;
     leaves_if_cached(&leaves)
 }

@@ -120,7 +120,7 @@ impl BodyComparison<'_> {
         Ok(false)
     }
 
-    /// Whether there is a further chunk. Where it is damaged there is none, and the bodies differ.
+    /// Whether there is another chunk. If it is damaged there is none, and the bodies differ.
     fn next_chunk(&mut self) -> Result<bool> {
         self.chunk.clear();
         self.at = 0;
@@ -154,7 +154,7 @@ impl std::fmt::Debug for RecordReader<'_> {
     }
 }
 
-/// What the frame at which a walk stands says of itself.
+/// The head of the record whose frame the walk is at.
 fn head_of(segment: &Segment, frames: &Frames) -> Result<RecordHead> {
     let head = frames.head();
     let key = head.key().ok_or_else(|| {

@@ -1,11 +1,11 @@
 //! A window that moves forward over a source, with reads running ahead of it at queue depth.
 //!
-//! Blocks land side by side in one ring of memory, so that what is peeked at is one slice even
-//! where it crosses from one read into the next; only what crosses the end of the ring is copied.
-//! With a ring as long as the source nothing is ever copied, and the whole of it is kept.
+//! Blocks are read into one contiguous ring of memory, so that a peek is one slice even if it
+//! crosses from one read into the next; only a peek across the end of the ring is copied. With a
+//! ring as long as the source, nothing is ever copied and all of it is kept.
 //!
-//! What the medium does not give back is zeros, and is remembered: whoever finds that bytes are not
-//! what was written asks whether they could be read at all.
+//! Unreadable ranges are zeros, and are remembered: a caller that finds bytes damaged can ask
+//! whether they were readable at all.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub(crate) struct Window {
     start: u64,
     end: u64,
     pos: u64,
-    /// The next block to ask for.
+    /// The next block to request.
     next: u64,
     scratch: Vec<u8>,
     completions: Vec<Completion>,
@@ -64,7 +64,7 @@ pub(crate) struct Window {
 
 const ALIGNMENT: u64 = 4096;
 
-/// Blocks that are asked for at once through the page cache.
+/// Blocks that are requested at once through the page cache.
 const CACHED_AHEAD: u64 = 2;
 
 impl Window {
@@ -255,7 +255,7 @@ impl Window {
             match self.slots.get_mut(slot) {
                 Some(BlockSlot::Ready(held)) if *held == block => return Ok(()),
                 Some(failed @ BlockSlot::Failed(..)) => {
-                    // A failure of a block that was skipped over concerns nobody.
+                    // A failure of a skipped block does not matter.
                     if let BlockSlot::Failed(held, error) = std::mem::replace(failed, BlockSlot::Empty)
                         && held == block
                     {
@@ -263,7 +263,7 @@ impl Window {
                             self.fill_around(block, slot)?;
                             continue;
                         }
-                        // It is asked for again if the caller tries again.
+                        // It is requested again if the caller tries again.
                         self.next = self.next.min(block);
                         return Err(error);
                     }
@@ -278,9 +278,9 @@ impl Window {
         }
     }
 
-    /// Asks for `wanted` and for as many blocks ahead as ring and engine have room for. Through the
-    /// page cache the system reads ahead itself, and blocks that are copied too early have left the
-    /// processor's caches.
+    /// Requests `wanted` and as many blocks ahead as ring and engine have room for. Through the
+    /// page cache the system does its own read-ahead, and blocks copied too early would have left
+    /// the processor's caches.
     fn schedule(&mut self, wanted: u64) -> Result<()> {
         let block_len = self.options.block_len as u64;
         let total = (self.end - self.start).div_ceil(block_len);

@@ -17,7 +17,7 @@ pub(crate) struct Layout {
     pub(crate) len_at: usize,
     /// The longest that a copy can be, in bytes.
     pub(crate) len_max: u64,
-    /// How long a copy is, where something else has told.
+    /// The length of a copy, if it is known from elsewhere.
     pub(crate) copy_len: Option<u64>,
 }
 
@@ -80,7 +80,7 @@ fn read_halves<T>(
             let what = format!("the file has {} bytes and ends before this copy", source.len());
             return Ok(Err(refused(source, start, Invalid::damaged(0, what))));
         };
-        // Each is read by itself: a block that cannot be read costs one copy.
+        // Each is read separately: an unreadable block costs one copy.
         let bytes = match unless_damaged(reader.read(source, range))? {
             Ok(bytes) => bytes,
             Err(damage) => return Ok(Err(Error::Damaged(damage))),
@@ -116,7 +116,7 @@ fn settle<T>(source: &dyn Source, half: u64, halves: [Half<T>; 2]) -> Result<Cop
     match other {
         None => {}
         Some(Error::Damaged(damage)) => damages.push(damage),
-        // Written by a newer version, of which the other copy is not.
+        // Written by a newer version, unlike the other copy.
         Some(error) => damages.push(Damage {
             file: source.path().to_path_buf(),
             offset: 0,
@@ -138,7 +138,7 @@ fn settle<T>(source: &dyn Source, half: u64, halves: [Half<T>; 2]) -> Result<Cop
     Ok(Copies { value, bytes, damages })
 }
 
-/// What to say of a file of which neither copy is what was written.
+/// The error for a file with both copies damaged.
 fn both(first: Error, second: Error) -> Error {
     match (first, second) {
         (Error::Damaged(first), Error::Damaged(second)) => Error::Damaged(Damage {

@@ -117,7 +117,7 @@ impl Home<'_> {
     }
 }
 
-/// What reading a file of an older generation came to.
+/// Notes the result of reading a file of an older generation.
 fn note_old(path: PathBuf, read: Result<Vec<Damage>>, report: &mut FilesReport) -> Result<()> {
     match read {
         Ok(damages) => report.damages.extend(damages),

@@ -1,5 +1,5 @@
-//! What was written after generations that are gone: an older manifest was restored from a backup,
-//! or a file comes from another copy of the pack. It is neither shown nor denied.
+//! Data written after generations that are gone: an older manifest was restored from a backup, or a
+//! file comes from another copy of the pack. It is neither shown nor reported as absent.
 
 use crate::extent::ByteRange;
 use crate::pack::error::{Damage, Error, Result};
@@ -66,7 +66,7 @@ impl Opening<'_> {
     }
 }
 
-/// What there is to say of what was written after generation `later` while `generation` is the
+/// The message about data that was written after generation `later` while `generation` is the
 /// newest.
 pub(crate) fn beyond_generation(generation: u64, later: u64) -> String {
     format!(

@@ -13,11 +13,11 @@ pub(crate) const LOCK: &str = "writer.lock";
 /// is gone did.
 const ORPHAN: &str = "orphan-";
 
-/// No pack comes to numbers from here on, so a name with such a number is none of a pack.
+/// No pack reaches numbers from here on, so a name with such a number does not belong to a pack.
 pub(crate) const NUMBER_END: u64 = 1 << 62;
 
-/// Names that are further ahead than this of what the manifest says comes next are no pack's own
-/// either: a writer that was killed leaves names that are next.
+/// Names further ahead than this of the next number in the manifest do not belong to the pack
+/// either: a writer that was killed leaves names that come next.
 const AHEAD_MAX: u64 = 1 << 32;
 
 /// What comes next, when the manifest says `next` and these numbers were found in names.
@@ -35,7 +35,7 @@ fn is_near(next: u64, number: u64) -> bool {
 /// Takes a number and counts on.
 ///
 /// # Errors
-/// [`Error::Limit`] when they have come to an end; nothing is changed then.
+/// Returns [`Error::Limit`] if the numbers are exhausted; nothing is changed then.
 pub(crate) fn take_number(what: &'static str, next: &mut u64) -> Result<u64> {
     let number = *next;
     if number >= NUMBER_END {
@@ -112,8 +112,8 @@ pub(crate) fn named_by(manifest: &Manifest) -> BTreeSet<PackFile> {
     names
 }
 
-/// Exactly 16 lower-case digits, so that a file has one name only, and a number that a pack can
-/// come to.
+/// Exactly 16 lower-case digits, so that a file has only one name, and a number that a pack can
+/// reach.
 fn hex(digits: &str) -> Option<u64> {
     let well_formed = digits.len() == 16 && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     let number = well_formed.then(|| u64::from_str_radix(digits, 16).ok()).flatten();

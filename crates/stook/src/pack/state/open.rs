@@ -71,7 +71,7 @@ pub struct Pack {
     pub(crate) fits: OnceLock<bool>,
     /// For each segment its bytes, if they are mapped; empty when none are to be.
     pub(crate) maps: Vec<Option<Bytes>>,
-    /// How it was opened in spite of what is lost.
+    /// Notes on how it was opened despite losses.
     pub(crate) notes: Vec<String>,
 }
 
@@ -143,7 +143,7 @@ impl Pack {
         Ok(Self { storage, reader, snapshot, access, fits, maps, notes: Vec::new() })
     }
 
-    /// The directory that it is in, whatever has its path by now.
+    /// The directory that it is in, even if its path leads elsewhere by now.
     pub fn storage(&self) -> &Arc<dyn Storage> {
         &self.storage
     }
@@ -164,7 +164,7 @@ impl Pack {
         &self.snapshot.torn
     }
 
-    /// Whether what built it came to its end.
+    /// Whether building it was completed.
     pub fn is_complete(&self) -> bool {
         self.snapshot.manifest.state == PackState::Complete
     }
@@ -195,7 +195,7 @@ impl Pack {
         &self.snapshot.manifest.groups
     }
 
-    /// What it was packed from.
+    /// The roots that it was packed from.
     pub fn roots(&self) -> &[Vec<u8>] {
         &self.snapshot.manifest.roots
     }
@@ -299,7 +299,7 @@ impl Pack {
                 let reads = missing.iter().map(|&(_, (source, range))| (source, range, Access::Cached));
                 for ((page, _), bytes) in missing.iter().zip(self.reader.read_many(reads)?) {
                     match run.supply(*page, bytes) {
-                        // Whoever looks something up in it has it made anew.
+                        // It is rebuilt on the first look-up in it.
                         Ok(()) | Err(Error::Damaged(_)) => {}
                         Err(error) => return Err(error),
                     }
@@ -422,13 +422,13 @@ impl Pack {
     }
 }
 
-/// Whether a group is among those that were asked for; all are where none was.
+/// Whether a group is among the requested ones; all are if none was requested.
 pub fn is_in_groups(groups: &[String], group: &str) -> bool {
     groups.is_empty() || groups.iter().any(|wanted| wanted == group)
 }
 
-/// Live keys in order; made by [`Pack::keys`]. A record of which it is not known whether it was
-/// deleted is an error among them, and the keys after it follow; any other error is the last.
+/// Live keys in order; made by [`Pack::keys`]. A record that may have been deleted is an error in
+/// its place, and the keys after it follow; any other error ends the iteration.
 #[derive(Debug)]
 pub struct Keys<'p> {
     entries: Entries<'p>,

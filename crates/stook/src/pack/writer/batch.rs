@@ -1,8 +1,8 @@
 //! [`Batch`]: records and deletions that count together, or not at all.
 //!
-//! They are appended one after another as frames that do not count by themselves; the frame that
-//! ends the batch makes all of them count. A crash before it leaves an unfinished end, which is cut
-//! off like any other.
+//! They are appended one after another as frames that do not count alone; the frame that ends the
+//! batch makes all of them count. A crash before it leaves a torn tail, which is cut off like any
+//! other.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -17,7 +17,7 @@ use crate::pack::key::Key;
 /// Puts and deletions that readers see all at once. It counts once [`commit`](Self::commit)
 /// returned, and is safe when a put would be; dropped before, nothing of it stays.
 ///
-/// What it puts goes to one group. A segment is not sealed within a batch, so a long one makes a
+/// All its records go to one group. A segment is not sealed within a batch, so a long one makes a
 /// long segment. Bodies go to the segment at once, but the key and the place of every member are in
 /// memory until the end.
 #[derive(Debug)]
@@ -157,7 +157,7 @@ impl<'w> Batch<'w> {
                 return Err(cannot(error));
             }
         }
-        // Names of a name become names of what that leads to.
+        // A link to a link becomes a link to its target.
         let (body, rest) = match &target {
             Some(target) => (target.as_slice(), links.as_slice()),
             None => (first.key.as_bytes().unwrap_or_default(), others),
@@ -259,7 +259,7 @@ impl<'w> Batch<'w> {
         let members = std::mem::take(&mut self.members);
         let group = self.group;
         self.writer.guard(|writer| writer.active_of(group)?.end_batch(&members))?;
-        // From here on it may be named by a manifest, whatever fails.
+        // From here on, a manifest may name it even if something fails.
         self.offset = None;
         self.writer.guard(|writer| {
             for Member { key, sequence, time_ns, record, old, .. } in &members {
@@ -284,7 +284,7 @@ impl Drop for Batch<'_> {
             return;
         }
         let group = self.group;
-        // A failure stops the writer, and so is reported by whatever is asked of it next.
+        // A failure stops the writer, so its next call reports it.
         let _ = self.writer.guard(|writer| writer.active_of(group)?.abandon(offset));
     }
 }

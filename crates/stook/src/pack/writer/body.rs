@@ -24,7 +24,7 @@ pub struct RecordWriter<'w> {
     offset: u64,
     header_crc: u32,
     salt: Salt,
-    /// What stands for it in the checksum of a batch.
+    /// Its digest, for the checksum of a batch.
     digest: u32,
     len: u64,
     /// Checksums, as they are stored, of the whole chunks so far, when the length was announced.
@@ -36,7 +36,7 @@ pub struct RecordWriter<'w> {
     piece: Vec<u8>,
     /// Chunks or pieces so far.
     chunks: u64,
-    /// Of a hard link, what it leads to.
+    /// The target, if it is a hard link.
     link: Option<Vec<u8>>,
     open: bool,
 }
@@ -253,7 +253,7 @@ impl<'w> RecordWriter<'w> {
 
 impl Drop for RecordWriter<'_> {
     fn drop(&mut self) {
-        // A failure stops the writer, and so is reported by whatever is asked of it next.
+        // A failure stops the writer, so its next call reports it.
         let _ = self.abandon();
     }
 }

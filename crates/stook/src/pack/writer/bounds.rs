@@ -11,14 +11,14 @@ use crate::pack::format::segment::CHUNK_LOG2;
 /// More than a list of none takes, in bytes.
 const EMPTY_LEN: u64 = 100;
 
-/// The most bytes that a list of so many takes.
+/// The most bytes that a list of this many takes.
 pub(super) fn list_len(deaths: usize) -> u64 {
     (deaths as u64).saturating_mul(ENTRY_GROWTH).saturating_add(EMPTY_LEN)
 }
 
 impl Dead {
-    /// Whether so many more can be listed in this many bytes. The length is counted only when what
-    /// was added since it was counted last might be too much.
+    /// Whether this many more can be listed in this many bytes. The length is computed only when
+    /// the entries added since the last time might be too many.
     fn has_room(&mut self, more: u64, limit: u64) -> std::result::Result<(), u64> {
         let with = |len: u64| len.saturating_add(more.saturating_mul(ENTRY_GROWTH));
         let fits = |counted: Option<u64>| counted.is_some_and(|len| with(len) <= limit);
@@ -36,16 +36,16 @@ impl Dead {
 }
 
 impl PackWriter {
-    /// Checks that the record at `old` can die, with so many others of its segment of which no list
-    /// says so yet.
+    /// Checks that the record at `old` can die, along with this many others of its segment that are
+    /// in no list yet.
     pub(super) fn check_death(&mut self, old: At, others: u64) -> Result<()> {
         let limit = self.options.list_len_max;
         let dead = self.dead.entry(old.segment).or_default();
         dead.has_room(others.saturating_add(1), limit).map_err(|found| too_many_dead(found, limit))
     }
 
-    /// Checks that one more segment can be named, in a group with a name that is not listed yet or
-    /// in none.
+    /// Checks that one more segment can be named, in a new group with a name that is not listed
+    /// yet, or in a listed one.
     pub(super) fn check_segment(&self, new_group: &str) -> Result<()> {
         let segments = self.active.len().saturating_add(self.sealed.len()).saturating_add(1);
         check_manifest(&self.manifest, segments, new_group, self.options.list_len_max)
@@ -61,7 +61,7 @@ impl PackWriter {
     }
 }
 
-/// Checks that a manifest can name so many segments.
+/// Checks that a manifest can name this many segments.
 pub(super) fn check_manifest(
     manifest: &Manifest,
     segments: usize,
@@ -79,7 +79,7 @@ fn too_many_dead(found: u64, limit: u64) -> Error {
     Error::Full { what: "the list of the deleted and replaced records of a segment", found, limit }
 }
 
-/// Segments that people ask for are at least this long: shorter ones cost more than what they hold.
+/// The least segment length that can be requested: shorter segments cost more than what they hold.
 pub const SEGMENT_LEN_MIN: u64 = 1 << 20;
 
 impl WriterOptions {
@@ -107,7 +107,7 @@ pub fn check_group(name: &str) -> Result<()> {
     }
 }
 
-/// Neither a segment nor a record in it can be longer than offsets reach.
+/// Checks that offsets reach the end of a segment of this length.
 pub(super) fn check_segment_len(len: u64) -> Result<()> {
     // Room for the header, the index and the footer stays.
     let limit = SEGMENT_LEN_MAX / 2;

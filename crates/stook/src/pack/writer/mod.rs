@@ -125,7 +125,7 @@ pub struct Recovery {
     /// Files that were set aside: no generation names them, but one that is not there did or was
     /// about to.
     pub set_aside: Vec<SetAside>,
-    /// The clock is behind the last record: what there is to say about that.
+    /// A note if the clock is behind the last record.
     pub clock: Option<String>,
     /// The writer before, as it had named itself, that had been killed and whose end had to be
     /// waited for.
@@ -142,7 +142,7 @@ pub struct SetAside {
 }
 
 impl Recovery {
-    /// What whoever opened the pack should be told, but for damage: a sentence each.
+    /// Notes on opening the pack, one sentence each, without damage.
     pub fn notes(&self) -> Vec<String> {
         let waited = self
             .waited_for
@@ -192,9 +192,9 @@ pub struct PackWriter {
     reader: Reader,
     /// The generation published last.
     manifest: Manifest,
-    /// What sync marks call that one.
+    /// That generation as sync marks name it.
     edition: Edition,
-    /// The generations before that one that are still there, with the files that they name.
+    /// The earlier generations that still exist, with the files that they name.
     older: BTreeMap<u64, Named>,
     /// Higher than any generation that a file was ever seen to be of.
     generation_next: u64,
@@ -205,7 +205,7 @@ pub struct PackWriter {
     dead: BTreeMap<u64, Dead>,
     /// Keys that this writer put.
     known: KnownKeys,
-    /// What it knows of names of files.
+    /// What it knows about hard links.
     links: Links,
     /// Segments from this one on hold nothing but what this writer put.
     own_segments: u64,
@@ -246,7 +246,7 @@ impl PackWriter {
     /// what the storage meets, or options that make no sense.
     pub fn create(storage: Arc<dyn Storage>, options: WriterOptions) -> Result<Self> {
         options.check()?;
-        // First without the lock, whose note would be left in somebody's directory.
+        // First without the lock, whose note would be left in a foreign directory.
         Self::check_create(storage.as_ref())?;
         let lock = take_lock(storage.as_ref(), options.host.as_ref())?;
         refuse_what_is_there(storage.as_ref())?;
@@ -274,7 +274,8 @@ impl PackWriter {
         Ok(writer)
     }
 
-    /// Opens a pack to go on with it. Torn tails are cut; [`recovery`](Self::recovery) tells.
+    /// Opens a pack to continue writing. Torn tails are cut off; [`recovery`](Self::recovery)
+    /// reports this.
     ///
     /// # Errors
     /// [`Error::NotAPack`], [`Error::Core`] with `Locked` naming the other writer,
@@ -322,8 +323,8 @@ impl PackWriter {
         Ok(writer)
     }
 
-    /// A name that a file had is not given to another, even though no manifest came to speak of it:
-    /// whether it is gone for good cannot be known when a sync of the directory failed.
+    /// The name of a file is not reused, even if no manifest ever named it: if a sync of the
+    /// directory failed, it is not known whether the file is gone for good.
     fn step_over_names(&mut self, files: &[Entry]) {
         let names = || files.iter().filter_map(|file| PackFile::parse(&file.name));
         let ids = names().filter_map(|name| match name {
@@ -433,7 +434,7 @@ impl PackWriter {
         self.options.host.now_ns()
     }
 
-    /// The directory that it writes to, whatever has its path by now.
+    /// The directory that it writes to, even if its path leads elsewhere by now.
     pub fn storage(&self) -> &Arc<dyn Storage> {
         &self.storage
     }
@@ -443,12 +444,12 @@ impl PackWriter {
         &self.recovery
     }
 
-    /// Damage that it met so far, and goes on to meet.
+    /// The log of the damage that it has found, and will find.
     pub fn damage_log(&self) -> DamageLog {
         self.log.clone()
     }
 
-    /// Whether the generation on the medium says that whatever built it came to its end.
+    /// Whether the pack is complete according to the generation on the medium.
     pub fn is_complete(&self) -> bool {
         self.manifest.state == PackState::Complete
     }
@@ -468,8 +469,9 @@ impl PackWriter {
     /// Puts a record into a group, in place of any older one with this key, and gives its sequence
     /// number.
     ///
-    /// Where the older one holds the content of further names of a file (hard links), that is put
-    /// under one of those first. So it is with whatever else replaces or deletes a record.
+    /// If the older one holds the content of further names of a file (hard links), that is put
+    /// under one of those first. The same holds for everything else that replaces or deletes a
+    /// record.
     ///
     /// # Errors
     /// What the storage meets, or a key, group or attributes that are too long. After a failed
@@ -556,7 +558,8 @@ impl PackWriter {
         self.check_usable()?;
         let Some(old) = self.find(key)? else { return Ok(false) };
         self.check_death(old, 0)?;
-        // Beside what it deletes: a group that is copied alone takes its deletions along.
+        // Next to the record that it deletes: a group that is copied alone takes its deletions
+        // along.
         let group = self.group_of(old.segment)?;
         let name = self.manifest.groups.get(group as usize).cloned().unwrap_or_default();
         self.free_content(key, old, &name)?;
@@ -622,7 +625,7 @@ impl PackWriter {
         Ok(None)
     }
 
-    /// Checks that writing may go on, and that the group has an active segment with room.
+    /// Checks that writing may continue, and that the group has an active segment with room.
     fn ready(&mut self, group: &str, frame_len: u64) -> Result<u32> {
         self.check_usable()?;
         check_segment_len(frame_len)?;
@@ -712,7 +715,7 @@ impl PackWriter {
         take_number("the sequence number of a record", &mut self.manifest.sequence_next)
     }
 
-    /// The time for the next record. It never falls, whatever the clock does.
+    /// The time for the next record. It never decreases, even if the clock does.
     fn next_time(&mut self) -> i64 {
         let time_ns = self.options.host.now_ns().max(self.manifest.time_last_ns);
         self.manifest.time_last_ns = time_ns;
@@ -765,18 +768,18 @@ impl PackWriter {
         if self.process == std::process::id() {
             return Ok(());
         }
-        // The parent goes on writing at the same place.
+        // The parent continues writing at the same place.
         Err(Error::Forked { owner: self.process })
     }
 
-    /// Runs what changes the medium, where writing may go on; a failure stops the writer for good.
+    /// Runs a change of the medium, if writing may continue; a failure stops the writer for good.
     fn guard<T>(&mut self, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.check_usable()?;
         self.change(change)
     }
 
-    /// The same for whoever has just checked: asking for the process takes a call of the system,
-    /// which a put of few bytes feels.
+    /// The same for a caller that has just checked: getting the process id takes a system call,
+    /// which matters for a put of few bytes.
     fn change<T>(&mut self, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let changed = change(self);
         if changed.is_err() && !std::mem::replace(&mut self.stopped, true) {
@@ -790,7 +793,7 @@ fn take_lock(storage: &dyn Storage, host: &dyn Host) -> Result<Box<dyn Lock>> {
     Ok(storage.lock(names::LOCK, &host.describe())?)
 }
 
-/// The checksums of a body's chunks, as a record stores them behind its body.
+/// The checksums of a body's chunks, as a record stores them after its body.
 pub fn chunk_sums(body: &[u8], chunk_log2: u8) -> Vec<u8> {
     body.chunks(1 << chunk_log2).flat_map(|chunk| crc32c::crc32c(chunk).to_le_bytes()).collect()
 }

@@ -1,10 +1,10 @@
 //! [`SharedWriter`]: many threads put into one pack and wait for the medium together.
 //!
-//! Requests gather in a queue. The first that finds nobody at work takes all of them, appends them,
-//! syncs once, and tells every one what became of it; those that came meanwhile are the next
-//! commit, which one of them leads. There is no thread of its own: whoever waits does the work. A
-//! sync takes as long for one record as for a hundred, so what a pack takes per second rises with
-//! the number of threads that wait.
+//! Requests gather in a queue. The first thread that finds no leader takes all of them, appends
+//! them, syncs once, and reports the outcome to each; those that came meanwhile are the next
+//! commit, which one of them leads. There is no separate thread: a waiting thread does the work. A
+//! sync takes as long for one record as for a hundred, so throughput rises with the number of
+//! waiting threads.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -13,9 +13,9 @@ use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::Attributes;
 use crate::pack::key::Key;
 
-/// How often at most a leader lets other threads run before it begins, and how often in a row
-/// without any new request. Those that were told of the last commit are about to come back: without
-/// this the first of them would sync for itself alone, and all others would wait for two syncs.
+/// How often at most a leader yields to other threads before it begins, and how often in a row
+/// without a new request. Threads whose commit has just ended are about to come back: without this,
+/// the first of them would sync alone, and all others would wait for two syncs.
 const YIELDS_MAX: u32 = 256;
 const IDLE_YIELDS_MAX: u32 = 8;
 
@@ -36,7 +36,7 @@ pub struct SharedWriter {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Notified when nobody leads any more.
+    /// Notified when there is no leader any more.
     rests: Condvar,
 }
 
@@ -46,7 +46,7 @@ struct State {
     writer: Option<PackWriter>,
     durability: Durability,
     queue: Vec<Request>,
-    /// Somebody leads a commit, or was asked to.
+    /// A thread leads a commit, or was asked to.
     led: bool,
     /// It was taken back, or is about to be.
     closed: bool,
@@ -223,12 +223,12 @@ impl Shared {
     }
 }
 
-/// A commit under way. However it ends, everybody in it is told, and the next one is begun.
+/// A commit in progress. However it ends, its requests are answered and the next one begins.
 struct Commit<'s> {
     shared: &'s Shared,
     writer: Option<PackWriter>,
     requests: Vec<Request>,
-    /// One for each request, once the commit has come to its end.
+    /// One for each request, once the commit has ended.
     outcomes: Vec<Result<Outcome>>,
 }
 
@@ -277,7 +277,7 @@ impl Drop for Commit<'_> {
         state.led = next.is_some();
         drop(state);
         match next {
-            // First, so that the device has something to do while the others are told.
+            // First, so that the device is busy while the others are answered.
             Some(seat) => seat.answer(Answer::Lead),
             None => self.shared.rests.notify_all(),
         }

@@ -17,7 +17,7 @@ pub(super) enum Failure {
     Passing { cause: String, after: Option<Duration> },
     /// It would fail again.
     Final(RemoteErrorKind, String),
-    /// The object is no longer what it was.
+    /// The object has changed.
     Changed(Box<State>),
     /// This machine could not do its part.
     Local(Error),
@@ -62,9 +62,8 @@ impl Failure {
         }
     }
 
-    /// What kept a request from being sent: mostly, that there are no credentials. `advice` says
-    /// what to do where nobody gave any, so that the metadata service of the machine was asked for
-    /// them.
+    /// Why a request was not sent: usually because there are no credentials. `advice` says what to
+    /// do if none were given, so that the metadata service of the machine was tried.
     pub(super) fn of_store(error: &object_store::Error, advice: Option<&str>) -> Self {
         let said = chain(error);
         if let Some(advice) = advice.filter(|_| is_of_metadata(&said)) {

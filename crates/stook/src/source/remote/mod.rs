@@ -84,7 +84,7 @@ impl RemoteSource {
         Ok(Self { object: object(ways, state), held: Some((held, took)) })
     }
 
-    /// What its requests came to, in this process.
+    /// Statistics of its requests in this process.
     pub fn statistics(&self) -> RemoteStatistics {
         let client = self.object.ways.clients.get();
         client.map_or_else(|| statistics::Counters::new().snapshot(), |client| client.counters.snapshot())
@@ -211,11 +211,11 @@ impl Ways {
         Ok(probe)
     }
 
-    /// Its bytes, how many there are, and what it took.
+    /// Its bytes, their number, and the cost.
     fn read_whole(&self, state: &State, has_len: bool) -> Result<(Held, u64, WholeRead)> {
         let (client, state) = (self.client()?, state.clone());
         let (counting, begun) = (Arc::clone(&client), Instant::now());
-        // It was asked what it is before, and nothing else is asked of it while it is opened.
+        // Its state was requested before, and there are no other requests while it is opened.
         let before = counting.counters.snapshot();
         let mut whole = Whole::new(self.options.whole_file_memory);
         let whole = wait_for(async move {
@@ -236,7 +236,7 @@ impl Ways {
     }
 }
 
-/// Runs a task on the thread of the requests and waits for what it gives.
+/// Runs a task on the thread of the requests and waits for its result.
 fn wait_for<T: Send + 'static>(task: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
     let (sender, receiver) = channel();
     let _task = runtime::spawn(async move {
@@ -279,8 +279,7 @@ impl Object for RemoteObject {
                 return Box::new(());
             }
         };
-        // Where there can be no thread, the answer is dropped with the task, which tells the one
-        // who waits.
+        // If there can be no thread, the answer is dropped with the task, which fails the request.
         match runtime::spawn(async move { answer.give(client.read(range, &state).await) }) {
             Ok(task) => Box::new(task),
             Err(_) => Box::new(()),

@@ -1,9 +1,9 @@
-//! [`RemoteOptions`]: how an object is asked for.
+//! [`RemoteOptions`]: how an object is requested.
 
 use std::fmt;
 use std::time::Duration;
 
-/// How an object is asked for, and for how long.
+/// How an object is requested, and with which timeouts.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RemoteOptions {
     /// How often a request is sent at most, the first time included.
@@ -54,7 +54,7 @@ impl RemoteOptions {
     /// Checks that a request can be sent and answered at all under these options.
     ///
     /// # Errors
-    /// Which of them is 0, and what it counts.
+    /// Returns an error that names an option that must not be 0.
     pub fn check(&self) -> Result<(), String> {
         if self.tries == 0 {
             return Err("tries is 0; a request is sent at least once".into());

@@ -24,7 +24,7 @@ use crate::extent::ByteRange;
 /// How much of the body of a refusal is read, to find its code.
 const REFUSAL_BYTES: usize = 16 << 10;
 
-/// What one process asks for one object with.
+/// The client of one process for one object.
 #[derive(Debug)]
 pub(super) struct Client {
     path: PathBuf,
@@ -107,7 +107,7 @@ impl Client {
         Tries::new(self.path.clone(), range, &self.options, deadline)
     }
 
-    /// Waits for the next try, unless the failure ends it all.
+    /// Waits for the next try, unless the failure is final.
     async fn go_on(&self, tries: &mut Tries, failure: Failure, before: &State) -> Result<()> {
         let failure = match failure {
             Failure::Doubtful(said) => {
@@ -186,7 +186,7 @@ impl Client {
         Ok(())
     }
 
-    /// Asks for the first byte, which shows the length, and whether parts are sent.
+    /// Requests the first byte, which shows the length, and whether ranges are supported.
     async fn ask(&self) -> Result<Probe, Failure> {
         let first = ByteRange::to(1);
         let begun = Instant::now();

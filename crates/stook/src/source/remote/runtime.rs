@@ -56,7 +56,7 @@ pub(super) struct Task {
 
 impl Drop for Task {
     fn drop(&mut self) {
-        // In a forked child the thread is not there, and what it had locked stays locked.
+        // In a forked child the thread does not exist, and its locks stay locked.
         if self.process == std::process::id() {
             self.handle.abort();
         }

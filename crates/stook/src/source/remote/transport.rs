@@ -93,7 +93,7 @@ impl Transport {
         matches!(self, Self::Store { .. })
     }
 
-    /// Asks for the object, or for a range of it, if it still has this ETag.
+    /// Requests the object, or a range of it, if it still has this ETag.
     pub(super) async fn get(
         &self,
         range: Option<ByteRange>,
@@ -121,7 +121,7 @@ impl Transport {
 }
 
 impl Plain {
-    /// Asks, wherever that leads to.
+    /// Sends the request and follows redirects.
     async fn get(&self, range: Option<ByteRange>, if_match: Option<&str>) -> Result<ServerAnswer, Failure> {
         let (mut url, mut is_home) = (self.url.clone(), true);
         for led in 0..=REDIRECTS_MAX {
@@ -134,7 +134,7 @@ impl Plain {
             let Some(next) = redirect::next(&response, &url).map_err(failed)? else {
                 return Ok(ServerAnswer { response, target });
             };
-            // Nor when another server leads back.
+            // Nor if another server redirects back.
             is_home &= next.origin() == self.url.origin();
             url = next;
         }

@@ -44,7 +44,7 @@ impl PieceOrigin {
 }
 
 impl Piece {
-    /// What to ask for, if it is a piece of an object.
+    /// The object and range to request, if it is a piece of an object.
     pub(super) fn object(&self) -> Option<(&Arc<dyn Object>, ByteRange)> {
         match &self.origin {
             PieceOrigin::Object(object) => Some((object, ByteRange::at(self.offset, self.len as u64)?)),
@@ -52,7 +52,7 @@ impl Piece {
         }
     }
 
-    /// Its bytes, if it is a checked leaf, out of what became of reading the leaves below it.
+    /// Its verified bytes, if it is a checked leaf, from the result of reading the leaves below it.
     pub(super) fn verified(&self, read: Result<Bytes>) -> Result<Bytes> {
         match &self.origin {
             PieceOrigin::Checked(check, _) => verified(check.as_ref(), read?, self.len as u64),
@@ -86,7 +86,7 @@ pub(super) struct Assembly {
     pub(super) token: u64,
     /// Pieces that have not come back.
     pub(super) missing: usize,
-    /// The first error that a piece met.
+    /// The first error of a piece.
     pub(super) failure: Option<Error>,
     /// The checked leaf that it is read for: a piece of another assembly. `None` where it is handed
     /// out itself.
@@ -219,7 +219,7 @@ pub(super) fn disassemble(
     Ok((Assembly { token, missing, failure: None, above: None, target }, pieces))
 }
 
-/// A range that one read or request brings.
+/// A range that is fetched by one read or request.
 fn alone(origin: PieceOrigin, range: ByteRange) -> Piece {
     let (offset, len) = (range.start(), range.len() as usize);
     Piece { request: 0, origin, offset, len, place: Place::Alone }
@@ -264,8 +264,7 @@ fn copied(
     pool: &BufferPool,
 ) -> Result<(Target, Vec<Piece>)> {
     let len = usize::try_from(len).map_err(|_| too_long())?;
-    // Memory of the pool holds what was read before; fresh memory holds zeros, which nobody has to
-    // write.
+    // Memory of the pool holds old data; fresh memory holds zeros, which need not be written.
     let has_zeros = leaves.iter().any(|leaf| matches!(leaf, Leaf::Fill { byte: 0, .. }));
     let mut buffer = if has_zeros { Buffer::with_capacity(len) } else { pool.take(len) };
     buffer.set_data_range(0..len);
@@ -293,7 +292,7 @@ fn copied(
     Ok((Target::Copied(buffer), pieces))
 }
 
-/// Pieces of at most `step` bytes, the first of which is copied to `at`.
+/// Pieces of at most `step` bytes; the first is copied to `at`.
 fn cut(origin: &PieceOrigin, range: ByteRange, step: usize, at: usize) -> impl Iterator<Item = Piece> {
     (range.start()..range.end()).step_by(step).map(move |offset| {
         let len = (range.end() - offset).min(step as u64) as usize;

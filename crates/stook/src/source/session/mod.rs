@@ -1,14 +1,13 @@
 //! [`Session`]: runs the leaves of any number of sources through one engine.
 //!
-//! Ranges go in with a token and come out, in any order, as contiguous bytes. The session splits
-//! what is long, keeps the engine's queue full across ranges and sources, and reuses aligned
-//! memory. A range that is one piece of one file is handed out in the very memory the engine read
-//! it into; a long one is read in place, piece beside piece; only ranges made of several leaves are
-//! put together by copying. A checked leaf is read as a range of its own, and verified before it is
-//! handed out; what is wrong with it fails the ranges that it is in, and no other.
+//! Ranges are submitted with a token and returned, in any order, as contiguous bytes. The session
+//! splits long ranges, keeps the engine's queue full across ranges and sources, and reuses aligned
+//! memory. A range that is one piece of one file is returned in the memory that the engine read it
+//! into; a long one is read in place, piece beside piece; only ranges of several leaves are
+//! assembled by copying. A checked leaf is read as a separate range, and verified before it is
+//! returned; an error in it fails only the ranges that contain it.
 //!
-//! It does not merge or sort what it is given; that is the planner's work. It never hands out fewer
-//! bytes than were asked for.
+//! It does not merge or sort ranges; the planner does. It never returns fewer bytes than requested.
 
 mod assembly;
 mod requests;
@@ -71,7 +70,7 @@ pub struct Session {
     /// Pieces in the engine, by the token of their request.
     flights: Slab<Piece>,
     requests: Requests,
-    /// Checked leaves of which nothing is asked for yet.
+    /// Checked leaves that are not yet requested.
     checks: VecDeque<Piece>,
     /// How many of the assemblies are read for a checked leaf of another one.
     below: usize,
@@ -123,10 +122,10 @@ impl Session {
         self.assemblies.len() - self.below + self.ready.len()
     }
 
-    /// Asks for a range of a source; its bytes come from [`next`](Self::next) with this token.
+    /// Requests a range of a source; its bytes come from [`next`](Self::next) with this token.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`], and whatever resolving the range meets. Nothing was begun then.
+    /// Returns [`Error::OutOfBounds`], or an error of resolving the range. Nothing was begun then.
     pub fn submit(
         &mut self,
         token: u64,
@@ -173,8 +172,8 @@ impl Session {
         }
     }
 
-    /// Begins with checked leaves while less is queued than can be asked for at once: what is read
-    /// of each is memory beside that of its range.
+    /// Begins checked leaves while fewer reads are queued than can be in flight: each takes memory
+    /// beside that of its range.
     fn begin_checks(&mut self) {
         while self.queue.len() < self.depth && !self.requests.is_full() {
             let Some(piece) = self.checks.pop_front() else { return };
@@ -186,7 +185,7 @@ impl Session {
         }
     }
 
-    /// Queues the reads of what is below a checked leaf.
+    /// Queues the reads below a checked leaf.
     fn begin_check(&mut self, piece: Piece) {
         let PieceOrigin::Checked(check, access) = &piece.origin else { return };
         let (mut leaves, access) = (check.leaves().to_vec(), *access);
@@ -206,10 +205,10 @@ impl Session {
         }
     }
 
-    /// Waits for the next range that is read; `None` when nothing was asked for any more.
+    /// Waits for the next completed range; `None` if nothing is requested any more.
     ///
-    /// The error of a range comes with its token: [`Error::ShortRead`] when the file ends before
-    /// it, or what the system or the server met. The other ranges continue.
+    /// The error of a range comes with its token: [`Error::ShortRead`] if the file ends before it,
+    /// or the error of the system or the server. The other ranges continue.
     #[expect(clippy::should_implement_trait, reason = "an iterator would end, this goes on after more work")]
     pub fn next(&mut self) -> Option<(u64, Result<Bytes>)> {
         loop {
@@ -227,21 +226,21 @@ impl Session {
                 self.take_answers(true);
                 continue;
             }
-            // Files are faster than anything that is asked for, so they come first.
+            // Files are faster than requests, so they come first.
             if let Err(error) = self.reap(1) {
                 self.break_down(&error);
                 continue;
             }
-            // What waited goes to the device before the caller looks at what is here: it must not
-            // stand idle meanwhile.
+            // Waiting reads are submitted before the caller processes this one: the device must not
+            // be idle meanwhile.
             if let Err(error) = self.hand_over() {
                 self.break_down(&error);
             }
         }
     }
 
-    /// Takes the answers that are here, after waiting for one if need be, and asks for what comes
-    /// next.
+    /// Takes the available answers, after waiting for one if necessary, and sends the next
+    /// requests.
     fn take_answers(&mut self, wait: bool) {
         if self.requests.is_orphaned() {
             return self.break_down(&broken());
@@ -260,7 +259,7 @@ impl Session {
         self.begin_requests();
     }
 
-    /// Asks for queued pieces of objects while there is room.
+    /// Requests queued pieces of objects while there is room.
     fn begin_requests(&mut self) {
         self.begin_checks();
         while self.requests.has_room() {
@@ -288,7 +287,7 @@ impl Session {
     /// they are made of is the same as when it was opened.
     ///
     /// # Errors
-    /// [`Error::SourceChanged`], or the first error met.
+    /// Returns [`Error::SourceChanged`], or the first error.
     ///
     /// # Panics
     /// When other ranges are pending.
@@ -305,7 +304,7 @@ impl Session {
         source.check_ranges(ranges)?;
         let read = self.read_all(source, ranges, access);
         match (read, source.check_ranges(ranges)) {
-            // That the source has changed explains whatever else was met.
+            // A change of the source explains all other errors.
             (_, Err(changed @ Error::SourceChanged { .. })) | (Ok(_), Err(changed)) => Err(changed),
             (read, _) => read,
         }

@@ -43,7 +43,7 @@ pub enum CacheIndexError {
 /// Whose bytes an entry holds, and in which file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct IndexHeader {
-    /// Names the data file, and tells one beginning of an entry from another.
+    /// Names the data file, and distinguishes one beginning of an entry from another.
     pub(super) nonce: u64,
     pub(super) identity: Identity,
     /// The salted hash of the origin.
@@ -182,8 +182,7 @@ impl ExtentValue for Record {
     }
 }
 
-/// What the index of an entry of a [`DiskCache`](super::DiskCache) says: for whoever wants to look
-/// into one.
+/// The decoded index of an entry of a [`DiskCache`](super::DiskCache), for tools that inspect one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheIndex {
     pub(super) header: IndexHeader,
@@ -229,7 +228,7 @@ impl CacheIndex {
         &self.header.key
     }
 
-    /// The state of it of which the bytes are.
+    /// The state of the source that the bytes are from.
     pub fn identity(&self) -> &Identity {
         &self.header.identity
     }

@@ -23,13 +23,12 @@ pub(super) enum Found {
     Nothing,
     /// Bytes of another source, of another state of it, or of another version of the format.
     OfAnother(FileId),
-    /// What cannot be used by anybody.
+    /// An entry that cannot be used.
     Damaged(FileId),
     Live(Box<Live>),
 }
 
-/// An entry as it was begun at one time; when it is begun anew, or shortened, this is of no use any
-/// more.
+/// An entry from one beginning; once it is begun again, or shortened, this is invalid.
 #[derive(Debug)]
 pub(super) struct Live {
     pub(super) data: Arc<File>,
@@ -89,7 +88,7 @@ impl Live {
         Ok(Found::Nothing)
     }
 
-    /// How far the index was read: where it is shorter now, it is not what it was.
+    /// How far the index was read: if it is shorter now, it was replaced.
     pub(super) fn known_len(&self) -> u64 {
         self.known_len
     }
@@ -146,7 +145,7 @@ impl Live {
     }
 }
 
-/// Opens a data file, for reading only where nobody may write; `None` where it is gone.
+/// Opens a data file, read-only if it must not be written; `None` if it is gone.
 fn open_data(directory: &CacheDirectory, name: &str) -> io::Result<Option<(File, bool)>> {
     let opened = match directory.open_file(name, OFlags::RDWR) {
         Ok(file) => return Ok(Some((file, true))),

@@ -87,8 +87,8 @@ impl DiskCache {
         Ok(entries)
     }
 
-    /// Evicts until no more than `target` is taken, and tells how much is; `None` where another
-    /// process is at it.
+    /// Evicts until no more than `target` is used, and returns how much is; `None` if another
+    /// process is evicting.
     fn evict_to(&self, target: u64) -> io::Result<Option<u64>> {
         let Some(_locked) = self.directory.try_lock()? else { return Ok(None) };
         let mut entries = Vec::new();
@@ -116,8 +116,8 @@ impl DiskCache {
         Ok(Some(taken))
     }
 
-    /// Removes what was left by processes that were killed: nobody begins or removes an entry now.
-    /// `None` where nothing stays.
+    /// Removes files left by killed processes: the lock keeps others from beginning or removing
+    /// entries. `None` if nothing stays.
     fn without_leftovers(
         &self,
         name: &str,
@@ -148,8 +148,7 @@ impl DiskCache {
 
     /// Removes all files of an entry; the directory is locked.
     pub(super) fn remove_entry(&self, name: &str) -> io::Result<()> {
-        // The index first: whoever looks for the data of one that is there would take it for
-        // damaged.
+        // The index first: an index without its data would be taken for damaged.
         self.directory.remove(&index_name(name))?;
         for file in self.directory.names()? {
             if file.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')) {
@@ -159,7 +158,7 @@ impl DiskCache {
         Ok(())
     }
 
-    /// Gives back about `excess` bytes of an entry, or tells that it must go as a whole.
+    /// Frees about `excess` bytes of an entry, or returns that it must be removed as a whole.
     fn shorten(&self, name: &str, excess: u64) -> Option<u64> {
         let shortened = self.directory.lock_index(&index_name(name)).and_then(|locked| match locked {
             Some((locked, about)) => self.shorten_locked(name, &locked, about, excess),
@@ -195,9 +194,8 @@ impl DiskCache {
             let file = self.directory.create_file(&draft)?;
             file.write_all_at(&index.encode(), 0)?;
             directory::set_modified(&file, about.modified)?;
-            // Whoever finds a hole where the index had bytes waits for the lock that is held here,
-            // and then finds another index. In the other order, a write to it could fall into a
-            // hole.
+            // A reader that finds a hole where the index had bytes waits for the lock held here,
+            // and then finds another index. In the other order, a write could fall into a hole.
             punch_all_but(&data, &index, before.len)?;
             self.directory.rename(&draft, &index_name(name))
         };
@@ -218,7 +216,7 @@ fn whole_index(file: &std::fs::File) -> io::Result<Option<CacheIndex>> {
     Ok(CacheIndex::decode(&bytes).ok())
 }
 
-/// Gives back the room of whatever is in a data file and not in its index.
+/// Frees the space of everything in a data file that is not in its index.
 fn punch_all_but(data: &std::fs::File, index: &CacheIndex, len: u64) -> io::Result<()> {
     let mut kept: ExtentMap<()> = ExtentMap::new();
     index.ranges().for_each(|range| add_blocks(&mut kept, range));

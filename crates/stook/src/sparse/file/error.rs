@@ -19,12 +19,12 @@ pub enum SparseFileError {
 }
 
 impl SparseFileError {
-    /// Whether the source is no longer what it was when it was opened.
+    /// Whether the source has changed since it was opened.
     pub fn is_changed_source(&self) -> bool {
         matches!(self.source_error(), Some(Error::SourceChanged { .. }))
     }
 
-    /// What the source met, if it was the source.
+    /// The error of the source, if it is one.
     pub(super) fn source_error(&self) -> Option<&Error> {
         match self {
             Self::Source(error) => Some(error),

@@ -55,10 +55,10 @@ impl Default for SparseFileOptions {
 /// A source that is read through a cache in memory, and on disk where that is wanted, from any
 /// number of threads.
 ///
-/// A read gives what is held and fetches what is missing, in few large requests, ahead of the
-/// reader where its pattern allows a guess. What one thread is fetching no other asks for again.
-/// All bytes are of one state of the source: once it has changed, every read is an error that names
-/// both states, and what was held is gone.
+/// A read returns held bytes and fetches missing ones, in few large requests, ahead of the reader
+/// if its pattern allows a guess. Bytes in flight for one thread are not requested again by
+/// another. All bytes are of one state of the source: once it has changed, every read fails with an
+/// error that names both states, and the held bytes are discarded.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -102,11 +102,11 @@ impl SparseFile {
 
     /// A source whose bytes are held in a store, under its budget.
     ///
-    /// What is held under this name is given only if it is of this source in this state, and both
-    /// are [proven](Source::is_proven): by the rule of the cache on disk. Otherwise the name stands
-    /// for this source from now on; a file that is still open under it keeps its own bytes, under
-    /// the same budget. What is proven stays in the store for the next file; all else goes with the
-    /// last file over it.
+    /// Bytes held under this name are reused only if they are of this source in this state, and
+    /// both are [proven](Source::is_proven), by the rule of the cache on disk. Otherwise the name
+    /// belongs to this source from now on; a file that is still open under it keeps its own bytes,
+    /// under the same budget. Proven bytes stay in the store for the next file; all others are
+    /// dropped with the last file over them.
     ///
     /// # Errors
     /// [`SparseError::NotOfASource`] where bytes are held under this name that no such file put
@@ -174,7 +174,7 @@ impl SparseFile {
         &self.kept.buffer
     }
 
-    /// What was asked for and what that cost, since it was made.
+    /// Returns what was requested and what that cost, since it was made.
     pub fn statistics(&self) -> SparseStatistics {
         let disk = self.kept.disk.as_ref().map(|disk| disk.cache().statistics()).unwrap_or_default();
         let counted = self.kept.counted.snapshot(self.kept.buffer.counters().evicted_bytes, disk);
@@ -184,7 +184,7 @@ impl SparseFile {
     /// Reads bytes at `position` into `out`; fewer than it has room for only where the source ends.
     ///
     /// # Errors
-    /// What fetching met; that the source has changed.
+    /// Returns an error if fetching fails or the source has changed.
     pub fn read_at(&self, position: u64, out: &mut [u8]) -> Result<usize, SparseFileError> {
         let left = self.len().saturating_sub(position);
         let len = usize::try_from(left).unwrap_or(usize::MAX).min(out.len());
@@ -212,7 +212,8 @@ impl SparseFile {
     /// The bytes of a range, without a copy where they came by one request.
     ///
     /// # Errors
-    /// What fetching met; that the source has changed; [`Error::OutOfBounds`] past its end.
+    /// Returns an error if fetching fails or the source has changed; [`Error::OutOfBounds`] past
+    /// its end.
     pub fn read(&self, range: ByteRange) -> Result<Bytes, SparseFileError> {
         crate::source::check_bounds(self.source().as_ref(), range)?;
         if range.is_empty() {
@@ -287,7 +288,7 @@ impl SparseFile {
         }
         let found = read(&self.kept.buffer).ok()?;
         self.kept.counted.read(true, range.len());
-        // A pattern may be learned from most reads as well as from all: nobody waits to tell.
+        // A pattern is learned from most reads as well as from all: no read waits for the lock.
         if let Ok(mut state) = self.state.try_lock() {
             state.ahead.note_hit(range);
         }
@@ -320,8 +321,8 @@ impl SparseFile {
         read(&self.kept.buffer).map_err(|error| self.kept.changed().cloned().unwrap_or_else(|| error.into()))
     }
 
-    /// Fetches until all of `range` is held, or on its way by others, for whom this waits. What to
-    /// fetch is what `plan` gives, which is asked again after each wait.
+    /// Fetches until all of `range` is held. Waits for parts that other threads are fetching.
+    /// `plan` decides what to fetch, and is called again after each wait.
     fn fill(&self, range: ByteRange, plan: &mut Planner<'_>) -> Result<(), SparseFileError> {
         self.load(range)?;
         let mut state = self.state();
@@ -372,7 +373,7 @@ impl SparseFile {
         begun
     }
 
-    /// Fetches flights that were begun, and ends them all, whatever happens.
+    /// Fetches flights that were begun, and ends them all, even on errors.
     fn fetch(&self, flights: &[Arc<Flight>]) -> Result<(), SparseFileError> {
         if flights.is_empty() {
             return Ok(());
@@ -405,7 +406,7 @@ impl SparseFile {
     }
 
     fn state(&self) -> MutexGuard<'_, FileState> {
-        // What it guards is changed by calls that leave it whole.
+        // The guarded state is changed only by calls that leave it consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! What a file was asked for, and what that cost.
+//! What was requested of a file, and what that cost.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 use crate::source::WholeRead;
 use crate::sparse::DiskStatistics;
 
-/// What was asked of a [`SparseFile`](super::SparseFile), and what it fetched.
+/// What was requested of a [`SparseFile`](super::SparseFile), and what it fetched.
 #[derive(Debug, Clone)]
 pub struct SparseStatistics {
     /// Reads.
@@ -28,8 +28,8 @@ pub struct SparseStatistics {
     pub fetched_bytes: u64,
     /// Bytes that were read from disk and verified, instead of being fetched again.
     pub from_disk_bytes: u64,
-    /// What the [cache on disk](super::SparseFileOptions::disk) met, of this file and of all others
-    /// in it: operations that were refused, ranges that were damaged. No read fails for it.
+    /// Problems of the [cache on disk](super::SparseFileOptions::disk), for this file and all
+    /// others in it: refused operations, damaged ranges. They never make a read fail.
     pub disk_failures: u64,
     /// What was refused first.
     pub disk_failure: Option<Arc<str>>,
@@ -43,7 +43,7 @@ pub struct SparseStatistics {
 }
 
 impl SparseStatistics {
-    /// Bytes fetched for each byte asked for; `None` while nothing was.
+    /// Bytes fetched for each requested byte; `None` while nothing was requested.
     pub fn amplification(&self) -> Option<f64> {
         (self.asked_bytes > 0).then(|| self.fetched_bytes as f64 / self.asked_bytes as f64)
     }
@@ -124,7 +124,7 @@ impl FileCounters {
         self.unproven_bytes.load(Relaxed)
     }
 
-    /// The note on the cache directory is none of this.
+    /// The note on the cache directory is not part of this.
     pub(super) fn snapshot(&self, evicted_bytes: u64, disk: DiskStatistics) -> SparseStatistics {
         let (hits, misses) = (self.hits.load(Relaxed), self.misses.load(Relaxed));
         SparseStatistics {

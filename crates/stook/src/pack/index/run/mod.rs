@@ -1,8 +1,7 @@
 //! A run: the index of one stretch of a segment, in memory or on disk.
 //!
-//! Pages of a run on disk are read when something is looked up in them, and kept; walks over all of
-//! them keep none. A page that is not what was written, or cannot be read, is made anew out of the
-//! frames: see [`mend`].
+//! Pages of a run on disk are read on the first look-up in them, and kept; walks over all of them
+//! keep none. A page that is damaged or unreadable is rebuilt from the frames: see [`mend`].
 
 mod cursor;
 mod mend;
@@ -56,7 +55,7 @@ enum LoadedPage {
     Mended(Box<Mended>),
 }
 
-/// What makes searches quick, as far as it was asked for.
+/// What makes searches fast, if it was requested.
 #[derive(Debug)]
 struct Finders {
     top: Option<TopFinder>,
@@ -68,9 +67,9 @@ struct Finders {
 pub(crate) enum Newest {
     /// The newest version of the key.
     At(Place),
-    /// There is none.
+    /// There is no record.
     Absent,
-    /// Only a search that takes its time can tell.
+    /// Only a full search can decide.
     Unsure,
 }
 
@@ -189,7 +188,7 @@ impl Run {
         }
     }
 
-    /// A page, read or made anew if it must be, and kept.
+    /// Returns a page, read or rebuilt if necessary, and keeps it.
     fn held(&self, number: usize, reader: &Reader) -> Result<&LoadedPage> {
         if let Some((source, range)) = self.missing(number) {
             match self.supply(number, reader.read(source, range)) {
@@ -282,8 +281,8 @@ impl Run {
                 }
             };
             number += 1;
-            // Only a page that ends in this key can have more of it behind it, and the top tells
-            // whether it has.
+            // Versions can continue after a page only if it ends in this key, and the top shows
+            // whether they do.
             if ended || !self.top.continues(number, form) {
                 break;
             }
@@ -323,8 +322,8 @@ impl Run {
         self.finders.get_or_init(|| Finders::of(&self.top))
     }
 
-    /// The newest version of a key, found by what is prepared for it. Preparing a page costs as
-    /// much as some hundred searches in it, and memory, so this is for who asks for many keys.
+    /// Finds the newest version of a key in prepared pages. Preparing a page costs as much as some
+    /// hundred searches in it, and memory, so this is for callers that look up many keys.
     pub(crate) fn newest(&self, form: &[u8], reader: &Reader) -> Result<Newest> {
         self.newest_in(self.prefetch_page(form), form, reader)
     }

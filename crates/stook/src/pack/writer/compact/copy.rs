@@ -472,8 +472,8 @@ impl<'a> Version<'a> {
         }
     }
 
-    /// Writes it; gives the bytes of its frame, and `None` when `progress`, which is told how many
-    /// are written, stopped it.
+    /// Writes it; returns the bytes of its frame, or `None` if `progress`, which gets the number of
+    /// bytes written, stopped it.
     fn write(
         &self,
         reader: &Reader,

@@ -1,11 +1,12 @@
 //! Compaction: the records that still count are written once more, in the order of their keys, into
 //! new segments; then a generation names those instead of the old ones.
 //!
-//! It goes in steps. A step takes some segments of one group, needs as much room again as what it
-//! keeps of them, and ends in a generation; so the extra room is bounded, what is done stays done
-//! when the next step is cut off, and between two steps the writer can put and delete. Nothing that
-//! a generation names is ever changed: until the new one is published the old state is whole, and
-//! readers that opened it keep it (see [`Storage::hold`](crate::storage::Storage::hold)).
+//! It works in steps. A step takes some segments of one group, needs as much space again as it
+//! keeps of them, and ends in a generation. So the extra space is bounded, finished steps stay
+//! finished if the next one is cut off, and the writer can put and delete between two steps.
+//! Nothing that a generation names is ever changed: until the new one is published the old state is
+//! intact, and readers that opened it keep it (see
+//! [`Storage::hold`](crate::storage::Storage::hold)).
 
 mod copy;
 mod output;
@@ -36,11 +37,11 @@ pub struct CompactOptions {
     /// Only groups in which at least this share of bytes, 0 to 1, is dead; `None` also restores the
     /// order of keys where nothing is dead.
     pub max_dead: Option<f64>,
-    /// Room that a step may take on top of what is there, in bytes.
+    /// Extra space that a step may take, in bytes.
     pub extra_len: u64,
     /// Memory for records on their way, in bytes.
     pub memory_len: usize,
-    /// Steps to take at most: one, for a writer that wants to go on putting in between.
+    /// The most steps to take: one, for a writer that puts records in between.
     pub steps_max: usize,
 }
 
@@ -60,7 +61,7 @@ impl Default for CompactOptions {
 /// What a compaction did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Compacted {
-    /// Steps that came to their end.
+    /// Completed steps.
     pub steps: u64,
     /// Records that were written once more, kept older versions included.
     pub records: u64,
@@ -72,7 +73,7 @@ pub struct Compacted {
     pub before_bytes: u64,
     /// Bytes of the files that replace them.
     pub after_bytes: u64,
-    /// It was told to stop before its end; running it again goes on.
+    /// It was stopped before its end; running it again continues.
     pub interrupted: bool,
     /// Segments that were left as they are, because something in them is not what was written.
     pub left_out: Vec<Damage>,
@@ -130,8 +131,8 @@ impl PackWriter {
         }
         match done.steps {
             0 => self.sync()?,
-            // The generation before the newest keeps its files: once more, so that it is none of
-            // the old.
+            // The generation before the newest keeps its files: publish again, so that it is not an
+            // old one.
             _ => self.publish()?,
         }
         Ok(done)
@@ -155,8 +156,7 @@ impl PackWriter {
         self.options.host.now_ns().max(self.manifest.time_last_ns)
     }
 
-    /// Takes a step, without the segments in which it meets damage; `false` when it was told to
-    /// stop.
+    /// Takes a step, without the segments in which it finds damage; `false` if it was stopped.
     fn finish_step(
         &mut self,
         mut step: CompactStep,
@@ -191,7 +191,7 @@ impl PackWriter {
         Ok(())
     }
 
-    /// Whether the dead of a group, as far as its counters tell, reach the share that is asked for.
+    /// Whether the dead bytes of a group reach the requested share, according to its counters.
     fn is_worth_sealing(&mut self, group: u32, options: &CompactOptions) -> Result<bool> {
         let Some(max_dead) = options.max_dead else { return Ok(true) };
         let (mut dead, mut all) = (0u64, 0u64);
@@ -206,7 +206,7 @@ impl PackWriter {
         self.storage.path(&PackFile::Segment(segment).to_string())
     }
 
-    /// Replaces the segments of one step; `false` when it was told to stop.
+    /// Replaces the segments of one step; `false` if it was stopped.
     fn run_step(
         &mut self,
         step: &CompactStep,
@@ -222,7 +222,7 @@ impl PackWriter {
         match ran {
             Ok(true) => {}
             stopped => {
-                // No generation came to name them.
+                // No generation names them.
                 self.garbage.extend(made.iter().map(|&id| PackFile::Segment(id)));
                 self.remove_garbage();
                 return stopped;
@@ -241,7 +241,7 @@ impl PackWriter {
         Ok(true)
     }
 
-    /// Publishes the generation that names what a step wrote instead of what it read.
+    /// Publishes the generation that names the segments a step wrote instead of those it read.
     fn replace(
         &mut self,
         step: &CompactStep,
