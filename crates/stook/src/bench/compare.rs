@@ -1,9 +1,9 @@
 //! Whether two series of measurements differ, or only seem to.
 //!
-//! Both are figures of equally long windows: rates, or latencies where the rate was asked for
+//! Both are figures of equally long windows: rates, or latencies if the rate was given
 //! ([`Measure`]). The difference of their means comes with an interval from resampled blocks
 //! ([`bootstrap`]), and one is called faster only when that interval excludes zero and there are
-//! enough runs to know how runs differ. [`compare_cells`] takes the windows out of two measured
+//! enough runs to know how runs differ. [`compare_cells`] takes the windows from two measured
 //! cells. Nothing here measures.
 
 use serde::Serialize;
@@ -18,8 +18,8 @@ use crate::report::stats::{Interval, StatsError, mean};
 /// Windows that each side needs: an interval from fewer would hold almost anything.
 const WINDOWS_MIN: usize = 8;
 
-/// Runs that each side needs: how much runs of one thing differ from each other cannot be told from
-/// fewer, and seconds of one run resemble each other more than those of two.
+/// The least number of runs on each side: the variation between runs cannot be estimated from
+/// fewer, and seconds of one run are more alike than those of two.
 pub const RUNS_MIN: usize = 5;
 
 /// What is compared of two things.
@@ -28,8 +28,8 @@ pub const RUNS_MIN: usize = 5;
 pub enum Measure {
     /// Requests completed a second; more are faster.
     Iops,
-    /// Mean latency; less is faster. What keeps up with the rate that was asked for completes as
-    /// many requests as anything else that does.
+    /// Mean latency; less is faster. All cells that keep up with the given rate complete equally
+    /// many requests.
     LatencyMeanNs,
 }
 
@@ -139,10 +139,9 @@ pub struct Comparison {
     pub interleaved: bool,
 }
 
-/// Compares two measured cells by their whole seconds: by the requests in each, or by how long
-/// these took where a rate was asked for. Whether both asked for the same is for the caller to
-/// know. Cells that are unverified are compared as valid ones: what is not known of one is for
-/// whoever shows it to tell ([`sides`]).
+/// Compares two measured cells by their whole seconds: by the requests in each, or by their latency
+/// if a rate was given. The caller must ensure that both have the same parameters. Unverified cells
+/// are compared like valid ones: code that shows one must say what is unverified ([`sides`]).
 ///
 /// # Errors
 /// [`CompareError`]: a cell that is not valid, or one that was measured for too short a time.

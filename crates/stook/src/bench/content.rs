@@ -1,5 +1,5 @@
-//! What is written: bytes that compress as far as asked, in units that tell where and when they
-//! were written.
+//! The written contents: bytes with a given compressibility, in units that state where and when
+//! they were written.
 //!
 //! Every unit of 512 bytes that can be verified begins with a stamp (little-endian):
 //!
@@ -28,7 +28,7 @@ const MAGIC: [u8; 4] = *b"STKB";
 /// A generation that is not known: what was in the file before it was first written.
 const UNKNOWN: u32 = u32::MAX;
 
-/// Fills memory with new contents, of which `compressibility` per cent are zeroes.
+/// Fills memory with new contents; `compressibility` per cent are zeroes.
 pub(super) fn fill(bytes: &mut [u8], compressibility: u8, random: &mut Random) {
     for chunk in bytes.chunks_mut(CHUNK_BYTES) {
         let kept = chunk.len() * usize::from(100 - compressibility.min(100)) / 100;
@@ -94,7 +94,7 @@ pub(super) fn check(
     Ok(())
 }
 
-/// What a unit has to say of itself.
+/// The header of a unit.
 struct Stamp {
     offset: u64,
     seed: u64,

@@ -25,7 +25,7 @@ pub struct Environment {
     pub mount_options: Option<String>,
     /// What is mounted there.
     pub mount_source: Option<String>,
-    /// The block device, and what it lies on: `nvme0n1p2`, `dm-0 on sda, sdb`,
+    /// The block device, and those below it: `nvme0n1p2`, `dm-0 on sda, sdb`,
     /// `loop0 (direct I/O) on vda`.
     pub device: Option<String>,
     /// Why no counters prove that a device is measured: the file system keeps files in memory, say.
@@ -152,7 +152,7 @@ impl Mount {
     }
 }
 
-/// A text of `mountinfo` without the octal numbers that stand there for spaces and the like.
+/// A text of `mountinfo` with its octal escapes of spaces and the like decoded.
 pub(super) fn unescaped(text: &str) -> String {
     let octal = |digits: &[u8]| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok();
     let mut plain = Vec::with_capacity(text.len());

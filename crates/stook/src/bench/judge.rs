@@ -23,7 +23,7 @@ pub(super) fn judge(
     link_limit_bytes_per_s: Option<f64>,
 ) -> Vec<Gate> {
     let Measured { record, .. } = measured;
-    // Syncs take a slot each, so whoever asks how many requests were in flight has to count them.
+    // Each sync takes a slot, so the number of requests in flight includes them.
     let all = [&record.reads, &record.writes, &record.syncs];
     let requests: u64 = all.iter().map(|histogram| histogram.count()).sum();
     let (device_read_bytes, device_written_bytes) = device_bytes(measured);

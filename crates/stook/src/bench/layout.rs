@@ -1,10 +1,9 @@
 //! [`TestFile`]: what is measured on. A file of our own in a directory, full of real data, or one
 //! that exists.
 //!
-//! An own file loses its name as soon as it is made, unless it is to be kept: whatever ends the
-//! process, no file remains. Every byte of it is written before anything is measured,
-//! because reads of a hole and writes into blocks that were only promised measure the file system's
-//! bookkeeping.
+//! An own file is unlinked as soon as it is made, unless it is to be kept: however the process
+//! ends, no file remains. Every byte of it is written before anything is measured, because reads of
+//! a hole and writes into blocks that were only promised measure the file system's bookkeeping.
 
 use std::fs;
 use std::io;
@@ -89,8 +88,8 @@ impl TestFile {
         Ok(file)
     }
 
-    /// Opens an existing file; for writing only when that was asked for. `full` says that every
-    /// byte of it was written before.
+    /// Opens an existing file; for writing only if that was requested. `full` means that every byte
+    /// of it was written before.
     ///
     /// # Errors
     /// When it is no regular file, is empty, or cannot be opened.
@@ -288,7 +287,7 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         if self.has_name {
-            // Whoever dropped it is on the way out with an error that matters more.
+            // It is dropped because of an error that matters more.
             let _removed = fs::remove_file(&self.path);
         }
     }

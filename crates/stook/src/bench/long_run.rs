@@ -92,7 +92,7 @@ pub(super) fn long_runs(cells: &[Workload], long_run_s: f64) -> Vec<Workload> {
     long_runs
 }
 
-/// Whether it can tell anything about these cells.
+/// Whether it applies to these cells.
 ///
 /// # Errors
 /// [`Error::Workload`], which says what was expected.

@@ -31,7 +31,7 @@ pub struct BenchResult {
     pub time: String,
     /// Whether it was ended before its end; what is here is what was measured until then.
     pub interrupted: bool,
-    /// The cells in the order in which they were asked for.
+    /// The cells in the requested order.
     pub cells: Vec<CellResult>,
 }
 
@@ -40,7 +40,7 @@ pub struct BenchResult {
 pub struct CellResult {
     /// Its usual short name.
     pub rw: String,
-    /// What was asked for.
+    /// The requested parameters.
     #[serde(flatten)]
     pub workload: Workload,
     /// Reads and writes.
@@ -51,11 +51,11 @@ pub struct CellResult {
     pub write: Option<Figures>,
     /// Syncs, if there are any; they are no part of the total.
     pub sync: Option<Figures>,
-    /// Whether it may be believed: what [`CellResult::verdict`] says of its runs.
+    /// Whether it is valid: the [`verdict`](CellResult::verdict) on its runs.
     pub state: State,
     /// Why it may not, or why that is not known; and why runs are not valid. One for each check.
     pub reasons: Vec<String>,
-    /// What it sustains, where that was asked for and it writes. It is no part of the figures.
+    /// Its sustained rate, if that was requested and it writes. It is not part of the figures.
     pub long_run: Option<LongRun>,
     /// Every run, in order.
     pub runs: Vec<RunResult>,
@@ -140,7 +140,7 @@ pub struct RunResult {
     pub durable_after_s: Option<f64>,
     /// Every check of whether the figures mean what they say.
     pub gates: Vec<Gate>,
-    /// What they come to.
+    /// The result of the gates.
     pub state: State,
     /// Why those that failed did; where none did, why those that could not be made could not.
     pub reasons: Vec<String>,
@@ -177,7 +177,7 @@ pub struct InFlightResult {
     pub requested: u64,
     /// How often a thread of its own looked, at random moments.
     pub samples: u64,
-    /// The mean of what it saw.
+    /// The mean of the samples.
     pub mean: Option<f64>,
     /// The most that it saw.
     pub most: u64,
@@ -200,7 +200,7 @@ pub struct CpuResult {
 /// How the schedule of an open loop was kept.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct OpenLoopResult {
-    /// Requests a second that were asked for.
+    /// Requested rate, in requests per second.
     pub rate_requested_per_s: f64,
     /// Requests a second that completed.
     pub rate_reached_per_s: f64,
@@ -279,7 +279,7 @@ impl BenchResult {
 }
 
 impl CellResult {
-    /// What runs of a cell come to, and why.
+    /// The state of the runs of a cell, and why.
     ///
     /// It is invalid unless more than half of its runs are not, and these say the same; else
     /// unverified where one of them is. Of runs with the same reason but for its figures, the first
@@ -298,8 +298,8 @@ impl CellResult {
         }
         // Also why a minority of the runs was left out.
         reasons.extend(reasons_of(runs, State::Invalid));
-        // Where every run is invalid, their own reasons say it all; where there is none, there is
-        // nothing to say.
+        // If every run is invalid, their own reasons are enough; if there are no runs, there is
+        // nothing to report.
         let is_reported =
             runs.iter().all(|run| run.state.is_invalid()) && (runs.is_empty() || !reasons.is_empty());
         if let Some(doubt) = doubt.filter(|_| !is_reported) {

@@ -9,7 +9,7 @@ use rustix::fs::{major, minor};
 
 use super::System;
 
-/// The unit of the counters, whatever the sectors of the device are.
+/// The unit of the counters, regardless of the sector size of the device.
 const SECTOR_BYTES: u64 = 512;
 
 /// A block device, or a partition of one.
@@ -30,8 +30,8 @@ pub(super) struct Totals {
 }
 
 impl BlockDevice {
-    /// The device of a number: the partition where it is that of one, because other partitions are
-    /// none of its business.
+    /// The device with this number: the partition if it is one, because other partitions do not
+    /// matter.
     pub(super) fn of_number(system: &System, device: u64) -> Option<Self> {
         let number = format!("{}:{}", major(device), minor(device));
         Self::at(&system.sys.join("dev/block").join(number))
@@ -64,12 +64,12 @@ impl BlockDevice {
         &self.name
     }
 
-    /// What it has done so far.
+    /// Its counters so far.
     fn totals(&self) -> Option<Totals> {
         parse_totals(&fs::read_to_string(self.directory.join("stat")).ok()?)
     }
 
-    /// Whether it is set to count what it does. Else its counters stay where they were.
+    /// Whether its statistics are enabled. Otherwise its counters do not change.
     pub(super) fn counts(&self) -> bool {
         self.fact("queue/iostats").as_deref() != Some("0")
     }
@@ -113,7 +113,7 @@ impl BlockDevice {
     }
 
     /// The most bytes a second that fit through the link of the device: the narrowest PCI Express
-    /// link above it, or its SATA link. `None` where the system does not tell.
+    /// link above it, or its SATA link. `None` if the system does not report it.
     pub(super) fn link_limit_bytes_per_s(&self) -> Option<f64> {
         let mut limit: Option<f64> = None;
         for directory in self.directory.ancestors().take_while(|path| path.starts_with("/sys/devices/")) {
@@ -167,7 +167,7 @@ fn parse_totals(text: &str) -> Option<Totals> {
 }
 
 impl Totals {
-    /// The sums of several devices; `None` where there is none, or one does not tell.
+    /// The sums of several devices; `None` if there is none, or one does not report them.
     pub(super) fn of(devices: &[BlockDevice]) -> Option<Self> {
         let mut all = devices.iter().map(BlockDevice::totals);
         let first = all.next()??;

@@ -67,7 +67,7 @@ impl Limits {
         *limit = Some(limit.map_or(value, |least| least.min(value)));
     }
 
-    /// Where a device takes every write so many times.
+    /// The limits if a device gets every write this many times.
     pub(super) fn with_copies(self, copies: u64) -> Self {
         let each = |limit: Option<f64>| limit.map(|limit| limit / copies.max(1) as f64);
         Self {
@@ -77,7 +77,7 @@ impl Limits {
         }
     }
 
-    /// `reads 20.0 MB/s, writes 1,000/s in the control group`; `None` where there are none.
+    /// `reads 20.0 MB/s, writes 1,000/s in the control group`; `None` if there are none.
     pub(in crate::bench) fn in_words(&self) -> Option<String> {
         let often = |per_s: f64| format!("{}/s", significant(per_s));
         let all = [
@@ -153,7 +153,7 @@ mod tests {
         // As a container sees it: the mount begins at a group of the host.
         let mounts = format!("41 31 0:38 /docker/x {point} rw - cgroup2 cgroup2 rw");
         assert_eq!(Limits::of(&disks, &mounts, "0::/docker/x/a/b"), expected);
-        // Where each byte is written twice, half of it can be asked for.
+        // If each byte is written twice, half of the limit is available.
         assert_eq!(expected.with_copies(2).write_bytes_per_s, Some(524_288.0));
         assert_eq!(expected.with_copies(2).read_bytes_per_s, Some(2e6));
     }

@@ -30,9 +30,9 @@ pub(super) type FileNumbers = (u64, u64);
 /// the file is what the system names.
 pub(super) fn numbers_of_file(name: &str, _path: &str) -> io::Result<FileNumbers> {
     let node = File::open(Path::new("/dev").join(name))?;
-    // SAFETY: the code is valid, and the answer to it is a `struct loop_info64` of so many words.
+    // SAFETY: the code is valid, and its answer is a `struct loop_info64` of this many words.
     let question = unsafe { Getter::<GET_STATUS, [u64; STATUS_WORDS]>::new() };
-    // SAFETY: the descriptor is open. Any device that is none of this kind refuses the code.
+    // SAFETY: the descriptor is open. Any other kind of device refuses the code.
     let [device, number, ..] = unsafe { ioctl(&node, question) }?;
     Ok((device, number))
 }
@@ -59,8 +59,8 @@ fn doubt_of_file(
     }
 }
 
-/// Without direct I/O a loop device counts what the page cache of its file served: only what that
-/// file lies on tells.
+/// Without direct I/O a loop device counts what the page cache of its file served: only the device
+/// below that file proves anything.
 pub(super) fn below(system: &System, device: BlockDevice, backing: &str, layers: u32) -> Below {
     let name = device.name().to_owned();
     let is_direct = device.fact("loop/dio").as_deref() == Some("1");

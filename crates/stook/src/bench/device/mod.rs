@@ -3,8 +3,8 @@
 //!
 //! Between a file and the devices that hold its bytes there can be layers: an overlay lies on
 //! directories of other file systems, a loop device on a file, a mapped device on others, btrfs on
-//! several. Each is followed down, because a layer that keeps bytes in memory answers for a device
-//! that nobody measured.
+//! several. Each is followed down, because a layer that keeps bytes in memory answers instead of
+//! the device.
 
 mod block;
 mod btrfs;
@@ -26,7 +26,7 @@ pub(super) use self::limits::Limits;
 use self::loop_device::FileNumbers;
 use super::environment::{Mount, mountinfo};
 
-/// How many layers are followed. Nobody stacks that many, and a circle must end.
+/// How many layers are followed. Real stacks are lower, and a cycle must end.
 const LAYERS_MAX: u32 = 8;
 
 /// File systems that write elsewhere what is overwritten, and later the tree that leads there.
@@ -41,14 +41,13 @@ pub(super) struct Below {
     top: Vec<BlockDevice>,
     /// Where the bytes end up. Empty where that is no device, or not known.
     lowest: Vec<BlockDevice>,
-    /// All devices that a request meets: a limit on any of them is one on the file.
+    /// All devices that a request passes: a limit on any of them limits the file.
     on_the_way: Vec<BlockDevice>,
     /// How often a byte that is written to the file is written to `top`.
     copies: u64,
     /// How often a byte that is written to `top` is written to `lowest`.
     copies_below: u64,
-    /// The layer that serves from the page cache what it reads from the one below, so that its
-    /// counters prove nothing.
+    /// The layer that serves reads from the page cache, so that its counters prove nothing.
     cached: Option<String>,
     /// Why no counters prove that a device was measured.
     doubt: Option<String>,
@@ -67,7 +66,7 @@ pub(super) struct Counters {
 /// What a device did in a stretch of time, for everybody.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceUse {
-    /// Its name, and those of what it lies on: `nvme0n1p2`, `loop0 (direct I/O) on vda`.
+    /// Its name, and those of the devices below: `nvme0n1p2`, `loop0 (direct I/O) on vda`.
     pub name: String,
     /// Reads completed.
     pub reads: u64,
@@ -161,7 +160,7 @@ impl Below {
         lens.filter(|lens| !lens.is_empty()).map(|lens| lens.iter().sum())
     }
 
-    /// What the lowest devices say of themselves, each answer once.
+    /// A property of the lowest devices, each answer once.
     pub(super) fn facts(&self, name: &str) -> Vec<String> {
         let mut facts = Vec::new();
         for fact in self.lowest.iter().filter_map(|device| device.fact(name)) {
@@ -251,7 +250,7 @@ struct System {
     sys: PathBuf,
     /// The text of `/proc/self/mountinfo`.
     mounts: String,
-    /// How a loop device is asked for its file, but for tests.
+    /// Returns the file of a loop device; replaceable in tests.
     numbers_of_loop_file: fn(&str, &str) -> io::Result<FileNumbers>,
 }
 
@@ -309,8 +308,8 @@ impl System {
         }
     }
 
-    /// A device made of others: its own counters tell what was asked of all of them, and count each
-    /// byte once.
+    /// A device made of others: its own counters show what was requested from all of them, and
+    /// count each byte once.
     fn below_stack(&self, device: BlockDevice, parts: Vec<BlockDevice>, layers: u32) -> Below {
         let parts = parts.into_iter().map(|part| self.below_block(part, layers - 1)).collect();
         let below = Below::side_by_side(parts);

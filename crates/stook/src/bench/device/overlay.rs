@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 use super::{Below, System};
 use crate::bench::environment::{Mount, real_path, unescaped};
 
-/// The unit in which files tell what they take, on every file system.
+/// The unit of the allocated size of files, on every file system.
 const BLOCK_BYTES: u64 = 512;
-/// Only of directories that somebody asks about before anything is written.
+/// Only for directories that are examined before anything is written.
 const NOT_WRITABLE: &str = "it has no upper directory, so nothing new can lie in it";
-/// How often two paths are looked at while somebody else changes what they lead to.
+/// How often two paths are looked up while they are being changed.
 const LOOKS: usize = 8;
 
 pub(super) fn below(system: &System, mount: &Mount, path: &Path, layers: u32) -> Below {
@@ -69,8 +69,8 @@ impl Layers {
         layers
     }
 
-    /// The layer that holds a file, or takes it if it is new: what it is called, and where it has
-    /// the file, or the directory of a new one.
+    /// The layer that holds a file, or receives it if it is new: its name, and its path of the
+    /// file, or of the directory of a new one.
     fn that_holds(&self, mount: &Mount, path: &Path) -> Result<(&'static str, PathBuf), String> {
         let path = real_path(path).ok_or("the file cannot be found")?;
         match fs::symlink_metadata(&path) {
@@ -133,9 +133,9 @@ fn inside(mount: &Mount, path: &Path) -> Result<PathBuf, String> {
     Ok(mount.root.strip_prefix("/").unwrap_or(Path::new("")).join(inside))
 }
 
-/// Whether two paths lead to the same file or directory. An overlay hands on the length and the
-/// times of what its layer has, but not always the number. Nobody can set the time of the last
-/// change, so that a copy has another.
+/// Whether two paths lead to the same file or directory. An overlay passes on the length and the
+/// times of the file in its layer, but not always the inode number. The change time cannot be set,
+/// so a copy has another one.
 fn is_same(path: &Path, other: &Path) -> bool {
     let known = |path: &Path| {
         let metadata = fs::symlink_metadata(path).ok()?;
@@ -163,9 +163,9 @@ fn seen(which: &str, directory: &str) -> Result<PathBuf, String> {
     found.ok_or_else(|| hidden(which, directory))
 }
 
-/// What is said of a layer's directory that is not there, or is another one.
+/// The message for a layer's directory that is missing, or is another one.
 fn hidden(which: &str, directory: &str) -> String {
-    // Nobody knows any more what it was relative to.
+    // It is no longer known what it was relative to.
     let how = if directory.starts_with('/') { "" } else { ", a relative path," };
     format!("its {which} directory {directory}{how} cannot be seen from here")
 }
@@ -179,8 +179,7 @@ fn without_backslashes(text: &str) -> String {
     plain
 }
 
-/// At colons without a backslash before them. Two of them stand before directories that hold data
-/// only.
+/// At colons without a backslash before them. Two of them precede directories that hold data only.
 fn split(directories: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut is_escaped = false;

@@ -1,4 +1,4 @@
-//! A burst of writes into the cache of a drive, distinguished from what it sustains.
+//! A burst of writes into the cache of a drive, distinguished from its sustained rate.
 
 use std::fmt;
 

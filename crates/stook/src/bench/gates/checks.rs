@@ -26,7 +26,7 @@ const DEVICE_BYTES_MAX: f64 = 1.10;
 const JOURNAL_BYTES: f64 = (256 << 10) as f64;
 const JOURNAL_BYTES_PER_S: f64 = (64 << 10) as f64;
 const LINK: Allowed = Allowed::at_most(1.0);
-/// From here on a thread has no time left in which it could have asked for more.
+/// From this share on, a thread had no time left to issue more requests.
 const THREAD_CPU_SHARE_MAX: f64 = 0.90;
 
 pub(super) fn little_requested(cell: &CellFacts<'_>) -> Gate {
@@ -45,10 +45,10 @@ pub(super) fn little_requested(cell: &CellFacts<'_>) -> Gate {
     judge(GateName::LittleRequested, ratio, LITTLE, words)
 }
 
-/// How many were in flight, for a depth that was asked for. Latencies of what began in the ramp
-/// count as a whole: they make up for the depth that is no longer full while the last requests are
-/// waited for. In a short run they may be more than that, and what had passed before measuring
-/// began is no time in which more was in flight than was asked for.
+/// How many requests were in flight, for a given depth. Latencies of requests that began in the
+/// ramp count as a whole: they make up for the depth that is no longer full while the last requests
+/// are waited for. In a short run they may exceed that; time before measuring began does not mean
+/// that more than the depth was in flight.
 fn in_flight_for(cell: &CellFacts<'_>, depth: f64) -> f64 {
     let whole = cell.in_flight_by_little();
     if whole > depth { depth.max(cell.in_flight_meanwhile()) } else { whole }

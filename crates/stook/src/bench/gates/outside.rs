@@ -1,5 +1,5 @@
-//! The checks of what stands between the requests and the device: timers, processors, a limit that
-//! somebody set, and what a file system still has to write.
+//! The checks of what is between the requests and the device: timers, processors, configured
+//! limits, and pending writes of a file system.
 
 use super::{
     Allowed, CellFacts, Gate, GateName, Load, Words, judge, not_applicable, or_unverified, unverified,
@@ -66,8 +66,8 @@ fn in_words(seconds: f64) -> String {
     duration_ns((seconds * 1e9).round() as u64)
 }
 
-/// Latencies hold the time in which a thread was ready to go on and had no processor. Where
-/// requests are few, what is little of all time may be most of theirs.
+/// Latencies include the time in which a thread was ready to continue and had no processor. If
+/// requests are few, a small share of all time may be most of theirs.
 pub(super) fn processor_wait(cell: &CellFacts<'_>) -> Gate {
     let name = GateName::ProcessorWait;
     let of_what = |share: f64| match share_of_latencies(cell, share) {
@@ -116,7 +116,7 @@ fn share_of_latencies(cell: &CellFacts<'_>, share_of_time: f64) -> f64 {
     if in_flight_s > 0.0 { waited_s / in_flight_s } else { 0.0 }
 }
 
-/// What runs at a limit that somebody set says nothing of the device.
+/// A run at a configured limit shows nothing about the device.
 pub(super) fn throttle(cell: &CellFacts<'_>) -> Gate {
     let name = GateName::Throttle;
     let Some(most) = cell.throttled.iter().max_by(|left, right| left.share.total_cmp(&right.share)) else {

@@ -24,7 +24,7 @@ const SPREAD_TELLS: f64 = 0.5;
 const TIME_MIN_S: f64 = 1.0;
 /// Of fewer requests not even the 99th percentile is known.
 const REQUESTS_MIN: f64 = 100.0;
-/// Of what is needed; a run that ends by its size, or a moment early, is as good.
+/// Relative to the required length; a run that ends by its size, or a moment early, is as good.
 const LENGTH: Allowed = Allowed::at_least(0.95);
 
 /// How the five window means of a run lie.

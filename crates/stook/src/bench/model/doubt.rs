@@ -48,9 +48,9 @@ fn without_figures(reason: &str) -> String {
     reason.chars().filter(|letter| !(letter.is_ascii_digit() || matches!(letter, '.' | ','))).collect()
 }
 
-/// Why cells are in this state. Reasons that differ in their figures only are one. Those that the
-/// same cells have stand together, in the order of the first cell that has them; a cell with
-/// several reasons may be in several groups.
+/// Why cells are in this state. Reasons that differ only in their figures are one. Reasons of the
+/// same cells are grouped, in the order of the first cell that has them; a cell with several
+/// reasons may be in several groups.
 pub fn doubts<'a>(cells: &[&'a CellResult], state: State) -> Vec<Doubt<'a>> {
     let mut reasons: Vec<(&'a str, String, Vec<usize>)> = Vec::new();
     for (at, cell) in cells.iter().enumerate().filter(|(_, cell)| cell.state == state) {

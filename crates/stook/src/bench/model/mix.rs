@@ -50,7 +50,7 @@ pub struct MixPrediction {
     pub share_used: f64,
     /// measured ÷ predicted − 1: less than 0 is what reads and writes cost each other.
     pub residual: f64,
-    /// Whether the intervals of what was predicted and measured part.
+    /// Whether the intervals of the predicted and the measured value are disjoint.
     pub residual_is_certain: bool,
 }
 

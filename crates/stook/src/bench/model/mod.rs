@@ -5,9 +5,9 @@
 //! count: no gate failed, though one may be unverified. It is refused, with the reason, when those
 //! are too few. Nothing here measures.
 //!
-//! The models take plain numbers, from wherever these are. [`Cell`] takes them out of what `bench`
-//! measured, and [`Models`] finds in a whole result what can be fitted. [`doubts()`] says which
-//! cells of it share a reason not to be believed.
+//! The models take plain numbers from any source. [`Cell`] takes them from a result of `bench`, and
+//! [`Models`] finds what can be fitted in a whole result. [`doubts()`] groups its doubtful cells by
+//! their reasons.
 
 pub mod block;
 mod cell;
@@ -55,7 +55,7 @@ pub enum ModelError {
     NotPositive {
         /// Which figure.
         what: &'static str,
-        /// What it is.
+        /// The value found.
         value: f64,
     },
     /// What was measured does not behave as the model says that a device does.

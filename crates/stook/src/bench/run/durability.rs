@@ -1,4 +1,4 @@
-//! [`Durability`]: what it takes until all that was written is on the medium.
+//! [`Durability`]: the time until all written data is on the medium.
 
 use std::fs;
 use std::path::Path;

@@ -258,10 +258,10 @@ impl<'a> JobThread<'a> {
         Ok(())
     }
 
-    /// Requests begin when they are due, whatever has completed by then.
+    /// Requests begin when they are due, regardless of completions.
     fn open_loop(&mut self, mut arrivals: Arrivals) -> Result<()> {
-        // Waiting for a moment is late by the slack of the timer, which is 50 µs unless asked
-        // otherwise; where that is refused, latencies tell.
+        // A timed wait is late by the timer slack, 50 µs by default; if setting it is refused,
+        // latencies show that.
         let _refused = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         let clock = self.shared.clock;
         loop {
@@ -293,8 +293,8 @@ impl<'a> JobThread<'a> {
     fn await_arrival(&mut self, due_ns: u64) -> Result<()> {
         let clock = self.shared.clock;
         if self.engine.in_flight() > 0 {
-            // Apart from waiting: where the system serves a request while it is handed over, one
-            // that is due meanwhile waits for that one, and not for a timer.
+            // Separate from waiting: if the system serves a request during submission, a request
+            // that is due meanwhile waits for it, not for a timer.
             self.reap(0)?;
             self.held_until_ns = clock.now_ns();
             if !self.done.is_empty() {
@@ -317,7 +317,7 @@ impl<'a> JobThread<'a> {
         let now_ns = self.shared.clock.now_ns();
         while !self.stopping && !self.free.is_empty() && arrivals.next_ns() <= now_ns {
             if self.is_sync_due() {
-                // Nobody waits for it: it takes a slot, not an arrival.
+                // It is not waited for: it takes a slot, not an arrival.
                 self.issue(Begin::at(now_ns));
                 continue;
             }
@@ -387,7 +387,7 @@ impl<'a> JobThread<'a> {
         }
     }
 
-    /// Takes some of what came back, at one moment.
+    /// Takes some completions, at one moment.
     fn take_completions(&mut self, most: usize) -> Result<()> {
         let now_ns = self.shared.clock.now_ns();
         self.cross(now_ns);
@@ -456,7 +456,7 @@ impl<'a> JobThread<'a> {
 }
 
 impl Begin {
-    /// Of what nothing had to wait for.
+    /// For a request that did not have to wait.
     fn at(now_ns: u64) -> Self {
         Self { start_ns: now_ns, ..Self::default() }
     }
@@ -478,8 +478,8 @@ impl Since {
 /// Memory for every request in flight, taken before anything is measured.
 fn buffers(depth: usize, block_len: usize) -> Result<Vec<Buffer>> {
     let room = block_len.next_multiple_of(PAGE_BYTES);
-    // A whole large page even for little: a block that lies in one piece of memory is one piece for
-    // the device. In pages of 4 KiB that are scattered, reads of 1 MiB took 2.4 times as long on a
+    // A whole large page even for short blocks: a block that is contiguous in memory is one segment
+    // for the device. In scattered pages of 4 KiB, reads of 1 MiB took 2.4 times as long on a
     // virtual machine.
     let mut arena = Arena::new((depth * room).next_multiple_of(LARGE_PAGE_BYTES))?;
     let mut buffers: Vec<Buffer> = (0..depth).map(|at| arena.take(at * room..(at + 1) * room)).collect();
