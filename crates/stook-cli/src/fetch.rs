@@ -26,12 +26,12 @@ pub(crate) struct FetchArgs {
 }
 
 impl FetchArgs {
-    /// Whether anything is asked for that means something only for objects.
+    /// Whether any option is given that applies only to objects.
     pub(crate) fn is_given(&self) -> bool {
         self.whole_file || self.cache_dir.is_some()
     }
 
-    /// Checks that nothing is asked for that means nothing for a path.
+    /// Checks that no option is given that does not apply to a path.
     ///
     /// # Errors
     /// A [`UsageError`] where it is.

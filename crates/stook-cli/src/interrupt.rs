@@ -1,12 +1,12 @@
 //! Ctrl-C, SIGTERM and SIGHUP as a flag that commands poll, so that they can stop cleanly.
 //!
-//! Commands call [`check`] wherever nothing is half done, and read what may never come (stdin,
-//! pipes) through [`Interruptible`]. A second signal ends the program at once: whoever presses
-//! twice does not want to wait for the tidying up. What comes within half a second of the first is
-//! no second one: `timeout` signals the program and its group, so that one request arrives twice.
-//! The first signal ends the program at once where results are being written to stdout: a reader
-//! that does not read would keep it waiting, and by then there is nothing to tidy up. What others
-//! may keep waiting (servers) is done by [`wait_for`], on a thread that is left alone when the
+//! Commands call [`check`] at every consistent point, and read inputs that may block forever
+//! (stdin, pipes) through [`Interruptible`]. A second signal ends the program at once: a user who
+//! presses twice does not want to wait for the clean-up. A signal within half a second of the first
+//! is not a second one: `timeout` signals the program and its group, so that one request arrives
+//! twice. The first signal ends the program at once while results are being written to stdout: a
+//! reader that does not read would block it, and by then there is nothing to clean up. Work that
+//! others may block (servers) is done by [`wait_for`], on a thread that is abandoned when the
 //! program is asked to stop.
 
 use std::convert::Infallible;
@@ -30,8 +30,8 @@ use signal_hook::{flag, low_level};
 
 use crate::exit;
 
-/// Set in the handler itself, so before a read that was waiting can see the end of what the same
-/// Ctrl-C ended.
+/// Set in the handler itself, before a waiting read can see the end of input from a program that
+/// the same Ctrl-C ended.
 static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
 /// Whether the next signal is a second one.
@@ -154,9 +154,9 @@ impl<R: Read + AsFd> Read for Interruptible<R> {
     }
 }
 
-/// Does work that may wait for others, on another thread. When the program is asked to stop, what
-/// was begun goes on there until the program has ended: it must leave nothing half done that a kill
-/// would not leave, too.
+/// Does work that may be blocked by others, on another thread. When the program is asked to stop,
+/// the work continues there until the program has ended: it must leave only states that a kill
+/// would leave, too.
 ///
 /// # Errors
 /// [`Interrupted`], or that there can be no thread.

@@ -1,4 +1,4 @@
-//! Which keys somebody means: typed ones, those of a list of any length, prefixes, patterns,
+//! The keys selected by the user: typed ones, those of a list of any length, prefixes, patterns,
 //! groups.
 
 use std::ffi::{OsStr, OsString};
@@ -86,8 +86,7 @@ pub(crate) fn patterns(option: &str, texts: &[String]) -> Result<KeyPatterns, Us
     KeyPatterns::new(texts).map_err(|error| UsageError::new(format!("{option}: {error}")))
 }
 
-/// What was asked for, where there is nothing of it: an error, because a misspelt name looks just
-/// like it.
+/// A request that matched nothing: an error, because the name may be misspelt.
 #[derive(Debug, Default)]
 pub(crate) struct Asked(Vec<String>);
 
@@ -99,15 +98,15 @@ impl Asked {
         self
     }
 
-    /// With patterns on paths. Exclusions alone ask for nothing; what they matched, or did not, is
-    /// told apart.
+    /// Adds patterns on paths. Exclusions alone request nothing; whether they matched is recorded
+    /// separately.
     pub(crate) fn with_patterns(self, select: &SelectArgs) -> Self {
         let exclude: &[String] = if select.include.is_empty() { &[] } else { &select.exclude };
         self.with("--include", &select.include).with("--exclude", exclude)
     }
 
-    /// Reports that there was nothing to `verb`, of what is at a path: how many failures that
-    /// makes. That everything is left out is what exclusions are for, and makes none.
+    /// Reports that nothing at a path was selected to `verb`; returns the number of failures. If
+    /// exclusions left out everything, that is not a failure.
     pub(crate) fn report_nothing_to(
         &self,
         verb: &str,
@@ -122,8 +121,8 @@ impl Asked {
         self.report_nothing(path, "path", context)
     }
 
-    /// Reports that nothing was found, if anything in particular was asked for: how many failures
-    /// that makes.
+    /// Reports that nothing was found, if anything in particular was requested; returns the number
+    /// of failures.
     pub(crate) fn report_nothing(&self, path: &Path, what: &str, context: &Context) -> u64 {
         if self.0.is_empty() {
             context.note(format_args!("{} has no {what}s.", path.display()));
@@ -135,14 +134,14 @@ impl Asked {
     }
 }
 
-/// An exclusion that matches nothing may be misspelt, and then what it was for is taken.
+/// An exclusion that matches nothing may be misspelt, and then unwanted keys are selected.
 pub(crate) fn note_unmatched(selection: &Selection, context: &Context) {
     for pattern in selection.unmatched_exclusions() {
         context.note(format_args!("--exclude '{}' matched nothing.", printable(pattern.as_bytes())));
     }
 }
 
-/// Typed keys of which some are not there: one that looks like a pattern was meant as one.
+/// Notes for missing typed keys: one that looks like a pattern was probably meant as one.
 pub(crate) fn note_patterns(typed: &[OsString], context: &Context) {
     if typed.iter().any(|key| key.as_bytes().iter().any(|byte| b"*?[".contains(byte))) {
         context.note("A KEY is taken as it is written; `--glob` takes patterns.");
@@ -211,7 +210,7 @@ pub(crate) struct KeyArgs {
 }
 
 impl KeyArgs {
-    /// What was asked for, to be reported where there is nothing of it.
+    /// The request, to be reported if it matches nothing.
     pub(crate) fn asked(&self) -> Asked {
         Asked::default().with("--prefix", &self.prefix).with("--from", &self.from).with("--to", &self.to)
     }

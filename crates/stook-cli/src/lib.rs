@@ -31,7 +31,7 @@ use clap::FromArgMatches as _;
 use crate::cli::Cli;
 use crate::context::Context;
 
-/// Runs the command that `args` (the program's name first) ask for.
+/// Runs the command in `args` (the program's name first).
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match cli::command().try_get_matches_from(args).and_then(|m| Cli::from_arg_matches(&m)) {
         Ok(cli) => cli,
@@ -45,7 +45,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(code) => code,
         Err(error) => exit::report(&error),
     };
-    // Whatever a command did with a pack that is damaged, and however well that went, it says so.
+    // A command on a damaged pack always reports the damage, even if it succeeded.
     match context.print_damages() && code == ExitCode::SUCCESS {
         true => ExitCode::from(exit::FAILURES),
         false => code,

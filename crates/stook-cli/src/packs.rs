@@ -23,7 +23,7 @@ use crate::output::{Output, OutputError};
 /// Opens a pack for reading.
 ///
 /// # Errors
-/// When there is none, or it cannot be read.
+/// Returns an error if there is none, or it cannot be read.
 pub fn open(path: &Path, context: &Context) -> anyhow::Result<Pack> {
     Ok(open_with(path, OpenOptions::default(), context)?)
 }
@@ -84,13 +84,13 @@ impl View {
 /// Opens a pack for writing, and reports what an earlier writer left unfinished.
 ///
 /// # Errors
-/// When there is none, somebody else writes to it, or it cannot be read.
+/// Returns an error if there is none, it is locked by another writer, or it cannot be read.
 pub fn writer(path: &Path, context: &Context) -> anyhow::Result<PackWriter> {
     let options = WriterOptions::default();
     Ok(open_writer_with(path, options, Making::Never, &mut Opening(context))?.writer)
 }
 
-/// Opens for reading the pack that a writer writes to, whatever has its path by now.
+/// Opens the pack of a writer for reading, even if its path leads elsewhere by now.
 ///
 /// # Errors
 /// As [`open`].
@@ -128,7 +128,7 @@ impl Hooks for Opening<'_> {
     }
 }
 
-/// Every group somebody asks for has to be there: a misspelt one would look like an empty pack.
+/// Every requested group must exist: a misspelt one would look like an empty pack.
 ///
 /// # Errors
 /// When one is missing.
@@ -139,7 +139,7 @@ pub fn check_groups(pack: &Pack, path: &Path, groups: &[String]) -> anyhow::Resu
 /// The pack (or archive, which may be an object or a `file://…`) and the key of an address
 /// `PACK//KEY`; no key in a plain path.
 pub fn split_address(address: &OsStr) -> (PathBuf, Option<OsString>) {
-    // A path that is there is meant as it stands, however many slashes it has.
+    // An existing path is taken literally, however many slashes it has.
     if Path::new(address).exists() {
         return (PathBuf::from(address), None);
     }
@@ -186,7 +186,7 @@ pub fn split_address_with_key(address: &OsStr) -> Result<(PathBuf, Option<OsStri
     }
 }
 
-/// The key somebody typed.
+/// The key that the user typed.
 ///
 /// # Errors
 /// A [`UsageError`] when it is none.

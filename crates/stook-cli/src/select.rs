@@ -26,7 +26,7 @@ pub struct SelectArgs {
 }
 
 impl SelectArgs {
-    /// Takes what any inclusion matches (everything, if there is none) and no exclusion does.
+    /// Selects what matches any inclusion (everything, if there are none) and no exclusion.
     ///
     /// # Errors
     /// When a pattern is not one.

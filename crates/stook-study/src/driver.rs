@@ -10,7 +10,7 @@ use crate::sample::publish;
 use crate::study::{Hooks, Study};
 use crate::text::Text;
 
-/// What a study came to.
+/// The result of a study.
 #[derive(Debug)]
 pub struct Report {
     /// For a terminal.
@@ -46,7 +46,7 @@ pub fn run<S: Study>(study: &S, out: &Path, hooks: &dyn Hooks) -> anyhow::Result
     Ok(Report { text: S::text(&findings), json, paths })
 }
 
-/// The page of a study, in HTML. `document` is what it embeds as its data.
+/// The page of a study, in HTML. It embeds `document` as its data.
 ///
 /// # Errors
 /// When `document` cannot be written as JSON.
@@ -62,8 +62,7 @@ pub fn page<S: Study>(
     Ok(S::page(findings).footer(footer).data(document)?.render())
 }
 
-/// Whoever waited for a measurement must not learn at its end that there is no place for the
-/// result.
+/// A missing place for the result must not be discovered only after the measurement.
 fn prepare_out(out: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
     rustix::fs::access(out, rustix::fs::Access::WRITE_OK)

@@ -72,7 +72,7 @@ impl Fio {
     pub const SEQUENTIAL: Self =
         Self { pattern: "read", block_len: BLOCK_LEN, depth: DEPTH, requests: None, cached: false };
 
-    /// The version of fio, or `None` where there is none.
+    /// The version of fio, or `None` if it is not installed.
     pub fn version() -> Option<String> {
         version_of("fio", "--version").filter(|version| !version.is_empty())
     }
@@ -132,7 +132,7 @@ fn file_names(files: &[PathBuf]) -> OsString {
 }
 
 fn parse(text: &str, how: &str) -> Option<Speed> {
-    // Warnings may stand before the document.
+    // Warnings may precede the document.
     let document: Value = serde_json::from_str(text.get(text.find('{')?..)?).ok()?;
     let version = document.get("fio version")?.as_str()?;
     let job = document.get("jobs")?.get(0)?;

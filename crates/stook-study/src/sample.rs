@@ -1,7 +1,7 @@
 //! The tree that is measured: made once, always the same, kept for the next run.
 //!
-//! Everything made here lies in one work directory that carries a marker; [`clean`] removes nothing
-//! from a directory without it, and nothing that somebody else put there.
+//! Everything made here is in one work directory with a marker; [`clean`] removes nothing from a
+//! directory without it, and no foreign files.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -166,12 +166,12 @@ pub fn prepare_work(work: &Path) -> anyhow::Result<()> {
 pub struct Cleaned {
     /// Bytes of the files that were removed.
     pub bytes: u64,
-    /// Things that somebody else put into the work directory. They stay, and so does it.
+    /// Foreign entries in the work directory. They stay, and so does the directory.
     pub foreign: u64,
 }
 
-/// Removes what was made in a work directory, then the directory itself; `None` when there is none.
-/// `ours` decides by its name whether something was made by us.
+/// Removes the files that were made in a work directory, then the directory itself; `None` if there
+/// is none. `ours` decides by name whether an entry was made by us.
 ///
 /// # Errors
 /// When it does not carry the marker, or something cannot be removed.
@@ -266,7 +266,7 @@ pub fn sync(path: &Path) -> anyhow::Result<()> {
 /// Refuses to begin what would not fit.
 ///
 /// # Errors
-/// When fewer than `bytes` are free, or the system does not tell.
+/// Returns an error if fewer than `bytes` are free, or the system does not report it.
 pub fn check_space(work: &Path, bytes: u64) -> anyhow::Result<()> {
     let free = stook::storage::free_at(work)?;
     if free < bytes {
@@ -337,7 +337,7 @@ mod tests {
         prepare_work(&work).unwrap();
         prepare_work(&work).unwrap();
         fs::write(work.join("data"), "xyz").unwrap();
-        // A link is removed, not what it leads to; what somebody else put there stays.
+        // A link is removed, not its target; foreign entries stay.
         fs::write(parent.path().join("elsewhere"), "x").unwrap();
         std::os::unix::fs::symlink(parent.path().join("elsewhere"), work.join("out")).unwrap();
         fs::write(work.join("precious"), "x").unwrap();

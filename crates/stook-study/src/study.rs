@@ -6,8 +6,7 @@ use stook::report::page::Page;
 
 use crate::text::Text;
 
-/// A study. The type holds its options; [`run`](crate::run) calls the methods in the order in which
-/// they stand here.
+/// A study. The type holds its options; [`run`](crate::run) calls the methods in this order.
 pub trait Study {
     /// What was prepared, and what has been measured so far.
     type State;
@@ -52,7 +51,7 @@ pub trait Study {
     /// What was found, and whether what was published holds here.
     ///
     /// # Errors
-    /// That figures are missing, or are none.
+    /// Returns an error if figures are missing or invalid.
     fn conclude(&self, state: Self::State) -> anyhow::Result<Self::Findings>;
 
     /// The result on a terminal.
@@ -67,7 +66,7 @@ pub trait Hooks: Sync {
     /// A line for the user.
     fn note(&self, line: &str);
 
-    /// Called wherever a study can stop.
+    /// Called at every point where a study can stop.
     ///
     /// # Errors
     /// That it is to stop: the error then ends the study.

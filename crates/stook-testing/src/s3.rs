@@ -27,7 +27,7 @@ const SECRET: &str = "a secret that no message may show";
 pub struct S3Request {
     /// `GET`.
     pub method: String,
-    /// What stands behind it: `/bucket/key`, and the query.
+    /// The request target: `/bucket/key`, and the query.
     pub target: String,
     /// The header `Range`, as it came.
     pub range: Option<String>,
@@ -115,7 +115,7 @@ impl Drop for S3Server {
 async fn serve(listener: &TcpListener, service: &S3Service, latency: Duration, log: &Log) {
     loop {
         let Ok((connection, _)) = listener.accept().await else { continue };
-        // Whoever asks again on the same connection would wait for its own acknowledgement.
+        // Otherwise the next request on the same connection would wait for an acknowledgement.
         let _ = connection.set_nodelay(true);
         let (service, log) = (service.clone(), Arc::clone(log));
         let noting = service_fn(move |request: Request<Incoming>| {

@@ -32,7 +32,7 @@ pub struct MemoryTree {
 
 impl MemoryTree {
     /// The tree of a model. Entries are added from the last to the first, so that directories come
-    /// behind what is in them.
+    /// after their contents.
     ///
     /// # Panics
     /// When the table refuses something.
@@ -120,7 +120,7 @@ impl Tree for MemoryTree {
     }
 }
 
-/// Blocks of so many zeros are not written: they are holes, where the file system has holes.
+/// Blocks of this many zeros are not written: they are holes, if the file system supports them.
 const HOLE_LEN: usize = 64 << 10;
 
 fn write_with_holes(path: &Path, bytes: &[u8]) -> io::Result<()> {

@@ -1,5 +1,5 @@
-//! `unsafe` stands only where the architecture allows it, a lint is silenced only with a reason,
-//! and no test is switched off.
+//! `unsafe` is only where the architecture allows it, a lint is silenced only with a reason, and no
+//! test is disabled.
 
 use proc_macro2::{Delimiter, TokenStream};
 
@@ -7,7 +7,7 @@ use super::Violation;
 use super::repository::Repository;
 use super::tokens::{Attribute, attributes, each_level, group, ident, line};
 
-/// Where `unsafe` may stand: the engine's system calls, the lock of sparse files, the boundary to
+/// Where `unsafe` is allowed: the engine's system calls, the lock of sparse files, the boundary to
 /// Python, and the opening of LMDB, which has no safe interface, in the benchmarks.
 const UNSAFE_FOLDERS: &[&str] = &[
     "crates/stook/src/engine/",

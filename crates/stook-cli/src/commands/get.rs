@@ -150,7 +150,7 @@ struct Getter<'a> {
     output: Output,
     /// Whether a directory, which has no body, is of no use.
     wants_body: bool,
-    /// Whether a file is replaced by less than all that was asked for.
+    /// Whether a file is replaced by an incomplete result.
     force: bool,
     totals: Totals,
 }

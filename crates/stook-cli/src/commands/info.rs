@@ -30,7 +30,7 @@ Examples:
 /// From this share of dead bytes on, room is worth getting back.
 const DEAD_SHARE_NOTABLE: f64 = 0.2;
 
-/// So many segments are listed unasked.
+/// This many segments are listed by default.
 const SEGMENTS_SHOWN_MAX: usize = 20;
 
 /// What `stook info` takes.

@@ -27,8 +27,8 @@ Examples:
 
 man finds pages in ~/.local/share/man where ~/.local/bin is in PATH.";
 
-/// How wide examples are laid out: what 80 columns leave beside the indentation of a page. A page
-/// is the same whatever terminal it was made in.
+/// The width of examples: 80 columns less the indentation of a page. A page does not depend on the
+/// terminal where it is made.
 const COLUMNS: usize = 72;
 
 /// The date in the head of a page: an empty argument in roff. A page says which version it is of,

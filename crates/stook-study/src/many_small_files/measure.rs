@@ -20,7 +20,7 @@ const READERS: [usize; 4] = [8, 32, 64, 128];
 /// Memory touched before every measurement, over the bytes of the records.
 const MEMORY_OVER_BYTES: u64 = 512 << 20;
 
-/// Confidence asked for; few rounds give less, and say so.
+/// Requested confidence; few rounds give less, and the result states it.
 const CONFIDENCE: f64 = 0.95;
 
 /// A way of reading, while it is measured.
@@ -188,7 +188,7 @@ impl Bench {
     }
 }
 
-/// The ways in the order in which a round takes them: the limit stands between the two that are
+/// The ways in the order in which a round takes them: the limit is between the two that are
 /// compared with it.
 pub(super) fn ways(best: usize, bytes: u64, pack_bytes: u64) -> Vec<Way> {
     let way = |reader: Reader| Way {

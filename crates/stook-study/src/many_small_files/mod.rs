@@ -111,14 +111,15 @@ fn as_text_or_bytes<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, 
     TextOrBytes::new("tree", path.as_os_str().as_encoded_bytes()).serialize(serializer)
 }
 
-/// A way of reading and what it took.
+/// A way of reading and its cost.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// What it is called.
+    /// Its name.
     pub label: String,
     /// How it read; `None` for the limit.
     pub reader: Option<Reader>,
-    /// What it returned, which is the same for all; `None` for the limit, which hands out nothing.
+    /// The fingerprint of what it returned, the same for all; `None` for the limit, which returns
+    /// nothing.
     pub returned: Option<Fingerprint>,
     /// Median of all rounds, seconds.
     pub seconds: f64,
@@ -249,7 +250,7 @@ impl Study for ManySmallFiles {
     }
 }
 
-/// The limit comes last, whatever its turn was.
+/// The limit comes last, regardless of its turn.
 fn rows(ways: &[Way]) -> anyhow::Result<Vec<Row>> {
     let seconds = |reader| ways.iter().find(|way| way.reader == reader).map(Way::seconds).unwrap_or_default();
     let (files, limit) = (seconds(Some(FILES)), seconds(None));
@@ -286,7 +287,7 @@ fn check_given(tree: &Path, work: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Removes what the study made in a work directory; `None` when there is none.
+/// Removes the files that the study made in a work directory; `None` if there is none.
 ///
 /// # Errors
 /// When it was not made by a study, or something cannot be removed.
@@ -371,7 +372,7 @@ fn make_rest(data: &Data, hooks: &dyn Hooks) -> anyhow::Result<()> {
         hooks.note(&format!("Writing them into one plain file, {}", data.plain.display()));
         plain::write(&data.tree, &data.plain, || hooks.check())?;
     }
-    // A pack that an older version left and this one cannot read is made anew.
+    // A pack of an older version that this one cannot read is made again.
     if Pack::open_path(&data.pack, OpenOptions::default()).is_err() {
         hooks.note(&format!("Packing them into {}", data.pack.display()));
         plain::pack(&data.tree, &data.pack, || hooks.check())?;

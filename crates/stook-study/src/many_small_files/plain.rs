@@ -1,7 +1,7 @@
 //! The plain composite file of the published study, and the pack, made from the same tree.
 //!
 //! A plain file is records one after the other and nothing else: no index, no checksum, no used
-//! flag. It shows what a composite file gains by itself; do not keep data in one.
+//! flag. It shows the gain of a composite file alone; do not keep data in one.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write as _};
@@ -18,8 +18,8 @@ use crate::sample;
 /// Largest piece that [`read`] hands out.
 const PIECE_LEN: usize = 1 << 20;
 
-/// Calls `take` with every regular file of a tree, from one thread, and `before_each` before all
-/// that is met.
+/// Calls `take` with every regular file of a tree, from one thread, and `before_each` before every
+/// entry found.
 fn each_file(
     tree: &Path,
     before_each: impl Fn() -> anyhow::Result<()>,

@@ -101,7 +101,7 @@ pub struct Conclusion {
     pub published: &'static str,
     /// Whether it holds here.
     pub verdict: Verdict,
-    /// The figures that say so.
+    /// The figures that show it.
     pub here: String,
 }
 

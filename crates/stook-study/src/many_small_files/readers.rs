@@ -1,5 +1,5 @@
-//! The ways of reading that are compared: each reads all records once and hands them to whoever
-//! asks.
+//! The ways of reading that are compared: each reads all records once and passes them to a
+//! callback.
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
@@ -81,8 +81,8 @@ impl Reader {
         }
     }
 
-    /// Reads everything and measures what it took. The clock stops when the last record is there;
-    /// giving memory back is not counted.
+    /// Reads everything and measures the cost. The clock stops when the last record has arrived;
+    /// freeing memory is not counted.
     ///
     /// # Errors
     /// What reading meets; damage is an error.
@@ -101,7 +101,7 @@ impl Reader {
         Ok((taken, amount))
     }
 
-    /// Reads everything, and returns what all keys and bytes come to.
+    /// Reads everything, and returns the fingerprint of all keys and bytes.
     ///
     /// # Errors
     /// As [`timed`](Self::timed).

@@ -1,6 +1,5 @@
-//! What the documentation of svfsc prints about its performance, as it prints it. Most of what it
-//! shows are plots; these are the figures in its text. It says neither on which machine they were
-//! taken nor with which version.
+//! The performance figures in the documentation of svfsc, verbatim. Most of its results are plots;
+//! these are the figures in its text. It states neither the machine nor the version.
 
 use serde::Serialize;
 use stook::report::table::{Align, Table, Tone};
@@ -37,7 +36,7 @@ const OTHERS: [(&str, &str); 6] = [
     ("Python: writing by several threads", "quite different from the C++ result"),
 ];
 
-/// All published figures, those first of which something was measured here.
+/// All published figures; those that were also measured here come first.
 pub fn figures(rows: &[Row]) -> Vec<Published> {
     let reads = READS.into_iter().map(|(what, figure, block_bytes)| {
         let here = row(rows, Work::Read { block_bytes })

@@ -20,7 +20,7 @@ use stook::sparse::{AheadOptions, SparseFile, Trace};
 use crate::Text;
 use crate::text::numbers;
 
-/// What a replay came to.
+/// The result of a replay.
 #[derive(Debug, Clone, Serialize)]
 pub struct Replayed {
     /// `sparse-file`.
@@ -29,7 +29,7 @@ pub struct Replayed {
     pub source: String,
     /// Reads of the trace.
     pub reads: u64,
-    /// What it took.
+    /// Its cost.
     pub replay: Replay,
     /// The fewest requests and bytes possible if all reads were known in advance.
     pub optimum: Optimum,
@@ -37,7 +37,7 @@ pub struct Replayed {
     pub requests_ratio: Option<f64>,
 }
 
-/// What it took.
+/// Its cost.
 #[derive(Debug, Clone, Serialize)]
 pub struct Replay {
     /// Requests.
@@ -150,7 +150,7 @@ struct Zeros {
 }
 
 impl Distant {
-    /// So many zeros, each request answered after `latency`.
+    /// This many zeros, each request answered after `latency`.
     pub fn new(len: u64, latency: Duration) -> Self {
         let (line, waiting) = channel::<(Instant, ByteRange, Answer)>();
         thread::spawn(move || {
@@ -199,7 +199,8 @@ impl Object for Zeros {
     }
 
     fn begin(&self, range: ByteRange, answer: Answer) -> Pending {
-        // Where nobody answers any more, the answer is dropped, and whoever waits gets an error.
+        // If there is no thread to answer any more, the answer is dropped, and the waiting reader
+        // gets an error.
         let _ = self.line.send((Instant::now() + self.latency, range, answer));
         Box::new(())
     }

@@ -23,27 +23,27 @@ pub const NEED_BLOCK_BYTES: u64 = 20;
 pub enum Work {
     /// 1 MiB that is held without a gap is read in blocks.
     Read {
-        /// Of so many bytes.
+        /// Bytes of each block.
         block_bytes: u64,
     },
     /// 1 MiB is written in blocks that do not touch.
     WriteApart {
-        /// Of so many bytes.
+        /// Bytes of each block.
         block_bytes: u64,
     },
     /// 1 MiB is written in blocks, each where the last ended.
     WriteJoined {
-        /// Of so many bytes.
+        /// Bytes of each block.
         block_bytes: u64,
     },
     /// It is asked what is needed, all over a file of many blocks.
     Need {
-        /// In asks of so many bytes.
+        /// Bytes of each request.
         ask_bytes: u64,
     },
     /// 1 MiB is written in blocks of 8 bytes by threads, each a part of it.
     Threads {
-        /// So many.
+        /// The number of threads.
         threads: u64,
         /// Whether the blocks of one thread touch.
         is_joined: bool,
@@ -126,7 +126,7 @@ struct Done {
     blocks: u64,
     stride: u64,
     block_bytes: u64,
-    /// Whether bytes go on counting from one block to the next, or begin anew with each.
+    /// Whether bytes continue counting from one block to the next, or start over in each.
     goes_on: bool,
 }
 
@@ -209,7 +209,7 @@ fn in_threads(threads: u64, stride: u64) -> Result<Done, SparseError> {
                 })
             })
             .collect();
-        // A thread that panicked has told so.
+        // A thread that panicked has reported it.
         running.into_iter().try_for_each(|thread| thread.join().unwrap_or(Ok(())))
     })?;
     let seconds = began.elapsed().as_secs_f64();

@@ -33,7 +33,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// The lists, out of what `bench` found.
+    /// The lists, from a result of `bench`.
     pub fn of(result: &BenchResult) -> Self {
         let list = |belongs: fn(&Workload) -> bool| -> Vec<Cell> {
             result.cells.iter().filter(|cell| belongs(&cell.workload)).map(Cell::of).collect()

@@ -370,8 +370,7 @@ fn columns(histogram: &CompactHistogram) -> Vec<Column> {
         let width_log2 = (upper | 1).ilog2().saturating_sub(5) + MERGED.ilog2();
         let from = (upper >> width_log2 << width_log2) as f64;
         let to = from + (1_u64 << width_log2) as f64;
-        // Columns are of different widths: what is equally dense is equally high, whatever it is
-        // cut into.
+        // Columns are of different widths: equal density has equal height, however it is divided.
         let tenths = (to / from.max(1.0)).ln() / 1.1_f64.ln();
         let value = found as f64 * 100.0 / all.max(1) as f64 / tenths;
         match columns.last_mut() {

@@ -1,4 +1,5 @@
-//! The models of `bench`, fitted to the cells of a profile that count: none of their checks failed.
+//! The models of `bench`, fitted to the cells of a profile that count: those without a failed
+//! check.
 
 use serde::Serialize;
 use stook::bench::model::block::{BlockCell, BlockModel};

@@ -166,7 +166,7 @@ impl Study for SsdProfile {
     }
 }
 
-/// What the user is told before the measurement.
+/// The message before the measurement.
 fn takes(bench: &Bench) -> String {
     let (cells, rounds) = (bench.cells.len(), bench.rounds);
     format!(

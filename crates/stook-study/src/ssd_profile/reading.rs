@@ -9,7 +9,7 @@ use super::verdict::plain;
 use super::{Findings, explained};
 use crate::text::duration_s;
 
-/// What is said of a chart that shows too little.
+/// The text for a chart that shows too little.
 const TOO_FEW: &str = "Here too few cells passed their checks to say anything.";
 
 /// A sentence about the first and the last cell that counts, where there are two.

@@ -1,5 +1,4 @@
-//! What may be believed: how many cells are in which state, and what is said of those that are not
-//! valid.
+//! Validity: how many cells are in which state, and the text for those that are not valid.
 
 use stook::bench::gates::{GateName, Outcome, State};
 use stook::bench::model::{counted_runs, doubts};

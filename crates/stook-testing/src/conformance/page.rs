@@ -1,7 +1,7 @@
 //! What every page of a study promises.
 
-/// Checks that every chart stands on the page once, that there is no other, and that nothing is
-/// loaded from anywhere. Returns the data that the page embeds, as JSON.
+/// Checks that every chart is on the page once, that there are no others, and that nothing external
+/// is loaded. Returns the data that the page embeds, as JSON.
 ///
 /// # Panics
 /// When the page is otherwise.

@@ -1,4 +1,4 @@
-//! What every [`Storage`] must do, whatever it is made of.
+//! What every implementation of [`Storage`] must do.
 
 use std::fs;
 use std::io;
@@ -64,7 +64,7 @@ pub fn pattern(len: usize, seed: u64) -> Vec<u8> {
 /// Runs every test of the suite, each on a fresh storage.
 ///
 /// # Panics
-/// When the storage does not do what it must.
+/// Panics if the storage violates its contract.
 pub fn storage_conformance(make: impl Fn() -> Box<dyn Storage>) {
     what_is_appended_is_read_back_at_every_size(&*make());
     appending_goes_on_where_it_ended(&*make());

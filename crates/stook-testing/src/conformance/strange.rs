@@ -14,7 +14,7 @@ pub enum Strange {
     Directory,
     /// A symbolic link to a file that is there.
     Link,
-    /// A named pipe to which nobody writes.
+    /// A named pipe without a writer.
     Fifo,
     /// A socket.
     Socket,
@@ -26,7 +26,7 @@ impl Strange {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Directory, Self::Link, Self::Fifo, Self::Socket, Self::Device];
 
-    /// What it is called in messages.
+    /// Its name in messages.
     pub fn noun(self) -> &'static str {
         match self {
             Self::Directory => "a directory",

@@ -92,7 +92,7 @@ fn with_holes() -> Vec<u8> {
     bytes
 }
 
-/// Not so deep that removing it, which opens all levels at once, takes the descriptors of others.
+/// Not so deep that removing it, which opens all levels at once, exhausts the descriptors.
 fn deep(levels: usize) -> TreeModel {
     let mut path = Vec::new();
     let mut model = TreeModel::new();
@@ -105,7 +105,7 @@ fn deep(levels: usize) -> TreeModel {
     model
 }
 
-/// A directory of so many empty files.
+/// A directory of this many empty files.
 pub fn many_files(count: usize) -> TreeModel {
     let mut model = TreeModel::new();
     for number in 0..count {
@@ -137,7 +137,7 @@ fn hard_links() -> TreeModel {
         .with("0", TreeEntry::Link(b"z".to_vec()))
 }
 
-/// Only `user.`: all others are the system's, which may refuse them or have some by itself.
+/// Only `user.`: all others belong to the system, which may refuse them or set some itself.
 fn with_xattrs(hard_links: bool) -> TreeModel {
     let model = TreeModel::new()
         .file("d/noted", "bytes")

@@ -52,7 +52,7 @@ fn what_becomes_another_kind_is_another_node((directory, tree): (TempDir, Box<dy
     fs::remove_dir_all(&path).unwrap();
     fs::write(&path, "a file again").unwrap();
     assert!(tree.node(below).is_err());
-    // What was listed of the directory that is gone is not of what has its name now.
+    // Listed entries of the removed directory do not belong to the one that has its name now.
     let mut page = Page::new();
     assert!(tree.list(below, &Cursor::Start, &mut page).is_err() || page.is_empty());
     let again = id_of(tree, "x").unwrap();

@@ -8,7 +8,7 @@
 //! counts sampled at moments of their own.
 //!
 //! None of that sleeps, reads a clock or does I/O: such a run is the same on every machine.
-//! [`DeviceEngines`] does: it lets whatever takes engines meet the device in real time.
+//! [`DeviceEngines`] does: it lets code that takes engines use the device in real time.
 
 mod engine;
 mod presets;
@@ -83,8 +83,8 @@ pub struct Device {
     /// What a request costs more when the one begun before it was of the other kind; it keeps the
     /// next one from being begun.
     pub turn_s: f64,
-    /// How much of the fixed cost of each request is chance, from 0 (none of it) to 1
-    /// (exponential). The mean is the fixed cost; bytes are always carried at the same rate.
+    /// How much of the fixed cost of each request is random, from 0 (none of it) to 1
+    /// (exponential). The mean is the fixed cost; bytes are always transferred at the same rate.
     pub chance: f64,
     /// How much longer each request takes for every other that is in flight, as a share: what makes
     /// throughput fall at great depths.

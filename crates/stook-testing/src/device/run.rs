@@ -9,11 +9,11 @@ use super::service::{Chance, Moment, Service};
 /// When requests come.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Arrival {
-    /// A new one as soon as one is finished, so many at a time.
+    /// A new one as soon as one is finished, with this many in flight.
     Closed(usize),
-    /// So many per second, equally far apart.
+    /// This many per second, at equal distances.
     Constant(f64),
-    /// So many per second, each at a moment of its own (a Poisson process).
+    /// This many per second, at independent moments (a Poisson process).
     Poisson(f64),
 }
 

@@ -285,8 +285,8 @@ fn key(number: u64) -> Key {
 
 /// A tiny pack whose files are changed as `data` says, read in every way and then written to.
 ///
-/// The first byte says which checksums are made right again afterwards, so that what lies behind
-/// them is reached. Each change takes a file, an offset, a value, and whether the file is cut there
+/// The first byte selects the checksums that are corrected afterwards, so that the code after them
+/// is reached. Each change has a file, an offset, a value, and whether the file is truncated there
 /// instead.
 pub fn pack_whole(data: &[u8]) {
     let Some((&mend, changes)) = data.split_first() else { return };

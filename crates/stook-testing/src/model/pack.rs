@@ -20,14 +20,14 @@ use crate::sim::SimStorage;
 /// What a pack holds: the body of every live key.
 pub type PackModel = BTreeMap<Key, Vec<u8>>;
 
-/// A machine whose clock stands where it is put, and whose chance depends on a seed alone.
+/// A machine whose clock is set by the test, and whose randomness depends only on a seed.
 #[derive(Debug)]
 pub struct ScriptedHost {
     state: Mutex<(i64, u64)>,
 }
 
 impl ScriptedHost {
-    /// A machine whose nonces are told apart from those of other seeds.
+    /// A machine whose nonces differ from those of other seeds.
     pub fn new(seed: u64) -> Arc<Self> {
         Arc::new(Self { state: Mutex::new((1_000, seed << 32)) })
     }
@@ -55,7 +55,7 @@ impl Host for ScriptedHost {
     }
 }
 
-/// Makes engines that are never asked for anything: simulated files are read without one.
+/// Makes engines that never get a request: simulated files are read without one.
 #[derive(Debug, Clone, Copy)]
 pub struct NoEngines;
 
@@ -197,7 +197,7 @@ fn assert_scans(pack: &Pack, model: &PackModel) {
     assert!(whole.into_iter().collect::<PackModel>() == *model, "splits give other records");
 }
 
-/// Holds every way of reading a pack that is whole against what it must hold.
+/// Compares every way of reading an intact pack with its model.
 ///
 /// # Panics
 /// When one differs.
@@ -224,7 +224,7 @@ pub fn assert_holds(pack: &Pack, model: &PackModel) {
     assert_eq!(report.live_records, model.len() as u64);
 }
 
-/// The same in the ways that tell most and cost least, for tests that look at thousands of states.
+/// The same in the ways that show most and cost least, for tests with thousands of states.
 ///
 /// # Panics
 /// When one differs.
@@ -237,8 +237,8 @@ pub fn assert_holds_briefly(pack: &Pack, model: &PackModel) {
     assert_eq!((report.damages.to_vec(), report.live_records), (Vec::new(), model.len() as u64));
 }
 
-/// What a damaged pack still says: every damage it tells, in whatever way, and the records it
-/// gives. A record that is refused is reported and not given.
+/// What a damaged pack still returns: every damage that it reports in any way, and its records. A
+/// refused record is reported and not returned.
 #[derive(Debug, Default)]
 pub struct Told {
     /// The records that were given, by whichever way gave them.

@@ -13,8 +13,7 @@ use super::extent::{FlatMap, FlatPolicy};
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "the names of the fields say it")]
 pub enum Operation {
-    /// Bytes that are mostly those that belong to their positions; one is another where `odd` says
-    /// so.
+    /// Bytes that mostly match their positions; `odd` selects one that does not.
     Write {
         range: Range<usize>,
         odd: Option<usize>,

@@ -24,7 +24,7 @@ type Place = Vec<Vec<u8>>;
 /// What has a place.
 #[derive(Debug)]
 struct Item {
-    /// What it is called.
+    /// Its name.
     name: Vec<u8>,
     entry: TreeEntry,
     xattrs: Xattrs,
@@ -104,8 +104,8 @@ fn model_of(all: &BTreeMap<Place, Item>, layers: &[LayerModel]) -> TreeModel {
     model
 }
 
-/// So many trees of which a tree is the union. In those before the last there are things besides
-/// that are not seen.
+/// Divides a tree into this many layers, whose union it is. Layers before the last have additional
+/// entries that must stay hidden.
 ///
 /// # Panics
 /// When there are to be none.
@@ -160,7 +160,7 @@ fn hide_some(model: &TreeModel, layers: &mut [LayerModel]) {
     }
 }
 
-/// Few names, of which some differ only in upper and lower case.
+/// A small set of names, some of which differ only in case.
 fn meeting_name() -> impl Strategy<Value = Vec<u8>> {
     prop::sample::select(vec!["a", "A", "b", "B", "ab", "aB", "Ab", "é", "É"])
         .prop_map(|name: &str| name.as_bytes().to_vec())

@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use super::operation::{Inode, Operation, Recorded};
 
-/// Names and the bytes behind them: one state of a medium.
+/// Names and their bytes: one state of a medium.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Image {
     pub(crate) names: BTreeMap<String, Inode>,
@@ -78,7 +78,7 @@ pub(crate) struct FileState {
 }
 
 impl FileState {
-    /// A sync that the caller was told succeeded.
+    /// A sync that was reported as successful.
     fn settle(&mut self) {
         if self.pending.is_empty() {
             return;

@@ -84,15 +84,15 @@ impl SimStorage {
     /// Makes the operation with this index (as in [`operations`](Self::operations)) fail, and only
     /// it.
     ///
-    /// A failed write leaves the first half of its bytes in the file. A failed sync leaves it open
-    /// for ever whether the bytes written before it are durable, whatever later syncs say, as
-    /// operating systems do.
+    /// A failed write leaves the first half of its bytes in the file. After a failed sync it stays
+    /// unknown whether the bytes written before it are durable, whatever later syncs return, as in
+    /// operating systems.
     pub fn fail_at(&self, index: usize, failure: Failure) {
         self.state().failure = Some((index, failure));
     }
 
     /// Makes the operation with this index, and every call after it, fail: the process is dead.
-    /// What it had handed to the system lives on, see
+    /// Data that it had passed to the system survives, see
     /// [`after_process_death`](Self::after_process_death).
     pub fn die_at(&self, index: usize) {
         self.state().dies_at = Some(index);
@@ -138,7 +138,7 @@ impl SimStorage {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A test that panicked while it held the lock has failed already; what it left is readable.
+        // A test that panicked while it held the lock has failed already; its state is readable.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

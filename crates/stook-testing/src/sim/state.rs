@@ -1,4 +1,5 @@
-//! The live side of the simulator: what a running process sees, and the log of what it did.
+//! The live side of the simulator: the state that a running process sees, and the log of its
+//! operations.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,7 +20,7 @@ pub(super) struct State {
     pub(super) live: Image,
     /// How often each file was changed: the simulator's clock for identities.
     pub(super) changes: BTreeMap<Inode, i64>,
-    /// Whether somebody has the lock.
+    /// Whether the lock is held.
     pub(super) is_locked: bool,
     /// How often files are held.
     pub(super) held: BTreeMap<Inode, usize>,

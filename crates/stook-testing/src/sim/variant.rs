@@ -51,7 +51,7 @@ const CORNERS: [(NamesFate, Fate); 5] = [
     (NamesFate::Lost, Fate::Kept),
 ];
 
-/// Builds the given variant of what `medium` may hold after a crash.
+/// Builds the given variant of the states that `medium` may have after a crash.
 pub(crate) fn build(medium: &Medium, variant: usize, rng: &mut Rng) -> Image {
     let corner = CORNERS.get(variant).copied();
     let mut image = Image { names: medium.names.clone(), ..Image::default() };
@@ -143,9 +143,9 @@ fn draw_cut(file: &FileState, end: u64, unit: u64, rng: &mut Rng) -> u64 {
     (cut / unit * unit).max(first)
 }
 
-/// Each piece arrives as it was after some of the changes to it, whatever others are: a truncate
-/// that arrived at one piece may not have arrived at the next, where a later write is missing too.
-/// So what was cut off before may show through what was written in its place.
+/// Each piece arrives as it was after some of the changes to it, independently of others: a
+/// truncate that arrived at one piece may not have arrived at the next, where a later write is
+/// missing too. So bytes that were cut off may show through bytes written in their place.
 fn drawn_pieces(file: &FileState, unit: u64, rng: &mut Rng) -> Vec<u8> {
     let (salt, versions) = (rng.next(), file.pending.len() as u64);
     let version = |piece: u64| {

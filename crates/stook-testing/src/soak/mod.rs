@@ -1,5 +1,5 @@
 //! A pack under siege: writers that put, delete, batch, compact and are killed at random moments,
-//! readers that live on throughout, and a supervisor with a log of what was acknowledged.
+//! readers that run throughout, and a supervisor with a log of acknowledged actions.
 //!
 //! What a writer does follows from a seed and a number alone (`Action::of`), and what a record
 //! holds from its key and the number of the action that put it (`body`). So the supervisor needs to
@@ -106,7 +106,7 @@ fn number(wanted: &Key) -> Option<u64> {
     (0..SINGLE_KEYS).chain(BATCH_KEYS).find(|&key| name(key) == *wanted)
 }
 
-/// What an action puts under a key: it tells both.
+/// The body that an action puts under a key: it identifies both.
 fn body(key: u64, action: u64, len: usize) -> Vec<u8> {
     let mut body = pattern(len, action.wrapping_mul(31) ^ key);
     body.extend(action.to_le_bytes());

@@ -1,4 +1,4 @@
-//! A reader: opens the pack again and again, and looks at what it opened more than once.
+//! A reader: opens the pack repeatedly, and reads each opened state more than once.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::model::pack::{PackModel, scanned};
 /// Checks states until the directory holds a file that says stop; gives how many it opened.
 ///
 /// # Panics
-/// When a state is not one that a writer made, or does not stay what it was.
+/// Panics if a state was not made by a writer, or changes.
 pub fn read(directory: &Path, stop_in: &Path, seed: u64) -> u64 {
     let mut chance = Chance(seed);
     let mut opened = 0;

@@ -143,7 +143,7 @@ fn logged(output: std::process::ChildStdout, first: u64) -> (u64, u64) {
         match line.split_once(' ').map(|(what, number)| (what, number.parse())) {
             Some(("B", Ok(number))) => begun = number,
             Some(("A", Ok(number))) => acknowledged = number,
-            // The end of what a killed process wrote.
+            // The truncated output of a killed process.
             _ => break,
         }
     }
@@ -161,9 +161,8 @@ fn found(pack: &Path) -> BTreeMap<u64, u64> {
     }
 }
 
-/// What there is after some actions of which all up to `acknowledged` are safe: for every key what
-/// was there before, or what one of the actions made of it, but nothing older than what was
-/// acknowledged.
+/// The possible states after some actions, if all up to `acknowledged` are durable: for every key
+/// its previous value, or that of one of the actions, but nothing older than the acknowledged one.
 fn after(
     seed: u64,
     before: &Model,

@@ -156,7 +156,7 @@ fn read_request(connection: &mut TcpStream, state: &State) -> io::Result<Option<
     Ok(Some(WebRequest { method, target, headers: lines.filter_map(header).collect() }))
 }
 
-/// Somebody speaks another language: TLS.
+/// The client speaks another protocol: TLS.
 fn refuse(connection: &mut TcpStream) -> io::Result<Option<WebRequest>> {
     // What is left unread would make a reset of the end, which may overtake the answer.
     let mut rest = [0; 4096];

@@ -1,4 +1,4 @@
-//! `stook put --batch`: a stream of records, all of which count at once, or none.
+//! `stook put --batch`: a stream of records, atomically.
 
 use std::io::{self, BufReader, IsTerminal as _, Read};
 use std::path::Path;

@@ -49,7 +49,7 @@ pub(super) struct Args {
     clean: bool,
 }
 
-/// Runs the study, or removes what it made.
+/// Runs the study, or removes its files.
 ///
 /// # Errors
 /// What making, measuring or writing the result meets.

@@ -115,8 +115,7 @@ fn a_pack_that_is_whole_is_copied_as_it_is_with_sequence_numbers_and_times() {
     let (storage, model) = sample();
     let (to, reported, _) = repaired(&storage);
     assert_eq!((reported.records, &reported.damages[..]), (model.len() as u64, &[][..]));
-    // Nobody had said that the pack is all that it was meant to be, and saving it does not make it
-    // so.
+    // The pack was not marked complete, and repair does not make it so.
     assert_eq!(reported.notes, ["the pack was incomplete, and so is the new one"]);
     assert!(!open_simulated(&to).unwrap().is_complete());
     let (before, after) = (open_simulated(&storage).unwrap(), open_simulated(&to).unwrap());
@@ -243,7 +242,8 @@ fn an_older_manifest_does_not_make_the_new_pack_complete_where_the_newest_is_los
     assert_eq!((reported.records, pack.len(), pack.is_complete()), (2, 2, false));
 }
 
-/// Before: the new pack was incomplete for ever, and a `stook pack` was to go on that never was.
+/// Before: the new pack was incomplete forever, and the advice was to continue a `stook pack` that
+/// never existed.
 #[test]
 fn a_pack_of_single_records_is_complete_again_without_its_manifest() {
     let of_tree = Attributes::of_file(FileKind::File, 0o644, 1, None);
