@@ -1,4 +1,5 @@
-//! [`Operation`]: what an engine can execute, the name of each operation, and the error it fails with.
+//! [`Operation`]: what an engine can execute, the name of each operation, and the error it fails
+//! with.
 
 use std::io;
 use std::path::Path;

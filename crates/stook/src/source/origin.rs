@@ -46,7 +46,7 @@ impl Origin {
         self.with("within", whole.digest)
     }
 
-    /// The address that redirects end at.
+    /// The same, found at this target of its redirects.
     #[cfg(feature = "remote")]
     #[must_use]
     pub(crate) fn led_to(self, target: &Self) -> Self {
