@@ -18,8 +18,8 @@ use crate::progress::Unit;
 /// what is to be known of it. Damage of a pack is noted from now on.
 ///
 /// # Errors
-/// When it is neither, or cannot be read; when an archive has no such state; when it is said how to
-/// fetch what is not fetched.
+/// Returns an error if it is neither, or cannot be read; if an archive has no such state; or if
+/// options for objects are given for a path.
 pub(crate) fn open(
     path: &Path,
     at_ns: Option<i64>,
@@ -83,7 +83,8 @@ pub(crate) fn report_incomplete(opened: &Opened, advice: &str, context: &Context
 /// Checks that contents have the features that the options of a command need.
 ///
 /// # Errors
-/// A [`UsageError`] that names the first option that is for packs; a group that is not there.
+/// Returns a [`UsageError`] that names the first option that is only for packs, or an error for a
+/// missing group.
 pub(crate) fn check(opened: &Opened, features: &[Feature], groups: &[String]) -> anyhow::Result<()> {
     let contents = opened.contents();
     contents.check_groups(groups).map_err(by_option)?;

@@ -34,7 +34,7 @@ impl FetchArgs {
     /// Checks that no option is given that does not apply to a path.
     ///
     /// # Errors
-    /// A [`UsageError`] where it is.
+    /// Returns a [`UsageError`] if it is.
     pub(crate) fn refuse(&self, path: &Path) -> Result<(), UsageError> {
         if !self.is_given() {
             return Ok(());
@@ -48,7 +48,7 @@ impl FetchArgs {
     /// The cache in the directory that is given, if one is.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// Returns an error if it cannot be opened.
     pub(crate) fn cache(&self) -> stook::Result<Option<Arc<DiskCache>>> {
         let options = DiskCacheOptions { budget_bytes: self.cache_size };
         self.cache_dir.as_ref().map(|directory| DiskCache::open(directory, options)).transpose()
@@ -57,7 +57,7 @@ impl FetchArgs {
     /// Sets what they say for an archive that is an object.
     ///
     /// # Errors
-    /// When the cache cannot be opened.
+    /// Returns an error if the cache cannot be opened.
     pub(crate) fn set(&self, options: &mut OpenOptions) -> stook::Result<()> {
         options.remote.whole_file = self.whole_file;
         options.cache = self.cache()?;

@@ -64,7 +64,7 @@ impl std::error::Error for Interrupted {}
 /// Starts listening to signals; once per process.
 ///
 /// # Errors
-/// When the system refuses the handler.
+/// Returns an error if the system refuses the handler.
 pub(crate) fn install() -> anyhow::Result<()> {
     listen().context("cannot listen to Ctrl-C")
 }
@@ -111,7 +111,7 @@ impl Interruptible<File> {
     /// not be waited for.
     ///
     /// # Errors
-    /// When this process has no descriptor left.
+    /// Returns an error if this process has no descriptor left.
     pub fn stdin() -> Result<Self, stook::Error> {
         let opened = io::stdin().as_fd().try_clone_to_owned();
         opened.map(|stdin| Self(File::from(stdin))).map_err(|error| stook::Error::io("open", "stdin", error))
@@ -120,7 +120,7 @@ impl Interruptible<File> {
     /// Opens a file, or a pipe without waiting for its writer.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the system.
     pub fn open(path: &Path) -> io::Result<Self> {
         OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path).map(Self)
     }
@@ -159,7 +159,7 @@ impl<R: Read + AsFd> Read for Interruptible<R> {
 /// would leave, too.
 ///
 /// # Errors
-/// [`Interrupted`], or that there can be no thread.
+/// Returns [`Interrupted`], or an error if no thread can be started.
 pub fn wait_for<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> anyhow::Result<T> {
     check()?;
     let (at_work, ended) = mpsc::channel::<Infallible>();
@@ -186,7 +186,7 @@ pub fn interrupted() -> bool {
 /// An error when the program was asked to stop.
 ///
 /// # Errors
-/// [`Interrupted`].
+/// Returns [`Interrupted`].
 pub fn check() -> Result<(), Interrupted> {
     if interrupted() { Err(Interrupted) } else { Ok(()) }
 }

@@ -31,7 +31,7 @@ impl KeyList {
     /// Typed keys first, then those of the list.
     ///
     /// # Errors
-    /// When a typed key is none, or the list cannot be opened.
+    /// Returns an error if a typed key is invalid, or the list cannot be opened.
     pub(crate) fn new(typed: &[OsString], list: Option<&Path>, null: bool) -> anyhow::Result<Self> {
         let typed = typed.iter().map(|text| packs::parse_key(text)).collect::<Result<_, _>>()?;
         let list: Option<(Box<dyn BufRead>, String)> = match list {
@@ -51,7 +51,7 @@ impl KeyList {
     /// Up to `max` further keys; `None` after the last.
     ///
     /// # Errors
-    /// When the list cannot be read, or a line is no key.
+    /// Returns an error if the list cannot be read, or a line is not a key.
     pub(crate) fn next(&mut self, max: usize) -> anyhow::Result<Option<Vec<Key>>> {
         let mut keys = std::mem::take(&mut self.typed);
         while let Some((reader, name)) = &mut self.list {
@@ -81,7 +81,7 @@ impl KeyList {
 /// The patterns on keys that an option, or an argument, gave.
 ///
 /// # Errors
-/// When a pattern is none.
+/// Returns an error if a pattern is invalid.
 pub(crate) fn patterns(option: &str, texts: &[String]) -> Result<KeyPatterns, UsageError> {
     KeyPatterns::new(texts).map_err(|error| UsageError::new(format!("{option}: {error}")))
 }
@@ -157,7 +157,7 @@ pub(crate) fn report_no_keys(context: &Context) -> u64 {
 /// The sort form that keys with a prefix begin with; that of all keys where none is given.
 ///
 /// # Errors
-/// When it is no prefix of a key.
+/// Returns an error if it is not a prefix of a key.
 pub(crate) fn prefix(given: Option<&OsStr>) -> Result<Vec<u8>, UsageError> {
     Ok(match given {
         // All numeric keys; none of them begins like another.
@@ -186,7 +186,7 @@ pub(crate) fn refuse_empty(option: &str, means: &str, instead: &str) -> UsageErr
 /// archives do not have.
 ///
 /// # Errors
-/// When it is no prefix of a key.
+/// Returns an error if it is not a prefix of a key.
 pub(crate) fn bytes_prefix(given: Option<&OsStr>) -> Result<Option<Vec<u8>>, UsageError> {
     match given {
         None => Ok(Some(Vec::new())),
@@ -218,7 +218,7 @@ impl KeyArgs {
     /// The keys that are meant.
     ///
     /// # Errors
-    /// When one of them is no key.
+    /// Returns an error if one of them is not a key.
     pub(crate) fn range(&self) -> Result<KeyRange, UsageError> {
         let mut range = KeyRange::prefix(&prefix(self.prefix.as_deref())?);
         if let Some(from) = &self.from {

@@ -80,7 +80,7 @@ impl<W: Write> Output<W> {
     /// A line of text.
     ///
     /// # Errors
-    /// When it cannot be written, as for all that follows.
+    /// Returns an error if it cannot be written; the same holds for all methods below.
     pub fn line(&mut self, text: impl fmt::Display) -> Result<()> {
         Ok(writeln!(self.to, "{text}")?)
     }
@@ -110,7 +110,7 @@ impl<W: Write> Output<W> {
     /// Writes what is still buffered, so that it is seen before more comes.
     ///
     /// # Errors
-    /// What writing meets.
+    /// Returns an error if writing fails.
     pub fn flush(&mut self) -> Result<()> {
         Ok(self.to.flush()?)
     }

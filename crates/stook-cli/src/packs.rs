@@ -32,7 +32,7 @@ pub fn open(path: &Path, context: &Context) -> anyhow::Result<Pack> {
 /// known.
 ///
 /// # Errors
-/// As [`open`].
+/// Returns the errors of [`open`].
 pub fn open_with(path: &Path, options: OpenOptions, context: &Context) -> Result<Pack, Error> {
     let pack = open_pack(path, options)?;
     context.watch(pack.damage_log());
@@ -74,7 +74,7 @@ impl View {
     /// Opens this state of a pack.
     ///
     /// # Errors
-    /// When there is no pack, it cannot be read, or that state is not kept.
+    /// Returns an error if there is no pack, it cannot be read, or that state is not kept.
     pub fn open(self, path: &Path, context: &Context) -> anyhow::Result<Pack> {
         let options = OpenOptions { at_ns: self.at, ..OpenOptions::default() };
         Ok(open_with(path, options, context)?)
@@ -93,7 +93,7 @@ pub fn writer(path: &Path, context: &Context) -> anyhow::Result<PackWriter> {
 /// Opens the pack of a writer for reading, even if its path leads elsewhere by now.
 ///
 /// # Errors
-/// As [`open`].
+/// Returns the errors of [`open`].
 pub fn open_written(writer: &PackWriter, context: &Context) -> anyhow::Result<Pack> {
     let pack = Pack::open(writer.storage().clone(), OpenOptions::default())?;
     context.watch(pack.damage_log());
@@ -103,7 +103,7 @@ pub fn open_written(writer: &PackWriter, context: &Context) -> anyhow::Result<Pa
 /// As [`stook::ops::pack::put_into`]; the pack is made if `create` is set and there is none.
 ///
 /// # Errors
-/// As that.
+/// Returns that error.
 pub fn put_into<T>(
     path: &Path,
     group: &str,
@@ -131,7 +131,7 @@ impl Hooks for Opening<'_> {
 /// Every requested group must exist: a misspelt one would look like an empty pack.
 ///
 /// # Errors
-/// When one is missing.
+/// Returns an error if one is missing.
 pub fn check_groups(pack: &Pack, path: &Path, groups: &[String]) -> anyhow::Result<()> {
     pack.check_groups(groups).with_context(|| format!("cannot read {}", path.display()))
 }
@@ -173,7 +173,7 @@ pub fn split_address(address: &OsStr) -> (PathBuf, Option<OsString>) {
 /// the key.
 ///
 /// # Errors
-/// A [`UsageError`] when nothing follows them.
+/// Returns a [`UsageError`] if nothing follows them.
 pub fn split_address_with_key(address: &OsStr) -> Result<(PathBuf, Option<OsString>), UsageError> {
     match address.as_bytes().strip_suffix(b"//") {
         Some(pack) if !pack.is_empty() => {
@@ -189,7 +189,7 @@ pub fn split_address_with_key(address: &OsStr) -> Result<(PathBuf, Option<OsStri
 /// The key that the user typed.
 ///
 /// # Errors
-/// A [`UsageError`] when it is none.
+/// Returns a [`UsageError`] if it is invalid.
 pub fn parse_key(text: &OsStr) -> Result<Key, UsageError> {
     Key::parse(text.as_bytes()).map_err(|error| UsageError::new(error.to_string()))
 }
@@ -209,7 +209,7 @@ struct WithDamages<'a, T> {
 /// Prints the document of a command, with all damage that is known.
 ///
 /// # Errors
-/// When stdout cannot be written.
+/// Returns an error if stdout cannot be written.
 pub fn print_json(
     output: &mut Output,
     name: &str,
@@ -223,7 +223,7 @@ pub fn print_json(
 /// Ends JSON lines: where damage is known, with a line of it.
 ///
 /// # Errors
-/// When stdout cannot be written.
+/// Returns an error if stdout cannot be written.
 pub fn print_last_line(output: &mut Output, context: &Context) -> Result<(), OutputError> {
     #[derive(Serialize)]
     struct Damages<'a> {

@@ -61,7 +61,7 @@ impl Cold {
     /// for a while has to be fetched from the host first, which would be counted as reading.
     ///
     /// # Errors
-    /// When the caches cannot be emptied after all, or a file cannot be opened.
+    /// Returns an error if the caches cannot be emptied after all, or a file cannot be opened.
     pub fn prepare(&self, next: Next<'_>) -> anyhow::Result<()> {
         match self {
             Self::System => drop_system_caches()?,

@@ -24,7 +24,8 @@ pub struct Report {
 /// Runs a study, and writes `study.json` and `study.html` into the directory `out`.
 ///
 /// # Errors
-/// What making, measuring or writing the result meets, and the error of [`Hooks::check`].
+/// Returns an error if making, measuring or writing the result fails, or the error of
+/// [`Hooks::check`].
 pub fn run<S: Study>(study: &S, out: &Path, hooks: &dyn Hooks) -> anyhow::Result<Report> {
     study.check()?;
     prepare_out(out)?;
@@ -49,7 +50,7 @@ pub fn run<S: Study>(study: &S, out: &Path, hooks: &dyn Hooks) -> anyhow::Result
 /// The page of a study, in HTML. It embeds `document` as its data.
 ///
 /// # Errors
-/// When `document` cannot be written as JSON.
+/// Returns an error if `document` cannot be written as JSON.
 pub fn page<S: Study>(
     findings: &S::Findings,
     document: &impl Serialize,

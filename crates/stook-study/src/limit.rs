@@ -80,7 +80,7 @@ impl Fio {
     /// Runs it over these files.
     ///
     /// # Errors
-    /// When it is missing, fails, or says something that is not understood.
+    /// Returns an error if it is missing, fails, or its output cannot be parsed.
     pub fn run(&self, files: &[PathBuf]) -> anyhow::Result<Speed> {
         let mut command = Command::new("fio");
         command
@@ -158,7 +158,7 @@ fn parse(text: &str, how: &str) -> Option<Speed> {
 /// reads goes to the device in many segments, which may cost it more than half of its speed.
 ///
 /// # Errors
-/// What reading meets.
+/// Returns an error if reading fails.
 pub fn sequential(files: &[PathBuf], with_fio: bool) -> anyhow::Result<Speed> {
     let own = own(files)?;
     if !with_fio {

@@ -59,7 +59,7 @@ impl Sample {
     /// every file.
     ///
     /// # Errors
-    /// What writing meets, and the error of `before_each`, which ends it.
+    /// Returns an error if writing fails, or the error of `before_each`, which ends it.
     pub fn tree(
         &self,
         work: &Path,
@@ -147,7 +147,7 @@ fn fill(number: u64, len: u64, body: &mut Vec<u8>) {
 /// Makes the work directory, with its marker.
 ///
 /// # Errors
-/// When it has something in it that is not ours, or cannot be made.
+/// Returns an error if it contains foreign files, or cannot be made.
 pub fn prepare_work(work: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(work).with_context(|| format!("cannot make {}", work.display()))?;
     let marker = work.join(MARKER);
@@ -174,7 +174,7 @@ pub struct Cleaned {
 /// is none. `ours` decides by name whether an entry was made by us.
 ///
 /// # Errors
-/// When it does not carry the marker, or something cannot be removed.
+/// Returns an error if it does not have the marker, or something cannot be removed.
 pub fn clean(work: &Path, ours: impl Fn(&OsStr) -> bool) -> anyhow::Result<Option<Cleaned>> {
     let work = match work.canonicalize() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -223,7 +223,7 @@ fn bytes_of(path: &Path) -> anyhow::Result<u64> {
 /// What there is in a tree, without reading any file.
 ///
 /// # Errors
-/// When it cannot be listed.
+/// Returns an error if it cannot be listed.
 pub fn count(tree: &Path) -> anyhow::Result<WalkSummary> {
     let options = WalkOptions { read_up_to: 0, ..WalkOptions::default() };
     let failed = Mutex::new(None);
@@ -243,7 +243,7 @@ pub fn count(tree: &Path) -> anyhow::Result<WalkSummary> {
 /// Removes a file or a directory that may not be there.
 ///
 /// # Errors
-/// When it is there and cannot be removed.
+/// Returns an error if it exists and cannot be removed.
 pub fn remove(path: &Path) -> anyhow::Result<()> {
     let result = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -257,7 +257,7 @@ pub fn remove(path: &Path) -> anyhow::Result<()> {
 /// Puts everything that was written to the file system of `path` onto the medium.
 ///
 /// # Errors
-/// I/O errors.
+/// Returns I/O errors.
 pub fn sync(path: &Path) -> anyhow::Result<()> {
     let directory = fs::File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     rustix::fs::syncfs(&directory).with_context(|| format!("cannot sync {}", path.display()))
@@ -283,7 +283,7 @@ pub fn check_space(work: &Path, bytes: u64) -> anyhow::Result<()> {
 /// Writes a file so that it is there whole or not at all.
 ///
 /// # Errors
-/// What writing meets.
+/// Returns an error if writing fails.
 pub fn publish(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".partial");

@@ -45,7 +45,7 @@ impl Mirror {
     /// Mounts a mirror of the files of a directory. Nothing of it is bad yet.
     ///
     /// # Errors
-    /// When it cannot be mounted.
+    /// Returns an error if it cannot be mounted.
     pub fn mount(directory: &Path, page_cache: PageCache) -> io::Result<Self> {
         let mountpoint = tempfile::tempdir()?;
         let directory = directory.to_path_buf();

@@ -58,7 +58,7 @@ pub fn parse_size(data: &[u8]) {
 /// Runs `target` on every file of `folder` and returns how many there were.
 ///
 /// # Errors
-/// Those of listing and reading the folder.
+/// Returns an error if the folder cannot be listed or read.
 pub fn replay(folder: &Path, target: Target) -> io::Result<usize> {
     let mut count = 0;
     for entry in fs::read_dir(folder)? {

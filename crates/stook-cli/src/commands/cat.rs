@@ -76,7 +76,7 @@ impl Span {
     /// byte where it begins at the end.
     ///
     /// # Errors
-    /// Where it begins past the end.
+    /// Returns an error if it begins past the end.
     fn within(&self, path: impl AsRef<Path>, len: u64) -> anyhow::Result<ByteRange> {
         if self.start > len {
             let (path, len) = (path.as_ref().display(), units::bytes_exact(len));

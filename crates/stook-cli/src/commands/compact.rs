@@ -119,7 +119,7 @@ struct Done<'a> {
 /// Runs it.
 ///
 /// # Errors
-/// When the pack cannot be read or written, or there is no room.
+/// Returns an error if the pack cannot be read or written, or there is no space.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let pack = packs::open(&args.pack, context)?;
     packs::check_groups(&pack, &args.pack, &args.groups)?;

@@ -143,7 +143,7 @@ impl Sums {
 /// Runs it.
 ///
 /// # Errors
-/// When the pack cannot be opened.
+/// Returns an error if the pack cannot be opened.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let opened = contents::open(&args.pack, None, &args.fetch, context)?;
     contents::check(&opened, &[], &args.groups)?;

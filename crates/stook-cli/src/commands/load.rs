@@ -119,7 +119,7 @@ type SourceSpan = (Arc<dyn Source>, ByteRange);
 /// Runs it.
 ///
 /// # Errors
-/// When the pack or the archive cannot be opened or read.
+/// Returns an error if the pack or the archive cannot be opened or read.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if args.device_share && is_object(&args.pack) {
         return Err(UsageError::new(

@@ -100,7 +100,7 @@ struct HeadFields {
 /// Runs it.
 ///
 /// # Errors
-/// When the pack, the archive or its index cannot be read.
+/// Returns an error if the pack, the archive or its index cannot be read.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let options = ListOptions {
         keys: args.keys.range()?,

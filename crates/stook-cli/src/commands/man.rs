@@ -61,7 +61,7 @@ struct Pages<'a> {
 /// Prints the page of the program, or writes all pages.
 ///
 /// # Errors
-/// When a page cannot be written.
+/// Returns an error if a page cannot be written.
 pub fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     let mut pages = pages()?;
     if args.out.is_none() {

@@ -223,7 +223,8 @@ impl<'a> Holding<'a> {
 /// Packs.
 ///
 /// # Errors
-/// What writing the pack meets, a root that cannot be opened, arguments that make no sense.
+/// Returns an error if the pack cannot be written, a root cannot be opened, or arguments are
+/// invalid.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
     let packing = args.packing(context)?;

@@ -94,7 +94,8 @@ struct NotFound {
 /// Runs it.
 ///
 /// # Errors
-/// When nothing was selected by the arguments, or when the pack cannot be read or written.
+/// Returns an error if nothing was selected by the arguments, or if the pack cannot be read or
+/// written.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let by_key = !args.keys.is_empty() || args.from_file.is_some();
     let by_pattern = args.prefix.is_some() || !args.globs.is_empty();

@@ -62,7 +62,7 @@ fn parse_some_seconds(text: &str) -> Result<f64, String> {
 /// Runs a study.
 ///
 /// # Errors
-/// What making, measuring or writing the result meets.
+/// Returns an error if making, measuring or writing the result fails.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     match args.study {
         Name::ManySmallFiles(args) => many_small_files::run(args, context),

@@ -144,7 +144,8 @@ struct Unset<'a> {
 /// Unpacks.
 ///
 /// # Errors
-/// A pack that cannot be opened, a target that cannot be made, arguments that make no sense.
+/// Returns an error if the pack cannot be opened, the target cannot be made, or arguments are
+/// invalid.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let filter = args.filter()?;
     let opened = contents::open(&args.pack, args.view.at_ns(), &args.fetch, context)?;

@@ -290,7 +290,7 @@ fn check_given(tree: &Path, work: &Path) -> anyhow::Result<()> {
 /// Removes the files that the study made in a work directory; `None` if there is none.
 ///
 /// # Errors
-/// When it was not made by a study, or something cannot be removed.
+/// Returns an error if it was not made by a study, or something cannot be removed.
 pub fn clean(work: &Path) -> anyhow::Result<Option<Cleaned>> {
     sample::clean(work, makes)
 }

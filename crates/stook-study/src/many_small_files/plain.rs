@@ -59,7 +59,7 @@ fn each_piece(item: &WalkItem, mut take: impl FnMut(&[u8]) -> anyhow::Result<()>
 /// has.
 ///
 /// # Errors
-/// What reading or writing meets, and the error of `before_each`, which ends it.
+/// Returns an error if reading or writing fails, or the error of `before_each`, which ends it.
 pub fn write(tree: &Path, path: &Path, before_each: impl Fn() -> anyhow::Result<()>) -> anyhow::Result<()> {
     let partial = path.with_extension("plain.partial");
     let context = || format!("cannot write {}", partial.display());
@@ -79,7 +79,7 @@ pub fn write(tree: &Path, path: &Path, before_each: impl Fn() -> anyhow::Result<
 /// in pieces: path, offset in the record, bytes. How many records and bytes there were.
 ///
 /// # Errors
-/// What reading meets, and a file that ends inside of a record.
+/// Returns an error if reading fails, or the file ends within a record.
 pub fn read(
     path: &Path,
     buffer_len: usize,
@@ -124,7 +124,7 @@ pub fn read(
 /// other ways have. `before_each` is called before all that the tree has.
 ///
 /// # Errors
-/// What reading or writing meets, and the error of `before_each`, which ends it.
+/// Returns an error if reading or writing fails, or the error of `before_each`, which ends it.
 pub fn pack(tree: &Path, path: &Path, before_each: impl Fn() -> anyhow::Result<()>) -> anyhow::Result<()> {
     let partial = path.with_extension("stook.partial");
     sample::remove(&partial)?;
@@ -153,7 +153,7 @@ pub fn pack(tree: &Path, path: &Path, before_each: impl Fn() -> anyhow::Result<(
 /// The files of a pack that hold its records.
 ///
 /// # Errors
-/// When it cannot be listed.
+/// Returns an error if it cannot be listed.
 pub fn segment_files(pack: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let context = || format!("cannot list {}", pack.display());
     let mut files = Vec::new();

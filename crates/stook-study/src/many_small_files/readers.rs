@@ -85,7 +85,7 @@ impl Reader {
     /// freeing memory is not counted.
     ///
     /// # Errors
-    /// What reading meets; damage is an error.
+    /// Returns an error if reading fails; damage is an error, too.
     pub fn timed(&self, data: &Data) -> anyhow::Result<(Taken, Amount)> {
         let mut kept = None;
         let (taken, amount) = Taken::by(|| {
@@ -104,7 +104,7 @@ impl Reader {
     /// Reads everything, and returns the fingerprint of all keys and bytes.
     ///
     /// # Errors
-    /// As [`timed`](Self::timed).
+    /// Returns the errors of [`timed`](Self::timed).
     pub fn fingerprint(&self, data: &Data) -> anyhow::Result<Fingerprint> {
         let digest = Digest::default();
         self.read(data, |key, offset, bytes| digest.piece(key, offset, bytes))?;

@@ -71,7 +71,7 @@ pub enum Over {
 /// Replays the trace in a file.
 ///
 /// # Errors
-/// A file that is no trace, what opening and reading the source meets, and a source of another
+/// Returns an error if the file is not a trace, the source cannot be opened or read, or has another
 /// length.
 pub fn replay(path: &Path, over: &Over) -> anyhow::Result<Replayed> {
     let read = || Trace::parse(BufReader::new(File::open(path)?)).map_err(anyhow::Error::from);
@@ -107,7 +107,7 @@ impl Replayed {
 /// Replays a trace over a source.
 ///
 /// # Errors
-/// What reading meets; when the source is not as long as the file of the trace.
+/// Returns an error if reading fails, or the length of the source is not that of the traced file.
 pub fn run(trace: &Trace, source: Arc<dyn Source>) -> anyhow::Result<Replayed> {
     anyhow::ensure!(
         source.len() == trace.file_len,

@@ -95,7 +95,7 @@ impl Work {
     /// Does it once; how long that took, without what is made beforehand.
     ///
     /// # Errors
-    /// What a buffer refuses.
+    /// Returns an error if the buffer refuses an operation.
     pub fn seconds(self) -> Result<f64, SparseError> {
         Ok(self.once()?.seconds)
     }
@@ -103,7 +103,7 @@ impl Work {
     /// Does it once, and reads back all that was written.
     ///
     /// # Errors
-    /// When other bytes come back, and what a buffer refuses.
+    /// Returns an error if other bytes are returned, or the buffer refuses an operation.
     pub fn check_bytes(self) -> anyhow::Result<()> {
         self.once()?.check()
     }

@@ -30,7 +30,7 @@ impl<T: Clone + PartialEq> FlatMap<T> {
     /// Gives the bytes from `start` on these values, all or none.
     ///
     /// # Errors
-    /// The first byte that the policy objects to.
+    /// Returns the first byte that the policy refuses.
     pub fn insert(&mut self, start: usize, values: &[T], policy: FlatPolicy) -> Result<(), usize> {
         for (index, value) in (start..).zip(values) {
             let objection = match (&self.bytes[index], policy) {

@@ -110,7 +110,7 @@ pub fn tiny_writer(host: Arc<dyn Host>) -> WriterOptions {
 /// Opens the pack in a simulated storage.
 ///
 /// # Errors
-/// Those of [`Pack::open`].
+/// Returns the errors of [`Pack::open`].
 pub fn open_simulated(storage: &SimStorage) -> Result<Pack, Error> {
     open_simulated_with(storage, MapRule::Never)
 }
@@ -118,7 +118,7 @@ pub fn open_simulated(storage: &SimStorage) -> Result<Pack, Error> {
 /// The same, its sealed segments mapped.
 ///
 /// # Errors
-/// Those of [`Pack::open`].
+/// Returns the errors of [`Pack::open`].
 pub fn open_simulated_mapped(storage: &SimStorage) -> Result<Pack, Error> {
     open_simulated_with(storage, MapRule::Sealed)
 }
@@ -131,7 +131,7 @@ fn open_simulated_with(storage: &SimStorage, map: MapRule) -> Result<Pack, Error
 /// All live records, as a scan gives them.
 ///
 /// # Errors
-/// What the scan meets.
+/// Returns the errors of the scan.
 ///
 /// # Panics
 /// When a key is handed out twice.
@@ -146,7 +146,7 @@ pub fn scanned(pack: &Pack) -> Result<PackModel, Error> {
 /// The record that a scan gives next, with all of its body.
 ///
 /// # Errors
-/// What the scan meets.
+/// Returns the errors of the scan.
 ///
 /// # Panics
 /// When it gives a record without a key.
@@ -166,7 +166,7 @@ pub fn next_of(scan: &mut Scan<'_>) -> Result<Option<(Key, Vec<u8>)>, Error> {
 /// What a scan has still to give, in its order.
 ///
 /// # Errors
-/// What the scan meets.
+/// Returns the errors of the scan.
 pub fn rest_of(mut scan: Scan<'_>) -> Result<Vec<(Key, Vec<u8>)>, Error> {
     let mut all = Vec::new();
     while let Some(record) = next_of(&mut scan)? {

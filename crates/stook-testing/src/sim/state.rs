@@ -55,7 +55,7 @@ impl State {
     /// Whether calls that change nothing are still answered.
     ///
     /// # Errors
-    /// When the process died.
+    /// Returns an error if the process died.
     pub(super) fn check_alive(&self) -> io::Result<()> {
         match self.dies_at {
             Some(index) if self.log.len() >= index => Err(io::Error::other("the simulated process is dead")),
@@ -66,7 +66,7 @@ impl State {
     /// Does one operation and records it.
     ///
     /// # Errors
-    /// When it is the one to fail, or the process died.
+    /// Returns an error if this operation is to fail, or the process died.
     pub(super) fn perform(&mut self, operation: Operation) -> io::Result<()> {
         self.check_alive()?;
         match self.failure {

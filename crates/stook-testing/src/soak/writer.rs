@@ -15,7 +15,7 @@ use super::{Action, BATCH_KEYS, body, group, name};
 /// then finishes.
 ///
 /// # Errors
-/// What the pack or the log meets; the process is expected to end with it.
+/// Returns an error of the pack or the log; the process is expected to end with it.
 ///
 /// # Panics
 /// When the pack is not what a recovered pack has to be.

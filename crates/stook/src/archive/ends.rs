@@ -19,7 +19,7 @@ const LAST_LEN: u64 = 2 << 20;
 /// A short range, of a file without an engine.
 ///
 /// # Errors
-/// What reading meets.
+/// Returns an error if reading fails.
 pub(super) fn look(source: &dyn Source, range: ByteRange, engines: &dyn EngineFactory) -> Result<Bytes> {
     let mut leaves = Vec::with_capacity(1);
     source.resolve(range, &mut leaves)?;
@@ -56,7 +56,7 @@ impl Ends {
     /// Reads both ends of a source, at once.
     ///
     /// # Errors
-    /// What reading meets.
+    /// Returns an error if reading fails.
     pub(super) fn read(source: Arc<dyn Source>, engines: &dyn EngineFactory) -> Result<Self> {
         let len = source.len();
         let (first, last_at) = match len.checked_sub(LAST_LEN).filter(|at| *at > FIRST_LEN) {

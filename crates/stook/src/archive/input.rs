@@ -45,7 +45,7 @@ pub trait Input {
     /// What comes next: at least one byte, none only at the end.
     ///
     /// # Errors
-    /// What reading meets.
+    /// Returns an error if reading fails.
     fn fill(&mut self) -> Result<&[u8]>;
 
     /// Advances by this many bytes of the result of [`fill`](Self::fill).
@@ -54,7 +54,7 @@ pub trait Input {
     /// Advances by this many bytes; fewer only at the end. How many it were.
     ///
     /// # Errors
-    /// What reading meets.
+    /// Returns an error if reading fails.
     fn skip(&mut self, len: u64) -> Result<u64> {
         let mut left = len;
         while left > 0 {
@@ -72,7 +72,7 @@ pub trait Input {
     /// Fills `buffer`, less only at the end. How many bytes it were.
     ///
     /// # Errors
-    /// What reading meets.
+    /// Returns an error if reading fails.
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
         let (mut rest, mut done) = (buffer, 0_usize);
         while !rest.is_empty() {
@@ -233,7 +233,7 @@ impl<R: Read> StreamInput<R> {
     /// Peeks at the next bytes, at most this many; fewer only if it ends before.
     ///
     /// # Errors
-    /// What reading meets.
+    /// Returns an error if reading fails.
     pub(super) fn peek(&mut self, len: usize) -> Result<&[u8]> {
         let len = len.min(self.buffer.len());
         self.buffer.copy_within(self.from..self.to, 0);

@@ -100,7 +100,7 @@ impl Archive {
     /// it says no, that ends.
     ///
     /// # Errors
-    /// Those, and [`Error::Interrupted`].
+    /// Returns those errors, and [`Error::Interrupted`].
     pub fn open_with(
         path: impl AsRef<Path>,
         options: OpenOptions,
@@ -126,7 +126,7 @@ impl Archive {
     /// end. If they are not all of one state of the source, it is an error.
     ///
     /// # Errors
-    /// Those of [`open`](Self::open).
+    /// Returns the errors of [`open`](Self::open).
     pub fn from_source(source: Arc<dyn Source>, options: OpenOptions) -> Result<Self> {
         Self::from_source_with(source, options, &mut |_| true)
     }
@@ -134,7 +134,7 @@ impl Archive {
     /// The same with progress, as [`open_with`](Self::open_with) has it.
     ///
     /// # Errors
-    /// Those, and [`Error::Interrupted`].
+    /// Returns those errors, and [`Error::Interrupted`].
     pub fn from_source_with(
         source: Arc<dyn Source>,
         options: OpenOptions,
@@ -286,7 +286,7 @@ impl Archive {
     /// A member as a source of its own; `None` when its bytes do not lie in the file as they are.
     ///
     /// # Errors
-    /// When the header before a member of a zip is none, and what reading it meets.
+    /// Returns an error if the header before a member of a zip is invalid, or reading it fails.
     pub fn source(&self, member: &Member<'_>) -> Result<Option<MemberSource>> {
         let is_plain = member.method == Method::Stored && member.has_body;
         Ok(match self.format() {
@@ -356,7 +356,7 @@ impl Archive {
     /// Checks that the file is unchanged. No check is made if every read is checked anyway.
     ///
     /// # Errors
-    /// When it is not.
+    /// Returns an error if it is not.
     pub fn check_unchanged(&self) -> Result<()> {
         check_state(&*self.source)
     }
@@ -440,7 +440,7 @@ fn not_one(path: &Path, what: impl Into<String>) -> Error {
 /// Whether compressed data is a tar is only known after opening it.
 ///
 /// # Errors
-/// When it cannot be read, or begins as an archive does that was cut off or is damaged.
+/// Returns an error if it cannot be read, or begins like a truncated or damaged archive.
 pub fn recognise(path: impl AsRef<Path>) -> Result<Option<Format>> {
     let file = FileSource::open(path)?;
     match recognise_source(&file, &Backend::Auto) {

@@ -109,7 +109,7 @@ fn read(
 /// archive: it has the names of all that is in there.
 ///
 /// # Errors
-/// What keeps it from being there, for people to read.
+/// Returns why it is not available, for people.
 pub(super) fn publish(archive: &Path, index: &Index) -> Result<(), String> {
     let path = path_of(archive);
     let name = path.file_name().ok_or("the archive has no name")?;

@@ -30,7 +30,7 @@ pub struct TarStream {
 /// messages.
 ///
 /// # Errors
-/// When what comes first is no header of a tar, and what reading that meets.
+/// Returns an error if it does not begin with a tar header, or if reading fails.
 pub fn tar_stream<R: BufRead + Send + 'static>(mut reader: R, path: impl Into<PathBuf>) -> Result<TarStream> {
     let path = path.into();
     let into_error = |error| crate::Error::io("read", &path, error);
@@ -74,7 +74,7 @@ impl TarStream {
     /// writes a tar into a pipe can write all of it.
     ///
     /// # Errors
-    /// When the bytes are not a tar, or not what their checksum says, and what reading meets.
+    /// Returns an error if the bytes are not a tar, do not match their checksum, or cannot be read.
     #[expect(clippy::should_implement_trait, reason = "an iterator could not lend the bytes of a member")]
     pub fn next(&mut self) -> Result<Option<Entry>> {
         self.walk.consume(std::mem::take(&mut self.lent));
@@ -95,7 +95,7 @@ impl TarStream {
     /// last.
     ///
     /// # Errors
-    /// What reading meets, or that the tar ends before.
+    /// Returns an error if reading fails, or the tar ends before.
     pub fn piece(&mut self) -> Result<Option<Piece<'_>>> {
         self.next_piece()
     }
@@ -103,7 +103,7 @@ impl TarStream {
     /// The same with all zeroes as bytes.
     ///
     /// # Errors
-    /// As [`piece`](Self::piece).
+    /// Returns the errors of [`piece`](Self::piece).
     pub fn chunk(&mut self) -> Result<Option<&[u8]>> {
         self.next_chunk()
     }

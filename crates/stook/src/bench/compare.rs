@@ -144,7 +144,7 @@ pub struct Comparison {
 /// are compared like valid ones: code that shows one must say what is unverified ([`sides`]).
 ///
 /// # Errors
-/// [`CompareError`]: a cell that is not valid, or one that was measured for too short a time.
+/// Returns [`CompareError`] for an invalid cell, or one that was measured for too short a time.
 pub fn compare_cells(
     first: &CellResult,
     second: &CellResult,
@@ -176,8 +176,8 @@ pub fn sides(states: [State; 2], state: State) -> Option<&'static str> {
 /// Compares two things by their windows, each measured in one or more runs.
 ///
 /// # Errors
-/// [`CompareError`]: too few windows, one that is not a finite number, a first series whose mean is
-/// 0, or runs that are to be paired and are not equally many.
+/// Returns [`CompareError`] for too few windows, one that is not a finite number, a first series
+/// whose mean is 0, or different numbers of runs to be paired.
 pub fn compare(
     first: &[&[f64]],
     second: &[&[f64]],

@@ -118,8 +118,8 @@ impl Job {
     /// Reads a job file; `base` has the values that are neither in its cells nor in its defaults.
     ///
     /// # Errors
-    /// When it cannot be read, and [`Error::JobFile`], with the line, for anything in it that is
-    /// not understood.
+    /// Returns an error if it cannot be read, and [`Error::JobFile`], with the line, for anything
+    /// in it that is invalid.
     pub fn read(path: &Path, base: &Workload) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(|error| crate::Error::io("read", path, error))?;
         Self::parse(&text, path, base)

@@ -58,8 +58,8 @@ impl TestFile {
     /// once it is whole; without, it never has a name that outlives this process.
     ///
     /// # Errors
-    /// When the directory is none, cannot be written or has too little room, when the name is
-    /// taken, or on an interruption. No file remains then.
+    /// Returns an error if it is not a directory, cannot be written or has too little space, if the
+    /// name is taken, or on an interruption. No file remains then.
     pub(super) fn create(
         directory: &Path,
         len: u64,
@@ -92,7 +92,7 @@ impl TestFile {
     /// of it was written before.
     ///
     /// # Errors
-    /// When it is no regular file, is empty, or cannot be opened.
+    /// Returns an error if it is not a regular file, is empty, or cannot be opened.
     pub(super) fn open(path: &Path, writable: bool, full: bool, layout: Layout) -> Result<Self> {
         // Before it is opened, because opening alone can block, rewind a tape or trip a watchdog.
         let kind = fs::metadata(path).map_err(|error| crate::Error::io("open", path, error))?.file_type();
@@ -164,7 +164,7 @@ impl TestFile {
     /// counters.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     pub(super) fn reopen(&self) -> Result<File> {
         let mut options = fs::OpenOptions::new();
         options.read(true).write(self.writable);
@@ -179,7 +179,8 @@ impl TestFile {
     /// had.
     ///
     /// # Errors
-    /// When it was removed, replaced or cut: what is measured then is not what was named.
+    /// Returns an error if it was removed, replaced or truncated: the measured file is then not the
+    /// one at its path.
     pub(super) fn check_still_there(&self) -> Result<()> {
         if self.has_name {
             let now =
@@ -200,7 +201,7 @@ impl TestFile {
     /// Sees to it that writes meet blocks that were written before: fills a file that is not ours.
     ///
     /// # Errors
-    /// I/O errors, or an interruption.
+    /// Returns I/O errors, or an interruption.
     pub(super) fn precondition(
         &mut self,
         engines: &dyn EngineFactory,
@@ -233,7 +234,8 @@ impl TestFile {
     /// Reads everything and compares it with what was written.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] at the first unit that differs, an I/O error, or an interruption.
+    /// Returns [`Error::Mismatch`] at the first unit that differs, an I/O error, or an
+    /// interruption.
     pub(super) fn read_back(&self, engines: &dyn EngineFactory, observer: &dyn Observer) -> Result<()> {
         let file = Arc::new(self.reopen()?);
         let pieces = Pieces { file: &file, len: self.len, engines, observer };

@@ -95,7 +95,7 @@ pub(super) fn long_runs(cells: &[Workload], long_run_s: f64) -> Vec<Workload> {
 /// Whether it applies to these cells.
 ///
 /// # Errors
-/// [`Error::Workload`], which says what was expected.
+/// Returns [`Error::Workload`], which states what was expected.
 pub(super) fn check(cells: &[Workload], long_run_s: f64) -> Result<()> {
     if !(long_run_s.is_finite() && long_run_s >= LONG_RUN_MIN_S) {
         return Err(Error::workload(format!(

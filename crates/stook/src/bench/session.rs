@@ -107,7 +107,7 @@ impl Bench {
     /// Checks everything that can be known before the file is there.
     ///
     /// # Errors
-    /// [`Error::Workload`], which says what was expected.
+    /// Returns [`Error::Workload`], which states what was expected.
     pub fn check(&self) -> Result<()> {
         let Some(first) = self.cells.first() else {
             return Err(Error::workload("there is nothing to measure: expected at least one cell"));
@@ -167,8 +167,8 @@ impl Bench {
     /// nothing.
     ///
     /// # Errors
-    /// [`Error::Workload`] where it is too short for a cell, [`Error::Target`] where there is no
-    /// room for it, and [`Error::Core`] where the directory is, or lies in, a pack.
+    /// Returns [`Error::Workload`] if it is too short for a cell, [`Error::Target`] if there is no
+    /// space for it, and [`Error::Core`] if the directory is, or is in, a pack.
     pub fn check_new_file(&self, directory: &Path) -> Result<()> {
         if self.file_bytes == 0 {
             return Err(Error::workload("the file size is 0 bytes; expected at least a block of each cell"));

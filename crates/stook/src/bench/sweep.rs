@@ -93,7 +93,7 @@ impl Sweep {
     /// Every combination; depth changes fastest, then jobs, read share, block size and direction.
     ///
     /// # Errors
-    /// When read shares were given for a direction that is no mix.
+    /// Returns an error if read shares were given for a direction that is not mixed.
     pub fn cells(&self) -> Result<Vec<Workload>> {
         let or = |list: &[u32], base: u32| if list.is_empty() { vec![base] } else { list.to_vec() };
         let block_sizes =

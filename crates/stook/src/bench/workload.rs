@@ -134,7 +134,7 @@ impl Workload {
     /// Checks everything that does not depend on the file.
     ///
     /// # Errors
-    /// [`Error::Workload`], which says what was expected.
+    /// Returns [`Error::Workload`], which states what was expected.
     pub fn check(&self) -> Result<()> {
         self.check_sizes()?;
         self.check_bounds()?;
@@ -222,7 +222,7 @@ impl Workload {
     /// multiples of.
     ///
     /// # Errors
-    /// [`Error::Workload`], which says what was expected.
+    /// Returns [`Error::Workload`], which states what was expected.
     pub fn check_file(&self, len: u64, alignment: u64) -> Result<()> {
         if self.block_size > len {
             return refuse(format!(

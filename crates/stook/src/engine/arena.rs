@@ -55,7 +55,7 @@ impl Arena {
     /// At least `len` bytes of zeroes; what is never touched costs no memory.
     ///
     /// # Errors
-    /// When the system refuses the mapping.
+    /// Returns an error if the system refuses the mapping.
     pub fn new(len: usize) -> Result<Self> {
         let memory = Memory::mapped(len).map_err(|error| Error::io("map", "memory for an arena", error))?;
         Ok(Self { lender: Arc::new(Lender { memory, lent: Mutex::default() }) })

@@ -31,7 +31,7 @@ impl Aside {
     /// Allows at most this many calls at once. Threads are started on demand.
     ///
     /// # Errors
-    /// When the system refuses the descriptor or the first thread.
+    /// Returns an error if the system refuses the descriptor or the first thread.
     pub(super) fn new(depth: usize) -> io::Result<Self> {
         let bell = Arc::new(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let rung = Arc::clone(&bell);

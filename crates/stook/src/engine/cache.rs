@@ -90,7 +90,7 @@ fn ask(_file: &File, _range: ByteRange) -> Option<CacheResidency> {
 /// Writes out what is dirty, then empties the page cache of the whole system. Only root may.
 ///
 /// # Errors
-/// `PermissionDenied` for others than root, or an I/O error.
+/// Returns `PermissionDenied` for users other than root, or an I/O error.
 pub fn drop_system_caches() -> Result<()> {
     const PATH: &str = "/proc/sys/vm/drop_caches";
     #[cfg(target_os = "linux")]
@@ -115,7 +115,7 @@ pub fn drop_system_caches() -> Result<()> {
 /// the available memory, so that nothing else is evicted.
 ///
 /// # Errors
-/// When the system refuses the mapping.
+/// Returns an error if the system refuses the mapping.
 pub fn touch_memory(bytes: u64) -> Result<u64> {
     let limit = available_memory().map_or(bytes, |available| available / 4 * 3);
     let len = usize::try_from(bytes.min(limit)).unwrap_or(usize::MAX);

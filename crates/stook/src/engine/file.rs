@@ -62,7 +62,7 @@ impl File {
     /// Opens an existing file for reading.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let file = fs::File::open(path).map_err(|error| Error::io("open", path, error))?;
@@ -72,7 +72,7 @@ impl File {
     /// Opens an existing file for reading and writing.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     pub fn open_writable(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let file = fs::OpenOptions::new().read(true).write(true).open(path);
@@ -82,7 +82,7 @@ impl File {
     /// Makes a new file, to be written and read.
     ///
     /// # Errors
-    /// [`Error::AlreadyExists`] when the name is taken, or an I/O error.
+    /// Returns [`Error::AlreadyExists`] if the name is taken, or an I/O error.
     pub fn create_new(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         match fs::OpenOptions::new().read(true).write(true).create_new(true).open(path) {
@@ -115,7 +115,7 @@ impl File {
     /// Its length in bytes now.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     pub fn len(&self) -> Result<u64> {
         Ok(self.metadata()?.len())
     }
@@ -123,7 +123,7 @@ impl File {
     /// Whether it has no bytes now.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     pub fn is_empty(&self) -> Result<bool> {
         Ok(self.len()? == 0)
     }
@@ -131,7 +131,7 @@ impl File {
     /// What the system reports about the open file, even if its name now leads to another.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     pub fn metadata(&self) -> Result<fs::Metadata> {
         self.cached.metadata().map_err(|error| Error::io("get the metadata of", &self.path, error))
     }
@@ -139,7 +139,7 @@ impl File {
     /// Its current state: length, times and inode.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     pub fn identity(&self) -> Result<Identity> {
         let metadata = self.metadata()?;
         // The products overflow in the year 2262, and such times may well be set.
@@ -231,7 +231,7 @@ impl File {
     /// Cuts or extends it to `len` bytes; what is added reads as zeroes.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     pub fn set_len(&self, len: u64) -> Result<()> {
         self.cached.set_len(len).map_err(|error| Error::io("set the length of", &self.path, error))
     }
@@ -239,7 +239,7 @@ impl File {
     /// Waits until all that was written, and the length, is on the medium.
     ///
     /// # Errors
-    /// I/O errors. The data may then be lost although a second call succeeds.
+    /// Returns I/O errors. The data may then be lost although a second call succeeds.
     pub fn sync_data(&self) -> Result<()> {
         self.cached.sync_data().map_err(|error| Error::io("sync", &self.path, error))
     }
@@ -247,7 +247,7 @@ impl File {
     /// Waits until the data and all metadata are on the medium.
     ///
     /// # Errors
-    /// I/O errors. The data may then be lost although a second call succeeds.
+    /// Returns I/O errors. The data may then be lost although a second call succeeds.
     pub fn sync_all(&self) -> Result<()> {
         self.cached.sync_all().map_err(|error| Error::io("sync", &self.path, error))
     }
@@ -256,7 +256,7 @@ impl File {
     /// there were.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     pub fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<usize> {
         let mut done = 0;
         while let Some(rest) = bytes.get_mut(done..).filter(|rest| !rest.is_empty()) {
@@ -291,7 +291,7 @@ impl File {
     /// Fills all of `bytes` through the page cache.
     ///
     /// # Errors
-    /// [`Error::ShortRead`] when the file ends first, or an I/O error.
+    /// Returns [`Error::ShortRead`] if the file ends first, or an I/O error.
     pub fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
         let got = self.read_at(bytes, offset)?;
         if got == bytes.len() {
@@ -304,7 +304,7 @@ impl File {
     /// Writes all of `bytes` through the page cache.
     ///
     /// # Errors
-    /// I/O errors; part of the bytes may have been written then.
+    /// Returns I/O errors; part of the bytes may have been written then.
     pub fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
         self.cached
             .write_all_at(bytes, offset)
@@ -315,7 +315,7 @@ impl File {
     /// but a hole follows. Where the file system does not report it, all of a file is kept.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     pub fn next_data(&self, offset: u64) -> Result<u64> {
         self.seek(SeekTarget::Data, offset)
     }
@@ -324,7 +324,7 @@ impl File {
     /// ends in one.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     pub fn next_hole(&self, offset: u64) -> Result<u64> {
         self.seek(SeekTarget::Hole, offset)
     }
@@ -338,7 +338,7 @@ impl File {
     /// [`sync_data`](Self::sync_data) first.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     pub fn drop_cached(&self) -> Result<()> {
         let dropped = calls::drop_cached(self.cached_fd(), 0, 0);
         dropped.map_err(|error| OperationKind::DropCached.error(&self.path, 0, error))?;

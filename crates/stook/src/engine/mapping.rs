@@ -39,7 +39,7 @@ impl Mapping {
     /// is why nothing is mapped unless it is requested.
     ///
     /// # Errors
-    /// [`Error::ShortRead`] when the file is shorter, or an I/O error.
+    /// Returns [`Error::ShortRead`] if the file is shorter, or an I/O error.
     pub fn of(file: &File, len: u64) -> Result<Self> {
         let path = file.path();
         let found = file.len()?;

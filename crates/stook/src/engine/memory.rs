@@ -61,7 +61,7 @@ impl Memory {
     /// At least `len` bytes of fresh zeroes in large pages where the system has them.
     ///
     /// # Errors
-    /// When the system has no room for the mapping.
+    /// Returns an error if the system has no memory for the mapping.
     pub(super) fn mapped(len: usize) -> io::Result<Self> {
         let too_long = || io::Error::from(io::ErrorKind::OutOfMemory);
         let len = len.max(1).checked_next_multiple_of(PAGE_BYTES).ok_or_else(too_long)?;

@@ -151,7 +151,7 @@ pub trait Engine: Send {
     /// than `min`, or none.
     ///
     /// # Errors
-    /// As for `reap`.
+    /// The same as for `reap`.
     fn reap_until(&mut self, min: usize, deadline: Instant, completions: &mut Vec<Completion>) -> Result<()>;
 }
 
@@ -160,7 +160,7 @@ pub trait EngineFactory: Send + Sync + std::fmt::Debug {
     /// A new engine of at least this depth.
     ///
     /// # Errors
-    /// When the wanted backend is refused by the system.
+    /// Returns an error if the system refuses the requested backend.
     fn build(&self, depth: usize) -> Result<Box<dyn Engine>>;
 
     /// Whether small reads of cached data may bypass its engines ([`File::read_if_cached`]).

@@ -79,7 +79,7 @@ impl EngineOptions {
     /// Makes the engine, with system calls that meet faults: for tests.
     ///
     /// # Errors
-    /// As [`build`](Self::build).
+    /// Returns the errors of [`build`](Self::build).
     pub fn build_with_faults(self, faults: Arc<dyn CallFaults>) -> Result<Box<dyn Engine>> {
         self.make(Some(faults))
     }

@@ -26,7 +26,7 @@ impl ThreadsEngine {
     /// A pool for this many requests in flight. Threads start as they are needed, up to 64.
     ///
     /// # Errors
-    /// When not even one thread can be started.
+    /// Returns an error if not even one thread can be started.
     pub fn new(depth: usize) -> io::Result<Self> {
         Self::with_faults(depth, None)
     }

@@ -53,7 +53,7 @@ impl UringEngine {
     /// A ring for this many requests in flight.
     ///
     /// # Errors
-    /// When the kernel refuses it, or is older than the operations needed (5.6).
+    /// Returns an error if the kernel refuses it, or is older than the operations needed (5.6).
     pub fn new(depth: usize) -> io::Result<Self> {
         Self::with_faults(depth, None)
     }

@@ -42,7 +42,7 @@ impl<J: Send + 'static, R: Send + 'static> Workers<J, R> {
     /// Starts the first thread. There are at most as many as may have a job at once.
     ///
     /// # Errors
-    /// When not even one thread can be started.
+    /// Returns an error if not even one thread can be started.
     pub(super) fn start(
         depth: usize,
         run: impl Fn(J) -> R + Send + Sync + 'static,

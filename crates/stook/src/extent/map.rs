@@ -197,7 +197,8 @@ impl<V: ExtentValue> ExtentMap<V> {
     /// cut.
     ///
     /// # Errors
-    /// As the policy says, and [`InsertError::DoesNotFit`]. The map is then as it was.
+    /// Returns the errors of the policy, and [`InsertError::DoesNotFit`]. The map is then
+    /// unchanged.
     pub fn insert(
         &mut self,
         range: ByteRange,

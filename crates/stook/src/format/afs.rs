@@ -37,7 +37,8 @@ pub fn has_magic(first: &[u8]) -> bool {
 /// The number of bytes for [`Table::decode`], from the first bytes of a file of this length.
 ///
 /// # Errors
-/// When they are not those of an AFS, or it has no room for as many members as it says.
+/// Returns an error if they are not those of an AFS, or the file is too short for its stated number
+/// of members.
 pub fn table_len(header: &[u8; HEADER_LEN], file_len: u64) -> Decoded<usize> {
     if !has_magic(header) {
         return Err(Fault::damaged(0, "`AFS` and a zero were expected here"));
@@ -75,8 +76,8 @@ impl Table {
     /// Decodes the first [`table_len`] bytes of a file of this length.
     ///
     /// # Errors
-    /// That of [`table_len`]; when a member lies in the table, past the end of the file, or within
-    /// another one.
+    /// Returns the error of [`table_len`], or one if a member overlaps the table or another member,
+    /// or ends past the end of the file.
     pub fn decode(bytes: &[u8], file_len: u64) -> Decoded<Self> {
         let cut = || Fault::damaged(bytes.len() as u64, "the table of members is cut off");
         let len = table_len(&array_at(bytes, 0).ok_or_else(cut)?, file_len)?;
@@ -187,7 +188,7 @@ impl Detail {
     /// Details with a name and a time, in nanoseconds since 1970.
     ///
     /// # Errors
-    /// When the name is too long or has a zero byte, or the year has no room.
+    /// Returns an error if the name is too long or has a zero byte, or the year does not fit.
     pub fn new(name: &[u8], mtime_ns: i64, number: u32) -> Result<Self, Fault> {
         let mut field = [0; NAME_LEN_MAX];
         let Some(room) = field.get_mut(..name.len()).filter(|_| !name.contains(&0)) else {
@@ -208,7 +209,7 @@ impl Detail {
     /// Decodes the details at the place of [`Table::details`].
     ///
     /// # Errors
-    /// When the last of them is cut off.
+    /// Returns an error if the last of them is truncated.
     pub fn decode_all(bytes: &[u8]) -> Decoded<Vec<Self>> {
         let (details, rest) = bytes.as_chunks::<DETAIL_LEN>();
         if !rest.is_empty() {
@@ -263,7 +264,7 @@ impl Layout {
     /// An AFS with members of these lengths, and none where there is no length.
     ///
     /// # Errors
-    /// When there are too many, or they are too long: places have 32 bits.
+    /// Returns an error if there are too many, or they are too long: offsets have 32 bits.
     pub fn new(lens: &[Option<u64>], with_details: bool) -> Result<Self, Fault> {
         if lens.len() > MEMBERS_MAX as usize {
             let what = format!("{} members are more than the {MEMBERS_MAX} of an AFS", lens.len());
@@ -328,7 +329,7 @@ impl Layout {
     /// The details, one for each number, including missing members, followed by zeroes.
     ///
     /// # Errors
-    /// When there are more or fewer of them, or they were not planned.
+    /// Returns an error if there are more or fewer of them, or they were not planned.
     pub fn encode_details(&self, details: &[Detail]) -> Result<Vec<u8>, Fault> {
         if details.len() != self.places.len() || self.details.is_none() {
             let planned = if self.details.is_some() { self.places.len() } else { 0 };

@@ -74,7 +74,7 @@ pub struct EscapeError {
 /// backslash, all else is itself.
 ///
 /// # Errors
-/// When a backslash begins neither: what was meant is not guessed.
+/// Returns an error if a backslash begins neither: the meaning is not guessed.
 pub fn unescape(text: &[u8]) -> Result<Cow<'_, [u8]>, EscapeError> {
     if !text.contains(&b'\\') {
         return Ok(Cow::Borrowed(text));

@@ -187,7 +187,7 @@ impl Patterns {
     /// The patterns of these texts.
     ///
     /// # Errors
-    /// When one of them is none, or is empty.
+    /// Returns an error if one of them is invalid or empty.
     pub fn new<S: AsRef<str>>(texts: impl IntoIterator<Item = S>) -> Result<Self, PatternError> {
         let texts: Vec<String> = texts.into_iter().map(|text| text.as_ref().to_owned()).collect();
         let parsed = texts.iter().enumerate().map(|(number, text)| Parsed::new(number, text));

@@ -11,8 +11,8 @@ use crate::pack::{self, CheckReport, DamageLog, OpenOptions, Pack};
 /// total; if it returns `false`, the check ends.
 ///
 /// # Errors
-/// [`pack::Error::NotAPack`], I/O errors, [`pack::Error::Stopped`] when it was stopped. Damage is
-/// no error: the report lists it.
+/// Returns [`pack::Error::NotAPack`], I/O errors, or [`pack::Error::Stopped`] if it was stopped.
+/// Damage is not an error: the report lists it.
 pub fn check(
     path: &Path,
     opened: &mut dyn FnMut(DamageLog),
@@ -27,7 +27,7 @@ pub fn check(
 /// Checks a pack that is open.
 ///
 /// # Errors
-/// I/O errors, [`pack::Error::Stopped`] when it was stopped.
+/// Returns I/O errors, or [`pack::Error::Stopped`] if it was stopped.
 pub fn check_pack(pack: &Pack, progress: &mut dyn FnMut(u64, u64) -> bool) -> pack::Result<CheckReport> {
     let total = pack.stretches(&[]).iter().map(|(_, range)| range.len()).sum();
     pack.check_until(&mut |bytes| progress(bytes, total))

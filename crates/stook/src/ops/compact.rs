@@ -71,7 +71,7 @@ impl Compact {
     /// What [`run`](Self::run) would do now. It refuses what that refuses.
     ///
     /// # Errors
-    /// [`Error::NoSpace`]; what reading the indexes meets.
+    /// Returns [`Error::NoSpace`], or an error of reading the indexes.
     pub fn plan(&self, pack: &Pack) -> Result<Planned> {
         let storage = pack.storage().as_ref();
         let free = storage.free_bytes().map_err(pack::Error::from)?;
@@ -85,7 +85,7 @@ impl Compact {
     /// it is planned first, and refused before anything is changed.
     ///
     /// # Errors
-    /// [`Error::NoSpace`], and those of [`PackWriter::compact`].
+    /// Returns [`Error::NoSpace`], and the errors of [`PackWriter::compact`].
     pub fn run(&self, writer: &mut PackWriter, progress: &mut dyn FnMut(u64) -> bool) -> Result<Compacted> {
         let storage = writer.storage().clone();
         let free = storage.free_bytes().map_err(pack::Error::from)?;

@@ -10,7 +10,8 @@ use crate::storage::{LocalStorage, LocalStorageOptions};
 /// Opens the directory of a pack.
 ///
 /// # Errors
-/// [`pack::Error::NotAPack`] where an archive is there; else those of [`LocalStorage::open`].
+/// Returns [`pack::Error::NotAPack`] if there is an archive; otherwise the errors of
+/// [`LocalStorage::open`].
 pub fn open_directory(path: &Path) -> pack::Result<LocalStorage> {
     LocalStorage::open(path, LocalStorageOptions::default()).map_err(|error| explained(path, error))
 }
@@ -18,7 +19,8 @@ pub fn open_directory(path: &Path) -> pack::Result<LocalStorage> {
 /// Opens a pack for reading.
 ///
 /// # Errors
-/// [`pack::Error::NotAPack`] where an archive is there, too; else those of [`Pack::open_path`].
+/// Returns [`pack::Error::NotAPack`] if there is an archive, too; otherwise the errors of
+/// [`Pack::open_path`].
 pub fn open_pack(path: &Path, options: OpenOptions) -> pack::Result<Pack> {
     Pack::open_path(path, options).map_err(|error| match error {
         pack::Error::Core(error) => explained(path, error),

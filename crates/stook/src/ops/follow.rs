@@ -12,7 +12,7 @@ pub const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// `go_on` returns `false`.
 ///
 /// # Errors
-/// I/O errors of listing the files of the pack, the errors of `open`.
+/// Returns I/O errors of listing the files of the pack, and the errors of `open`.
 pub fn wait_for_newer<E: From<pack::Error>>(
     seen: &Pack,
     go_on: &mut dyn FnMut() -> bool,

@@ -105,8 +105,8 @@ impl Report {
 /// is removed.
 ///
 /// # Errors
-/// [`Error::Exists`], [`Error::Interrupted`], [`pack::Error::NotAPack`], I/O errors. Damage is no
-/// error: the report lists it.
+/// Returns [`Error::Exists`], [`Error::Interrupted`], [`pack::Error::NotAPack`], or I/O errors.
+/// Damage is not an error: the report lists it.
 pub fn repair(pack: &Path, new: &Path, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Report> {
     // With a slash at its end it is the same name, and what is to be beside it would be in it.
     let new = new.components().as_path();

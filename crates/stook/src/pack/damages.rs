@@ -176,7 +176,7 @@ impl DamageLog {
     /// What was read; `None`, and a note of it, where it is damaged.
     ///
     /// # Errors
-    /// What is no damage.
+    /// Returns errors that are not damage.
     pub fn unless_damaged<T>(&self, read: Result<T>) -> Result<Option<T>> {
         match read {
             Err(Error::Damaged(damage)) => {

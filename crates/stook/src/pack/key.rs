@@ -30,7 +30,7 @@ impl Key {
     /// A byte-string key.
     ///
     /// # Errors
-    /// When it is longer than [`KEY_LEN_MAX`].
+    /// Returns an error if it is longer than [`KEY_LEN_MAX`].
     pub fn bytes(bytes: impl AsRef<[u8]>) -> Result<Self> {
         let bytes = bytes.as_ref();
         if bytes.len() > KEY_LEN_MAX {
@@ -171,8 +171,8 @@ impl Key {
     /// is the byte NN and `\\` a backslash.
     ///
     /// # Errors
-    /// When there is no text, `id:` is not followed by a number that fits in 64 bits, a backslash
-    /// begins no escape, or the key is too long.
+    /// Returns an error if there is no text, `id:` is not followed by a number that fits in 64
+    /// bits, a backslash does not begin an escape, or the key is too long.
     pub fn parse(text: &[u8]) -> Result<Self> {
         Self::of_form(text, |bytes| {
             let bytes =
@@ -193,7 +193,7 @@ impl Key {
     /// The key whose [`to_plain`](Key::to_plain) these bytes are.
     ///
     /// # Errors
-    /// As [`parse`](Key::parse), but a backslash is a backslash.
+    /// Returns the errors of [`parse`](Key::parse), but a backslash is a backslash.
     pub fn from_plain(bytes: &[u8]) -> Result<Self> {
         Self::of_form(bytes, Self::bytes)
     }

@@ -32,7 +32,7 @@ impl Merger {
     /// A merger by these rules.
     ///
     /// # Errors
-    /// When the options contradict themselves.
+    /// Returns an error if the options contradict themselves.
     #[inline]
     pub fn new(options: &PlanOptions) -> Result<Self, PlanError> {
         let max_len = options.checked_max_len()?;
@@ -46,7 +46,7 @@ impl Merger {
     /// longer, or more are added.
     ///
     /// # Errors
-    /// When there would be more than [`MAX_PIECES`](PlanOptions::MAX_PIECES) reads.
+    /// Returns an error if there would be more than [`MAX_PIECES`](PlanOptions::MAX_PIECES) reads.
     #[inline]
     pub fn add(&self, range: ByteRange, reads: &mut Vec<ByteRange>) -> Result<(), PlanError> {
         match self.rounded(range) {

@@ -62,7 +62,7 @@ impl Plan {
     /// Plans the reads for `wanted`: in any order, overlapping, repeated or empty.
     ///
     /// # Errors
-    /// When the options contradict themselves, or when the plan would have more than
+    /// Returns an error if the options contradict themselves, or if the plan would have more than
     /// [`MAX_PIECES`](PlanOptions::MAX_PIECES) reads or pieces.
     pub fn new(wanted: &[ByteRange], options: &PlanOptions) -> Result<Self, PlanError> {
         let reads = reads(wanted, options)?;

@@ -100,7 +100,7 @@ impl<const K: usize> LinearFit<K> {
     /// Fits `points`.
     ///
     /// # Errors
-    /// [`FitError`].
+    /// Returns [`FitError`].
     pub fn of(points: &[Point<K>]) -> Result<Self, FitError> {
         if points.len() <= K {
             return Err(FitError::TooFewPoints { points: points.len(), coefficients: K });

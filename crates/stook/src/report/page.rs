@@ -102,7 +102,7 @@ impl Page {
     /// Embeds the data the page was made from, as the element with the id `data`.
     ///
     /// # Errors
-    /// When `data` cannot be written as JSON.
+    /// Returns an error if `data` cannot be written as JSON.
     pub fn data(mut self, data: &impl Serialize) -> Result<Self, serde_json::Error> {
         self.data = Some(serde_json::to_string(data)?);
         Ok(self)

@@ -69,7 +69,7 @@ impl Summary {
     /// Summarises `samples`.
     ///
     /// # Errors
-    /// [`StatsError::Empty`], [`StatsError::NotFinite`].
+    /// Returns [`StatsError::Empty`] or [`StatsError::NotFinite`].
     pub fn of(samples: &[f64]) -> Result<Self, StatsError> {
         let sorted = sorted(samples)?;
         let (min, max) = (at(&sorted, 0), at(&sorted, sorted.len() - 1));
@@ -86,7 +86,7 @@ impl Summary {
 /// The median: the middle sample, or the mean of the middle two.
 ///
 /// # Errors
-/// [`StatsError::Empty`], [`StatsError::NotFinite`].
+/// Returns [`StatsError::Empty`] or [`StatsError::NotFinite`].
 pub fn median(samples: &[f64]) -> Result<f64, StatsError> {
     quantile(samples, 0.5)
 }
@@ -94,7 +94,7 @@ pub fn median(samples: &[f64]) -> Result<f64, StatsError> {
 /// The arithmetic mean.
 ///
 /// # Errors
-/// [`StatsError::Empty`], [`StatsError::NotFinite`].
+/// Returns [`StatsError::Empty`] or [`StatsError::NotFinite`].
 pub fn mean(samples: &[f64]) -> Result<f64, StatsError> {
     sorted(samples).map(|sorted| mean_of_sorted(&sorted))
 }
@@ -104,7 +104,7 @@ pub fn mean(samples: &[f64]) -> Result<f64, StatsError> {
 /// 1996).
 ///
 /// # Errors
-/// [`StatsError::Empty`], [`StatsError::NotFinite`], [`StatsError::NotAShare`].
+/// Returns [`StatsError::Empty`], [`StatsError::NotFinite`] or [`StatsError::NotAShare`].
 pub fn quantile(samples: &[f64], share: f64) -> Result<f64, StatsError> {
     check_share(share)?;
     sorted(samples).map(|sorted| quantile_of_sorted(&sorted, share))
@@ -133,7 +133,7 @@ impl Interval {
 /// widest there is (minimum to maximum) where the samples are too few for that.
 ///
 /// # Errors
-/// [`StatsError::Empty`], [`StatsError::NotFinite`], [`StatsError::NotAShare`].
+/// Returns [`StatsError::Empty`], [`StatsError::NotFinite`] or [`StatsError::NotAShare`].
 pub fn median_interval(samples: &[f64], confidence: f64) -> Result<Interval, StatsError> {
     check_share(confidence)?;
     let sorted = sorted(samples)?;
@@ -176,7 +176,8 @@ impl PairedRatio {
     /// medians leaves in.
     ///
     /// # Errors
-    /// [`StatsError::Unpaired`], [`StatsError::NotPositive`], and those of [`median_interval`].
+    /// Returns [`StatsError::Unpaired`], [`StatsError::NotPositive`], and the errors of
+    /// [`median_interval`].
     pub fn of(left: &[f64], right: &[f64], confidence: f64) -> Result<Self, StatsError> {
         if left.len() != right.len() {
             return Err(StatsError::Unpaired { left: left.len(), right: right.len() });

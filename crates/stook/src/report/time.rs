@@ -21,7 +21,7 @@ pub enum TimeError {
 /// up to nine digits after the point.
 ///
 /// # Errors
-/// Anything else, and what does not fit in 64 bits of nanoseconds.
+/// Returns an error for anything else, and for times that do not fit in 64 bits of nanoseconds.
 pub fn parse_time(text: &str) -> Result<i64, TimeError> {
     let read = match text.strip_prefix('@') {
         Some(seconds) => parse_seconds(seconds),

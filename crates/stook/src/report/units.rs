@@ -83,7 +83,8 @@ impl fmt::Display for SizeErrorReason {
 /// ```
 ///
 /// # Errors
-/// [`SizeError`] for anything else; its message quotes the text and says what was expected.
+/// Returns [`SizeError`] for anything else; its message quotes the text and states what was
+/// expected.
 pub fn parse_size(text: &str) -> Result<u64, SizeError> {
     size_of_text(text).map_err(|reason| SizeError { text: text.to_owned(), reason })
 }
@@ -150,7 +151,8 @@ pub struct TimeError {
 /// ```
 ///
 /// # Errors
-/// [`TimeError`] for anything else; its message quotes the text and says what was expected.
+/// Returns [`TimeError`] for anything else; its message quotes the text and states what was
+/// expected.
 pub fn parse_seconds(text: &str) -> Result<f64, TimeError> {
     let error = || TimeError { text: text.to_owned() };
     let digits = text.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();

@@ -29,7 +29,7 @@ pub fn open(address: impl AsRef<OsStr>) -> Result<Arc<dyn Source>> {
 /// The same; what is asked of a server is asked with these options.
 ///
 /// # Errors
-/// Those of [`open`].
+/// Returns the errors of [`open`].
 #[cfg(feature = "remote")]
 pub fn open_with(
     address: impl AsRef<OsStr>,
@@ -47,7 +47,7 @@ pub fn open_with(
 /// scheme; `None` for an object.
 ///
 /// # Errors
-/// [`Error::Address`] when it means nothing.
+/// Returns [`Error::Address`] if it is invalid.
 pub fn local_path(address: impl AsRef<OsStr>) -> Result<Option<PathBuf>> {
     let address = address.as_ref();
     if address.is_empty() {

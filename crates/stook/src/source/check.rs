@@ -23,7 +23,7 @@ pub trait Check: Send + Sync + fmt::Debug {
     /// Verifies what these leaves gave, and cuts out of it what is wanted.
     ///
     /// # Errors
-    /// [`Error::Damaged`] when it is not what was written.
+    /// Returns [`Error::Damaged`] if it is damaged.
     fn verify(&self, read: Bytes) -> Result<Bytes>;
 }
 

@@ -31,8 +31,8 @@ impl FileSource {
     /// Opens a file for reading, with the length it has now.
     ///
     /// # Errors
-    /// I/O errors; that it is a directory, or anything else that cannot be read in parts; that the
-    /// path was meant for an address.
+    /// Returns I/O errors, and an error if it is a directory, or anything else that cannot be read
+    /// in parts, or if the path was probably meant as an address.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let file = open_at_once(path).map_err(|error| match error.kind() {
@@ -49,7 +49,7 @@ impl FileSource {
     /// What was opened for reading without waiting (`O_NONBLOCK`), with the length it has now.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// Returns the errors of [`open`](Self::open).
     pub(crate) fn opened(file: fs::File, path: &Path) -> Result<Self> {
         let failed = |error: io::Error| Error::io("open", path, error);
         let handle = file.try_clone().map_err(failed)?;
@@ -64,7 +64,7 @@ impl FileSource {
     /// An open file, with the length it has now.
     ///
     /// # Errors
-    /// I/O errors; that it cannot be read in parts.
+    /// Returns I/O errors, and an error if it cannot be read in parts.
     pub fn new(file: Arc<File>) -> Result<Self> {
         check_kind(&file)?;
         let identity = file.identity()?;
@@ -75,7 +75,7 @@ impl FileSource {
     /// and does not change while the file is at least that long.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     pub fn prefix(file: Arc<File>, len: u64) -> Result<Self> {
         let identity = Identity { len, ..identity_of_prefix(&file, len)? };
         Ok(Self { file, identity, is_prefix: true })

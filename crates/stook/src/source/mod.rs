@@ -128,13 +128,13 @@ pub trait Source: Send + Sync + fmt::Debug {
     /// Asks the medium for the identity it has now.
     ///
     /// # Errors
-    /// When it is gone or cannot be asked.
+    /// Returns an error if it is gone or cannot be examined.
     fn current_identity(&self) -> Result<Identity>;
 
     /// Appends the leaves that make up `range`, in order; their lengths add up to `range.len()`.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) when the range reaches past the end.
+    /// Returns [`Error::OutOfBounds`](crate::Error::OutOfBounds) if the range reaches past the end.
     fn resolve(&self, range: ByteRange, leaves: &mut Vec<Leaf>) -> Result<()>;
 
     /// [`Error::SourceChanged`](crate::Error::SourceChanged) if it has changed.
@@ -153,7 +153,7 @@ pub trait Source: Send + Sync + fmt::Debug {
     /// of those that the ranges touch; any other source checks its own, once.
     ///
     /// # Errors
-    /// Those of [`check_unchanged`](Self::check_unchanged).
+    /// Returns the errors of [`check_unchanged`](Self::check_unchanged).
     fn check_ranges(&self, _ranges: &[ByteRange]) -> Result<()> {
         self.check_unchanged()
     }
@@ -193,7 +193,7 @@ pub trait Source: Send + Sync + fmt::Debug {
 /// source: what every [`Source::resolve`] begins with.
 ///
 /// # Errors
-/// That.
+/// Returns that error.
 pub fn check_bounds(source: &dyn Source, range: ByteRange) -> Result<()> {
     let len = source.len();
     if range.end() <= len {

@@ -78,7 +78,7 @@ impl SparseBuffer {
     /// An empty file.
     ///
     /// # Errors
-    /// When an option has a value that it cannot have.
+    /// Returns an error if an option has an invalid value.
     pub fn with_options(options: SparseOptions) -> Result<Self, SparseError> {
         options.check()?;
         Ok(Self::assemble(options, Meter::new(&options), None))
@@ -100,8 +100,8 @@ impl SparseBuffer {
     /// Writes `bytes` at `position`: all of them, or nothing.
     ///
     /// # Errors
-    /// [`SparseError::Differs`] where the policy is [`OnDifference::Error`] and a byte is held
-    /// already and is another, [`SparseError::TooFar`] where they would end past the last position.
+    /// Returns [`SparseError::Differs`] if the policy is [`OnDifference::Error`] and a held byte
+    /// differs, and [`SparseError::TooFar`] if they would end past the last position.
     pub fn write(&self, position: u64, bytes: &[u8], policy: OnDifference) -> Result<Written, SparseError> {
         self.put(position, Input::Copied(bytes), policy)
     }
@@ -113,7 +113,7 @@ impl SparseBuffer {
     /// was and the rest has been copied.
     ///
     /// # Errors
-    /// Those of [`write`](Self::write).
+    /// Returns the errors of [`write`](Self::write).
     pub fn adopt(&self, position: u64, bytes: Bytes, policy: OnDifference) -> Result<Written, SparseError> {
         self.put(position, Input::Shared(&bytes), policy)
     }
@@ -191,7 +191,8 @@ impl SparseBuffer {
     /// Copies the bytes at `position` into `out`.
     ///
     /// # Errors
-    /// [`SparseError::NotHeld`] with the first gap where not all are held; `out` is then as it was.
+    /// Returns [`SparseError::NotHeld`] with the first gap if not all are held; `out` is unchanged
+    /// then.
     pub fn read(&self, position: u64, out: &mut [u8]) -> Result<(), SparseError> {
         match self.lock.read_biased() {
             Some(inner) => Reader::new(inner, &self.meter.clock).read_inline(position, out),
@@ -202,7 +203,7 @@ impl SparseBuffer {
     /// The bytes of a range: without a copy where all of them were adopted together.
     ///
     /// # Errors
-    /// [`SparseError::NotHeld`] with the first gap where not all are held.
+    /// Returns [`SparseError::NotHeld`] with the first gap if not all are held.
     pub fn read_bytes(&self, range: ByteRange) -> Result<Bytes, SparseError> {
         self.reader().read_bytes(range)
     }
@@ -210,8 +211,8 @@ impl SparseBuffer {
     /// Hands out the bytes of a range, in pieces, in order, without a copy. Writers wait meanwhile.
     ///
     /// # Errors
-    /// [`SparseError::NotHeld`] with the first gap where not all are held; nothing has been handed
-    /// out then.
+    /// Returns [`SparseError::NotHeld`] with the first gap if not all are held; no bytes were
+    /// returned then.
     pub fn with_pieces(&self, range: ByteRange, each: impl FnMut(&[u8])) -> Result<(), SparseError> {
         self.reader().with_pieces(range, each)
     }
@@ -235,7 +236,7 @@ impl SparseBuffer {
     /// What to read elsewhere so that all of `range` is held.
     ///
     /// # Errors
-    /// When the options contradict themselves, or too many reads would be needed.
+    /// Returns an error if the options contradict themselves, or too many reads would be needed.
     pub fn need(&self, range: ByteRange, options: &PlanOptions) -> Result<Vec<ByteRange>, SparseError> {
         let mut reads = Vec::new();
         self.reader().need_into(range, options, &mut reads)?;
@@ -245,7 +246,7 @@ impl SparseBuffer {
     /// The same for many ranges, in any order: as few reads as serve all of them.
     ///
     /// # Errors
-    /// Those of [`need`](Self::need).
+    /// Returns the errors of [`need`](Self::need).
     pub fn need_many(
         &self,
         ranges: &[ByteRange],

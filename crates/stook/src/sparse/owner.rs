@@ -1,5 +1,4 @@
-//! [`Owner`]: whose bytes are held, and of which state, wherever they are held: in a store or on
-//! disk.
+//! [`Owner`]: the source and state of held bytes, whether they are in a store or on disk.
 //!
 //! What is held beyond one opening of a source may be given to the next only where both of these
 //! hold: it is of the same owner, and it was read while the source was [proven](Source::is_proven),

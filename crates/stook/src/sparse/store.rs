@@ -70,7 +70,7 @@ impl SparseStore {
     /// An empty store. All its files get these options; the budget is that of all of them together.
     ///
     /// # Errors
-    /// When an option has a value that it cannot have.
+    /// Returns an error if an option has an invalid value.
     pub fn new(options: SparseOptions) -> Result<Self, SparseError> {
         options.check()?;
         let (files, meter) = (RwLock::default(), Meter::new(&options));
@@ -107,7 +107,7 @@ impl SparseStore {
     /// the source, else a new one, which then gets the name.
     ///
     /// # Errors
-    /// [`SparseError::NotOfASource`].
+    /// Returns [`SparseError::NotOfASource`].
     pub(super) fn lease(&self, name: &str, source: &dyn Source) -> Result<Arc<Lease>, SparseError> {
         let (owner, is_proven) = (Owner::of(source), source.is_proven());
         // Asked before the names are locked: who holds a buffer locked may want them.
@@ -161,7 +161,7 @@ impl SparseStore {
     /// that of the store.
     ///
     /// # Errors
-    /// Those of [`SparseBuffer::from_reader`], and [`SparseError::NameTaken`].
+    /// Returns the errors of [`SparseBuffer::from_reader`], and [`SparseError::NameTaken`].
     pub fn load(&self, name: &str, reader: impl Read) -> Result<Arc<SparseBuffer>, SparseError> {
         let taken = || SparseError::NameTaken { name: name.to_owned() };
         if self.get(name).is_some() {

@@ -76,7 +76,7 @@ impl Trace {
     /// Reads a trace.
     ///
     /// # Errors
-    /// [`TraceError`], with the line.
+    /// Returns [`TraceError`], with the line.
     pub fn parse(mut from: impl BufRead) -> Result<Self, TraceError> {
         let (mut line, mut text, mut bytes) = (0_u64, String::new(), Vec::new());
         let mut trace = None::<Self>;
@@ -115,7 +115,7 @@ impl Trace {
     /// The fewest requests for all its reads, where gaps of up to `max_gap` bytes are read over.
     ///
     /// # Errors
-    /// When the trace has too many reads to be planned at once.
+    /// Returns an error if the trace has too many reads to be planned at once.
     pub fn optimum(&self, max_gap: u64) -> Result<Optimum, PlanError> {
         let options =
             PlanOptions { max_gap, max_len: u64::MAX, end: self.file_len, ..PlanOptions::default() };
@@ -126,7 +126,7 @@ impl Trace {
     /// Makes its reads, one after the other.
     ///
     /// # Errors
-    /// The first that a read meets.
+    /// Returns the first error of a read.
     pub fn replay(&self, file: &SparseFile) -> Result<Replay, SparseFileError> {
         let longest = self.reads.iter().map(ByteRange::len).max().unwrap_or_default();
         let mut out = vec![0; usize::try_from(longest.min(file.len())).unwrap_or_default()];

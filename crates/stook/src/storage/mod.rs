@@ -80,7 +80,7 @@ pub trait Appender: Send + fmt::Debug {
     /// Cuts the file back to `len` bytes; what follows was never acknowledged.
     ///
     /// # Errors
-    /// I/O errors; `InvalidInput` when `len` is more than there is.
+    /// Returns I/O errors; `InvalidInput` if `len` is more than its length.
     fn truncate(&mut self, len: u64) -> Result<()>;
 
     /// Writes what the file holds from offset `from` on once more, unchanged.
@@ -100,8 +100,8 @@ pub trait Prepared: Send + fmt::Debug {
     /// Makes it appear under its name, durably, or finds the name taken and changes nothing.
     ///
     /// # Errors
-    /// [`Error::AlreadyExists`](crate::Error::AlreadyExists), or an I/O error. The file may then
-    /// have its name or not, and after a crash as well.
+    /// Returns [`Error::AlreadyExists`](crate::Error::AlreadyExists), or an I/O error. The file may
+    /// then have its name or not, and after a crash as well.
     fn publish(self: Box<Self>) -> Result<()>;
 }
 
@@ -114,7 +114,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// pack.
     ///
     /// # Errors
-    /// That, or an I/O error.
+    /// Returns that error, or an I/O error.
     fn check_place(&self) -> Result<()> {
         Ok(())
     }
@@ -123,7 +123,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// making one.
     ///
     /// # Errors
-    /// That.
+    /// Returns that error.
     fn check_writable(&self) -> Result<()> {
         Ok(())
     }
@@ -131,7 +131,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// Bytes that may still be written here; `None` where that is not known.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     fn free_bytes(&self) -> Result<Option<u64>> {
         Ok(None)
     }
@@ -139,35 +139,35 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// Makes an empty file.
     ///
     /// # Errors
-    /// [`Error::AlreadyExists`](crate::Error::AlreadyExists), or an I/O error.
+    /// Returns [`Error::AlreadyExists`](crate::Error::AlreadyExists), or an I/O error.
     fn create(&self, name: &str) -> Result<Box<dyn Appender>>;
 
     /// Opens a file to append to it; appending continues after its last byte.
     ///
     /// # Errors
-    /// [`Error::NotARegularFile`](crate::Error::NotARegularFile), or an I/O error, a missing file
-    /// included.
+    /// Returns [`Error::NotARegularFile`](crate::Error::NotARegularFile), or an I/O error, also for
+    /// a missing file.
     fn open_append(&self, name: &str) -> Result<Box<dyn Appender>>;
 
     /// Opens a file for reading, with the length it has now.
     ///
     /// # Errors
-    /// [`Error::NotARegularFile`](crate::Error::NotARegularFile), or an I/O error, a missing file
-    /// included.
+    /// Returns [`Error::NotARegularFile`](crate::Error::NotARegularFile), or an I/O error, also for
+    /// a missing file.
     fn open(&self, name: &str) -> Result<Arc<dyn Source>>;
 
     /// Writes and syncs a publication without its final name: if this fails, the file was never
     /// visible.
     ///
     /// # Errors
-    /// [`Error::AlreadyExists`](crate::Error::AlreadyExists), or an I/O error.
+    /// Returns [`Error::AlreadyExists`](crate::Error::AlreadyExists), or an I/O error.
     fn prepare(&self, name: &str, bytes: &[u8]) -> Result<Box<dyn Prepared>>;
 
     /// Makes a whole file appear under `name`, durably, or finds the name taken and changes
     /// nothing.
     ///
     /// # Errors
-    /// [`Error::AlreadyExists`](crate::Error::AlreadyExists), or an I/O error.
+    /// Returns [`Error::AlreadyExists`](crate::Error::AlreadyExists), or an I/O error.
     fn publish_if_absent(&self, name: &str, bytes: &[u8]) -> Result<()> {
         self.prepare(name, bytes)?.publish()
     }
@@ -175,19 +175,19 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// Gives a file another name, replacing what had it.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     fn rename(&self, from: &str, to: &str) -> Result<()>;
 
     /// Takes a file away.
     ///
     /// # Errors
-    /// I/O errors, a missing file included.
+    /// Returns I/O errors, including a missing file.
     fn unlink(&self, name: &str) -> Result<()>;
 
     /// Makes creations, renames and unlinks durable.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     fn sync_directory(&self) -> Result<()>;
 
     /// All names, sorted, as they were at one moment; temporary files of publications under way are
@@ -195,7 +195,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// the second appeared before the first was removed.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     fn list(&self) -> Result<Vec<Entry>>;
 
     /// Removes the temporary files of publications that a crash or a dead process left half-made,
@@ -203,7 +203,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// here hold: a publication under way would lose its file, and fail.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     fn remove_leftovers(&self) -> Result<u64>;
 
     /// Takes the one exclusive lock of the storage, held until the value is dropped or the process
@@ -214,7 +214,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// A lock whose holder is dying is waited for, but not for long: see [`Lock::waited_for`].
     ///
     /// # Errors
-    /// [`Error::Locked`](crate::Error::Locked) with what the holder left,
+    /// Returns [`Error::Locked`](crate::Error::Locked) with what the holder left,
     /// [`Error::NoLocks`](crate::Error::NoLocks), or an I/O error.
     fn lock(&self, note: &str, holder: &str) -> Result<Box<dyn Lock>>;
 
@@ -222,12 +222,12 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// dropped or every process that has it is dead. Any number may hold the same file.
     ///
     /// # Errors
-    /// I/O errors: `NotFound` also when the file was being taken away.
+    /// Returns I/O errors; `NotFound` also if the file was being removed.
     fn hold(&self, name: &str) -> Result<Box<dyn Lock>>;
 
     /// Removes a file unless it is held; returns whether it was removed.
     ///
     /// # Errors
-    /// I/O errors. A file that is gone already is no error.
+    /// Returns I/O errors. A file that is already gone is not an error.
     fn unlink_unless_held(&self, name: &str) -> Result<bool>;
 }

@@ -24,7 +24,7 @@ pub fn is_temporary(name: &str) -> bool {
 /// Refuses what is not one plain path component, and what is kept for temporary files.
 ///
 /// # Errors
-/// [`Error::Io`] of kind `InvalidInput` that says what is wrong with the name.
+/// Returns [`Error::Io`] of kind `InvalidInput` that says what is wrong with the name.
 pub fn check_name(directory: &Path, name: &str) -> Result<()> {
     let fault = if name.is_empty() {
         "the name is empty"

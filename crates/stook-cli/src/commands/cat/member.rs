@@ -23,8 +23,8 @@ use crate::{interrupt, packs};
 /// others, it is read from its beginning.
 ///
 /// # Errors
-/// When there is no such member, it is a directory or damaged, a range begins past its end, or
-/// stdout cannot be written.
+/// Returns an error if there is no such member, it is a directory or damaged, a range begins past
+/// its end, or stdout cannot be written.
 pub(super) fn run(
     archive: &Archive,
     key: &OsStr,

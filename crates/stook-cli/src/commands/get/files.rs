@@ -98,7 +98,7 @@ impl Target {
     /// The place of one record.
     ///
     /// # Errors
-    /// [`Refused`], or an I/O error.
+    /// Returns [`Refused`], or an I/O error.
     pub(in crate::commands) fn place<'t>(
         &'t mut self,
         key: &Key,
@@ -120,7 +120,7 @@ impl Target {
     /// the new one is incomplete or empty.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     pub(in crate::commands) fn finish(
         self,
         has_any: bool,

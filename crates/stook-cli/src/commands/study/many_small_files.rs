@@ -52,7 +52,7 @@ pub(super) struct Args {
 /// Runs the study, or removes its files.
 ///
 /// # Errors
-/// What making, measuring or writing the result meets.
+/// Returns an error if making, measuring or writing the result fails.
 pub(super) fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let work = match args.work {
         Some(work) => work,

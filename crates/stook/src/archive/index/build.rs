@@ -72,7 +72,7 @@ impl Builder {
     /// Takes a member in.
     ///
     /// # Errors
-    /// When the index becomes too large.
+    /// Returns an error if the index becomes too large.
     pub(in super::super) fn push(&mut self, seen: &Seen<'_>) -> Decoded<()> {
         let extents = seen.extents.map(|extents| {
             let first = self.extents.len() as u64;

@@ -31,7 +31,7 @@ impl Index {
     /// Takes in the bytes of an index.
     ///
     /// # Errors
-    /// When they are not what was written, or make no sense.
+    /// Returns an error if they are damaged or invalid.
     pub fn decode(bytes: Bytes) -> Decoded<Self> {
         let (summary, layout) = layout::decode_header(&bytes)?;
         let index = Self { summary, bytes, layout };

@@ -143,7 +143,8 @@ impl<'a> Reading<'a> {
     /// [`chunk`](Self::chunk).
     ///
     /// # Errors
-    /// What reading meets, and after the last member what [`verify`](Self::verify) meets.
+    /// Returns an error if reading fails, and after the last member the errors of
+    /// [`verify`](Self::verify).
     #[expect(clippy::should_implement_trait, reason = "an iterator could not lend the bytes of a member")]
     pub fn next(&mut self) -> Result<Option<Member<'a>>> {
         let number = match &mut self.way {
@@ -169,7 +170,7 @@ impl<'a> Reading<'a> {
     /// Other archives have no such checksum.
     ///
     /// # Errors
-    /// What reading meets, and that the checksum is wrong or not there: once.
+    /// Returns an error if reading fails, or, once, if the checksum is wrong or missing.
     pub fn verify(&mut self) -> Result<bool> {
         (self.ready, self.refused, self.zeroes_left) = (None, None, 0);
         match &mut self.way {
@@ -183,7 +184,8 @@ impl<'a> Reading<'a> {
     /// them.
     ///
     /// # Errors
-    /// What reading meets, or why its bytes cannot be had. The next member can be.
+    /// Returns an error if reading fails, or its bytes are not available. The next member can still
+    /// be read.
     pub fn piece(&mut self) -> Result<Option<Piece<'_>>> {
         self.next_piece()
     }
@@ -192,7 +194,7 @@ impl<'a> Reading<'a> {
     /// them.
     ///
     /// # Errors
-    /// As [`piece`](Self::piece).
+    /// Returns the errors of [`piece`](Self::piece).
     pub fn chunk(&mut self) -> Result<Option<&[u8]>> {
         self.next_chunk()
     }

@@ -72,7 +72,7 @@ impl<I: Input> Walk<I> {
     /// The next member; what was not read of the one before is passed over.
     ///
     /// # Errors
-    /// When the bytes are not a tar, and what reading meets.
+    /// Returns an error if the bytes are not a tar, or cannot be read.
     #[expect(clippy::should_implement_trait, reason = "an iterator could not lend the bytes of a member")]
     pub fn next(&mut self) -> Result<Option<Entry>> {
         self.pass()?;
@@ -104,7 +104,7 @@ impl<I: Input> Walk<I> {
     /// The next stored bytes of the current member; none after the last.
     ///
     /// # Errors
-    /// What reading meets, or that the archive ends before.
+    /// Returns an error if reading fails, or the archive ends before.
     pub fn chunk(&mut self) -> Result<Option<&[u8]>> {
         if self.left == 0 {
             return Ok(None);
@@ -127,7 +127,7 @@ impl<I: Input> Walk<I> {
     /// Passes over this many stored bytes of the current member.
     ///
     /// # Errors
-    /// What reading meets, or that the archive ends before.
+    /// Returns an error if reading fails, or the archive ends before.
     pub fn skip(&mut self, len: u64) -> Result<()> {
         let len = len.min(self.left);
         let at = self.input.position();

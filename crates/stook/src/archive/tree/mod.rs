@@ -177,8 +177,8 @@ impl Tree for ArchiveTree {
     /// A member as a source; of one that is compressed, all of it is held then.
     ///
     /// # Errors
-    /// As [`Tree::open`]; returns `Unsupported` if it is encrypted, compressed by an unknown
-    /// method, or too long to be held; and damage of compressed data.
+    /// Returns the errors of [`Tree::open`]; `Unsupported` if it is encrypted, compressed by an
+    /// unknown method, or too long to be held; and damage of compressed data.
     fn open(&self, id: NodeId) -> crate::Result<Arc<dyn Source>> {
         let member = self.file(id)?;
         self.body(&member).map_err(|error| error.into_core(&self.path_of(id)))

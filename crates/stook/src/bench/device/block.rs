@@ -1,5 +1,5 @@
-//! [`BlockDevice`]: a device as `/sys` describes it: what it did, what it is made of, how fast
-//! its link is.
+//! [`BlockDevice`]: a device as described in `/sys`: its counters, its parts, the speed of its
+//! link.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};

@@ -68,7 +68,7 @@ impl Looks {
     /// Mean and standard error.
     ///
     /// # Errors
-    /// Too few looks for these, in plain words.
+    /// Returns why there are too few looks for these, in plain words.
     pub fn sampled(&self) -> Result<Sampled, String> {
         let mean = self.mean().ok_or("it was over before anybody looked at what was in flight")?;
         if self.count < LOOKS_MIN {

@@ -57,7 +57,8 @@ impl BlockModel {
     /// Fits the line to the cells that count so that relative differences are least.
     ///
     /// # Errors
-    /// [`ModelError`]: fewer than three block sizes, or a line without a fixed cost or a bandwidth.
+    /// Returns [`ModelError`] for fewer than three block sizes, or a line without a fixed cost or a
+    /// bandwidth.
     pub fn fit(cells: &[BlockCell]) -> Result<Self, ModelError> {
         let counted: Vec<&BlockCell> = cells.iter().filter(|cell| cell.counts).collect();
         let cells_invalid = cells.len() - counted.len();

@@ -125,7 +125,7 @@ impl DepthModel {
     /// Fits the bounds to the cells of a sweep that count.
     ///
     /// # Errors
-    /// [`ModelError`]: fewer than three depths, or no cell at depth 1 that counts.
+    /// Returns [`ModelError`] for fewer than three depths, or without a valid cell at depth 1.
     pub fn fit(cells: &[DepthCell], p99_target_s: Option<f64>) -> Result<Self, ModelError> {
         let mut counted: Vec<&DepthCell> = cells.iter().filter(|cell| cell.counts).collect();
         counted.sort_by_key(|cell| cell.depth);

@@ -74,7 +74,7 @@ impl MixModel {
     /// depth.
     ///
     /// # Errors
-    /// [`ModelError`]: no mixed cell with both pure ones, or a share that is not one.
+    /// Returns [`ModelError`] if there is no mixed cell with both pure ones, or a share is invalid.
     pub fn fit(cells: &[MixCell]) -> Result<Self, ModelError> {
         let counted: Vec<&MixCell> = cells.iter().filter(|cell| cell.counts).collect();
         for cell in &counted {

@@ -68,7 +68,7 @@ impl Extended {
     /// Takes in the body of an extended header.
     ///
     /// # Errors
-    /// When it makes no sense.
+    /// Returns an error if it is invalid.
     pub fn take(&mut self, type_flag: u8, body: &[u8]) -> Decoded<()> {
         match type_flag {
             b'x' | b'X' => {
@@ -93,7 +93,7 @@ impl Extended {
     /// The member of a header that is no extended one; `block` is what that was decoded from.
     ///
     /// # Errors
-    /// When they contradict each other, or want what is not known here.
+    /// Returns an error if they contradict each other, or require an unknown feature.
     pub fn member(&mut self, header: Header, block: &[u8; BLOCK_LEN]) -> Decoded<Member> {
         if header.type_flag == b'M' {
             let what = "it is one of several volumes, and begins in the middle of a member";

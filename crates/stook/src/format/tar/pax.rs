@@ -47,7 +47,7 @@ impl Pax {
     /// Takes in all records of a header; later ones count.
     ///
     /// # Errors
-    /// When they are not records, or a value that counts makes no sense.
+    /// Returns an error if they are not records, or a relevant value is invalid.
     pub fn take(&mut self, bytes: &[u8]) -> Decoded<()> {
         let mut at = 0_usize;
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {

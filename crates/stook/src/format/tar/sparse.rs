@@ -100,7 +100,8 @@ impl SparseMap {
     /// The pieces, if this many bytes are stored from a place on.
     ///
     /// # Errors
-    /// When the pieces are not sorted, not within the member, or not those that are stored.
+    /// Returns an error if the pieces are not sorted, not within the member, or not those that are
+    /// stored.
     pub fn extents(&self, data_at: u64, stored: u64) -> Decoded<Vec<Extent>> {
         extents(&self.map, self.len, data_at, stored)
     }

@@ -94,7 +94,7 @@ pub fn find_end(tail: &[u8]) -> Decoded<Option<(usize, End, Option<u64>)>> {
 /// The end of zip64.
 ///
 /// # Errors
-/// When it is none, or of a part of a zip only.
+/// Returns an error if it is invalid, or belongs to a multi-part zip.
 pub fn end64(bytes: &[u8]) -> Decoded<End> {
     let damaged = || Fault::damaged(0, "the end of the directory (zip64) was expected here");
     if u32_at(bytes, 0) != Some(END64) {
@@ -130,7 +130,7 @@ impl Fixed {
     /// Reads it.
     ///
     /// # Errors
-    /// When it is no entry.
+    /// Returns an error if it is not an entry.
     pub fn decode(bytes: &[u8; ENTRY_LEN]) -> Decoded<Self> {
         let short = |at| u16_at(bytes, at).unwrap_or(0);
         let long = |at| u32_at(bytes, at).unwrap_or(0);
@@ -190,7 +190,7 @@ pub struct Entry {
 /// Puts an entry together with its name and its extra fields.
 ///
 /// # Errors
-/// When they do not fit together.
+/// Returns an error if they do not fit together.
 pub fn entry(fixed: &Fixed, name: &[u8], extra: &[u8]) -> Decoded<Entry> {
     let extras = Extras::decode(fixed, name, extra)?;
     if fixed.disk != 0 && fixed.disk != u16::MAX {
@@ -344,7 +344,7 @@ pub fn crc32(bytes: &[u8]) -> u32 {
 /// How long the header before a member is, its name and what follows included.
 ///
 /// # Errors
-/// When it is none.
+/// Returns an error if it is invalid.
 pub fn local_len(bytes: &[u8]) -> Decoded<usize> {
     let lens = u16_at(bytes, 26).zip(u16_at(bytes, 28)).filter(|_| u32_at(bytes, 0) == Some(LOCAL));
     let Some((name, extra)) = lens else {

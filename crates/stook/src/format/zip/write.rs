@@ -66,8 +66,8 @@ impl Head<'_> {
     /// Whether a zip can have such a member.
     ///
     /// # Errors
-    /// When it has no name, or one that is too long or means something else in a zip; or a
-    /// directory has bytes.
+    /// Returns an error if it has no name, or one that is too long or means something else in a
+    /// zip; or if a directory has bytes.
     pub fn check(&self) -> Result<(), Fault> {
         let is_directory = self.kind == MemberKind::Directory;
         let room = NAME_LEN_MAX.saturating_sub(usize::from(is_directory));
@@ -90,7 +90,7 @@ impl Head<'_> {
     /// The header before its bytes.
     ///
     /// # Errors
-    /// Those of [`check`](Self::check).
+    /// Returns the errors of [`check`](Self::check).
     pub fn local(&self) -> Result<Vec<u8>, Fault> {
         self.check()?;
         let is_wide = self.len >= WIDE_FROM;
@@ -127,7 +127,7 @@ impl Head<'_> {
     /// Its entry in the directory, where its header is at `at`.
     ///
     /// # Errors
-    /// Those of [`check`](Self::check).
+    /// Returns the errors of [`check`](Self::check).
     pub fn entry(&self, at: u64) -> Result<Vec<u8>, Fault> {
         self.check()?;
         let lens = [self.len, self.len, at];

@@ -19,7 +19,7 @@ pub(super) enum Place {
 /// Where the given contents are: an existing path is taken literally, whatever it looks like.
 ///
 /// # Errors
-/// [`Error::Address`](crate::Error::Address) when it means nothing.
+/// Returns [`Error::Address`](crate::Error::Address) if it is invalid.
 pub(super) fn place_of(given: PathBuf) -> Result<Place> {
     if given.as_os_str().is_empty() || given.symlink_metadata().is_ok() {
         return Ok(Place::Path(given));

@@ -23,15 +23,15 @@ pub trait Getting<'a> {
     /// was not taken of the body before is passed over.
     ///
     /// # Errors
-    /// What reading meets, and [`Error::Interrupted`](super::Error::Interrupted). What is wrong
-    /// with one entry is [`Found::Failed`].
+    /// Returns an error if reading fails, and [`Error::Interrupted`](super::Error::Interrupted). An
+    /// error of one entry is [`Found::Failed`].
     fn next(&mut self) -> Result<Option<(&'a Key, Found)>>;
 
     /// What comes next of the body that was found last. Its bytes are right as a whole only when
     /// [`Piece::End`] has come.
     ///
     /// # Errors
-    /// What reading meets. What is wrong with this entry alone is [`Piece::Failed`].
+    /// Returns an error if reading fails. An error of this entry alone is [`Piece::Failed`].
     fn piece(&mut self) -> Result<Piece<'_>>;
 }
 
@@ -121,7 +121,7 @@ impl Failure {
     /// The failure that an error of a pack is, where it costs one record only.
     ///
     /// # Errors
-    /// The error as it was, where nothing more can be read.
+    /// Returns the error unchanged if nothing more can be read.
     pub(super) fn of_record(error: pack::Error) -> Result<Self> {
         match error {
             // A link that leads nowhere is of no use, and no reason to do without the others.

@@ -85,27 +85,28 @@ pub trait Contents: fmt::Debug + Sync {
     /// Checks that it has these features.
     ///
     /// # Errors
-    /// [`Unsupported`], with the first that it lacks.
+    /// Returns [`Unsupported`], with the first feature that it lacks.
     fn check_features(&self, features: &[Feature]) -> Result<(), Unsupported>;
 
     /// Checks that every requested group exists: a misspelt one would look empty.
     ///
     /// # Errors
-    /// [`Error::NoSuchGroup`]; [`Unsupported`] where there are no groups.
+    /// Returns [`Error::NoSuchGroup`], or [`Unsupported`] if there are no groups.
     fn check_groups(&self, groups: &[String]) -> Result<()>;
 
     /// Lists entries, a batch at a time.
     ///
     /// # Errors
-    /// Options that it lacks, groups that it has not, and what reading the first of the index
-    /// meets.
+    /// Returns an error for unsupported options and missing groups, or if reading the start of the
+    /// index fails.
     fn list<'a>(&'a self, options: &'a ListOptions) -> Result<Listing<'a>>;
 
     /// Gets entries by their keys: short ones many at a time, long ones in verified pieces.
     /// [`keys_per_get`](Self::keys_per_get) says how many keys to give at once.
     ///
     /// # Errors
-    /// Options that it lacks, groups that it has not, and what looking the keys up meets.
+    /// Returns an error for unsupported options and missing groups, or if looking up the keys
+    /// fails.
     fn get<'a>(&'a self, keys: &'a [Key], options: &'a GetOptions) -> Result<Box<dyn Getting<'a> + 'a>>;
 
     /// How many keys to give to [`get`](Self::get) at once: all, where that saves passes.
@@ -119,7 +120,7 @@ pub trait Contents: fmt::Debug + Sync {
     /// Reads all that the options want, and verifies it.
     ///
     /// # Errors
-    /// Options that it lacks, groups that it has not, what reading meets, and
+    /// Returns an error for unsupported options and missing groups, if reading fails, and
     /// [`Error::Interrupted`]. Damage is in the report.
     fn load(&self, options: &LoadOptions, events: &dyn LoadEvents) -> Result<LoadReport>;
 }

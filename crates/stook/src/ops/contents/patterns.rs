@@ -15,7 +15,7 @@ impl KeyPatterns {
     /// The patterns of these texts.
     ///
     /// # Errors
-    /// When one of them is none.
+    /// Returns an error if one of them is invalid.
     pub fn new(texts: &[String]) -> Result<Self, PatternError> {
         let patterns = if texts.is_empty() { None } else { Some(Patterns::new(texts)?) };
         // A pattern need not be a key; most are.
@@ -40,7 +40,7 @@ impl KeyPatterns {
     /// the damage of an entry takes its place.
     ///
     /// # Errors
-    /// When reading is impossible at all.
+    /// Returns an error if reading is impossible at all.
     pub fn matching(&self, pack: &Pack, entries: Vec<KeyEntry>) -> pack::Result<Vec<pack::Result<KeyEntry>>> {
         let Some(patterns) = &self.patterns else { return Ok(entries.into_iter().map(Ok).collect()) };
         let asks = |entry: &KeyEntry| entry.key.as_bytes().is_some_and(|path| patterns.depend_on_kind(path));

@@ -59,7 +59,8 @@ impl Selected {
     /// `unselected` receives the others.
     ///
     /// # Errors
-    /// What looking the keys up meets, but for damage of single records.
+    /// Returns an error if looking up the keys fails; damage of single records is not an error
+    /// here.
     pub fn add_listed(
         &mut self,
         pack: &Pack,
@@ -81,7 +82,7 @@ impl Selected {
     /// damage of those that may be meant, and stay.
     ///
     /// # Errors
-    /// What listing meets; [`Error::Interrupted`](super::Error::Interrupted).
+    /// Returns an error if listing fails, and [`Error::Interrupted`](super::Error::Interrupted).
     pub fn add_matching(
         &mut self,
         pack: &Pack,

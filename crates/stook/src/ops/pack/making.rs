@@ -44,7 +44,7 @@ impl Made {
     /// that is to stay. A directory that received other files meanwhile stays.
     ///
     /// # Errors
-    /// Those of [`PackWriter::discard`]; [`Error::TakeBack`].
+    /// Returns the errors of [`PackWriter::discard`], or [`Error::TakeBack`].
     pub fn take_back(self, writer: PackWriter, pack: &Path) -> super::Result<()> {
         if writer.discard()? && self.with_directory {
             let into_error = |source| Error::TakeBack { pack: pack.to_path_buf(), source };
@@ -58,8 +58,8 @@ impl Made {
 /// pack is all that it is meant to be, and complete: a process that dies leaves it so.
 ///
 /// # Errors
-/// [`pack::Error::NotAPack`], [`pack::Error::Exists`], options that make no sense, and what
-/// [`PackWriter::open`] and [`PackWriter::create`] meet.
+/// Returns [`pack::Error::NotAPack`], [`pack::Error::Exists`], an error for invalid options, and
+/// those of [`PackWriter::open`] and [`PackWriter::create`].
 pub fn open_writer(path: &Path, options: WriterOptions, making: Making) -> pack::Result<OpenedWriter> {
     let mut opened = open_or_make::<pack::Error>(path, options, making, &mut || Ok(()))?;
     if opened.made.is_some() {
@@ -72,7 +72,7 @@ pub fn open_writer(path: &Path, options: WriterOptions, making: Making) -> pack:
 /// The same, and the hooks hear what opening the pack found.
 ///
 /// # Errors
-/// As [`open_writer`].
+/// Returns the errors of [`open_writer`].
 pub fn open_writer_with(
     path: &Path,
     options: WriterOptions,
@@ -94,7 +94,8 @@ pub(super) fn report_opening(writer: &PackWriter, hooks: &mut dyn Hooks) {
 /// was. What was made for a put that fails is taken back; a note says where that was impossible.
 ///
 /// # Errors
-/// A name that no group can have, those of [`open_writer`], [`PackWriter::finish`] and `put`.
+/// Returns an error for an invalid group name, and those of [`open_writer`], [`PackWriter::finish`]
+/// and `put`.
 pub fn put_into<T, E: From<pack::Error>>(
     path: &Path,
     group: &str,
@@ -125,8 +126,8 @@ pub fn put_into<T, E: From<pack::Error>>(
 /// is changed: a dry run is refused whatever the real run would be refused.
 ///
 /// # Errors
-/// [`pack::Error::Core`]: it can be neither opened nor made; [`pack::Error::NotAPack`] where an
-/// archive is there.
+/// Returns [`pack::Error::Core`] if it can be neither opened nor made, and
+/// [`pack::Error::NotAPack`] if there is an archive.
 pub(super) fn look_at(path: &Path, making: Making) -> pack::Result<Option<LocalStorage>> {
     match LocalStorage::open(path, LocalStorageOptions::default()) {
         Err(error) if making != Making::Never && error.io_kind() == Some(ErrorKind::NotFound) => {

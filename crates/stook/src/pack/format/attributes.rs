@@ -315,7 +315,7 @@ impl Attributes {
     /// The bytes of a frame.
     ///
     /// # Errors
-    /// When a value, a name or all together are too long, or an attribute has id 0.
+    /// Returns an error if a value, a name or all together are too long, or an attribute has id 0.
     pub fn encode(&self) -> Result<Vec<u8>> {
         let mut out = Vec::with_capacity(32);
         for (name, value) in &self.0 {
@@ -328,7 +328,7 @@ impl Attributes {
     /// Reads the bytes of a frame.
     ///
     /// # Errors
-    /// When they are not attributes.
+    /// Returns an error if they are not attributes.
     pub fn decode(bytes: &[u8]) -> Decoded<Self> {
         let mut cursor = FieldCursor::new(bytes);
         let mut all = Self::new();

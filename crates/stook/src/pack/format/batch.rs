@@ -34,7 +34,7 @@ impl BatchEnd {
     /// Reads the attributes of the frame.
     ///
     /// # Errors
-    /// When they are not as long as they must be.
+    /// Returns an error if they have the wrong length.
     pub fn decode(attributes: &[u8]) -> Decoded<Self> {
         let mut cursor = FieldCursor::new(attributes);
         let end = Self { first: cursor.u64()?, count: cursor.u64()?, crc: cursor.u32()? };
@@ -84,7 +84,7 @@ impl BatchSum {
     /// Whether the frame that ends a batch with these attributes speaks of these members.
     ///
     /// # Errors
-    /// With what is not as it says.
+    /// Returns an error with the first claim that does not hold.
     pub fn verify(&self, attributes: &[u8]) -> Result<(), String> {
         let said = BatchEnd::decode(attributes).map_err(|invalid| invalid.what)?;
         let found = self.end;

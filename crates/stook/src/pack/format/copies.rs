@@ -31,7 +31,7 @@ pub fn stated_len(half: &[u8], len_at: usize) -> Option<u64> {
 /// `len_at`.
 ///
 /// # Errors
-/// When the copy is not what was written, or is followed by something else than zeros.
+/// Returns an error if the copy is damaged, or is followed by anything but zeros.
 pub fn read_half<T>(
     half: &[u8],
     len_at: usize,

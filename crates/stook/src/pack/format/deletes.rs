@@ -90,7 +90,7 @@ impl DeletionVector {
     /// Reads one copy.
     ///
     /// # Errors
-    /// When it is not a deletion vector of this version.
+    /// Returns an error if it is not a deletion vector of this version.
     pub fn decode(bytes: &[u8]) -> Decoded<Self> {
         let covered = FieldCursor::new(bytes).preamble(&MAGIC, "deletion vector")?;
         let mut cursor = FieldCursor::new(covered);

@@ -139,7 +139,7 @@ impl Footer {
     /// Reads the last 256 bytes of a file that has `file_len` bytes.
     ///
     /// # Errors
-    /// When they are not a footer of that kind, or point outside the file.
+    /// Returns an error if they are not a footer of that kind, or point outside the file.
     pub fn decode(bytes: &[u8], kind: FooterKind, file_len: u64) -> Decoded<Self> {
         if bytes.len() != FOOTER_LEN {
             return Err(Invalid::damaged(

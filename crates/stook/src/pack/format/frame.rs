@@ -133,7 +133,7 @@ impl FrameHeader {
     /// key and attributes are there too.
     ///
     /// # Errors
-    /// When this is not the beginning of a frame of this segment.
+    /// Returns an error if this is not the beginning of a frame of this segment.
     #[inline]
     pub fn decode(bytes: &[u8; HEADER_LEN], salt: &Salt) -> Decoded<Self> {
         // Taken apart at once rather than by a cursor, because this is done for every record that
@@ -278,7 +278,7 @@ pub fn checksums_len(body_len: u64, chunk_len: u64) -> u64 {
 /// against their stored checksums.
 ///
 /// # Errors
-/// With the offset in `body` of the first chunk that is not what was written.
+/// Returns the offset in `body` of the first damaged chunk.
 #[inline]
 pub fn verify_chunks(body: &[u8], sums: &[u8], salt: &Salt, sequence: u64, first_chunk: u64) -> Decoded<()> {
     let mut sums = FieldCursor::new(sums);
@@ -337,7 +337,8 @@ impl PieceHead {
     /// Reads the head of a piece.
     ///
     /// # Errors
-    /// When its length cannot be: more than a chunk, or less without being the last.
+    /// Returns an error if its length is invalid: more than a chunk, or less without being the
+    /// last.
     pub fn decode(bytes: &[u8], chunk_len: u64) -> Decoded<Self> {
         let mut cursor = FieldCursor::new(bytes);
         let (word, crc) = (cursor.u32()?, cursor.u32()?);
@@ -356,7 +357,7 @@ impl PieceHead {
     /// number.
     ///
     /// # Errors
-    /// When they are not what was written.
+    /// Returns an error if they are damaged.
     pub fn verify(&self, bytes: &[u8], salt: &Salt, sequence: u64, number: u64) -> Decoded<()> {
         let word = (self.len | if self.last { LAST_PIECE } else { 0 }).to_le_bytes();
         let plain = crc32c::crc32c_append(crc32c::crc32c(&word), bytes);
@@ -389,7 +390,7 @@ impl Trailer {
     /// Reads the trailer of the record with this header checksum.
     ///
     /// # Errors
-    /// When it is not what was written.
+    /// Returns an error if it is damaged.
     pub fn decode(bytes: &[u8], header_crc: u32) -> Decoded<Self> {
         let mut cursor = FieldCursor::new(bytes);
         let (body_len, state, stored) = (cursor.u64()?, cursor.u32()?, cursor.u32()?);

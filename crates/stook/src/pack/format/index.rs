@@ -158,7 +158,7 @@ impl Top {
     /// Reads a top level whose index has `index_len` bytes.
     ///
     /// # Errors
-    /// When it is not one, or does not fit that index.
+    /// Returns an error if it is invalid, or does not match that index.
     pub fn decode(bytes: &[u8], salt_crc: u32, index_len: u64) -> Decoded<Self> {
         let mut cursor = checked_head(bytes, salt_crc, "top of the index")?;
         let (pages, separators_len, units) = (cursor.u32()?, cursor.u32()?, cursor.u32()?);

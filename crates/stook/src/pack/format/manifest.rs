@@ -213,7 +213,7 @@ impl Manifest {
     /// Reads one copy.
     ///
     /// # Errors
-    /// When it is not a manifest of this version, or contradicts itself.
+    /// Returns an error if it is not a manifest of this version, or contradicts itself.
     pub fn decode(bytes: &[u8]) -> Decoded<Self> {
         let mut cursor = FieldCursor::new(bytes);
         let body = cursor.preamble(&MAGIC, "manifest")?;

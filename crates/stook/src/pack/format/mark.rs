@@ -50,7 +50,7 @@ impl SyncMark {
     /// Reads the attributes of the frame.
     ///
     /// # Errors
-    /// When they are not as long as they must be.
+    /// Returns an error if they have the wrong length.
     pub fn decode(attributes: &[u8]) -> Decoded<Self> {
         let mut cursor = FieldCursor::new(attributes);
         let durable_len = cursor.u64()?;

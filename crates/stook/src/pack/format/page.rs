@@ -278,7 +278,7 @@ impl<'a> Page<'a> {
     /// Verifies a page that begins at `first_unit` of its index.
     ///
     /// # Errors
-    /// When it is not what was written.
+    /// Returns an error if it is damaged.
     pub fn verify(bytes: &'a [u8], salt_crc: u32, first_unit: u32) -> Decoded<Self> {
         checked_head(bytes, page_crc(salt_crc, first_unit), "index page")?;
         let page = Self::parse(bytes)?;
@@ -290,7 +290,7 @@ impl<'a> Page<'a> {
     /// Looks at a page that was verified before.
     ///
     /// # Errors
-    /// When the parts do not fit into it.
+    /// Returns an error if the parts do not fit into it.
     pub fn parse(bytes: &'a [u8]) -> Decoded<Self> {
         let mut cursor = FieldCursor::new(bytes);
         cursor.take(4)?;

@@ -116,7 +116,7 @@ impl SegmentHeader {
     /// Reads the first bytes of a segment; all 4096 must be there.
     ///
     /// # Errors
-    /// When they are not a segment header of this version.
+    /// Returns an error if they are not a segment header of this version.
     pub fn decode(bytes: &[u8]) -> Decoded<Self> {
         let Some(bytes) = bytes.get(..UNIT) else {
             return Err(Invalid::damaged(0, format!("the header has {} bytes, not {UNIT}", bytes.len())));

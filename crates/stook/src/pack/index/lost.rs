@@ -46,7 +46,7 @@ impl Lost {
     /// and offset. Only what was reported with its key already is left out.
     ///
     /// # Errors
-    /// What reading the index meets. Damage of it is damage among the rest.
+    /// Returns an error if reading the index fails. Its damage is reported with the rest.
     pub(crate) fn records(
         &self,
         segment: &Segment,

@@ -96,7 +96,7 @@ impl Pack {
     /// to files. `progress` receives the bytes of segments gone through.
     ///
     /// # Errors
-    /// What reading meets. Damage is not an error here; it is what the report is for.
+    /// Returns an error if reading fails. Damage is not an error here; it is in the report.
     pub fn check(&self, mut progress: impl FnMut(u64)) -> Result<CheckReport> {
         self.check_until(&mut |at| {
             progress(at);
@@ -107,7 +107,7 @@ impl Pack {
     /// The same; `progress` ends it by returning `false`.
     ///
     /// # Errors
-    /// Those, and [`Error::Stopped`] when it was stopped.
+    /// Returns those errors, and [`Error::Stopped`] if it was stopped.
     pub fn check_until(&self, progress: &mut dyn FnMut(u64) -> bool) -> Result<CheckReport> {
         let mut report = CheckReport { damages: self.snapshot.log.damages(), ..CheckReport::default() };
         self.note_state(&mut report)?;
@@ -140,7 +140,7 @@ impl Pack {
     /// of the report.
     ///
     /// # Errors
-    /// [`Error::NotAPack`], what the storage meets.
+    /// Returns [`Error::NotAPack`], or an error of the storage.
     pub fn open_what_is_left(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<Self> {
         let reader = Arc::new(Reader::new(options.engines));
         let (snapshot, notes) = Snapshot::salvage(storage.as_ref(), &reader)?;

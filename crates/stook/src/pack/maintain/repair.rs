@@ -145,8 +145,8 @@ pub type Quarantine<'a> = &'a mut dyn FnMut() -> Result<Arc<dyn Storage>>;
 /// read and written, of about twice the size of the pack, and stops the repair by giving `false`.
 ///
 /// # Errors
-/// What reading and writing meet: damage is no error. [`Error::Stopped`] when it was stopped; the
-/// new pack is then incomplete.
+/// Returns an error if reading or writing fails; damage is not an error. [`Error::Stopped`] if it
+/// was stopped; the new pack is then incomplete.
 pub fn repair(
     from: &dyn Storage,
     to: Arc<dyn Storage>,

@@ -111,7 +111,7 @@ impl Holes {
 /// `holes`. What is known to be a hole is not tried again.
 ///
 /// # Errors
-/// What is no damage of the medium: see [`is_unreadable`].
+/// Returns errors that are not damage of the medium: see [`is_unreadable`].
 pub(crate) fn read_around(
     source: &dyn Source,
     range: ByteRange,
@@ -166,8 +166,8 @@ fn read_piece(source: &dyn Source, range: ByteRange) -> crate::Result<Result<Byt
 /// still missing then is damage.
 ///
 /// # Errors
-/// [`Error::Damaged`] with the place of the first byte that is missing; what is no damage of the
-/// medium.
+/// Returns [`Error::Damaged`] with the offset of the first missing byte, or an error that is not
+/// damage of the medium.
 pub(crate) fn read_again(source: &dyn Source, range: ByteRange, read: crate::Result<Bytes>) -> Result<Bytes> {
     match read {
         Err(error) if is_unreadable(&error) => {

@@ -62,7 +62,7 @@ impl Gathered {
     /// back is zeros, which no checksum takes for a frame: see [`explain`](Self::explain).
     ///
     /// # Errors
-    /// What reading meets.
+    /// Returns an error if reading fails.
     pub(crate) fn read(
         &mut self,
         reader: &Reader,

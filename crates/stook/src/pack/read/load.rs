@@ -65,8 +65,8 @@ impl Pack {
     /// same.
     ///
     /// # Errors
-    /// [`Error::Damaged`] unless damage is skipped, what reading meets, and memory that is not to
-    /// be had.
+    /// Returns [`Error::Damaged`] unless damage is skipped, or an error of reading or of allocating
+    /// memory.
     pub fn load(&self, options: &ScanOptions) -> Result<Loaded> {
         self.check_groups(&options.groups)?;
         let mut loaded = Loaded {

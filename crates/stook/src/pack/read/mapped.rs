@@ -82,7 +82,7 @@ impl<'a> RecordView<'a> {
     /// Its attributes.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] when a newer version wrote them.
+    /// Returns [`Error::Unsupported`] if a newer version wrote them.
     pub fn attributes(&self) -> Result<Attributes> {
         match self.head {
             ViewHead::Read(record) => Ok(record.head.attributes.clone()),
@@ -239,7 +239,7 @@ impl Pack {
     /// [`get_many_with`](Self::get_many_with).
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// Returns the errors of [`get`](Self::get).
     pub fn get_with<T>(&self, key: &Key, look: impl FnOnce(RecordView<'_>) -> T) -> Result<Option<T>> {
         let Some(found) = self.find_quickly(key)? else { return Ok(None) };
         if let Some(verified) = self.verify_frame(key, found)? {
@@ -255,7 +255,8 @@ impl Pack {
     /// [`get_many`](Self::get_many).
     ///
     /// # Errors
-    /// When the index cannot be read. What became of each record is passed to `each`.
+    /// Returns an error if the index cannot be read. The outcome of each record is passed to
+    /// `each`.
     pub fn get_many_with(
         &self,
         keys: &[Key],

@@ -395,8 +395,8 @@ impl RecordSource {
     /// The bytes of a range.
     ///
     /// # Errors
-    /// [`Error::Damaged`] when a chunk that the range touches is not what was written; what reading
-    /// meets.
+    /// Returns [`Error::Damaged`] if a chunk that the range touches is damaged, or an error of
+    /// reading.
     pub fn read(&self, range: ByteRange) -> Result<Bytes> {
         let mut all = self.read_many(&[range])?;
         all.pop().unwrap_or_else(|| Ok(Bytes::new()))
@@ -405,8 +405,8 @@ impl RecordSource {
     /// The bytes of many ranges, in their order, read together at queue depth.
     ///
     /// # Errors
-    /// Outside, when reading is impossible at all; inside, what became of each range: damage costs
-    /// those that touch it.
+    /// The outer result is an error if reading is impossible at all; the inner ones are those of
+    /// each range: damage costs only those that touch it.
     pub fn read_many(&self, ranges: &[ByteRange]) -> Result<Vec<Result<Bytes>>> {
         let results = ranges.iter().map(|_| Ok(Bytes::new())).collect();
         let mut batch = RangeBatch { record: self, ranges: ranges.iter(), results };

@@ -32,7 +32,7 @@ impl<'p> RecordReader<'p> {
     /// The next piece of the body; `None` after the last.
     ///
     /// # Errors
-    /// [`Error::Damaged`] when it is not what was written, what reading meets.
+    /// Returns [`Error::Damaged`] if it is damaged, or an error of reading.
     pub fn next_chunk(&mut self) -> Result<Option<&[u8]>> {
         let Some(frames) = self.frames.as_mut().filter(|_| !self.ended) else { return Ok(None) };
         match frames.next_of_record() {
@@ -47,7 +47,7 @@ impl<'p> RecordReader<'p> {
     /// All of it, the body put together.
     ///
     /// # Errors
-    /// As [`next_chunk`](Self::next_chunk).
+    /// Returns the errors of [`next_chunk`](Self::next_chunk).
     pub(crate) fn into_record(mut self) -> Result<Record> {
         let mut body = Vec::new();
         while let Some(chunk) = self.next_chunk()? {
@@ -67,7 +67,7 @@ impl Pack {
     /// such record. One that is damaged is not the same, which [`Pack::damage_log`] lists.
     ///
     /// # Errors
-    /// As [`open_record`](Self::open_record), but damage.
+    /// Returns the errors of [`open_record`](Self::open_record), except damage.
     pub fn compare(&self, key: &Key) -> Result<Option<BodyComparison<'_>>> {
         let log = &self.snapshot.log;
         let record = log.unless_damaged(self.open_record(key))?.flatten();
@@ -91,7 +91,7 @@ impl BodyComparison<'_> {
     /// Compares the next bytes; whether all so far are the same.
     ///
     /// # Errors
-    /// What reading the record meets, but damage.
+    /// Returns an error if reading the record fails; damage is not an error here.
     pub fn take(&mut self, mut bytes: &[u8]) -> Result<bool> {
         while self.is_same && !bytes.is_empty() {
             let left = self.chunk.get(self.at..).unwrap_or_default();
@@ -110,7 +110,7 @@ impl BodyComparison<'_> {
     /// Whether what was given is all of the body, and the same.
     ///
     /// # Errors
-    /// As [`take`](Self::take).
+    /// Returns the errors of [`take`](Self::take).
     pub fn finish(mut self) -> Result<bool> {
         while self.is_same && self.at == self.chunk.len() {
             if !self.next_chunk()? {

@@ -21,8 +21,8 @@ pub(crate) trait FrameVisitor {
     /// Takes the frame whose body the walk is at, and steps past it.
     ///
     /// # Errors
-    /// [`Trouble::Broken`] when it is not what was written, and is to be passed over; anything else
-    /// ends the walk.
+    /// Returns [`Trouble::Broken`] if it is damaged, and is to be skipped; any other error ends the
+    /// walk.
     fn take(&mut self, frames: &mut Frames) -> Checked<()>;
 
     /// Whether to continue from this offset. Called before every frame, and within long ranges
@@ -59,7 +59,7 @@ impl Frames {
     /// Goes from here to the end of the span; `false` when the visitor ended it before.
     ///
     /// # Errors
-    /// What reading meets, and what the visitor does not take.
+    /// Returns an error if reading fails, or the error of the visitor.
     pub(crate) fn visit(&mut self, visitor: &mut impl FrameVisitor) -> Result<bool> {
         while visitor.goes_on(self.window.pos()) {
             let broken = match self.step()? {
@@ -99,7 +99,7 @@ impl Frames {
     /// `report_progress` is called with the position, and stops the search by returning `false`.
     ///
     /// # Errors
-    /// [`Error::Stopped`] when it was stopped.
+    /// Returns [`Error::Stopped`] if it was stopped.
     pub(crate) fn skip_past_damage(
         &mut self,
         at: u64,
@@ -155,7 +155,7 @@ impl Trouble {
     /// What is broken.
     ///
     /// # Errors
-    /// Where that is something else than the bytes of a frame.
+    /// Returns an error if it is anything but the bytes of a frame.
     pub(crate) fn into_broken(self) -> Result<Broken> {
         match self {
             Self::Failed(error) => Err(error),

@@ -38,8 +38,8 @@ type Half<T> = std::result::Result<(Bytes, T), Error>;
 /// damage if it is not.
 ///
 /// # Errors
-/// [`Error::Damaged`] when neither is, or both are and differ; [`Error::Unsupported`]; what reading
-/// meets.
+/// Returns [`Error::Damaged`] if neither verifies, or both do and differ; [`Error::Unsupported`];
+/// or an error of reading.
 pub(crate) fn read_copies<T>(
     reader: &Reader,
     source: &dyn Source,

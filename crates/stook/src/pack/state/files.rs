@@ -33,7 +33,7 @@ impl Snapshot {
     /// cannot be read.
     ///
     /// # Errors
-    /// What reading meets, but damage.
+    /// Returns an error if reading fails; damage is not an error here.
     pub(crate) fn look_at_files(&self, storage: &dyn Storage, reader: &Reader) -> Result<FilesReport> {
         let mut report = FilesReport::default();
         self.note_files(Home { storage, reader }, &mut report)?;

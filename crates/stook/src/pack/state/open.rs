@@ -119,7 +119,7 @@ impl Pack {
     /// Opens the pack in a directory.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// Returns the errors of [`open`](Self::open).
     pub fn open_path(path: impl AsRef<Path>, options: OpenOptions) -> Result<Self> {
         let storage_options =
             LocalStorageOptions { engine: options.engines.clone(), ..LocalStorageOptions::default() };
@@ -132,8 +132,8 @@ impl Pack {
     /// segment that a newer version wrote: see [`damages`](Self::damages).
     ///
     /// # Errors
-    /// [`Error::NotAPack`], [`Error::Unsupported`] when the manifest is of a newer version,
-    /// [`Error::Damaged`] when it was hit, [`Error::NoSuchState`], or what the storage meets.
+    /// Returns [`Error::NotAPack`], [`Error::Unsupported`] if the manifest is of a newer version,
+    /// [`Error::Damaged`] if it is damaged, [`Error::NoSuchState`], or an error of the storage.
     pub fn open(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<Self> {
         let reader = Arc::new(Reader::new(options.engines));
         let view = WantedState { generation: options.generation, at_ns: options.at_ns };
@@ -234,8 +234,8 @@ impl Pack {
     /// The record with this key.
     ///
     /// # Errors
-    /// [`Error::Damaged`] when its bytes, or the page of the index, are not what was written; what
-    /// reading meets.
+    /// Returns [`Error::Damaged`] if its bytes, or the page of the index, are damaged; or an error
+    /// of reading.
     pub fn get(&self, key: &Key) -> Result<Option<Record>> {
         let mut records = self.get_many(std::slice::from_ref(key))?;
         records.pop().unwrap_or(Ok(None))
@@ -250,7 +250,8 @@ impl Pack {
     /// The records with these keys, in their order, read as one batch at queue depth.
     ///
     /// # Errors
-    /// Outside, when the index cannot be read; inside, what became of each record.
+    /// The outer result is an error if the index cannot be read; the inner ones are those of each
+    /// record.
     pub fn get_many(&self, keys: &[Key]) -> Result<Vec<Result<Option<Record>>>> {
         if self.maps.is_empty() { self.read_many_records(keys) } else { self.get_many_mapped(keys) }
     }
@@ -279,7 +280,7 @@ impl Pack {
     /// Whether a live record has this key. Reads at most the index.
     ///
     /// # Errors
-    /// What reading the index meets.
+    /// Returns an error if reading the index fails.
     pub fn contains(&self, key: &Key) -> Result<bool> {
         Ok(self.find(key)?.is_some())
     }
@@ -325,7 +326,7 @@ impl Pack {
     /// bodies of any length. [`open_source`](Self::open_source) reads any range of it.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// Returns the errors of [`get`](Self::get).
     pub fn open_record(&self, key: &Key) -> Result<Option<RecordReader<'_>>> {
         match self.find(key)? {
             Some(found) => self.open_found(key, found),
@@ -336,7 +337,7 @@ impl Pack {
     /// The same for a key that was [located](Self::locate): the index is not asked again.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// Returns the errors of [`get`](Self::get).
     pub fn open_located(&self, entry: &KeyEntry) -> Result<RecordReader<'_>> {
         self.open_found(&entry.key, entry.found)?.ok_or_else(|| {
             Error::Invalid(format!("the place of {} is of another state of the pack", entry.key))
@@ -354,7 +355,7 @@ impl Pack {
     /// [`Key::sort_form`]) to the last that does.
     ///
     /// # Errors
-    /// What reading the first pages of the indexes meets.
+    /// Returns an error if reading the first pages of the indexes fails.
     pub fn keys(&self, prefix: &[u8]) -> Result<Keys<'_>> {
         self.keys_in(KeyRange::prefix(prefix))
     }
@@ -362,7 +363,7 @@ impl Pack {
     /// All live keys of a range in order.
     ///
     /// # Errors
-    /// As [`keys`](Self::keys).
+    /// Returns the errors of [`keys`](Self::keys).
     pub fn keys_in(&self, range: KeyRange) -> Result<Keys<'_>> {
         Ok(Keys::new(Entries::of(self, range)?))
     }
@@ -370,7 +371,8 @@ impl Pack {
     /// Keys, attributes and lengths of records, read as one batch at queue depth.
     ///
     /// # Errors
-    /// Outside, when reading is impossible at all; inside, what became of each.
+    /// The outer result is an error if reading is impossible at all; the inner ones are those of
+    /// each.
     pub fn heads(&self, entries: &[KeyEntry]) -> Result<Vec<Result<RecordHead>>> {
         let mut wanted = Vec::with_capacity(entries.len());
         for entry in entries {

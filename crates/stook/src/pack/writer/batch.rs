@@ -52,7 +52,7 @@ impl<'w> Batch<'w> {
     /// sequence number.
     ///
     /// # Errors
-    /// As [`PackWriter::put`].
+    /// Returns the errors of [`PackWriter::put`].
     pub fn put(&mut self, key: &Key, attributes: &Attributes, body: &[u8]) -> Result<u64> {
         let attributes = attributes.encode()?;
         let sums = chunk_sums(body, self.writer.chunk_log2());
@@ -62,7 +62,7 @@ impl<'w> Batch<'w> {
     /// Deletes the record with this key, also one of this batch; whether there was one.
     ///
     /// # Errors
-    /// As [`PackWriter::delete`].
+    /// Returns the errors of [`PackWriter::delete`].
     pub fn delete(&mut self, key: &Key) -> Result<bool> {
         let was_there = self.find(key)?.is_some();
         if was_there {
@@ -79,7 +79,7 @@ impl<'w> Batch<'w> {
     /// `None`, and some may be deleted: the batch is to be dropped then.
     ///
     /// # Errors
-    /// As [`PackWriter::delete`].
+    /// Returns the errors of [`PackWriter::delete`].
     pub fn delete_all<'k>(
         &mut self,
         keys: impl IntoIterator<Item = &'k Key>,
@@ -124,7 +124,7 @@ impl<'w> Batch<'w> {
     /// Whether a live record has this key, with all of this batch so far.
     ///
     /// # Errors
-    /// As [`PackWriter::contains`].
+    /// Returns the errors of [`PackWriter::contains`].
     pub fn contains(&self, key: &Key) -> Result<bool> {
         Ok(self.find(key)?.is_some())
     }
@@ -253,8 +253,8 @@ impl<'w> Batch<'w> {
     /// Makes all of it count. An empty batch changes nothing.
     ///
     /// # Errors
-    /// What the storage meets. The writer is then [stopped](Error::Stopped); the batch counts whole
-    /// or not at all.
+    /// Returns an error of the storage. The writer is then [stopped](Error::Stopped); the batch
+    /// counts as a whole or not at all.
     pub fn commit(mut self) -> Result<()> {
         let members = std::mem::take(&mut self.members);
         let group = self.group;

@@ -87,7 +87,7 @@ impl<'w> RecordWriter<'w> {
     /// The next bytes of the body.
     ///
     /// # Errors
-    /// What the storage meets; [`Error::BodyLength`] when there are more than were announced, and
+    /// Returns an error of the storage; [`Error::BodyLength`] if there are more than announced, and
     /// then nothing of the record stays.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let len = self.len.saturating_add(bytes.len() as u64);
@@ -173,8 +173,8 @@ impl<'w> RecordWriter<'w> {
     /// Ends the record and gives its sequence number.
     ///
     /// # Errors
-    /// What the storage meets; [`Error::BodyLength`] when fewer bytes came than were announced, and
-    /// then nothing of the record stays.
+    /// Returns an error of the storage; [`Error::BodyLength`] if there were fewer bytes than
+    /// announced, and then nothing of the record stays.
     pub fn finish(mut self) -> Result<u64> {
         self.end_body()?;
         let parts = Parts {

@@ -86,7 +86,7 @@ impl WriterOptions {
     /// Checks that a pack can be made so, before anything is made of it.
     ///
     /// # Errors
-    /// [`Error::Invalid`] or [`Error::Limit`].
+    /// Returns [`Error::Invalid`] or [`Error::Limit`].
     pub fn check(&self) -> Result<()> {
         if !CHUNK_LOG2.contains(&self.chunk_log2) {
             return Err(Error::Invalid(format!("a chunk size of 2^{} is not 2^12 to 2^24", self.chunk_log2)));
@@ -98,7 +98,7 @@ impl WriterOptions {
 /// Checks that a group can have this name.
 ///
 /// # Errors
-/// [`Error::Limit`].
+/// Returns [`Error::Limit`].
 pub fn check_group(name: &str) -> Result<()> {
     let (found, limit) = (name.len() as u64, 255);
     match found > limit {

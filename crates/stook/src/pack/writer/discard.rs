@@ -16,8 +16,8 @@ impl PackWriter {
     /// nothing is written for it.
     ///
     /// # Errors
-    /// [`Forked`](crate::pack::Error::Forked), and those of opening and listing the pack, and of
-    /// removing files.
+    /// Returns [`Forked`](crate::pack::Error::Forked), and errors of opening and listing the pack,
+    /// and of removing files.
     pub fn discard(mut self) -> Result<bool> {
         self.check_process()?;
         let is_own = self.manifest.segments.iter().all(|entry| entry.id >= self.own_segments);

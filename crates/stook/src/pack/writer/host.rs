@@ -13,7 +13,7 @@ pub trait Host: Send + Sync + fmt::Debug {
     /// Fills `bytes` with randomness.
     ///
     /// # Errors
-    /// When the system has none to give.
+    /// Returns an error if the system has none available.
     fn random(&self, bytes: &mut [u8]) -> Result<()>;
 
     /// What this program is called, for the lock; the storage adds process, host and time.

@@ -45,7 +45,7 @@ impl Input {
     /// What an open file is. The path is for messages.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     pub fn of(file: &fs::File, path: &Path) -> Result<Self> {
         let failed_to = |operation| move |error| Error::from(crate::Error::io(operation, path, error));
         let metadata = file.metadata().map_err(failed_to("get the metadata of"))?;
@@ -113,7 +113,7 @@ impl FileInput {
 /// [`FileInput::copy_to`].
 ///
 /// # Errors
-/// What reading or writing meets, or what `progress` says.
+/// Returns an error if reading or writing fails, or the error of `progress`.
 pub fn copy_stream<E: From<Error>>(
     stream: &mut dyn Read,
     name: &str,

@@ -150,7 +150,7 @@ impl PackWriter {
     /// further name.
     ///
     /// # Errors
-    /// As [`put`](Self::put), and what reading the record meets.
+    /// Returns the errors of [`put`](Self::put), and of reading the record.
     pub fn mark_further_names(&mut self, first: &Key) -> Result<LinkTarget> {
         self.check_usable()?;
         let mut key = first.clone();

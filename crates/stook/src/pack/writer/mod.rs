@@ -242,8 +242,8 @@ impl PackWriter {
     /// Makes a new pack in an empty place.
     ///
     /// # Errors
-    /// [`Error::Exists`] when there is a pack, [`Error::NotAPack`] when there is something else,
-    /// what the storage meets, or options that make no sense.
+    /// Returns [`Error::Exists`] if there is a pack, [`Error::NotAPack`] if there is something
+    /// else, an error of the storage, or one for invalid options.
     pub fn create(storage: Arc<dyn Storage>, options: WriterOptions) -> Result<Self> {
         options.check()?;
         // First without the lock, whose note would be left in a foreign directory.
@@ -278,8 +278,8 @@ impl PackWriter {
     /// reports this.
     ///
     /// # Errors
-    /// [`Error::NotAPack`], [`Error::Core`] with `Locked` naming the other writer,
-    /// [`Error::Unsupported`] where a newer version wrote any of it, what the storage meets.
+    /// Returns [`Error::NotAPack`], [`Error::Core`] with `Locked` naming the other writer,
+    /// [`Error::Unsupported`] if a newer version wrote any of it, or an error of the storage.
     pub fn open(storage: Arc<dyn Storage>, options: WriterOptions) -> Result<Self> {
         if newest(&storage.list()?).is_none() {
             return Err(Error::NotAPack { path: storage.path(""), why: "it holds no manifest".into() });
@@ -474,8 +474,8 @@ impl PackWriter {
     /// record.
     ///
     /// # Errors
-    /// What the storage meets, or a key, group or attributes that are too long. After a failed
-    /// write the writer is [stopped](Error::Stopped).
+    /// Returns an error of the storage, or one for a key, group or attributes that are too long.
+    /// After a failed write the writer is [stopped](Error::Stopped).
     pub fn put(&mut self, group: &str, key: &Key, attributes: &Attributes, body: &[u8]) -> Result<u64> {
         let attributes = attributes.encode()?;
         let sums = chunk_sums(body, self.manifest.chunk_log2);
@@ -486,7 +486,7 @@ impl PackWriter {
     /// for callers that spread the work over threads.
     ///
     /// # Errors
-    /// As [`put`](Self::put).
+    /// Returns the errors of [`put`](Self::put).
     pub fn put_encoded(
         &mut self,
         group: &str,
@@ -528,7 +528,7 @@ impl PackWriter {
     /// Begins a record whose body is given piece by piece: `len` bytes, or as many as come.
     ///
     /// # Errors
-    /// As [`put`](Self::put).
+    /// Returns the errors of [`put`](Self::put).
     pub fn begin(
         &mut self,
         group: &str,
@@ -553,7 +553,7 @@ impl PackWriter {
     /// would be safe.
     ///
     /// # Errors
-    /// As [`put`](Self::put), and what reading an index meets.
+    /// Returns the errors of [`put`](Self::put), and of reading an index.
     pub fn delete(&mut self, key: &Key) -> Result<bool> {
         self.check_usable()?;
         let Some(old) = self.find(key)? else { return Ok(false) };
@@ -579,7 +579,7 @@ impl PackWriter {
     /// at all.
     ///
     /// # Errors
-    /// As [`put`](Self::put).
+    /// Returns the errors of [`put`](Self::put).
     pub fn batch(&mut self, group: &str) -> Result<Batch<'_>> {
         let group = self.ready(group, 0)?;
         Ok(Batch::begin(self, group))
@@ -588,7 +588,7 @@ impl PackWriter {
     /// Whether a live record has this key.
     ///
     /// # Errors
-    /// What reading an index meets.
+    /// Returns an error if reading an index fails.
     pub fn contains(&self, key: &Key) -> Result<bool> {
         Ok(self.find(key)?.is_some())
     }

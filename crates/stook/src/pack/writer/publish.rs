@@ -21,8 +21,8 @@ impl PackWriter {
     /// Returns when everything put so far is safe.
     ///
     /// # Errors
-    /// What the storage meets; the writer is then stopped, and what was put since the last sync may
-    /// be lost.
+    /// Returns an error of the storage; the writer is then stopped, and everything put since the
+    /// last sync may be lost.
     pub fn sync(&mut self) -> Result<()> {
         self.guard(Self::sync_all)
     }
@@ -41,7 +41,7 @@ impl PackWriter {
     /// Syncs, and publishes a generation that includes everything so far.
     ///
     /// # Errors
-    /// As [`sync`](Self::sync).
+    /// Returns the errors of [`sync`](Self::sync).
     pub fn publish(&mut self) -> Result<()> {
         self.guard(Self::publish_now)
     }
@@ -82,7 +82,7 @@ impl PackWriter {
     /// of the pack.
     ///
     /// # Errors
-    /// As [`sync`](Self::sync).
+    /// Returns the errors of [`sync`](Self::sync).
     pub fn finish(mut self, all: bool) -> Result<()> {
         self.guard(|writer| {
             let groups: Vec<u32> = writer.active.keys().copied().collect();

@@ -55,7 +55,7 @@ impl<R: Read> RecordStream<R> {
     /// Begins with the first line of `input`, which errors call `name`.
     ///
     /// # Errors
-    /// When it cannot be read, or is no such stream.
+    /// Returns an error if it cannot be read, or is not such a stream.
     pub fn new(input: R, name: impl Into<String>) -> Result<Self> {
         let mut stream = Self { input, name: name.into(), offset: 0, entries: 0, ended: false };
         let mut line = [0; RECORDS_MAGIC.len()];
@@ -78,8 +78,8 @@ impl<R: Read> RecordStream<R> {
     /// The next entry; `None` once the end was reached and nothing follows it.
     ///
     /// # Errors
-    /// What reading meets, and with its offset an entry that is none, or an end that comes too
-    /// early.
+    /// Returns an error if reading fails, and, with its offset, for an invalid entry or an early
+    /// end.
     #[expect(
         clippy::should_implement_trait,
         reason = "after an error nothing more must come, which no Iterator promises"

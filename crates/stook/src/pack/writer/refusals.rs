@@ -14,7 +14,7 @@ impl Pack {
     /// because its place is not writable: for dry runs.
     ///
     /// # Errors
-    /// That.
+    /// Returns that error.
     pub fn check_writable(&self) -> Result<()> {
         self.storage.check_writable()?;
         self.check_appendable()

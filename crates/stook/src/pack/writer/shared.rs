@@ -109,9 +109,9 @@ impl SharedWriter {
     /// number. It is on the medium then.
     ///
     /// # Errors
-    /// As [`PackWriter::put`]. When the commit that it was part of failed, everybody in it gets
-    /// [`Error::Commit`]: whether the record is there is not known before the pack is opened again.
-    /// After that the writer is [stopped](Error::Stopped).
+    /// Returns the errors of [`PackWriter::put`]. If the commit that it was part of failed, every
+    /// request in it gets [`Error::Commit`]: whether the record is there is not known before the
+    /// pack is opened again. After that the writer is [stopped](Error::Stopped).
     pub fn put(&self, group: &str, key: &Key, attributes: &Attributes, body: &[u8]) -> Result<u64> {
         // All that needs no order is done here, beside the others.
         let work = Work::Put {
@@ -130,7 +130,7 @@ impl SharedWriter {
     /// Deletes the record with this key; whether there was one. It is gone for good then.
     ///
     /// # Errors
-    /// As [`put`](Self::put), and what reading an index meets.
+    /// Returns the errors of [`put`](Self::put), and of reading an index.
     pub fn delete(&self, key: &Key) -> Result<bool> {
         match self.shared.take_part(Work::Delete { key: key.clone() })? {
             Outcome::Deleted(was_there) => Ok(was_there),
@@ -147,7 +147,7 @@ impl SharedWriter {
     /// more.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when another clone did so before; [`Error::Stopped`] when a thread
+    /// Returns [`Error::Invalid`] if another clone did so before; [`Error::Stopped`] if a thread
     /// panicked in a commit.
     pub fn finish(self) -> Result<PackWriter> {
         let mut state = self.shared.state();

@@ -55,7 +55,8 @@ impl RemoteSource {
     /// less than two seconds ago by the server's clock, it is asked again after them.
     ///
     /// # Errors
-    /// [`Error::Address`] when the address or the settings are wrong, else [`Error::Remote`].
+    /// Returns [`Error::Address`] if the address or the settings are wrong, otherwise
+    /// [`Error::Remote`].
     pub fn open(address: &str, options: &RemoteOptions) -> Result<Self> {
         if !is_remote(address) {
             return Err(refused(OsStr::new(address), "http, https, s3, gs or az belongs before `://`"));
@@ -106,7 +107,7 @@ impl RemoteSource {
 /// environment: for others that read the same objects.
 ///
 /// # Errors
-/// [`Error::Address`] when the address or the settings are wrong.
+/// Returns [`Error::Address`] if the address or the settings are wrong.
 pub fn origin_of(address: &str, options: &RemoteOptions) -> Result<Origin> {
     origin::of(address, options).map_err(|what| refused(OsStr::new(address), what))
 }

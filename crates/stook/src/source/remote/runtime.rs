@@ -40,7 +40,7 @@ impl Runtime {
 /// Runs a task on the thread, until it ends or what is returned is dropped.
 ///
 /// # Errors
-/// When there can be no thread.
+/// Returns an error if no thread can be started.
 pub(super) fn spawn(task: impl Future<Output = ()> + Send + 'static) -> io::Result<Task> {
     let runtime = RUNTIME.get_or_try_init(Runtime::start)?;
     let handle = runtime.handle.spawn(task).abort_handle();

@@ -78,7 +78,7 @@ impl Transport {
     /// The way to what an address means. Nothing is sent yet.
     ///
     /// # Errors
-    /// What is wrong with the address or the settings, for people to read.
+    /// Returns what is wrong with the address or the settings, for people.
     pub(super) fn new(address: &str, options: &RemoteOptions) -> Result<Self, String> {
         // Another one may have been installed by the program; it is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();

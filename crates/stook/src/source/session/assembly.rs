@@ -175,7 +175,7 @@ impl IntoIterator for Pieces {
 /// Cuts a range, given as its leaves, into reads and requests that are not too long.
 ///
 /// # Errors
-/// When there is no memory for it.
+/// Returns an error if there is no memory for it.
 pub(super) fn disassemble(
     token: u64,
     leaves: &mut Vec<Leaf>,

@@ -85,7 +85,7 @@ impl Session {
     /// A session on an engine of its own.
     ///
     /// # Errors
-    /// When the engine cannot be made.
+    /// Returns an error if the engine cannot be made.
     pub fn new(factory: &dyn EngineFactory, options: SessionOptions) -> Result<Self> {
         let engine = factory.build(options.depth)?;
         let depth = options.depth.min(engine.depth());
@@ -466,7 +466,7 @@ fn broken() -> Error {
 /// keeps a [`Session`].
 ///
 /// # Errors
-/// As [`Session::read_batch`], or when the engine cannot be made.
+/// Returns the errors of [`Session::read_batch`], or one if the engine cannot be made.
 pub fn read_batch(
     factory: &dyn EngineFactory,
     source: &dyn Source,
@@ -483,7 +483,7 @@ pub fn read_batch(
 /// Reads one range of a source; see [`read_batch`].
 ///
 /// # Errors
-/// As [`read_batch`].
+/// Returns the errors of [`read_batch`].
 pub fn read_range(
     factory: &dyn EngineFactory,
     source: &dyn Source,

@@ -195,7 +195,7 @@ impl CacheIndex {
     /// one that was cut off.
     ///
     /// # Errors
-    /// When they do not begin with a header that is whole.
+    /// Returns an error if they do not begin with a complete header.
     pub fn decode(bytes: &[u8]) -> Result<Self, CacheIndexError> {
         let (header, header_len, sum) = IndexHeader::decode(bytes)?;
         let mut index = Self { header, records: Vec::new(), damaged_records: 0 };

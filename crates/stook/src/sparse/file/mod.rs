@@ -109,8 +109,8 @@ impl SparseFile {
     /// dropped with the last file over them.
     ///
     /// # Errors
-    /// [`SparseError::NotOfASource`] where bytes are held under this name that no such file put
-    /// there.
+    /// Returns [`SparseError::NotOfASource`] if bytes are held under this name that no such file
+    /// put there.
     pub fn in_store(
         source: Arc<dyn Source>,
         store: &SparseStore,
@@ -225,7 +225,7 @@ impl SparseFile {
     /// The bytes of many ranges, in their order, fetched together.
     ///
     /// # Errors
-    /// Those of [`read`](Self::read).
+    /// Returns the errors of [`read`](Self::read).
     pub fn read_many(&self, ranges: &[ByteRange]) -> Result<Vec<Bytes>, SparseFileError> {
         let _pins: Vec<_> = ranges.iter().map(|&range| self.kept.buffer.pin(range)).collect();
         self.prefetch(ranges)?;
@@ -237,7 +237,7 @@ impl SparseFile {
     /// [`AheadOptions::max_gap`] lies between them.
     ///
     /// # Errors
-    /// Those of [`read`](Self::read); [`SparseError::Plan`] for too many ranges.
+    /// Returns the errors of [`read`](Self::read); [`SparseError::Plan`] for too many ranges.
     pub fn prefetch(&self, ranges: &[ByteRange]) -> Result<(), SparseFileError> {
         for &range in ranges {
             crate::source::check_bounds(self.source().as_ref(), range)?;

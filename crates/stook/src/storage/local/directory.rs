@@ -88,7 +88,7 @@ impl Directory {
     /// A regular file that is there, and its length.
     ///
     /// # Errors
-    /// [`Error::NotARegularFile`], or an I/O error.
+    /// Returns [`Error::NotARegularFile`], or an I/O error.
     pub(super) fn open_file(
         &self,
         operation: &'static str,
@@ -224,7 +224,7 @@ fn kind_of(stat: &Stat) -> Kind {
 /// Bytes that may still be written to the file system of a directory, by those who are not root.
 ///
 /// # Errors
-/// I/O errors.
+/// Returns I/O errors.
 pub fn free_bytes(directory: impl AsRef<Path>) -> Result<u64> {
     Directory::open(directory.as_ref())?.free_bytes()
 }
@@ -232,7 +232,7 @@ pub fn free_bytes(directory: impl AsRef<Path>) -> Result<u64> {
 /// The same where a path is, or will be made.
 ///
 /// # Errors
-/// I/O errors.
+/// Returns I/O errors.
 pub fn free_at(path: impl AsRef<Path>) -> Result<u64> {
     let there = path.as_ref().ancestors().find(|path| path.is_dir());
     free_bytes(there.unwrap_or(Path::new(".")))
@@ -260,7 +260,7 @@ pub(super) fn parent_of(path: &Path) -> &Path {
 /// Whether files can be made in a directory, as far as rights and the mount show.
 ///
 /// # Errors
-/// Why not.
+/// Returns the reason if not.
 pub(super) fn check_writable(path: &Path) -> Result<()> {
     rustix::fs::access(path, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK)
         .map_err(|errno| Error::io("make files in", path, errno.into()))

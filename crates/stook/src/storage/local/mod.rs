@@ -97,8 +97,8 @@ impl LocalStorage {
     /// Opens a directory that is there.
     ///
     /// # Errors
-    /// [`Error::Io`] when it is missing, is no directory, or may not be read; `InvalidInput` when
-    /// the options make no sense.
+    /// Returns [`Error::Io`] if it is missing, is not a directory, or may not be read;
+    /// `InvalidInput` if the options are invalid.
     pub fn open(path: impl AsRef<Path>, options: LocalStorageOptions) -> Result<Self> {
         let directory = Arc::new(Directory::open(path.as_ref())?);
         let queue = Arc::new(WriteQueue::new(directory.path(), options)?);
@@ -109,7 +109,7 @@ impl LocalStorage {
     /// pack.
     ///
     /// # Errors
-    /// [`Error::AlreadyExists`], and what [`open`](Self::open) meets.
+    /// Returns [`Error::AlreadyExists`], or the errors of [`open`](Self::open).
     pub fn create(path: impl AsRef<Path>, options: LocalStorageOptions) -> Result<Self> {
         Self::check_create(path.as_ref())?;
         directory::create_durably(path.as_ref())?;
@@ -119,7 +119,7 @@ impl LocalStorage {
     /// Refuses what [`create`](Self::create) refuses, and makes nothing.
     ///
     /// # Errors
-    /// Those of [`create`](Self::create), as far as they can be known before.
+    /// Returns the errors of [`create`](Self::create), as far as they can be known before.
     pub(crate) fn check_create(path: &Path) -> Result<()> {
         // Without a trailing slash, which would make the system follow a link.
         let path: PathBuf = path.components().collect();
@@ -139,7 +139,7 @@ impl LocalStorage {
     /// Bytes that may still be written to the file system of the directory.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     pub fn free_bytes(&self) -> Result<u64> {
         self.directory.free_bytes()
     }

@@ -85,7 +85,7 @@ impl Pack {
     /// What [`PackWriter::compact`] would do now.
     ///
     /// # Errors
-    /// What reading the indexes meets.
+    /// Returns an error if reading the indexes fails.
     pub fn plan_compaction(&self, options: &CompactOptions, now_ns: i64) -> Result<CompactPlan> {
         let candidate = |segment| Candidate::new(segment, &segment.deaths);
         let segments: Vec<Candidate<'_>> = self.snapshot.segments.iter().map(candidate).collect();
@@ -107,8 +107,8 @@ impl PackWriter {
     /// left as they are and reported.
     ///
     /// # Errors
-    /// What reading and writing meet. The step under way is then taken back and the pack is as it
-    /// was before it.
+    /// Returns an error if reading or writing fails. The step in progress is then undone, and the
+    /// pack is as it was before it.
     pub fn compact(
         &mut self,
         options: &CompactOptions,
