@@ -26,7 +26,7 @@ pub enum Error {
         path: PathBuf,
         /// The byte offset in the file, if it applies.
         offset: Option<u64>,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The system cannot do this there, however often it is asked; something else may do.
@@ -36,7 +36,7 @@ pub enum Error {
         operation: &'static str,
         /// The file it was to be done to.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A file ended before the bytes that were promised.
@@ -63,7 +63,7 @@ pub enum Error {
         /// Bytes that came.
         got: u64,
     },
-    /// Bytes that are verified on their way are not what was written.
+    /// Bytes that are verified when they are read are damaged.
     #[error("{} is damaged at offset {offset}: {what}", path.display())]
     Damaged {
         /// The file.
@@ -113,7 +113,7 @@ pub enum Error {
     /// The name of a file leads to something else, which is neither opened nor followed.
     #[error("{} is {found}, where a regular file was expected; it was not opened", path.display())]
     NotARegularFile {
-        /// What was to be opened.
+        /// The path that was to be opened.
         path: PathBuf,
         /// What is there: `a FIFO`, `a symbolic link`.
         found: &'static str,
@@ -189,7 +189,7 @@ pub struct RemoteError {
     pub cause: String,
 }
 
-/// What an error of an object comes down to.
+/// The cause of an error of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RemoteErrorKind {

@@ -5,10 +5,10 @@
 //!
 //! - **core**: [`extent`] (byte ranges and maps of them), [`plan`] (which reads serve which
 //!   ranges), [`engine`] (executes reads and writes at a queue depth), [`source`] (anything that is
-//!   read by range), [`storage`] (anything that publishes bytes), [`tree`] (anything that has files
-//!   below names; writes files below a directory that nothing leads out of), [`walk`] (directories
-//!   on disk, walked with many threads or as a tree), [`names`] (names as text, and patterns on
-//!   them), [`mod@format`] (what the bytes of tars and zips mean), [`report`] (numbers people can
+//!   read by range), [`storage`] (anything that publishes bytes), [`tree`] (anything with named
+//!   files; writes files below a directory without leaving it), [`walk`] (directories on disk,
+//!   walked with many threads or as a tree), [`names`] (names as text, and patterns on them),
+//!   [`mod@format`] (decoding and encoding of tars and zips), [`report`] (numbers people can
 //!   trust), [`mod@error`] (the error of the core);
 //! - **capabilities** built on it, which never import one another: [`pack`], [`archive`],
 //!   [`mod@bench`], [`sparse`];
@@ -86,7 +86,7 @@
 //! # Sparse files
 //!
 //! Parts of huge or remote files, through a cache that fetches only what is missing.
-//! `stook::source::open("https://…")` (with the feature `remote`) gives a source that is far away.
+//! `stook::source::open("https://…")` (with the feature `remote`) returns a remote source.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -44,7 +44,7 @@ pub(super) fn format_of(first: &[u8]) -> Option<Format> {
     first.starts_with(&ZSTD).then_some(Format::TarZstd)
 }
 
-/// What is in a compressed stream.
+/// The content of a compressed stream.
 pub(super) fn decompress<R: BufRead + Send + 'static>(
     reader: R,
     format: Format,

@@ -1,5 +1,4 @@
-//! What is looked at of an archive before anything of it is read in order; of one that is read by
-//! requests, its ends are held.
+//! Reads of an archive before its sequential pass; for sources with requests, both ends are held.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use crate::source::{Identity, Leaf, Origin, Source, WholeRead, check_bounds, rea
 
 /// How much of the beginning is held: enough to recognise the format.
 const FIRST_LEN: u64 = 512;
-/// What is held of the end: the directory of a zip with some 20,000 members, most of the time.
+/// How much of the end is held: the directory of a zip with some 20,000 members, most of the time.
 const LAST_LEN: u64 = 2 << 20;
 
 /// A short range, of a file without an engine.
@@ -71,7 +70,7 @@ impl Ends {
         Ok(Self { source, first, last: read.next().unwrap_or_default(), last_at })
     }
 
-    /// The part of a range that lies in what is held from a position on.
+    /// The part of a range within bytes held from a position on.
     fn held(range: ByteRange, at: u64, bytes: &Bytes) -> Option<(ByteRange, Bytes)> {
         let part = ByteRange::at(at, bytes.len() as u64)?.intersection(&range)?;
         let (from, to) = (part.start().checked_sub(at)?, part.end().checked_sub(at)?);

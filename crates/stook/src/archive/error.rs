@@ -1,4 +1,4 @@
-//! What can be wrong with an archive: which file, at which offset, what.
+//! Errors of archives: which file, at which offset, what.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ pub enum Error {
         /// Why.
         what: String,
     },
-    /// The bytes are not what the format allows, or not what a checksum says.
+    /// The bytes violate the format, or do not match a checksum.
     #[error("{}: damaged at offset {offset}: {what}", path.display())]
     Damaged {
         /// The archive.

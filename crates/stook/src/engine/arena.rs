@@ -4,7 +4,7 @@
 //! them is still one slice. It serves as the home of a whole file that is kept in memory, and as a
 //! ring of chunks that a stream passes through.
 //!
-//! It never lets two owners see one byte: what is lent out cannot be lent again or looked at.
+//! It never lets two owners see one byte: a lent piece cannot be lent again or read.
 #![expect(unsafe_code, reason = "disjoint pieces of one mapping cannot be borrowed safely")]
 
 use std::collections::BTreeMap;
@@ -52,7 +52,7 @@ impl Lender {
 }
 
 impl Arena {
-    /// At least `len` bytes of zeroes; what is never touched costs no memory.
+    /// At least `len` bytes of zeroes; untouched pages cost no memory.
     ///
     /// # Errors
     /// Returns an error if the system refuses the mapping.
@@ -75,8 +75,8 @@ impl Arena {
     /// dropped, wherever that happens.
     ///
     /// # Panics
-    /// When the start is no multiple of 4096, the range is empty or reaches past the end, or part
-    /// of it is lent already.
+    /// Panics if the start is not a multiple of 4096, the range is empty or reaches past the end,
+    /// or part of it is lent already.
     pub fn take(&mut self, range: Range<usize>) -> Buffer {
         self.check(&range);
         assert!(!range.is_empty(), "a piece of no bytes");

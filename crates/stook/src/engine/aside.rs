@@ -50,7 +50,7 @@ impl Aside {
         self.workers.hand_over((slot, call));
     }
 
-    /// What is readable when something is done. It may be so once more than there is.
+    /// The descriptor that is readable when a call is done. It may become readable once too often.
     pub(super) fn bell(&self) -> RawFd {
         self.bell.as_raw_fd()
     }

@@ -122,7 +122,7 @@ impl Buffer {
         self.data = 0..0;
     }
 
-    /// The room after the data. What is written there becomes data by [`advance`](Self::advance).
+    /// The room after the data. Bytes written there become data by [`advance`](Self::advance).
     pub fn spare(&mut self) -> &mut [u8] {
         let end = self.data.end;
         &mut self.memory_mut()[end..]

@@ -1,6 +1,6 @@
 //! Questions to the page cache, and how to empty it before a cold measurement.
 //!
-//! Answers are hints: pages come and go while one looks. Nothing here changes what a file contains.
+//! Results are hints: pages come and go meanwhile. Nothing here changes what a file contains.
 #![expect(unsafe_code, reason = "cachestat has no wrapper yet")]
 
 use std::fs;
@@ -87,7 +87,7 @@ fn ask(_file: &File, _range: ByteRange) -> Option<CacheResidency> {
     None
 }
 
-/// Writes out what is dirty, then empties the page cache of the whole system. Only root may.
+/// Writes out dirty pages, then drops the page cache of the whole system. Requires root.
 ///
 /// # Errors
 /// Returns `PermissionDenied` for users other than root, or an I/O error.

@@ -1,8 +1,8 @@
 //! [`Call`]: the system calls of transfers that need nothing but descriptors, each made in one
 //! place.
 //!
-//! Threads carry them out, and a ring where it has no operation for them. What a file system leaves
-//! out without harm is made up for here: one that knows no holes has none.
+//! Executed by threads, and by a ring if it has no operation for them. Harmless gaps of file
+//! systems are filled here: one that does not support holes has none.
 #![expect(unsafe_code, reason = "descriptors that a transfer keeps open, and a call without a wrapper")]
 
 use std::io;
@@ -13,7 +13,7 @@ use super::SeekTarget;
 /// A system call on open files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Call {
-    /// Make what was written durable.
+    /// Make written data durable.
     Sync { fd: RawFd, data_only: bool },
     /// Forget the clean cached pages that lie wholly in a range.
     DropCached { fd: RawFd, offset: u64, len: u64 },
@@ -28,7 +28,7 @@ pub(super) enum Call {
 }
 
 impl Call {
-    /// Makes the call, and waits for it. The outcome is 0 where nothing else is said above.
+    /// Makes the call, and waits for it. The outcome is 0 unless stated otherwise above.
     pub(super) fn carry_out(self) -> io::Result<u64> {
         match self {
             Self::Sync { fd, data_only } => sync(borrow(fd), data_only),

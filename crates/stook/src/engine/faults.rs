@@ -1,7 +1,7 @@
 //! [`CallFaults`]: system calls that fail, or do less than requested, on demand.
 //!
-//! Tests hand them in, so that what a kernel does rarely is done by either backend as often as one
-//! likes, and the handling of it is the one that always runs.
+//! Tests pass them in, so that rare outcomes of a kernel occur in either backend as often as
+//! needed, and are handled by the production code.
 
 use super::OperationKind;
 

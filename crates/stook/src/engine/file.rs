@@ -28,10 +28,10 @@ pub struct Alignment {
 }
 
 impl Alignment {
-    /// What is assumed where the system does not say.
+    /// The values that are assumed if the system does not report them.
     const ASSUMED: Self = Self { memory_bytes: super::memory::PAGE_BYTES, offset_bytes: 4096 };
 
-    /// What the system said, if it can be true.
+    /// The values of the system, if they are plausible.
     fn checked(memory_bytes: u32, offset_bytes: u32) -> Option<Self> {
         let possible = memory_bytes.is_power_of_two() && offset_bytes.is_power_of_two();
         possible
@@ -228,7 +228,7 @@ impl File {
         widened.and_then(|range| usize::try_from(range.end - range.start).ok()).unwrap_or(len)
     }
 
-    /// Cuts or extends it to `len` bytes; what is added reads as zeroes.
+    /// Cuts or extends it to `len` bytes; added bytes read as zeroes.
     ///
     /// # Errors
     /// Returns I/O errors.
@@ -236,7 +236,7 @@ impl File {
         self.cached.set_len(len).map_err(|error| Error::io("set the length of", &self.path, error))
     }
 
-    /// Waits until all that was written, and the length, is on the medium.
+    /// Waits until all written data, and the length, is on the medium.
     ///
     /// # Errors
     /// Returns I/O errors. The data may then be lost although a second call succeeds.
@@ -311,8 +311,8 @@ impl File {
             .map_err(|error| Error::io_at("write", &self.path, offset, error))
     }
 
-    /// Where the next bytes that the file keeps begin, from `offset` on: its length where nothing
-    /// but a hole follows. Where the file system does not report it, all of a file is kept.
+    /// Returns the start of the next data from `offset` on, or the length of the file if only a
+    /// hole follows. If the file system does not report holes, all of the file is data.
     ///
     /// # Errors
     /// Returns I/O errors.
@@ -320,8 +320,8 @@ impl File {
         self.seek(SeekTarget::Data, offset)
     }
 
-    /// Where the next hole begins, from `offset` on: its length where none does, since every file
-    /// ends in one.
+    /// Returns the start of the next hole from `offset` on, or the length of the file if there is
+    /// none, since every file ends in one.
     ///
     /// # Errors
     /// Returns I/O errors.

@@ -1,8 +1,8 @@
-//! Page-aligned, zero-initialised memory: the one place that allocates what the kernel reads and
-//! writes.
+//! Page-aligned, zero-initialised memory: the one place that allocates memory for I/O of the
+//! kernel.
 //!
-//! It hands out raw memory with an owner and never decides who may look at it; that is the business
-//! of [`Buffer`](super::Buffer) and [`Arena`](super::Arena).
+//! It returns raw memory with an owner and never decides who may read it; that is done by
+//! [`Buffer`](super::Buffer) and [`Arena`](super::Arena).
 #![expect(unsafe_code, reason = "aligned allocations and anonymous mappings have no safe interface")]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};

@@ -14,10 +14,10 @@
 //!   direct write goes through the page cache; shared bytes whose memory alone is unaligned are
 //!   copied once;
 //! - a completion says which way the bytes took;
-//! - what a file system cannot do is [`Error::Unsupported`](crate::Error::Unsupported), and one
-//!   that knows no holes has none;
+//! - operations that a file system does not support are
+//!   [`Error::Unsupported`](crate::Error::Unsupported); one without support for holes has none;
 //! - completions come in any order, each with the `token` of its request;
-//! - dropping an engine waits until all that was submitted is done.
+//! - dropping an engine waits until all submitted requests are done.
 //!
 //! This module never looks into the bytes it moves.
 
@@ -77,7 +77,7 @@ pub struct Request {
     pub file: Arc<File>,
     /// Direct or cached, for reads and writes.
     pub access: Access,
-    /// What is to be done.
+    /// The operation.
     pub operation: Operation,
 }
 
@@ -94,7 +94,7 @@ pub struct Completion {
     pub buffer: Option<Buffer>,
     /// Which way the bytes of a read or a write took.
     pub passage: Passage,
-    /// What a seek found: the length of the file where it is not there.
+    /// The result of a seek: the length of the file if nothing was found.
     pub found: Option<u64>,
 }
 
@@ -130,7 +130,7 @@ pub trait Engine: Send {
     /// How many requests may be in flight.
     fn depth(&self) -> usize;
 
-    /// Requests submitted whose completions have not been handed out.
+    /// Submitted requests whose completions have not been returned.
     fn in_flight(&self) -> usize;
 
     /// Queues a request. The kernel may learn of it only at the next [`reap`](Self::reap).
@@ -139,8 +139,8 @@ pub trait Engine: Send {
     /// When `in_flight() == depth()`: a caller that does not count is a defect.
     fn submit(&mut self, request: Request);
 
-    /// Starts what is queued, waits until at least `min` completions are there (capped at what is
-    /// in flight) and appends all that are to `completions`.
+    /// Starts queued requests, waits for at least `min` completions (at most those in flight) and
+    /// appends all available ones to `completions`.
     ///
     /// # Errors
     /// Returns an error only if the engine itself is broken; the error of an operation is in its

@@ -11,7 +11,7 @@ use super::{Buffer, File};
 use crate::error::Error;
 use crate::extent::ByteRange;
 
-/// What is to be done to the file of a request.
+/// The operation on the file of a request.
 #[derive(Debug)]
 pub enum Operation {
     /// Fill `buffer` with up to `len` bytes from `offset`.
@@ -57,9 +57,9 @@ pub enum Operation {
         /// Which bytes.
         range: ByteRange,
     },
-    /// Reserve room on the medium, so that writing there cannot fail for want of it. What was not
-    /// written reads as zeros. [`Error::Unsupported`] where the file system cannot; nothing is
-    /// written in its stead.
+    /// Reserve space on the medium, so that writing there cannot fail for lack of it. Unwritten
+    /// bytes read as zeros. Fails with [`Error::Unsupported`] if the file system does not support
+    /// it; zeros are not written instead.
     Allocate {
         /// For which bytes.
         range: ByteRange,
@@ -70,14 +70,15 @@ pub enum Operation {
     /// [`Completion::found`](super::Completion) is the place. See [`File::next_data`] and
     /// [`File::next_hole`].
     Seek {
-        /// What is looked for.
+        /// The target.
         target: SeekTarget,
         /// Where looking begins.
         offset: u64,
     },
     /// Have the file share the blocks of a range of another (`FICLONERANGE`): whole, or not at all.
-    /// [`Error::Unsupported`] where the file system cannot, the two files lie on different ones,
-    /// or offsets are no multiples of its blocks (the end of the range may be the end of `from`).
+    /// Fails with [`Error::Unsupported`] if the file system does not support it, the two files are
+    /// on different ones, or offsets are not multiples of its blocks (the end of the range may be
+    /// the end of `from`).
     CloneRange {
         /// The file that has the bytes.
         from: Arc<File>,
@@ -101,7 +102,7 @@ pub enum Operation {
     },
 }
 
-/// What is looked for in a file with holes.
+/// The target of a seek in a file with holes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SeekTarget {
     /// Bytes that the file keeps.
@@ -110,7 +111,7 @@ pub enum SeekTarget {
     Hole,
 }
 
-/// Operations without what they are done to. Both writes are one.
+/// Kinds of operations. Both writes are one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OperationKind {
     /// [`Operation::Read`].
@@ -177,7 +178,7 @@ impl Operation {
         }
     }
 
-    /// Gives its buffer back, undone.
+    /// Returns its buffer, without executing it.
     pub fn into_buffer(self) -> Option<Buffer> {
         match self {
             Self::Read { buffer, .. } | Self::Write { buffer, .. } => Some(buffer),

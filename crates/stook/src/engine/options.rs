@@ -1,4 +1,4 @@
-//! Which backend runs: what the caller wants, what `STOOK_ENGINE` says, what the system grants.
+//! Which backend runs: by the request of the caller, `STOOK_ENGINE`, and the support of the system.
 
 use std::env;
 use std::ffi::OsStr;
@@ -154,7 +154,7 @@ mod tests {
     }
 
     /// Makes the kernel refuse `io_uring_setup` to this thread, and to those it starts, with
-    /// `errno`: what the sandboxes of containers do.
+    /// `errno`, as sandboxes of containers do.
     #[cfg(target_os = "linux")]
     #[expect(unsafe_code, reason = "a system call filter has no safe interface")]
     fn refuse_io_uring(errno: i32) {

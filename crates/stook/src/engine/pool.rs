@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::buffer::Buffer;
 use super::memory::{Memory, PAGE_BYTES};
 
-/// Hands out buffers and gets their memory back when they are dropped, also when they were turned
-/// into [`Bytes`](bytes::Bytes) before.
+/// Lends buffers and gets their memory back when they are dropped, also when they were turned into
+/// [`Bytes`](bytes::Bytes) before.
 #[derive(Debug, Clone)]
 pub struct BufferPool {
     shelf: Arc<Shelf>,
@@ -37,8 +37,8 @@ impl BufferPool {
         Self { shelf: Arc::new(Shelf { idle_max_bytes, idle: Mutex::default() }) }
     }
 
-    /// A buffer of at least `capacity` bytes without data. Its memory may hold what an earlier use
-    /// left.
+    /// A buffer of at least `capacity` bytes without data. Its memory may hold bytes of an earlier
+    /// use.
     pub fn take(&self, capacity: usize) -> Buffer {
         let memory = self.shelf.get(capacity).unwrap_or_else(|| Memory::zeroed(capacity));
         Buffer::pooled(memory, Arc::downgrade(&self.shelf))

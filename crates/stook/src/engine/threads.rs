@@ -41,7 +41,7 @@ impl ThreadsEngine {
         Ok(Self { depth, in_flight: 0, workers: Workers::start(depth, run, || ())? })
     }
 
-    /// Takes what is there, and waits for at least `min` until the deadline.
+    /// Takes available completions, and waits for at least `min` until the deadline.
     fn collect(
         &mut self,
         min: usize,

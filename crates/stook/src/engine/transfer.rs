@@ -28,7 +28,7 @@ const CALL_MAX_BYTES: u64 = 1 << 30;
 /// block its caller forever.
 const TRY_AGAIN_MAX: u32 = 10_000;
 
-/// What a backend is to do next. The memory belongs to the transfer and stays valid until the
+/// The next action of a backend. The memory belongs to the transfer and stays valid until the
 /// outcome is reported.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Step {
@@ -303,7 +303,7 @@ impl Transfer {
         self.left().min(CALL_MAX_BYTES - offset % CALL_MAX_BYTES)
     }
 
-    /// Takes the outcome of the step: how many bytes were moved, or what was found.
+    /// Takes the outcome of the step: how many bytes were moved, or the result of a seek.
     pub(super) fn advance(&mut self, outcome: io::Result<u64>) {
         match outcome {
             Ok(count) => self.succeeded(count),

@@ -141,7 +141,7 @@ impl UringEngine {
         self.polls = true;
     }
 
-    /// The poll is over: takes what the threads have done.
+    /// The poll is over: takes the results of the threads.
     fn take_aside(&mut self, poll: i32) {
         self.polls = false;
         if poll < 0 {
@@ -162,7 +162,7 @@ impl UringEngine {
         }
     }
 
-    /// Starts what is queued and waits until `want` entries are done, or the deadline is over.
+    /// Starts queued entries and waits until `want` entries are done, or the deadline is over.
     fn enter(&mut self, want: usize, deadline: Option<Instant>) -> io::Result<()> {
         let entered = match deadline {
             Some(deadline) if want > 0 => self.enter_until(want, deadline),
@@ -195,7 +195,7 @@ impl UringEngine {
         Ok(submitted)
     }
 
-    /// Hands out at least `min` completions, or fewer once the deadline is over.
+    /// Returns at least `min` completions, or fewer once the deadline is over.
     fn collect(
         &mut self,
         min: usize,

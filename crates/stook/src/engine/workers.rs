@@ -123,8 +123,8 @@ impl<J, R> Shared<J, R> {
 }
 
 impl<J, R> Workers<J, R> {
-    /// In a forked child the threads are not there, and what they had locked stays locked:
-    /// everything that they may have been at stays where it is, untouched, until the child ends.
+    /// In a forked child the threads do not exist, and their locks stay locked: everything that
+    /// they may have been using stays untouched until the child ends.
     fn leave(&mut self) {
         mem::forget(mem::take(&mut self.threads));
         let (_, results) = channel();

@@ -79,7 +79,7 @@ impl<V> Iterator for Gaps<'_, V> {
     }
 }
 
-/// What is covered, as the fewest ranges: extents that touch are one, joined or not.
+/// The covered ranges, as few as possible: adjacent extents are one, joined or not.
 #[derive(Debug, Clone)]
 pub struct Spans<'a, V> {
     pub(super) pieces: std::iter::Peekable<Pieces<'a, V>>,

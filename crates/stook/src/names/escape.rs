@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 /// Bytes as they are shown: UTF-8 as it is, but control characters and bytes that are not UTF-8 as
-/// `\xNN` for each byte, and a backslash as `\\`. [`unescape`] gives the same bytes back.
+/// `\xNN` for each byte, and a backslash as `\\`. [`unescape`] returns the same bytes.
 ///
 /// ```
 /// use stook::names::{escaped, unescape};

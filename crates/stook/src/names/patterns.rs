@@ -42,7 +42,7 @@ impl std::error::Error for PatternError {}
 #[derive(Debug, Clone, Default)]
 pub struct Patterns {
     texts: Vec<String>,
-    /// For what has any kind.
+    /// For any kind of file.
     any: Globs,
     /// For directories only.
     directories: Globs,
@@ -56,7 +56,7 @@ struct Globs {
     set: GlobSet,
     /// The text that each of them was made from.
     texts: Vec<usize>,
-    /// Which of them name a byte that is not UTF-8; empty where none does.
+    /// Which of them name a byte that is not UTF-8; empty if none does.
     with_stand_ins: Vec<usize>,
 }
 
@@ -94,7 +94,7 @@ impl Globs {
     }
 }
 
-/// What a text says.
+/// A parsed pattern.
 struct Parsed {
     glob: Glob,
     is_of_directories: bool,
@@ -207,7 +207,7 @@ impl Patterns {
         self.texts.is_empty()
     }
 
-    /// What they were made of.
+    /// The texts that they were made from.
     pub fn texts(&self) -> &[String] {
         &self.texts
     }
@@ -223,7 +223,7 @@ impl Patterns {
         self.meet(path, true)
     }
 
-    /// What those that matched no path yet were made of.
+    /// The texts of the patterns that matched no path yet.
     pub fn unmatched(&self) -> impl Iterator<Item = &str> {
         let all = self.texts.iter().zip(self.matched.iter());
         all.filter(|(_, matched)| !matched.load(Relaxed)).map(|(text, _)| text.as_str())
@@ -280,7 +280,7 @@ pub(crate) fn directories_above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// Which paths are selected: those that match an inclusion (all, if there are no inclusions) and no
 /// exclusion.
 ///
-/// A directory that is left out is left out with all that is in it.
+/// An excluded directory is excluded with all its contents.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
     include: Patterns,
@@ -308,7 +308,7 @@ impl Selection {
         self.include.is_empty() || self.include.meet(path, is_directory)
     }
 
-    /// Whether a path is left out by name: a directory so with all that is in it.
+    /// Whether a path is excluded by name; a directory with all its contents.
     pub fn excludes(&self, path: &[u8], is_directory: bool) -> bool {
         self.exclude.meet(path, is_directory)
     }

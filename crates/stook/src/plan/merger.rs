@@ -42,7 +42,7 @@ impl Merger {
         Ok(Self { max_gap, min_len, max_len, alignment, within: ByteRange::to(end) })
     }
 
-    /// Takes in a range that begins no earlier than those before it: the last of `reads` becomes
+    /// Adds a range that begins no earlier than those before it: the last of `reads` becomes
     /// longer, or more are added.
     ///
     /// # Errors
@@ -55,13 +55,13 @@ impl Merger {
         }
     }
 
-    /// The range cut at the end and rounded outwards, or `None` where nothing is left.
+    /// The range cut at the end and rounded outwards, or `None` if nothing is left.
     #[inline]
     pub(super) fn rounded(&self, range: ByteRange) -> Option<ByteRange> {
         range.intersection(&self.within)?.aligned(self.alignment).intersection(&self.within)
     }
 
-    /// Takes in a range that is cut and rounded.
+    /// Adds a range that is already cut and rounded.
     #[inline]
     pub(super) fn take_in(&self, range: ByteRange, reads: &mut Vec<ByteRange>) -> Result<(), PlanError> {
         let mut start = range.start();

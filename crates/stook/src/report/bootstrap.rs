@@ -86,9 +86,9 @@ pub fn mean_interval(runs: &[&[f64]], confidence: f64, seed: u64) -> Result<Esti
 
 /// The mean of `right` ÷ the mean of `left`, with an interval.
 ///
-/// `paired`: run *i* of one was measured next to run *i* of the other. Then what is drawn is drawn
-/// from both at once, so that a drift that both share does not count as a difference; the longer
-/// run of a pair is cut.
+/// `paired`: run *i* of one was measured next to run *i* of the other. Then both are sampled
+/// together, so that a drift that both share does not count as a difference; the longer run of a
+/// pair is cut.
 ///
 /// # Errors
 /// Returns [`StatsError`] if there is no window, one is not finite or `left` has a mean of 0 or

@@ -47,7 +47,7 @@ impl LatencyHistogram {
         self.over_range += u64::from(latency_ns > LONGEST_NS);
     }
 
-    /// Adds all that `other` counted.
+    /// Adds all counts of `other`.
     pub fn merge(&mut self, other: &Self) {
         // Both have the bounds that `new` gives, which is all that `add` can object to.
         let added = self.buckets.add(&other.buckets);

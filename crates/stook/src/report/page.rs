@@ -23,7 +23,7 @@ pub struct Figure {
     pub label: String,
 }
 
-/// What a section is made of. All text is plain text, in which `` `backticks` `` mark code.
+/// A part of a section. All text is plain text, in which `` `backticks` `` mark code.
 #[derive(Debug, Clone)]
 pub enum Block {
     /// Paragraphs, with an empty line between two.

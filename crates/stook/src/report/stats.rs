@@ -9,7 +9,7 @@
 
 use serde::Serialize;
 
-/// Why there is no statistic.
+/// Why a statistic cannot be computed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StatsError {
@@ -21,7 +21,7 @@ pub enum StatsError {
     NotFinite {
         /// Its index.
         index: usize,
-        /// What it is.
+        /// The sample.
         value: f64,
     },
     /// Two series that are to be paired are not equally long.
@@ -37,18 +37,18 @@ pub enum StatsError {
     NotPositive {
         /// Its index.
         index: usize,
-        /// What it is.
+        /// The sample.
         value: f64,
     },
     /// A quantile or confidence outside of 0 to 1.
     #[error("{value} is not a share between 0 and 1")]
     NotAShare {
-        /// What was given.
+        /// The given value.
         value: f64,
     },
 }
 
-/// What a few samples have in common, in the unit of the samples.
+/// A summary of a few samples, in the unit of the samples.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Summary {
     /// How many samples.

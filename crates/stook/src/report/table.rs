@@ -18,7 +18,7 @@ pub enum Tone {
     /// Like the others.
     #[default]
     Plain,
-    /// What the page is about.
+    /// The row or column that the page is about.
     Highlight,
     /// Context: published figures, limits.
     Muted,

@@ -6,7 +6,7 @@ use time::format_description::well_known::Rfc3339;
 /// Why a text is not a moment that can be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TimeError {
-    /// It is none.
+    /// Not a valid time.
     #[error(
         "{0:?} is not a time: expected 2026-11-21T20:30:00Z (RFC 3339), a date like 2026-11-21, or @SECONDS since 1970"
     )]

@@ -24,7 +24,7 @@ impl SizeError {
     }
 }
 
-/// What is wrong with a text that was to be a size.
+/// Why a text is not a size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SizeErrorReason {
@@ -125,8 +125,8 @@ fn unit_bytes(unit: &str) -> Option<u64> {
     })
 }
 
-/// The longest time that is read: a hundred years. What is longer was not meant, and does not fit
-/// in 64 bits of nanoseconds when it is added to a moment.
+/// The longest accepted time: a hundred years. A longer one is a mistake, and would not fit in 64
+/// bits of nanoseconds when it is added to a moment.
 const SECONDS_MAX: f64 = 36_525.0 * 86_400.0;
 
 /// Why a text is not a length of time.
@@ -266,7 +266,7 @@ pub fn percent(share: f64) -> String {
 
 /// Three significant digits, and every digit before the point: `0.0123`, `1.07`, `116`, `1,530`.
 ///
-/// What is not a finite number prints as `–`.
+/// Non-finite numbers print as `–`.
 pub fn significant(value: f64) -> String {
     if !value.is_finite() {
         return "–".to_owned();

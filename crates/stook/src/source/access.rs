@@ -1,4 +1,4 @@
-//! [`AccessRule`]: past the page cache or through it, decided by what is in it.
+//! [`AccessRule`]: direct or through the page cache, decided by what is cached.
 
 use super::{Leaf, Source};
 use crate::engine::{Access, CacheResidency};
@@ -10,7 +10,7 @@ pub(crate) const SAMPLED_RANGES: usize = 16;
 /// Which way bytes take into memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AccessRule {
-    /// What is mostly in the page cache is read from there, anything else directly; gets of packs
+    /// Ranges that are mostly in the page cache are read from there, others directly; gets of packs
     /// that fit into half of the free memory go through the page cache.
     #[default]
     Auto,
@@ -21,7 +21,7 @@ pub enum AccessRule {
 }
 
 impl AccessRule {
-    /// What the rule says for a range of a source.
+    /// Decides for a range of a source.
     pub(crate) fn decide(self, source: &dyn Source, range: ByteRange) -> Access {
         self.decide_for(source, std::slice::from_ref(&range))
     }
@@ -38,7 +38,7 @@ impl AccessRule {
         if self == Self::Auto && fit() { Access::Cached } else { self.decide_for(source, ranges) }
     }
 
-    /// What the rule says for a batch of ranges of a source: some of them speak for all.
+    /// Decides for a batch of ranges of a source, by a sample of them.
     pub(crate) fn decide_for(self, source: &dyn Source, ranges: &[ByteRange]) -> Access {
         match self {
             Self::Direct => return Access::Direct,

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 /// The schemes of objects.
 const REMOTE_SCHEMES: &[&str] = &["http", "https", "s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl"];
 
-/// Opens what an address means for reading: a path, `file://…`, or an object (`s3://bucket/key`,
+/// Opens the source at an address: a path, `file://…`, or an object (`s3://bucket/key`,
 /// `gs://bucket/key`, `az://container/key`, `http://…`, `https://…`) with the settings of the
 /// environment.
 ///
@@ -26,7 +26,7 @@ pub fn open(address: impl AsRef<OsStr>) -> Result<Arc<dyn Source>> {
     }
 }
 
-/// The same; what is asked of a server is asked with these options.
+/// The same; requests to servers use these options.
 ///
 /// # Errors
 /// Returns the errors of [`open`].

@@ -17,10 +17,10 @@ pub trait Check: Send + Sync + fmt::Debug {
     /// What to call it in messages.
     fn path(&self) -> &Path;
 
-    /// What is read: whole chunks, and the checksums that are not known yet.
+    /// The leaves to read: whole chunks, and the checksums that are not known yet.
     fn leaves(&self) -> &[Leaf];
 
-    /// Verifies what these leaves gave, and cuts out of it what is wanted.
+    /// Verifies the bytes of these leaves, and cuts out the wanted ones.
     ///
     /// # Errors
     /// Returns [`Error::Damaged`] if it is damaged.

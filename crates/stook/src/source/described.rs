@@ -135,9 +135,9 @@ impl Described {
         written(self.said.iter().filter(|(name, value)| follows(name, value)))
     }
 
-    /// All that distinguishes states: another text is another state. Nothing where a change could
-    /// not be seen at all, or of a web server may not be seen: that changed a moment ago by its own
-    /// clock, or does not say when that was.
+    /// Everything that distinguishes states: another text is another state. `None` if a change
+    /// would not be visible at all, or might not be for a web server: if the file changed a moment
+    /// ago by the server's clock, or the server does not say when.
     pub fn signs(&self) -> Option<String> {
         if self.is_page && self.wait() != Some(Duration::ZERO) {
             return None;
@@ -146,9 +146,9 @@ impl Described {
     }
 
     /// How long to wait, by the clock of this machine or the `Date` of a web server, until no
-    /// change can leave all signs as they are: then it is to be asked again, [`SETTLING_MAX`] times
-    /// at most. Nothing where a change always could. Only what was read when this was
-    /// [`ZERO`](Duration::ZERO) may be given as long as the signs are the same.
+    /// change can leave all signs as they are: then its state must be requested again, at most
+    /// [`SETTLING_MAX`] times. `None` if a change always could. Only bytes that were read when this
+    /// was [`ZERO`](Duration::ZERO) may be reused while the signs are the same.
     pub fn wait(&self) -> Option<Duration> {
         if self.proof().is_some() {
             return Some(Duration::ZERO);

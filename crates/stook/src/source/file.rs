@@ -46,7 +46,7 @@ impl FileSource {
         Self::opened(file, path)
     }
 
-    /// What was opened for reading without waiting (`O_NONBLOCK`), with the length it has now.
+    /// A file that was opened for reading without blocking (`O_NONBLOCK`), with its current length.
     ///
     /// # Errors
     /// Returns the errors of [`open`](Self::open).
@@ -111,7 +111,7 @@ fn open_at_once(path: &Path) -> io::Result<fs::File> {
     }
 }
 
-/// Only a regular file has a length, and bytes at positions that stay what they are.
+/// Only a regular file has a length, and stable bytes at positions.
 fn check_kind(file: &File) -> Result<()> {
     let kind = Kind::of(FileType::from_raw_mode(file.metadata()?.mode()));
     if kind == Kind::File {

@@ -25,7 +25,7 @@ pub struct Identity {
     pub mtime_ns: i64,
     /// Change time of the inode, nanoseconds since 1970 (0 if there is none).
     pub ctime_ns: i64,
-    /// What a server calls this state of an object, quotes and a `W/` included.
+    /// The ETag of this state of an object, including quotes and a `W/`.
     pub etag: Option<Arc<str>>,
     /// The version of an object, on servers that keep several.
     pub version: Option<Arc<str>>,

@@ -73,9 +73,9 @@ pub enum Leaf {
         /// How often.
         len: u64,
     },
-    /// Bytes that are verified before they are handed out.
+    /// Bytes that are verified before they are returned.
     Checked {
-        /// What is read for them, and what verifies that.
+        /// What is read for them, and how it is verified.
         check: Arc<dyn Check>,
         /// How many.
         len: u64,
@@ -158,13 +158,13 @@ pub trait Source: Send + Sync + fmt::Debug {
         self.check_unchanged()
     }
 
-    /// Whose bytes it gives: what a cache that outlives it recognises it by.
+    /// The origin of its bytes, by which a persistent cache recognises it.
     fn origin(&self) -> Origin {
         Origin::of_path(self.path())
     }
 
-    /// Whether its identity is a proof: nothing that is read from now on can be of another state
-    /// that has the same identity. What a cache keeps beyond this opening was read while that was
+    /// Whether its identity is a proof: bytes read from now on cannot be of another state with the
+    /// same identity. A cache keeps bytes beyond this opening only if they were read while that was
     /// so.
     fn is_proven(&self) -> bool {
         self.identity().is_settled()

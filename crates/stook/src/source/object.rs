@@ -1,4 +1,4 @@
-//! [`Object`]: what is read by requests that are answered elsewhere.
+//! [`Object`]: a source that is read by requests that are answered elsewhere.
 
 use std::fmt;
 use std::path::Path;
@@ -42,7 +42,7 @@ impl fmt::Debug for Answer {
     }
 }
 
-/// What came of a request.
+/// The outcome of a request.
 pub(super) struct Answered {
     /// The token of the request.
     pub(super) token: usize,
@@ -77,7 +77,7 @@ impl Answer {
         self
     }
 
-    /// Gives it.
+    /// Gives the answer.
     pub fn give(mut self, result: Result<Bytes>) {
         self.send(Some(result));
     }

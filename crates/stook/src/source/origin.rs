@@ -1,4 +1,4 @@
-//! [`Origin`]: whose bytes a source gives.
+//! [`Origin`]: the identity of a source across openings.
 
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-/// Whose bytes a source gives: what a cache that outlives it distinguishes sources by.
+/// Identifies a source across openings: persistent caches distinguish sources by it.
 ///
-/// It is a hash (SHA-256) of all that decides which bytes come: the full address, the server, who
-/// asks. Two sources with one origin and one [`Identity`](super::Identity) have the same bytes. The
-/// name beside it is for people, and reveals no secret; the hash is never shown, and a cache writes
-/// only a salted hash of it.
+/// It is a hash (SHA-256) of everything that decides which bytes are returned: the full address,
+/// the server, the credentials. Two sources with one origin and one [`Identity`](super::Identity)
+/// have the same bytes. The name beside it is for people, and reveals no secret; the hash is never
+/// shown, and a cache writes only a salted hash of it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Origin {
     name: Arc<str>,

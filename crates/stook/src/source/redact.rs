@@ -8,7 +8,7 @@ use super::address::{is_known, is_of_scheme};
 
 const QUERY: [char; 2] = ['?', '#'];
 const SLASHES: [char; 2] = ['/', '\\'];
-/// What is left of a user and a password where it is not sure that they are.
+/// The replacement of what may be a user and a password.
 const HIDDEN_USER: &str = "…@";
 /// What may follow an address in a sentence.
 const CLOSING: &str = "'\"`<>()[]{},.;:!";
@@ -51,8 +51,8 @@ pub fn shown_in(text: &str) -> String {
     shown_text
 }
 
-/// The first address in a text: its scheme, and where what follows its `://` begins. Of the
-/// schemes of objects, what has fewer slashes or other ones is taken for an address, too.
+/// The first address in a text: its scheme, and the position after its `://`. For the schemes of
+/// objects, text with fewer or other slashes is treated as an address, too.
 fn found(text: &str) -> Option<(&str, usize)> {
     text.match_indices(':').find_map(|(colon, mark)| {
         let (front, behind) = text.split_at(colon);

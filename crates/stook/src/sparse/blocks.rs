@@ -12,9 +12,10 @@ pub(super) const BLOCK_MAX: usize = 1 << 20;
 pub(super) const SEGMENT_MAX: usize = 1 << 16;
 /// The most blocks. Their numbers fit into 28 bits.
 const BLOCKS_MAX: usize = 1 << 28;
-/// What a block of our own holds at least, but for the first, which begins small and grows.
+/// The least size of an own block, except the first, which begins small and grows.
 const OWN_MIN: usize = 16 << 10;
-/// Blocks grow with what is held, to this part of it, so that the unused end of the last is little.
+/// Blocks grow with the held bytes, up to this part of them, so that the unused end of the last is
+/// small.
 const PART: u64 = 128;
 
 /// Where the bytes of a segment lie: a block, an offset in it and a length, in 8 bytes.
@@ -89,7 +90,7 @@ struct Block {
     memory: Memory,
     /// Bytes that some place still speaks of.
     live: u32,
-    /// Whether what is live in it is to be moved away, so that its memory can be given back.
+    /// Whether its live bytes are to be moved out, so that its memory can be freed.
     leaving: bool,
 }
 

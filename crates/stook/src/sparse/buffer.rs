@@ -34,7 +34,7 @@ impl Meter {
     }
 }
 
-/// What the lock guards.
+/// The guarded state.
 #[derive(Debug)]
 pub(super) struct Inner {
     pub(super) held: Held,
@@ -47,10 +47,9 @@ pub(super) struct Inner {
 
 /// One sparse file in memory: bytes at any positions, with gaps.
 ///
-/// All calls take `&self` and may be made from any thread. Readers run side by side; what a write
-/// changes becomes visible all at once. Within a call that hands out slices
-/// ([`with_pieces`](Self::with_pieces)) or while a [`Reader`] lives, the same thread must not call
-/// the buffer again.
+/// All calls take `&self` and may be made from any thread. Readers run side by side; a write
+/// becomes visible atomically. Within a call that lends slices ([`with_pieces`](Self::with_pieces))
+/// or while a [`Reader`] lives, the same thread must not call the buffer again.
 #[derive(Debug)]
 pub struct SparseBuffer {
     pub(super) lock: BiasedLock<Inner, ReadTally>,
@@ -208,7 +207,8 @@ impl SparseBuffer {
         self.reader().read_bytes(range)
     }
 
-    /// Hands out the bytes of a range, in pieces, in order, without a copy. Writers wait meanwhile.
+    /// Passes the bytes of a range to a callback, in pieces, in order, without a copy. Writers wait
+    /// meanwhile.
     ///
     /// # Errors
     /// Returns [`SparseError::NotHeld`] with the first gap if not all are held; no bytes were
@@ -255,7 +255,7 @@ impl SparseBuffer {
         self.reader().need_many(ranges, options)
     }
 
-    /// What is held, as the fewest ranges.
+    /// The held ranges, as few as possible.
     pub fn extents(&self) -> Vec<ByteRange> {
         self.reader().extents().map(|extent| extent.range).collect()
     }
@@ -265,7 +265,7 @@ impl SparseBuffer {
         self.reader().extent_at(position)
     }
 
-    /// How what is held is divided: what is touched and evicted as one.
+    /// The held segments: each is touched and evicted as a unit.
     pub fn segments(&self) -> Vec<SegmentInfo> {
         self.reader().segments(ByteRange::to(u64::MAX)).collect()
     }
@@ -298,7 +298,7 @@ impl SparseBuffer {
         held + rest as u64 + waiting
     }
 
-    /// Takes away what is held of `range`; how many bytes that were.
+    /// Erases the held bytes of `range`; returns how many that were.
     pub fn erase(&self, range: ByteRange) -> u64 {
         let mut inner = self.lock.write();
         let erased = inner.held.erase(range);
@@ -323,8 +323,8 @@ impl SparseBuffer {
         bytes
     }
 
-    /// Takes away what was touched longest ago until at most `budget_bytes` are held, or only what
-    /// is pinned; how many bytes that were.
+    /// Evicts the least recently touched bytes until at most `budget_bytes` are held, or only
+    /// pinned ones; returns how many bytes were evicted.
     ///
     /// Whole segments go, so up to 64 KiB more than needed.
     pub fn evict_to(&self, budget_bytes: u64) -> u64 {
@@ -345,8 +345,8 @@ impl SparseBuffer {
         lock(&self.pins).pin(range);
     }
 
-    /// Undoes one [`add_pin`](Self::add_pin) of the same range. What was over the budget for its
-    /// sake is evicted.
+    /// Undoes one [`add_pin`](Self::add_pin) of the same range. Bytes over the budget because of it
+    /// are evicted.
     pub fn remove_pin(&self, range: ByteRange) {
         lock(&self.pins).unpin(range);
         let held = match &self.pool {
@@ -397,13 +397,13 @@ impl SparseBuffer {
         }
     }
 
-    /// Makes what is held of `range` the last to be evicted.
+    /// Marks the held bytes of `range` as most recently touched.
     pub fn touch(&self, range: ByteRange) {
         let now = self.meter.clock.now(thread_number());
         self.lock.read().held.segments(range).for_each(|segment| now.touch(segment.touch));
     }
 
-    /// What was done to it since it was made.
+    /// Counters of operations since it was made.
     pub fn counters(&self) -> Counters {
         self.counters_of(&self.lock.read())
     }
@@ -439,7 +439,7 @@ impl Drop for SparseBuffer {
     }
 }
 
-/// What a mutex guards; these guard nothing that a panic leaves half done.
+/// Locks a mutex; a panic leaves none of these guarded values inconsistent.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -453,7 +453,7 @@ pub struct Pinned<'a> {
 }
 
 impl Pinned<'_> {
-    /// What is pinned.
+    /// The pinned range.
     pub fn range(&self) -> ByteRange {
         self.range
     }

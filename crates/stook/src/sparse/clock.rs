@@ -8,7 +8,7 @@ const BATCH: u64 = 256;
 const LAG_MAX: u64 = 16 * BATCH;
 const SLOTS: usize = 16;
 
-/// What one thread (or a few) counts with, in a cache line of its own.
+/// The counter of one thread (or a few), in its own cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct ThreadSlot {
@@ -17,7 +17,7 @@ struct ThreadSlot {
     slack: AtomicU64,
 }
 
-/// The highest first touch: no count of touches gets through what is above it.
+/// The highest first touch: no count of touches can exhaust the range above it.
 pub(super) const FIRST_MAX: u64 = 1 << 63;
 
 /// A count of touches. Within a thread it is exact. Threads that count at the same time take ticks
@@ -25,8 +25,8 @@ pub(super) const FIRST_MAX: u64 = 1 << 63;
 /// within some thousand ticks.
 #[derive(Debug)]
 pub(super) struct Clock {
-    /// What is added to a count that begins at [`BATCH`], modulo 2^64, so that the first tick is
-    /// the requested one.
+    /// The offset that is added to a count that begins at [`BATCH`], modulo 2^64, so that the first
+    /// tick is the requested one.
     origin: u64,
     /// The first count that is not taken yet.
     common: AtomicU64,
@@ -90,7 +90,7 @@ impl Clock {
         Now { tick: count.wrapping_add(self.origin), slack }
     }
 
-    /// The latest tick that may have been handed out.
+    /// The latest tick that may have been returned.
     pub(super) fn latest(&self) -> u64 {
         self.common.load(Relaxed).wrapping_add(self.origin)
     }

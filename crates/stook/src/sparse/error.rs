@@ -1,4 +1,4 @@
-//! What can be wrong with a sparse file.
+//! Errors of sparse files.
 
 use std::io;
 
@@ -17,10 +17,10 @@ pub enum SparseError {
         /// The first part of it that is missing.
         gap: ByteRange,
     },
-    /// What is to be written is held already and is not the same.
+    /// The bytes to write are already held and differ.
     #[error("cannot write {range}: the byte at {offset} is held already and differs (in {overlap})")]
     Differs {
-        /// What was to be written.
+        /// The range that was to be written.
         range: ByteRange,
         /// The part of it that is held and differs.
         overlap: ByteRange,
@@ -59,7 +59,7 @@ pub enum SparseError {
         /// The name.
         name: String,
     },
-    /// What is read from is not a sparse file.
+    /// The input is not a sparse file.
     #[error("this is no sparse file: {what}")]
     NotASparseFile {
         /// Why.
@@ -73,7 +73,7 @@ pub enum SparseError {
         /// The version that is known.
         known: u16,
     },
-    /// A sparse file whose bytes are not what its checksums say, or not what the format allows.
+    /// A sparse file whose bytes do not match its checksums, or violate the format.
     #[error("the sparse file is damaged at offset {offset}: {what}")]
     Damaged {
         /// Where in the bytes read.
@@ -84,7 +84,7 @@ pub enum SparseError {
     /// The reader or writer failed.
     #[error("cannot {operation} a sparse file")]
     Io {
-        /// What was being done: `read`, `write`.
+        /// The operation: `read`, `write`.
         operation: &'static str,
         /// The underlying error.
         source: io::Error,

@@ -26,8 +26,8 @@ pub(super) trait Files {
     fn held_bytes(&self) -> u64;
     /// About how many segments all have.
     fn segments(&self) -> u64;
-    /// Looks which files there are, and calls `each` with number, start and last touch of all that
-    /// may go.
+    /// Goes through all files, and calls `each` with number, start and last touch of all segments
+    /// that may be evicted.
     fn look(&self, each: &mut dyn FnMut(u32, u64, u64));
     /// Evicts one segment; see [`SparseBuffer::evict_segment`].
     fn evict(&self, file: u32, start: u64, tick: u64, whatever: bool) -> u64;

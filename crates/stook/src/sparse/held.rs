@@ -1,5 +1,5 @@
-//! What a sparse file holds: segments in an index, and their bytes in blocks. Knows nothing about
-//! threads.
+//! The held bytes of a sparse file: segments in an index, and their bytes in blocks. Not
+//! thread-safe.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -128,8 +128,8 @@ impl Held {
     }
 
     /// Writes a few bytes where nothing is held, by making the segment before them longer or by one
-    /// more in a leaf that has room: the usual case of a small write. `None` where it is another
-    /// case; nothing has been done then.
+    /// more in a leaf that has room: the usual case of a small write. `None` in any other case;
+    /// nothing has been done then.
     #[inline]
     pub(super) fn write_small(&mut self, range: ByteRange, bytes: &[u8], now: Now) -> Option<()> {
         let number = self.index.leaf_at_mut(range.start());
@@ -226,7 +226,7 @@ impl Held {
         Ok(())
     }
 
-    /// Replaces in place what lies in memory of our own, and takes away what was adopted.
+    /// Replaces bytes in own memory in place, and removes adopted ones.
     fn overwrite(&mut self, range: ByteRange, input: Input<'_>, now: Now) {
         let mut old: Vec<(ByteRange, Place)> = Vec::new();
         for segment in self.index.segments(range) {
@@ -381,7 +381,7 @@ impl Held {
         self.insert(number, from, start, joined, touch);
     }
 
-    /// Takes away what is held of `range`.
+    /// Erases the held bytes of `range`.
     pub(super) fn erase(&mut self, range: ByteRange) -> Erased {
         let mut erased = Erased::default();
         let mut at = range.start();
@@ -400,7 +400,7 @@ impl Held {
         erased
     }
 
-    /// Takes away what a leaf holds of `range`; `false` where the leaf was full and is now two.
+    /// Erases the bytes of `range` in a leaf; `false` if the leaf was full and is now split.
     fn cut_out(&mut self, number: u32, range: ByteRange, erased: &mut Erased) -> bool {
         let Some(leaf) = self.index.leaf_mut(number) else { return true };
         let mut from = leaf.first_behind(range.start());

@@ -317,7 +317,7 @@ impl Index {
         }
     }
 
-    /// Appends what is in `right` to `left`.
+    /// Appends the contents of `right` to `left`.
     fn join(&mut self, left: u32, right: u32) -> usize {
         let Some(leaf) = self.leaf_mut(right) else { return 0 };
         let low = leaf.low;

@@ -158,7 +158,7 @@ impl<T, S: Default> BiasedLock<T, S> {
         slots.map(|slot| &slot.beside).chain(std::iter::once(&self.beside))
     }
 
-    /// What the slots take of memory, beside the lock itself.
+    /// The memory of the slots, beside the lock itself.
     pub(super) fn memory_bytes(&self) -> usize {
         self.slots.get().map_or(0, |_| size_of::<[ReaderSlot<S>; SLOTS]>())
     }

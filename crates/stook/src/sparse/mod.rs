@@ -1,10 +1,10 @@
 //! Sparse files in memory: bytes at any positions, held with gaps between them.
 //!
-//! A [`SparseBuffer`] holds what has been fetched of a file that is elsewhere: it is written as
-//! ranges come, read where all is there, and asked what is still [needed](SparseBuffer::need).
-//! Neighbours count as one range, writes that overlap are compared or replaced, what was not
-//! touched for long is evicted under a byte budget. A [`SparseStore`] holds many of them by name,
-//! under one budget.
+//! A [`SparseBuffer`] holds the fetched parts of a file that is elsewhere: ranges are written as
+//! they arrive, read if all bytes are held, and it computes what is still
+//! [needed](SparseBuffer::need). Neighbours count as one range, overlapping writes are compared or
+//! replaced, and least recently touched bytes are evicted under a byte budget. A [`SparseStore`]
+//! holds many of them by name, under one budget.
 //!
 //! ```
 //! use stook::extent::ByteRange;
@@ -79,12 +79,12 @@ pub use trace::{Optimum, Replay, Trace, TraceError};
 
 use crate::extent::ByteRange;
 
-/// What a write does where bytes are held already.
+/// What a write does with bytes that are already held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OnDifference {
     /// The same bytes are fine; where one differs the write fails, and nothing is written.
     Error,
-    /// Keeps what is held, without looking at it, and fills the gaps.
+    /// Keeps held bytes, without comparing them, and fills the gaps.
     Keep,
     /// Puts the new in place of the old.
     Replace,
@@ -104,12 +104,12 @@ pub struct Written {
 /// How a sparse file behaves. Kept when it is serialised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SparseOptions {
-    /// More than this is not held: each write evicts what was touched longest ago. `u64::MAX` for
-    /// no limit.
+    /// The most bytes held: each write evicts the least recently touched ones. `u64::MAX` for no
+    /// limit.
     pub budget_bytes: u64,
-    /// The most bytes of a segment, what is touched and evicted as one: 1 to 65,536.
+    /// The most bytes of a segment, the unit of touching and eviction: 1 to 65,536.
     pub grain: u32,
-    /// What is shorter is copied when it is adopted: 4,096 or more.
+    /// Shorter buffers are copied when they are adopted: 4,096 or more.
     pub adopt_min: u32,
     /// The number of the first touch; 1 for 0, and 2^63 at most.
     pub first_touch: u64,
@@ -164,7 +164,7 @@ pub struct SegmentInfo {
     pub last_touch: u64,
 }
 
-/// How much was moved within memory: what an operation costs beside its own bytes.
+/// How much was moved within memory: the cost of an operation beyond its own bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Work {
     /// Bytes that were copied from one place to another.

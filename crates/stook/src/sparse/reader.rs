@@ -116,7 +116,7 @@ impl<'a> Reader<'a> {
         Some((first, last))
     }
 
-    /// Hands out the bytes of a range, in pieces, in order, without a copy.
+    /// Passes the bytes of a range to a callback, in pieces, in order, without a copy.
     ///
     /// # Errors
     /// Returns [`SparseError::NotHeld`] with the first gap if not all are held; no bytes were
@@ -210,7 +210,7 @@ impl<'a> Reader<'a> {
         Ok(Plan::new(&gaps, options)?.reads().to_vec())
     }
 
-    /// What is held, as the fewest ranges, ascending.
+    /// The held ranges, as few as possible, ascending.
     pub fn extents(&self) -> impl Iterator<Item = Extent> + '_ {
         let mut segments = self.inner.held.segments(ByteRange::to(u64::MAX)).peekable();
         std::iter::from_fn(move || {

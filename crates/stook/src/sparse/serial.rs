@@ -115,7 +115,7 @@ pub(super) fn read(
     Ok(file)
 }
 
-/// What a serialised sparse file begins with.
+/// The header of a serialised sparse file.
 struct BufferHeader {
     options: SparseOptions,
     clock: u64,
@@ -257,7 +257,7 @@ impl Group {
         Ok(())
     }
 
-    /// Start, last touch and bytes of every segment. Lengths that lead out of the group give no
+    /// Start, last touch and bytes of every segment. Lengths that lead out of the group yield no
     /// bytes.
     fn segments(&self) -> impl Iterator<Item = (u64, u64, &[u8])> {
         let mut rest = self.bytes.as_slice();

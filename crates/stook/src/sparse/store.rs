@@ -14,7 +14,7 @@ use crate::source::Source;
 
 type Buffers = BTreeMap<Arc<str>, NamedBuffer>;
 
-/// What has a name.
+/// A named buffer.
 #[derive(Debug)]
 struct NamedBuffer {
     buffer: Arc<SparseBuffer>,
@@ -28,7 +28,7 @@ impl NamedBuffer {
     }
 }
 
-/// What the files of a store share.
+/// The shared state of the files of a store.
 #[derive(Debug)]
 pub(super) struct Pool {
     files: RwLock<Buffers>,
@@ -37,7 +37,7 @@ pub(super) struct Pool {
     displaced: Mutex<Vec<Weak<SparseBuffer>>>,
     meter: Arc<Meter>,
     queue: Mutex<Waiting>,
-    /// What files did that are no longer there.
+    /// The counters of removed files.
     gone: Mutex<Counters>,
 }
 
@@ -94,7 +94,7 @@ impl SparseStore {
         self.pool.read_files().get(name).map(|named| named.buffer.clone())
     }
 
-    /// The file of this name, a new one where there was none.
+    /// Returns the file with this name, a new one if there was none.
     pub fn get_or_create(&self, name: &str) -> Arc<SparseBuffer> {
         if let Some(file) = self.get(name) {
             return file;
@@ -157,8 +157,8 @@ impl SparseStore {
         self.names().iter().for_each(|name| drop(self.remove(name)));
     }
 
-    /// Reads a file that [`SparseBuffer::to_writer`] wrote and gives it this name. Its budget is
-    /// that of the store.
+    /// Reads a file that [`SparseBuffer::to_writer`] wrote and stores it under this name. Its
+    /// budget is that of the store.
     ///
     /// # Errors
     /// Returns the errors of [`SparseBuffer::from_reader`], and [`SparseError::NameTaken`].
@@ -218,14 +218,14 @@ impl SparseStore {
         files.iter().map(|file| file.memory_bytes()).sum::<u64>() + rest as u64 + waiting
     }
 
-    /// What was done to all files, those included that were removed.
+    /// Counters of all files, including removed ones.
     pub fn counters(&self) -> Counters {
         let gone = *lock(&self.pool.gone);
         self.pool.named().iter().map(|file| file.counters()).fold(gone, Counters::plus)
     }
 
-    /// Takes away what was touched longest ago, in whichever files, until at most `budget_bytes`
-    /// are held, or only what is pinned; how many bytes that were.
+    /// Evicts the least recently touched bytes of all files until at most `budget_bytes` are held,
+    /// or only pinned ones; returns how many bytes were evicted.
     pub fn evict_to(&self, budget_bytes: u64) -> u64 {
         self.pool.evict_to(budget_bytes)
     }
@@ -244,7 +244,7 @@ impl Pool {
         self.read_files().values().map(|named| named.buffer.clone()).collect()
     }
 
-    /// All that count for the budget.
+    /// All files that count for the budget.
     fn files(&self) -> Vec<Arc<SparseBuffer>> {
         let mut files = self.named();
         files.extend(lock(&self.displaced).iter().filter_map(Weak::upgrade));

@@ -19,7 +19,7 @@ pub enum TraceError {
     Line {
         /// Counted from 1.
         line: u64,
-        /// What was expected, and what is there.
+        /// What was expected, and what was found.
         what: String,
     },
     /// It has more reads than are taken.
@@ -43,7 +43,7 @@ pub enum TraceError {
 pub struct Trace {
     /// The length of the file.
     pub file_len: u64,
-    /// What was read, each within the file.
+    /// The recorded reads, each within the file.
     pub reads: Vec<ByteRange>,
 }
 

@@ -4,7 +4,7 @@
 //! The trait is narrow on purpose. Code that writes through it can be crash-tested: every change to
 //! the medium is one of its calls. Names are flat (no `/`); a storage is one directory.
 //!
-//! What is durable when:
+//! Durability:
 //! - bytes appended are durable after [`Appender::sync`] returned;
 //! - a name made by [`Storage::create`], moved by [`Storage::rename`] or taken away by
 //!   [`Storage::unlink`] is durable after [`Storage::sync_directory`] returned;
@@ -25,16 +25,15 @@ use crate::error::Result;
 use crate::source::Source;
 use crate::tree::Kind;
 
-/// A name in a storage, and what has it.
+/// A name in a storage, and its entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// The name.
     pub name: String,
-    /// Length of the file in bytes; 0 for what is none.
+    /// Length of the file in bytes; 0 for anything else.
     pub len: u64,
-    /// What has the name. Only files are ever opened: what a directory holds may come from
-    /// anywhere, and a FIFO would make its reader wait for ever, a link lead elsewhere, a device
-    /// act.
+    /// The kind of the entry. Only files are ever opened: entries of a directory may come from
+    /// anywhere, and a FIFO would block its reader forever, a link lead elsewhere, a device act.
     pub kind: Kind,
 }
 
@@ -83,7 +82,7 @@ pub trait Appender: Send + fmt::Debug {
     /// Returns I/O errors; `InvalidInput` if `len` is more than its length.
     fn truncate(&mut self, len: u64) -> Result<()>;
 
-    /// Writes what the file holds from offset `from` on once more, unchanged.
+    /// Rewrites the bytes of the file from offset `from` on, unchanged.
     ///
     /// After a failed sync, the system may return bytes that never reached the medium, and that no
     /// later sync writes. Call this before using a file further whose last sync is not known to
@@ -172,7 +171,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
         self.prepare(name, bytes)?.publish()
     }
 
-    /// Gives a file another name, replacing what had it.
+    /// Renames a file, replacing an existing one.
     ///
     /// # Errors
     /// Returns I/O errors.

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 
-/// What the names of files begin with that are not published yet.
+/// The prefix of the names of files that are not published yet.
 pub const TEMPORARY_PREFIX: &str = ".tmp-";
 
 /// The longest name a directory of the usual file systems takes, in bytes.
@@ -21,7 +21,7 @@ pub fn is_temporary(name: &str) -> bool {
     name.starts_with(TEMPORARY_PREFIX)
 }
 
-/// Refuses what is not one plain path component, and what is kept for temporary files.
+/// Refuses names that are not one plain path component, and those reserved for temporary files.
 ///
 /// # Errors
 /// Returns [`Error::Io`] of kind `InvalidInput` that says what is wrong with the name.

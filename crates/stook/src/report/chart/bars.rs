@@ -45,7 +45,7 @@ pub struct Bars {
 }
 
 impl Bars {
-    /// A chart of values in `unit`, in the order given. The caption says what is compared.
+    /// A chart of values in `unit`, in the order given. The caption states what is compared.
     pub fn new(caption: impl Into<String>, unit: impl Into<String>, bars: Vec<Bar>) -> Self {
         Self { caption: caption.into(), unit: unit.into(), bars, reference: None }
     }

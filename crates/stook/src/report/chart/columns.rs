@@ -6,7 +6,7 @@ use super::super::table::{Align, Table, Tone};
 use super::frame::{CLOSE, Frame, Marker, below, numbers};
 use super::scale::Axis;
 
-/// One range and what is in it.
+/// One range and its value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Column {
     /// Where the range begins.

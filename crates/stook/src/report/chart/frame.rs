@@ -58,7 +58,7 @@ impl Marker {
     }
 }
 
-/// The parts around what a chart draws.
+/// The parts around the drawing of a chart.
 #[derive(Debug, Clone)]
 pub(super) struct Frame {
     /// The identifier of the whole chart on its page; none if empty.
@@ -74,7 +74,7 @@ impl Frame {
         Self { id: String::new(), caption: caption.into(), x, y, markers: Vec::new() }
     }
 
-    /// The axes laid over what is drawn and what is marked.
+    /// The axes that cover the drawing and its marks.
     pub(super) fn scales(
         &self,
         xs: impl Iterator<Item = f64>,

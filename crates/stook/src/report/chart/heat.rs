@@ -48,7 +48,7 @@ impl HeatField {
         self
     }
 
-    /// What is read in the field.
+    /// The text in the field.
     fn text(&self) -> String {
         match (self.value, &self.doubt) {
             (Some(value), Some(_)) => format!("{} ✗", significant(value)),
@@ -234,7 +234,7 @@ impl HeatMap {
         html.push_str("</g>\n");
     }
 
-    /// What the colours mean.
+    /// Renders the legend of the colours.
     fn render_key(&self, ends: Option<(f64, f64)>, html: &mut String) {
         let Some((least, most)) = ends else { return };
         let unit = escape(&self.unit);
@@ -301,8 +301,8 @@ struct Shown<'a> {
     field: &'a HeatField,
 }
 
-/// How dense the colour of `value` is. Equal factors are equally far apart; where there is but one
-/// value it is full.
+/// How dense the colour of `value` is. Equal factors are equally far apart; if there is only one
+/// value, it is full.
 fn density(value: f64, (least, most): (f64, f64)) -> f64 {
     let span = (most / least).ln();
     let share = if span > 0.0 { (value / least).ln() / span } else { 1.0 };

@@ -85,7 +85,7 @@ impl Failure {
     }
 }
 
-/// Whether an error is of the service that gives credentials to virtual machines and containers.
+/// Whether an error is of the service that provides credentials to virtual machines and containers.
 fn is_of_metadata(said: &str) -> bool {
     ["169.254.", "/latest/", "metadata"].iter().any(|mark| said.contains(mark))
 }
@@ -98,7 +98,7 @@ fn is_of_tls(error: &(dyn StdError + 'static)) -> bool {
         || error.source().is_some_and(is_of_tls)
 }
 
-/// All that an error and its sources say, each once, without what may be a secret.
+/// The messages of an error and its sources, each once, without possible secrets.
 pub(super) fn chain(error: &(dyn StdError + 'static)) -> String {
     let mut text = String::new();
     let mut at = Some(error);

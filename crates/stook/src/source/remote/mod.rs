@@ -2,8 +2,8 @@
 //!
 //! A [`RemoteSource`] is opened by its address and read like any other source. Its requests run on
 //! one thread of the library's own, so the caller may be inside an asynchronous runtime, and each
-//! answer is held against what the object was when it was opened: there is never a mix of two
-//! states of it. `docs/guide/remote.md` says what can be set, and what is tried again.
+//! response is compared with the object as it was when it was opened: there is never a mix of two
+//! states of it. `docs/guide/remote.md` describes the settings, and what is retried.
 
 mod failure;
 mod options;
@@ -50,9 +50,9 @@ pub struct RemoteSource {
 
 impl RemoteSource {
     /// Opens an object: `http://…`, `https://…`, `s3://bucket/key`, `gs://bucket/key` or
-    /// `az://container/key`. This asks the server for its first byte, which shows its length and
-    /// identity. Where nothing but the time of the last change would show another one, and that was
-    /// less than two seconds ago by the server's clock, it is asked again after them.
+    /// `az://container/key`. This requests its first byte from the server, which shows its length
+    /// and identity. If only the modification time would show a change, and it is less than two
+    /// seconds ago by the server's clock, the request is repeated after that time.
     ///
     /// # Errors
     /// Returns [`Error::Address`] if the address or the settings are wrong, otherwise
@@ -103,8 +103,8 @@ impl RemoteSource {
     }
 }
 
-/// Whose bytes an address of an object gives, with these options and the settings of the
-/// environment: for others that read the same objects.
+/// The origin of an object at an address, with these options and the settings of the environment:
+/// for other readers of the same objects.
 ///
 /// # Errors
 /// Returns [`Error::Address`] if the address or the settings are wrong.

@@ -8,7 +8,7 @@ use std::time::Duration;
 pub struct RemoteOptions {
     /// How often a request is sent at most, the first time included.
     pub tries: u32,
-    /// How long one range may take, with all its tries and what is waited between them.
+    /// How long one range may take, with all its tries and the waits between them.
     pub deadline: Duration,
     /// How long nothing may be heard from the server before a try counts as failed.
     pub stall: Duration,
@@ -17,8 +17,8 @@ pub struct RemoteOptions {
     pub backoff_first: Duration,
     /// The longest wait before any try, unless the server names one.
     pub backoff_max: Duration,
-    /// Requests under way at most, over all that read this object. A session has a limit of its own
-    /// below this.
+    /// The most requests in flight, over all readers of this object. A session has a limit of its
+    /// own below this.
     pub requests: usize,
     /// Reads an object whose server cannot send ranges as a whole, once, when it is opened.
     pub whole_file: bool,

@@ -26,8 +26,7 @@ struct Signing {
     signer: Option<&'static str>,
 }
 
-/// All that is left out of addresses, and nothing else is. `docs/guide/remote.md` has the same
-/// list.
+/// The complete list of what is left out of addresses. `docs/guide/remote.md` has the same list.
 const SIGNINGS: [Signing; 8] = [
     // AWS, version 4.
     Signing {
@@ -129,7 +128,7 @@ const OF_AZURE: [(&str, Azure); 14] = [
     ("token", Azure::Token),
 ];
 
-/// Whose bytes an address gives with these options.
+/// The origin of an address with these options.
 pub(super) fn of(text: &str, options: &RemoteOptions) -> Result<Origin, String> {
     let mut url = parsed(text)?;
     url.set_fragment(None);
@@ -288,7 +287,7 @@ fn of_store(origin: Origin, url: &Url, options: &RemoteOptions) -> Result<Origin
     Ok(origin)
 }
 
-/// Whose a key of Google is, and on which server: what of it is no secret.
+/// The account and the server of a Google key: its parts that are not secret.
 fn account(key: &str) -> String {
     let parsed: serde_json::Value = serde_json::from_str(key).unwrap_or_default();
     let names = ["client_email", "client_id", "gcs_base_url", "disable_oauth", "type"];

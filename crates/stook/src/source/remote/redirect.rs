@@ -41,7 +41,7 @@ fn refused(what: impl Into<String>) -> Failure {
     Failure::Final(RemoteErrorKind::Refused, what.into())
 }
 
-/// What is reported when there is no end of it.
+/// The failure for too many redirects.
 pub(super) fn without_end() -> Failure {
     Failure::protocol(format!("the server redirects more than {REDIRECTS_MAX} times"))
 }

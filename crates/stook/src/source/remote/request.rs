@@ -133,7 +133,7 @@ impl Client {
         Ok(())
     }
 
-    /// Brings what is missing of a range.
+    /// Fetches the missing part of a range.
     async fn fetch(&self, range: ByteRange, before: &State, got: &mut BytesMut) -> Result<(), Failure> {
         let begun = Instant::now();
         let from = range.start() + got.len() as u64;
@@ -246,8 +246,8 @@ impl Client {
         }
     }
 
-    /// What the server says that it refuses for, in the way of object stores; nothing else of such
-    /// a body is shown, because it may hold what was signed.
+    /// The error code in the body of a refusal, as object stores send it; nothing else of such a
+    /// body is shown, because it may contain what was signed.
     async fn code(&self, body: &mut HttpResponseBody) -> Option<String> {
         let mut bytes = Vec::new();
         while let Ok(Some(more)) = self.frame(body).await {
@@ -271,7 +271,7 @@ impl Client {
 
 /// Takes an object that is read as a whole.
 pub(super) trait Sink: Send {
-    /// Forgets what was written.
+    /// Discards the written bytes.
     fn restart(&mut self) -> Result<()>;
     /// Takes the next bytes.
     fn write(&mut self, bytes: &[u8]) -> Result<()>;

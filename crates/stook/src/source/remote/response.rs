@@ -24,10 +24,10 @@ const VERSIONS: [&str; 3] = ["x-amz-version-id", "x-goog-generation", "x-ms-vers
 /// dates are whole seconds, and some file systems keep every other one.
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
-/// Whether another state of an object could have what an answer identifies it by.
+/// Whether another state of an object could have the same identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Proof {
-    /// No: what has the same identity has the same bytes.
+    /// No: the same identity means the same bytes.
     Sure,
     /// Not any more after this time, if it does not change meanwhile.
     After(Duration),
@@ -35,7 +35,7 @@ pub(super) enum Proof {
     Never,
 }
 
-/// What an answer identifies an object by.
+/// The identity of an object in a response.
 #[derive(Debug, Clone)]
 pub(super) struct State {
     pub(super) identity: Identity,
@@ -118,8 +118,8 @@ pub(super) fn content_range(headers: &HeaderMap) -> Result<ContentRange, Failure
     parsed().ok_or_else(|| Failure::protocol(format!("the server sent a strange Content-Range: {said:?}")))
 }
 
-/// The ETag of an answer. Object stores may leave out its quotes. What else of a web server is not
-/// well formed is none; without a time it is a weak one, by which a change may still be seen.
+/// The ETag of a response. Object stores may omit its quotes. A malformed one of a web server does
+/// not count; without a time it counts as a weak one, which may still show a change.
 fn etag(headers: &HeaderMap, is_of_store: bool) -> Option<String> {
     let said = text(headers, ETAG)?;
     if is_well_formed(said) {
@@ -187,7 +187,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(until.try_into().unwrap_or(Duration::ZERO))
 }
 
-/// An answer that is not 200 or 206; `code` is what the body of an object store's says.
+/// An answer that is not 200 or 206; `code` is from the body of an object store's response.
 pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, code: Option<&str>) -> Failure {
     let code = code.map(|code| format!(" {code}")).unwrap_or_default();
     let said = format!("the server answered {status}{code}");
@@ -225,8 +225,8 @@ pub(super) fn check_encoding(headers: &HeaderMap) -> Result<(), Failure> {
     }
 }
 
-/// What there is to say about a server that cannot send parts. How to have it read as a whole, each
-/// surface says in its own words.
+/// The message for a server that cannot send ranges. Each surface adds how to have it read as a
+/// whole.
 pub(super) const NO_RANGES: &str = "the server sends the whole where a part was asked for (200 instead of 206), \
                                     so that it can only be read as a whole";
 

@@ -37,7 +37,7 @@ impl Runtime {
     }
 }
 
-/// Runs a task on the thread, until it ends or what is returned is dropped.
+/// Runs a task on the thread, until it ends or the returned value is dropped.
 ///
 /// # Errors
 /// Returns an error if no thread can be started.

@@ -1,9 +1,8 @@
 //! How one request reaches a server.
 //!
-//! What an address is, whose credentials are used and how a request is signed, `object_store`
-//! knows. What is done with an answer is decided here, the same for every kind of server. So each
-//! request carries a [`Ticket`]: the connector below leaves the answer on it, before `object_store`
-//! has a look.
+//! `object_store` handles addresses, credentials and signatures. Responses are handled here, the
+//! same for every kind of server. So each request carries a [`Ticket`]: the connector below puts
+//! the response on it, before `object_store` sees it.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,7 +41,7 @@ pub(super) enum Transport {
     Store {
         store: Box<dyn ObjectStore>,
         path: Path,
-        /// What to do where the metadata service of the machine gives no credentials; nothing where
+        /// What to do if the metadata service of the machine provides no credentials; `None` if
         /// there are others.
         advice: Option<&'static str>,
     },
@@ -54,7 +53,8 @@ pub(super) struct Plain {
     url: Url,
     /// Headers that any server gets.
     headers: HeaderMap,
-    /// Headers that only the server of the address gets: who asks, and what the caller gave.
+    /// Headers that are sent only to the server of the address: credentials, and those of the
+    /// caller.
     own: HeaderMap,
 }
 
@@ -75,7 +75,7 @@ impl fmt::Debug for Transport {
 }
 
 impl Transport {
-    /// The way to what an address means. Nothing is sent yet.
+    /// Builds the transport for an address. Nothing is sent yet.
     ///
     /// # Errors
     /// Returns what is wrong with the address or the settings, for people.

@@ -24,7 +24,7 @@ pub(super) struct Piece {
     pub(super) place: Place,
 }
 
-/// What a piece is read from.
+/// The origin of a piece.
 #[derive(Debug, Clone)]
 pub(super) enum PieceOrigin {
     File(Arc<File>, Access),
@@ -72,7 +72,7 @@ pub(super) struct Limits {
 /// Where the bytes of a piece go.
 #[derive(Debug)]
 pub(super) enum Place {
-    /// They are the whole range: the buffer they were read into is handed out.
+    /// They are the whole range: the buffer they were read into is returned.
     Alone,
     /// They are read into this part of the range's arena, beside the others.
     Beside(Range<usize>),
@@ -88,8 +88,8 @@ pub(super) struct Assembly {
     pub(super) missing: usize,
     /// The first error of a piece.
     pub(super) failure: Option<Error>,
-    /// The checked leaf that it is read for: a piece of another assembly. `None` where it is handed
-    /// out itself.
+    /// The checked leaf that it is read for: a piece of another assembly. `None` if it is returned
+    /// itself.
     pub(super) above: Option<Piece>,
     target: Target,
 }
@@ -138,7 +138,7 @@ impl Assembly {
         self.failure.get_or_insert(error);
     }
 
-    /// What is handed out when no piece is missing.
+    /// The result to return when no piece is missing.
     pub(super) fn finish(self) -> (u64, Result<Bytes>) {
         let result = match (self.failure, self.target) {
             (Some(error), _) => Err(error),
@@ -255,8 +255,8 @@ fn beside(
     Ok((Target::Beside { arena, data }, pieces))
 }
 
-/// A range of several leaves, of a fill, or a long one of an object: what is here is copied now,
-/// the rest when it is read. A checked leaf is never cut: what is verified as one is read as one.
+/// A range of several leaves, of a fill, or a long one of an object: available bytes are copied
+/// now, the rest when it is read. A checked leaf is never cut: it is verified and read as a unit.
 fn copied(
     leaves: &mut Vec<Leaf>,
     len: u64,

@@ -117,7 +117,7 @@ impl Session {
             || self.ready.len() >= 2 * self.depth
     }
 
-    /// Ranges whose results have not been handed out.
+    /// Ranges whose results have not been returned.
     pub fn pending(&self) -> usize {
         self.assemblies.len() - self.below + self.ready.len()
     }
@@ -272,7 +272,7 @@ impl Session {
         }
     }
 
-    /// Starts what the engine was given, and takes what is done: at least this many.
+    /// Starts submitted requests, and takes at least this many completions.
     fn reap(&mut self, min: usize) -> Result<()> {
         let mut completions = std::mem::take(&mut self.completions);
         let reaped = self.engine.reap(min, &mut completions);
@@ -283,8 +283,8 @@ impl Session {
         reaped
     }
 
-    /// Reads ranges of one source, in the order given, having checked before and after that what
-    /// they are made of is the same as when it was opened.
+    /// Reads ranges of one source, in the given order, and checks before and after that their
+    /// sources have not changed since they were opened.
     ///
     /// # Errors
     /// Returns [`Error::SourceChanged`], or the first error.
@@ -400,8 +400,8 @@ impl Session {
         }
     }
 
-    /// Hands out what has come; or, where it was read for a checked leaf, verifies it and puts it
-    /// into its place, and gives the range that then has a piece less to wait for.
+    /// Returns completed bytes; or, if they were read for a checked leaf, verifies them, puts them
+    /// into place, and returns the range that then waits for one piece less.
     fn hand_on(&mut self, mut assembly: Assembly) -> Option<usize> {
         let Some(piece) = assembly.above.take() else {
             self.ready.push_back(assembly.finish());

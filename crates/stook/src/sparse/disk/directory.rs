@@ -23,7 +23,7 @@ const BLOCK: u64 = 512;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileId(u64, u64);
 
-/// What is known of a file.
+/// Metadata of a file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct About {
     pub(super) id: FileId,
@@ -185,7 +185,7 @@ pub(super) fn stamp(file: &File) -> io::Result<()> {
     set_times(file, now)
 }
 
-/// Gives a file the time of another.
+/// Sets the modification time of a file.
 pub(super) fn set_modified(file: &File, (seconds, ns): (i64, i64)) -> io::Result<()> {
     set_times(file, rustix::fs::Timespec { tv_sec: seconds, tv_nsec: ns })
 }
@@ -195,7 +195,7 @@ fn set_times(file: &File, last_modification: rustix::fs::Timespec) -> io::Result
     Ok(rustix::fs::futimens(file, &rustix::fs::Timestamps { last_access, last_modification })?)
 }
 
-/// Gives the room of a range of a file back; it then reads as zeros.
+/// Frees the space of a range of a file; it then reads as zeros.
 #[cfg(target_os = "linux")]
 pub(super) fn punch(file: &File, start: u64, len: u64) -> io::Result<()> {
     let flags = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;

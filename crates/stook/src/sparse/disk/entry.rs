@@ -1,4 +1,4 @@
-//! [`DiskEntry`]: what is kept of one source.
+//! [`DiskEntry`]: the cached bytes of one source.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -23,7 +23,7 @@ const STAMP_EVERY: Duration = Duration::from_secs(5);
 /// Writes that are left out after one was refused: 1, 2, 4, up to 2 to the power of this.
 const BACK_OFF_MAX: u32 = 10;
 
-/// What is kept on disk of one state of one source, for any number of threads.
+/// The bytes of one state of one source on disk, for any number of threads.
 ///
 /// No call fails: data that cannot be read from disk is not held, and data that cannot be written
 /// is not kept. The [statistics](DiskCache::statistics) of the cache show it.
@@ -63,8 +63,9 @@ struct Room {
 impl DiskCache {
     /// Opens the entry for this origin in this state. Data of another state is discarded.
     ///
-    /// The name of the origin is written to the disk: it must not hold secrets. Nothing is kept of
-    /// sources whose states cannot be distinguished, having neither a strong ETag nor a time.
+    /// The name of the origin is written to the disk: it must not hold secrets. Nothing is kept for
+    /// sources whose states cannot be distinguished, because they have neither a strong ETag nor a
+    /// time.
     pub fn entry(self: &Arc<Self>, origin: &Origin, identity: &Identity) -> DiskEntry {
         let owner = Owner::new(origin, identity, &self.salt);
         let name = name_of(&owner.key);
@@ -95,7 +96,7 @@ impl DiskEntry {
         self.state().live.as_ref().map_or_else(|| vec![range], |live| live.gaps(range))
     }
 
-    /// What is held of a range, verified: positions and bytes, ascending, in whole records, which
+    /// The held bytes of a range, verified: positions and bytes, ascending, in whole records, which
     /// may reach beyond the range and overlap.
     pub fn read(&self, range: ByteRange) -> Vec<(u64, Bytes)> {
         let Some((data, id, records)) = self.records(range) else { return Vec::new() };
@@ -136,7 +137,7 @@ impl DiskEntry {
         self.state().refused = 0;
     }
 
-    /// Discards what is kept: the source has changed.
+    /// Discards the kept bytes: the source has changed.
     pub fn discard(&self) {
         let Some(live) = self.state().live.take() else { return };
         let discarded = self.discard_file(live.id);
@@ -234,7 +235,7 @@ impl DiskEntry {
         }
     }
 
-    /// Holds no longer what was not as it was written.
+    /// Drops records that failed to verify.
     fn distrust(&self, failed: &[(Record, Failed)], id: FileId) {
         // Eviction makes holes before the index without them is visible, and holds this lock
         // meanwhile.

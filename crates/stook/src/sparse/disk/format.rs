@@ -19,7 +19,7 @@ const HAS_VERSION: u16 = 2;
 
 /// The bytes of one record.
 pub(super) const RECORD_LEN: usize = 20;
-/// The longest range of one record: what is read to verify any byte of it.
+/// The longest range of one record: all of it is read to verify any byte.
 pub(super) const RANGE_LEN_MAX: u64 = 64 << 10;
 
 /// Why bytes are not the index of an entry.
@@ -32,7 +32,7 @@ pub enum CacheIndexError {
     /// Another version of Stook wrote them.
     #[error("it is of version {found}; only version {VERSION} is known here")]
     Version {
-        /// What they say.
+        /// The version found.
         found: u16,
     },
     /// The header is not whole.
@@ -83,7 +83,7 @@ impl IndexHeader {
         Some(out)
     }
 
-    /// Decodes a header at the beginning of `bytes`, and gives its length and checksum too.
+    /// Decodes a header at the beginning of `bytes`, and returns its length and checksum, too.
     pub(super) fn decode(bytes: &[u8]) -> Result<(Self, usize, u32), CacheIndexError> {
         let mut fields = Fields::new(bytes);
         if fields.array() != Some(MAGIC) {
@@ -166,12 +166,12 @@ impl Record {
     }
 }
 
-/// Records are bound to their index: one that strayed in from another entry is none here.
+/// Records are bound to their index: one from another entry is invalid here.
 fn first_sum(header_sum: u32) -> u32 {
     crc32c::crc32c(&header_sum.to_le_bytes())
 }
 
-/// Cutting leaves what is needed to verify the part that stays: all of the record.
+/// Cutting keeps what is needed to verify the remaining part: the whole record.
 impl ExtentValue for Record {
     fn split_off(&mut self, _offset: u64) -> Self {
         *self

@@ -18,7 +18,7 @@ const RECORDS: u64 = 8192;
 /// How often an entry may be replaced while it is being opened.
 const TRIES: usize = 100;
 
-/// What is found under the name of an index.
+/// The result of opening an index by name.
 pub(super) enum Found {
     Nothing,
     /// Bytes of another source, of another state of it, or of another version of the format.
@@ -93,7 +93,8 @@ impl Live {
         self.known_len
     }
 
-    /// Reads what was added to the index, which is `index_len` long, about a source of `len` bytes.
+    /// Reads the records added to the index, which is `index_len` long, about a source of `len`
+    /// bytes.
     pub(super) fn read_to(&mut self, index_len: u64, len: u64) -> io::Result<()> {
         const RECORD: u64 = RECORD_LEN as u64;
         loop {
@@ -137,7 +138,7 @@ impl Live {
         records
     }
 
-    /// Holds a record no longer whose bytes are not what they were.
+    /// Drops a record whose bytes are damaged.
     pub(super) fn forget(&mut self, record: &Record) {
         let pieces = self.held.pieces(record.range).filter(|piece| piece.value == record);
         let ranges: Vec<ByteRange> = pieces.map(|piece| piece.range).collect();

@@ -1,4 +1,4 @@
-//! [`DiskCache`]: what was fetched of sources, kept in a directory for the next time.
+//! [`DiskCache`]: fetched bytes of sources, kept in a directory for the next time.
 //!
 //! A cache does not promise to keep anything, only that what it returns is correct. So nothing is
 //! ever synced, and every range has a checksum that is verified on each read: after a crash, a full
@@ -28,10 +28,11 @@ pub use format::{CacheIndex, CacheIndexError};
 /// How a [`DiskCache`] behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiskCacheOptions {
-    /// What all entries together may take of the disk, bytes. What was used longest ago is evicted.
+    /// The most disk space of all entries together, in bytes. The least recently used entries are
+    /// evicted.
     ///
-    /// Each process that writes looks at what there is after every 1/32 of it, so several may
-    /// together exceed it by as much each.
+    /// Each writing process checks the total after every 1/32 of it, so several may exceed it by
+    /// that much each.
     pub budget_bytes: u64,
 }
 
@@ -42,7 +43,7 @@ impl Default for DiskCacheOptions {
     }
 }
 
-/// What a [`DiskCache`] did in this process.
+/// Counters of a [`DiskCache`] in this process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DiskStatistics {
     /// Bytes that were read and verified.
@@ -62,12 +63,11 @@ pub struct DiskStatistics {
     /// Operations that failed: a full disk, a directory that may only be read. Reads continue
     /// without the disk.
     pub failures: u64,
-    /// What the first of them was.
+    /// The message of the first failure.
     pub first_failure: Option<Arc<str>>,
 }
 
-/// A directory in which what was fetched of sources is kept, within a budget, shared by any number
-/// of processes.
+/// A directory of fetched bytes of sources, within a budget, shared by any number of processes.
 ///
 /// Each source has an entry: a sparse file of its bytes, and an index of the ranges that are held.
 /// It is given to files by [`SparseFileOptions::disk`](super::SparseFileOptions::disk).
@@ -217,7 +217,7 @@ fn data_name(name: &str, nonce: u64) -> String {
     format!("{name}.{nonce:016x}.data")
 }
 
-/// What an index is written under before it is seen.
+/// The name of an index before it is published.
 fn draft_name(name: &str, nonce: u64) -> String {
     format!("{name}.{nonce:016x}.draft")
 }

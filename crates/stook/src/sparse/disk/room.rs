@@ -15,13 +15,13 @@ use super::live::read_up_to;
 use super::{DiskCache, data_name, draft_name, index_name};
 use crate::extent::{ByteRange, ExtentMap, OnOverlap};
 
-/// After writing this part of the budget, what others wrote is looked at: 1/32.
+/// After writing this part of the budget, the use by others is checked: 1/32.
 const LOOK_SHARE: u64 = 32;
-/// How much is evicted at a time, beside what is needed: 1/8 of the budget.
+/// How much is evicted at a time, beyond what is needed: 1/8 of the budget.
 const EVICT_SHARE: u64 = 8;
-/// What a write takes beside its bytes, at most: the blocks at its ends, and its records.
+/// The most overhead of a write: the blocks at its ends, and its records.
 const SLACK: u64 = 12 << 10;
-/// What can be given back of a file: blocks of this size, at multiples of it.
+/// The unit that can be freed in a file: blocks of this size, at multiples of it.
 const BLOCK: u64 = 4096;
 /// An index that is longer (of some 3 TiB) is not shortened; its entry goes as a whole.
 const INDEX_LEN_MAX: u64 = 1 << 30;
@@ -206,7 +206,7 @@ impl DiskCache {
     }
 }
 
-/// All of an index file; `None` where it is none, or larger than any that is worth its memory.
+/// Reads a whole index file; `None` if it is invalid, or larger than is worth its memory.
 fn whole_index(file: &std::fs::File) -> io::Result<Option<CacheIndex>> {
     let len = directory::about(file)?.len;
     if len > INDEX_LEN_MAX {

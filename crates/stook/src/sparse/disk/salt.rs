@@ -1,5 +1,5 @@
-//! What the origins of a cache are hashed with, so that nothing can be learned from a name that
-//! others have, too.
+//! The salt with which the origins of a cache are hashed, so that names of entries reveal nothing,
+//! even if others have the same source.
 
 use std::io;
 use std::os::unix::fs::FileExt;

@@ -60,7 +60,7 @@ pub(super) struct Ahead {
     end: u64,
     /// Neighbourhoods.
     near: ExtentMap<()>,
-    /// What has been fetched at any time. What is fetched again, because it was evicted, is needed
+    /// All ranges that were ever fetched. A range that is fetched again after eviction is needed
     /// again.
     fetched: ExtentMap<()>,
     /// The first reads of the latest neighbourhoods, oldest first.
@@ -171,7 +171,7 @@ impl Ahead {
         Noted { is_new, neighbourhood }
     }
 
-    /// `start..end` with the gaps to what is held of its neighbourhood on both sides.
+    /// `start..end` with the gaps to the held parts of its neighbourhood on both sides.
     fn bridged(&self, neighbourhood: ByteRange, start: u64, end: u64, missing: &Missing<'_>) -> ByteRange {
         let gap = self.options.max_gap;
         let from = start.saturating_sub(gap).max(neighbourhood.start());
@@ -183,7 +183,7 @@ impl Ahead {
         ByteRange::new(start, end).unwrap_or_default()
     }
 
-    /// What one new neighbourhood may take of the allowance on suspicion.
+    /// The part of the allowance that one new neighbourhood may use speculatively.
     fn share(&self, room: u64) -> u64 {
         room.saturating_sub(self.options.allowance / RESERVE) / SHARE
     }
@@ -222,7 +222,7 @@ impl Ahead {
         }
     }
 
-    /// What is needed with a window around it, where it is at the edge of its neighbourhood.
+    /// The needed range with a window around it, if it is at the edge of its neighbourhood.
     fn widened(&self, needed: ByteRange, neighbourhood: ByteRange, (back, ahead): (u64, u64)) -> ByteRange {
         let back = if needed.start() == neighbourhood.start() { back } else { 0 };
         let ahead = if needed.end() == neighbourhood.end() { ahead } else { 0 };

@@ -1,4 +1,4 @@
-//! What can go wrong with reads through a cache.
+//! Errors of reads through a cache.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub enum SparseFileError {
     /// receive the same.
     #[error(transparent)]
     Source(Arc<Error>),
-    /// The cache refused what the source gave.
+    /// The cache refused bytes of the source.
     #[error(transparent)]
     Cache(Arc<SparseError>),
 }

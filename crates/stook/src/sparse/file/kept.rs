@@ -1,4 +1,4 @@
-//! [`Kept`]: what a file has of its source, shared with the requests that are under way for others.
+//! [`Kept`]: the bytes that a file has of its source, shared with requests in flight for others.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -39,7 +39,7 @@ impl Kept {
         self.changed.get()
     }
 
-    /// Notes that the source has changed: what was held is gone.
+    /// Notes that the source has changed: held bytes are discarded.
     pub(super) fn note_changed(&self, error: &SparseFileError) {
         self.changed.get_or_init(|| error.clone());
         self.buffer.clear();
@@ -74,7 +74,7 @@ impl Kept {
         }
     }
 
-    /// Keeps on disk what was fetched, if the identity of the source was a proof before.
+    /// Keeps fetched bytes on disk, if the identity of the source was a proof before.
     pub(super) fn keep(&self, range: ByteRange, bytes: &[u8], is_held: bool, is_proven: bool) {
         match &self.disk {
             Some(_) if is_held && !is_proven => self.counted.unproven(range.len()),
@@ -85,7 +85,7 @@ impl Kept {
         }
     }
 
-    /// Throws away what is on disk: the source has changed.
+    /// Discards the bytes on disk: the source has changed.
     fn discard(&self) {
         if let Some(disk) = &self.disk {
             disk.discard();

@@ -37,10 +37,10 @@ pub struct SparseFileOptions {
     pub ahead: AheadOptions,
     /// Requests under way at most, and how long one may be.
     pub session: SessionOptions,
-    /// What makes engines for local sources.
+    /// Makes engines for local sources.
     pub engines: Arc<dyn EngineFactory>,
-    /// Where what was fetched is kept for the next time, if anywhere. The name of the
-    /// [origin](Source::origin) of the source is written there too.
+    /// The cache for fetched bytes, if any. The name of the [origin](Source::origin) of the source
+    /// is written there too.
     pub disk: Option<Arc<DiskCache>>,
 }
 
@@ -87,7 +87,7 @@ pub struct SparseFile {
 /// Decides what to fetch.
 type Planner<'a> = dyn FnMut(&mut FileState, &Missing<'_>) -> Vec<ByteRange> + 'a;
 
-/// What changes of a file: what was read ahead and what is in flight.
+/// The mutable state of a file: read-ahead and requests in flight.
 #[derive(Debug)]
 struct FileState {
     ahead: Ahead,
@@ -149,7 +149,7 @@ impl SparseFile {
         }
     }
 
-    /// What is read.
+    /// The source that is read.
     pub fn source(&self) -> &Arc<dyn Source> {
         self.fetcher.source()
     }
@@ -164,12 +164,12 @@ impl SparseFile {
         self.len() == 0
     }
 
-    /// What the source was when it was opened.
+    /// The identity of the source when it was opened.
     pub fn identity(&self) -> Identity {
         self.source().identity()
     }
 
-    /// What is held in memory.
+    /// The bytes held in memory.
     pub fn buffer(&self) -> &Arc<SparseBuffer> {
         &self.kept.buffer
     }
@@ -196,9 +196,9 @@ impl SparseFile {
         Ok(len)
     }
 
-    /// What [`read_at`](Self::read_at) gives, where that is held in memory and nothing need be
-    /// waited for. Otherwise `out` is as it was, and nothing is counted: callers that must not wait
-    /// where they are look here first.
+    /// Returns the result of [`read_at`](Self::read_at) if the bytes are in memory and no wait is
+    /// needed. Otherwise `out` is unchanged and nothing is counted: for callers that must not
+    /// block.
     pub fn read_at_once(&self, position: u64, out: &mut [u8]) -> Option<usize> {
         let left = self.len().saturating_sub(position);
         let len = usize::try_from(left).unwrap_or(usize::MAX).min(out.len());
@@ -232,9 +232,9 @@ impl SparseFile {
         ranges.iter().map(|&range| self.read(range)).collect()
     }
 
-    /// Fetches what is missing of these ranges, all of it together, and nothing ahead: for callers
-    /// that know. Neighbours are fetched by one request where no more than
-    /// [`AheadOptions::max_gap`] lies between them.
+    /// Fetches the missing parts of these ranges together, without read-ahead: for callers that
+    /// know their reads. Neighbours are fetched by one request if the gap between them is at most
+    /// [`AheadOptions::max_gap`].
     ///
     /// # Errors
     /// Returns the errors of [`read`](Self::read); [`SparseError::Plan`] for too many ranges.
@@ -277,7 +277,7 @@ impl SparseFile {
         }
     }
 
-    /// Gives what `read` gives where `range` is held.
+    /// Returns the result of `read` if `range` is held.
     fn at_once<T>(
         &self,
         range: ByteRange,
@@ -295,7 +295,7 @@ impl SparseFile {
         Some(found)
     }
 
-    /// Gives what `read` gives once `range` is held.
+    /// Returns the result of `read` once `range` is held.
     fn through<T>(
         &self,
         range: ByteRange,
@@ -418,7 +418,7 @@ struct Landing<'a> {
 }
 
 impl Landing<'_> {
-    /// All that have not landed have failed.
+    /// Fails all flights that have not ended.
     fn fail(&self, error: &SparseFileError) {
         let mut state = self.file.state();
         if error.is_changed_source() {

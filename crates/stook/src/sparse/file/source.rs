@@ -1,5 +1,5 @@
-//! A [`SparseFile`] as a source: what is held is bytes, what is missing comes from below, and is
-//! kept on its way where it may be.
+//! A [`SparseFile`] as a source: held ranges are bytes, missing ones come from the source below,
+//! and are kept if allowed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use crate::error::{Error, Result};
 use crate::extent::ByteRange;
 use crate::source::{Answer, Identity, Leaf, Object, Origin, Pending, Source, WholeRead, check_bounds};
 
-/// What is taken from the cache on disk for one range, at most: who asks where a longer one lies
-/// may not want its bytes at all.
+/// The most bytes loaded from the cache on disk for one range: a caller that resolves a longer one
+/// may not need its bytes at all.
 const LOADED_MAX: u64 = 64 << 20;
 
 /// Reads go to the source below: its identity, its checks and its origin are those of the file.
@@ -109,7 +109,7 @@ impl SparseFile {
         Ok(())
     }
 
-    /// Leaves of the source below. Where each of its reads is checked, what they bring is kept.
+    /// Leaves of the source below. If each of its reads is checked, their bytes are kept.
     fn resolve_below(&self, range: ByteRange, leaves: &mut Vec<Leaf>) -> Result<()> {
         let (source, first) = (self.source(), leaves.len());
         source.resolve(range, leaves)?;

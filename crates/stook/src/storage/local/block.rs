@@ -41,7 +41,7 @@ impl Block {
         self.start.is_multiple_of(alignment) && self.end().is_multiple_of(alignment)
     }
 
-    /// Takes from the front of `bytes` what there is room for and returns how much that was.
+    /// Takes as many bytes from the front of `bytes` as there is room for, and returns how many.
     pub(super) fn fill(&mut self, bytes: &[u8]) -> usize {
         let room = self.len_max - self.len();
         let (taken, _) = bytes.split_at(room.min(bytes.len()));

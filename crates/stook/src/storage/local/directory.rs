@@ -1,4 +1,4 @@
-//! An open directory and what is done to the names in it.
+//! An open directory and the operations on its names.
 //!
 //! Entries of the directory may come from others: a FIFO without a writer, a link to one of the
 //! user's files, a device. So every file is opened in one place, [`Directory::open_at`], relative
@@ -26,7 +26,7 @@ const LIST_TRIES_MAX: u32 = 20;
 /// Bytes of names that one system call returns: about 20,000 names.
 const LIST_LEN: usize = 1 << 20;
 
-/// Names with what they are of.
+/// Names with their kinds.
 type Names = BTreeMap<String, Kind>;
 
 /// An open directory. It stays the same one even if its path changes.
@@ -37,7 +37,8 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// The path may lead through links: it is the user's. What is in the directory is not.
+    /// The path may lead through links: it is the user's. The contents of the directory are not
+    /// trusted.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         // What is not there need not have been meant as a directory.
@@ -108,7 +109,7 @@ impl Directory {
         Ok((fd, len_of(&stat)))
     }
 
-    /// What has the name, links not followed.
+    /// The status of the entry with this name, without following links.
     fn about(&self, name: &str) -> rustix::io::Result<Stat> {
         rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)
     }
@@ -120,7 +121,7 @@ impl Directory {
         }
     }
 
-    /// Why an opening failed: for what the name turned into meanwhile, if that is no file.
+    /// Why an opening failed: because of what the name leads to by now, if that is not a file.
     fn refused(&self, operation: &'static str, name: &str, errno: Errno) -> Error {
         let about = self.about(name).ok();
         let what = about.and_then(|stat| self.check_regular(name, &stat).err());
@@ -151,8 +152,8 @@ impl Directory {
     /// All entries, sorted, as they were at one moment. Names that are not UTF-8 are foreign and
     /// left out.
     ///
-    /// Lengths are those of a moment later. What is gone by then is listed without one: left out,
-    /// it would hide that there had been something newer than what is listed beside it.
+    /// Lengths are those of a moment later. Files that are gone by then are listed without one:
+    /// leaving them out would hide that there had been something newer than the other listed files.
     pub(super) fn entries(&self) -> Result<Vec<Entry>> {
         let names = self.names()?.into_iter();
         names.map(|(name, kind)| self.look_at(&name, kind)).collect()

@@ -194,8 +194,7 @@ fn write_note(directory: &Directory, note: &str, holder: &str) -> Result<()> {
     written
 }
 
-/// What the holder left, fit for a message: one line of bounded length. `None` when there is
-/// nothing.
+/// The note of the holder, for a message: one line of bounded length. `None` if there is none.
 fn read_note(directory: &Directory, note: &str) -> Option<String> {
     let mut bytes = [0; NOTE_LEN_MAX];
     // What has its name may be anything; who holds the lock is then not known.
@@ -216,7 +215,7 @@ mod tests {
         (temporary, directory)
     }
 
-    /// A note of a process that is no more, and the lock that it still has.
+    /// A note of a dead process, and the lock that it still has.
     fn dead_holder(temporary: &tempfile::TempDir, directory: &Directory) -> (OwnedFd, String) {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         child.wait().unwrap();

@@ -62,7 +62,7 @@ impl WriteAccess {
 /// How a [`LocalStorage`] writes.
 #[derive(Debug, Clone)]
 pub struct LocalStorageOptions {
-    /// What makes the engines that write and sync.
+    /// Makes the engines that write and sync.
     pub engine: Arc<dyn EngineFactory>,
     /// Which way full blocks take.
     pub write_access: WriteAccess,

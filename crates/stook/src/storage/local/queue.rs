@@ -13,7 +13,7 @@ use super::LocalStorageOptions;
 use crate::engine::{Access, Buffer, Completion, Engine, File, Operation, Request};
 use crate::error::{Error, Result};
 
-/// Large buffers of a storage together, in bytes: what does not fit gathers in small ones.
+/// Large buffers of a storage together, in bytes: beyond that, data gathers in small ones.
 const LARGE_BUFFERS_BYTES: usize = 64 << 20;
 
 /// Bytes of a small buffer: what an appender begins with, and keeps using while all large ones are
@@ -106,7 +106,7 @@ impl WriteQueue {
         owner
     }
 
-    /// Waits for what the owner has in flight and forgets it, errors and all.
+    /// Waits for the requests of the owner in flight and discards them, including errors.
     pub(super) fn unregister(&self, owner: Owner) {
         // An appender that is dropped without a flush does not need the outcome.
         drop(self.wait(owner));
@@ -242,7 +242,7 @@ impl WriteQueue {
         }
     }
 
-    /// The engine broke: what was in flight will never be heard of again.
+    /// The engine broke: requests in flight will never complete.
     fn give_up(&self, state: &mut State) {
         state.engine = None;
         state.writes.clear();
