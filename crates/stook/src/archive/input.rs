@@ -17,7 +17,7 @@ use crate::source::Source;
 struct Steps {
     /// The first read after a jump. It doubles with each that follows, up to the longest.
     first: u64,
-    /// What is further away than this is jumped to.
+    /// A longer distance than this is skipped.
     longest: u64,
     /// Bytes read ahead at most.
     ahead: u64,
@@ -42,7 +42,7 @@ pub trait Input {
     /// How many there are in all, where that is known.
     fn total(&self) -> Option<u64>;
 
-    /// What comes next: at least one byte, none only at the end.
+    /// Returns the next bytes: at least one, none only at the end.
     ///
     /// # Errors
     /// Returns an error if reading fails.

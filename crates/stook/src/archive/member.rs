@@ -48,7 +48,7 @@ pub struct Member<'a> {
     /// Bytes it has when read. Those of a hard link are those of its file, those of a symbolic link
     /// its target's.
     pub len: u64,
-    /// Bytes it takes in the archive.
+    /// Its size in the archive, in bytes.
     pub stored_len: u64,
     /// Where its header is: later members are newer.
     pub header_at: u64,
@@ -73,7 +73,7 @@ pub struct Member<'a> {
     pub has_body: bool,
 }
 
-/// The key of a name: as packing the unpacked tree would give it.
+/// The key of a name, as packing the unpacked tree would produce it.
 pub(super) fn key_of(name: &[u8]) -> Result<Vec<u8>, String> {
     if name.is_empty() {
         return Err("a member has no name".into());

@@ -28,7 +28,7 @@ use crate::engine::{Access, Backend, EngineFactory, File};
 use crate::extent::ByteRange;
 use crate::source::{AccessRule, FileSource, Identity, Source};
 
-/// What is waited at most until a change of an archive would show.
+/// The longest wait until a change of an archive would show.
 const WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// The longest file that is taken for a tar without members, when it is nothing but zeroes.
@@ -37,12 +37,12 @@ const EMPTY_TAR_MAX: u64 = 1 << 20;
 /// How an archive is opened.
 #[derive(Debug, Clone)]
 pub struct OpenOptions {
-    /// What makes the engines that read.
+    /// Makes the engines that read.
     pub engines: Arc<dyn EngineFactory>,
     /// Which way bytes take into memory.
     pub access: AccessRule,
-    /// Whether an index beside the archive is used and made; else it is only held in memory, as
-    /// that of an archive that is no file always is.
+    /// Whether an index beside the archive is used and made; otherwise it is only held in memory,
+    /// as it always is for an archive that is not a file.
     pub sidecar: bool,
     /// The longest index in bytes. A member takes 104 and its name.
     pub max_index_bytes: u64,
@@ -68,7 +68,7 @@ pub enum Origin {
     Directory,
     /// It was made in a pass over the archive.
     Made {
-        /// What was wrong with the one that lay there.
+        /// Why the existing one was not used.
         useless: Option<String>,
         /// Why it does not lie there now.
         not_kept: Option<String>,
@@ -189,7 +189,7 @@ impl Archive {
         self.source.path()
     }
 
-    /// Where its index is, or would be; `None` where it is no file.
+    /// Where its index is, or would be; `None` if it is not a file.
     pub fn index_path(&self) -> Option<PathBuf> {
         self.is_file.then(|| sidecar::path_of(self.path()))
     }
@@ -266,7 +266,7 @@ impl Archive {
         members
     }
 
-    /// Its members as a tree of files; what cannot be in one is [refused](ArchiveTree::refused).
+    /// Its members as a tree of files; members that do not fit are [refused](ArchiveTree::refused).
     pub fn tree(&self) -> ArchiveTree {
         ArchiveTree::new(self)
     }
@@ -323,7 +323,7 @@ impl Archive {
         self.piece(member, member.len, extents).holding(member.data_at, bytes)
     }
 
-    /// What is stored of a member, and where.
+    /// The stored pieces of a member, and their offsets.
     pub(super) fn stored(&self, member: &Member<'_>) -> Vec<Extent> {
         match (member.is_sparse, member.len) {
             (true, _) => self.index.extents(member.number),
@@ -415,8 +415,8 @@ impl<'a> Iterator for Members<'a> {
     }
 }
 
-/// Times of files have ticks: what was written within the last one could be written again without a
-/// trace. An index is only made of a file that is older than that.
+/// Times of files have ticks: a file written within the last one could be written again without a
+/// trace. An index is only made for a file that is older than that.
 fn wait_for_the_clock(identity: &Identity) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let wait = identity.unsettled_for(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX));
@@ -450,7 +450,7 @@ pub fn recognise(path: impl AsRef<Path>) -> Result<Option<Format>> {
     }
 }
 
-/// What a source is, by its first bytes and its last.
+/// The format of a source, by its first and last bytes.
 fn recognise_source(source: &dyn Source, engines: &dyn EngineFactory) -> Result<Recognised> {
     let path = source.path();
     let first = look(source, ByteRange::to(source.len().min(BLOCK_LEN as u64)), engines)?;
@@ -475,7 +475,7 @@ fn recognise_source(source: &dyn Source, engines: &dyn EngineFactory) -> Result<
     Err(Fault::damaged(0, begun).of(path, 0))
 }
 
-/// What a file was recognised as.
+/// The recognised format of a file.
 enum Recognised {
     Tar(Format),
     Zip(zip::scan::Directory),
@@ -524,7 +524,7 @@ fn make(
     }
 }
 
-/// What comes out of a compressed file.
+/// The decompressed input of a compressed file.
 pub(super) type TarInput = StreamInput<Box<dyn Read + Send>>;
 
 /// The tar in a compressed file.

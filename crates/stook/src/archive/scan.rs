@@ -12,7 +12,7 @@ const PROGRESS_EVERY: u64 = 256;
 /// Bytes after the end between two calls of `progress`.
 const DRAINED_AT_ONCE: u64 = 16 << 20;
 
-/// The index of the tar that an input gives.
+/// Indexes the tar in an input.
 pub(super) fn tar(
     input: impl Input,
     mut summary: Summary,

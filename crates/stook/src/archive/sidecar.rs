@@ -28,7 +28,7 @@ pub(super) fn path_of(archive: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// What was found beside an archive.
+/// The index found beside an archive.
 #[derive(Debug)]
 pub(super) enum Found {
     /// Its index.
@@ -105,8 +105,8 @@ fn read(
     read_range(engines, &source, ByteRange::to(source.len()), Access::Cached).map(Some)
 }
 
-/// Puts an index beside its archive, in place of any other, for those to read who may read the
-/// archive: it has the names of all that is in there.
+/// Writes an index beside its archive, replacing any other, with the read permissions of the
+/// archive, because it contains the names of its members.
 ///
 /// # Errors
 /// Returns why it is not available, for people.

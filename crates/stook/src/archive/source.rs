@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::extent::ByteRange;
 use crate::source::{Check, Identity, Leaf, Origin, Source, check_bounds};
 
-/// A member of an archive, read by range. What is not stored of a sparse one reads as zeroes.
+/// A member of an archive, read by range. Holes of a sparse one read as zeroes.
 ///
 /// A read of a whole member of a zip by one range is checked by its CRC-32; for shorter ranges, the
 /// only check is that the archive is unchanged.
@@ -27,7 +27,7 @@ pub struct MemberSource {
     held: Option<Held>,
 }
 
-/// What a compressed archive has of a member, decompressed.
+/// The decompressed bytes of a member of a compressed archive.
 #[derive(Clone)]
 struct Held {
     /// Where an extent begins that begins with the first of these bytes.
@@ -43,7 +43,7 @@ impl std::fmt::Debug for Held {
 }
 
 impl Held {
-    /// What is held of a range; `None` where not all of it is.
+    /// The held bytes of a range; `None` if not all are held.
     fn part(&self, range: ByteRange) -> Option<Bytes> {
         let from = usize::try_from(range.start().checked_sub(self.at)?).ok()?;
         let to = usize::try_from(range.end().checked_sub(self.at)?).ok()?;

@@ -17,7 +17,7 @@ use crate::format::zip;
 #[derive(Debug)]
 pub struct TarStream {
     walk: Walk<StreamInput<Box<dyn Read + Send>>>,
-    /// What is left of the current member.
+    /// The rest of the current member.
     extents: VecDeque<Extent>,
     at: u64,
     len: u64,
@@ -26,8 +26,7 @@ pub struct TarStream {
     zeroes_left: u64,
 }
 
-/// Goes through the tar that a reader gives, compressed or not; `path` is what to call it in
-/// messages.
+/// Reads a tar from a reader, compressed or not; `path` is its name in messages.
 ///
 /// # Errors
 /// Returns an error if it does not begin with a tar header, or if reading fails.
@@ -48,7 +47,7 @@ pub fn tar_stream<R: BufRead + Send + 'static>(mut reader: R, path: impl Into<Pa
     Ok(TarStream { walk, extents: VecDeque::new(), at: 0, len: 0, lent: 0, zeroes_left: 0 })
 }
 
-/// Why what begins so is no tar, if it is none.
+/// Why data that begins with these bytes is not a tar, if it is not.
 fn why_no_tar(first: &[u8], is_compressed: bool) -> Option<&'static str> {
     let why = match is_compressed {
         true => "what is compressed in it is no tar",

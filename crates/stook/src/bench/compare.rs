@@ -22,7 +22,7 @@ const WINDOWS_MIN: usize = 8;
 /// fewer, and seconds of one run are more alike than those of two.
 pub const RUNS_MIN: usize = 5;
 
-/// What is compared of two things.
+/// The compared measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
@@ -49,9 +49,9 @@ impl Measure {
     }
 }
 
-/// A figure for each of these seconds, whose mean is the mean latency of all requests in ns: what
-/// the requests of the second took together, for each request of a second on average. A second
-/// with few requests counts for as little as they do. Nothing where there was no request.
+/// A figure for each of these seconds, whose mean is the mean latency of all requests in ns: the
+/// total latency of the requests of the second, divided by the mean number of requests per second.
+/// So a second with few requests has little weight. `None` if there was no request.
 pub fn latency_windows(seconds: &[Second]) -> Vec<f64> {
     let requests: u64 = seconds.iter().map(|second| second.reads + second.writes).sum();
     if requests == 0 {
@@ -84,7 +84,7 @@ pub struct CompareOptions {
     pub interleaved: bool,
     /// How often the interval is to hold the true difference.
     pub confidence: f64,
-    /// Where the resampling begins: the same seed gives the same interval.
+    /// The seed of the resampling: the same seed gives the same interval.
     pub seed: u64,
 }
 
@@ -120,7 +120,7 @@ pub enum CompareError {
 /// The second series beside the first.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Comparison {
-    /// What is compared, and in which unit.
+    /// The compared measure, with its unit.
     pub measure: Measure,
     /// Mean of the first.
     pub first_mean: f64,
@@ -132,7 +132,7 @@ pub struct Comparison {
     pub verdict: Verdict,
     /// Windows of the first and of the second.
     pub windows: [usize; 2],
-    /// Runs of the first and of the second. With fewer than [`RUNS_MIN`], what differs from run to
+    /// Runs of the first and of the second. With fewer than [`RUNS_MIN`], the variation from run to
     /// run is not in the interval, and there is no verdict.
     pub runs: [usize; 2],
     /// Whether runs were compared in pairs.
@@ -162,8 +162,8 @@ pub fn compare_cells(
     compare(&first, &second, measure, options)
 }
 
-/// Which of two are in this state, for people: `the first is`, `the second is`, `both are`; nothing
-/// where none is.
+/// Which of two are in this state, for people: `the first is`, `the second is`, `both are`; `None`
+/// if neither is.
 pub fn sides(states: [State; 2], state: State) -> Option<&'static str> {
     match states.map(|found| found == state) {
         [true, true] => Some("both are"),

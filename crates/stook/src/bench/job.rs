@@ -1,4 +1,4 @@
-//! Job files: what is to be measured, in TOML.
+//! Job files: the cells to measure, in TOML.
 //!
 //! ```toml
 //! repeats = 3
@@ -48,7 +48,7 @@ struct Document {
     cell: Vec<toml::Spanned<Keys>>,
 }
 
-/// What a cell, or the defaults, may say; named like the options of the command line.
+/// The fields of a cell, or of the defaults; named like the options of the command line.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Keys {

@@ -1,5 +1,5 @@
-//! [`TestFile`]: what is measured on. A file of our own in a directory, full of real data, or one
-//! that exists.
+//! [`TestFile`]: the file for measuring. A file of our own in a directory, full of real data, or
+//! one that exists.
 //!
 //! An own file is unlinked as soon as it is made, unless it is to be kept: however the process
 //! ends, no file remains. Every byte of it is written before anything is measured, because reads of
@@ -33,7 +33,7 @@ pub(super) struct Layout {
     pub(super) seed: u64,
     /// How much of it is zeroes, in per cent.
     pub(super) compressibility: u8,
-    /// Whether what is in it will be verified.
+    /// Whether its contents will be verified.
     pub(super) verify: bool,
 }
 
@@ -231,7 +231,7 @@ impl TestFile {
         Ok(())
     }
 
-    /// Reads everything and compares it with what was written.
+    /// Reads everything and compares it with the written contents.
     ///
     /// # Errors
     /// Returns [`Error::Mismatch`] at the first unit that differs, an I/O error, or an
@@ -242,7 +242,7 @@ impl TestFile {
         pieces.read(|bytes, offset| self.check(bytes, offset))
     }
 
-    /// Compares bytes that were read at `offset` with what was written there.
+    /// Compares bytes that were read at `offset` with the contents written there.
     pub(super) fn check(&self, bytes: &[u8], offset: u64) -> Result<()> {
         let generation = |unit| self.generations.as_ref().and_then(|generations| generations.get(unit));
         content::check(bytes, offset, self.layout.seed, generation).map_err(|difference| Error::Mismatch {
@@ -296,7 +296,7 @@ impl Drop for Temporary {
 }
 
 /// Fails early: running into a full disk after a minute of writing is no help. A pack is no place
-/// for other files, be they without a name: they could take the room that its writer needs.
+/// for other files, even unlinked ones: they could take the space that its writer needs.
 pub(super) fn check_place(directory: &Path, len: u64) -> Result<()> {
     let kind = fs::metadata(directory).map_err(|error| crate::Error::io("open", directory, error))?;
     if !kind.is_dir() {

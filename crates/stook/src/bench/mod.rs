@@ -6,9 +6,9 @@
 //!
 //! [`gates`] checks every measured cell, [`model`] fits what a device does to the cells that
 //! passed, and [`compare`] shows whether two series of measurements differ. These three take plain
-//! numbers and do no I/O; [`model::Models`] takes them out of a result. No figure is averaged over
-//! cells that failed a gate, and no model is fitted to them; what could not be checked is marked as
-//! such ([`State`]).
+//! numbers and do no I/O; [`model::Models`] takes them from a result. No figure is averaged over
+//! cells that failed a gate, and no model is fitted to them; unchecked figures are marked as such
+//! ([`State`]).
 //!
 //! Nothing here writes a file that it did not make, unless that is requested, and nothing writes to
 //! a device.

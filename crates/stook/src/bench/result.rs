@@ -1,4 +1,4 @@
-//! What a measurement found, in the shape that JSON has.
+//! The result of a measurement, in the structure of the JSON.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +29,7 @@ pub struct BenchResult {
     pub environment: Environment,
     /// When it began, in UTC.
     pub time: String,
-    /// Whether it was ended before its end; what is here is what was measured until then.
+    /// Whether it was interrupted; the result has everything measured until then.
     pub interrupted: bool,
     /// The cells in the requested order.
     pub cells: Vec<CellResult>,
@@ -121,7 +121,7 @@ pub struct RunResult {
     pub write: Option<Figures>,
     /// Syncs, if there are any; they are no part of the total.
     pub sync: Option<Figures>,
-    /// What completed in each second. The last entry holds what is left, the drain included.
+    /// The completions in each second. The last entry has the rest, including the drain.
     pub series: Vec<Second>,
     /// What completed in each fifth of the steady time.
     pub windows: Vec<Window>,
@@ -129,16 +129,16 @@ pub struct RunResult {
     pub in_flight: InFlightResult,
     /// Processor time.
     pub cpu: CpuResult,
-    /// What the device did meanwhile, for everybody; `null` where it is not known.
+    /// The operations of the device meanwhile, for all programs; `null` if not known.
     pub device: Option<DeviceUse>,
     /// How the schedule was kept; `null` for a closed loop.
     pub open_loop: Option<OpenLoopResult>,
-    /// Bytes that were read and compared with what had been written.
+    /// Bytes that were read and compared with the written contents.
     pub verified_bytes: u64,
-    /// How long it took after all this until what had been written was durable; `null` where
-    /// nothing is written. It is no part of the time that rates are per.
+    /// How long it took after all this until all writes were durable; `null` if nothing is written.
+    /// It is no part of the time that rates are per.
     pub durable_after_s: Option<f64>,
-    /// Every check of whether the figures mean what they say.
+    /// Every check of the validity of the figures.
     pub gates: Vec<Gate>,
     /// The result of the gates.
     pub state: State,
@@ -260,7 +260,7 @@ fn upper_edge(latency_ns: u64) -> u64 {
 }
 
 impl BenchResult {
-    /// What was measured on, and what there is to say against it: a line each, for people.
+    /// The environment of the measurement, and doubts about it: a line each, for people.
     pub fn about(&self) -> Vec<String> {
         let environment = &self.environment;
         let known = [
@@ -430,7 +430,7 @@ fn series(ticks: &[Tick], block_size: u64) -> Vec<Second> {
     ticks.chunks(per_second).map(second).collect()
 }
 
-/// Whole ticks only: what is shorter than half a second altogether has no windows.
+/// Whole ticks only: runs shorter than half a second in total have no windows.
 fn windows(ticks: &[Tick], steady_s: f64) -> Vec<Window> {
     let whole = ((steady_s * 1e9) as u64 / TICK_NS).min(ticks.len() as u64) as usize;
     let len = whole / WINDOWS;
@@ -448,7 +448,7 @@ pub(super) struct Gathering {
     pub(super) workload: Workload,
     pub(super) long_run: Option<LongRun>,
     runs: Vec<RunResult>,
-    /// What the runs counted that are not invalid, and all of them, with how long they took.
+    /// The counts of the runs that are not invalid, merged, with their total time.
     counted: Option<(Record, f64)>,
     all: Option<(Record, f64)>,
 }

@@ -1,4 +1,4 @@
-//! Checks of packs: all that is wrong with one.
+//! Checks of packs: lists all damage of one.
 
 use std::path::Path;
 use std::sync::Arc;

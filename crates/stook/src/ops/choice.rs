@@ -82,7 +82,7 @@ impl<'a> Choice<'a> {
         !self.patterns.is_all() || self.exclude.is_some() || self.select.is_some()
     }
 
-    /// What a callback of the caller gave; `None` when it failed, which ends the run.
+    /// The result of a callback of the caller; `None` if it failed, which ends the run.
     pub(super) fn noted<T>(&self, given: Option<T>) -> Option<T> {
         if given.is_none() {
             self.has_failed.store(true, Relaxed);
@@ -90,7 +90,7 @@ impl<'a> Choice<'a> {
         given
     }
 
-    /// Forgets what was asked about and taken so far.
+    /// Resets the counts of checked and selected paths.
     pub(super) fn forget(&self) {
         self.asked.store(0, Relaxed);
         self.has_taken.store(false, Relaxed);
@@ -101,7 +101,7 @@ impl<'a> Choice<'a> {
         self.has_failed.load(Relaxed)
     }
 
-    /// What there is to say where nothing was taken.
+    /// The report if nothing was selected.
     pub(super) fn nothing(&self) -> Option<NothingSelected> {
         self.nothing_of(self.asked.load(Relaxed))
     }

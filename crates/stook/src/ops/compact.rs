@@ -1,4 +1,4 @@
-//! Compaction of packs: how much room a step may take, and that it is refused where there is less.
+//! Compaction of packs: how much space a step may take, and the refusal if there is less.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The pack, or what is below it.
+    /// An error of the pack, or below it.
     #[error(transparent)]
     Pack(#[from] pack::Error),
     /// A step would need more room than is free. Nothing was changed.
@@ -34,15 +34,15 @@ pub enum Error {
     },
 }
 
-/// What is compacted, and how.
+/// Options of a compaction.
 #[derive(Debug, Clone)]
 pub struct Compact {
     /// Only these groups; all if empty.
     pub groups: Vec<String>,
     /// Versions that died less long ago than this stay readable.
     pub keep: Duration,
-    /// Only groups in which at least this share of bytes, 0 to 1, is dead; `None` also restores the
-    /// order of keys where nothing is dead.
+    /// Only groups in which at least this share of bytes, 0 to 1, is dead; `None` also restores key
+    /// order where nothing is dead.
     pub max_dead: Option<f64>,
     /// Extra space that a step may take, in bytes; `None` for half of the free space, at most the
     /// default of [`CompactOptions`].
@@ -58,12 +58,12 @@ impl Default for Compact {
     }
 }
 
-/// What a compaction would do.
+/// The plan of a compaction.
 #[derive(Debug, Clone)]
 pub struct Planned {
-    /// Its steps, and what is left for want of room.
+    /// Its steps, and the segments left for lack of space.
     pub plan: CompactPlan,
-    /// Room that a step may take beside what is there, in bytes.
+    /// Extra space that a step may take, in bytes.
     pub extra_len: u64,
 }
 

@@ -1,4 +1,5 @@
-//! The directory of a pack, for what is done to packs alone: an archive in its place is called so.
+//! The directory of a pack, for operations only on packs: an archive in its place is reported as
+//! such.
 
 use std::io::ErrorKind;
 use std::path::Path;

@@ -8,8 +8,8 @@ use crate::pack::{self, Pack};
 pub const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Waits until something was written to a pack since it was opened, opens it again, and returns
-/// that newer state: [`Pack::put_since`] has what was put in between. Returns `None` as soon as
-/// `go_on` returns `false`.
+/// that newer state: [`Pack::put_since`] lists the records put in between. Returns `None` as soon
+/// as `go_on` returns `false`.
 ///
 /// # Errors
 /// Returns I/O errors of listing the files of the pack, and the errors of `open`.

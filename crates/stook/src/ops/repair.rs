@@ -1,4 +1,4 @@
-//! Repair of packs: all that is whole in a new pack, and the rest in a quarantine beside it.
+//! Repair of packs: intact records in a new pack, and the rest in a quarantine beside it.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
@@ -13,17 +13,18 @@ use crate::pack::{self, Repaired, WriterOptions};
 use crate::report::json::{Document, TextOrBytes};
 use crate::storage::{LocalStorage, LocalStorageOptions, Storage};
 
-/// What is written beside the quarantined bytes.
+/// The name of the report beside the quarantined bytes.
 const REPORT: &str = "report.json";
 
 /// A result of repairing.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong: unlike [`pack::Error::Stopped`], that the caller ended it is no failed writer.
+/// Errors of a repair: unlike with [`pack::Error::Stopped`], an interruption by the caller is not a
+/// failed writer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The pack, or what is below it.
+    /// An error of the pack, or below it.
     #[error(transparent)]
     Pack(#[from] pack::Error),
     /// The directories that are made.
@@ -40,14 +41,14 @@ pub enum Error {
     Interrupted,
 }
 
-/// What a repair saved, and where.
+/// The result of a repair, and its paths.
 #[derive(Debug)]
 pub struct Report {
     /// The new pack.
     pub new: PathBuf,
-    /// Where what could not be saved is, if there is any.
+    /// The directory of the bytes that could not be saved, if there are any.
     pub quarantine: PathBuf,
-    /// What was found and saved.
+    /// The counts and damage of the repair.
     pub repaired: Repaired,
 }
 

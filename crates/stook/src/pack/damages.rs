@@ -68,7 +68,7 @@ impl Damages {
         }
     }
 
-    /// Adds all of others: what they only count is counted here, and what both have once.
+    /// Adds all of `others`: counted ones are counted here, and common ones once.
     pub(crate) fn join(&mut self, others: Self) {
         let Self { mut all, known, uncertain } = others;
         let counted = all.split_off(all.len().min(TOLD_MAX)).pop();
@@ -158,7 +158,7 @@ impl DamageLog {
         self.known().to_vec()
     }
 
-    /// The same, with what is only counted.
+    /// The same, including the counted ones.
     pub(crate) fn damages(&self) -> Damages {
         self.known().clone()
     }
@@ -173,7 +173,7 @@ impl DamageLog {
         !self.shared.any.load(Ordering::Acquire)
     }
 
-    /// What was read; `None`, and a note of it, where it is damaged.
+    /// Returns the value that was read; `None`, and a note of the damage, if it is damaged.
     ///
     /// # Errors
     /// Returns errors that are not damage.

@@ -1,4 +1,4 @@
-//! What can go wrong with a pack, and the one shape in which damage is reported.
+//! Errors of packs, and the one form in which damage is reported.
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -12,7 +12,7 @@ use super::key::Key;
 /// A result of this capability.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Bytes on the medium that are not what was written.
+/// Damaged bytes on the medium.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Damage {
     /// The file: a segment, a manifest, a deletion vector.
@@ -107,10 +107,10 @@ fn is_no_file(error: &std::io::Error) -> bool {
     errno.is_some_and(|errno| [Errno::LOOP, Errno::ISDIR, Errno::NXIO, Errno::NODEV].contains(&errno))
 }
 
-/// Whether the medium does not give bytes back that are there: a bad sector, a block whose checksum
-/// is wrong to the file system; or there is no file under the name, but a FIFO, a link, a device.
-/// That is damage like any other. All else (rights, memory, a network that is gone) may pass, and
-/// is an error.
+/// Whether the medium does not return existing bytes: a bad sector, a block whose checksum fails in
+/// the file system; or the name is not a file, but a FIFO, a link, a device. That is damage like
+/// any other. All other causes (permissions, memory, a lost network) may be temporary, and are
+/// errors.
 pub(crate) fn is_unreadable(error: &crate::Error) -> bool {
     match error {
         crate::Error::Io { source, .. } => is_unreadable_io(source),
@@ -141,7 +141,7 @@ pub enum Error {
         operation: &'static str,
         /// Its name: a path, `standard input`.
         name: String,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// There is no pack at this place.
@@ -158,7 +158,7 @@ pub enum Error {
         /// The place.
         path: PathBuf,
     },
-    /// Bytes are not what was written.
+    /// Bytes are damaged.
     #[error("{0}; `stook check` lists all damage, and what is whole can still be read")]
     Damaged(Damage),
     /// Written by a newer version, or by something else.
@@ -166,7 +166,7 @@ pub enum Error {
     Unsupported {
         /// The file.
         path: PathBuf,
-        /// What is not known here.
+        /// The unknown feature.
         what: String,
     },
     /// Something is larger than the format allows.
@@ -218,7 +218,7 @@ pub enum Error {
         /// The process that opened it.
         owner: u32,
     },
-    /// An earlier write failed; what the medium holds since is not known.
+    /// An earlier write failed; the state of the medium since then is not known.
     #[error("the writer stopped after an earlier failure; open the pack again to continue from what is safe")]
     Stopped,
     /// A commit that others were part of too failed: whether this record is there is not known
@@ -241,7 +241,7 @@ impl Error {
         }
     }
 
-    /// An error of opening a file; [`Error::Damaged`] where there is something else under its name.
+    /// An error of opening a file; [`Error::Damaged`] if there is something else under its name.
     pub(crate) fn of_opening(error: crate::Error) -> Self {
         match error {
             crate::Error::NotARegularFile { .. } => {

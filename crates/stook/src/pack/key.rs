@@ -17,7 +17,7 @@ const KIND_ID: u8 = 2;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(Box<[u8]>);
 
-/// What a key says.
+/// The value of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyValue<'a> {
     /// A byte string, at most [`KEY_LEN_MAX`] long, of any content.
@@ -97,7 +97,7 @@ impl Key {
         }
     }
 
-    /// Whether this is what a frame stores.
+    /// Whether this is the key that a frame stores.
     #[inline]
     pub(crate) fn is_stored_as(&self, kind: u8, stored: &[u8]) -> bool {
         let Some((&own, rest)) = self.0.split_first() else { return false };

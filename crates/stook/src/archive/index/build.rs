@@ -164,7 +164,7 @@ impl Builder {
     }
 
     /// A hard link gets the bytes of the file that had the name it leads to when it was written: as
-    /// unpacking the archive from the front would give it.
+    /// unpacking the archive from the front would produce.
     fn resolve_links(&mut self, order: &[usize]) {
         for number in 0..self.rows.len() {
             let Some(link) = self.rows.get(number).copied().filter(|row| row.kind == MemberKind::HardLink)

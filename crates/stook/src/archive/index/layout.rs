@@ -28,7 +28,7 @@ pub(super) mod flag {
 /// What an index states about its archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// What the archive is.
+    /// The format of the archive.
     pub format: Format,
     /// The archive it was made of. The device is left out: its number changes when a machine starts
     /// again.

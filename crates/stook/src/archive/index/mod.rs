@@ -28,7 +28,7 @@ pub struct Index {
 }
 
 impl Index {
-    /// Takes in the bytes of an index.
+    /// Decodes the bytes of an index.
     ///
     /// # Errors
     /// Returns an error if they are damaged or invalid.
@@ -107,7 +107,7 @@ impl Index {
         from
     }
 
-    /// What is stored of a sparse member.
+    /// The stored pieces of a sparse member.
     pub fn extents(&self, number: u64) -> Vec<Extent> {
         let Some(entry) = self.entry(number) else { return Vec::new() };
         let (first, count) = (u64_at(entry, 88).unwrap_or(0), u64::from(u32_at(entry, 84).unwrap_or(0)));
@@ -182,8 +182,7 @@ impl Index {
     }
 }
 
-/// The length of an index of this many entries, pieces and bytes of text; `None` where that is no
-/// length.
+/// The length of an index of this many entries, pieces and bytes of text; `None` if that overflows.
 pub(super) fn len_of(entries: u64, extents: u64, text: u64) -> Option<u64> {
     let entries = entries.checked_mul(ENTRY_LEN as u64)?;
     let extents = extents.checked_mul(EXTENT_LEN as u64)?;

@@ -14,11 +14,11 @@ pub(super) struct Front<'a> {
     options: ReadingOptions<'a>,
     wanted: VecDeque<u64>,
     input: Option<TarInput>,
-    /// What is left of the current member.
+    /// The rest of the current member.
     extents: VecDeque<Extent>,
     at: u64,
     len: u64,
-    /// Bytes of the input that were handed out and not consumed.
+    /// Bytes of the input that were lent and not consumed.
     lent: usize,
     /// Whether the caller knows already that it is damaged.
     is_reported: bool,
@@ -109,7 +109,7 @@ impl<'a> Front<'a> {
         Ok(Stepped::Bytes)
     }
 
-    /// What the last step lends.
+    /// The bytes that the last step lends.
     pub(super) fn held(&mut self) -> Result<&[u8]> {
         match &mut self.input {
             Some(input) if self.lent > 0 => Ok(input.fill()?.get(..self.lent).unwrap_or_default()),

@@ -13,7 +13,7 @@ use crate::engine::{Access, EngineFactory};
 use crate::extent::ByteRange;
 use crate::source::AccessRule;
 
-/// Bytes that are passed over at once: what is compressed has to be decompressed for that.
+/// Bytes that are skipped at once: compressed data must be decompressed for that.
 pub(super) const PASS_MAX: u64 = 16 << 20;
 
 /// The most bytes requested and not yet returned.
@@ -22,7 +22,7 @@ const AHEAD_BYTES: u64 = 32 << 20;
 /// What members are read with.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReadingOptions<'a> {
-    /// What makes the engine.
+    /// Makes the engine.
     pub(super) engines: &'a dyn EngineFactory,
     /// Which way bytes take into memory.
     pub(super) access: AccessRule,
@@ -62,14 +62,14 @@ impl<'a> ReadingOptions<'a> {
 pub struct Reading<'a> {
     archive: &'a Archive,
     way: Way<'a>,
-    /// What is known without reading: the target of a link.
+    /// Bytes that are known without reading: the target of a link.
     ready: Option<&'a [u8]>,
     refused: Option<Error>,
     /// Zeroes that [`chunk`](Self::chunk) still has to hand out.
     zeroes_left: u64,
 }
 
-/// What comes next of a member.
+/// The next part of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Piece<'a> {
     /// Bytes. Empty if much had to be skipped first, so that the caller gets a chance to stop.
@@ -91,10 +91,10 @@ pub(super) trait Stepping {
     /// Advances by what `held` then returns, or by a hole.
     fn step(&mut self) -> Result<Stepped>;
 
-    /// What the last step made ready.
+    /// The bytes that the last step prepared.
     fn held(&mut self) -> Result<&[u8]>;
 
-    /// Zeroes of the hole at hand that were not given out.
+    /// Zeroes of the current hole that were not returned yet.
     fn zeroes_left(&mut self) -> &mut u64;
 
     fn next_piece(&mut self) -> Result<Option<Piece<'_>>> {
@@ -139,7 +139,7 @@ impl<'a> Reading<'a> {
         Ok(Self { archive, way, ready: None, refused: None, zeroes_left: 0 })
     }
 
-    /// The next member; what was not read of the one before is passed over. Its bytes come from
+    /// The next member; the unread rest of the one before is skipped. Its bytes come from
     /// [`chunk`](Self::chunk).
     ///
     /// # Errors
@@ -199,7 +199,7 @@ impl<'a> Reading<'a> {
         self.next_chunk()
     }
 
-    /// The target of the symbolic link at hand.
+    /// The target of the current symbolic link.
     pub(super) fn link_target(&mut self) -> Result<Vec<u8>> {
         let mut target = Vec::new();
         while let Some(bytes) = self.chunk()? {

@@ -19,12 +19,12 @@ use crate::source::{Source as _, read_range};
 /// The most pieces requested and not yet returned.
 const AHEAD_PIECES: usize = 256;
 
-/// One read, in bytes; where there is little memory, this much is read nevertheless.
+/// One read, in bytes; this much is read even if there is little memory.
 const PIECE_LEN: u64 = 1 << 20;
 const PIECE_LEN_MIN: u64 = 64 << 10;
 
-/// One request, in bytes, which may bring many members; what may lie between two of them that is
-/// read over; and pieces at most, which are but places in what a request brings.
+/// One request, in bytes, which may fetch many members; the longest gap between two of them that is
+/// read over; and the most pieces, which are only slices of the fetched bytes.
 const REQUEST_LEN: u64 = 8 << 20;
 const GAP_MAX: u64 = 256 << 10;
 const PIECES_MAX: usize = 64 << 10;
@@ -32,7 +32,7 @@ const PIECES_MAX: usize = 64 << 10;
 /// Holes that are at least this long are reported, not read as zeroes.
 const HOLE_LEN: u64 = 64 << 10;
 
-/// What the header of a member of a zip may have besides its name, without one more read.
+/// How many bytes the header of a zip member may have besides its name without another read.
 const EXTRA_LEN: u64 = 512;
 
 /// Members whose places speak for all when it is decided how to read.
@@ -43,7 +43,7 @@ const SAMPLES: usize = 16;
 pub(super) struct Random<'a> {
     archive: &'a Archive,
     options: ReadingOptions<'a>,
-    /// What was not handed out yet.
+    /// Members that were not returned yet.
     wanted: VecDeque<u64>,
     ahead: Ahead,
     /// Which of `wanted` is requested next, and the rest of the one before.
@@ -106,7 +106,7 @@ impl Rest {
         Self { source, at: 0, holes, piece_len }
     }
 
-    /// What comes next, and whether it is a hole.
+    /// The next range, and whether it is a hole.
     fn next(&mut self) -> Option<(ByteRange, bool)> {
         let hole = self.holes.front().copied();
         let (range, is_hole) = match hole {
@@ -228,7 +228,7 @@ impl<'a> Random<'a> {
         Ok(Stepped::Bytes)
     }
 
-    /// What the last step made ready.
+    /// The bytes that the last step prepared.
     pub(super) fn held(&self) -> &[u8] {
         self.zip.as_ref().map_or(&self.held, |zip| zip.ready())
     }

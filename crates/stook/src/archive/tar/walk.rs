@@ -32,7 +32,7 @@ pub struct Entry {
     pub header_at: u64,
     /// Where its bytes begin.
     pub data_at: u64,
-    /// What is stored of a sparse member.
+    /// The stored pieces of a sparse member.
     pub extents: Option<Vec<Extent>>,
     /// The target of a link: verbatim for a symbolic one, the key for a hard one.
     pub link: Vec<u8>,
@@ -69,7 +69,7 @@ impl<I: Input> Walk<I> {
         &mut self.input
     }
 
-    /// The next member; what was not read of the one before is passed over.
+    /// The next member; the unread rest of the one before is skipped.
     ///
     /// # Errors
     /// Returns an error if the bytes are not a tar, or cannot be read.

@@ -97,8 +97,8 @@ impl Pass<'_, '_> {
         }
     }
 
-    /// Delivers the body at hand. A piece is delivered when more follow, the last one when there is
-    /// nothing wrong with all of them.
+    /// Delivers the current body. A piece is delivered when more follow, the last one when all of
+    /// them are verified.
     fn body(&mut self, asked: &[Asked], body_len: u64, reading: &mut Reading<'_>) -> Result<ControlFlow<()>> {
         let piece_len = self.piece_len();
         let (mut offset, mut held) = (0_u64, self.room(body_len));

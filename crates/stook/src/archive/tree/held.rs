@@ -39,7 +39,7 @@ impl Passes {
         Self { idle: IdlePool::new(), is_verified: AtomicBool::new(is_verified) }
     }
 
-    /// What is stored of a member in a compressed tar, without its holes.
+    /// Reads the stored bytes of a member in a compressed tar, without its holes.
     pub(super) fn read(&self, archive: &Archive, member: &Member<'_>) -> Result<Bytes> {
         if member.stored_len == 0 {
             return Ok(Bytes::new());

@@ -78,8 +78,8 @@ impl ArchiveTree {
     }
 
     /// The members that are not in the tree, each with its path and why: those that lead out of it
-    /// (an absolute path, `..`), those that have others below them and are no directories, and hard
-    /// links to what is no file before them.
+    /// (an absolute path, `..`), those that have others below them but are not directories, and
+    /// hard links to anything but a file before them.
     pub fn refused(&self) -> &[crate::Error] {
         &self.refused
     }
@@ -285,7 +285,7 @@ fn can_be(member: &Member<'_>) -> bool {
     parts::split(member.key).is_ok()
 }
 
-/// What a member is as a node; `None` for a name of a file that is not in the archive.
+/// The node of a member; `None` for a name of a file that is not in the archive.
 fn node_of(member: &Member<'_>) -> Option<Node> {
     let kind = match member.kind {
         MemberKind::File => Kind::File,

@@ -26,7 +26,7 @@ pub(in super::super) struct Directory {
     base: u64,
 }
 
-/// Looks for the directory of a zip at the end of a source; `None` where there is no such end.
+/// Looks for the directory of a zip at the end of a source; `None` if there is no such end.
 pub(in super::super) fn find(source: &dyn Source, engines: &dyn EngineFactory) -> Result<Option<Directory>> {
     let fault = |fault: Fault, at| fault.of(source.path(), at);
     let len = source.len();

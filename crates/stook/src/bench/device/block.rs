@@ -100,7 +100,7 @@ impl BlockDevice {
         parts
     }
 
-    /// What a file below the whole disk says.
+    /// The contents of a file below the whole disk.
     pub(super) fn fact(&self, name: &str) -> Option<String> {
         let text = fs::read_to_string(self.disk().join(name)).ok()?;
         Some(text.trim().to_owned()).filter(|text| !text.is_empty())
@@ -174,7 +174,7 @@ impl Totals {
         all.try_fold(first, |sum, next| next.map(|next| sum.each(next, u64::saturating_add)))
     }
 
-    /// What was added since an earlier reading.
+    /// The difference to an earlier reading.
     pub(super) fn since(self, before: Self) -> Self {
         self.each(before, u64::saturating_sub)
     }
@@ -184,7 +184,7 @@ impl Totals {
         self.each(other, u64::min)
     }
 
-    /// What was written, were it written once and not several times.
+    /// The written amount for a single copy.
     pub(super) fn of_one_copy(self, copies: u64) -> Self {
         let copies = copies.max(1);
         Self { writes: self.writes / copies, write_bytes: self.write_bytes / copies, ..self }

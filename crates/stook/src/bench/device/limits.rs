@@ -1,4 +1,4 @@
-//! [`Limits`]: what the control group of this process may ask of devices.
+//! [`Limits`]: the limits of the control group of this process on devices.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::bench::cgroup::{Group, Version};
 use crate::report::units::{rate, significant};
 
-/// What a control group allows on a device; `None` where nothing is limited.
+/// The limits of a control group on a device; `None` for no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(in crate::bench) struct Limits {
     pub(in crate::bench) read_bytes_per_s: Option<f64>,
@@ -92,7 +92,7 @@ impl Limits {
     }
 }
 
-/// What the lines of a file say about these disks, after their numbers.
+/// The lines of a file about these disks, after their numbers.
 fn lines(file: &Path, disks: &[String]) -> Vec<String> {
     // A group without limits has no such file where its controller is off.
     let text = fs::read_to_string(file).unwrap_or_default();

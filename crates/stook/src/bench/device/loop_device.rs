@@ -1,8 +1,8 @@
 //! Loop devices: a file that acts as a device.
 //!
-//! The system names the file by a path, and what is found there need not be the file: something
-//! else can be mounted over it. So a file is believed only where its numbers are those that the
-//! device itself has.
+//! The system names the file by a path, which need not lead to the file: something else can be
+//! mounted over it. So a file is accepted only if its numbers are those that the device itself
+//! reports.
 #![expect(unsafe_code, reason = "rustix has no safe way to ask a loop device")]
 
 use std::fs::{self, File};
@@ -16,7 +16,7 @@ use rustix::ioctl::{Getter, Opcode, ioctl};
 use super::block::BlockDevice;
 use super::{Below, System};
 
-/// What the kernel adds to the name of a file that has none any more.
+/// The suffix that the kernel adds to the name of an unlinked file.
 const DELETED: &str = " (deleted)";
 /// `LOOP_GET_STATUS64` of `include/uapi/linux/loop.h`.
 const GET_STATUS: Opcode = 0x4C05;
@@ -26,8 +26,8 @@ const STATUS_WORDS: usize = 29;
 /// The numbers of a file: that of its device, and its own there.
 pub(super) type FileNumbers = (u64, u64);
 
-/// Those of the file that a loop device (`loop0`) is made of, as the device has them. The path of
-/// the file is what the system names.
+/// The numbers of the backing file of a loop device (`loop0`), from the device. The path is the one
+/// that the system names.
 pub(super) fn numbers_of_file(name: &str, _path: &str) -> io::Result<FileNumbers> {
     let node = File::open(Path::new("/dev").join(name))?;
     // SAFETY: the code is valid, and its answer is a `struct loop_info64` of this many words.

@@ -1,4 +1,4 @@
-//! [`Below`]: what lies below a file, as the system reports it: devices and what they did, or
+//! [`Below`]: the layers below a file, as the system reports them: devices with counters, or
 //! memory.
 //!
 //! Between a file and the devices that hold its bytes there can be layers: an overlay lies on
@@ -29,17 +29,18 @@ use super::environment::{Mount, mountinfo};
 /// How many layers are followed. Real stacks are lower, and a cycle must end.
 const LAYERS_MAX: u32 = 8;
 
-/// File systems that write elsewhere what is overwritten, and later the tree that leads there.
+/// Copy-on-write file systems: overwritten data goes elsewhere, and the tree that leads there is
+/// written later.
 const COPY_ON_WRITE: [&str; 3] = ["bcachefs", "btrfs", "zfs"];
 
-/// What lies below a file.
+/// The layers below a file.
 #[derive(Debug, Clone)]
 pub(super) struct Below {
     /// Every layer, from the file down.
     name: String,
-    /// What the file system was made on.
+    /// The devices of the file system.
     top: Vec<BlockDevice>,
-    /// Where the bytes end up. Empty where that is no device, or not known.
+    /// Where the bytes end up. Empty if that is not a device, or not known.
     lowest: Vec<BlockDevice>,
     /// All devices that a request passes: a limit on any of them limits the file.
     on_the_way: Vec<BlockDevice>,
@@ -51,19 +52,19 @@ pub(super) struct Below {
     cached: Option<String>,
     /// Why no counters prove that a device was measured.
     doubt: Option<String>,
-    /// Whether a file system on the way to the first device writes elsewhere what is overwritten.
+    /// Whether a file system above the first device is copy-on-write.
     is_copy_on_write: bool,
 }
 
-/// What the devices below a file have done since the system found them.
+/// Counters of the devices below a file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Counters {
-    /// The topmost devices, unless they pass on what the page cache had.
+    /// The topmost devices, unless they pass on cached data.
     top: Option<Totals>,
     lowest: Totals,
 }
 
-/// What a device did in a stretch of time, for everybody.
+/// The operations of a device in a period, for all programs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceUse {
     /// Its name, and those of the devices below: `nvme0n1p2`, `loop0 (direct I/O) on vda`.
@@ -79,7 +80,7 @@ pub struct DeviceUse {
 }
 
 impl Below {
-    /// What lies below a file or directory, with the number of its device.
+    /// The layers below a file or directory, with the number of its device.
     pub(super) fn of(path: &Path, device: u64) -> Self {
         System {
             sys: PathBuf::from("/sys"),
@@ -98,7 +99,7 @@ impl Below {
         Self { doubt: self.doubt.clone().or(silent), ..self }
     }
 
-    /// What the devices have done so far.
+    /// The counters of the devices so far.
     pub(super) fn counters(&self) -> Option<Counters> {
         let lowest = Totals::of(&self.lowest)?;
         let top = match self.cached {
@@ -127,7 +128,7 @@ impl Below {
     }
 
     /// Whether syncing the file leaves a part of the work for later: it writes a log, and the tree
-    /// that leads to what was written is written when the whole file system is synced.
+    /// that leads to the new data is written when the whole file system is synced.
     pub(super) fn is_copy_on_write(&self) -> bool {
         self.is_copy_on_write
     }
@@ -137,8 +138,8 @@ impl Below {
         self.doubt.as_deref()
     }
 
-    /// What the control group of this process allows on the devices now: the least of all of them,
-    /// for bytes of the file.
+    /// The current limits of the control group of this process on the devices: the lowest of all of
+    /// them, for bytes of the file.
     pub(super) fn limits(&self) -> Limits {
         let disks: Vec<String> = self.on_the_way.iter().filter_map(BlockDevice::disk_number).collect();
         let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -148,8 +149,7 @@ impl Below {
         if self.lowest.len() == 1 { limits.with_copies(self.copies * self.copies_below) } else { limits }
     }
 
-    /// Every layer, from the file down: `loop0 (direct I/O) on vda`. `None` where there is no
-    /// device.
+    /// Every layer, from the file down: `loop0 (direct I/O) on vda`. `None` if there is no device.
     pub(super) fn device_name(&self) -> Option<&str> {
         (!self.top.is_empty()).then_some(&self.name)
     }
@@ -208,8 +208,8 @@ impl Below {
         Self { name, lowest: Vec::new(), doubt: Some(doubt), ..Self::plain(device) }
     }
 
-    /// Several devices that share the bytes of one thing. What they lie on counts once, even if
-    /// they share that too.
+    /// Several devices that share the bytes of one thing. The devices below them count once, even
+    /// if they are shared.
     fn side_by_side(parts: Vec<Self>) -> Self {
         let names: Vec<&str> = parts.iter().map(|part| part.name.as_str()).collect();
         let mut all = Self { name: names.join(", "), ..Self::unknown("", "") };
@@ -233,7 +233,7 @@ impl Below {
         all
     }
 
-    /// The reason that something below a layer gives.
+    /// The doubt from below a layer.
     fn doubt_below(&self, layer: &str) -> Option<String> {
         self.doubt.as_ref().map(|doubt| format!("below {layer}: {doubt}"))
     }

@@ -1,9 +1,8 @@
-//! overlay: directories of other file systems, one over another. What is written lies in the upper
-//! one.
+//! overlay: directories of other file systems, one over another. Writes go to the upper one.
 //!
-//! The mount names its layers by paths, and what is seen at such a path need not be the layer: it
-//! can belong to another view of the files, and something else can be mounted over it. So a layer
-//! is believed only where it has the very file or directory that the overlay shows.
+//! The mount names its layers by paths, which need not lead to the layer: it can belong to another
+//! mount namespace, and something else can be mounted over it. So a layer is accepted only if it
+//! has the very file or directory that the overlay shows.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -39,8 +38,8 @@ pub(super) fn below(system: &System, mount: &Mount, path: &Path, layers: u32) ->
     }
 }
 
-/// The directories of an overlay as its mount names them: with backslashes before what has a
-/// meaning there.
+/// The directories of an overlay as its mount names them: with backslashes before special
+/// characters.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Layers {
     pub(super) upper: Option<String>,
@@ -99,8 +98,8 @@ impl Layers {
         Err("no layer that can be seen from here holds the file".to_owned())
     }
 
-    /// The directory of the upper layer that takes what is new, of the first of these directories
-    /// that it has: one of lower layers only is made there with the first file in it.
+    /// The directory of the upper layer for new files: the first of these directories that it has.
+    /// A directory that is only in lower layers is made there with its first file.
     fn that_takes<'a>(
         &self,
         mount: &Mount,
@@ -126,7 +125,7 @@ impl Layers {
     }
 }
 
-/// Where layers have what an overlay has at a path.
+/// The path within layers of an entry of an overlay.
 fn inside(mount: &Mount, path: &Path) -> Result<PathBuf, String> {
     let inside = path.strip_prefix(&mount.point).map_err(|_| "the file cannot be found")?;
     // A part of an overlay can be mounted somewhere else.
@@ -145,8 +144,8 @@ fn is_same(path: &Path, other: &Path) -> bool {
     (0..LOOKS).any(|_| known(path).is_some_and(|found| known(other) == Some(found)))
 }
 
-/// What a layer holds under a path. One that was removed has a device in its place, which hides
-/// those in lower layers.
+/// The entry of a layer at a path. A removed one is replaced by a device, which hides those in
+/// lower layers.
 fn held(path: &Path) -> Option<Metadata> {
     let metadata = fs::symlink_metadata(path).ok()?;
     let is_removed = metadata.file_type().is_char_device() && metadata.rdev() == 0;

@@ -54,7 +54,7 @@ impl Made {
         BlockDevice::at(&directory).unwrap()
     }
 
-    /// Sets what a device has read, and written, in sectors.
+    /// Sets the sectors that a device has read and written.
     fn counts(&self, name: &str, sectors: u64) {
         let text = format!("{sectors} 0 {sectors} 0 {sectors} 0 {sectors} 0 0 0 0\n");
         fs::write(self.system.sys.join("devices").join(name).join("stat"), text).unwrap();

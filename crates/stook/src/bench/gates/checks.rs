@@ -21,8 +21,8 @@ const RATE_STRAGGLERS: f64 = 4.0;
 const DEVICE_BYTES: Allowed = Allowed::between(DEVICE_BYTES_MIN, DEVICE_BYTES_MAX);
 const DEVICE_BYTES_MIN: f64 = 0.95;
 const DEVICE_BYTES_MAX: f64 = 1.10;
-/// What the journal of a file system may write beside any load, however light: some at the end, and
-/// some each second.
+/// The journal writes of a file system beside any load, however light: some at the end, and some
+/// each second.
 const JOURNAL_BYTES: f64 = (256 << 10) as f64;
 const JOURNAL_BYTES_PER_S: f64 = (64 << 10) as f64;
 const LINK: Allowed = Allowed::at_most(1.0);
@@ -96,7 +96,8 @@ pub(super) fn little_sampled(cell: &CellFacts<'_>) -> Gate {
     judge(name, ratio, Allowed::between(1.0 - share, 1.0 + share), words)
 }
 
-/// Held against what was due, not against the rate: chance may have made it more or less.
+/// Compared with the number of due requests, not with the rate: a random schedule may have more or
+/// fewer.
 pub(super) fn rate_reached(cell: &CellFacts<'_>) -> Gate {
     let Load::Open { due, done, held_back, unserved, .. } = cell.load else {
         return not_applicable(GateName::RateReached, "a closed loop requests a depth, not a rate");

@@ -38,25 +38,25 @@ pub enum GateName {
     DeviceBytesRead,
     /// Bytes that the device says were written to it ÷ bytes that were to be written.
     DeviceBytesWritten,
-    /// Bandwidth ÷ what the link can carry.
+    /// Bandwidth ÷ capacity of the link.
     LinkLimit,
     /// Processor time of the busiest thread ÷ time, or of all threads ÷ that of all processors,
     /// whichever is more.
     ThreadCpu,
-    /// What the thread that waited longest waited for a processor ÷ time, or ÷ the time in which
-    /// requests were in flight, whichever is more.
+    /// The longest wait of a thread for a processor ÷ time, or ÷ the time in which requests were in
+    /// flight, whichever is more.
     ProcessorWait,
-    /// Time and requests that were measured ÷ what is needed.
+    /// Measured time and requests ÷ the required ones.
     Length,
     /// Greatest less least of five window means, ÷ their mean.
     SteadySpread,
-    /// What the fitted line rises or falls over the five windows, ÷ their mean.
+    /// The change of the fitted line over the five windows ÷ their mean.
     SteadySlope,
     /// Sustained ÷ burst rate of writing.
     WriteBurst,
-    /// Rate ÷ what the control group allows on the device.
+    /// Rate ÷ limit of the control group on the device.
     Throttle,
-    /// Time until what was written was durable ÷ time in which it was written.
+    /// Time until all writes were durable ÷ time of the writes.
     Durable,
 }
 
@@ -146,7 +146,7 @@ impl Series<'_> {
     }
 }
 
-/// What is known of a cell. `Err` holds the reason why something is not known, in plain words.
+/// The facts about a cell. `Err` holds the reason why something is not known, in plain words.
 #[derive(Debug, Clone)]
 pub struct CellFacts<'a> {
     /// How requests came about.
@@ -174,31 +174,30 @@ pub struct CellFacts<'a> {
     pub device_read_bytes: Result<u64, String>,
     /// Bytes that the device's own counters say were written to it.
     pub device_written_bytes: Result<u64, String>,
-    /// What the link to the device can carry.
+    /// The capacity of the link to the device.
     pub link_limit_bytes_per_s: Result<f64, String>,
     /// Processor time of the busiest thread ÷ time.
     pub thread_cpu_share_max: Result<f64, String>,
     /// Processor time of all threads of the run ÷ that of all processors that they may use.
     pub processors_share: f64,
-    /// What the thread that waited longest waited for a processor ÷ time, as far as other programs
-    /// used one, or a quota kept it from the thread.
+    /// The longest wait of a thread for a processor ÷ time, as far as other programs used one, or a
+    /// quota kept it from the thread.
     pub processor_wait_share_max: Result<f64, String>,
-    /// How much of that may have been something else: other threads of the run, the kernel, or what
-    /// cannot be seen from here.
+    /// How much of that may have been something else: other threads of the run, the kernel, or
+    /// invisible causes.
     pub processor_wait_unsure: f64,
-    /// What a control group did that stopped the program because it had used up its quota of the
-    /// processors; nothing where none did.
+    /// The control group that stopped the program because it had used up its processor quota;
+    /// `None` if none did.
     pub quota_stop: Option<QuotaStop>,
-    /// What a control group allows on the device, and how much of it was used; empty where nothing
-    /// is limited.
+    /// The limits of control groups on the device, and their use; empty if there are none.
     pub throttled: Vec<Throttled>,
     /// How long it took, after the last write, until everything was durable; `None` if that was not
     /// waited for.
     pub durable_after_s: Option<f64>,
     /// The measured time, cut into windows.
     pub series: Series<'a>,
-    /// A longer run of the same writes, where there was one: it shows a cache that is larger than
-    /// what the cell wrote.
+    /// A longer run of the same writes, if there was one: it shows a cache that is larger than what
+    /// the cell wrote.
     pub long_run: Option<Series<'a>>,
 }
 
@@ -323,12 +322,12 @@ fn or_unverified(gate: Gate) -> Gate {
     Gate { outcome, ..gate }
 }
 
-/// The gate for what there is nothing to check of.
+/// The gate for a check that does not apply.
 fn not_applicable(name: GateName, reason: impl Into<String>) -> Gate {
     unmeasured(name, Outcome::NotApplicable, reason.into())
 }
 
-/// The gate for what is to be checked, and cannot be.
+/// The gate for a check that applies, but cannot be made.
 fn unverified(name: GateName, reason: impl Into<String>) -> Gate {
     unmeasured(name, Outcome::Unverified, reason.into())
 }

@@ -16,11 +16,11 @@ const PROCESSOR_WAIT_TIME_MIN_S: f64 = 0.1;
 /// How long a thread that is woken waits for a processor even where no other thread wants it: a few
 /// microseconds, once when a request is due and once when it is done.
 const WAKING_S: f64 = 10e-6;
-/// From this share of a limit on, the limit may be what was measured.
+/// From this share of a limit on, the limit itself may have been measured.
 const THROTTLE_FROM: f64 = 0.90;
 const DURABLE: Allowed = Allowed::at_most(1.10);
 
-/// What a control group allows on the device, and how much of it was used.
+/// A limit of a control group on the device, and how much of it was used.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Throttled {
     /// What it allows, in plain words: `reads of 20 MB/s`.
@@ -29,7 +29,7 @@ pub struct Throttled {
     pub share: f64,
 }
 
-/// What a control group did whose quota of the processors was used up.
+/// The stops by a control group whose processor quota was used up.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QuotaStop {
     /// What it allows, as its files have it: `cpu.max 20000 100000`.
@@ -107,8 +107,8 @@ pub(super) fn processor_wait(cell: &CellFacts<'_>) -> Gate {
     Gate { reason, ..or_unverified(gate) }
 }
 
-/// The waiting of a thread beyond what waking it takes, ÷ the time in which its requests were in
-/// flight; 0 where there were none.
+/// The wait of a thread beyond its wake-up time ÷ the time in which its requests were in flight; 0
+/// if there were none.
 fn share_of_latencies(cell: &CellFacts<'_>, share_of_time: f64) -> f64 {
     let woken_s = cell.requests as f64 / f64::from(cell.jobs.max(1)) * WAKING_S;
     let waited_s = (share_of_time * cell.time_s - woken_s).max(0.0);
@@ -131,7 +131,8 @@ pub(super) fn throttle(cell: &CellFacts<'_>) -> Gate {
     or_unverified(judge(name, *share, below_it, Words { below: start.clone(), within: start, above }))
 }
 
-/// What a file system has taken and not yet written out is no speed of the device.
+/// Data that a file system has accepted and not yet written out does not show the speed of the
+/// device.
 pub(super) fn durable(cell: &CellFacts<'_>) -> Gate {
     let name = GateName::Durable;
     if cell.written_bytes == 0 {

@@ -64,8 +64,8 @@ pub fn state(gates: &[Gate]) -> State {
     }
 }
 
-/// Why a cell is not valid: the reasons of the checks that failed; where none did, of those that
-/// could not be made. What two checks have in common is reported once.
+/// Why a cell is not valid: the reasons of the checks that failed; if none did, of those that could
+/// not be made. Reasons shared by two checks are reported once.
 pub fn reasons(gates: &[Gate]) -> Vec<String> {
     let decided_by = match state(gates) {
         State::Valid => return Vec::new(),

@@ -99,7 +99,7 @@ pub struct Retrograde {
     pub law: Scalability,
 }
 
-/// What a sweep over depths shows.
+/// The fits of a sweep over depths.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DepthModel {
     /// W₁: mean latency at depth 1.

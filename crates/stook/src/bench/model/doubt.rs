@@ -10,7 +10,7 @@ use crate::bench::workload::Workload;
 pub struct Doubt<'a> {
     /// The cells, in their order.
     pub cells: Vec<&'a CellResult>,
-    /// Whether these are all that there are.
+    /// Whether these are all cells.
     pub is_all: bool,
     /// What all of them have for a reason; where these differ in their figures, that of the first
     /// cell.
@@ -30,7 +30,7 @@ impl Doubt<'_> {
         self.reasons.iter().map(text).collect()
     }
 
-    /// Which cells these are, for people; `name` says what one is called.
+    /// Which cells these are, for people; `name` returns the name of one.
     pub fn named(&self, name: impl Fn(&Workload) -> String) -> String {
         match self.cells.as_slice() {
             [one] => name(&one.workload),
@@ -43,7 +43,7 @@ impl Doubt<'_> {
     }
 }
 
-/// What a reason says without its figures: the check that it comes from, and what came of that.
+/// A reason without its figures: the check that it comes from, and its outcome.
 fn without_figures(reason: &str) -> String {
     reason.chars().filter(|letter| !(letter.is_ascii_digit() || matches!(letter, '.' | ','))).collect()
 }

@@ -29,7 +29,7 @@ pub struct MixCell {
     pub counts: bool,
 }
 
-/// What is predicted for one mixed cell, and what was measured.
+/// The prediction for one mixed cell, and the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct MixPrediction {
     /// Bytes per request.
@@ -54,7 +54,7 @@ pub struct MixPrediction {
     pub residual_is_certain: bool,
 }
 
-/// Mixed cells beside what the pure ones predict.
+/// Mixed cells with the predictions from the pure ones.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MixModel {
     /// Every mixed cell that has both pure cells of its block size and depth. Cells that do not

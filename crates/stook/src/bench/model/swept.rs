@@ -13,7 +13,7 @@ use super::mix::MixModel;
 use crate::bench::result::{BenchResult, CellResult};
 use crate::bench::workload::Workload;
 
-/// Fewer block sizes, depths or read shares than this are no sweep.
+/// Fewer block sizes, depths or read shares than this are not a sweep.
 const VALUES_MIN: usize = 3;
 
 /// A model, or the reason why it is missing.
@@ -30,9 +30,9 @@ pub struct Swept<T: Serialize> {
     pub fitted: Fitted<T>,
 }
 
-/// What the cells of a result say together: one model for each group of them that differs in one
-/// thing only, and in at least three values of it. Cells of open loops are left out, because there
-/// the schedule sets the rate.
+/// The models of the cells of a result: one for each group of them that differs in only one
+/// parameter, with at least three values of it. Cells of open loops are left out, because there the
+/// schedule sets the rate.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Models {
     /// Latency against block size.

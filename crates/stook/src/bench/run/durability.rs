@@ -9,7 +9,7 @@ use super::super::error::Result;
 use super::super::layout::TestFile;
 use crate::engine::File;
 
-/// What has to be synced.
+/// What must be synced.
 #[derive(Debug)]
 pub(super) struct Durability {
     file: File,

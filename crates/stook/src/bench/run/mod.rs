@@ -137,15 +137,14 @@ pub(super) struct Measured {
     pub(super) waiting_unsure: f64,
     /// Processor time of the process ÷ that of all processors that it may use.
     pub(super) processors_share: f64,
-    /// What a control group did that stopped the process because its quota of the processors was
-    /// used up.
+    /// The control group that stopped the process because its processor quota was used up.
     pub(super) quota_stop: Option<QuotaStop>,
     pub(super) device: Option<DeviceUse>,
-    /// Why what the device says proves nothing, or why it says nothing.
+    /// Why the counters of the device prove nothing, or why there are none.
     pub(super) device_doubt: Option<String>,
     /// How often a byte that is written reaches the devices.
     pub(super) copies: u64,
-    /// What the control group allows on the device.
+    /// The limits of the control group on the device.
     pub(super) limits: Limits,
     /// Open loop: requests that were due in the measured time, and those that ended in it.
     pub(super) due: u64,
@@ -153,8 +152,7 @@ pub(super) struct Measured {
     pub(super) overruns: u64,
     pub(super) unserved: u64,
     pub(super) verified_bytes: u64,
-    /// How long it took after the end until what was written was durable; nothing where nothing is
-    /// written.
+    /// How long it took after the end until all writes were durable; `None` if nothing is written.
     pub(super) durable_after_s: Option<f64>,
 }
 
@@ -233,12 +231,12 @@ fn collect(threads: Vec<ScopedJoinHandle<'_, Result<JobOutcome>>>) -> Result<Vec
     ended.into_iter().collect()
 }
 
-/// What the watching thread saw.
+/// The observations of the watching thread.
 #[derive(Default)]
 struct Seen {
     in_flight: Looks,
     process_cpu_ns: u64,
-    /// What other programs used of the processors ÷ time, where that is known.
+    /// The processor time of other programs ÷ time, if known.
     others_share: Option<OthersShare>,
     quota_stop: Option<QuotaStop>,
     /// Whether a quota may have stopped the process that cannot be seen from here.
@@ -253,7 +251,7 @@ struct Seen {
     threads: Vec<Shares>,
 }
 
-/// What a thread did ÷ time.
+/// The times of a thread ÷ time.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Shares {
     cpu: f64,
@@ -269,7 +267,7 @@ struct KeptWaiting {
     most: f64,
 }
 
-/// What had been done when measuring began.
+/// The counters when measuring began.
 struct Begun {
     cpu_ns: u64,
     counters: Option<Counters>,
@@ -283,7 +281,7 @@ impl Begun {
         Self { cpu_ns, counters, quota: Quota::now(), others: Others::now() }
     }
 
-    /// Notes what has been done since.
+    /// Notes the counters since then.
     fn note(&self, below: &Below, seen: &mut Seen) {
         seen.process_cpu_ns = own_cpu_ns().saturating_sub(self.cpu_ns);
         let counted = self.counters.zip(below.counters());
@@ -457,7 +455,8 @@ fn summary(
 mod tests {
     use super::*;
 
-    /// What a run of 2 s finds, with this of other programs, stops, and processor time of its own.
+    /// The observations of a run of 2 s, with these values of other programs, stops, and its own
+    /// processor time.
     fn seen(others_share: Option<[f64; 3]>, stopped_s: Option<f64>, own_cpu_s: f64) -> Seen {
         let others_share =
             others_share.map(|[least, most, by_anybody]| OthersShare { least, most, by_anybody });

@@ -1,4 +1,4 @@
-//! What is given to be opened: a path, or the address of an object or of a member of one
+//! The given contents: a path, or the address of an object or of a member of one
 //! (`s3://bucket/x.tar//KEY`).
 
 use std::ffi::{OsStr, OsString};
@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::ops::import::is_called_archive;
 use crate::source;
 
-/// Where what was given is.
+/// The place of the given contents.
 pub(super) enum Place {
     /// In a file or a directory.
     Path(PathBuf),
@@ -28,7 +28,7 @@ pub(super) fn place_of(given: PathBuf) -> Result<Place> {
     Ok(local.map_or(Place::Object(given), Place::Path))
 }
 
-/// Whether what was given is opened as an object rather than as a path.
+/// Whether the given contents are opened as an object rather than as a path.
 pub fn is_object(given: impl AsRef<Path>) -> bool {
     matches!(place_of(given.as_ref().to_path_buf()), Ok(Place::Object(_)))
 }

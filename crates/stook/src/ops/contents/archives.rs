@@ -14,8 +14,8 @@ use crate::ops::import::{head, kind};
 use crate::pack::{Key, KeyRange, KeyValue, Stop};
 use crate::source::Source;
 
-/// Members of a zip up to this length are handed out when their checksum was found right: it is
-/// over all of their bytes. Longer ones come as they are read.
+/// Members of a zip up to this length are returned after their checksum was verified, which covers
+/// all of their bytes. Longer ones are returned as they are read.
 const HELD_MAX: u64 = 16 << 20;
 
 impl Contents for Archive {
@@ -172,19 +172,19 @@ struct ArchiveGetting<'a> {
     stop: Stop,
 }
 
-/// Whether the member at hand is read to its end before anything of it is handed out.
+/// Whether the current member is read to its end before anything of it is returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hold {
     /// It is not.
     Nothing,
     /// It is.
     All,
-    /// It was, and has been handed out.
+    /// It was, and has been returned.
     Given,
 }
 
 impl ArchiveGetting<'_> {
-    /// Reads the member at hand to its end, and holds it; why that cannot be.
+    /// Reads the current member to its end, and holds it; returns why that fails.
     fn read_whole(&mut self) -> Result<Option<Failure>> {
         self.held.clear();
         loop {

@@ -1,4 +1,4 @@
-//! What can go wrong with contents, and what not all of them have.
+//! Errors of contents, and features that not all of them have.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,10 +12,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The pack, or what is below it.
+    /// An error of the pack, or below it.
     #[error(transparent)]
     Pack(pack::Error),
-    /// The archive, or what is below it.
+    /// An error of the archive, or below it.
     #[error(transparent)]
     Archive(archive::Error),
     /// A requested group does not exist.

@@ -1,4 +1,4 @@
-//! What getting entries by key gives.
+//! Results of getting entries by key.
 
 use std::path::PathBuf;
 
@@ -19,16 +19,16 @@ pub struct GetOptions {
 
 /// Entries on their way: what became of one key after another, and the body of the last one.
 pub trait Getting<'a> {
-    /// What became of the next key; `None` after the last, once all that was read is verified. What
-    /// was not taken of the body before is passed over.
+    /// The result for the next key; `None` after the last, once everything read is verified. The
+    /// unread rest of the body before is skipped.
     ///
     /// # Errors
     /// Returns an error if reading fails, and [`Error::Interrupted`](super::Error::Interrupted). An
     /// error of one entry is [`Found::Failed`].
     fn next(&mut self) -> Result<Option<(&'a Key, Found)>>;
 
-    /// What comes next of the body that was found last. Its bytes are right as a whole only when
-    /// [`Piece::End`] has come.
+    /// The next piece of the current body. Its bytes are verified as a whole only when
+    /// [`Piece::End`] was returned.
     ///
     /// # Errors
     /// Returns an error if reading fails. An error of this entry alone is [`Piece::Failed`].
@@ -45,7 +45,7 @@ pub enum Found {
     Failed(Failure),
 }
 
-/// What comes next of a body.
+/// The next piece of a body.
 #[derive(Debug)]
 pub enum Piece<'a> {
     /// Bytes. There may be none where much had to be passed over first.
@@ -54,7 +54,7 @@ pub enum Piece<'a> {
     Hole(u64),
     /// Nothing more: all of it has come.
     End,
-    /// The rest of it cannot be had, and what came of it may not be right.
+    /// The rest of it cannot be read, and its earlier pieces may be wrong.
     Failed(Failure),
 }
 

@@ -1,4 +1,4 @@
-//! What a list gives, and which entries are wanted.
+//! Entries of a list, and options that select them.
 
 use super::error::{Feature, Result};
 use super::patterns::KeyPatterns;
@@ -58,7 +58,7 @@ pub struct Entry<'a> {
     pub detail: Option<Box<Detail>>,
 }
 
-/// What is read of an entry for a list.
+/// The details of an entry in a list.
 #[derive(Debug)]
 pub struct Detail {
     /// Its head.

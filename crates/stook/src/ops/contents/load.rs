@@ -9,7 +9,7 @@ use super::undone;
 use crate::archive::{self, Archive, MemberKind, Piece, Reading};
 use crate::pack::{self, Cursor, Damages, KeyRange, OnDamage, Pack, Scan, ScanOptions, ScanOrder, Stop};
 
-/// Splits for each thread: segments, and what is dead in them, are not of one length.
+/// Splits for each thread: segments, and their dead parts, differ in length.
 const SPLITS_PER_THREAD: usize = 4;
 
 /// One of several parts, numbered from 1.
@@ -31,7 +31,7 @@ impl FromStr for Part {
     }
 }
 
-/// What is loaded, and how.
+/// Options of a load.
 #[derive(Debug, Default)]
 pub struct LoadOptions {
     /// Only these groups; all if empty.
@@ -83,7 +83,7 @@ impl LoadOptions {
     }
 }
 
-/// What a load reports on its way.
+/// Events of a load.
 pub trait LoadEvents: Sync {
     /// This many bytes will be read. Not called if that is not known.
     fn total(&self, bytes: u64);
@@ -95,7 +95,7 @@ pub trait LoadEvents: Sync {
     fn failed(&self, key: &[u8], error: &archive::Error);
 }
 
-/// What was loaded.
+/// The result of a load.
 #[derive(Debug, Default)]
 pub struct LoadReport {
     /// Entries.
@@ -169,7 +169,7 @@ enum Stepped {
     Loaded,
     /// There are no more records.
     Ended,
-    /// It is to end, before the record at hand was read to its end.
+    /// It is to end, before the current record was read to its end.
     Interrupted,
 }
 

@@ -1,4 +1,4 @@
-//! What is in a pack or an archive: listed, got by key and loaded in one way.
+//! The contents of packs and archives: listed, read by key and loaded in one way.
 //!
 //! [`open`] alone decides which of the two a path or an address is. An archive may also be an
 //! object on a server (`https://…/x.zip`, `s3://…/x.tar`). [`Contents`] is what both support; what
@@ -55,8 +55,7 @@ use crate::sparse::{DiskCache, SparseBuffer, SparseFile, SparseFileOptions, Spar
 /// Keys that are looked up together.
 const KEYS_PER_GET: usize = 4096;
 
-/// What is held in memory of an object that is kept in a cache on disk: what is under way, and
-/// more.
+/// The memory for an object that is cached on disk: for requests in flight, and more.
 const HELD_BYTES: u64 = 128 << 20;
 
 /// Failures beside the listed ones: 1 if building the pack was not completed, so that anything may
@@ -70,7 +69,7 @@ pub trait Contents: fmt::Debug + Sync {
     /// The path by which it was opened.
     fn path(&self) -> &Path;
 
-    /// What one of its entries is called: a record, a member.
+    /// The name of its entries: a record, a member.
     fn entry_name(&self) -> &'static str;
 
     /// Whether entries can only be read in their order, from the first one on.
@@ -102,14 +101,14 @@ pub trait Contents: fmt::Debug + Sync {
     fn list<'a>(&'a self, options: &'a ListOptions) -> Result<Listing<'a>>;
 
     /// Gets entries by their keys: short ones many at a time, long ones in verified pieces.
-    /// [`keys_per_get`](Self::keys_per_get) says how many keys to give at once.
+    /// [`keys_per_get`](Self::keys_per_get) returns how many keys to pass at once.
     ///
     /// # Errors
     /// Returns an error for unsupported options and missing groups, or if looking up the keys
     /// fails.
     fn get<'a>(&'a self, keys: &'a [Key], options: &'a GetOptions) -> Result<Box<dyn Getting<'a> + 'a>>;
 
-    /// How many keys to give to [`get`](Self::get) at once: all, where that saves passes.
+    /// How many keys to pass to [`get`](Self::get) at once: all, if that saves passes.
     fn keys_per_get(&self, options: &GetOptions) -> usize {
         match options.any_order && self.is_sequential() {
             true => usize::MAX,
@@ -117,7 +116,7 @@ pub trait Contents: fmt::Debug + Sync {
         }
     }
 
-    /// Reads all that the options want, and verifies it.
+    /// Reads and verifies everything that the options select.
     ///
     /// # Errors
     /// Returns an error for unsupported options and missing groups, if reading fails, and
@@ -135,11 +134,11 @@ pub struct OpenOptions {
     /// For an object.
     #[cfg(feature = "remote")]
     pub remote: source::remote::RemoteOptions,
-    /// Where what is fetched of an object is kept for the next time, if anywhere.
+    /// The cache for fetched bytes of an object, if any.
     pub cache: Option<Arc<DiskCache>>,
 }
 
-/// What a path turned out to be.
+/// Opened contents.
 #[derive(Debug)]
 pub enum Opened {
     /// A pack.

@@ -41,8 +41,8 @@ impl PackContents {
         &self.pack
     }
 
-    /// What was put since an earlier state of the same pack was opened, in the order in which it
-    /// was put, as a list with these options has it.
+    /// The entries put since an earlier state of the same pack was opened, in the order of puts, as
+    /// in a list with these options.
     ///
     /// # Errors
     /// Returns an error if reading fails. Damage is reported when the entry is read.
@@ -64,7 +64,7 @@ impl PackContents {
         Ok(entries.map(entry).collect())
     }
 
-    /// These heads, with what the links among them lead to.
+    /// These heads, with the targets of the links among them.
     fn details(
         &self,
         heads: Vec<pack::Result<RecordHead>>,
@@ -115,7 +115,7 @@ impl PackContents {
     }
 }
 
-/// Whether what a record holds is where it leads, and short enough to be shown.
+/// Whether the body of a record is a link target, and short enough to be shown.
 fn has_short_target(head: &RecordHead) -> bool {
     let is_link = matches!(head.attributes.file_kind(), Some(FileKind::Symlink | FileKind::HardLink));
     is_link && head.body_len.is_some_and(|len| len <= KEY_LEN_MAX as u64)
@@ -274,7 +274,7 @@ struct PackGetting<'a> {
 /// Where a record is; `None` if there is none in the groups; or the damage that hides it.
 type Located = pack::Result<Option<KeyEntry>>;
 
-/// A body, at once or in pieces. All it gives has been verified.
+/// A body, at once or in pieces. All returned bytes have been verified.
 enum RecordBody<'a> {
     Whole { record: Record, given: bool },
     Pieces(Box<RecordReader<'a>>),

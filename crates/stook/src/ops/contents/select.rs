@@ -29,7 +29,7 @@ pub enum Unselected<'k> {
 /// Which records are meant, beside those of a list of keys.
 #[derive(Debug)]
 pub struct Matching<'a> {
-    /// What the sort form of their keys begins with.
+    /// The prefix of the sort forms of their keys.
     pub prefix: &'a [u8],
     /// Patterns that their keys match.
     pub patterns: &'a KeyPatterns,
@@ -45,7 +45,7 @@ impl Selected {
         &self.keys
     }
 
-    /// The group of the first that was selected; the default group where nothing is.
+    /// The group of the first that was selected; the default group if nothing is.
     pub fn group(&self) -> &str {
         &self.group
     }
@@ -78,8 +78,8 @@ impl Selected {
         Ok(())
     }
 
-    /// Adds the records that match, and gives whether anything did; `unselected` receives the
-    /// damage of those that may be meant, and stay.
+    /// Adds the records that match, and returns whether any did; `unselected` receives the damage
+    /// of those that may be meant, and stay.
     ///
     /// # Errors
     /// Returns an error if listing fails, and [`Error::Interrupted`](super::Error::Interrupted).

@@ -1,4 +1,4 @@
-//! What a caller hears while sources are packed, and how it ends that.
+//! Events for a caller while sources are packed, and how it stops that.
 
 use crate::archive::Archive;
 use crate::ops::choice::Choice;
@@ -31,7 +31,7 @@ pub enum Answer {
     Abandon,
 }
 
-/// What a caller hears. Nothing has to be implemented.
+/// Events for a caller. No method has to be implemented.
 pub trait Hooks {
     /// How many entries and bytes of a stage are done. Called often.
     fn progress(&mut self, _stage: Stage, _entries: u64, _bytes: u64) -> Answer {

@@ -28,11 +28,11 @@ pub struct OpenedWriter {
     pub writer: PackWriter,
     /// The directory that it writes to, even if its path leads elsewhere by now.
     pub storage: Arc<dyn Storage>,
-    /// What was made for it, if no pack was there.
+    /// What was created for it, if there was no pack.
     pub made: Option<Made>,
 }
 
-/// What was made for a writer.
+/// What was created for a writer.
 #[derive(Debug, Clone, Copy)]
 pub struct Made {
     /// Whether the directory of the pack was, too.
@@ -55,7 +55,7 @@ impl Made {
 }
 
 /// Opens a pack for single records, or makes it in a directory that is empty or not there. An empty
-/// pack is all that it is meant to be, and complete: a process that dies leaves it so.
+/// pack is complete: a process that dies leaves it so.
 ///
 /// # Errors
 /// Returns [`pack::Error::NotAPack`], [`pack::Error::Exists`], an error for invalid options, and
@@ -90,8 +90,8 @@ pub(super) fn report_opening(writer: &PackWriter, hooks: &mut dyn Hooks) {
     writer.recovery().notes().iter().for_each(|note| hooks.note(note));
 }
 
-/// Puts into a group of a pack, which may be made for it; `put` is given the writer, and whether it
-/// was. What was made for a put that fails is taken back; a note says where that was impossible.
+/// Puts into a group of a pack, which may be made for it; `put` gets the writer, and whether it
+/// was. A pack that was made for a failed put is removed; a note reports if that was impossible.
 ///
 /// # Errors
 /// Returns an error for an invalid group name, and those of [`open_writer`], [`PackWriter::finish`]

@@ -1,9 +1,9 @@
 //! Sources into a pack: trees of files, or the members of archives, by one call.
 //!
 //! It decides what may be packed together, what is refused before anything is made, whether there
-//! is room, when the pack counts as complete, and when a pack that was made for nothing is taken
-//! back. How a tree is walked and compared is in [`crate::pack::tree`], what a member of an archive
-//! becomes in [`import`](super::import).
+//! is space, when the pack counts as complete, and when a pack that was made for nothing is
+//! removed. How a tree is walked and compared is in [`crate::pack::tree`], how members of archives
+//! are converted in [`import`](super::import).
 
 mod archives;
 mod error;
@@ -41,7 +41,7 @@ pub struct PackSources<'a> {
     pub pack: PathBuf,
     /// Which paths are packed, by patterns.
     pub patterns: Selection,
-    /// Of these paths, which are left out; directories with all that is in them.
+    /// Paths to exclude; directories with all their contents.
     pub exclude: Option<Predicate<'a>>,
     /// Of the rest, which are packed. Directories are entered all the same.
     pub select: Option<Predicate<'a>>,
@@ -52,7 +52,7 @@ pub struct PackSources<'a> {
     pub grouping: Grouping,
     /// How many records of missing files may be deleted; not for archives.
     pub delete: Delete,
-    /// Whether what was packed is removed, once the pack was read back; not for archives.
+    /// Whether packed files are removed, once the pack was read back; not for archives.
     pub move_originals: bool,
     /// Whether bytes are compared, regardless of times and checksums.
     pub checksum: bool,
@@ -84,8 +84,8 @@ impl std::fmt::Debug for PackSources<'_> {
 /// What packing did.
 #[derive(Debug, Default)]
 pub struct PackReport {
-    /// What was added, what was there already, what failed. With
-    /// [`move_originals`](PackSources::move_originals), also why originals stay.
+    /// Added files, existing files, failures. With [`move_originals`](PackSources::move_originals),
+    /// also why originals stay.
     pub summary: PackSummary,
     /// Members of archives that packs do not hold: pipes, devices and the like.
     pub left_out: Vec<Vec<u8>>,
@@ -122,15 +122,16 @@ impl<'a> PackSources<'a> {
         }
     }
 
-    /// Packs what is new or changed since the last run into the same pack, if there was one.
+    /// Packs everything that is new or changed since the last run into the same pack, if there was
+    /// one.
     ///
     /// An entry that cannot be read fails alone. From its first change on, the pack is marked
     /// incomplete; a run that ends early leaves it so, and the next run continues from there. A run
     /// that ends before it changes anything leaves the pack as it was. If the pack was made for
     /// this run, and nothing matched the selection or the caller failed, it is removed.
     ///
-    /// An incomplete pack stays so after a run of other sources, one whose patterns leave out what
-    /// is in it, and one that selects nothing, which changes nothing of a pack that was there.
+    /// An incomplete pack stays so after a run of other sources, one whose patterns exclude
+    /// existing records, and one that selects nothing, which does not change an existing pack.
     ///
     /// # Errors
     /// Returns an error if the request is invalid ([`Error::is_usage`]), a source cannot be opened,
@@ -148,7 +149,7 @@ impl<'a> PackSources<'a> {
         Ok(report)
     }
 
-    /// What can be refused without looking at anything.
+    /// Checks that need no I/O.
     fn check(&self) -> Result<()> {
         self.check_segment_len().map_err(Error::SegmentLen)?;
         if self.delete != Delete::Nothing && self.move_originals {

@@ -20,13 +20,13 @@ const RECORD_LEN: u64 = 150;
 
 /// A pack that sources go into.
 pub(super) struct OpenedPack {
-    /// None where nothing is to be done.
+    /// `None` if nothing is to be done.
     pub(super) writer: Option<PackWriter>,
-    /// The directory that it writes to; none where nothing is to be done.
+    /// The directory that it writes to; `None` if nothing is to be done.
     pub(super) storage: Option<Arc<dyn Storage>>,
-    /// What was in it.
+    /// Its previous state.
     pub(super) before: Option<Pack>,
-    /// What was made for this run, if no pack was there.
+    /// What was created for this run, if there was no pack.
     made: Option<Made>,
 }
 
@@ -37,9 +37,8 @@ impl OpenedPack {
 }
 
 impl PackSources<'_> {
-    /// Opens the pack, or makes it. One that was there says that it is incomplete from the first
-    /// change on.
-    /// A tree is checked against what is in it, and against the room that there is.
+    /// Opens the pack, or makes it. An existing one is marked incomplete from the first change on.
+    /// A tree is checked against its records, and against the free space.
     pub(super) fn open(
         &self,
         tree: Option<&PackTree<'_>>,
@@ -112,7 +111,7 @@ impl PackSources<'_> {
         self.check_counted(&counted)
     }
 
-    /// The directory that the pack is in, and what is free there if that is little.
+    /// The directory that the pack is in, and its free space if that is little.
     fn scarce_room(&self) -> Result<Option<(&Path, u64)>> {
         let place = match self.pack.parent() {
             Some(parent) if parent != Path::new("") => parent,
@@ -122,7 +121,7 @@ impl PackSources<'_> {
         Ok((free < COUNT_FIRST_BELOW).then_some((place, free)))
     }
 
-    /// Refuses what was counted of a tree where space is scarce and it does not fit.
+    /// Refuses a tree that does not fit into scarce space, by its counted size.
     pub(super) fn check_counted(&self, counted: &PackSummary) -> Result<()> {
         let Some((place, free)) = self.scarce_room()? else { return Ok(()) };
         let needed = counted.bytes + RECORD_LEN * counted.added();
@@ -132,7 +131,8 @@ impl PackSources<'_> {
         }
     }
 
-    /// Ends the writing, or takes back what was made in vain; whether the pack is complete.
+    /// Ends the writing, or removes a pack that was made in vain; returns whether the pack is
+    /// complete.
     ///
     /// What was packed is kept even if the rest could not be: the next run continues from there.
     pub(super) fn close(
@@ -179,9 +179,9 @@ impl PackSources<'_> {
         if is_abandoned { Err(Error::Abandoned) } else { Ok(complete) }
     }
 
-    /// Whether a run that did all that it was to do makes the pack complete: what is missing in an
-    /// incomplete one is elsewhere if nothing was selected, if the run was of other sources, or if
-    /// its patterns leave out what is in the pack.
+    /// Whether a fully successful run makes the pack complete: missing records of an incomplete one
+    /// are elsewhere if nothing was selected, if the run was of other sources, or if its patterns
+    /// exclude records of the pack.
     fn may_complete(
         &self,
         opened: &OpenedPack,
@@ -230,7 +230,7 @@ impl PackSources<'_> {
     }
 }
 
-/// What cannot be deleted is reported before anything is packed.
+/// Refused deletions are reported before anything is packed.
 fn check_roots(tree: Option<&PackTree<'_>>, before: &Pack) -> Result<()> {
     match tree.filter(|tree| tree.delete != Delete::Nothing) {
         Some(tree) => tree.check_roots(before).map_err(Error::Roots),

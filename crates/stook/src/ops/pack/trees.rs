@@ -35,13 +35,13 @@ impl PackSources<'_> {
         Ok(PackReport { summary, left_out: Vec::new(), moved, complete, nothing })
     }
 
-    /// What the caller adds to the attributes of records. That it failed ends the run.
+    /// The caller's additions to the attributes of records. Their failure ends the run.
     pub(super) fn attributes_noted<'t>(&'t self, choice: &'t Choice<'t>) -> Option<OwnAttributes<'t>> {
         let attributes = self.attributes.as_ref()?;
         Some(Box::new(move |key| choice.noted(attributes(key))))
     }
 
-    /// What is to be packed, checked before anything is made.
+    /// The tree to pack, checked before anything is made.
     fn tree<'t>(&'t self, choice: &'t Choice<'t>) -> Result<PackTree<'t>> {
         for source in &self.sources {
             let into_error = |error| pack::Error::from(crate::Error::io("read", source, error));
@@ -73,8 +73,8 @@ impl PackSources<'_> {
         is_clean && self.sources.iter().all(|source| source.is_dir())
     }
 
-    /// Removes what the pack in this directory holds. Files kept because of a failure, and an
-    /// interruption, are added to the failures of packing.
+    /// Removes the files that the pack in this directory holds. Files kept because of a failure,
+    /// and an interruption, are added to the failures of packing.
     fn remove(
         &self,
         storage: Arc<dyn Storage>,

@@ -43,7 +43,7 @@ const CALLED: [(u8, &str); 9] = [
 /// Up to this many attributes are compared one by one.
 const FEW: usize = 16;
 
-/// What a packed file was.
+/// The kind of a packed file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
     /// A regular file.
@@ -169,7 +169,7 @@ impl Attributes {
         all
     }
 
-    /// Sets one, replacing what had this name.
+    /// Sets one, replacing any with this name.
     pub fn set(&mut self, name: Name, value: Value) {
         match self.0.iter_mut().find(|(have, _)| *have == name) {
             Some((_, old)) => *old = value,
@@ -288,9 +288,9 @@ impl Attributes {
         None
     }
 
-    /// Whether encoded attributes say that the record is a hard link, and whether that its file has
-    /// further names; what is no attributes says neither. Every put is asked, so nothing is
-    /// allocated.
+    /// Whether encoded attributes mark the record as a hard link, and whether they mark its file as
+    /// having further names; neither if these are not attributes. Called for every put, so nothing
+    /// is allocated.
     pub(crate) fn name_flags(bytes: &[u8]) -> (bool, bool) {
         let (mut is_link, mut has_further) = (false, false);
         let mut cursor = FieldCursor::new(bytes);

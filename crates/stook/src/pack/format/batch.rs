@@ -76,7 +76,7 @@ impl BatchSum {
         self.end.crc = crc32c::crc32c_append(self.end.crc, &digest.to_le_bytes());
     }
 
-    /// What the frame that ends it says.
+    /// The contents of the frame that ends it.
     pub fn end(&self) -> BatchEnd {
         self.end
     }

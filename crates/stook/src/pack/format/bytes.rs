@@ -62,9 +62,9 @@ impl<'a> FieldCursor<'a> {
         Ok(i64::from_le_bytes(self.array()?))
     }
 
-    /// The magic, version and reserved bytes that everything with a checksum at its end begins
-    /// with; gives what the checksum covers. The bytes are all of it. A version says something only
-    /// if the checksum is right: one bit makes any other out of ours.
+    /// The magic, version and reserved bytes that every structure with a checksum at its end begins
+    /// with; returns the bytes that the checksum covers. The bytes must be the whole structure. A
+    /// version is meaningful only if the checksum is right: a flipped bit changes it.
     pub(crate) fn preamble(&mut self, magic: &[u8; 8], name: &str) -> Decoded<&'a [u8]> {
         let at = self.at();
         if &self.array::<8>()? != magic {

@@ -19,7 +19,7 @@ pub enum FooterKind {
     Checkpoint,
 }
 
-/// What is known of a set of records without looking at any.
+/// A summary of a set of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
     /// Records.

@@ -25,7 +25,7 @@ const USED_LIVE: u8 = 0x5a;
 const USED_DEAD: u8 = 0xa5;
 const LAST_PIECE: u32 = 1 << 31;
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameKind {
     /// A record.
@@ -201,7 +201,7 @@ impl FrameHeader {
         Ok(Self { live, kind, in_batch, key_kind, key_len, attributes_len, body, sequence, time_ns, crc })
     }
 
-    /// Lengths of key and attributes that the fixed part of any frame gives, in bytes.
+    /// Lengths of key and attributes from the fixed part of any frame, in bytes.
     pub(crate) fn lens(bytes: &[u8; HEADER_LEN]) -> [usize; 2] {
         let [.., low, high] = bytes.first_chunk::<14>().copied().unwrap_or([0; 14]);
         let key_len = u16::from_le_bytes([low, high]);
@@ -209,7 +209,8 @@ impl FrameHeader {
         [usize::from(key_len), usize::from(u16::from_le_bytes([low, high]))]
     }
 
-    /// Whether the checksum of a frame at `offset` is right, be it one this version knows or not.
+    /// Whether the checksum of a frame at `offset` is right, whether this version knows its kind or
+    /// not.
     pub(crate) fn is_as_written(
         bytes: &[u8; HEADER_LEN],
         salt: &Salt,

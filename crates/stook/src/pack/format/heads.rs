@@ -64,7 +64,7 @@ impl Heads {
         guess
     }
 
-    /// Bytes it takes in memory, about.
+    /// Its approximate size in memory, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of::<Self>()
             + match &self.rest {

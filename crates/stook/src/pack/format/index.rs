@@ -126,14 +126,14 @@ pub(super) fn common_len(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// Puts the checksum of all that follows into the first four bytes.
+/// Puts the checksum of everything that follows into the first four bytes.
 pub(super) fn seal(bytes: &mut [u8], crc: u32) {
     if let Some((head, rest)) = bytes.split_first_chunk_mut::<4>() {
         *head = crc32c::crc32c_append(crc, rest).to_le_bytes();
     }
 }
 
-/// Checks the checksum in the first four bytes over all that follows.
+/// Checks the checksum in the first four bytes over everything that follows.
 pub(super) fn checked_head<'a>(bytes: &'a [u8], crc: u32, name: &str) -> Decoded<FieldCursor<'a>> {
     let mut cursor = FieldCursor::new(bytes);
     let stored = cursor.u32()?;
@@ -189,7 +189,7 @@ impl Top {
         self.separator_ends.len()
     }
 
-    /// Bytes it takes in memory, about.
+    /// Its approximate size in memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.separators.len() + 4 * (self.separator_ends.len() + self.first_units.len())
     }

@@ -80,7 +80,7 @@ pub struct SegmentEntry {
     pub form: SegmentForm,
 }
 
-/// What is needed to read the frames of a segment.
+/// The fields needed to read the frames of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentForm {
     /// Starts every frame; not zero.
@@ -118,7 +118,7 @@ pub struct Manifest {
     pub groups: Vec<String>,
     /// The segments, oldest first.
     pub segments: Vec<SegmentEntry>,
-    /// What a tree was packed from.
+    /// The paths that a tree was packed from.
     pub roots: Vec<Vec<u8>>,
     /// States before this time, ns, are not known any more; `None` when all are.
     pub history_from_ns: Option<i64>,

@@ -19,7 +19,7 @@ pub struct Edition {
     pub writer: u32,
 }
 
-/// What a sync mark says.
+/// The contents of a sync mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SyncMark {
     /// All below this offset was durable before the mark was written.

@@ -73,7 +73,7 @@ impl PageBuilder {
         self.places.is_empty()
     }
 
-    /// The sort form that was added last, be it to the page before.
+    /// The sort form that was added last, even if it was to the page before.
     pub(super) fn last(&self) -> &[u8] {
         &self.last
     }
@@ -147,7 +147,8 @@ fn page_crc(salt_crc: u32, first_unit: u32) -> u32 {
     crc32c::crc32c_append(salt_crc, &first_unit.to_le_bytes())
 }
 
-/// Stores a key: how many bytes of the end of another go, and what comes in their place.
+/// Stores a key: the number of bytes removed from the end of another, and the bytes appended in
+/// their place.
 fn put_key(out: &mut Vec<u8>, drop: usize, add: &[u8]) {
     out.push((drop.min(MORE) << 4 | add.len().min(MORE)) as u8);
     for number in [drop, add.len()] {
@@ -163,7 +164,7 @@ fn put_key(out: &mut Vec<u8>, drop: usize, add: &[u8]) {
 struct KeyStep<'a> {
     /// How many bytes of the end of its base go.
     drop: usize,
-    /// What comes in their place.
+    /// The bytes appended in their place.
     add: &'a [u8],
     /// Where the next key is stored.
     end: usize,
@@ -479,9 +480,9 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Puts the key that is stored at `at` in the place of the one before it, on which it is based
-    /// unless there is a `base`. Gives where the next is stored, and the order of the new key to
-    /// the old; `None` when it is none.
+    /// Replaces the previous key by the one stored at `at`, which is based on it unless there is a
+    /// `base`. Returns the position of the next, and the order of the new key to the old; `None` if
+    /// it is invalid.
     fn follow(
         &self,
         at: usize,

@@ -1,4 +1,4 @@
-//! The segment header, and the salt it gives to every checksum of its segment.
+//! The segment header, and the salt that it adds to every checksum of its segment.
 
 use super::bytes::FieldCursor;
 use super::manifest::SegmentForm;
@@ -11,7 +11,7 @@ const BY_KEY_AT: usize = 88 + GROUP_LEN_MAX;
 /// Chunk sizes the format allows, as powers of two.
 pub const CHUNK_LOG2: std::ops::RangeInclusive<u8> = 12..=24;
 
-/// What the first 4096 bytes of a segment say.
+/// The contents of the first 4096 bytes of a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentHeader {
     /// Chunk size of bodies as a power of two.
@@ -36,7 +36,7 @@ pub struct SegmentHeader {
     pub made_after: u64,
 }
 
-/// What the checksums and frames of one segment have in common.
+/// The values shared by the checksums and frames of one segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Salt {
     /// First word of every frame.

@@ -42,8 +42,8 @@ impl Lost {
         &self.stretches
     }
 
-    /// The damage that each record of the index is which lies in a stretch and is `wanted`, by key
-    /// and offset. Only what was reported with its key already is left out.
+    /// The damage of each record of the index that is in such a range and is `wanted`, by key and
+    /// offset. Records already reported with their key are left out.
     ///
     /// # Errors
     /// Returns an error if reading the index fails. Its damage is reported with the rest.

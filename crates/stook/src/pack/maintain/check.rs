@@ -1,4 +1,4 @@
-//! Looks at every byte of a pack that carries meaning, and lists all that is wrong.
+//! Checks every meaningful byte of a pack, and lists all damage.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -25,7 +25,7 @@ use crate::pack::writer::host::{Host as _, SystemHost};
 use crate::report::units;
 use crate::storage::Storage;
 
-/// What a check found.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CheckReport {
     /// Records that are whole, dead ones included.
@@ -36,7 +36,7 @@ pub struct CheckReport {
     pub body_bytes: u64,
     /// All damage.
     pub damages: Damages,
-    /// What is no damage but worth knowing: foreign files, torn tails, an unfinished build.
+    /// Notes on anything but damage: foreign files, torn tails, an unfinished build.
     pub notes: Vec<String>,
     /// Nothing can be written to the pack, or it cannot even be opened, before it is repaired.
     pub needs_repair: bool,
@@ -74,7 +74,7 @@ struct SpanSums {
     dead: u64,
 }
 
-/// What a walk over the frames of a segment found.
+/// The result of a walk over the frames of a segment.
 #[derive(Debug, Default)]
 struct Walked {
     spans: BTreeMap<u64, SpanSums>,
@@ -135,9 +135,8 @@ impl Pack {
         Ok(report)
     }
 
-    /// Opens what is left of a pack for [`check`](Self::check), also where its newest manifest
-    /// cannot be read: by an older one, or by its segments alone. What that means is in the notes
-    /// of the report.
+    /// Opens a pack for [`check`](Self::check), even if its newest manifest cannot be read: by an
+    /// older one, or by its segments alone. The notes of the report explain the consequences.
     ///
     /// # Errors
     /// Returns [`Error::NotAPack`], or an error of the storage.
@@ -246,7 +245,7 @@ impl Pack {
         Ok(())
     }
 
-    /// Reports what does not agree in a span.
+    /// Reports the differences in a span.
     fn narrow(
         &self,
         segment: &Segment,
@@ -383,7 +382,7 @@ impl FrameVisitor for Listing<'_> {
     }
 }
 
-/// Looks at every frame of a segment, and reports what is damaged.
+/// Checks every frame of a segment, and reports damage.
 struct Looking<'a> {
     segment: &'a Segment,
     hasher: &'a RandomState,
@@ -397,7 +396,7 @@ struct Looking<'a> {
 }
 
 impl Looking<'_> {
-    /// Reports a batch that is none.
+    /// Reports an invalid batch.
     fn report_batch(&mut self, batch: Option<(u64, String)>) {
         let file = self.segment.source.path();
         self.report.damages.extend(batch.map(|(offset, what)| Damage {

@@ -1,4 +1,4 @@
-//! Repair: all that can still be read of a pack, in a new one; and the rest, byte for byte, beside
+//! Repair: copies everything readable of a pack into a new one, and the rest, byte for byte, beside
 //! it.
 //!
 //! Nothing of the old pack is changed or believed more than its checksums: every frame of every
@@ -45,7 +45,7 @@ const GAP_LEN: u64 = 64 << 10;
 /// One piece of quarantined bytes, as it is copied.
 const PIECE_LEN: u64 = 1 << 20;
 
-/// What a repair found and saved.
+/// The result of a repair.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Repaired {
     /// Records in the new pack.
@@ -56,11 +56,11 @@ pub struct Repaired {
     pub damages: Damages,
     /// Stretches that could not be saved, each in a file of the quarantine.
     pub quarantined: Vec<Quarantined>,
-    /// What the new pack may have that the old one had not, or the other way round, and why.
+    /// Differences between the new pack and the old one, and why.
     pub notes: Vec<String>,
 }
 
-/// Bytes that are no whole record, or are further names of a file that is lost.
+/// Bytes that are not an intact record, or are hard links to a lost file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quarantined {
     /// Id of the segment.
@@ -77,9 +77,9 @@ pub struct RepairOptions {
     /// How the new pack is written.
     pub writer: WriterOptions,
     /// Memory for the keys of one walk over the pack, in bytes; the records on their way take as
-    /// much again. With less there are more walks. Besides these there are reads under way (at most
-    /// 32, of 1 MiB at most), what is being written, and 8 bytes a record for the index of the
-    /// segment that is written.
+    /// much again. With less there are more walks. In addition there are reads in flight (at most
+    /// 32, of at most 1 MiB), pending writes, and 8 bytes a record for the index of the segment
+    /// being written.
     pub memory_len: usize,
 }
 
@@ -89,7 +89,7 @@ impl From<WriterOptions> for RepairOptions {
     }
 }
 
-/// What was found of a key.
+/// The records found for a key.
 #[derive(Debug, Clone, Copy, Default)]
 struct NewestOfKey {
     /// Sequence number, segment and place of its newest whole record that no deletion vector lists.
@@ -107,8 +107,8 @@ impl NewestOfKey {
     }
 }
 
-/// The keys of one range. What does not fit into the memory is left for the next walk: always the
-/// last of them.
+/// The keys of one range. Keys that do not fit into the memory are left for the next walk: always
+/// the last of them.
 #[derive(Debug)]
 struct Survey {
     keys: BTreeMap<Box<[u8]>, NewestOfKey>,
@@ -121,7 +121,7 @@ struct Survey {
     to: Option<Box<[u8]>>,
     /// Only these keys, if there are any given.
     only: Option<BTreeSet<Box<[u8]>>>,
-    /// Whether everything is looked at, and what is wrong is noted.
+    /// Whether everything is checked, and damage is noted.
     is_first: bool,
     /// Whether there are versions that no longer count: those are left out, and with them earlier
     /// states.
@@ -287,7 +287,7 @@ fn report_lost(
     Ok(())
 }
 
-/// Looks at everything, and gives the bytes of it.
+/// Checks everything, and returns its size in bytes.
 fn first_walk(
     survey: &mut Survey,
     snapshot: &Snapshot,
@@ -414,7 +414,7 @@ impl Survey {
         reader.take_back(frames)
     }
 
-    /// Whether the key of the frame at hand is in the range.
+    /// Whether the key of the current frame is in the range.
     fn wants(&self, frames: &Frames) -> bool {
         frames.head().key().is_some_and(|key| self.has(key.sort_form()))
     }

@@ -1,4 +1,4 @@
-//! Reading around what the medium does not give back: the rest of a range, with zeros in the holes.
+//! Reading around unreadable parts: the rest of a range, with zeros in the holes.
 //!
 //! A read fails as a whole, whether one sector of 4096 bytes is bad or the disk is dead. A failed
 //! range is read again piece by piece, so that a hole costs only the bytes in it; checksums then
@@ -18,8 +18,8 @@ use crate::source::Source;
 const PIECE_LEN: u64 = 4096;
 
 /// After this many unreadable bytes in a row, most of what follows is not tried: each try may take
-/// a disk seconds. Then the last piece of every [`STRIDE_LEN`] bytes shows whether the stretch
-/// continues.
+/// a disk seconds. Then the last piece of every [`STRIDE_LEN`] bytes shows whether the unreadable
+/// range continues.
 const PATIENCE_LEN: u64 = 64 * PIECE_LEN;
 
 /// At most this many bytes are given up at once. Readable bytes within them are lost only if there
@@ -80,7 +80,7 @@ impl Holes {
         self.len_before(offset) >= PATIENCE_LEN
     }
 
-    /// Why bytes of a range are not what was written: they could not be read, or what was found.
+    /// Why bytes of a range are damaged: because they could not be read, or as found.
     pub(crate) fn explain(&self, source: &dyn Source, range: ByteRange, found: Error) -> Error {
         match (self.first_in(range), found) {
             (Some((offset, what)), Error::Damaged(damage)) => {
@@ -107,8 +107,8 @@ impl Holes {
     }
 }
 
-/// All of a range of a source, with zeros where it cannot be read; those places are added to
-/// `holes`. What is known to be a hole is not tried again.
+/// Reads all of a range of a source, with zeros where it is unreadable; those parts are added to
+/// `holes`. Known holes are not tried again.
 ///
 /// # Errors
 /// Returns errors that are not damage of the medium: see [`is_unreadable`].
@@ -161,9 +161,9 @@ fn read_piece(source: &dyn Source, range: ByteRange) -> crate::Result<Result<Byt
     }
 }
 
-/// What became of a read. One that failed because the medium does not give back some of it is tried
-/// again piece by piece, because what failed may be something that was only read along; what is
-/// still missing then is damage.
+/// Returns the result of a read. If it failed because a part is unreadable, it is tried again piece
+/// by piece, because the failed part may only have been read along; bytes that are still missing
+/// then are damage.
 ///
 /// # Errors
 /// Returns [`Error::Damaged`] with the offset of the first missing byte, or an error that is not

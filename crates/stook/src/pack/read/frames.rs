@@ -25,13 +25,13 @@ const SUMS_READ_LEN: u64 = 64 << 10;
 /// Bytes in which the next frame is looked for at once.
 const RESYNC_LEN: usize = 4 << 20;
 
-/// What comes next in a segment.
+/// The next frame in a segment.
 #[derive(Debug)]
 pub(crate) enum Step {
     /// A frame whose header, key and attributes verified; [`Frames::head`] returns them, and the
     /// walk is at its body.
     Frame,
-    /// Bytes that are no frame, or a frame that is not what was written.
+    /// Bytes that are not a frame, or a damaged frame.
     Invalid(Broken),
     /// The end of the range.
     End,
@@ -46,11 +46,11 @@ pub(crate) struct Broken {
     pub(crate) offset: u64,
     /// The key, if the header could be read.
     pub(crate) key: Option<Key>,
-    /// What is wrong.
+    /// A description of the damage.
     pub(crate) what: String,
     /// Where the next frame begins, if that is known.
     pub(crate) next: Option<u64>,
-    /// The medium does not give the bytes back: no writer that was cut off left it so.
+    /// The medium does not return the bytes: no interrupted writer left it so.
     pub(crate) unreadable: bool,
 }
 
@@ -91,7 +91,7 @@ pub(crate) struct BodySpan {
 pub(crate) enum Chunk {
     /// The next bytes.
     Bytes(BodySpan),
-    /// There are no more.
+    /// There are no more frames.
     End {
         /// Length of the body.
         len: u64,
@@ -108,7 +108,7 @@ pub(crate) type Checked<T> = Result<T, Trouble>;
 pub(crate) enum Trouble {
     /// Something else went wrong than these bytes: the walk ends.
     Failed(Error),
-    /// The bytes are not what was written.
+    /// The bytes are damaged.
     Broken(Broken),
 }
 
@@ -131,20 +131,20 @@ pub(crate) struct Frames {
     salt: Salt,
     head: Head,
     body: BodyState,
-    /// What was looked at last.
+    /// The range read last.
     looked: ByteRange,
     /// For a member of a batch: the digest of everything of it read so far.
     digest: u32,
 }
 
-/// How far the body of the current frame has been handed out.
+/// How far the body of the current frame has been returned.
 #[derive(Debug)]
 enum BodyState {
     /// Nothing of it is left to look at.
     Done,
     /// Contiguous; the chunk checksums that are still needed.
     Known { len: u64, left: u64, chunk: u64, sums: Bytes, sums_from: u64 },
-    /// In pieces; what has been seen of it.
+    /// In pieces; how much of it has been read.
     Framed { seen: u64, number: u64 },
     /// All pieces were seen; the trailer comes next.
     Trailer { len: u64 },
@@ -296,8 +296,8 @@ impl Frames {
     }
 
     /// Verifies the whole body of the current frame, which [`view`](Self::view) then shows as one
-    /// slice, and steps past the frame. `None` when it is framed or too long for the window: then
-    /// [`begin_body`](Self::begin_body) gives it in chunks.
+    /// slice, and steps past the frame. `None` if it is framed or too long for the window: then
+    /// [`begin_body`](Self::begin_body) reads it in chunks.
     pub(crate) fn whole_body(&mut self) -> Checked<Option<BodySpan>> {
         let BodyLen::Known(len) = self.head.header.body else { return Ok(None) };
         let sums_len = checksums_len(len, self.salt.chunk_len);
@@ -453,9 +453,8 @@ impl Frames {
         }
     }
 
-    /// Verifies what is left of the current frame and steps over it. Gives the length of its body,
-    /// or `None` when it is not a record that counts: a mark, a filler, a record that was
-    /// abandoned.
+    /// Verifies the rest of the current frame and steps over it. Returns the length of its body, or
+    /// `None` if it is not a record that counts: a mark, a filler, a record that was abandoned.
     pub(crate) fn finish_frame(&mut self) -> Checked<Option<u64>> {
         self.finish_frame_reporting(&mut |_| true)
     }

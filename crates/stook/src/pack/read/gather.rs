@@ -53,13 +53,13 @@ pub(crate) struct Gathered {
     bytes: Vec<u8>,
     /// Where each of them begins, and the end.
     starts: Vec<usize>,
-    /// What could not be read, by segment.
+    /// The unreadable ranges, by segment.
     holes: BTreeMap<usize, Holes>,
 }
 
 impl Gathered {
-    /// Reads the wanted frames, in place of those gathered before. What the medium does not give
-    /// back is zeros, which no checksum takes for a frame: see [`explain`](Self::explain).
+    /// Reads the wanted frames, replacing those gathered before. Unreadable bytes are zeros, which
+    /// fail every checksum: see [`explain`](Self::explain).
     ///
     /// # Errors
     /// Returns an error if reading fails.
@@ -93,7 +93,7 @@ impl Gathered {
         }
     }
 
-    /// Why one of them is not what was written.
+    /// Why one of them is damaged.
     pub(crate) fn explain(&self, origin: &FrameOrigin<'_>, wanted: WantedFrame, found: Error) -> Error {
         match self.holes.get(&wanted.segment) {
             Some(holes) => holes.explain(origin.segment.source.as_ref(), wanted.range, found),
@@ -108,7 +108,7 @@ impl Gathered {
     }
 }
 
-/// What is read from one segment.
+/// The reads from one segment.
 struct SegmentReads {
     /// Which of the wanted frames these are.
     numbers: Vec<usize>,

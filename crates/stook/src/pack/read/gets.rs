@@ -1,5 +1,5 @@
-//! Many records by key, as one batch: keys are looked up while the device reads what was found
-//! already.
+//! Many records by key, as one batch: keys are looked up while the device reads records already
+//! found.
 
 use bytes::Bytes;
 
@@ -31,7 +31,7 @@ pub(crate) struct Gets<'p> {
     /// Which way each segment is read, where that is decided.
     accesses: Vec<Option<Access>>,
     records: Vec<Result<Option<Record>>>,
-    /// Something failed that is no damage.
+    /// An error that is not damage.
     failure: Option<Error>,
 }
 
@@ -129,7 +129,7 @@ impl Pack {
         self.access.decide_for_gets(segment.source.as_ref(), ranges, || self.fits_into_memory())
     }
 
-    /// Whether what is got of it is best left in the page cache.
+    /// Whether its records are best left in the page cache after gets.
     pub(crate) fn fits_into_memory(&self) -> bool {
         *self.fits.get_or_init(|| self.fits_in(available_memory()))
     }

@@ -24,7 +24,7 @@ pub struct Loaded {
     records: Vec<LoadedSlot>,
     /// Bodies that were put together, by segment and offset of their record.
     joined: HashMap<(u32, u64), Bytes>,
-    /// What was not what was written, and is not here.
+    /// Damaged records, which are missing here.
     damages: Damages,
     body_bytes: u64,
 }
@@ -166,7 +166,7 @@ struct LoadWalk<'a> {
 }
 
 impl LoadWalk<'_> {
-    /// Steps over the frame at hand, which does not count; a record that is refused is damage.
+    /// Steps over the current frame, which does not count; a record that is refused is damage.
     fn leave(&mut self, frames: &mut Frames, is_refused: bool) -> Checked<()> {
         let refusal = if is_refused { frames.refusal(self.pack, self.segment)? } else { None };
         frames.step_over()?;

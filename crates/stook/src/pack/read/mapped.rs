@@ -1,5 +1,4 @@
-//! Records handed out where they lie: in sealed segments that are mapped, or in what was read of
-//! others.
+//! Records returned in place: in mapped sealed segments, or in buffers read from others.
 
 use std::ops::Range;
 
@@ -205,7 +204,7 @@ impl<'a> VerifiedFrame<'a> {
     }
 }
 
-/// Maps what the rule wants mapped: for each segment its bytes.
+/// Maps the segments that the rule selects: for each segment its bytes.
 pub(crate) fn map_segments(snapshot: &Snapshot, rule: MapRule) -> Result<Vec<Option<Bytes>>> {
     if rule == MapRule::Never {
         return Ok(Vec::new());
@@ -308,8 +307,8 @@ impl Pack {
     }
 
     /// Looks keys up, and verifies the frames of those that are mapped while the next ones come
-    /// from memory. Gives the numbers of the keys that are to be read in another way, and where
-    /// their records are; `None` when nothing is mapped, and no key was looked up.
+    /// from memory. Returns the numbers of the keys that are to be read in another way, and where
+    /// their records are; `None` if nothing is mapped, and no key was looked up.
     fn each_mapped<'a>(
         &'a self,
         keys: &'a [Key],

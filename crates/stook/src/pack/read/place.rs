@@ -1,6 +1,6 @@
-//! Opening the record at a place that an index names. There is no other way to one that is read in
-//! pieces: gets, scans, compaction and links come through here. A record that is read by range
-//! finds its chunks itself, in `source`.
+//! Opening the record at a place that an index names. All records that are read in pieces are
+//! opened here: by gets, scans, compaction and links. A record that is read by range finds its
+//! chunks itself, in `source`.
 
 use std::sync::Arc;
 

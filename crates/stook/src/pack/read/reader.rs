@@ -18,8 +18,8 @@ pub(crate) const DEPTH: usize = 32;
 /// One read of a scan, bytes.
 const BLOCK_LEN: usize = 1 << 20;
 
-/// The same through the page cache: what was copied from it is still near the processor when it is
-/// looked at.
+/// The same through the page cache: copied bytes are still in the processor's cache when they are
+/// read.
 const CACHED_BLOCK_LEN: usize = 256 << 10;
 
 /// Longer ranges are not worth a try whether they are in the page cache.
@@ -28,8 +28,8 @@ const AT_ONCE_LEN_MAX: u64 = 1 << 20;
 /// Blocks of a scan's ring: the half that is read ahead is what keeps the device busy.
 const RING_BLOCKS: usize = 32;
 
-/// The same through the page cache, where nothing is to be kept busy: a ring that stays in the
-/// processor's caches is copied into twice as fast as one that does not.
+/// The same through the page cache, where no device is to be kept busy: copying into a ring that
+/// stays in the processor's caches is twice as fast.
 const CACHED_RING_BLOCKS: usize = 8;
 
 /// A read: what, where, and which way.
@@ -91,15 +91,13 @@ impl Reader {
         self.idle_engines.keep(engine);
     }
 
-    /// The bytes of one range, through the page cache. What the medium does not give back is
-    /// damage.
+    /// The bytes of one range, through the page cache. Unreadable bytes are damage.
     pub(crate) fn read(&self, source: &dyn Source, range: ByteRange) -> Result<Bytes> {
         let mut all = self.read_many(std::iter::once((source, range, Access::Cached)))?;
         all.pop().unwrap_or_else(|| Ok(Bytes::new()))
     }
 
-    /// The bytes of one range with zeros where the medium does not give them back, and where that
-    /// is.
+    /// The bytes of one range, with zeros for unreadable ones, and the holes.
     pub(crate) fn read_around(&self, source: &dyn Source, range: ByteRange) -> Result<(Bytes, Holes)> {
         let mut holes = Holes::default();
         let bytes = match self.read(source, range) {
@@ -109,8 +107,7 @@ impl Reader {
         Ok((bytes, holes))
     }
 
-    /// The bytes of many ranges, at queue depth; each is there or says why not. What the medium
-    /// does not give back is damage.
+    /// The bytes of many ranges, at queue depth, or an error for each. Unreadable bytes are damage.
     pub(crate) fn read_many<'a>(
         &self,
         ranges: impl ExactSizeIterator<Item = Read<'a>>,

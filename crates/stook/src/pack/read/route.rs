@@ -18,7 +18,7 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    /// What a rule says for each stretch of a range.
+    /// Applies a rule to each part of a range.
     pub(crate) fn new(rule: AccessRule, source: &dyn Source, range: ByteRange) -> Self {
         let mut ways = Vec::new();
         let mut at = range.start();

@@ -1,8 +1,8 @@
 //! [`RecordSource`]: a record of any length that is read by range, verified chunk by chunk.
 //!
-//! Where a chunk is follows from its number, in a contiguous body as in a framed one: all pieces
-//! but the last are as long. What is read are the chunks that a range touches and, of a contiguous
-//! body, the checksums of their neighbourhood, which are remembered.
+//! The place of a chunk follows from its number, in a contiguous body as in a framed one: all
+//! pieces except the last have equal length. A read needs the chunks that a range touches and, in a
+//! contiguous body, the checksums around them, which are kept.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -45,9 +45,9 @@ const CHUNKS_HELD_LEN: u64 = 4 << 20;
 /// Heads of pieces that are read at once where the end of a framed body is looked for.
 const PIECES_AT_ONCE: u64 = 4096;
 
-/// A record whose body is read by range, in any order and by any number of threads. All that is
-/// handed out has been verified, and of a body of any length only the chunks are read that a range
-/// touches.
+/// A record whose body is read by range, in any order and by any number of threads. All returned
+/// bytes have been verified, and only the chunks that a range touches are read, for a body of any
+/// length.
 ///
 /// It keeps the generation that it was opened at, and with it its bytes, as long as it is there.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ struct Body {
     held: Mutex<Held>,
 }
 
-/// What was read before and is likely to be wanted again.
+/// Bytes read before that are likely to be needed again.
 #[derive(Debug, Default)]
 struct Held {
     /// Stretches of checksums by their number, newest last.
@@ -101,8 +101,8 @@ impl Held {
 }
 
 impl Body {
-    /// What is remembered, unless another thread looks at it just now: then this one does without.
-    /// A forked child could wait for ever for a thread that it does not have.
+    /// The kept bytes, unless another thread is using them: then this one does without. A forked
+    /// child could wait forever for a thread that it does not have.
     fn held(&self) -> Option<MutexGuard<'_, Held>> {
         match self.held.try_lock() {
             Ok(held) => Some(held),

@@ -9,7 +9,7 @@ use crate::pack::read::record::{Record, RecordHead, record_head};
 use crate::pack::state::open::Pack;
 use crate::pack::state::segment::Segment;
 
-/// Reads the body of one record piece by piece; nothing unverified is handed out.
+/// Reads the body of one record piece by piece; nothing unverified is returned.
 pub struct RecordReader<'p> {
     reader: &'p Reader,
     frames: Option<Frames>,
@@ -63,8 +63,8 @@ impl<'p> RecordReader<'p> {
 }
 
 impl Pack {
-    /// Compares the body of a record with bytes that come from elsewhere; `None` when there is no
-    /// such record. One that is damaged is not the same, which [`Pack::damage_log`] lists.
+    /// Compares the body of a record with other bytes; `None` if there is no such record. A damaged
+    /// one is not the same; the damage is in [`Pack::damage_log`].
     ///
     /// # Errors
     /// Returns the errors of [`open_record`](Self::open_record), except damage.
@@ -107,7 +107,7 @@ impl BodyComparison<'_> {
         Ok(self.is_same)
     }
 
-    /// Whether what was given is all of the body, and the same.
+    /// Whether the given bytes are the whole body, and equal.
     ///
     /// # Errors
     /// Returns the errors of [`take`](Self::take).

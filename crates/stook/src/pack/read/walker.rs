@@ -86,7 +86,7 @@ impl Frames {
         Ok(false)
     }
 
-    /// Steps past the current frame, whose body is only looked at where that gives its length.
+    /// Steps past the current frame, whose body is only read if that is needed for its length.
     pub(crate) fn step_over(&mut self) -> Checked<()> {
         if !self.skip_frame()? {
             self.finish_frame()?;
@@ -152,7 +152,7 @@ impl Broken {
 }
 
 impl Trouble {
-    /// What is broken.
+    /// The broken frame.
     ///
     /// # Errors
     /// Returns an error if it is anything but the bytes of a frame.

@@ -58,7 +58,7 @@ pub(crate) struct Window {
     next: u64,
     scratch: Vec<u8>,
     completions: Vec<Completion>,
-    /// What could not be read so far.
+    /// The holes found so far.
     holes: Holes,
 }
 
@@ -98,7 +98,7 @@ impl Window {
         })
     }
 
-    /// What was to be read so far and could not be.
+    /// The holes found in the reads so far.
     pub(crate) fn holes(&self) -> &Holes {
         &self.holes
     }
@@ -192,8 +192,8 @@ impl Window {
         Ok(())
     }
 
-    /// Steps over what is left of a hole of the file, whose zeros were never written: it may be far
-    /// longer than anything that could be read. Stays where it is if the file system does not say.
+    /// Steps over the rest of a hole of the file, whose zeros were never written: it may be far
+    /// longer than anything readable. Stays where it is if the file system does not say.
     pub(crate) fn skip_hole(&mut self) -> Result<()> {
         let range = ByteRange::new(self.pos, self.end).unwrap_or_default();
         let mut leaves = Vec::with_capacity(1);
@@ -204,8 +204,8 @@ impl Window {
         self.skip(data.saturating_sub(range.start()) / 8 * 8)
     }
 
-    /// Goes to any offset of the range. What the ring still holds is used again; reads that ran
-    /// ahead are given up only for places far off.
+    /// Moves to any offset of the range. Bytes still in the ring are reused; read-ahead is
+    /// discarded only for distant places.
     pub(crate) fn seek(&mut self, to: u64) -> Result<()> {
         let to = to.min(self.end);
         let blocks = self.options.blocks as u64;
@@ -348,7 +348,7 @@ impl Window {
         self.set(slot, BlockSlot::Ready(block));
     }
 
-    /// The same with what can be read of it.
+    /// The same, with the readable part of it.
     fn fill_around(&mut self, block: u64, slot: usize) -> Result<()> {
         let bytes = read_around(self.source.as_ref(), self.range_of(block), &mut self.holes)?;
         self.fill(block, slot, &bytes);

@@ -21,21 +21,21 @@ pub(crate) struct Layout {
     pub(crate) copy_len: Option<u64>,
 }
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Debug)]
 pub(crate) struct Copies<T> {
     pub(crate) value: T,
     /// One copy.
     pub(crate) bytes: Bytes,
-    /// What is wrong with the other, or with the length of the file.
+    /// Damage of the other, or of the length of the file.
     pub(crate) damages: Vec<Damage>,
 }
 
 /// A half of a file that was read, or why its copy is not to be had.
 type Half<T> = std::result::Result<(Bytes, T), Error>;
 
-/// Reads both copies. The first that is what was written counts, and the other is reported as
-/// damage if it is not.
+/// Reads both copies. The first that verifies counts, and the other is reported as damage if it
+/// does not.
 ///
 /// # Errors
 /// Returns [`Error::Damaged`] if neither verifies, or both do and differ; [`Error::Unsupported`];

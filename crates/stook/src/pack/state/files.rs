@@ -1,4 +1,4 @@
-//! What lies in the directory of a pack besides the files of the generation that is open.
+//! Files in the directory of a pack besides those of the opened generation.
 
 use std::path::PathBuf;
 
@@ -12,12 +12,12 @@ use crate::pack::state::snapshot::{Snapshot, read_manifest};
 use crate::storage::Storage;
 use crate::tree::Kind;
 
-/// What was found.
+/// The result.
 #[derive(Debug, Default)]
 pub(crate) struct FilesReport {
     /// Files of older generations that cannot be read.
     pub(crate) damages: Vec<Damage>,
-    /// What is no damage but worth knowing.
+    /// Notes on anything but damage.
     pub(crate) notes: Vec<String>,
 }
 

@@ -11,8 +11,8 @@ use crate::storage::Entry;
 use crate::tree::Kind;
 
 impl Opening<'_> {
-    /// Whether a newer generation is there by now. A reader that meets what was written after it
-    /// then sees a writer at work.
+    /// Whether a newer generation exists by now. Then a reader that finds data written after it
+    /// sees an active writer.
     pub(crate) fn is_superseded(&self) -> Result<bool> {
         let last = newest(&self.storage.list()?);
         Ok(last.is_some_and(|last| last > self.manifest.generation))

@@ -36,7 +36,7 @@ pub(crate) const LONG_HEAD_READ_LEN: u64 = 256 * 1024;
 pub struct OpenOptions {
     /// Makes the engines that read.
     pub engines: Arc<dyn EngineFactory>,
-    /// Direct, cached, or by what is in the page cache.
+    /// Direct, cached, or decided by the contents of the page cache.
     pub access: AccessRule,
     /// This generation, as it was published, rather than the newest. There is the newest, the one
     /// before, and any that some process has open.
@@ -80,12 +80,12 @@ pub struct Pack {
 pub struct KeyEntry {
     /// The key.
     pub key: Key,
-    /// Bytes the record takes in its segment; `None` when the index does not say.
+    /// The size of the record in its segment in bytes; `None` if the index does not have it.
     pub stored_bytes: Option<u64>,
     pub(crate) found: Found,
 }
 
-/// What is known of a segment without reading its records.
+/// Facts about a segment that are known without reading its records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentInfo {
     /// Its id.
@@ -148,8 +148,8 @@ impl Pack {
         &self.storage
     }
 
-    /// What was found damaged so far: when it was opened, and since, where no error came of it
-    /// because there was a way around.
+    /// Damage found so far: when it was opened, and since then, where it was worked around without
+    /// an error.
     pub fn damages(&self) -> Vec<Damage> {
         self.snapshot.log.all()
     }
@@ -261,8 +261,8 @@ impl Pack {
         self.snapshot.find(key.sort_form(), &self.reader).map_err(|error| error.of(key))
     }
 
-    /// Whether what is damaged is a version of a record that counts no more: it is not missed. Not
-    /// where that is not known.
+    /// Whether the damage is in an old version of a record, which is not needed. `false` if that is
+    /// not known.
     pub(crate) fn is_of_older_version(&self, damage: &Damage) -> bool {
         let Some(key) = &damage.key else { return false };
         match self.find(key) {

@@ -1,5 +1,5 @@
-//! Finds out what is in a span of frames that has no index: the tail of an active segment, or a
-//! sealed segment whose index was hit.
+//! Reads a span of frames without an index: the tail of an active segment, or a sealed segment
+//! whose index is damaged.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use crate::pack::index::tail::Tail;
 use crate::pack::key::Key;
 use crate::pack::read::frames::{Frames, Step, Trouble};
 
-/// What a writer that died had not yet made durable.
+/// What a writer had not yet made durable when it died.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TornTail {
     /// Id of the segment.
@@ -37,7 +37,7 @@ pub(crate) struct Fresh {
     pub(crate) time_ns: i64,
 }
 
-/// What was found.
+/// The result of a recovery.
 #[derive(Debug, Default)]
 pub(crate) struct Recovered {
     /// Where it began.
@@ -58,7 +58,7 @@ pub(crate) struct Recovered {
     /// The manifest after which the frames beyond the committed length were written, according to
     /// the last mark there.
     pub(crate) written_after: Option<Edition>,
-    /// Where begins what was not written after the manifest at hand, if anything was.
+    /// Where frames begin that were not written after the current manifest, if there are any.
     pub(crate) beyond: Option<Beyond>,
     /// What follows it, if it was never durable.
     pub(crate) torn: Option<TornTail>,
@@ -71,7 +71,7 @@ pub(crate) struct Recovered {
     pub(crate) unlisted: bool,
     /// The batch whose end was not reached yet.
     pub(crate) batch: Option<OpenBatch>,
-    /// What comes next may be the rest of a batch that began in what could not be read.
+    /// The next frames may be the rest of a batch that began in an unreadable part.
     pub(crate) follows_damage: bool,
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct Beyond {
     pub(crate) after: Option<Edition>,
 }
 
-/// A span of frames, and what is known of it.
+/// A span of frames, and facts about it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RecoverySpan<'a> {
     /// Id of the segment.
@@ -93,7 +93,7 @@ pub(crate) struct RecoverySpan<'a> {
     pub(crate) path: &'a Path,
     /// The last frame before the span.
     pub(crate) last_frame: LastFrame,
-    /// What is below was committed.
+    /// Everything below was committed.
     pub(crate) committed_len: u64,
     /// Frames beyond it count if they were written after this manifest; `None` if all of them
     /// count.
@@ -187,7 +187,7 @@ pub(crate) struct OpenBatch {
     offset: u64,
     members: Vec<RecoveredMember>,
     sum: BatchSum,
-    /// Not all of it could be read, and all of it had been durable: its end may be what is lost.
+    /// Not all of it could be read, and all of it had been durable: its end may be lost.
     is_hurt: bool,
     /// The frames before it could not be read: its beginning may be lost.
     follows_damage: bool,
@@ -218,8 +218,7 @@ impl Recovered {
         Ok(())
     }
 
-    /// Takes the open batch away if the frame at hand, which is whole, is not its end and cannot be
-    /// in it.
+    /// Removes the open batch if the current intact frame is not its end and cannot be in it.
     fn take_foreign(&mut self, frames: &Frames) -> Option<Foreign> {
         let head = frames.head();
         let batch = self.batch.as_ref().filter(|batch| !batch.is_hurt)?;
@@ -294,7 +293,7 @@ impl Recovered {
         Some(Beyond { offset, after: self.written_after })
     }
 
-    /// The frame at hand is the last so far that counts.
+    /// Notes that the current frame is the last so far that counts.
     fn note_last(&mut self, frames: &Frames, committed_len: u64) {
         let LastFrame { mark_crc, .. } = self.last_frame;
         let FrameHeader { kind, crc, .. } = frames.head().header;
@@ -307,7 +306,7 @@ impl Recovered {
         }
     }
 
-    /// Takes notice of a frame that is not what was written; of its header, if that is whole.
+    /// Notes a damaged frame, and its header, if that is intact.
     fn note_broken(&mut self, damage: Damage, header: Option<&FrameHeader>) {
         if header.is_none() {
             self.doubt.get_or_insert_with(|| damage.clone());
@@ -368,7 +367,7 @@ impl Recovered {
         batch.members.into_iter().for_each(|member| self.list(member, u64::MAX, 0));
     }
 
-    /// What is whole ends at `frames_end`, and the bytes at `end`.
+    /// Ends the intact frames at `frames_end`, and the bytes at `end`.
     fn end_at(&mut self, frames_end: u64, end: u64, segment: u64) {
         let unfinished = match self.batch.take() {
             Some(batch) if batch.is_hurt => {
@@ -411,7 +410,7 @@ fn vouched_for(frames: &mut Frames, at: u64) -> Result<bool> {
     Ok(false)
 }
 
-/// What the frame at hand says if it is a sync mark.
+/// The contents of the current frame if it is a sync mark.
 fn mark_of(frames: &Frames) -> Option<SyncMark> {
     let head = frames.head();
     let attributes = (head.header.kind == FrameKind::SyncMark).then_some(&head.attributes)?;

@@ -64,9 +64,9 @@ pub(crate) struct Segment {
     /// It grows, and this much of it is known to be on the medium; what follows was read, which is
     /// not the same.
     pub(crate) durable_len: u64,
-    /// It grows, and not all of its frames are what was written: nothing is appended to it.
+    /// It grows, and some of its frames are damaged: nothing is appended to it.
     pub(crate) damaged: bool,
-    /// Its index may lack something that is in it, so that it cannot be replaced by what the index
+    /// Its index may be incomplete, so that it cannot be replaced by the records that the index
     /// lists.
     pub(crate) unlisted: bool,
     /// Whether it is the one that the manifest speaks of.
@@ -93,7 +93,7 @@ pub(crate) enum Life {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Whose {
     Own,
-    /// What is shown of it is; what follows was written after generations that are gone.
+    /// The part that is shown is; what follows was written after generations that are gone.
     OwnUntil,
     /// It is from another copy of the pack, which diverged: nothing in it ever becomes part of this
     /// pack.
@@ -152,8 +152,8 @@ impl Segment {
     }
 
     /// Opens a segment that a manifest names. Damage that leaves something readable is put into
-    /// `findings`; with `None` the last of them says why there is no segment. One that needs a
-    /// newer version costs itself alone, too: what else there is can be read.
+    /// `findings`; with `None` the last of them says why there is no segment. A segment that needs
+    /// a newer version affects only itself, too: the others can be read.
     pub(crate) fn open(
         opening: &Opening<'_>,
         number: usize,
@@ -244,7 +244,7 @@ impl Segment {
         self.ask_beyond(scanned, opening, findings)
     }
 
-    /// The damage that it is if the file is shorter than what was committed.
+    /// Notes the damage if the file is shorter than its committed length.
     fn note_short(&mut self) -> Option<Damage> {
         if !source_is_short(self) {
             return None;
@@ -522,7 +522,7 @@ impl Segment {
         })
     }
 
-    /// Takes what was found there.
+    /// Takes the result of a recovery.
     fn take_recovered(
         &mut self,
         recovered: Recovered,
@@ -609,7 +609,7 @@ fn lost(mut damage: Damage, entry: &SegmentEntry) -> Damage {
     damage
 }
 
-/// What a scan of the end of a segment found.
+/// The result of a scan of the end of a segment.
 #[derive(Clone, Copy)]
 struct Scanned {
     is_damaged: bool,

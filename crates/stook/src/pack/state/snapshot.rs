@@ -18,7 +18,7 @@ use crate::pack::state::recover::TornTail;
 use crate::pack::state::segment::{Findings, Life, Segment};
 use crate::storage::{Entry, Lock, Storage};
 
-/// Why what lost its manifests is no pack.
+/// Why a directory that lost its manifests is not a pack.
 pub(crate) const NO_MANIFEST: &str =
     "it has segments, but no manifest; `stook check --repair` saves what is whole";
 
@@ -55,13 +55,13 @@ pub(crate) struct Snapshot {
 /// Which state to open.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct WantedState {
-    /// This generation, as it was published; else the newest, with what was appended since.
+    /// This generation, as it was published; otherwise the newest, with everything appended since.
     pub(crate) generation: Option<u64>,
     /// What counted at this time, ns.
     pub(crate) at_ns: Option<i64>,
 }
 
-/// What a segment is opened from.
+/// The context in which a segment is opened.
 pub(crate) struct Opening<'a> {
     pub(crate) storage: &'a dyn Storage,
     pub(crate) reader: &'a Reader,
@@ -76,7 +76,7 @@ pub(crate) struct Opening<'a> {
 pub(crate) enum Behind {
     /// It is not looked at.
     Nothing,
-    /// What was written after the generation that is opened, and before the next one.
+    /// Frames written after the opened generation, and before the next one.
     Own,
     /// All of it: newer generations there were cannot be read.
     All,
@@ -175,8 +175,8 @@ impl Snapshot {
         first_ns.filter(|_| self.manifest.history_from_ns.is_none())
     }
 
-    /// Makes it the state at an earlier time: what died later lives, what was put later is not
-    /// there.
+    /// Makes it the state at an earlier time: records that died later are live, records that were
+    /// put later are absent.
     fn go_back(&mut self, storage: &dyn Storage, reader: &Reader, at_ns: i64) -> Result<()> {
         if let Some(from_ns) = self.manifest.history_from_ns.filter(|&from_ns| at_ns < from_ns) {
             let shown = |ns| crate::report::time::time_of(ns);
@@ -291,7 +291,7 @@ impl Snapshot {
         Some(Damage { file, offset: found.place.offset, key: Key::from_sort_form(form), what, cause: None })
     }
 
-    /// What there is under a key.
+    /// The versions of a key.
     fn versions(
         &self,
         form: &[u8],
@@ -345,7 +345,7 @@ struct Versions {
 }
 
 impl Frames {
-    /// Why the record at hand is refused when damage hides whether it is live.
+    /// Why the current record is refused when damage hides whether it is live.
     pub(crate) fn refusal(&self, pack: &Pack, segment: &Segment) -> Checked<Option<Damage>> {
         let head = self.head();
         let Some(key) = head.key() else { return Ok(None) };

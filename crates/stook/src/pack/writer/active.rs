@@ -19,7 +19,7 @@ use crate::pack::state::names::PackFile;
 use crate::pack::state::segment::Segment;
 use crate::storage::{Appender, Storage};
 
-/// What is left of the longest segment for its index, in bytes.
+/// The bytes reserved for the index in the longest segment.
 const INDEX_ROOM: u64 = 64 << 20;
 
 /// How long a segment may get without being named by a manifest, in bytes: until then, readers do
@@ -327,7 +327,7 @@ impl Active {
         Ok(())
     }
 
-    /// Appends the header of a record, perhaps of a batch, and gives the offset of its frame and
+    /// Appends the header of a record, perhaps of a batch, and returns the offset of its frame and
     /// its header checksum.
     pub(crate) fn append_head(
         &mut self,
@@ -520,8 +520,8 @@ impl Active {
         Ok(())
     }
 
-    /// Ends the segment in its index, durably. Gives its entry for the next manifest, where its
-    /// index is, and the checkpoints that are not needed any more once that manifest is published.
+    /// Ends the segment in its index, durably. Returns its entry for the next manifest, the range
+    /// of its index, and the checkpoints that are no longer needed once that manifest is published.
     pub(crate) fn seal(&mut self, reader: &Reader) -> Result<(SegmentEntry, Vec<PackFile>)> {
         self.make_durable()?;
         let frames = ByteRange::new(UNIT as u64, self.len()).unwrap_or_default();
@@ -571,7 +571,7 @@ pub(super) fn crc_of(fixed: &[u8; HEADER_LEN]) -> u32 {
     stored_crc(fixed).unwrap_or_default()
 }
 
-/// What an index covers.
+/// The range that an index covers.
 pub(super) struct Covered {
     pub(super) frames: ByteRange,
     pub(super) tally: Tally,

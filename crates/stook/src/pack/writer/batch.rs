@@ -48,7 +48,7 @@ impl<'w> Batch<'w> {
         }
     }
 
-    /// Puts a record, in place of any older one with this key, also of this batch, and gives its
+    /// Puts a record, replacing any older one with this key, also of this batch, and returns its
     /// sequence number.
     ///
     /// # Errors
@@ -71,9 +71,9 @@ impl<'w> Batch<'w> {
         Ok(was_there)
     }
 
-    /// Deletes the records with these keys, also those of this batch, and gives how many there
-    /// were. Further names (hard links) go before the file that they lead to, so that content is
-    /// not moved to a name that goes as well.
+    /// Deletes the records with these keys, also those of this batch, and returns how many there
+    /// were. Further names (hard links) are deleted before the file that they lead to, so that
+    /// content is not moved to a name that is deleted as well.
     ///
     /// `progress` is called with how many are deleted so far. When it returns `false`, this returns
     /// `None`, and some may be deleted: the batch is to be dropped then.
@@ -136,7 +136,7 @@ impl<'w> Batch<'w> {
         }
     }
 
-    /// Moves what the record at `old` holds for other names, as part of this batch.
+    /// Moves the content that the record at `old` holds for other names, as part of this batch.
     fn free_content(&mut self, key: &Key, old: At) -> Result<()> {
         if !self.writer.may_hold_content(key, old)? {
             return Ok(());

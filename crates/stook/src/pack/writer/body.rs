@@ -170,7 +170,7 @@ impl<'w> RecordWriter<'w> {
         self.digest = digest_more(self.digest, sum);
     }
 
-    /// Ends the record and gives its sequence number.
+    /// Ends the record and returns its sequence number.
     ///
     /// # Errors
     /// Returns an error of the storage; [`Error::BodyLength`] if there were fewer bytes than
@@ -234,7 +234,7 @@ impl<'w> RecordWriter<'w> {
         Ok(())
     }
 
-    /// Takes back what was written of it.
+    /// Abandons the bytes written of it.
     fn abandon(&mut self) -> Result<()> {
         let (group, offset) = (self.group, self.offset);
         if !std::mem::take(&mut self.open) {

@@ -1,5 +1,5 @@
-//! What readers take is bounded, so what is written must be: checked before anything is changed, so
-//! that a compaction can still be done where more would be too much.
+//! Readers have limits, so writers must keep to them: checked before anything is changed, so that a
+//! compaction is still possible when a limit is reached.
 
 use super::{At, Dead, PackWriter, WriterOptions};
 use crate::pack::error::{Error, Result};
@@ -51,7 +51,7 @@ impl PackWriter {
         check_manifest(&self.manifest, segments, new_group, self.options.list_len_max)
     }
 
-    /// Checks that all that is to be published can be read, before any of it is written.
+    /// Checks that everything to be published is readable, before any of it is written.
     pub(super) fn check_lists(&mut self) -> Result<()> {
         let limit = self.options.list_len_max;
         for dead in self.dead.values_mut().filter(|dead| dead.dirty) {

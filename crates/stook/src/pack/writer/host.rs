@@ -1,4 +1,4 @@
-//! What a writer asks the machine for besides storage: the time, randomness, who it is.
+//! What a writer needs from the machine besides storage: time, randomness, its identity.
 
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -42,7 +42,7 @@ pub struct FileInput {
 }
 
 impl Input {
-    /// What an open file is. The path is for messages.
+    /// Examines an open file. The path is for messages.
     ///
     /// # Errors
     /// Returns I/O errors.
@@ -74,7 +74,7 @@ impl FileInput {
         self.len() == 0
     }
 
-    /// What a record of it is: a file, with its mode and modification time.
+    /// The attributes of its record: a file, with its mode and modification time.
     pub fn attributes(&self) -> &Attributes {
         &self.attributes
     }
@@ -143,10 +143,10 @@ fn unread(name: &str, source: io::Error) -> Error {
     Error::Outside { operation: "read", name: name.to_owned(), source }
 }
 
-/// Whether stdin was closed when this program began: an empty record is not what is meant then. The
-/// standard library puts `/dev/null` in its place, open for reading and writing; what a shell opens
-/// for `</dev/null` is for reading only. Programs that start this one with theirs open for both
-/// have no input for it either.
+/// Whether stdin was closed when this program began: an empty record is not intended then. The
+/// standard library replaces it by `/dev/null`, open for reading and writing; a shell opens
+/// `</dev/null` only for reading. Programs that pass on their own `/dev/null`, open for both, have
+/// no input for it either.
 pub fn was_closed(stdin: impl AsFd) -> bool {
     let (Ok(opened), Ok(null)) = (rustix::fs::fstat(&stdin), rustix::fs::stat("/dev/null")) else {
         return false;

@@ -2,9 +2,9 @@
 //! generations, foreign files, and, if an older manifest was restored from a backup, files of
 //! generations that came after it.
 //!
-//! Only what is provably this pack's own, and was provably never needed, is removed. What a newer
-//! generation named is set aside under another name. What is neither for sure is left as it is;
-//! `check` lists it.
+//! Only what is provably this pack's own, and was provably never needed, is removed. Files that a
+//! newer generation named are set aside under another name. If neither is certain, a file is left
+//! as it is; `check` lists it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::tree::Kind;
 /// Where manifests and deletion vectors have the nonce of their pack.
 const PACK_NONCE_AT: usize = 32;
 
-/// What the newest generation itself says comes next.
+/// The next numbers according to the newest generation itself.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Committed {
     pub(super) segment_next: u64,
@@ -68,8 +68,7 @@ impl Named {
 }
 
 impl PackWriter {
-    /// Finds what is not needed any more and removes it; sets aside what belongs to a generation
-    /// that is gone.
+    /// Removes files that are no longer needed; sets aside files of a lost generation.
     pub(super) fn find_leftovers(&mut self, files: &[Entry], committed: Committed) -> Result<()> {
         self.storage.remove_leftovers()?;
         let own = || files.iter().filter(|file| file.kind == Kind::File);

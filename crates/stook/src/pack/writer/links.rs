@@ -29,7 +29,7 @@ use crate::source::Source;
 /// Read of a record to see whether it has further names, in bytes: nearly always all of its head.
 const HEAD_LEN: u64 = 512;
 
-/// What a writer knows of the names of files.
+/// What a writer knows about hard links.
 #[derive(Debug, Default)]
 pub(super) struct Links {
     /// For segments that grow or grew: from which offset on this writer wrote them.
@@ -45,7 +45,7 @@ pub(super) struct Links {
     is_complete: bool,
 }
 
-/// What a hard link to a record leads to.
+/// The target of a hard link to a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkTarget {
     /// The file with this key: the link is a further name of it.
@@ -72,7 +72,7 @@ pub(super) struct Content {
 }
 
 impl Links {
-    /// What is in a segment from this offset on is put by this writer.
+    /// Notes that everything in a segment from this offset on is put by this writer.
     pub(super) fn begin_segment(&mut self, segment: u64, from: u64) {
         self.own_from.insert(segment, from);
     }
@@ -101,8 +101,8 @@ impl Links {
 }
 
 impl PackWriter {
-    /// Moves what the record at `old` holds for other names, before something in `group` takes its
-    /// place.
+    /// Moves the content that the record at `old` holds for other names, before a record in `group`
+    /// replaces it.
     pub(super) fn free_content(&mut self, key: &Key, old: At, group: &str) -> Result<()> {
         if !self.may_hold_content(key, old)? {
             return Ok(());
@@ -189,7 +189,7 @@ impl PackWriter {
         record.finish().map(drop)
     }
 
-    /// What the record at this place leads to, if it is a further name.
+    /// The target of the record at this place, if it is a further name.
     pub(super) fn link_at(&mut self, at: At) -> Result<Option<Vec<u8>>> {
         let mut content = self.content(at)?;
         let is_link = content.attributes.file_kind() == Some(FileKind::HardLink);
@@ -219,7 +219,7 @@ impl PackWriter {
         }
     }
 
-    /// Where to read what was there before this writer.
+    /// The source for records from before this writer.
     fn older_source(&mut self, segment: u64) -> Result<(Arc<dyn Source>, Salt)> {
         if let Some(sealed) = self.sealed.get(&segment).and_then(|sealed| sealed.segment.as_ref()) {
             return Ok((sealed.source.clone(), sealed.salt));

@@ -78,15 +78,15 @@ pub struct WriterOptions {
     pub segment_len: u64,
     /// Chunk size of bodies as a power of two, 12 to 24; for new packs.
     pub chunk_log2: u8,
-    /// A checkpoint is left whenever this many bytes of a segment follow the last, so that no more
-    /// than that is scanned after a crash. The first of a new segment comes after 16 MiB, or what
-    /// was written would be lost.
+    /// A checkpoint is made after every this many bytes of a segment, so that no more than that is
+    /// scanned after a crash. The first of a new segment comes after 16 MiB: unnamed segments are
+    /// lost.
     pub checkpoint_len: u64,
     /// The longest manifest and the longest list of the dead records of a segment that are written,
     /// in bytes: as long as readers take. What would need more is refused until the pack was
     /// compacted.
     pub list_len_max: u64,
-    /// Makes engines for reading what is there.
+    /// Makes engines for reading existing records.
     pub engines: Arc<dyn EngineFactory>,
     /// Clock, randomness, name of this process.
     pub host: Arc<dyn Host>,
@@ -222,7 +222,7 @@ pub struct PackWriter {
     in_doubt: bool,
     /// Whether a generation is on its way.
     is_publishing: bool,
-    /// Of segments that were sealed since the last generation: what was promised of them before.
+    /// The acknowledged lengths of segments that were sealed since the last generation.
     promised_lens: BTreeMap<u64, u64>,
     /// Files that the newest generation does not name, and that are to go when no older one does.
     garbage: BTreeSet<PackFile>,
@@ -408,8 +408,8 @@ impl PackWriter {
         Ok(())
     }
 
-    /// A damaged segment is not appended to: where its frames end is not certain. What was found in
-    /// it is committed, so that what is put from now on is newer than all of it.
+    /// A damaged segment is not appended to: where its frames end is not certain. The records found
+    /// in it are committed, so that later puts are newer than all of it.
     fn leave_as_it_is(&mut self, segment: Segment) -> Result<()> {
         let mut entry = segment.entry;
         if segment.frames_end > entry.committed_len && segment.whose != Whose::Foreign {
@@ -454,7 +454,7 @@ impl PackWriter {
         self.manifest.state == PackState::Complete
     }
 
-    /// Sets what a tree is being packed from, for people to see.
+    /// Sets the roots that a tree is packed from, for people.
     pub fn set_roots(&mut self, roots: Vec<Vec<u8>>) {
         self.manifest.roots = roots;
         self.unpublished = true;
@@ -466,7 +466,7 @@ impl PackWriter {
         self.unpublished = true;
     }
 
-    /// Puts a record into a group, in place of any older one with this key, and gives its sequence
+    /// Puts a record into a group, replacing any older one with this key, and returns its sequence
     /// number.
     ///
     /// If the older one holds the content of further names of a file (hard links), that is put
@@ -694,7 +694,7 @@ impl PackWriter {
         Ok(())
     }
 
-    /// What the marks of this writer say from now on.
+    /// The session in the marks of this writer from now on.
     fn session(&self) -> Session {
         Session { after: self.edition, writer: writer_of(&self.manifest.writer_nonce) }
     }

@@ -1,4 +1,4 @@
-//! What makes the work of a writer count: syncs, seals, generations.
+//! Making the work of a writer count: syncs, seals, generations.
 
 use std::collections::{BTreeMap, BTreeSet};
 

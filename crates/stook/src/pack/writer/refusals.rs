@@ -20,7 +20,7 @@ impl Pack {
         self.check_appendable()
     }
 
-    /// The same, for what is wrong with the pack alone.
+    /// The same, only for damage of the pack.
     pub(crate) fn check_appendable(&self) -> Result<()> {
         for entry in &self.snapshot.manifest.segments {
             match self.snapshot.segments.iter().find(|segment| segment.entry.id == entry.id) {
@@ -43,7 +43,7 @@ impl PackWriter {
     }
 }
 
-/// Writing a new list of deleted records would bring back what the lost one said is dead.
+/// Writing a new list of deleted records would bring back those in the lost one.
 pub(super) fn refuse_lost(segment: &Segment) -> Result<()> {
     if !segment.vector_lost {
         return Ok(());

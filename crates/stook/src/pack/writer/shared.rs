@@ -25,8 +25,8 @@ const IDLE_YIELDS_MAX: u32 = 8;
 /// put at the same time share one sync; they count one by one, and in the order of their sequence
 /// numbers. The durability of the writer's options is left aside meanwhile.
 ///
-/// When the last clone is dropped the pack is let go; what was put is found again by the next
-/// writer. [`finish`](Self::finish) gives the writer back.
+/// When the last clone is dropped the pack is released; the next writer finds everything that was
+/// put. [`finish`](Self::finish) returns the writer.
 #[derive(Debug, Clone)]
 pub struct SharedWriter {
     shared: Arc<Shared>,
@@ -105,7 +105,7 @@ impl SharedWriter {
         Self { shared: Arc::new(Shared { state: Mutex::new(state), rests: Condvar::new() }), chunk_log2 }
     }
 
-    /// Puts a record into a group, in place of any older one with this key, and gives its sequence
+    /// Puts a record into a group, replacing any older one with this key, and returns its sequence
     /// number. It is on the medium then.
     ///
     /// # Errors
@@ -143,8 +143,7 @@ impl SharedWriter {
         self.shared.state().queue.len()
     }
 
-    /// Waits for the commits under way and gives the writer back. Other clones can put nothing
-    /// more.
+    /// Waits for the commits in progress and returns the writer. Other clones can no longer put.
     ///
     /// # Errors
     /// Returns [`Error::Invalid`] if another clone did so before; [`Error::Stopped`] if a thread
@@ -194,7 +193,7 @@ impl Shared {
         }
     }
 
-    /// Commits all that waits.
+    /// Commits all waiting requests.
     fn lead(&self) {
         self.let_others_in();
         let mut state = self.state();
@@ -256,7 +255,7 @@ impl Commit<'_> {
     }
 }
 
-/// Nothing of a commit that failed is known to be safe. What was refused for itself keeps its own
+/// Nothing of a failed commit is known to be durable. A request that was refused keeps its own
 /// error.
 fn fail_all(outcomes: &mut Vec<Result<Outcome>>, len: usize, cause: Error) {
     let cause = Arc::new(cause);

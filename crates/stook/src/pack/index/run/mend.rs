@@ -1,9 +1,9 @@
 //! Rebuilds pages of an index from the frames that they index.
 //!
-//! A page names the records whose keys lie between those of its neighbours. Where it is lost, the
+//! A page names the records whose keys lie between those of its neighbours. If it is lost, the
 //! frames of the segment are walked once and those records are collected: about as many as fit into
-//! a page. What a lost page held is known from nowhere else; so a frame whose head is
-//! lost as well leaves a doubt, and a key that is not found then may be that of this frame.
+//! a page. The contents of a lost page are known from nowhere else; so a frame whose head is lost
+//! as well leaves a doubt: a key that is not found may be that of this frame.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -100,7 +100,7 @@ impl LostBounds<'_> {
     }
 }
 
-/// What was found of lost pages.
+/// The records found for lost pages.
 #[derive(Default)]
 struct MendedRecords {
     entries: Vec<(Box<[u8]>, Place)>,
@@ -144,7 +144,7 @@ impl Run {
         self.put_in_place(number, end, found)
     }
 
-    /// Whether a page is what was written; it is kept then.
+    /// Whether a page verifies; it is kept then.
     fn is_whole(&self, number: usize, reader: &Reader) -> Result<bool> {
         if let Some((source, range)) = self.missing(number) {
             match self.supply(number, reader.read(source, range)) {
@@ -155,7 +155,7 @@ impl Run {
         Ok(matches!(self.pages.get(number).and_then(OnceLock::get), Some(LoadedPage::Page(_))))
     }
 
-    /// What the pages from `first` to before `end` must have held, by their neighbours.
+    /// The key range of the pages from `first` to before `end`, by their neighbours.
     fn bounds(&self, first: usize, end: usize, reader: &Reader) -> Result<LostBounds<'_>> {
         let neighbour = |number: usize| -> Result<Option<Page<'_>>> {
             if !self.is_whole(number, reader)? {
@@ -189,7 +189,7 @@ impl Run {
         Ok(bounds)
     }
 
-    /// Keeps what was found in place of the pages from `first` to before `end`.
+    /// Keeps the found records in place of the pages from `first` to before `end`.
     fn put_in_place(&self, first: usize, end: usize, found: MendedRecords) -> Result<()> {
         let MendedRecords { mut entries, doubt } = found;
         entries.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(b.1.offset.cmp(&a.1.offset)));

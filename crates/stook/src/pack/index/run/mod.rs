@@ -62,7 +62,7 @@ struct Finders {
     pages: Box<[OnceLock<Option<Finder>>]>,
 }
 
-/// What a quick search found.
+/// The result of a quick search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Newest {
     /// The newest version of the key.
@@ -78,7 +78,7 @@ pub(crate) enum Newest {
 struct IndexFile {
     source: Arc<dyn Source>,
     index: ByteRange,
-    /// Where the frames are in the same file, what is needed to make a page out of them.
+    /// The data to rebuild a page from the frames, if they are in the same file.
     mending: Option<Mending>,
 }
 
@@ -160,8 +160,8 @@ impl Run {
         ByteRange::at(start, len as u64)
     }
 
-    /// What was read for a page, if it is what was written; else it is lost, which is noted where
-    /// it can be mended.
+    /// The bytes read for a page, if they verify; otherwise it is lost, which is noted if it can be
+    /// rebuilt.
     fn verified(&self, number: usize, read: Result<Bytes>) -> Result<Bytes> {
         let first = self.top.page(number).map_or(0, |(first, _)| first);
         let verified = read.and_then(|bytes| match Page::verify(&bytes, self.salt_crc, first) {
@@ -174,7 +174,7 @@ impl Run {
         verified
     }
 
-    /// Takes what was read for a page and keeps it.
+    /// Takes the bytes read for a page and keeps them.
     pub(crate) fn supply(&self, number: usize, read: Result<Bytes>) -> Result<()> {
         let bytes = self.verified(number, read)?;
         self.keep(number, LoadedPage::Page(bytes));
@@ -203,7 +203,7 @@ impl Run {
         slot.and_then(OnceLock::get).ok_or_else(|| self.damaged(0, Invalid::damaged(0, "a page is missing")))
     }
 
-    /// A page, or, of one that was lost, one of those in its place. What is not here is not kept.
+    /// A page, or one of those in place of a lost one. A page that is not in memory is not kept.
     fn part(&self, number: usize, part: usize, reader: &Reader) -> Result<Option<Bytes>> {
         if part == 0
             && let Some((source, range)) = self.missing(number)
@@ -231,8 +231,8 @@ impl Run {
         Page::parse(bytes).map_err(|invalid| self.damaged(first, invalid))
     }
 
-    /// Reads every page and keeps it, so that the file is not needed any more; `false` when one is
-    /// not what was written.
+    /// Reads every page and keeps it, so that the file is not needed any more; `false` if one is
+    /// damaged.
     pub(crate) fn take_all(&self, reader: &Reader) -> Result<bool> {
         let mut number = 0;
         while number < self.pages.len() {

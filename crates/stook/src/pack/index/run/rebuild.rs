@@ -24,7 +24,7 @@ const STEP_LEN: u64 = 1 << 20;
 /// The most units that are not pages: with more of them, walking the frames is faster.
 const LOST_UNITS_MAX: u32 = 64;
 
-/// What is known of a segment whose index is looked for.
+/// The known facts about a segment whose index is being rebuilt.
 pub(crate) struct LostIndex<'a> {
     pub(crate) source: &'a Arc<dyn Source>,
     pub(crate) frames: ByteRange,

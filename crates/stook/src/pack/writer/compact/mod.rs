@@ -34,8 +34,8 @@ pub struct CompactOptions {
     pub groups: Vec<String>,
     /// Versions that died less long ago than this stay readable.
     pub keep: Duration,
-    /// Only groups in which at least this share of bytes, 0 to 1, is dead; `None` also restores the
-    /// order of keys where nothing is dead.
+    /// Only groups in which at least this share of bytes, 0 to 1, is dead; `None` also restores key
+    /// order where nothing is dead.
     pub max_dead: Option<f64>,
     /// Extra space that a step may take, in bytes.
     pub extra_len: u64,
@@ -58,7 +58,7 @@ impl Default for CompactOptions {
     }
 }
 
-/// What a compaction did.
+/// The result of a compaction.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Compacted {
     /// Completed steps.
@@ -75,7 +75,7 @@ pub struct Compacted {
     pub after_bytes: u64,
     /// It was stopped before its end; running it again continues.
     pub interrupted: bool,
-    /// Segments that were left as they are, because something in them is not what was written.
+    /// Segments that were left unchanged, because something in them is damaged.
     pub left_out: Vec<Damage>,
     /// Segments that were left as they are for want of room.
     pub too_large: Vec<TooLarge>,
@@ -99,8 +99,8 @@ fn horizon_ns(options: &CompactOptions, now_ns: i64) -> i64 {
 }
 
 impl PackWriter {
-    /// Writes the records that count once more, in the order of their keys, and lets go of the
-    /// rest. All that was put before is safe when it returns.
+    /// Rewrites the live records in key order, and drops the rest. Everything that was put before
+    /// is durable when it returns.
     ///
     /// `progress` receives the bytes of frames written so far, and stops the compaction by giving
     /// `false`: the step under way is taken back, those before it stay. Segments with damage are
@@ -263,7 +263,7 @@ impl PackWriter {
         Ok((before_bytes, entries.iter().map(|entry| entry.committed_len).sum()))
     }
 
-    /// Names what was written in the next generation.
+    /// Adds the written segments to the next generation.
     fn take_outputs(&mut self, outputs: Vec<output::Finished>) -> Vec<SegmentEntry> {
         let entries: Vec<SegmentEntry> = outputs.iter().map(|output| output.entry).collect();
         for output in outputs {

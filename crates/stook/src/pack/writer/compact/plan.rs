@@ -24,7 +24,7 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// What a compaction would do.
+/// The plan of a compaction.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct CompactPlan {
     /// Its steps, in their order.
@@ -78,7 +78,7 @@ impl CompactPlan {
     }
 }
 
-/// What is known of a segment after a walk over its index.
+/// Facts about a segment after a walk over its index.
 #[derive(Debug)]
 struct Surveyed {
     id: u64,
