@@ -362,7 +362,7 @@ fn ending(summary: &Summary) -> String {
     if summary.interrupted {
         text.push_str("; interrupted, every file written is complete");
     }
-    // Damage that names no record is reported, but nobody knows that a file is missing for it.
+    // Damage that names no record is reported, but it is not known to make a file missing.
     let failed = summary.failures.iter().filter(|failure| !failure.key.is_empty()).count();
     if failed > 0 {
         text.push_str(&format!("; {} failed", units::count(failed as u64)));

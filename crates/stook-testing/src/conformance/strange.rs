@@ -18,7 +18,7 @@ pub enum Strange {
     Fifo,
     /// A socket.
     Socket,
-    /// A device that gives zeros for ever.
+    /// A device with endless zeros.
     Device,
 }
 

@@ -39,7 +39,7 @@ impl CallFaultEngines {
     /// Every `nth` call (2 is every other) of any operation meets the fault.
     ///
     /// # Panics
-    /// When `nth` is less than 2: what is tried again would be tried for ever.
+    /// Panics if `nth` is less than 2: retries would never end.
     pub fn every(backend: Backend, nth: usize, fault: CallFault) -> Self {
         assert!(nth > 1, "every call meets a fault");
         Self::new(backend, Choice::Every(nth), None, fault)

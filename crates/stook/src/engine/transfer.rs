@@ -1,6 +1,6 @@
 //! [`Transfer`]: one request on its way through system calls, the same for every backend.
 //!
-//! A backend asks for the next [`Step`], executes it and reports the outcome, until the transfer is
+//! A backend takes the next [`Step`], executes it and reports the outcome, until the transfer is
 //! done. Widening and narrowing of direct reads, copying of shared bytes that are not aligned,
 //! short transfers, the end of the file, retries and errors are decided here and nowhere else. This
 //! module makes no system calls.
