@@ -117,7 +117,7 @@ fn pax_record(key: &[u8], value: &[u8]) -> Vec<u8> {
 /// A zip of a model, which has no hard links: stored, or with bodies and targets of links deflated.
 ///
 /// # Panics
-/// When there are hard links.
+/// Panics if there are hard links.
 pub fn zip_of(model: &TreeModel, directories: Directories, deflate: Option<&Deflate<'_>>) -> Vec<u8> {
     let table = crc32_table();
     let (mut zip, mut directory, mut count) = (Vec::new(), Vec::new(), 0_u16);

@@ -50,7 +50,7 @@ impl S3Server {
     /// Serves what is below a directory, every answer after this time.
     ///
     /// # Panics
-    /// When there is no port.
+    /// Panics if there is no port.
     pub fn start(directory: &Path, latency: Duration) -> Self {
         let mut builder = S3ServiceBuilder::new(FileSystem::new(directory).unwrap());
         builder.set_auth(SimpleAuth::from_single(WHO, SECRET));
@@ -89,7 +89,7 @@ impl S3Server {
     /// How many requests were answered.
     ///
     /// # Panics
-    /// When the server did.
+    /// Panics if the server panicked.
     pub fn requests(&self) -> usize {
         self.log.lock().unwrap().len()
     }
@@ -97,7 +97,7 @@ impl S3Server {
     /// The requests that were answered since this was called last, in the order of the answers.
     ///
     /// # Panics
-    /// When the server did.
+    /// Panics if the server panicked.
     pub fn take_log(&self) -> Vec<S3Request> {
         std::mem::take(&mut *self.log.lock().unwrap())
     }

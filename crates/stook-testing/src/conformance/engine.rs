@@ -20,7 +20,7 @@ pub(super) const BOTH: [Access; 2] = [Access::Direct, Access::Cached];
 /// Runs the whole suite on engines of this factory, with files in `directory`.
 ///
 /// # Panics
-/// When a promise is broken.
+/// Panics if a guarantee is violated.
 pub fn engine_conformance(factory: &dyn EngineFactory, directory: &Path) {
     reads_find_exactly_the_bytes_that_are_there(factory, directory);
     writes_of_any_alignment_arrive(factory, directory);

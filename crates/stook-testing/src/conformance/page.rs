@@ -4,7 +4,7 @@
 /// is loaded. Returns the data that the page embeds, as JSON.
 ///
 /// # Panics
-/// When the page is otherwise.
+/// Panics if the page differs from that.
 pub fn page_conformance<'a>(html: &'a str, charts: &[&str]) -> &'a str {
     for chart in charts {
         assert_eq!(html.matches(&format!("<figure id=\"{chart}\"")).count(), 1, "{chart}");

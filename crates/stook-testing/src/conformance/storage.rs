@@ -15,7 +15,7 @@ use stook::storage::Storage;
 /// way that is tested.
 ///
 /// # Panics
-/// When a leaf cannot be read in full.
+/// Panics if a leaf cannot be read in full.
 pub fn read_all(source: &dyn Source) -> Vec<u8> {
     let mut leaves = Vec::new();
     source.resolve(ByteRange::to(source.len()), &mut leaves).expect("the whole source resolves");
@@ -50,7 +50,7 @@ fn read_leaves(leaves: &[Leaf]) -> Vec<u8> {
 /// What a file of a storage holds.
 ///
 /// # Panics
-/// When it is missing or cannot be read.
+/// Panics if it is missing or cannot be read.
 pub fn contents(storage: &dyn Storage, name: &str) -> Vec<u8> {
     read_all(&*storage.open(name).expect("the file opens"))
 }

@@ -40,7 +40,7 @@ impl Strange {
     /// Puts one there. `false` where this process may make none: a device needs privileges.
     ///
     /// # Panics
-    /// When it cannot be made for another reason.
+    /// Panics if it cannot be made for another reason.
     pub fn make(self, path: &Path) -> bool {
         match self {
             Self::Directory => fs::create_dir(path).expect("a directory is made"),
@@ -58,7 +58,7 @@ impl Strange {
     /// Takes it away.
     ///
     /// # Panics
-    /// When that is refused.
+    /// Panics if that is refused.
     pub fn remove(self, path: &Path) {
         match self {
             Self::Directory => fs::remove_dir(path),

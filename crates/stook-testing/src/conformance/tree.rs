@@ -36,7 +36,7 @@ type Make<'a> = dyn FnMut(&TreeModel) -> Box<dyn Tree> + 'a;
 /// Runs every test of the suite, each on a tree that `make` made of a model.
 ///
 /// # Panics
-/// When a promise is broken.
+/// Panics if a guarantee is violated.
 pub fn tree_conformance(features: TreeFeatures, make: &mut Make<'_>, factory: &dyn EngineFactory) {
     let mut check = |model: &TreeModel| {
         let tree = make(model);
@@ -194,7 +194,7 @@ fn listed(tree: &dyn Tree, directory: NodeId) -> Vec<(Vec<u8>, NodeId)> {
 /// Holds all of a tree against its model: names, kinds, ids, links, bytes.
 ///
 /// # Panics
-/// When they differ.
+/// Panics if they differ.
 pub fn tree_matches_model(tree: &dyn Tree, model: &TreeModel, factory: &dyn EngineFactory) {
     let ids = ids_of_all(tree, model);
     assert_eq!(ids.len(), model.len());

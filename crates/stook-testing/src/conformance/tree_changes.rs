@@ -20,7 +20,7 @@ type Open<'a> = dyn FnMut(&Path) -> Box<dyn Tree> + 'a;
 /// Runs every test of the suite, each on a directory of its own.
 ///
 /// # Panics
-/// When a promise is broken.
+/// Panics if a guarantee is violated.
 pub fn changing_tree_conformance(open: &mut Open<'_>, factory: &dyn EngineFactory) {
     let mut made = |model: &TreeModel| {
         let directory = tempfile::tempdir().unwrap();

@@ -104,7 +104,7 @@ impl FaultEngineFactory {
     /// fault.
     ///
     /// # Panics
-    /// When `nth` is 0.
+    /// Panics if `nth` is 0.
     pub fn fail_every(&self, call: Option<EngineCall>, nth: usize, fault: EngineFault) {
         assert!(nth > 0, "every 0th operation");
         self.lock().plans.push(Plan { call, left: nth - 1, every: Some(nth), fault });

@@ -134,7 +134,7 @@ fn open_simulated_with(storage: &SimStorage, map: MapRule) -> Result<Pack, Error
 /// Returns the errors of the scan.
 ///
 /// # Panics
-/// When a key is handed out twice.
+/// Panics if a key is returned twice.
 pub fn scanned(pack: &Pack) -> Result<PackModel, Error> {
     let mut all = PackModel::new();
     for (key, body) in rest_of(pack.scan(ScanOptions::default()))? {
@@ -149,7 +149,7 @@ pub fn scanned(pack: &Pack) -> Result<PackModel, Error> {
 /// Returns the errors of the scan.
 ///
 /// # Panics
-/// When it gives a record without a key.
+/// Panics if it returns a record without a key.
 pub fn next_of(scan: &mut Scan<'_>) -> Result<Option<(Key, Vec<u8>)>, Error> {
     let Some(record) = scan.next()? else { return Ok(None) };
     let key = record.key().expect("a record has a key");
@@ -200,7 +200,7 @@ fn assert_scans(pack: &Pack, model: &PackModel) {
 /// Compares every way of reading an intact pack with its model.
 ///
 /// # Panics
-/// When one differs.
+/// Panics if one differs.
 pub fn assert_holds(pack: &Pack, model: &PackModel) {
     assert_eq!(pack.damages(), &[]);
     let listed: Vec<Key> = pack.keys(&[]).expect("keys").map(|entry| entry.expect("a key").key).collect();
@@ -227,7 +227,7 @@ pub fn assert_holds(pack: &Pack, model: &PackModel) {
 /// The same in the ways that show most and cost least, for tests with thousands of states.
 ///
 /// # Panics
-/// When one differs.
+/// Panics if one differs.
 pub fn assert_holds_briefly(pack: &Pack, model: &PackModel) {
     assert_eq!(pack.damages(), &[]);
     let listed: Vec<Key> = pack.keys(&[]).expect("keys").map(|entry| entry.expect("a key").key).collect();

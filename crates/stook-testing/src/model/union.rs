@@ -108,7 +108,7 @@ fn model_of(all: &BTreeMap<Place, Item>, layers: &[LayerModel]) -> TreeModel {
 /// entries that must stay hidden.
 ///
 /// # Panics
-/// When there are to be none.
+/// Panics if the number is 0.
 pub fn layers_of(model: &TreeModel, count: usize) -> Vec<LayerModel> {
     let mut layers = vec![LayerModel::default(); count];
     // All names of a file are in one tree.

@@ -115,7 +115,7 @@ impl SimStorage {
     /// At most `options.variants` states; a single one when nothing was under way.
     ///
     /// # Panics
-    /// When there are fewer operations than `index`.
+    /// Panics if there are fewer operations than `index`.
     pub fn crash_states(
         &self,
         index: usize,

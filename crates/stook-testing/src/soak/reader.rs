@@ -48,7 +48,7 @@ pub fn read(directory: &Path, stop_in: &Path, seed: u64) -> u64 {
 /// Which action put each record.
 ///
 /// # Panics
-/// When a record is none that any action put.
+/// Panics if a record was not put by any action.
 pub(super) fn versions_of(seen: &PackModel) -> BTreeMap<u64, u64> {
     let version = |(key, body): (&Key, &Vec<u8>)| {
         let number = number(key).unwrap_or_else(|| panic!("{key} was never put"));

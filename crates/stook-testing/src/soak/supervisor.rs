@@ -51,8 +51,8 @@ type Model = BTreeMap<u64, (u64, bool)>;
 /// Runs a siege to its end.
 ///
 /// # Panics
-/// When anything that was acknowledged is lost, anything is there that was not put, or a reader
-/// complains.
+/// Panics if anything acknowledged is lost, anything is found that was not put, or a reader reports
+/// an error.
 pub fn run_soak(siege: &Siege) -> Survived {
     let pack = siege.directory.join("pack.stook");
     fs::create_dir(&pack).expect("an empty directory");

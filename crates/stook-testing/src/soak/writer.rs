@@ -18,7 +18,7 @@ use super::{Action, BATCH_KEYS, body, group, name};
 /// Returns an error of the pack or the log; the process is expected to end with it.
 ///
 /// # Panics
-/// When the pack is not what a recovered pack has to be.
+/// Panics if the pack is not a correctly recovered one.
 pub fn write(directory: &Path, seed: u64, first: u64, count: u64, log: &mut dyn Write) -> Result<()> {
     let storage: Arc<dyn Storage> = Arc::new(LocalStorage::open(directory, LocalStorageOptions::default())?);
     let options = WriterOptions { segment_len: 300_000, checkpoint_len: 60_000, ..WriterOptions::default() };

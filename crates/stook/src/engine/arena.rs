@@ -94,7 +94,7 @@ impl Arena {
     /// Takes a piece back; its bytes stay where they are.
     ///
     /// # Panics
-    /// When it is not a piece of this arena.
+    /// Panics if it is not a piece of this arena.
     pub fn put(&mut self, buffer: Buffer) {
         assert!(buffer.is_lent_by(&self.lender), "the buffer is not a piece of this arena");
         drop(buffer);
@@ -103,7 +103,7 @@ impl Arena {
     /// The bytes of a range.
     ///
     /// # Panics
-    /// When it reaches past the end, or part of it is lent.
+    /// Panics if it reaches past the end, or part of it is lent.
     pub fn bytes(&self, range: Range<usize>) -> &[u8] {
         self.check(&range);
         // SAFETY: the range lies in the mapping, which is initialised and lives as long as `self`.
@@ -116,7 +116,7 @@ impl Arena {
     /// that crosses from the last chunk to the first.
     ///
     /// # Panics
-    /// When either range reaches past the end, or part of one is lent.
+    /// Panics if either range reaches past the end, or part of one is lent.
     pub fn copy_within(&mut self, from: Range<usize>, to: usize) {
         let target = to..to.saturating_add(from.len());
         self.check(&from);
@@ -130,7 +130,7 @@ impl Arena {
     /// The whole arena as shared bytes, without a copy.
     ///
     /// # Panics
-    /// When part of it is lent.
+    /// Panics if part of it is lent.
     pub fn into_bytes(self) -> Bytes {
         self.check(&(0..self.len()));
         Bytes::from_owner(self)

@@ -96,7 +96,7 @@ impl Buffer {
     /// Says where in the buffer the data lies.
     ///
     /// # Panics
-    /// When the range is not one, or reaches past the capacity.
+    /// Panics if the range is invalid, or reaches past the capacity.
     pub fn set_data_range(&mut self, range: Range<usize>) {
         assert!(
             range.start <= range.end && range.end <= self.capacity,
@@ -131,7 +131,7 @@ impl Buffer {
     /// Takes the next `len` bytes after the data into the data.
     ///
     /// # Panics
-    /// When there is less room than that.
+    /// Panics if there is less room than that.
     pub fn advance(&mut self, len: usize) {
         let room = self.capacity - self.data.end;
         assert!(len <= room, "{len} bytes do not fit in the {room} that are left");
@@ -141,7 +141,7 @@ impl Buffer {
     /// Appends `bytes` to the data.
     ///
     /// # Panics
-    /// When there is less room than that.
+    /// Panics if there is less room than that.
     pub fn extend_from_slice(&mut self, bytes: &[u8]) {
         let spare = self.spare();
         assert!(bytes.len() <= spare.len(), "{} bytes do not fit in {}", bytes.len(), spare.len());

@@ -136,7 +136,7 @@ pub trait Engine: Send {
     /// Queues a request. The kernel may learn of it only at the next [`reap`](Self::reap).
     ///
     /// # Panics
-    /// When `in_flight() == depth()`: a caller that does not count is a defect.
+    /// Panics if `in_flight() == depth()`: a caller that does not count is a defect.
     fn submit(&mut self, request: Request);
 
     /// Starts queued requests, waits for at least `min` completions (at most those in flight) and

@@ -187,7 +187,7 @@ impl Transfer {
     /// Starts a request.
     ///
     /// # Panics
-    /// When the buffer of a read is smaller than the span of its range.
+    /// Panics if the buffer of a read is smaller than the span of its range.
     pub(super) fn new(request: Request) -> Self {
         let Request { token, file, access, operation } = request;
         let Work { kind, offset, range, payload, direct } = Work::of(&file, access, operation);

@@ -290,7 +290,7 @@ impl Session {
     /// Returns [`Error::SourceChanged`], or the first error.
     ///
     /// # Panics
-    /// When other ranges are pending.
+    /// Panics if other ranges are pending.
     pub fn read_batch(
         &mut self,
         source: &dyn Source,
