@@ -92,7 +92,7 @@ mod tests {
         rounds: usize,
     }
 
-    /// What was noted, which are the steps.
+    /// The notes, which are the steps.
     #[derive(Default)]
     struct Noted(Mutex<Vec<String>>);
 

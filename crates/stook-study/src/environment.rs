@@ -1,4 +1,4 @@
-//! What a measurement ran on: kernel, processor, memory, file system, device, versions.
+//! The environment of a measurement: kernel, processor, memory, file system, device, versions.
 //!
 //! Facts that the system does not report are left out; nothing here fails.
 

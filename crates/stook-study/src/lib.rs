@@ -1,4 +1,4 @@
-//! Studies: published measurements, made again here and laid beside what was published.
+//! Studies: published measurements, repeated here and shown beside the published figures.
 //!
 //! A study makes its data or takes the user's, measures cold and in turn where that is claimed,
 //! checks that everything compared returned the same bytes, and documents the method. It spans

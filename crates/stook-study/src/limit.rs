@@ -1,4 +1,4 @@
-//! What the device can give: the better of the engine of this program and, where it is installed,
+//! The limit of the device: the better of the engine of this program and, where it is installed,
 //! `fio`.
 //!
 //! Both read the same files past the page cache. This module never writes.
@@ -22,7 +22,7 @@ pub const BLOCK_LEN: usize = 1 << 20;
 /// Reads in flight.
 pub const DEPTH: usize = 16;
 
-/// What a tool measured.
+/// A measurement of a tool.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Speed {
     /// The tool, its version and how it read.
@@ -151,8 +151,8 @@ fn parse(text: &str, how: &str) -> Option<Speed> {
     })
 }
 
-/// The limit of large reads in order over these files: what the own engine reaches, or fio where it
-/// is faster.
+/// The limit of large reads in order over these files: the rate of our engine, or of fio if it is
+/// faster.
 ///
 /// Neither is always: fio reads into ordinary pages, and where memory is in pieces each of its
 /// reads goes to the device in many segments, which may cost it more than half of its speed.

@@ -38,7 +38,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// A name that says what is in it.
+    /// A name that describes its contents.
     pub fn name(&self) -> String {
         format!("{}x{}", self.files, self.size)
     }
@@ -220,7 +220,7 @@ fn bytes_of(path: &Path) -> anyhow::Result<u64> {
     Ok(count(path)?.bytes)
 }
 
-/// What there is in a tree, without reading any file.
+/// Counts the contents of a tree, without reading any file.
 ///
 /// # Errors
 /// Returns an error if it cannot be listed.

@@ -101,7 +101,7 @@ fn answer(directory: &Path, latency: Duration, request: &WebRequest, nth: usize)
     }
 }
 
-/// A file, with an ETag that changes with it. A name that leads out of the directory is none.
+/// A file, with an ETag that changes with it. `None` for a name that leads out of the directory.
 fn page(path: &Path) -> Option<Page> {
     if path.components().any(|part| part == std::path::Component::ParentDir) {
         return None;

@@ -1,8 +1,8 @@
 //! A file system with bad sectors: it mirrors the files of a directory, read-only, and refuses to
 //! read chosen bytes (`EIO`).
 //!
-//! It is mounted by FUSE, which needs root. What is under test runs as it does anywhere, through
-//! the kernel.
+//! It is mounted by FUSE, which needs root. The program under test runs as usual, through the
+//! kernel.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};

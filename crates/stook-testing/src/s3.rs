@@ -47,7 +47,7 @@ pub struct S3Server {
 }
 
 impl S3Server {
-    /// Serves what is below a directory, every answer after this time.
+    /// Serves the files below a directory, every answer after this time.
     ///
     /// # Panics
     /// Panics if there is no port.

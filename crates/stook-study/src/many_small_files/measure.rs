@@ -70,8 +70,7 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    /// What is read, and how caches are emptied. Reads the plain file once, which says how much
-    /// there is.
+    /// Sets up the data and how caches are dropped. Reads the plain file once, to get its size.
     pub(super) fn new(data: Data, keep_caches: bool, hooks: &dyn Hooks) -> anyhow::Result<Self> {
         let segments = plain::segment_files(&data.pack)?;
         let mut pack_bytes = 0;

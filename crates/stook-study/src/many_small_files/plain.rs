@@ -15,7 +15,7 @@ use stook::walk::{Content, Kind, Walk, WalkError, WalkItem};
 
 use crate::sample;
 
-/// Largest piece that [`read`] hands out.
+/// Largest piece that [`read`] returns.
 const PIECE_LEN: usize = 1 << 20;
 
 /// Calls `take` with every regular file of a tree, from one thread, and `before_each` before every
@@ -55,8 +55,8 @@ fn each_piece(item: &WalkItem, mut take: impl FnMut(&[u8]) -> anyhow::Result<()>
 }
 
 /// Writes all files of a tree into one: for each the length of its path (4 bytes, big-endian), its
-/// own length (8 bytes, big-endian), path, bytes. `before_each` is called before all that the tree
-/// has.
+/// own length (8 bytes, big-endian), path, bytes. `before_each` is called before each entry of the
+/// tree.
 ///
 /// # Errors
 /// Returns an error if reading or writing fails, or the error of `before_each`, which ends it.
@@ -75,8 +75,9 @@ pub fn write(tree: &Path, path: &Path, before_each: impl Fn() -> anyhow::Result<
     std::fs::rename(&partial, path).with_context(context)
 }
 
-/// Reads such a file from begin to end with reads of `buffer_len` bytes, and hands out its records
-/// in pieces: path, offset in the record, bytes. How many records and bytes there were.
+/// Reads such a file from beginning to end with reads of `buffer_len` bytes, and passes on its
+/// records in pieces: path, offset in the record, bytes. Returns how many records and bytes there
+/// were.
 ///
 /// # Errors
 /// Returns an error if reading fails, or the file ends within a record.
@@ -121,7 +122,7 @@ pub fn read(
 }
 
 /// Packs the files of a tree, each under all its names, and nothing else: the same records as the
-/// other ways have. `before_each` is called before all that the tree has.
+/// other ways have. `before_each` is called before each entry of the tree.
 ///
 /// # Errors
 /// Returns an error if reading or writing fails, or the error of `before_each`, which ends it.

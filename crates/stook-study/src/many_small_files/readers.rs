@@ -48,7 +48,7 @@ pub enum Reader {
     PackMemory,
 }
 
-/// What was read.
+/// The amount that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Amount {
     /// Records.

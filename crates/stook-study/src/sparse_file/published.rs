@@ -8,18 +8,18 @@ use stook::report::units;
 use super::work::{TOTAL_BYTES, Work};
 use super::{Findings, Row, row};
 
-/// A published figure, and what was measured here that is nearest to it.
+/// A published figure, and the closest measurement here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Published {
-    /// What was done, and in which language.
+    /// The work, and its language.
     pub what: &'static str,
     /// The figure as it is printed.
     pub figure: &'static str,
-    /// What was measured here; absent where nothing was.
+    /// The measurement here; absent if there is none.
     pub here: Option<String>,
 }
 
-/// What is read, the figure, and what is read here.
+/// The read of the published figure, the figure, and the read here.
 const READS: [(&str, &str, u64); 3] = [
     ("C++: reading 1 MB held in blocks of 1 byte", "7.6 MB/s", 1),
     ("C++: reading 1 MB held in blocks of 512 bytes", "2,174 MB/s", 512),

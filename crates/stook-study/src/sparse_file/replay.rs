@@ -25,7 +25,7 @@ use crate::text::numbers;
 pub struct Replayed {
     /// `sparse-file`.
     pub name: &'static str,
-    /// What was read.
+    /// The source that was read.
     pub source: String,
     /// Reads of the trace.
     pub reads: u64,
@@ -59,7 +59,7 @@ pub struct Optimum {
     pub bytes: u64,
 }
 
-/// What is replayed over.
+/// The source of a replay.
 #[derive(Debug, Clone)]
 pub enum Over {
     /// The file itself: a path, or the address of an object.

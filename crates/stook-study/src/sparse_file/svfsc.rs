@@ -73,7 +73,7 @@ impl Svfsc {
         Ok(Some(seconds))
     }
 
-    /// What a script prints.
+    /// Runs a script; returns its output.
     ///
     /// # Errors
     /// Returns an error if it fails, with its message.

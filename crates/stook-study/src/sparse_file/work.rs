@@ -1,4 +1,4 @@
-//! What is measured of a sparse file in memory.
+//! The work that is measured on sparse files in memory.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -36,7 +36,7 @@ pub enum Work {
         /// Bytes of each block.
         block_bytes: u64,
     },
-    /// It is asked what is needed, all over a file of many blocks.
+    /// Queries of needed ranges, all over a file of many blocks.
     Need {
         /// Bytes of each request.
         ask_bytes: u64,
@@ -92,7 +92,7 @@ impl Work {
         }
     }
 
-    /// Does it once; how long that took, without what is made beforehand.
+    /// Does it once; returns the time, without preparations.
     ///
     /// # Errors
     /// Returns an error if the buffer refuses an operation.
@@ -100,7 +100,7 @@ impl Work {
         Ok(self.once()?.seconds)
     }
 
-    /// Does it once, and reads back all that was written.
+    /// Does it once, and reads back everything written.
     ///
     /// # Errors
     /// Returns an error if other bytes are returned, or the buffer refuses an operation.
@@ -119,7 +119,7 @@ impl Work {
     }
 }
 
-/// Work that was done, and what the buffer has to hold then.
+/// Work that was done, and the expected contents of the buffer.
 struct Done {
     seconds: f64,
     file: SparseBuffer,

@@ -19,7 +19,7 @@ pub(super) fn whole(cell: &Cell) -> Part {
     }
 }
 
-/// What was varied, one thing at a time; the same cell may be in several lists.
+/// The sweeps, one parameter at a time; the same cell may be in several lists.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Profile {
     /// Reads one at a time, of growing blocks.

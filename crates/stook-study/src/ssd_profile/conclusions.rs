@@ -1,4 +1,4 @@
-//! What the published study concluded, checked on its own tables and on what was measured here.
+//! The conclusions of the published study, checked on its own tables and on the measurements here.
 //!
 //! Each conclusion has one check, the same for both, so that a table that does not show its
 //! conclusion is distinguished from a device that differs.
@@ -16,13 +16,13 @@ use crate::verdict::Verdict;
 const LINEAR_WITHIN: f64 = 0.05;
 /// How far throughput × latency ÷ depth may be from 1.
 const LITTLE_WITHIN: f64 = 0.03;
-/// How far a mix may be from what the pure rates predict.
+/// How far a mix may be from the prediction of the pure rates.
 const MIX_WITHIN: f64 = 0.10;
 
-/// A published conclusion, and what the check says.
+/// A published conclusion, and the result of its check.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Conclusion {
-    /// What was concluded, or what its tables show.
+    /// The conclusion, or what its tables show.
     pub published: &'static str,
     /// What is checked.
     pub check: &'static str,

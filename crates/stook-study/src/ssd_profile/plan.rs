@@ -1,4 +1,4 @@
-//! What the study measures: the published cells, the four lines of a well-known tool, and block
+//! The plan of the study: the published cells, the four lines of a well-known tool, and block
 //! against depth.
 
 use stook::bench::{Pattern, Preset, Workload};

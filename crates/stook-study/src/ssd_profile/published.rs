@@ -4,7 +4,7 @@
 //! were at random places; it gives no command for them, and so no depth: it is assumed to be 1 as
 //! elsewhere.
 //!
-//! Sums over reads and writes, products and what is fitted follow from these figures.
+//! Sums over reads and writes, products and fits follow from these figures.
 
 use serde::{Serialize, Serializer};
 use stook::bench::gates::State;

@@ -11,8 +11,8 @@ use stook::extent::ByteRange;
 use stook::source::{Leaf, Source, read_object};
 use stook::storage::Storage;
 
-/// Reads a source leaf by leaf, without an engine: what a test compares with should not come by the
-/// way that is tested.
+/// Reads a source leaf by leaf, without an engine: the expected bytes of a test should not be read
+/// by the code under test.
 ///
 /// # Panics
 /// Panics if a leaf cannot be read in full.
@@ -47,7 +47,7 @@ fn read_leaves(leaves: &[Leaf]) -> Vec<u8> {
     bytes
 }
 
-/// What a file of a storage holds.
+/// The contents of a file of a storage.
 ///
 /// # Panics
 /// Panics if it is missing or cannot be read.

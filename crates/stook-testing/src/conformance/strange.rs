@@ -1,4 +1,4 @@
-//! What may have the name of a file and is none.
+//! Entries with the name of a file that are not files.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -14,7 +14,7 @@ use stook::tree::{Cursor, GatherOptions, Gathered, Kind, NodeId, PAGE_LEN, Page,
 use super::noise;
 use crate::model::tree::{TreeEntry, TreeModel};
 
-/// What a tree can hold: not every medium has all of it.
+/// The features of a tree: not every medium has all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TreeFeatures {
     /// Several names of one file.
@@ -299,7 +299,7 @@ fn no_link_is_followed(tree: &dyn Tree) {
     }
 }
 
-/// Each is an error, and what is read beside them arrives.
+/// Each is an error, and other bodies of the same gather arrive.
 fn a_gather_follows_no_link(tree: &dyn Tree, factory: &dyn EngineFactory) {
     let ids = ["up", "d/file", "away", "itself", "d/up"].map(|path| id_of(tree, path));
     let all = gathered(tree, &ids, &GatherOptions::default(), factory);
@@ -354,7 +354,7 @@ fn the_wrong_kind_is_an_error_with_its_path(tree: &dyn Tree) {
     assert_eq!(error.io_kind(), Some(ErrorKind::InvalidInput));
 }
 
-/// What a gather delivered of one of the ids.
+/// The delivery of a gather for one id.
 #[derive(Debug, Default)]
 pub(super) struct Delivered {
     pub(super) bytes: Vec<u8>,

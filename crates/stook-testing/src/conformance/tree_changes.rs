@@ -1,5 +1,5 @@
-//! What a tree must do whose files change while it is in use: files are below a directory, in which
-//! the suite changes them.
+//! Requirements on a tree whose files change while it is in use: the files are below a directory,
+//! where the suite changes them.
 #![expect(clippy::unwrap_used, reason = "a suite that meets an error fails on the spot")]
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! Devices with the figures of their class, rounded: what the fits are tested against.
+//! Devices with the rounded figures of their class, for tests of the fits.
 
 use super::{Costs, Device};
 

@@ -1,4 +1,4 @@
-//! Driving a device, and what a load generator sees of it.
+//! Driving a device, and the results of a load generator.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,7 +17,7 @@ pub enum Arrival {
     Poisson(f64),
 }
 
-/// What a device is asked to do.
+/// The load on a device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Workload {
     /// When requests come.
@@ -73,7 +73,7 @@ pub struct Window {
     pub writes: u64,
 }
 
-/// What was seen of a device.
+/// The results of a run on a device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     /// The workload.

@@ -46,7 +46,7 @@ pub struct EngineOperation {
     pub offset: u64,
     /// Bytes requested or written (0 for syncs and seeks).
     pub len: usize,
-    /// What was made to happen to it.
+    /// The fault that was injected into it.
     pub fault: Option<EngineFault>,
 }
 
@@ -89,7 +89,7 @@ pub struct FaultEngineFactory {
 }
 
 impl FaultEngineFactory {
-    /// Wraps what makes the real engines; nothing fails yet.
+    /// Wraps the factory of the real engines; nothing fails yet.
     pub fn new(inner: impl EngineFactory + 'static) -> Self {
         Self { inner: Arc::new(inner), shared: Arc::default() }
     }
@@ -147,7 +147,7 @@ struct FaultEngine {
     kept: Vec<Completion>,
     /// Completions of operations that were never done.
     ready: VecDeque<Completion>,
-    /// What is to be done to completions of the inner engine, by token.
+    /// Alterations of completions of the inner engine, by token.
     altered: Vec<(u64, Alteration)>,
 }
 
@@ -327,7 +327,7 @@ impl fmt::Debug for FaultEngine {
     }
 }
 
-/// The error that the real engines would give.
+/// The error that the real engines would return.
 fn error_of(request: &Request, errno: i32) -> Error {
     let (operation, error) = (&request.operation, io::Error::from_raw_os_error(errno));
     operation.kind().error(request.file.path(), operation.offset(), error)

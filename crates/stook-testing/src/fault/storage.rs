@@ -68,7 +68,7 @@ struct Plan {
     fault: StorageFault,
 }
 
-/// What a test wants to do at each call.
+/// The action of a test at each call.
 type Watcher = Arc<dyn Fn(StorageCall) + Send + Sync>;
 
 #[derive(Default)]

@@ -17,7 +17,7 @@ use stook::storage::Storage;
 use crate::conformance::pattern;
 use crate::sim::SimStorage;
 
-/// What a pack holds: the body of every live key.
+/// The contents of a pack: the body of every live key.
 pub type PackModel = BTreeMap<Key, Vec<u8>>;
 
 /// A machine whose clock is set by the test, and whose randomness depends only on a seed.
@@ -128,7 +128,7 @@ fn open_simulated_with(storage: &SimStorage, map: MapRule) -> Result<Pack, Error
     Pack::open(Arc::new(storage.clone()) as Arc<dyn Storage>, options)
 }
 
-/// All live records, as a scan gives them.
+/// All live records, as a scan returns them.
 ///
 /// # Errors
 /// Returns the errors of the scan.
@@ -143,7 +143,7 @@ pub fn scanned(pack: &Pack) -> Result<PackModel, Error> {
     Ok(all)
 }
 
-/// The record that a scan gives next, with all of its body.
+/// The next record of a scan, with its whole body.
 ///
 /// # Errors
 /// Returns the errors of the scan.
@@ -163,7 +163,7 @@ pub fn next_of(scan: &mut Scan<'_>) -> Result<Option<(Key, Vec<u8>)>, Error> {
     Ok(Some((key, long)))
 }
 
-/// What a scan has still to give, in its order.
+/// The remaining records of a scan, in its order.
 ///
 /// # Errors
 /// Returns the errors of the scan.
@@ -175,7 +175,7 @@ pub fn rest_of(mut scan: Scan<'_>) -> Result<Vec<(Key, Vec<u8>)>, Error> {
     Ok(all)
 }
 
-/// Holds scans by key, of a range, and by splits against what they must give.
+/// Compares scans by key, of a range, and by splits with the model.
 fn assert_scans(pack: &Pack, model: &PackModel) {
     let by_key = || ScanOptions { order: ScanOrder::Key, ..ScanOptions::default() };
     let all = rest_of(pack.scan(by_key())).expect("a scan by key");
@@ -247,7 +247,7 @@ pub struct Told {
     pub complaints: Vec<String>,
 }
 
-/// In how many ways [`read_in_every_way`] gives each record.
+/// In how many ways [`read_in_every_way`] reads each record.
 pub const WAYS: usize = 7;
 
 /// Reads all it can of a pack in every way: `keys` one by one, as a batch and by range, the list of
@@ -299,7 +299,7 @@ pub fn read_in_every_way(pack: &Pack, keys: &[Key]) -> Told {
     reported
 }
 
-/// A record in ranges that are no chunks.
+/// Reads a record in ranges that are not chunks.
 fn read_by_range(pack: &Pack, key: &Key) -> Result<Option<(Key, Vec<u8>)>, Error> {
     let Some(record) = pack.open_source(key)? else { return Ok(None) };
     let len = record.len();

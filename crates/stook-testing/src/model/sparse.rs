@@ -139,7 +139,7 @@ impl Both {
         }
     }
 
-    /// What is evicted was held and not pinned, and is enough.
+    /// Checks that evicted bytes were held and not pinned, and are enough.
     fn evict(&mut self, budget: usize, pinned: &Range<usize>) {
         let before = self.model.covered(0..self.len);
         let pinned_len = self.model.covered(pinned.clone());

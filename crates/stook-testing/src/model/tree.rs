@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use stook::tree::Xattrs;
 
-/// What has a path.
+/// The entry at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TreeEntry {
     /// A directory.
@@ -35,8 +35,8 @@ impl TreeModel {
         Self::default()
     }
 
-    /// Adds an entry and the directories above it. `false`, and nothing is added, where something
-    /// has the path already, a parent is no directory, or a link leads to no file.
+    /// Adds an entry and the directories above it. Returns `false`, and adds nothing, if the path
+    /// exists, a parent is not a directory, or a link leads to no file.
     pub fn add(&mut self, path: &[u8], entry: TreeEntry) -> bool {
         let parents: Vec<&[u8]> = slashes(path).map(|at| &path[..at]).collect();
         let is_blocked =
@@ -96,7 +96,7 @@ impl TreeModel {
         self.hidden_names.get(self.file_of(path)).copied().unwrap_or_default()
     }
 
-    /// What has a path.
+    /// The entry at a path.
     pub fn get(&self, path: &[u8]) -> Option<&TreeEntry> {
         self.entries.get(path)
     }
@@ -107,7 +107,7 @@ impl TreeModel {
         Xattrs::of(pairs.map(|(name, value)| (name.clone(), Some(value.clone()))))
     }
 
-    /// All entries, a directory before what is in it.
+    /// All entries, a directory before its contents.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &TreeEntry)> {
         self.entries.iter().map(|(path, entry)| (path.as_slice(), entry))
     }

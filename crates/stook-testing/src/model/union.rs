@@ -21,7 +21,7 @@ pub struct LayerModel {
 /// Names from the root on, by which entries are found.
 type Place = Vec<Vec<u8>>;
 
-/// What has a place.
+/// The entry at a place.
 #[derive(Debug)]
 struct Item {
     /// Its name.
@@ -166,7 +166,7 @@ fn meeting_name() -> impl Strategy<Value = Vec<u8>> {
         .prop_map(|name: &str| name.as_bytes().to_vec())
 }
 
-/// Up to three random trees, whose entries often have the same path, and what they delete.
+/// Up to three random trees, whose entries often have the same path, with their deletions.
 pub fn layer_models() -> impl Strategy<Value = Vec<LayerModel>> {
     let tree = with_random_xattrs(tree_models_named(meeting_name(), true));
     let path = proptest::collection::vec(meeting_name(), 0..4).prop_map(|names| names.join(&b'/'));

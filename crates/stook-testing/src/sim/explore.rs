@@ -22,7 +22,7 @@ impl Default for ExploreOptions {
     }
 }
 
-/// What a workload was promised, in order, each with the moment it was promised.
+/// The promises to a workload, in order, each with its moment.
 #[derive(Debug)]
 pub struct Acknowledgements<A> {
     storage: SimStorage,

@@ -109,7 +109,7 @@ impl SimStorage {
         Self::from_image(self.state().live.clone())
     }
 
-    /// What the medium may hold when power fails while operation `index` is under way and all
+    /// What the medium may hold when power fails while operation `index` is in progress and all
     /// before it have ended; `index` may be the number of operations, for a crash after the last.
     ///
     /// At most `options.variants` states; a single one when nothing was under way.

@@ -14,7 +14,7 @@ use super::operation::{Inode, Operation, Recorded};
 pub(super) struct State {
     /// The medium before the first operation of the log.
     pub(super) base: Medium,
-    /// What was done since.
+    /// The operations since then.
     pub(super) log: Vec<Recorded>,
     /// Names and bytes as the running process sees them.
     pub(super) live: Image,

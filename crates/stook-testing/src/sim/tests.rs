@@ -1,4 +1,4 @@
-//! The simulator must find what is wrong and must not accuse what is right.
+//! The simulator must find faults, and must not report correct code.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use super::medium::{Change, FileState, Image, Medium, Pending, apply_change, write_at};
 use super::rng::Rng;
 
-/// Bytes in a sector: what a device writes whole.
+/// Bytes in a sector, which a device writes as a whole.
 const SECTOR_LEN: u64 = 512;
 
-/// Bytes in a page: what the system writes back at once, in any order.
+/// Bytes in a page, the unit that the system writes back, in any order.
 const PAGE_LEN: u64 = 4096;
 
-/// How far past its data a file may be found longer, filled with zeros, when the appender had made
-/// room ahead. Real appenders make more room than this; what a reader does with it is the same.
+/// How far past its data a file may be found longer, filled with zeros, if the appender had
+/// extended it ahead. Real appenders extend further than this; readers handle it the same way.
 const ROOM_AHEAD_MAX: u64 = 2 * PAGE_LEN;
 
 /// What becomes of a file's changes that were not durable.
@@ -93,7 +93,7 @@ fn draw_fate(rng: &mut Rng) -> Fate {
     }
 }
 
-/// What the file holds after a crash with this fate.
+/// The contents of the file after a crash with this fate.
 fn content(file: &FileState, fate: Fate, rng: &mut Rng) -> Vec<u8> {
     match fate {
         Fate::Lost => (*file.durable).clone(),

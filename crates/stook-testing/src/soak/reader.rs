@@ -10,7 +10,7 @@ use stook::pack::{Key, OpenOptions, Pack};
 use super::{BATCH_KEYS, Chance, STOP, action_of, number};
 use crate::model::pack::{PackModel, scanned};
 
-/// Checks states until the directory holds a file that says stop; gives how many it opened.
+/// Checks states until the directory contains a stop file; returns how many it opened.
 ///
 /// # Panics
 /// Panics if a state was not made by a writer, or changes.

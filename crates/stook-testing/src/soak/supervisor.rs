@@ -1,5 +1,4 @@
-//! The supervisor: starts writers, kills them, and holds what is left against what they
-//! acknowledged.
+//! The supervisor: starts writers, kills them, and compares the rest with what they acknowledged.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,7 +31,7 @@ pub struct Siege {
     pub readers: u64,
 }
 
-/// What was survived.
+/// The counts of a siege.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Survived {
     /// Writers that were killed.
@@ -115,7 +114,7 @@ impl Siege {
         command.stdout(Stdio::piped()).spawn().expect("a writer starts")
     }
 
-    /// Lets a writer live so long; gives the last action that it began and the last that it
+    /// Runs a writer for this long; returns the last action that it began and the last that it
     /// acknowledged.
     fn writer(&self, pack: &Path, first: u64, lives: Duration) -> (u64, u64) {
         let mut child = self.start(pack, first, u64::MAX);

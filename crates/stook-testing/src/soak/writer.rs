@@ -44,7 +44,7 @@ fn say(log: &mut dyn Write, what: char, number: u64) -> Result<()> {
     said.map_err(|error: io::Error| stook::Error::io("write to", "the log", error).into())
 }
 
-/// Does an action; whether all that was done so far is safe.
+/// Does an action; returns whether everything done so far is durable.
 fn act(writer: &mut PackWriter, seed: u64, number: u64) -> Result<bool> {
     match Action::of(seed, number) {
         Action::Put { key, len, streamed: false } => {

@@ -68,7 +68,7 @@ pub struct Reply {
     pub status: u16,
     /// Without `Content-Length`, which is that of the body. A `Date` is added if there is none.
     pub headers: Vec<(String, String)>,
-    /// What is sent.
+    /// The body that is sent.
     pub body: Vec<u8>,
     /// How long nothing happens before it.
     pub latency: Duration,
