@@ -500,8 +500,8 @@ mod tests {
         assert_eq!(kept(&seen(Some([0.0, 0.0, 0.6]), Some(0.4), 1.28), &pool), (0.1, 0.2));
     }
 
-    /// Before: on an idle machine, a run passed although a quota had stopped it for 70% of its time,
-    /// if the group of that quota was above the namespace of the process.
+    /// Before: on an idle machine, a run passed although a quota had stopped it for 70% of its
+    /// time, if the group of that quota was above the namespace of the process.
     #[test]
     fn waiting_while_nobody_used_a_processor_may_be_a_quota_that_is_not_seen() {
         let hidden = |others, stopped_s| Seen { is_quota_hidden: true, ..seen(Some(others), stopped_s, 0.6) };
