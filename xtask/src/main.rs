@@ -1,6 +1,6 @@
 //! Chores of the repository, run as `cargo run -p xtask -- CHORE`.
 //!
-//! Nothing here is part of what users get.
+//! Nothing here is shipped to users.
 
 mod tidy;
 

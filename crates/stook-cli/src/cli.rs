@@ -118,8 +118,8 @@ fn columns() -> usize {
     terminal.filter(|&columns| columns > 0).or_else(reported).unwrap_or(COLUMNS_MAX).min(COLUMNS_MAX)
 }
 
-/// Examples, each with what it does beside it, or below where there is not room for all of them
-/// side by side.
+/// Examples, each with its description beside it, or below it if there is not enough room for all
+/// of them.
 fn fitted(text: &str, columns: usize) -> String {
     let is_example = |line: &&str| line.starts_with("  ");
     let lines: Vec<&str> = text.lines().collect();
@@ -130,13 +130,13 @@ fn fitted(text: &str, columns: usize) -> String {
     fitted.collect::<Vec<_>>().join("\n")
 }
 
-/// What an example does stands below it, further in.
+/// The description of an example is below it, further indented.
 fn stacked(block: &[&str]) -> String {
     let mut examples: Vec<(&str, String)> = Vec::new();
     for line in block {
         let (indent, line) = (line.len() - line.trim_start().len(), line.trim());
         match examples.last_mut() {
-            // It goes on with what the one above does.
+            // It continues the description above.
             Some((_, does)) if indent > 2 => *does = format!("{does} {line}").trim_start().to_owned(),
             _ => {
                 let (example, does) = line.split_once("  ").unwrap_or((line, ""));

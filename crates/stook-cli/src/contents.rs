@@ -1,5 +1,5 @@
-//! Packs and archives given to the commands that read either: opening, with notes, and what an
-//! archive lacks by the option that asked for it.
+//! Packs and archives given to the commands that read either: opening, with notes, and errors for
+//! features that archives lack, by option.
 
 use std::path::Path;
 
@@ -18,8 +18,8 @@ use crate::progress::Unit;
 /// what is to be known of it. Damage of a pack is noted from now on.
 ///
 /// # Errors
-/// When it is neither, or cannot be read; when an archive has no such state; when it is said how to
-/// fetch what is not fetched.
+/// Returns an error if it is neither, or cannot be read; if an archive has no such state; or if
+/// options for objects are given for a path.
 pub(crate) fn open(
     path: &Path,
     at_ns: Option<i64>,
@@ -52,9 +52,9 @@ pub(crate) fn open(
     Ok(opened)
 }
 
-/// Notes what is to be said of the index of an archive that was opened.
+/// Prints the notes on the index of an archive that was opened.
 pub(crate) fn note_index(archive: &Archive, context: &Context) {
-    // Where there is no place for an index, nothing is to be said of it.
+    // If there is no place for an index, there is nothing to note.
     if let (Origin::Made { useless, not_kept }, Some(index)) = (archive.origin(), archive.index_path()) {
         if let Some(why) = useless {
             context.note(format_args!("Rebuilt the index {}: {why}.", index.display()));
@@ -72,8 +72,7 @@ pub(crate) fn note_index(archive: &Archive, context: &Context) {
     }
 }
 
-/// Reports that what built a pack did not come to its end; the library counts it among what is
-/// undone.
+/// Reports that building a pack was not completed; the library counts it as a failure.
 pub(crate) fn report_incomplete(opened: &Opened, advice: &str, context: &Context) {
     if opened.pack().is_some_and(|pack| !pack.is_complete()) {
         let text = format!("{} is incomplete: {advice}", opened.contents().path().display());
@@ -81,17 +80,18 @@ pub(crate) fn report_incomplete(opened: &Opened, advice: &str, context: &Context
     }
 }
 
-/// Checks that contents have what the options of a command ask for.
+/// Checks that contents have the features that the options of a command need.
 ///
 /// # Errors
-/// A [`UsageError`] that names the first option that is for packs; a group that is not there.
+/// Returns a [`UsageError`] that names the first option that is only for packs, or an error for a
+/// missing group.
 pub(crate) fn check(opened: &Opened, features: &[Feature], groups: &[String]) -> anyhow::Result<()> {
     let contents = opened.contents();
     contents.check_groups(groups).map_err(by_option)?;
     contents.check_features(features).map_err(|lacks| by_option(lacks.into()))
 }
 
-/// A note for a command that reads single members of what has no random access.
+/// A note for a command that reads single members of contents without random access.
 pub(crate) fn note_if_sequential(opened: &Opened, context: &Context) {
     if opened.contents().is_sequential() {
         context.note(format_args!(
@@ -101,7 +101,7 @@ pub(crate) fn note_if_sequential(opened: &Opened, context: &Context) {
     }
 }
 
-/// The error, with the option by which a feature was asked for, or the one that helps.
+/// The error, with the option that requested a feature, or the one that helps.
 fn by_option(error: Error) -> anyhow::Error {
     if let Error::Archive(stook::archive::Error::Core(core)) = &error
         && let Some(advised) = fetch::advised(core)

@@ -19,10 +19,10 @@ pub struct Context {
     known: Mutex<Known>,
 }
 
-/// Damage that was met: no command may end as if there were none.
+/// Damage that was found: no command may end as if there were none.
 #[derive(Debug, Default)]
 struct Known {
-    /// What packs that were opened go on to meet, and how much of it is in `all`.
+    /// The damage logs of opened packs, and how much of each is in `all`.
     logs: Vec<(DamageLog, usize)>,
     all: Vec<Damage>,
     seen: HashSet<Damage>,
@@ -75,7 +75,7 @@ impl Context {
         let _ = io::Write::write_fmt(&mut io::stderr(), format_args!("stook: {}\n", one_line(&chain)));
     }
 
-    /// Notes the damage that a pack has met, and what it will meet.
+    /// Notes the damage that a pack has found, and will find.
     pub fn watch(&self, log: DamageLog) {
         self.known().logs.push((log, 0));
     }
@@ -91,8 +91,7 @@ impl Context {
         }
     }
 
-    /// What is to be said of a damage that is reported now: what helps against all of them, only
-    /// with the first.
+    /// The message for a damage that is reported now: the advice, only with the first.
     pub fn damage_text(&self, damage: &Damage) -> String {
         self.mark_reported(std::slice::from_ref(damage));
         match std::mem::replace(&mut self.known().has_advised, true) {

@@ -13,7 +13,7 @@ pub const DONE: u8 = 0;
 pub const FAILURES: u8 = 1;
 /// The arguments make no sense.
 pub const USAGE: u8 = 2;
-/// Whoever read stdout closed it, as shells number the signal that other programs get then.
+/// The reader of stdout closed it: the shell's number for `SIGPIPE`, which other programs get then.
 pub const READER_LEFT: u8 = 141;
 /// Ctrl-C or a request to terminate, as shells number it.
 pub const INTERRUPTED: u8 = 130;
@@ -47,7 +47,7 @@ pub(crate) fn answer(answer: &clap::Error) -> ExitCode {
     match answer.print() {
         Ok(()) => {}
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return ExitCode::from(READER_LEFT),
-        // Nowhere is left to tell it.
+        // There is no channel left to report it.
         Err(_) => return ExitCode::from(FAILURES),
     }
     ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(USAGE))
@@ -56,7 +56,7 @@ pub(crate) fn answer(answer: &clap::Error) -> ExitCode {
 /// Prints the error that ended a command, and returns the exit code.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if reader_left(error) {
-        // `stook ls | head`: whoever reads has read enough. Not 0: half of an export is no export.
+        // `stook ls | head`: the reader has read enough. Not 0: half of an export is no export.
         return ExitCode::from(READER_LEFT);
     }
     let _ = writeln!(io::stderr(), "stook: {}", one_line(&chain(error.as_ref())));
@@ -87,8 +87,7 @@ fn code_of(error: &anyhow::Error) -> u8 {
 }
 
 /// Whether the reader of our output closed its end. Only errors of
-/// [`Output`](crate::output::Output) count: a broken pipe met elsewhere is a failure like any
-/// other.
+/// [`Output`](crate::output::Output) count: a broken pipe elsewhere is a failure like any other.
 fn reader_left(error: &anyhow::Error) -> bool {
     error.chain().any(|e| {
         e.downcast_ref::<crate::output::OutputError>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)

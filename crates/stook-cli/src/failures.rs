@@ -1,4 +1,4 @@
-//! Failures of single paths, while a command goes on with the others.
+//! Failures of single paths, while a command continues with the others.
 
 use std::error::Error;
 use std::path::Path;
@@ -41,21 +41,21 @@ struct PathError {
     error: String,
 }
 
-/// Those of many that are reported, and how many there are besides: without `--verbose` nobody is
-/// flooded.
+/// The ones of many that are reported, and the number of the others: without `--verbose`, output is
+/// limited.
 pub fn few<T>(all: &[T], verbose: bool) -> (&[T], Option<String>) {
     let reported = if verbose { all } else { all.get(..SHOWN_MAX).unwrap_or(all) };
     let more = all.len() - reported.len();
     (reported, (more > 0).then(|| units::count(more as u64)))
 }
 
-/// The damage that an error of the library is, if it is one.
+/// The damage in an error of the library, if it is one.
 fn damage_of<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e Damage> {
     let of_pack = error.downcast_ref().and_then(pack::Error::damage);
     of_pack.or_else(|| error.downcast_ref().and_then(unpack::Error::damage))
 }
 
-/// That a file stays which was there: what it would have been replaced by has less in it.
+/// Reports that an existing file stays, because its replacement would be incomplete.
 pub fn report_kept_file(path: &Path, context: &Context) {
     let text = format!("not replacing {}: the new one would be empty or incomplete", path.display());
     context.failure(anyhow::anyhow!("{text}").as_ref());

@@ -26,15 +26,15 @@ pub(crate) struct FetchArgs {
 }
 
 impl FetchArgs {
-    /// Whether anything is asked for that means something only for objects.
+    /// Whether any option is given that applies only to objects.
     pub(crate) fn is_given(&self) -> bool {
         self.whole_file || self.cache_dir.is_some()
     }
 
-    /// Checks that nothing is asked for that means nothing for a path.
+    /// Checks that no option is given that does not apply to a path.
     ///
     /// # Errors
-    /// A [`UsageError`] where it is.
+    /// Returns a [`UsageError`] if it is.
     pub(crate) fn refuse(&self, path: &Path) -> Result<(), UsageError> {
         if !self.is_given() {
             return Ok(());
@@ -48,7 +48,7 @@ impl FetchArgs {
     /// The cache in the directory that is given, if one is.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// Returns an error if it cannot be opened.
     pub(crate) fn cache(&self) -> stook::Result<Option<Arc<DiskCache>>> {
         let options = DiskCacheOptions { budget_bytes: self.cache_size };
         self.cache_dir.as_ref().map(|directory| DiskCache::open(directory, options)).transpose()
@@ -57,7 +57,7 @@ impl FetchArgs {
     /// Sets what they say for an archive that is an object.
     ///
     /// # Errors
-    /// When the cache cannot be opened.
+    /// Returns an error if the cache cannot be opened.
     pub(crate) fn set(&self, options: &mut OpenOptions) -> stook::Result<()> {
         options.remote.whole_file = self.whole_file;
         options.cache = self.cache()?;

@@ -1,12 +1,12 @@
 //! Ctrl-C, SIGTERM and SIGHUP as a flag that commands poll, so that they can stop cleanly.
 //!
-//! Commands call [`check`] wherever nothing is half done, and read what may never come (stdin,
-//! pipes) through [`Interruptible`]. A second signal ends the program at once: whoever presses
-//! twice does not want to wait for the tidying up. What comes within half a second of the first is
-//! no second one: `timeout` signals the program and its group, so that one request arrives twice.
-//! The first signal ends the program at once where results are being written to stdout: a reader
-//! that does not read would keep it waiting, and by then there is nothing to tidy up. What others
-//! may keep waiting (servers) is done by [`wait_for`], on a thread that is left alone when the
+//! Commands call [`check`] at every consistent point, and read inputs that may block forever
+//! (stdin, pipes) through [`Interruptible`]. A second signal ends the program at once: a user who
+//! presses twice does not want to wait for the clean-up. A signal within half a second of the first
+//! is not a second one: `timeout` signals the program and its group, so that one request arrives
+//! twice. The first signal ends the program at once while results are being written to stdout: a
+//! reader that does not read would block it, and by then there is nothing to clean up. Work that
+//! others may block (servers) is done by [`wait_for`], on a thread that is abandoned when the
 //! program is asked to stop.
 
 use std::convert::Infallible;
@@ -30,8 +30,8 @@ use signal_hook::{flag, low_level};
 
 use crate::exit;
 
-/// Set in the handler itself, so before a read that was waiting can see the end of what the same
-/// Ctrl-C ended.
+/// Set in the handler itself, before a waiting read can see the end of input from a program that
+/// the same Ctrl-C ended.
 static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
 /// Whether the next signal is a second one.
@@ -64,7 +64,7 @@ impl std::error::Error for Interrupted {}
 /// Starts listening to signals; once per process.
 ///
 /// # Errors
-/// When the system refuses the handler.
+/// Returns an error if the system refuses the handler.
 pub(crate) fn install() -> anyhow::Result<()> {
     listen().context("cannot listen to Ctrl-C")
 }
@@ -111,7 +111,7 @@ impl Interruptible<File> {
     /// not be waited for.
     ///
     /// # Errors
-    /// When this process has no descriptor left.
+    /// Returns an error if this process has no descriptor left.
     pub fn stdin() -> Result<Self, stook::Error> {
         let opened = io::stdin().as_fd().try_clone_to_owned();
         opened.map(|stdin| Self(File::from(stdin))).map_err(|error| stook::Error::io("open", "stdin", error))
@@ -120,7 +120,7 @@ impl Interruptible<File> {
     /// Opens a file, or a pipe without waiting for its writer.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the system.
     pub fn open(path: &Path) -> io::Result<Self> {
         OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path).map(Self)
     }
@@ -154,12 +154,12 @@ impl<R: Read + AsFd> Read for Interruptible<R> {
     }
 }
 
-/// Does work that may wait for others, on another thread. When the program is asked to stop, what
-/// was begun goes on there until the program has ended: it must leave nothing half done that a kill
-/// would not leave, too.
+/// Does work that may be blocked by others, on another thread. When the program is asked to stop,
+/// the work continues there until the program has ended: it must leave only states that a kill
+/// would leave, too.
 ///
 /// # Errors
-/// [`Interrupted`], or that there can be no thread.
+/// Returns [`Interrupted`], or an error if no thread can be started.
 pub fn wait_for<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> anyhow::Result<T> {
     check()?;
     let (at_work, ended) = mpsc::channel::<Infallible>();
@@ -186,7 +186,7 @@ pub fn interrupted() -> bool {
 /// An error when the program was asked to stop.
 ///
 /// # Errors
-/// [`Interrupted`].
+/// Returns [`Interrupted`].
 pub fn check() -> Result<(), Interrupted> {
     if interrupted() { Err(Interrupted) } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! Which keys somebody means: typed ones, those of a list of any length, prefixes, patterns,
+//! The keys selected by the user: typed ones, those of a list of any length, prefixes, patterns,
 //! groups.
 
 use std::ffi::{OsStr, OsString};
@@ -31,7 +31,7 @@ impl KeyList {
     /// Typed keys first, then those of the list.
     ///
     /// # Errors
-    /// When a typed key is none, or the list cannot be opened.
+    /// Returns an error if a typed key is invalid, or the list cannot be opened.
     pub(crate) fn new(typed: &[OsString], list: Option<&Path>, null: bool) -> anyhow::Result<Self> {
         let typed = typed.iter().map(|text| packs::parse_key(text)).collect::<Result<_, _>>()?;
         let list: Option<(Box<dyn BufRead>, String)> = match list {
@@ -51,7 +51,7 @@ impl KeyList {
     /// Up to `max` further keys; `None` after the last.
     ///
     /// # Errors
-    /// When the list cannot be read, or a line is no key.
+    /// Returns an error if the list cannot be read, or a line is not a key.
     pub(crate) fn next(&mut self, max: usize) -> anyhow::Result<Option<Vec<Key>>> {
         let mut keys = std::mem::take(&mut self.typed);
         while let Some((reader, name)) = &mut self.list {
@@ -81,13 +81,12 @@ impl KeyList {
 /// The patterns on keys that an option, or an argument, gave.
 ///
 /// # Errors
-/// When a pattern is none.
+/// Returns an error if a pattern is invalid.
 pub(crate) fn patterns(option: &str, texts: &[String]) -> Result<KeyPatterns, UsageError> {
     KeyPatterns::new(texts).map_err(|error| UsageError::new(format!("{option}: {error}")))
 }
 
-/// What was asked for, where there is nothing of it: an error, because a misspelt name looks just
-/// like it.
+/// A request that matched nothing: an error, because the name may be misspelt.
 #[derive(Debug, Default)]
 pub(crate) struct Asked(Vec<String>);
 
@@ -99,15 +98,15 @@ impl Asked {
         self
     }
 
-    /// With patterns on paths. Exclusions alone ask for nothing; what they matched, or did not, is
-    /// told apart.
+    /// Adds patterns on paths. Exclusions alone request nothing; whether they matched is recorded
+    /// separately.
     pub(crate) fn with_patterns(self, select: &SelectArgs) -> Self {
         let exclude: &[String] = if select.include.is_empty() { &[] } else { &select.exclude };
         self.with("--include", &select.include).with("--exclude", exclude)
     }
 
-    /// Reports that there was nothing to `verb`, of what is at a path: how many failures that
-    /// makes. That everything is left out is what exclusions are for, and makes none.
+    /// Reports that nothing at a path was selected to `verb`; returns the number of failures. If
+    /// exclusions left out everything, that is not a failure.
     pub(crate) fn report_nothing_to(
         &self,
         verb: &str,
@@ -122,8 +121,8 @@ impl Asked {
         self.report_nothing(path, "path", context)
     }
 
-    /// Reports that nothing was found, if anything in particular was asked for: how many failures
-    /// that makes.
+    /// Reports that nothing was found, if anything in particular was requested; returns the number
+    /// of failures.
     pub(crate) fn report_nothing(&self, path: &Path, what: &str, context: &Context) -> u64 {
         if self.0.is_empty() {
             context.note(format_args!("{} has no {what}s.", path.display()));
@@ -135,7 +134,7 @@ impl Asked {
     }
 }
 
-/// An exclusion that matches nothing may be misspelt, and then what it was for is taken.
+/// An exclusion that matches nothing may be misspelt, and then unwanted keys are selected.
 pub(crate) fn note_unmatched(selection: &Selection, context: &Context) {
     for pattern in selection.unmatched_exclusions() {
         context.note(format_args!("--exclude '{}' matched nothing.", printable(pattern.as_bytes())));
@@ -159,7 +158,7 @@ pub(crate) fn report_no_keys(context: &Context) -> u64 {
 /// The sort form that keys with a prefix begin with; that of all keys where none is given.
 ///
 /// # Errors
-/// When it is no prefix of a key.
+/// Returns an error if it is not a prefix of a key.
 pub(crate) fn prefix(given: Option<&OsStr>) -> Result<Vec<u8>, UsageError> {
     Ok(match given {
         // All numeric keys; none of them begins like another.
@@ -188,7 +187,7 @@ pub(crate) fn refuse_empty(option: &str, means: &str, instead: &str) -> UsageErr
 /// archives do not have.
 ///
 /// # Errors
-/// When it is no prefix of a key.
+/// Returns an error if it is not a prefix of a key.
 pub(crate) fn bytes_prefix(given: Option<&OsStr>) -> Result<Option<Vec<u8>>, UsageError> {
     match given {
         None => Ok(Some(Vec::new())),
@@ -212,7 +211,7 @@ pub(crate) struct KeyArgs {
 }
 
 impl KeyArgs {
-    /// What was asked for, to be reported where there is nothing of it.
+    /// The request, to be reported if it matches nothing.
     pub(crate) fn asked(&self) -> Asked {
         Asked::default().with("--prefix", &self.prefix).with("--from", &self.from).with("--to", &self.to)
     }
@@ -220,7 +219,7 @@ impl KeyArgs {
     /// The keys that are meant.
     ///
     /// # Errors
-    /// When one of them is no key.
+    /// Returns an error if one of them is not a key.
     pub(crate) fn range(&self) -> Result<KeyRange, UsageError> {
         let mut range = KeyRange::prefix(&prefix(self.prefix.as_deref())?);
         if let Some(from) = &self.from {

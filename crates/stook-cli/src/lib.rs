@@ -31,7 +31,7 @@ use clap::FromArgMatches as _;
 use crate::cli::Cli;
 use crate::context::Context;
 
-/// Runs the command that `args` (the program's name first) ask for.
+/// Runs the command in `args` (the program's name first).
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match cli::command().try_get_matches_from(args).and_then(|m| Cli::from_arg_matches(&m)) {
         Ok(cli) => cli,

@@ -1,7 +1,7 @@
 //! Results on stdout: lines, aligned tables, JSON.
 //!
 //! Nothing else of this program writes to stdout. Every write can fail, and a reader that closed
-//! its end (`stook ls | head`) is told apart by [`OutputError`].
+//! its end (`stook ls | head`) is distinguished by [`OutputError`].
 
 use std::borrow::Cow;
 use std::fmt;
@@ -51,7 +51,7 @@ pub struct Output<W: Write = StdoutLock<'static>> {
     to: BufWriter<Watched<W>>,
 }
 
-/// Lets it be known while it writes, which may last for ever: whoever reads may never read.
+/// Records that it is writing, which may block forever: the reader may never read.
 #[derive(Debug)]
 struct Watched<W>(W);
 
@@ -81,7 +81,7 @@ impl<W: Write> Output<W> {
     /// A line of text.
     ///
     /// # Errors
-    /// When it cannot be written, as for all that follows.
+    /// Returns an error if it cannot be written; the same holds for all methods below.
     pub fn line(&mut self, text: impl fmt::Display) -> Result<()> {
         Ok(writeln!(self.to, "{text}")?)
     }
@@ -111,7 +111,7 @@ impl<W: Write> Output<W> {
     /// Writes what is still buffered, so that it is seen before more comes.
     ///
     /// # Errors
-    /// What writing meets.
+    /// Returns an error if writing fails.
     pub fn flush(&mut self) -> Result<()> {
         Ok(self.to.flush()?)
     }
@@ -199,10 +199,9 @@ pub fn printable(bytes: &[u8]) -> String {
     stook::names::escaped(bytes).to_string()
 }
 
-/// A message as one line that a terminal takes no harm from, without what may be a secret in the
-/// addresses it quotes: one may be given to any command by mistake. What it quotes (a name in an
-/// archive, what a server said) is somebody else's; a backslash stays, because names are escaped
-/// where they are put in.
+/// A message as one line that is safe for a terminal, without secrets in quoted addresses: any
+/// command may be given one by mistake. Quoted text (a name in an archive, a message of a server)
+/// is untrusted; a backslash stays, because names are escaped where they are inserted.
 pub fn one_line(message: &str) -> Cow<'_, str> {
     match message.contains(':') {
         true => Cow::Owned(escaped_controls(&stook::source::shown_in(message)).into_owned()),

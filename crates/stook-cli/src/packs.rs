@@ -23,7 +23,7 @@ use crate::output::{Output, OutputError};
 /// Opens a pack for reading.
 ///
 /// # Errors
-/// When there is none, or it cannot be read.
+/// Returns an error if there is none, or it cannot be read.
 pub fn open(path: &Path, context: &Context) -> anyhow::Result<Pack> {
     Ok(open_with(path, OpenOptions::default(), context)?)
 }
@@ -32,7 +32,7 @@ pub fn open(path: &Path, context: &Context) -> anyhow::Result<Pack> {
 /// known.
 ///
 /// # Errors
-/// As [`open`].
+/// Returns the errors of [`open`].
 pub fn open_with(path: &Path, options: OpenOptions, context: &Context) -> Result<Pack, Error> {
     let pack = open_pack(path, options)?;
     context.watch(pack.damage_log());
@@ -74,7 +74,7 @@ impl View {
     /// Opens this state of a pack.
     ///
     /// # Errors
-    /// When there is no pack, it cannot be read, or that state is not kept.
+    /// Returns an error if there is no pack, it cannot be read, or that state is not kept.
     pub fn open(self, path: &Path, context: &Context) -> anyhow::Result<Pack> {
         let options = OpenOptions { at_ns: self.at, ..OpenOptions::default() };
         Ok(open_with(path, options, context)?)
@@ -84,16 +84,16 @@ impl View {
 /// Opens a pack for writing, and reports what an earlier writer left unfinished.
 ///
 /// # Errors
-/// When there is none, somebody else writes to it, or it cannot be read.
+/// Returns an error if there is none, it is locked by another writer, or it cannot be read.
 pub fn writer(path: &Path, context: &Context) -> anyhow::Result<PackWriter> {
     let options = WriterOptions::default();
     Ok(open_writer_with(path, options, Making::Never, &mut Opening(context))?.writer)
 }
 
-/// Opens for reading the pack that a writer writes to, whatever has its path by now.
+/// Opens the pack of a writer for reading, even if its path leads elsewhere by now.
 ///
 /// # Errors
-/// As [`open`].
+/// Returns the errors of [`open`].
 pub fn open_written(writer: &PackWriter, context: &Context) -> anyhow::Result<Pack> {
     let pack = Pack::open(writer.storage().clone(), OpenOptions::default())?;
     context.watch(pack.damage_log());
@@ -103,7 +103,7 @@ pub fn open_written(writer: &PackWriter, context: &Context) -> anyhow::Result<Pa
 /// As [`stook::ops::pack::put_into`]; the pack is made if `create` is set and there is none.
 ///
 /// # Errors
-/// As that.
+/// Returns that error.
 pub fn put_into<T>(
     path: &Path,
     group: &str,
@@ -140,10 +140,10 @@ impl Hooks for Opening<'_> {
     }
 }
 
-/// Every group somebody asks for has to be there: a misspelt one would look like an empty pack.
+/// Every requested group must exist: a misspelt one would look like an empty pack.
 ///
 /// # Errors
-/// When one is missing.
+/// Returns an error if one is missing.
 pub fn check_groups(pack: &Pack, path: &Path, groups: &[String]) -> anyhow::Result<()> {
     pack.check_groups(groups).with_context(|| format!("cannot read {}", path.display()))
 }
@@ -151,7 +151,7 @@ pub fn check_groups(pack: &Pack, path: &Path, groups: &[String]) -> anyhow::Resu
 /// The pack (or archive, which may be an object or a `file://…`) and the key of an address
 /// `PACK//KEY`; no key in a plain path.
 pub fn split_address(address: &OsStr) -> (PathBuf, Option<OsString>) {
-    // A path that is there is meant as it stands, however many slashes it has.
+    // An existing path is taken literally, however many slashes it has.
     if Path::new(address).exists() {
         return (PathBuf::from(address), None);
     }
@@ -185,7 +185,7 @@ pub fn split_address(address: &OsStr) -> (PathBuf, Option<OsString>) {
 /// the key.
 ///
 /// # Errors
-/// A [`UsageError`] when nothing follows them.
+/// Returns a [`UsageError`] if nothing follows them.
 pub fn split_address_with_key(address: &OsStr) -> Result<(PathBuf, Option<OsString>), UsageError> {
     match address.as_bytes().strip_suffix(b"//") {
         Some(pack) if !pack.is_empty() => {
@@ -198,10 +198,10 @@ pub fn split_address_with_key(address: &OsStr) -> Result<(PathBuf, Option<OsStri
     }
 }
 
-/// The key somebody typed.
+/// The key that the user typed.
 ///
 /// # Errors
-/// A [`UsageError`] when it is none.
+/// Returns a [`UsageError`] if it is invalid.
 pub fn parse_key(text: &OsStr) -> Result<Key, UsageError> {
     Key::parse(text.as_bytes()).map_err(|error| UsageError::new(error.to_string()))
 }
@@ -221,7 +221,7 @@ struct WithDamages<'a, T> {
 /// Prints the document of a command, with all damage that is known.
 ///
 /// # Errors
-/// When stdout cannot be written.
+/// Returns an error if stdout cannot be written.
 pub fn print_json(
     output: &mut Output,
     name: &str,
@@ -235,7 +235,7 @@ pub fn print_json(
 /// Ends JSON lines: where damage is known, with a line of it.
 ///
 /// # Errors
-/// When stdout cannot be written.
+/// Returns an error if stdout cannot be written.
 pub fn print_last_line(output: &mut Output, context: &Context) -> Result<(), OutputError> {
     #[derive(Serialize)]
     struct Damages<'a> {

@@ -15,7 +15,7 @@ const SHOWN_AFTER: Duration = Duration::from_secs(1);
 /// Redraws per second, at most.
 const DRAWS_PER_S: u8 = 10;
 
-/// The narrowest terminal on which a bar stands beside the figures.
+/// The narrowest terminal on which a bar is shown beside the figures.
 const BAR_FROM: u16 = 80;
 
 /// What is counted.
@@ -23,7 +23,7 @@ const BAR_FROM: u16 = 80;
 pub enum Unit {
     /// Bytes.
     Bytes,
-    /// Files, records, requests: whatever `what` says.
+    /// Files, records, requests: as named by `what`.
     Items,
     /// Time that is known to pass.
     Milliseconds,
@@ -60,8 +60,8 @@ impl Progress {
         self.bar.set_length(total);
     }
 
-    /// So many bytes, of so many where that is known, are done: whether the program is to go on.
-    /// What is taken back leaves the bar where it is.
+    /// Shows that this many bytes, of this total if it is known, are done; returns whether to
+    /// continue. A lower number leaves the bar where it is.
     pub fn go_on(&self, done: u64, total: Option<u64>) -> bool {
         if let Some(total) = total.filter(|total| self.bar.length() != Some(*total)) {
             self.set_total(Unit::Bytes, total);
@@ -116,8 +116,8 @@ fn style(unit: Unit, has_total: bool, columns: u16) -> ProgressStyle {
         (Unit::Items, true) => "{msg} [{wide_bar}] {human_pos} of {human_len}  {eta} left",
         (Unit::Items, false) => "{msg} {spinner} {human_pos}  {per_sec}  {elapsed}",
     };
-    // A template that does not parse would be a defect that the tests below find; the default bar
-    // is no reason to end anybody's work.
+    // A template that does not parse would be a defect that the tests below find; falling back to
+    // the default bar is better than ending the work.
     ProgressStyle::with_template(template)
         .unwrap_or_else(|_| ProgressStyle::default_bar())
         .progress_chars("=> ")

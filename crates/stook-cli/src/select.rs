@@ -26,10 +26,10 @@ pub struct SelectArgs {
 }
 
 impl SelectArgs {
-    /// Takes what any inclusion matches (everything, if there is none) and no exclusion does.
+    /// Selects what matches any inclusion (everything, if there are none) and no exclusion.
     ///
     /// # Errors
-    /// When a pattern is not one.
+    /// Returns an error if a pattern is invalid.
     pub fn selection(&self) -> Result<Selection, UsageError> {
         Ok(Selection::of(patterns("--include", &self.include)?, patterns("--exclude", &self.exclude)?))
     }
@@ -38,7 +38,7 @@ impl SelectArgs {
 /// The patterns that an option gave.
 ///
 /// # Errors
-/// When one is none.
+/// Returns an error if one is invalid.
 pub fn patterns(option: &str, texts: &[String]) -> Result<Patterns, UsageError> {
     Patterns::new(texts).map_err(|error: PatternError| UsageError::new(format!("{option}: {error}")))
 }

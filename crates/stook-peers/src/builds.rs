@@ -146,7 +146,7 @@ fn unpack_linked(build: &Build, _: &Inputs) -> anyhow::Result<()> {
 }
 
 /// Makes the tree of hard links: the first names in one directory for each hundred files, the
-/// others in directories of their own, so that names of one file are met far apart.
+/// others in separate directories, so that names of one file are found far apart.
 fn tree_of_links(work: &Path) -> anyhow::Result<PathBuf> {
     let tree = work.join("linked");
     sample::remove(&tree)?;

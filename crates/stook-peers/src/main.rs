@@ -1,8 +1,8 @@
 //! Benchmarks of Stook side by side with other systems.
 //!
-//! Everything is measured in turn with what it is compared with (A B A B …), and only the ratios of
-//! such pairs count. Raw results are written below `benchmarks/runs/`. What was made for it is
-//! removed at the end.
+//! Everything is measured in turn with its peer (A B A B …), and only the ratios of such pairs
+//! count. Raw results are written below `benchmarks/runs/`. Data made for a benchmark is removed at
+//! the end.
 
 mod bench;
 mod builds;

@@ -1,4 +1,4 @@
-//! What was measured: pairs, their ratios, and how they stand to the targets.
+//! Measurements: pairs, their ratios, and how they compare to the targets.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use stook::report::units;
 use stook_study::environment::Environment;
 use stook_study::meter::Taken;
 
-/// Confidence asked for. Five pairs give 93.75%, and the result says so.
+/// Requested confidence. Five pairs give 93.75%, and the result states it.
 const CONFIDENCE: f64 = 0.95;
 
 /// Which side of a target is the good one.
@@ -62,7 +62,7 @@ pub(crate) struct Compared {
 /// A single figure.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Figure {
-    /// What it is.
+    /// The goal in words.
     pub(crate) goal: String,
     /// What was hoped for.
     pub(crate) target: Target,
@@ -217,7 +217,7 @@ impl Results {
     }
 }
 
-/// Seconds, or what is told apart better where they are few.
+/// Seconds, or a smaller unit if they are few.
 fn seconds(value: f64) -> String {
     match value {
         value if value.abs() >= 0.1 => format!("{value:.3} s"),

@@ -1,5 +1,4 @@
-//! Makes sure that what is measured next comes from the device, or says why that cannot be
-//! promised.
+//! Makes sure that the next reads come from the device, or states why that cannot be guaranteed.
 
 use std::path::{Path, PathBuf};
 
@@ -18,10 +17,10 @@ pub enum Cold {
     Files(String),
 }
 
-/// What is read next, and with how much memory.
+/// The next reads, and their memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Next<'a> {
-    /// Files, and directories with all that is below them.
+    /// Files, and directories with everything below them.
     pub paths: &'a [PathBuf],
     /// Bytes of memory that reading it may need.
     pub memory_bytes: u64,
@@ -41,7 +40,7 @@ impl Cold {
         matches!(self, Self::System)
     }
 
-    /// What was done, for readers of the result.
+    /// Describes what was done, for readers of the result.
     pub fn describe(&self) -> String {
         match self {
             Self::System => {
@@ -61,7 +60,7 @@ impl Cold {
     /// for a while has to be fetched from the host first, which would be counted as reading.
     ///
     /// # Errors
-    /// When the caches cannot be emptied after all, or a file cannot be opened.
+    /// Returns an error if the caches cannot be emptied after all, or a file cannot be opened.
     pub fn prepare(&self, next: Next<'_>) -> anyhow::Result<()> {
         match self {
             Self::System => drop_system_caches()?,

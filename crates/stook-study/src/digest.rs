@@ -1,8 +1,8 @@
 //! A fingerprint of a set of records that does not depend on the order in which they come.
 //!
 //! It compares what several readers returned within one run: equal fingerprints mean equal keys and
-//! equal bytes, but for a chance of 2⁻⁶⁴. It is no protection against anybody who wants to deceive,
-//! and it is not kept: another version may compute it differently.
+//! equal bytes, but for a chance of 2⁻⁶⁴. It does not protect against deliberate collisions, and it
+//! is not stored: another version may compute it differently.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher as _};
@@ -12,7 +12,7 @@ use std::thread::{self, ThreadId};
 /// Records are hashed in blocks of this many bytes, however they are handed in.
 const BLOCK_LEN: usize = 1 << 20;
 
-/// What a set of records comes to.
+/// The fingerprint of a set of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Fingerprint {
     /// Records.
@@ -125,7 +125,7 @@ impl Digest {
         state.open.insert(thread, open);
     }
 
-    /// What all records come to.
+    /// The fingerprint of all records.
     pub fn finish(self) -> Fingerprint {
         let state = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut total = state.total;

@@ -10,7 +10,7 @@ use crate::sample::publish;
 use crate::study::{Hooks, Study};
 use crate::text::Text;
 
-/// What a study came to.
+/// The result of a study.
 #[derive(Debug)]
 pub struct Report {
     /// For a terminal.
@@ -24,7 +24,8 @@ pub struct Report {
 /// Runs a study, and writes `study.json` and `study.html` into the directory `out`.
 ///
 /// # Errors
-/// What making, measuring or writing the result meets, and the error of [`Hooks::check`].
+/// Returns an error if making, measuring or writing the result fails, or the error of
+/// [`Hooks::check`].
 pub fn run<S: Study>(study: &S, out: &Path, hooks: &dyn Hooks) -> anyhow::Result<Report> {
     study.check()?;
     prepare_out(out)?;
@@ -46,10 +47,10 @@ pub fn run<S: Study>(study: &S, out: &Path, hooks: &dyn Hooks) -> anyhow::Result
     Ok(Report { text: S::text(&findings), json, paths })
 }
 
-/// The page of a study, in HTML. `document` is what it embeds as its data.
+/// The page of a study, in HTML. It embeds `document` as its data.
 ///
 /// # Errors
-/// When `document` cannot be written as JSON.
+/// Returns an error if `document` cannot be written as JSON.
 pub fn page<S: Study>(
     findings: &S::Findings,
     document: &impl Serialize,
@@ -62,8 +63,7 @@ pub fn page<S: Study>(
     Ok(S::page(findings).footer(footer).data(document)?.render())
 }
 
-/// Whoever waited for a measurement must not learn at its end that there is no place for the
-/// result.
+/// A missing place for the result must not be discovered only after the measurement.
 fn prepare_out(out: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
     rustix::fs::access(out, rustix::fs::Access::WRITE_OK)
@@ -92,7 +92,7 @@ mod tests {
         rounds: usize,
     }
 
-    /// What was noted, which are the steps.
+    /// The notes, which are the steps.
     #[derive(Default)]
     struct Noted(Mutex<Vec<String>>);
 

@@ -1,6 +1,6 @@
-//! What a measurement ran on: kernel, processor, memory, file system, device, versions.
+//! The environment of a measurement: kernel, processor, memory, file system, device, versions.
 //!
-//! What the system does not tell is left out; nothing here fails.
+//! Facts that the system does not report are left out; nothing here fails.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -69,7 +69,7 @@ impl Environment {
     }
 }
 
-/// The first line that a program prints when asked for its version.
+/// The first line that a program prints for its version option.
 pub fn version_of(program: &str, argument: &str) -> Option<String> {
     let output = Command::new(program).arg(argument).stdin(Stdio::null()).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;

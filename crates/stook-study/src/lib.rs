@@ -1,14 +1,14 @@
-//! Studies: published measurements, made again here and laid beside what was published.
+//! Studies: published measurements, repeated here and shown beside the published figures.
 //!
 //! A study makes its data or takes the user's, measures cold and in turn where that is claimed,
-//! checks that all that it compares returned the same bytes, and shows how it was done. It spans
-//! capabilities, and therefore stands above the library. It never changes a tree that it was given
-//! to measure.
+//! checks that everything compared returned the same bytes, and documents the method. It spans
+//! capabilities, and is therefore above the library. It never changes a tree that it was given to
+//! measure.
 //!
 //! Each study is one module, whose type holds its options and implements [`Study`]; [`run`] takes
 //! any of them from its options to `study.json` and `study.html`. What studies share is in the
-//! other modules, and used by the benchmarks beside other systems, too. Nothing here knows a
-//! terminal: what a study says is [`Text`], and its caller gives [`Hooks`].
+//! other modules, and used by the benchmarks beside other systems, too. Nothing here uses a
+//! terminal: the output of a study is [`Text`], and its caller passes [`Hooks`].
 
 pub mod cold;
 pub mod digest;

@@ -1,4 +1,4 @@
-//! What the device can give: the better of the engine of this program and, where it is installed,
+//! The limit of the device: the better of the engine of this program and, where it is installed,
 //! `fio`.
 //!
 //! Both read the same files past the page cache. This module never writes.
@@ -22,7 +22,7 @@ pub const BLOCK_LEN: usize = 1 << 20;
 /// Reads in flight.
 pub const DEPTH: usize = 16;
 
-/// What a tool measured.
+/// A measurement of a tool.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Speed {
     /// The tool, its version and how it read.
@@ -72,7 +72,7 @@ impl Fio {
     pub const SEQUENTIAL: Self =
         Self { pattern: "read", block_len: BLOCK_LEN, depth: DEPTH, requests: None, cached: false };
 
-    /// The version of fio, or `None` where there is none.
+    /// The version of fio, or `None` if it is not installed.
     pub fn version() -> Option<String> {
         version_of("fio", "--version").filter(|version| !version.is_empty())
     }
@@ -80,7 +80,7 @@ impl Fio {
     /// Runs it over these files.
     ///
     /// # Errors
-    /// When it is missing, fails, or says something that is not understood.
+    /// Returns an error if it is missing, fails, or its output cannot be parsed.
     pub fn run(&self, files: &[PathBuf]) -> anyhow::Result<Speed> {
         let mut command = Command::new("fio");
         command
@@ -132,7 +132,7 @@ fn file_names(files: &[PathBuf]) -> OsString {
 }
 
 fn parse(text: &str, how: &str) -> Option<Speed> {
-    // Warnings may stand before the document.
+    // Warnings may precede the document.
     let document: Value = serde_json::from_str(text.get(text.find('{')?..)?).ok()?;
     let version = document.get("fio version")?.as_str()?;
     let job = document.get("jobs")?.get(0)?;
@@ -151,14 +151,14 @@ fn parse(text: &str, how: &str) -> Option<Speed> {
     })
 }
 
-/// The limit of large reads in order over these files: what the own engine reaches, or fio where it
-/// is faster.
+/// The limit of large reads in order over these files: the rate of our engine, or of fio if it is
+/// faster.
 ///
 /// Neither is always: fio reads into ordinary pages, and where memory is in pieces each of its
 /// reads goes to the device in many segments, which may cost it more than half of its speed.
 ///
 /// # Errors
-/// What reading meets.
+/// Returns an error if reading fails.
 pub fn sequential(files: &[PathBuf], with_fio: bool) -> anyhow::Result<Speed> {
     let own = own(files)?;
     if !with_fio {

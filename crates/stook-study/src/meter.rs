@@ -17,10 +17,10 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// What `work` took, and what it returned.
+    /// Returns the cost of `work`, and its result.
     ///
     /// # Errors
-    /// Those of `work`, and that the kernel does not tell processor times.
+    /// Returns the errors of `work`, and an error if the kernel does not report processor times.
     pub fn by<T>(work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<(Self, T)> {
         let (user_before, system_before) = cpu_times()?;
         let started = Instant::now();

@@ -1,7 +1,7 @@
 //! The tree that is measured: made once, always the same, kept for the next run.
 //!
-//! Everything made here lies in one work directory that carries a marker; [`clean`] removes nothing
-//! from a directory without it, and nothing that somebody else put there.
+//! Everything made here is in one work directory with a marker; [`clean`] removes nothing from a
+//! directory without it, and no foreign files.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -38,7 +38,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// A name that says what is in it.
+    /// A name that describes its contents.
     pub fn name(&self) -> String {
         format!("{}x{}", self.files, self.size)
     }
@@ -59,7 +59,7 @@ impl Sample {
     /// every file.
     ///
     /// # Errors
-    /// What writing meets, and the error of `before_each`, which ends it.
+    /// Returns an error if writing fails, or the error of `before_each`, which ends it.
     pub fn tree(
         &self,
         work: &Path,
@@ -147,7 +147,7 @@ fn fill(number: u64, len: u64, body: &mut Vec<u8>) {
 /// Makes the work directory, with its marker.
 ///
 /// # Errors
-/// When it has something in it that is not ours, or cannot be made.
+/// Returns an error if it contains foreign files, or cannot be made.
 pub fn prepare_work(work: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(work).with_context(|| format!("cannot make {}", work.display()))?;
     let marker = work.join(MARKER);
@@ -166,15 +166,15 @@ pub fn prepare_work(work: &Path) -> anyhow::Result<()> {
 pub struct Cleaned {
     /// Bytes of the files that were removed.
     pub bytes: u64,
-    /// Things that somebody else put into the work directory. They stay, and so does it.
+    /// Foreign entries in the work directory. They stay, and so does the directory.
     pub foreign: u64,
 }
 
-/// Removes what was made in a work directory, then the directory itself; `None` when there is none.
-/// `ours` decides by its name whether something was made by us.
+/// Removes the files that were made in a work directory, then the directory itself; `None` if there
+/// is none. `ours` decides by name whether an entry was made by us.
 ///
 /// # Errors
-/// When it does not carry the marker, or something cannot be removed.
+/// Returns an error if it does not have the marker, or something cannot be removed.
 pub fn clean(work: &Path, ours: impl Fn(&OsStr) -> bool) -> anyhow::Result<Option<Cleaned>> {
     let work = match work.canonicalize() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -220,10 +220,10 @@ fn bytes_of(path: &Path) -> anyhow::Result<u64> {
     Ok(count(path)?.bytes)
 }
 
-/// What there is in a tree, without reading any file.
+/// Counts the contents of a tree, without reading any file.
 ///
 /// # Errors
-/// When it cannot be listed.
+/// Returns an error if it cannot be listed.
 pub fn count(tree: &Path) -> anyhow::Result<WalkSummary> {
     let options = WalkOptions { read_up_to: 0, ..WalkOptions::default() };
     let failed = Mutex::new(None);
@@ -243,7 +243,7 @@ pub fn count(tree: &Path) -> anyhow::Result<WalkSummary> {
 /// Removes a file or a directory that may not be there.
 ///
 /// # Errors
-/// When it is there and cannot be removed.
+/// Returns an error if it exists and cannot be removed.
 pub fn remove(path: &Path) -> anyhow::Result<()> {
     let result = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -257,7 +257,7 @@ pub fn remove(path: &Path) -> anyhow::Result<()> {
 /// Puts everything that was written to the file system of `path` onto the medium.
 ///
 /// # Errors
-/// I/O errors.
+/// Returns I/O errors.
 pub fn sync(path: &Path) -> anyhow::Result<()> {
     let directory = fs::File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     rustix::fs::syncfs(&directory).with_context(|| format!("cannot sync {}", path.display()))
@@ -266,7 +266,7 @@ pub fn sync(path: &Path) -> anyhow::Result<()> {
 /// Refuses to begin what would not fit.
 ///
 /// # Errors
-/// When fewer than `bytes` are free, or the system does not tell.
+/// Returns an error if fewer than `bytes` are free, or the system does not report it.
 pub fn check_space(work: &Path, bytes: u64) -> anyhow::Result<()> {
     let free = stook::storage::free_at(work)?;
     if free < bytes {
@@ -283,7 +283,7 @@ pub fn check_space(work: &Path, bytes: u64) -> anyhow::Result<()> {
 /// Writes a file so that it is there whole or not at all.
 ///
 /// # Errors
-/// What writing meets.
+/// Returns an error if writing fails.
 pub fn publish(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".partial");
@@ -337,7 +337,7 @@ mod tests {
         prepare_work(&work).unwrap();
         prepare_work(&work).unwrap();
         fs::write(work.join("data"), "xyz").unwrap();
-        // A link is removed, not what it leads to; what somebody else put there stays.
+        // A link is removed, not its target; foreign entries stay.
         fs::write(parent.path().join("elsewhere"), "x").unwrap();
         std::os::unix::fs::symlink(parent.path().join("elsewhere"), work.join("out")).unwrap();
         fs::write(work.join("precious"), "x").unwrap();

@@ -6,8 +6,7 @@ use stook::report::page::Page;
 
 use crate::text::Text;
 
-/// A study. The type holds its options; [`run`](crate::run) calls the methods in the order in which
-/// they stand here.
+/// A study. The type holds its options; [`run`](crate::run) calls the methods in this order.
 pub trait Study {
     /// What was prepared, and what has been measured so far.
     type State;
@@ -21,27 +20,27 @@ pub trait Study {
     /// Refuses what cannot be measured, before anything is made.
     ///
     /// # Errors
-    /// An [`OptionError`] or a [`stook::bench::Error`] about the options, or what looking at the
-    /// data meets.
+    /// Returns an [`OptionError`] or a [`stook::bench::Error`] about the options, or an error of
+    /// examining the data.
     fn check(&self) -> anyhow::Result<()>;
 
     /// Makes the data that is missing, and all that has to be known before the first round.
     ///
     /// # Errors
-    /// What making it meets, and that it was interrupted.
+    /// Returns an error if making it fails or is interrupted.
     fn prepare(&self, hooks: &dyn Hooks) -> anyhow::Result<Self::State>;
 
     /// Measures one round: all that is compared, in turn.
     ///
     /// # Errors
-    /// What measuring meets, and that it was interrupted.
+    /// Returns an error if measuring fails or is interrupted.
     fn measure(&self, state: &mut Self::State, hooks: &dyn Hooks) -> anyhow::Result<()>;
 
     /// Checks that all that is compared handled the same bytes; called once, after the first round,
     /// so that no time is lost on figures that are worth nothing, and outside of all measured time.
     ///
     /// # Errors
-    /// That bytes differ, and what reading them meets.
+    /// Returns an error if bytes differ, or reading them fails.
     fn check_bytes(&self, state: &mut Self::State, hooks: &dyn Hooks) -> anyhow::Result<()>;
 
     /// Whether another round is to be measured. Without an own rule one is all.
@@ -52,7 +51,7 @@ pub trait Study {
     /// What was found, and whether what was published holds here.
     ///
     /// # Errors
-    /// That figures are missing, or are none.
+    /// Returns an error if figures are missing or invalid.
     fn conclude(&self, state: Self::State) -> anyhow::Result<Self::Findings>;
 
     /// The result on a terminal.
@@ -67,10 +66,10 @@ pub trait Hooks: Sync {
     /// A line for the user.
     fn note(&self, line: &str);
 
-    /// Called wherever a study can stop.
+    /// Called at every point where a study can stop.
     ///
     /// # Errors
-    /// That it is to stop: the error then ends the study.
+    /// Returns an error if it is to stop, which then ends the study.
     fn check(&self) -> anyhow::Result<()>;
 
     /// Watches a run of this measurement, and may stop it.

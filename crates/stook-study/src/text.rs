@@ -6,7 +6,7 @@ use std::iter::repeat;
 use stook::report::table::{Align, Table};
 use stook::report::units::duration_ns;
 
-/// A piece of what a study says on a terminal.
+/// A piece of the output of a study.
 #[derive(Debug, Clone)]
 pub enum Text {
     /// A line, or several with line ends between.

@@ -8,7 +8,7 @@ pub enum Verdict {
     Holds,
     /// It does not.
     DoesNotHold,
-    /// Nothing here was measured that could tell.
+    /// No measurement here could decide it.
     NotMeasured,
 }
 

@@ -1,11 +1,11 @@
 //! Servers on the loopback for tests that are not written in Rust:
 //! `serve DIRECTORY [--latency 50ms]`.
 //!
-//! The directories below DIRECTORY are buckets of a server that speaks the language of S3, and
-//! their files are its objects; a web server has the same files at `/MODE/bucket/key`, where MODE
-//! is how it answers: see [`answer`]. The first line on stdout tells the addresses. Then each line
-//! on stdin is answered by one on stdout: `log` gives the requests of both servers since the last
-//! time. At the end of stdin all ends.
+//! The directories below DIRECTORY are buckets of an S3 server, and their files are its objects; a
+//! web server has the same files at `/MODE/bucket/key`, where MODE is how it answers: see
+//! [`answer`]. The first line on stdout has the addresses. Then each line on stdin is answered by
+//! one on stdout: `log` returns the requests of both servers since the last time. The end of stdin
+//! ends the program.
 #![expect(clippy::unwrap_used, reason = "a server that cannot be set up fails its test on the spot")]
 
 use std::io::{BufRead, Write};
@@ -69,9 +69,9 @@ fn of_web(request: &WebRequest) -> Value {
     json!({ "method": request.method, "target": request.target, "range": request.header("range") })
 }
 
-/// What the web server says, by the first part of the path: `ok`, as it should be; `no-ranges`,
+/// The answers of the web server, by the first part of the path: `ok`, correct; `no-ranges`,
 /// everything with 200; `flaky`, 503 to every other request; `cut`, the connection closed in the
-/// middle of every other body; `wrong-range`, another `Content-Range` than asked for; `gzip`, an
+/// middle of every other body; `wrong-range`, another `Content-Range` than requested; `gzip`, an
 /// encoding; `stall`, the first byte and then nothing, which lets it be opened but not read;
 /// `denied`, 403. All but `ok` come without latency.
 fn answer(directory: &Path, latency: Duration, request: &WebRequest, nth: usize) -> Reply {
@@ -101,7 +101,7 @@ fn answer(directory: &Path, latency: Duration, request: &WebRequest, nth: usize)
     }
 }
 
-/// A file, with an ETag that changes with it. A name that leads out of the directory is none.
+/// A file, with an ETag that changes with it. `None` for a name that leads out of the directory.
 fn page(path: &Path) -> Option<Page> {
     if path.components().any(|part| part == std::path::Component::ParentDir) {
         return None;

@@ -2,12 +2,12 @@
 
 use crate::model::tree::{TreeEntry, TreeModel};
 
-/// Which directories stand in an archive by themselves.
+/// Which directories are explicit members of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Directories {
     /// All, the root too.
     All,
-    /// Only those of which nothing else says that they are there.
+    /// Only those that no other member implies.
     Needed,
 }
 
@@ -24,8 +24,8 @@ pub type Deflate<'a> = dyn Fn(&[u8]) -> Vec<u8> + 'a;
 
 const BLOCK_LEN: usize = 512;
 
-/// A tar of a model: pax, with what is too long or too much for a header in extended ones. Hard
-/// links stand behind all files.
+/// A tar of a model: pax, with values that do not fit a header in extended ones. Hard links follow
+/// all files.
 pub fn tar_of(model: &TreeModel, directories: Directories) -> Vec<u8> {
     let mut tar = Vec::new();
     if directories == Directories::All {
@@ -117,7 +117,7 @@ fn pax_record(key: &[u8], value: &[u8]) -> Vec<u8> {
 /// A zip of a model, which has no hard links: stored, or with bodies and targets of links deflated.
 ///
 /// # Panics
-/// When there are hard links.
+/// Panics if there are hard links.
 pub fn zip_of(model: &TreeModel, directories: Directories, deflate: Option<&Deflate<'_>>) -> Vec<u8> {
     let table = crc32_table();
     let (mut zip, mut directory, mut count) = (Vec::new(), Vec::new(), 0_u16);

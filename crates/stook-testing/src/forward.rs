@@ -1,4 +1,4 @@
-//! Methods of doubles that call the same ones of what they wrap: a double shows what it changes.
+//! Methods of doubles that forward to the wrapped value: a double shows only what it changes.
 //!
 //! Engines have no such macro: their doubles change most methods, and each in its own way.
 

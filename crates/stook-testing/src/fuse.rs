@@ -1,8 +1,8 @@
 //! A file system with bad sectors: it mirrors the files of a directory, read-only, and refuses to
 //! read chosen bytes (`EIO`).
 //!
-//! It is mounted by FUSE, which needs root. What is under test runs as it does anywhere, through
-//! the kernel.
+//! It is mounted by FUSE, which needs root. The program under test runs as usual, through the
+//! kernel.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -21,15 +21,15 @@ use fuser::{
 use stook::extent::ByteRange;
 use tempfile::TempDir;
 
-/// Names and lengths are asked for each time.
+/// Names and lengths are requested each time.
 const NOT_KEPT: Duration = Duration::ZERO;
 
-/// Whether the kernel's page cache stands before the files.
+/// Whether the kernel's page cache is used for the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageCache {
-    /// What is asked for is read: a read fails when it touches a bad byte, and only then.
+    /// Exactly the requested bytes are read: a read fails if it touches a bad byte, and only then.
     Off,
-    /// As with a real disk: the kernel reads ahead, and what it has read it does not ask for again.
+    /// As with a real disk: the kernel reads ahead, and does not request cached bytes again.
     On,
 }
 
@@ -45,7 +45,7 @@ impl Mirror {
     /// Mounts a mirror of the files of a directory. Nothing of it is bad yet.
     ///
     /// # Errors
-    /// When it cannot be mounted.
+    /// Returns an error if it cannot be mounted.
     pub fn mount(directory: &Path, page_cache: PageCache) -> io::Result<Self> {
         let mountpoint = tempfile::tempdir()?;
         let directory = directory.to_path_buf();
@@ -94,7 +94,7 @@ struct Shared {
     state: Mutex<State>,
 }
 
-/// Inode numbers are given in the order in which names are asked for.
+/// Inode numbers are given in the order of look-ups.
 #[derive(Debug, Default)]
 struct State {
     numbers: HashMap<OsString, u64>,

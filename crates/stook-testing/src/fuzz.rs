@@ -1,10 +1,9 @@
 //! What each fuzz target does with its input, as plain functions.
 //!
 //! A target in `fuzz/fuzz_targets/NAME.rs` only calls the function of its name, and [`replay`]
-//! gives the same function the seeds in `fuzz/seeds/NAME/`, so that every input that was ever worth
-//! keeping is run by `cargo test` too. A function here returns for any input, or panics because a
-//! property is broken; it never touches the file system outside a temporary directory and never
-//! prints.
+//! passes the seeds in `fuzz/seeds/NAME/` to the same function, so that every kept input is run by
+//! `cargo test`, too. A function here returns for any input, or panics because a property is
+//! broken; it never touches the file system outside a temporary directory and never prints.
 
 pub mod archive;
 pub mod format;
@@ -43,7 +42,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("sparse_read", sparse::sparse_read),
 ];
 
-/// Sizes: what is read is what was written, and a refusal quotes the text.
+/// Sizes: parsing returns what was formatted, and a refusal quotes the text.
 pub fn parse_size(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match units::parse_size(text) {
@@ -58,7 +57,7 @@ pub fn parse_size(data: &[u8]) {
 /// Runs `target` on every file of `folder` and returns how many there were.
 ///
 /// # Errors
-/// Those of listing and reading the folder.
+/// Returns an error if the folder cannot be listed or read.
 pub fn replay(folder: &Path, target: Target) -> io::Result<usize> {
     let mut count = 0;
     for entry in fs::read_dir(folder)? {

@@ -27,7 +27,7 @@ const SECRET: &str = "a secret that no message may show";
 pub struct S3Request {
     /// `GET`.
     pub method: String,
-    /// What stands behind it: `/bucket/key`, and the query.
+    /// The request target: `/bucket/key`, and the query.
     pub target: String,
     /// The header `Range`, as it came.
     pub range: Option<String>,
@@ -47,10 +47,10 @@ pub struct S3Server {
 }
 
 impl S3Server {
-    /// Serves what is below a directory, every answer after this time.
+    /// Serves the files below a directory, every answer after this time.
     ///
     /// # Panics
-    /// When there is no port.
+    /// Panics if there is no port.
     pub fn start(directory: &Path, latency: Duration) -> Self {
         let mut builder = S3ServiceBuilder::new(FileSystem::new(directory).unwrap());
         builder.set_auth(SimpleAuth::from_single(WHO, SECRET));
@@ -89,7 +89,7 @@ impl S3Server {
     /// How many requests were answered.
     ///
     /// # Panics
-    /// When the server did.
+    /// Panics if the server panicked.
     pub fn requests(&self) -> usize {
         self.log.lock().unwrap().len()
     }
@@ -97,7 +97,7 @@ impl S3Server {
     /// The requests that were answered since this was called last, in the order of the answers.
     ///
     /// # Panics
-    /// When the server did.
+    /// Panics if the server panicked.
     pub fn take_log(&self) -> Vec<S3Request> {
         std::mem::take(&mut *self.log.lock().unwrap())
     }
@@ -115,7 +115,7 @@ impl Drop for S3Server {
 async fn serve(listener: &TcpListener, service: &S3Service, latency: Duration, log: &Log) {
     loop {
         let Ok((connection, _)) = listener.accept().await else { continue };
-        // Whoever asks again on the same connection would wait for its own acknowledgement.
+        // Otherwise the next request on the same connection would wait for an acknowledgement.
         let _ = connection.set_nodelay(true);
         let (service, log) = (service.clone(), Arc::clone(log));
         let noting = service_fn(move |request: Request<Incoming>| {

@@ -32,10 +32,10 @@ pub struct MemoryTree {
 
 impl MemoryTree {
     /// The tree of a model. Entries are added from the last to the first, so that directories come
-    /// behind what is in them.
+    /// after their contents.
     ///
     /// # Panics
-    /// When the table refuses something.
+    /// Panics if the table refuses an entry.
     pub fn new(model: &TreeModel) -> Self {
         let mut builder = NodeTableBuilder::new("memory");
         // Of the root.
@@ -120,7 +120,7 @@ impl Tree for MemoryTree {
     }
 }
 
-/// Blocks of so many zeros are not written: they are holes, where the file system has holes.
+/// Blocks of this many zeros are not written: they are holes, if the file system supports them.
 const HOLE_LEN: usize = 64 << 10;
 
 fn write_with_holes(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -136,7 +136,7 @@ fn write_with_holes(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Makes the files of a model below a directory that is there and empty. Long zeros become holes.
 ///
 /// # Panics
-/// When one cannot be made.
+/// Panics if one cannot be made.
 pub fn make_files(model: &TreeModel, below: &Path) {
     let path_of = |path: &[u8]| below.join(OsStr::from_bytes(path));
     for (path, entry) in model.iter() {
@@ -164,7 +164,7 @@ pub fn make_files(model: &TreeModel, below: &Path) {
 /// The union of the layers of a model, whose trees `make` makes.
 ///
 /// # Panics
-/// When a path to be deleted is none.
+/// Panics if a path to be deleted is invalid.
 pub fn union_tree(
     layers: &[LayerModel],
     case: CaseRule,

@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for id in 0..1000_u64 {
         writer.put("numbers", &Key::id(id), &Attributes::new(), &id.pow(2).to_le_bytes())?;
     }
-    // A body whose length nobody knows yet is given piece by piece; it counts once it is finished.
+    // A body of unknown length is written piece by piece; it counts once it is finished.
     let mut record = writer.begin("texts", &Key::bytes("greeting")?, &Attributes::new(), None)?;
     record.write(b"hello, ")?;
     record.write(b"world")?;

@@ -24,9 +24,9 @@ pub enum Error {
         operation: &'static str,
         /// The file or directory it was done to.
         path: PathBuf,
-        /// The byte offset in the file, where there is one.
+        /// The byte offset in the file, if it applies.
         offset: Option<u64>,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The system cannot do this there, however often it is asked; something else may do.
@@ -36,7 +36,7 @@ pub enum Error {
         operation: &'static str,
         /// The file it was to be done to.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A file ended before the bytes that were promised.
@@ -46,24 +46,24 @@ pub enum Error {
         path: PathBuf,
         /// Where the read began.
         offset: u64,
-        /// Bytes asked for.
+        /// Requested bytes.
         wanted: u64,
         /// Bytes there were.
         got: u64,
     },
-    /// More bytes came than were asked for: which of them were meant is not known.
+    /// More bytes were returned than requested: it is not known which of them were meant.
     #[error("{} returned too many bytes: wanted {wanted} bytes at offset {offset}, got {got}", path.display())]
     LongRead {
         /// The source.
         path: PathBuf,
         /// Where the read began.
         offset: u64,
-        /// Bytes asked for.
+        /// Requested bytes.
         wanted: u64,
         /// Bytes that came.
         got: u64,
     },
-    /// Bytes that are verified on their way are not what was written.
+    /// Bytes that are verified when they are read are damaged.
     #[error("{} is damaged at offset {offset}: {what}", path.display())]
     Damaged {
         /// The file.
@@ -73,7 +73,7 @@ pub enum Error {
         /// What was found and what was expected.
         what: String,
     },
-    /// A source is no longer what it was when it was opened.
+    /// A source has changed since it was opened.
     #[error("{} changed while it was in use: it was {before}, it is now {after}; open it again", path.display())]
     SourceChanged {
         /// The source.
@@ -99,7 +99,7 @@ pub enum Error {
     OutOfBounds {
         /// The source.
         path: PathBuf,
-        /// What was asked for.
+        /// The requested range.
         range: ByteRange,
         /// The length of the source.
         len: u64,
@@ -110,10 +110,10 @@ pub enum Error {
         /// The name that is taken.
         path: PathBuf,
     },
-    /// What has the name of a file is none: it is neither opened nor followed.
+    /// The name of a file leads to something else, which is neither opened nor followed.
     #[error("{} is {found}, where a regular file was expected; it was not opened", path.display())]
     NotARegularFile {
-        /// What was to be opened.
+        /// The path that was to be opened.
         path: PathBuf,
         /// What is there: `a FIFO`, `a symbolic link`.
         found: &'static str,
@@ -121,7 +121,7 @@ pub enum Error {
     /// An entry that no tree can have: its path leads out of it, or another entry is in the way.
     #[error("{} cannot be in a tree of files: {what}", path.display())]
     Entry {
-        /// The path of the tree, and behind it what the entry is called.
+        /// The path of the tree, followed by the name of the entry.
         path: PathBuf,
         /// Why not.
         what: String,
@@ -135,7 +135,7 @@ pub enum Error {
         /// What its file system is called.
         file_system: &'static str,
     },
-    /// A lock is held by somebody else.
+    /// A lock is already held.
     #[error("{} is locked by {holder}", path.display())]
     Locked {
         /// The directory that is locked.
@@ -162,7 +162,7 @@ impl Error {
         Self::SourceChanged { path, before: Box::new(before), after: Box::new(after) }
     }
 
-    /// The kind of the operating system's error, where there is one.
+    /// The kind of the operating system's error, if it is one.
     pub fn io_kind(&self) -> Option<io::ErrorKind> {
         match self {
             Self::Io { source, .. } => Some(source.kind()),
@@ -179,17 +179,17 @@ impl Error {
 pub struct RemoteError {
     /// Its address, without secrets.
     pub path: PathBuf,
-    /// The range that was asked for; `None` when it was about to be opened.
+    /// The requested range; `None` if the error came while opening.
     pub range: Option<ByteRange>,
     /// How often it was tried.
     pub tries: u32,
-    /// What it comes down to.
+    /// The cause.
     pub kind: RemoteErrorKind,
     /// What happened last.
     pub cause: String,
 }
 
-/// What an error of an object comes down to.
+/// The cause of an error of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RemoteErrorKind {
@@ -199,9 +199,9 @@ pub enum RemoteErrorKind {
     Denied,
     /// The server cannot send parts of it.
     NoRanges,
-    /// The server sends it in an encoding of which ranges are none of the object.
+    /// The server sends it in a content encoding, whose ranges are not ranges of the object.
     Encoded,
-    /// An answer was not what the protocol allows, or not what was asked for.
+    /// A response violates the protocol or does not match the request.
     Protocol,
     /// The server refuses, and would refuse again.
     Refused,

@@ -87,7 +87,7 @@
 //! # Sparse files
 //!
 //! Parts of huge or remote files, through a cache that fetches only what is missing.
-//! `stook::source::open("https://…")` (with the feature `remote`) gives a source that is far away.
+//! `stook::source::open("https://…")` (with the feature `remote`) returns a remote source.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -108,7 +108,7 @@
 //! # Measuring
 //!
 //! A cell is one pattern, block size and depth. Its figures come with the checks that they passed,
-//! and are valid only if nothing refutes them.
+//! and are valid only if none refutes them.
 //!
 //! ```
 //! use stook::bench::{Bench, Pattern, Unobserved, Workload};

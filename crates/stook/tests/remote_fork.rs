@@ -1,4 +1,4 @@
-//! A process that reads an object forks; parent and child go on reading.
+//! A process that reads an object forks; parent and child continue reading.
 #![expect(unsafe_code, reason = "fork has no safe interface")]
 #![expect(clippy::unwrap_used, reason = "a broken promise ends the test")]
 
@@ -20,7 +20,7 @@ fn main() {
         return;
     }
     let page = Page::new(noise(70, LEN as usize));
-    // It goes on in the parent, which the child asks too.
+    // It runs on in the parent, and also serves the child.
     let server = WebServer::start(move |request, _| page.reply(request));
     let source = RemoteSource::open(&server.url("/a"), &RemoteOptions::default()).unwrap();
     look(&source);

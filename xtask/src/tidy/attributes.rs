@@ -1,5 +1,5 @@
-//! `unsafe` stands only where the architecture allows it, a lint is silenced only with a reason,
-//! and no test is switched off.
+//! `unsafe` is only where the architecture allows it, a lint is silenced only with a reason, and no
+//! test is disabled.
 
 use proc_macro2::{Delimiter, TokenStream};
 

@@ -59,7 +59,7 @@ fn module_of(file: &str) -> Vec<String> {
 
 /// Collects the top-level modules of the own crate that paths lead to.
 struct PathWalk {
-    /// Where the walk stands.
+    /// The position of the walk.
     module: Vec<String>,
     /// The name of the module, and the line.
     found: Vec<(String, usize)>,
@@ -87,7 +87,7 @@ impl PathWalk {
         }
     }
 
-    /// The module that the first name of a path stands for, if it stands for one of the own crate.
+    /// The module that the first name of a path means, if it is one of the same crate.
     fn start_of_path(&self, level: &[TokenTree], index: usize) -> Option<Vec<String>> {
         if !follows_colons(level, index + 1) {
             return None;
@@ -131,7 +131,7 @@ impl PathWalk {
         }
     }
 
-    /// Goes from the module `at` to the one that `name` stands for in it.
+    /// Moves from the module `at` to the one that `name` means in it.
     fn step(&mut self, at: &mut Vec<String>, name: String, line: usize) {
         if name == "super" {
             at.pop();

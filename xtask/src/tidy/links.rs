@@ -50,7 +50,7 @@ fn exists(repository: &Repository, path: &str) -> bool {
         || repository.paths.iter().any(|file| file.starts_with(&folder))
 }
 
-/// The lines of a document that are neither code nor inside it, from 1.
+/// The lines of a document that are not code, numbered from 1.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut in_code = false;
     text.lines().enumerate().filter_map(move |(index, line)| {

@@ -64,7 +64,8 @@ const RULES: &[Rule] = &[
 /// Checks every rule on the repository around `folder`; sorted by path and line.
 ///
 /// # Errors
-/// When git does not list the files, or a Rust file or manifest cannot be read or parsed.
+/// Returns an error if git does not list the files, or a Rust file or manifest cannot be read or
+/// parsed.
 pub(crate) fn check_repository(folder: &Path) -> Result<Vec<Violation>> {
     let repository = Repository::around(folder)?;
     let mut violations: Vec<Violation> = RULES.iter().flat_map(|rule| rule(&repository)).collect();

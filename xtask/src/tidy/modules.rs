@@ -1,4 +1,4 @@
-//! Every module says what it is for, and every Rust file is part of a crate.
+//! Every module states its purpose, and every Rust file is part of a crate.
 
 use std::collections::BTreeSet;
 
@@ -44,8 +44,8 @@ fn reachable(repository: &Repository) -> BTreeSet<String> {
     reached
 }
 
-/// The crate roots, each with the folder that its modules lie in: where Cargo looks by itself, and
-/// what a manifest names.
+/// The crate roots, each with the folder of its modules: Cargo's default ones, and those that a
+/// manifest names.
 fn roots(repository: &Repository) -> Vec<(String, String)> {
     let mut roots = Vec::new();
     for (manifest_path, manifest) in &repository.manifests {

@@ -1,5 +1,5 @@
-//! Words that were given up for those of the field do not come back; the glossary says what stands
-//! in their place.
+//! Words that were replaced by those of the field do not come back; the glossary has the
+//! replacements.
 //!
 //! A retired identifier is refused as a whole identifier of Rust and Python. In comments and texts
 //! the same word may be ordinary English, and is free. A retired phrase is refused everywhere.

@@ -1,8 +1,8 @@
 //! Walks over the tokens of a Rust file.
 //!
 //! Tokens rather than a syntax tree: they reach into macros (`proptest!` wraps whole functions),
-//! comments are not among them, and they are enough for every rule. What it costs is that a name is
-//! only a name: nothing here knows types.
+//! comments are not among them, and they are enough for every rule. The price is that a name is
+//! only a name: there is no type information.
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
@@ -51,9 +51,9 @@ pub(super) fn line(token: &TokenTree) -> usize {
 /// An attribute, `#[…]` or `#![…]`.
 pub(super) struct Attribute {
     pub(super) line: usize,
-    /// `#![…]`, which speaks of what it stands in.
+    /// `#![…]`, which applies to the enclosing item.
     pub(super) inner: bool,
-    /// What stands between the brackets.
+    /// The tokens between the brackets.
     pub(super) tokens: TokenStream,
 }
 

@@ -4,7 +4,7 @@
 use super::Violation;
 use super::repository::Repository;
 
-/// This file has to name what it looks for.
+/// This file must contain the words that it looks for.
 const EXCEPT: &str = "xtask/src/tidy/words.rs";
 
 const UNFINISHED: &[&str] = &["TODO", "FIXME", "XXX"];
@@ -37,8 +37,8 @@ fn is_document(path: &str) -> bool {
     path.ends_with(".md")
 }
 
-/// Whether `word` stands in `line` and is not the end of a longer word or path. Where it ends in a
-/// letter, it is not the start of a longer word either.
+/// Whether `word` is in `line` and is not the end of a longer word or path. If it ends in a letter,
+/// it is not the start of a longer word either.
 fn has(line: &str, word: &str) -> bool {
     let inside = |character: char| character.is_alphanumeric() || matches!(character, '_' | '.' | '/' | '-');
     line.match_indices(word).any(|(start, _)| {

@@ -208,7 +208,8 @@ impl From<EngineArg> for Backend {
 /// Runs it.
 ///
 /// # Errors
-/// When the workload makes no sense, when the file cannot be made or opened, or what a cell met.
+/// Returns an error if the workload is invalid, if the file cannot be made or opened, or if a cell
+/// fails.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if let Some(Action::Compare(args)) = &args.action {
         return compare::run(args, context);
@@ -259,7 +260,7 @@ fn check_target(path: &Path, run: &RunArgs) -> Result<(), UsageError> {
     }
 }
 
-/// What the user asked for wrongly is reported as such, with its exit code.
+/// Errors of usage are reported as such, with their exit code.
 pub(super) fn as_usage(error: Error) -> anyhow::Error {
     match error {
         Error::Workload(_) | Error::JobFile { .. } => UsageError::new(exit::chain(&error)).into(),
@@ -354,7 +355,7 @@ fn print(result: &BenchResult, args: &Args, context: &Context) -> anyhow::Result
     Ok(output.finish()?)
 }
 
-/// The document: what was measured, and what it says together.
+/// The document: the measurements, and their joint interpretation.
 #[derive(serde::Serialize)]
 struct WithModels<'a> {
     #[serde(flatten)]

@@ -1,4 +1,4 @@
-//! `stook cat`: bytes of a file, an object, a record or a member, wherever it is, to stdout.
+//! `stook cat`: bytes of a file, an object, a record or a member, to stdout.
 
 mod member;
 mod record;
@@ -76,7 +76,7 @@ impl Span {
     /// byte where it begins at the end.
     ///
     /// # Errors
-    /// Where it begins past the end.
+    /// Returns an error if it begins past the end.
     fn within(&self, path: impl AsRef<Path>, len: u64) -> anyhow::Result<ByteRange> {
         if self.start > len {
             let (path, len) = (path.as_ref().display(), units::bytes_exact(len));
@@ -183,8 +183,8 @@ impl Stats {
 /// Runs it.
 ///
 /// # Errors
-/// When the source cannot be read or changes, a range begins past its end, stdout cannot be
-/// written, or somebody interrupts.
+/// Returns an error if the source cannot be read or changes, a range begins past its end, stdout
+/// cannot be written, or the user interrupts.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if let (pack, Some(key)) = packs::split_address(&args.source) {
         return record::run(&pack, &key, &args, context);
@@ -273,7 +273,7 @@ fn write<B: AsRef<[u8]>>(
             output.bytes(bytes.as_ref())?;
             bar.add(bytes.as_ref().len() as u64);
         }
-        // Whoever interrupts the wait for what follows has got all that came before.
+        // If the wait for the next bytes is interrupted, everything before was written.
         output.flush()?;
     }
     Ok(())

@@ -66,7 +66,7 @@ struct Report<'a> {
 /// Runs it.
 ///
 /// # Errors
-/// When the pack cannot be opened or read.
+/// Returns an error if the pack cannot be opened or read.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if let Some(new) = &args.repair {
         return repair::run(&args.pack, new, context);

@@ -1,5 +1,4 @@
-//! `stook compact`: what no longer counts goes, and what counts stands in the order of its keys
-//! again.
+//! `stook compact`: removes dead records, and restores the key order of live ones.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -120,7 +119,7 @@ struct Done<'a> {
 /// Runs it.
 ///
 /// # Errors
-/// When the pack cannot be read or written, or there is no room.
+/// Returns an error if the pack cannot be read or written, or there is no space.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let pack = packs::open(&args.pack, context)?;
     packs::check_groups(&pack, &args.pack, &args.groups)?;
@@ -139,7 +138,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         print_plan(plan, estimate(&pack, plan)?, context)?;
         return Ok(ExitCode::SUCCESS);
     }
-    // What it still reads from would be kept for it.
+    // The files that it reads would be kept for it.
     drop(pack);
     compact(&args, &compacting, &planned, context)
 }

@@ -39,7 +39,7 @@ struct Script {
 /// Prints the script.
 ///
 /// # Errors
-/// When it cannot be written.
+/// Returns an error if it cannot be written.
 pub fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     let script = script(args.shell)?;
     let mut output = context.output();

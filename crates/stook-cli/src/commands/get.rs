@@ -95,7 +95,7 @@ struct Line<'a> {
 /// Runs it.
 ///
 /// # Errors
-/// When the pack cannot be read, or a file or stdout cannot be written.
+/// Returns an error if the pack cannot be read, or a file or stdout cannot be written.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let (path, key) = packs::split_address_with_key(&args.pack)?;
     let typed: Vec<OsString> = key.into_iter().chain(args.keys.iter().cloned()).collect();
@@ -157,7 +157,7 @@ struct Getter<'a> {
     output: Output,
     /// Whether a directory, which has no body, is of no use.
     wants_body: bool,
-    /// Whether a file is replaced by less than all that was asked for.
+    /// Whether a file is replaced by an incomplete result.
     force: bool,
     totals: Totals,
 }

@@ -30,7 +30,7 @@ Examples:
 /// From this share of dead bytes on, room is worth getting back.
 const DEAD_SHARE_NOTABLE: f64 = 0.2;
 
-/// So many segments are listed unasked.
+/// This many segments are listed by default.
 const SEGMENTS_SHOWN_MAX: usize = 20;
 
 /// What `stook info` takes.
@@ -143,7 +143,7 @@ impl Sums {
 /// Runs it.
 ///
 /// # Errors
-/// When the pack cannot be opened.
+/// Returns an error if the pack cannot be opened.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let opened = contents::open(&args.pack, None, &args.fetch, context)?;
     contents::check(&opened, &[], &args.groups)?;

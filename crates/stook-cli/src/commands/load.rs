@@ -119,7 +119,7 @@ type SourceSpan = (Arc<dyn Source>, ByteRange);
 /// Runs it.
 ///
 /// # Errors
-/// When the pack or the archive cannot be opened or read.
+/// Returns an error if the pack or the archive cannot be opened or read.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if args.device_share && is_object(&args.pack) {
         return Err(UsageError::new(
@@ -185,7 +185,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     Ok(exit::code_for(failures))
 }
 
-/// What the arguments say, but for the cursor to go on from.
+/// The options from the arguments, except the cursor to continue from.
 fn options(args: &Args) -> Result<LoadOptions, UsageError> {
     Ok(LoadOptions {
         groups: args.groups.clone(),
@@ -259,7 +259,7 @@ fn print_report(
         output.json(&Document::new("load", report))?;
         return Ok(output.finish()?);
     }
-    // Nobody reads a hole, however long it is.
+    // Holes are not read, however long.
     let holes = match loaded.hole_bytes {
         0 => String::new(),
         holes => format!(" ({} of them holes)", bytes_decimal(holes)),

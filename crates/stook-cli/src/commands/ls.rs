@@ -100,7 +100,7 @@ struct HeadFields {
 /// Runs it.
 ///
 /// # Errors
-/// When the pack, the archive or its index cannot be read.
+/// Returns an error if the pack, the archive or its index cannot be read.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let options = ListOptions {
         keys: args.keys.range()?,
@@ -145,7 +145,7 @@ struct Printer<'a> {
     context: &'a Context,
     output: Output,
     listed: u64,
-    /// Entries of which damage hides whether they are to be listed.
+    /// Entries that may match, but damage hides whether they do.
     hidden: u64,
     /// What could not be read of entries that are listed.
     failures: u64,

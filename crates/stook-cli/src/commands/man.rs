@@ -27,8 +27,8 @@ Examples:
 
 man finds pages in ~/.local/share/man where ~/.local/bin is in PATH.";
 
-/// How wide examples are laid out: what 80 columns leave beside the indentation of a page. A page
-/// is the same whatever terminal it was made in.
+/// The width of examples: 80 columns less the indentation of a page. A page does not depend on the
+/// terminal where it is made.
 const COLUMNS: usize = 72;
 
 /// The date in the head of a page: an empty argument in roff. A page says which version it is of,
@@ -61,7 +61,7 @@ struct Pages<'a> {
 /// Prints the page of the program, or writes all pages.
 ///
 /// # Errors
-/// When a page cannot be written.
+/// Returns an error if a page cannot be written.
 pub fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     let mut pages = pages()?;
     if args.out.is_none() {

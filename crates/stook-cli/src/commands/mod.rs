@@ -62,7 +62,8 @@ pub enum Command {
 /// Runs a command.
 ///
 /// # Errors
-/// Whatever ended it early. What it finished with failures is an exit code, not an error.
+/// Returns the error that ended it early. Failures of a finished command are an exit code, not an
+/// error.
 pub fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
     match command {
         Command::Bench(args) => bench::run(args, context),

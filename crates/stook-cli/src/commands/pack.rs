@@ -223,7 +223,8 @@ impl<'a> Holding<'a> {
 /// Packs.
 ///
 /// # Errors
-/// What writing the pack meets, a root that cannot be opened, arguments that make no sense.
+/// Returns an error if the pack cannot be written, a root cannot be opened, or arguments are
+/// invalid.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
     let packing = args.packing(context)?;
@@ -319,7 +320,7 @@ fn into_error(error: Error) -> anyhow::Error {
     UsageError::new(usage).into()
 }
 
-/// Shows on stderr how far packing is, and what it notes.
+/// Shows progress and notes of packing on stderr.
 struct Screen<'c> {
     context: &'c Context,
     shown: Option<(Stage, Progress)>,
@@ -397,7 +398,8 @@ fn print(args: &Args, report: &PackReport, took: Duration, context: &Context) ->
     Ok(output.finish()?)
 }
 
-/// What was packed, but not with all of its extended attributes: an error, as nothing else says so.
+/// Reports files that were packed without all of their extended attributes, as an error, since
+/// nothing else reports it.
 fn report_lost(lost: &[(Vec<u8>, String)], verbose: bool, context: &Context) {
     let (reported, more) = failures::few(lost, verbose);
     for (key, names) in reported {
@@ -413,7 +415,7 @@ fn report_lost(lost: &[(Vec<u8>, String)], verbose: bool, context: &Context) {
     }
 }
 
-/// Records of what is gone that stay nevertheless.
+/// Notes records of missing files that stay nevertheless.
 fn note_kept(summary: &PackSummary, context: &Context) {
     for held in &summary.held {
         context.note(format_args!(

@@ -87,7 +87,8 @@ enum Body {
 /// Runs it.
 ///
 /// # Errors
-/// When the input cannot be read or changes meanwhile, or the pack cannot be written.
+/// Returns an error if the input cannot be read or changes meanwhile, or the pack cannot be
+/// written.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if let (pack, Some(key)) = packs::split_address_with_key(args.pack.as_os_str())? {
         let (pack, key) = (pack.display(), key.display());

@@ -1,7 +1,7 @@
 //! `stook rm`: records of a pack are deleted.
 //!
-//! What is to go is found first, and everything that speaks against it is reported before anything
-//! is changed. The deletions are one batch: they are on the medium when the command returns, and
+//! The records to delete are found first, and every objection is reported before anything is
+//! changed. The deletions are one batch: they are on the medium when the command returns, and
 //! before that none of them counts.
 
 use std::ffi::OsString;
@@ -94,7 +94,8 @@ struct NotFound {
 /// Runs it.
 ///
 /// # Errors
-/// When nothing was selected by the arguments, or when the pack cannot be read or written.
+/// Returns an error if nothing was selected by the arguments, or if the pack cannot be read or
+/// written.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let by_key = !args.keys.is_empty() || args.from_file.is_some();
     let by_pattern = args.prefix.is_some() || !args.globs.is_empty();
@@ -117,7 +118,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
             ("every record of the default group", "`--group '' --glob '**'` deletes all of them");
         return Err(keys::refuse_empty("--group", means, instead).into());
     }
-    // Nobody else may change what is found before it is deleted.
+    // The records found must not be changed by others before they are deleted.
     let writer = if args.dry_run { None } else { Some(packs::writer(&args.pack, context)?) };
     let pack = match &writer {
         Some(writer) => packs::open_written(writer, context)?,
@@ -192,7 +193,7 @@ impl NotFound {
         context: &Context,
     ) -> anyhow::Result<bool> {
         Ok(selected.add_matching(pack, matching, &mut |unselected| {
-            // Whether it is meant nobody knows: it stays, and is reported.
+            // It is not known whether it is meant: it stays, and is reported.
             if let Unselected::Damaged(error) = unselected {
                 self.nothing += 1;
                 context.failure(&error);

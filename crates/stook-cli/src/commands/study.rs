@@ -62,7 +62,7 @@ fn parse_some_seconds(text: &str) -> Result<f64, String> {
 /// Runs a study.
 ///
 /// # Errors
-/// What making, measuring or writing the result meets.
+/// Returns an error if making, measuring or writing the result fails.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     match args.study {
         Name::ManySmallFiles(args) => many_small_files::run(args, context),
@@ -88,7 +88,7 @@ impl Hooks for Terminal<'_> {
     }
 }
 
-/// Runs a study, which writes study.json and study.html into `out`, and prints what it came to.
+/// Runs a study, which writes study.json and study.html into `out`, and prints the result.
 fn measure(study: &impl Study, out: &Path, context: &Context) -> anyhow::Result<()> {
     let report = stook_study::run(study, out, &Terminal(context)).map_err(as_usage)?;
     let mut output = context.output();
@@ -103,7 +103,7 @@ fn measure(study: &impl Study, out: &Path, context: &Context) -> anyhow::Result<
     Ok(())
 }
 
-/// What the user asked for wrongly is an error of usage, with its exit code.
+/// An invalid request is an error of usage, with its exit code.
 fn as_usage(error: anyhow::Error) -> anyhow::Error {
     match error.downcast::<OptionError>() {
         Ok(error) => UsageError::new(error.to_string()).into(),

@@ -158,7 +158,8 @@ struct Unset<'a> {
 /// Unpacks.
 ///
 /// # Errors
-/// A pack that cannot be opened, a target that cannot be made, arguments that make no sense.
+/// Returns an error if the pack cannot be opened, the target cannot be made, or arguments are
+/// invalid.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let filter = args.filter()?;
     if context.json() && args.tar.as_deref().is_some_and(is_to_stdout) {
@@ -386,7 +387,7 @@ fn ending(summary: &Summary) -> String {
     if summary.interrupted {
         text.push_str("; interrupted, every file written is complete");
     }
-    // Damage that names no record is reported, but nobody knows that a file is missing for it.
+    // Damage that names no record is reported, but it is not known to make a file missing.
     let failed = summary.failures.iter().filter(|failure| !failure.key.is_empty()).count();
     if failed > 0 {
         text.push_str(&format!("; {} failed", units::count(failed as u64)));

@@ -223,7 +223,7 @@ fn unpacking_a_tar_again_makes_links_to_files_that_it_made_before() {
     assert!(stdout.contains("Unpacked 0 files, 0 directories, 1 link:"), "{stdout}");
     let [first, further] = inodes();
     assert_eq!(first, further);
-    // What somebody made another file of, though with the same bytes, gets no further name.
+    // A name that became a separate file, though with the same bytes, gets no hard link.
     fs::remove_file(place.path("u/further")).unwrap();
     fs::set_permissions(place.path("u/a"), fs::Permissions::from_mode(0o606)).unwrap();
     assert_eq!(place.stook(&["unpack", "x.tar", "u"]).0, 0);
@@ -502,7 +502,7 @@ fn what_one_archive_put_is_not_taken_for_what_was_there_before() {
     assert_eq!(stdout, "aaaaa", "the last one counts");
 }
 
-/// Before: "name one directory", which nobody can whose trees are two.
+/// Before: "name one directory", which is impossible for two trees.
 #[test]
 fn deleting_by_two_trees_from_what_was_made_from_an_archive_is_refused_with_what_helps() {
     let place = Place::new();
@@ -513,7 +513,7 @@ fn deleting_by_two_trees_from_what_was_made_from_an_archive_is_refused_with_what
     assert!(stderr.contains("name one directory, or make another pack of these"), "{stderr}");
 }
 
-/// Before: what both have was written anew by every run, from the one and then from the other.
+/// Before: every run wrote common files again, from the one and then from the other.
 #[test]
 fn of_what_two_archives_have_the_last_counts_and_is_unchanged_the_next_time() {
     let place = Place::new();
@@ -521,7 +521,7 @@ fn of_what_two_archives_have_the_last_counts_and_is_unchanged_the_next_time() {
         fs::create_dir(place.path(name)).unwrap();
         fs::write(place.path(name).join("k"), name).unwrap();
     }
-    // The name of a file that is another in the end keeps what it had.
+    // A name that belongs to another file in the end keeps its content.
     fs::hard_link(place.path("one/k"), place.path("one/l")).unwrap();
     place.tar(&["cf", "one.tar", "-C", "one", "."]);
     place.tar(&["cf", "two.tar", "-C", "two", "."]);
@@ -660,7 +660,7 @@ with tarfile.open('x.tar', 'w') as tar:
     }
 }
 
-/// A tar of one member of this type, and one of a file behind it.
+/// A tar of one member of this type, and a file after it.
 fn tar_of_type(place: &Place, type_flag: u8, len: u64) {
     let header = |name: &str, type_flag, len: u64| {
         let mut block = [0u8; 512];
@@ -695,7 +695,7 @@ fn a_member_of_an_unknown_type_is_a_file_as_for_tar_and_one_whose_bytes_are_miss
             let mut command = stook(["pack", source, name]);
             super::packs::fed(command.current_dir(place.dir.path()), &archive(place.path("odd.tar")).unwrap())
         };
-        // Of a type that nobody knows: GNU tar takes it for a file, as POSIX has it.
+        // An unknown type: GNU tar takes it for a file, as POSIX specifies.
         tar_of_type(&place, b'Z', 700);
         assert_eq!(pack("p.stook").0, 0, "{source}");
         let gnu = Command::new("tar").args(["-xOf", "odd.tar", "odd"]).current_dir(place.dir.path()).output();
@@ -745,7 +745,7 @@ fn what_is_called_an_archive_and_cannot_be_imported_is_refused_and_makes_no_pack
         );
         assert!(!place.path("p.stook").exists(), "{name}");
     }
-    // Nothing is wrong with what was asked for: these were cut, or hit.
+    // The command line is valid: these archives are truncated or damaged.
     let whole = fs::read(place.path("x.tar")).unwrap();
     let mut hit = whole.clone();
     hit[3] ^= 1;
@@ -755,7 +755,7 @@ fn what_is_called_an_archive_and_cannot_be_imported_is_refused_and_makes_no_pack
         assert!(code == 1 && stderr.contains(name) && stderr.contains(why), "{name}: {code} {stderr}");
         assert!(!stderr.contains("unpack it first") && !place.path("p.stook").exists(), "{name}: {stderr}");
     }
-    // Its end is missing: told before a pack is made.
+    // Its end is missing: reported before a pack is made.
     fs::write(place.path("cut.tar"), &whole[..whole.len() / 4]).unwrap();
     let (code, _, _) = place.stook(&["pack", "cut.tar", "p.stook"]);
     assert!(code != 0 && !place.path("p.stook").exists());

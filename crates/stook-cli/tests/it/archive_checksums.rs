@@ -77,7 +77,7 @@ fn whoever_writes_a_tar_to_stdin_gets_rid_of_all_of_it() {
     let mut command = stook(["pack", "-", "p.stook"]);
     let mut child =
         command.current_dir(dir.path()).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-    // A pipe that nobody reads any more is an error of writing.
+    // A pipe without a reader is an error of writing.
     child.stdin.take().unwrap().write_all(&long).unwrap();
     assert!(child.wait().unwrap().success());
 }
@@ -90,8 +90,8 @@ pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
     })
 }
 
-/// Changes one bit as a device does that rots: no time of the file tells. Its index is given the
-/// change time that the writing here leaves.
+/// Changes one bit like bit rot of a device: no time of the file shows it. Its index gets the
+/// change time that this write leaves.
 fn rot(archive: &Path, at: u64) {
     let file = File::options().read(true).write(true).open(archive).unwrap();
     let time = file.metadata().unwrap().modified().unwrap();
@@ -129,7 +129,7 @@ fn a_compressed_tar_that_rotted_under_its_index_is_no_success() {
             &["unpack", name, "out-a", "--include", "a"],
             &["load", name],
             &["get", name, "z", "--output", "got"],
-            // Before the damage: but only the end tells where that is.
+            // Before the damage: but only the end shows where that is.
             &["get", name, "a", "--output", "got"],
             &["get", name, "z", "a", "--output", "got-both"],
             &["pack", name, "p.stook"],

@@ -100,7 +100,7 @@ fn csv_has_a_header_and_as_many_values_in_every_line() {
     let rows: Vec<Vec<&str>> = stdout.lines().map(|line| line.split(',').collect()).collect();
     assert_eq!((rows.len(), rows[0][0], rows[1][0], rows[2][0]), (3, "rw", "read", "randrw"));
     assert!(rows.iter().all(|row| row.len() == rows[0].len()));
-    // Too little was measured to be believed, whatever else is found.
+    // Too little was measured for a valid figure, whatever else is found.
     let at = rows[0].iter().position(|name| *name == "state").unwrap();
     assert!(rows[1..].iter().all(|row| ["unverified", "invalid"].contains(&row[at])), "{stdout}");
     let at = rows[0].iter().position(|name| *name == "write_iops").unwrap();

@@ -134,7 +134,7 @@ fn a_record_of_a_pack_and_ranges_of_it_go_to_stdout() {
     let expected = [&long[10..20], &long[2_000_000..], &long[..6], &long[1..3]].concat();
     assert!(code == 0 && bytes == expected);
     assert_eq!(cat("id:7", &["1..3"]).1, b"ev");
-    // One whose length nobody knew when it was put.
+    // A record of unknown length when it was put.
     let put = fed(&mut place.command("put", &["piped", "-"]), b"from a pipe");
     assert_eq!(put.0, 0, "{put:?}");
     assert_eq!(cat("piped", &["5.."]).1, b"a pipe");
@@ -289,8 +289,8 @@ fn a_pack_without_a_key_a_directory_and_an_empty_address_are_reported_as_that() 
     }
 }
 
-/// How `stook cat` ended, and what it wrote, when Ctrl-C came once a server had been asked so often
-/// and so much was written.
+/// How `stook cat` ended, and what it wrote, if Ctrl-C came after this many requests and written
+/// bytes.
 fn interrupted(server: &WebServer, args: &[&str], requests: usize, written: u64) -> (Output, Vec<u8>) {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("out");

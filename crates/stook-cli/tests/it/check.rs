@@ -196,8 +196,7 @@ fn a_repair_tells_damage_of_older_generations_as_a_check_does() {
     assert_eq!(checked["damages"], repaired["damages"]);
 }
 
-/// Half of a backup put back: the segment of another copy of the same pack, which went on by
-/// itself.
+/// A half-restored backup: the segment of another, diverged copy of the same pack.
 #[test]
 fn a_segment_of_another_copy_of_the_pack_is_damage_to_every_command() {
     let place = Place::new();
@@ -387,7 +386,7 @@ fn much_damage_floods_nobody_and_verbose_tells_all() {
     assert_eq!(all.lines().count(), 40, "{all}");
 }
 
-/// Opening a pack met much damage: segments that are gone.
+/// Opening a pack found much damage: missing segments.
 #[test]
 fn much_damage_that_opening_a_pack_meets_floods_nobody_in_info() {
     let place = Place::new();

@@ -161,7 +161,7 @@ fn damaged_and_growing() -> Place {
     place
 }
 
-/// Before, the segment stayed as it was for ever: `check` advised a compaction, and that left the
+/// Before: the segment stayed as it was forever: `check` advised a compaction, and that left the
 /// segment out.
 #[test]
 fn damage_that_no_longer_counts_goes_with_a_compaction_also_where_a_segment_grows() {

@@ -1,8 +1,8 @@
 //! Damage × command × exit code: no command ends with 0 that knows of damage, and none gives
 //! something else than what is in the pack without a word.
 //!
-//! No cell is filled in by hand. What a command does with a pack that was hit is held against what
-//! it does with the same pack whole, and against what the library knows when it opens it.
+//! No cell is filled in by hand. The behaviour of a command on a damaged pack is compared with that
+//! on the same intact pack, and with what the library knows when it opens it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -52,8 +52,8 @@ fn options() -> WriterOptions {
     WriterOptions { chunk_log2: 12, checkpoint_len: 16 << 10, ..WriterOptions::default() }
 }
 
-/// Files as `stook pack` has them: a sealed segment of which something was replaced and deleted,
-/// and an active one.
+/// Files as `stook pack` makes them: a sealed segment with replaced and deleted records, and an
+/// active one.
 fn fixture() -> Fixture {
     let dir = tempfile::tempdir().unwrap();
     let pack = dir.path().join("p.stook");
@@ -116,8 +116,7 @@ fn flip(path: &Path, at: u64) {
     fs::write(path, bytes).unwrap();
 }
 
-/// Exchanges the first two pieces of this length, so far behind the beginning of the body of
-/// `a/one`.
+/// Exchanges the first two pieces of this length, at this offset in the body of `a/one`.
 fn exchange(fixture: &Fixture, pack: &Path, len: usize, from: usize) {
     let path = of(&fixture.sealed, pack);
     let mut bytes = fs::read(&path).unwrap();
@@ -246,13 +245,13 @@ fn of_other_files() -> Vec<Damage> {
 
 /// What a command is compared by.
 enum Gives {
-    /// What it prints, but for the times in it.
+    /// Its output, except for the times in it.
     Stdout,
     /// A file or a tree that it makes.
     Output,
     /// Nothing: only what the pack is afterwards.
     Pack,
-    /// It tells what is known of the pack, so that 0 means that nothing is.
+    /// It reports the state of the pack, so that 0 means that nothing is known to be wrong.
     Verdict,
 }
 
@@ -396,7 +395,7 @@ fn records(path: &Path) -> Records {
         Ok(pack) => pack,
         Err(error) => return KEYS.iter().map(|name| (key(name), Err(error.to_string()))).collect(),
     };
-    // Whoever is told that the pack is damaged knows that more may be missing.
+    // A message that the pack is damaged implies that more may be missing.
     let lost = pack.damages().first().map(ToString::to_string);
     let mut all = Records::new();
     for name in KEYS {
@@ -410,7 +409,7 @@ fn records(path: &Path) -> Records {
     all
 }
 
-/// What it printed, without what differs from run to run.
+/// Its output, without the parts that differ from run to run.
 fn printed(stdout: &[u8]) -> String {
     let text = String::from_utf8_lossy(stdout);
     let steady = |line: &&str| {
@@ -460,7 +459,7 @@ fn judge(gives: &Gives, ended: &Ended, dir: &Path, known: bool, right: &Right) -
             wrong.push("a panic".into());
         }
     }
-    // Whatever it ended with: what the pack gives afterwards is right, or an error.
+    // Whatever its exit code: reads of the pack afterwards are correct, or an error.
     if let Pack_ = gives
         && ended.code == Some(0)
     {

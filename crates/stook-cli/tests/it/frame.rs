@@ -95,8 +95,8 @@ fn help_is_as_wide_as_the_terminal_and_wrapped_once() {
             for lines in stdout.lines().collect::<Vec<_>>().windows(2) {
                 let [line, next] = lines else { continue };
                 assert!(line.chars().count() <= columns, "{columns} columns: {line}");
-                // Examples and lists are indented; a paragraph goes on where the next word did not
-                // fit.
+                // Examples and lists are indented; a paragraph continues where the next word did
+                // not fit.
                 let word = next.split(' ').next().unwrap_or_default().chars().count();
                 let is_prose = !line.is_empty() && !line.starts_with(' ') && !line.ends_with(':');
                 let goes_on =
@@ -112,7 +112,8 @@ fn help_is_as_wide_as_the_terminal_and_wrapped_once() {
     }
 }
 
-/// Before, what an example does was broken into a column of one word, or went on at the left edge.
+/// Before: the description of an example was wrapped into a column of one word, or continued at the
+/// left edge.
 #[test]
 fn examples_stand_side_by_side_or_one_below_the_other() {
     for command in stook_cli::cli::command().get_subcommands() {

@@ -227,7 +227,7 @@ fn what_is_no_pack_is_refused() {
     refuses_what_is_no_pack("get", &["key"]);
 }
 
-/// A FIFO somebody reads: what the command wrote to it.
+/// A FIFO with a reader: the bytes that the command wrote to it.
 fn read_by(pipe: &std::path::Path) -> std::process::Child {
     std::process::Command::new("cat").arg(pipe).stdout(Stdio::piped()).spawn().unwrap()
 }
@@ -290,8 +290,8 @@ fn a_pipe_and_an_open_file_that_somebody_names_are_written_to() {
     let reader = read_by(&pipe);
     assert_eq!(place.run("get", &["a/one", "--output", "pipe"]).0, 0);
     assert_eq!(reader.wait_with_output().unwrap().stdout, b"first of all");
-    // As a shell does for `stook get … --output /dev/stdout >> log`, with a link of our own like
-    // that one.
+    // As a shell does for `stook get … --output /dev/stdout >> log`, with our own link of that
+    // kind.
     fs::write(place.path("log"), "before, ").unwrap();
     symlink("/proc/self/fd/1", place.path("stdout")).unwrap();
     let log = fs::OpenOptions::new().append(true).open(place.path("log")).unwrap();

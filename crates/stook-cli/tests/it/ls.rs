@@ -132,7 +132,7 @@ fn a_pack_is_followed_as_it_grows() {
         .unwrap();
     let mut lines = BufReader::new(following.stdout.take().unwrap()).lines();
     std::fs::write(place.path("in"), "body").unwrap();
-    // However late it starts to follow, what is put again and again is met in the end.
+    // However late it starts to follow, repeated puts are eventually listed.
     let mut seen = std::collections::BTreeSet::new();
     for key in ["new/a", "elsewhere", "new/b"] {
         assert_eq!(place.run("put", &[key, "in"]).0, 0);

@@ -34,7 +34,7 @@ use std::ffi::OsStr;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-/// The built program, with nothing of the caller's environment that changes what it prints.
+/// The built program, without variables of the caller's environment that change its output.
 fn stook<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stook"));
     command.args(args).env_remove("STOOK_ENGINE").env_remove("CLICOLOR_FORCE").stdin(Stdio::null());

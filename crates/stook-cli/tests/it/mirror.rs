@@ -1,4 +1,4 @@
-//! `stook pack --delete`: records of what is gone from the tree.
+//! `stook pack --delete`: records of files that are gone from the tree.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -218,7 +218,7 @@ fn content_that_a_name_outside_needs_stays_and_is_reported() {
     write(&place, "tree/a", "shared");
     fs::hard_link(place.path("tree/a"), place.path("tree/b")).unwrap();
     run(&place, &["pack", "tree", "p.stook"]);
-    // Either may have been met first.
+    // Either may have been found first.
     let a_holds_it = json_line(&run(&place, &["ls", "-l", "--json", "p.stook", "a"]).0)["kind"] == "file";
     let (gone, left) = if a_holds_it { ("a", "b") } else { ("b", "a") };
     fs::remove_file(place.path("tree").join(gone)).unwrap();

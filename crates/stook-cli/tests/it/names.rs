@@ -234,7 +234,7 @@ fn a_slash_at_the_end_means_the_directory_itself_too_and_no_file() {
     }
     assert_eq!(run("unpack p.stook --tar u.tar --exclude cache/").0, 0);
     assert!(!run("ls u.tar").1.contains("cache"));
-    // A file is no directory, whatever it is called.
+    // A file is not a directory, whatever its name.
     let (code, _, stderr) = run("ls p.stook one.txt/");
     assert!(code == 1 && stderr.contains("p.stook has no record for 'one.txt/'"), "{stderr}");
     let (code, _, stderr) = run("unpack p.stook out3 --exclude one.txt/");

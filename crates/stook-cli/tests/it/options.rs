@@ -1,4 +1,4 @@
-//! Every option of every command, given what it cannot mean.
+//! Every option of every command, with invalid values.
 //!
 //! The table of commands is the program's own, so that an option that is added later is tried, too:
 //! as a number, unless it is entered in [`TEXTS`].
@@ -91,8 +91,8 @@ const TEXTS: [&str; 24] = [
     "--into",
 ];
 
-/// What is meaningful though it looks out of range, and why. `huge` stands for each great number
-/// that the option can read.
+/// Valid values that look out of range, and why. `huge` means each large number that the option can
+/// parse.
 const MEANT: [(&str, &str, &str); 17] = [
     ("bench --ramp", "0", "nothing runs before it is measured"),
     ("bench --seed", "0", "any number is a seed"),

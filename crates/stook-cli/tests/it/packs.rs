@@ -123,7 +123,7 @@ pub(crate) fn documented(command: &str, value: &serde_json::Value) {
         |s: &&str| s.split('`').nth(1).is_some_and(|name| section.contains(&format!("](#{name})")));
     let linked: String = guide.split("\n## ").skip(1).filter(is_linked).collect();
     assert_eq!(value["schema"], format!("stook.{command}/1"));
-    // What all commands share stands before the first of them.
+    // Options common to all commands are before the first of them.
     let shared = guide.split("\n## ").next().unwrap();
     check_fields(command, &[shared, section, &linked].concat(), value);
 }

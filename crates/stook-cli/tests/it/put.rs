@@ -201,7 +201,7 @@ fn a_signal_ends_a_wait_for_input_and_what_its_producer_left_is_not_put() {
     let fifo = place.path("fifo");
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let fifo = fifo.to_str().unwrap();
-    // How far it got is seen by what it says; a producer that is stopped as well closes its end.
+    // Its progress shows in its output; a producer that is stopped as well closes its end.
     for (command, args, closes) in [
         ("put", &["k"][..], false),
         ("put", &["k"], true),
@@ -215,7 +215,7 @@ fn a_signal_ends_a_wait_for_input_and_what_its_producer_left_is_not_put() {
             let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
             let mut stdin = child.stdin.take().unwrap();
             stdin.write_all(b"stook-records 1\n").unwrap();
-            // Until it listens to signals, and waits: nothing tells from outside.
+            // Until it handles signals, and waits: this cannot be observed from outside.
             std::thread::sleep(std::time::Duration::from_millis(300));
             send(signal, &child);
             if closes {
@@ -268,7 +268,7 @@ fn an_interrupted_stream_changes_nothing() {
     stdin.write_all(b"stook-records 1\n").unwrap();
     stdin.write_all(&entry(1, b"new", &[7; 3_000_000])).unwrap();
     send("-INT", &child);
-    // A read under way goes on: what comes next is looked at after the signal.
+    // A read in progress continues: the next input is examined after the signal.
     let rest = [entry(1, b"more", b"x"), end(2)].concat();
     let written = stdin.write_all(&rest);
     drop(stdin);
@@ -310,7 +310,7 @@ fn no_command_makes_a_pack_within_a_pack() {
     fs::write(place.path("in"), "x").unwrap();
     let mut tar = std::process::Command::new("tar");
     assert!(tar.args(["cf", "x.tar", "tree"]).current_dir(place.dir.path()).status().unwrap().success());
-    // Also where somebody made a directory for it.
+    // Also if a directory for it exists.
     for inner in ["p.stook/inner", "p.stook/made/below"] {
         fs::create_dir_all(place.path("p.stook/made/below")).unwrap();
         for args in [
@@ -333,7 +333,7 @@ fn no_command_makes_a_pack_within_a_pack() {
 fn an_address_is_refused_before_anything_is_read_or_made() {
     let place = Place::filled();
     let mut command = stook(["put", "p.stook//new/key", "in"]);
-    // A pipe that nobody writes to, and nobody ends.
+    // A pipe that is neither written nor closed.
     let child = command.current_dir(place.dir.path()).stdin(std::process::Stdio::piped());
     let mut child = child.stderr(std::process::Stdio::piped()).spawn().unwrap();
     let stdin = child.stdin.take();
@@ -373,7 +373,7 @@ fn a_stdin_that_is_closed_is_not_put_as_nothing() {
         assert!(stderr.contains("stdin is closed"), "{stderr}");
         assert_eq!(place.run("get", &["a/one"]).1, "first of all");
     }
-    // Whoever says so may put nothing.
+    // An explicit empty input may be put.
     let null = place.command("put", &["a/one"]).stdin(fs::File::open("/dev/null").unwrap()).output().unwrap();
     assert!(null.status.success());
     assert_eq!(place.run("put", &["a/two", "/dev/null"]).0, 0);

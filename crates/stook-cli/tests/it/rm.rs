@@ -55,7 +55,7 @@ fn a_list_of_keys_is_taken_and_what_is_not_there_is_reported() {
     assert_eq!(keys(&place).len(), 4);
 }
 
-/// Before: nothing was said of `--glob`.
+/// Before: `--glob` was not mentioned.
 #[test]
 fn a_pattern_in_the_place_of_a_key_is_told_what_takes_it() {
     let place = Place::filled();

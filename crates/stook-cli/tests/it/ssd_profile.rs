@@ -14,8 +14,8 @@ fn is_empty(directory: &Path) -> bool {
     fs::read_dir(directory).unwrap().next().is_none()
 }
 
-/// Cells so short that nothing can be said of the device; where the build lies, because it passes
-/// the page cache by, which not every file system for temporary files allows.
+/// Cells too short for any statement about the device; in the build directory, because it bypasses
+/// the page cache, which not every file system for temporary files allows.
 #[test]
 fn a_file_is_measured_reported_and_removed() {
     let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -58,7 +58,7 @@ fn a_file_is_measured_reported_and_removed() {
     let cells = bench["cells"].as_array().unwrap();
     assert_eq!(cells.len(), 25);
     let unverified = cells.iter().filter(|cell| cell["state"] == "unverified").count();
-    // What it was measured on, as `bench` says it, and then what is not known.
+    // The environment, as `bench` prints it, and then what is not known.
     let (head, _) = stdout.split_once("\n\n").unwrap();
     let is_no_device = !bench["environment"]["device_doubt"].is_null();
     assert_eq!(

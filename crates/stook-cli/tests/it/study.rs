@@ -1,4 +1,4 @@
-//! `stook study`: what it measures is the same bytes, and it leaves what it was given as it was.
+//! `stook study`: all ways read the same bytes, and its input is unchanged.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -127,7 +127,7 @@ fn files(directory: &Path) -> (u64, u64) {
 #[test]
 fn a_tree_of_ones_own_is_measured_and_stays_as_it_was() {
     let place = Place::new();
-    // Neither the path of the tree nor the names in it are text.
+    // The path of the tree and the names in it are not text.
     let tree = place.dir.path().join(OsStr::from_bytes(b"my\ntree <\xff>"));
     fs::create_dir(&tree).unwrap();
     nasty(&tree);
@@ -272,7 +272,7 @@ fn what_cannot_be_measured_is_refused_before_anything_is_made() {
 fn ctrl_c_ends_it_and_what_is_left_is_cleaned() {
     let place = Place::new();
     let args = ["study", "many-small-files", "--keep-caches", "--work", "work", "--out", "out"];
-    // So many files that the signal comes while they are made.
+    // Enough files that the signal comes while they are made.
     let mut command = stook(args);
     command.args(["--files", "5000000", "--size", "0"]).current_dir(place.dir.path()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();

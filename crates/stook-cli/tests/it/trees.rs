@@ -51,7 +51,7 @@ pub(crate) fn nasty(root: &Path) {
     }
 }
 
-/// A tree that another way of writing it down tells apart in every respect that is kept.
+/// A description of a tree that differs if any stored property differs.
 pub(crate) fn described(root: &Path) -> Vec<String> {
     let mut lines = Vec::new();
     describe(root, b"", &mut lines);

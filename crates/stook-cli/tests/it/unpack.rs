@@ -359,7 +359,7 @@ fn outputs_never_take_the_place_of_files_of_a_pack() {
     assert_eq!(place.run("check", &[]).0, 0);
 }
 
-/// Records of which some can be no files of one tree.
+/// Records, some of which cannot be files of one tree.
 fn awkward() -> Place {
     let place = Place::new();
     let mut writer = place.writer();
@@ -398,7 +398,8 @@ fn a_tar_has_what_unpacking_makes_and_fails_where_that_fails() {
     let reported = |report: &serde_json::Value| -> Vec<String> {
         let failures = report["failures"].as_array().unwrap().iter();
         let mut keys: Vec<String> = failures.map(|one| one["key"].as_str().unwrap().to_owned()).collect();
-        // Of `d` and `d/x` one is in the way of the other: which, the order of writing tells.
+        // Of `d` and `d/x` one is in the way of the other: which one depends on the order of
+        // writing.
         keys.iter_mut().filter(|key| *key == "d").for_each(|key| key.push_str("/x"));
         keys.sort();
         keys
@@ -434,7 +435,7 @@ fn a_tar_has_what_unpacking_makes_and_fails_where_that_fails() {
         fs::remove_dir_all(place.path("gnu")).unwrap();
         fs::remove_dir_all(place.path("out")).unwrap();
     }
-    // A check tells names that lead to no file, and a repair those that it cannot save.
+    // A check reports names that lead to no file, and a repair those that it cannot save.
     let (code, report) = place.json("check", &[]);
     let damages = report["damages"].as_array().unwrap();
     let keys: Vec<_> = damages.iter().map(|damage| damage["key"].as_str().unwrap()).collect();
@@ -459,7 +460,7 @@ fn a_tar_that_is_there_is_kept_where_the_new_one_would_have_less() {
         assert_eq!((code, stderr.as_str()), (0, ""), "{name}");
         stdout
     };
-    // A link that somebody made is his: what it leads to is made, and then replaced.
+    // A link that the user made is followed: its target is made, and then replaced.
     std::os::unix::fs::symlink("real.tar", place.path("link.tar")).unwrap();
     for _ in 0..2 {
         assert_eq!(tar("link.tar", &[]).0, 0);

@@ -86,7 +86,7 @@ fn an_overlay_in_memory_is_never_valid() {
     assert_unverified(&only_run(&found), "device_bytes_read", "tmpfs keeps files in memory");
 }
 
-/// The same command where something else is mounted over a directory; nobody else sees that.
+/// The same command with something else mounted over a directory, in its own mount namespace.
 fn with_mounted_over(directory: &Path, other: &Path, command: &Command) -> Command {
     let mut inside = Command::new("unshare");
     inside.args(["--mount", "sh", "-c", "mount --bind \"$0\" \"$1\" && shift && exec \"$@\""]);
@@ -142,7 +142,7 @@ fn a_loop_device_that_serves_from_the_page_cache_of_its_file_is_not_the_device()
 }
 
 /// Before: tmpfs was valid as `loop0 (direct I/O) on vda`, while others read from the disk, because
-/// another file stood at the path of its file.
+/// another file was at the path of its file.
 #[test]
 fn a_loop_device_whose_file_is_hidden_is_never_valid() {
     let memory = Mounted::in_memory(128 * MIB);

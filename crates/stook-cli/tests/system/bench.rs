@@ -1,4 +1,4 @@
-//! `stook bench` on devices that are full or read-only, and on one that says what it did.
+//! `stook bench` on devices that are full or read-only, and on one that reports its operations.
 
 use std::process::Command;
 

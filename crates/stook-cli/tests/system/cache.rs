@@ -13,11 +13,11 @@ use super::program::stook;
 use super::trees::noise;
 
 const MIB: usize = 1 << 20;
-/// After this a file that changed counts as what it is, with time to spare.
+/// After this time a changed file has a settled identity, with time to spare.
 const SETTLED: Duration = Duration::from_millis(2500);
 
-/// What a run gave: bytes, requests, bytes from the disk, operations of the cache that failed, and
-/// what it told.
+/// The result of a run: bytes, requests, bytes from the disk, failed operations of the cache, and
+/// its message.
 struct Read {
     bytes: Vec<u8>,
     requests: u64,
@@ -45,8 +45,7 @@ fn write_source(path: &Path, bytes: &[u8]) {
     std::thread::sleep(SETTLED);
 }
 
-/// Reads and caches of a directory on a file system, of which `spare` bytes are free, and then
-/// more.
+/// Reads and caches in a directory on a file system with `spare` free bytes, and then more.
 fn reads_are_right_whatever_room_there_is(root: &Path, spare: u64) {
     let (cache, filler) = (root.join("cache"), root.join("filler"));
     let dir = tempfile::tempdir().unwrap();

@@ -217,7 +217,7 @@ fn becomes_full_while_it_is_written(device: &LoopDevice, slack: u64) {
     // The second manifest is the first that names a segment.
     let begun = || packed.join("manifest-0000000000000002").exists();
     let child = stopped_when(&mut pack(&tree, &packed, &[]), begun);
-    // Somebody else takes the space that was free when the program looked.
+    // Another file takes the space that was free when the program looked.
     fill(&device.path().join("filler"), 0);
     signal(&child, "-CONT");
     let output = child.wait_with_output().unwrap();
@@ -244,7 +244,7 @@ fn xfs_that_becomes_full_while_it_is_written_costs_nothing_that_was_packed() {
 
 #[test]
 fn btrfs_that_becomes_full_while_it_is_written_costs_nothing_that_was_packed() {
-    // It counts as free less than what it got back.
+    // It reports less free space than it got back.
     becomes_full_while_it_is_written(&LoopDevice::mount_as(BTRFS, 1024 * MIB, 512), 128 * MIB);
 }
 
@@ -298,7 +298,7 @@ fn what_does_not_fit_when_it_is_unpacked_is_named_and_the_rest_is_whole() {
         assert!(fs::read(target.join(&below)).unwrap() == fs::read(tree.join(&below)).unwrap(), "{below}");
     }
     fs::remove_file(&filler).unwrap();
-    // Directories that were there keep their times, unless all is written anew.
+    // Existing directories keep their times, unless everything is written again.
     let again = ended(
         stook(["unpack".as_ref(), packed.as_os_str(), target.as_os_str()]).args(["--overwrite", "always"]),
     );

@@ -15,7 +15,7 @@ const MIB: u64 = 1 << 20;
 fn a_file_in_the_page_cache_is_not_the_device() {
     let device = LoopDevice::mount(64 * MIB, 512);
     let file = device.path().join("file");
-    // So small that reading it once, if somebody empties the cache meanwhile, is next to nothing.
+    // So small that reading it once, if the cache is dropped meanwhile, is negligible.
     fs::write(&file, vec![7; 1 << 20]).unwrap();
     let cached = measured(&mut bench(&file, &["--buffered", "--time", "1s"]));
     assert_fired(&cached, "device_bytes_read", "a cache or compression stood in between");
@@ -64,7 +64,7 @@ fn a_device_that_gets_slower_is_not_steady() {
     let throttle = Throttle::of(&device);
     let flags = ["--file-size", "16M", "--time", "4s"];
     let mut command = throttle.command(&bench(device.path(), &flags));
-    // The counters of a loop device go on from whatever it was before.
+    // The counters of a loop device continue from its previous use.
     let before = reads(&device);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // Writing the file reads next to nothing, so this many reads are those of the cell.

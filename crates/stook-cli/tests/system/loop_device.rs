@@ -9,8 +9,8 @@ use super::mounts::{Attached, Mounted, run};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kind(&'static [&'static str]);
 
-/// Complete when it is made: otherwise the kernel writes to it in the background, and the counters
-/// of the device tell.
+/// Complete when it is made: otherwise the kernel writes to it in the background, which shows in
+/// the counters of the device.
 pub(crate) const EXT4: Kind =
     Kind(&["mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0"]);
 pub(crate) const XFS: Kind = Kind(&["mkfs.xfs", "-q"]);
@@ -61,7 +61,7 @@ impl LoopDevice {
         self.device.sys()
     }
 
-    /// Mounts it anew so that nothing may be written.
+    /// Remounts it read-only.
     pub(crate) fn make_read_only(&self) {
         run(Command::new("mount").args(["-o", "remount,ro"]).arg(self.path()));
     }

@@ -1,6 +1,6 @@
-//! Tests that need root: they make block devices, mount file systems and become somebody else.
+//! Tests that need root: they make block devices, mount file systems and switch to another user.
 //! `make test-system` runs them, and a plain `cargo test` does not (`test = false` in the
-//! manifest), so that none has to skip itself.
+//! manifest), so that no test has to skip itself.
 #![expect(clippy::unwrap_used, reason = "a helper that cannot set up a test should fail on the spot")]
 
 mod below;

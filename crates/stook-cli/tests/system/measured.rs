@@ -1,4 +1,4 @@
-//! What `stook bench` says of one cell, and of each check of it.
+//! The report of `stook bench` on one cell, and on each of its checks.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,7 @@ pub(crate) fn bench(path: &Path, flags: &[&str]) -> Command {
     command
 }
 
-/// What it reported.
+/// Its report.
 pub(crate) fn report(command: &mut Command) -> Value {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -44,7 +44,7 @@ pub(crate) fn assert_fired(run: &Value, name: &str, words: &str) {
     assert_eq!(run["state"], "invalid");
 }
 
-/// Checks that a gate could tell nothing, for a reason with these words, and that the run does not
+/// Checks that a gate was unverified, for a reason with these words, and that the run does not
 /// count as checked.
 pub(crate) fn assert_unverified(run: &Value, name: &str, words: &str) {
     let gate = gate(run, name);

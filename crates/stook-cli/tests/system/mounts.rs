@@ -96,7 +96,7 @@ pub(crate) fn run(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
-/// Runs a command that undoes something: a test that failed before has more to tell.
+/// Runs a clean-up command: its failure must not hide an earlier failure of the test.
 fn tell(command: &mut Command) {
     match command.output() {
         Ok(output) if output.status.success() => {}

@@ -1,5 +1,5 @@
-//! Owners in packs: root gives them back, nobody else can, and nobody gets rights that were meant
-//! for others.
+//! Owners in packs: only root restores them, and no user gets permissions that were meant for
+//! others.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -9,7 +9,7 @@ use stook_study::ssd_profile::charts::CHARTS;
 use super::loop_device::LoopDevice;
 use super::program::{ended, stook};
 
-/// The page as headless Chromium has read and laid it out, and what it wrote to its console.
+/// The page as headless Chromium parsed and laid it out, and its console output.
 fn opened(page: &Path) -> (String, Vec<String>) {
     let profile = tempfile::tempdir().unwrap();
     let mut command = Command::new("chromium");

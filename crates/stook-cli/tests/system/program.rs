@@ -1,4 +1,4 @@
-//! The built program, also as somebody who is not root.
+//! The built program, also as a user other than root.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -26,7 +26,8 @@ pub(crate) fn ended(command: &mut Command) -> (i32, String, String) {
     (status.code().unwrap(), text(stdout), text(stderr))
 }
 
-/// A directory that is somebody's, with the program in it: where it was built, only root may come.
+/// A directory of an ordinary user, with the program in it: only root may enter its build
+/// directory.
 pub(crate) struct Home {
     dir: TempDir,
 }
@@ -44,7 +45,7 @@ impl Home {
         self.dir.path().join(name)
     }
 
-    /// `stook ARGS…` in this directory, as somebody.
+    /// `stook ARGS…` in this directory, as that user.
     pub(crate) fn somebody<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(self.path("stook"));
         command.args(args).current_dir(self.dir.path()).env_remove("STOOK_ENGINE").stdin(Stdio::null());

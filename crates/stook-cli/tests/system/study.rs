@@ -25,7 +25,7 @@ fn study(home: &Home) -> serde_json::Value {
     serde_json::from_slice(&fs::read(home.path("out/study.json")).unwrap()).unwrap()
 }
 
-/// Runs it, and expects that it says so everywhere when it could only give up single files.
+/// Runs it, and expects a report everywhere that it could only drop single files from the caches.
 fn says_that_caches_stayed(home: &Home, command: &mut Command, why: &str) {
     let (code, stdout, stderr) = ended(command);
     assert_eq!(code, 0, "{stderr}");

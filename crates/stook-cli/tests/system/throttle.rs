@@ -28,7 +28,7 @@ impl Throttle {
         Self { group, file, key, device }
     }
 
-    /// From now on the device takes so many reads a second from the group.
+    /// Limits the group to this many reads a second on the device.
     pub(crate) fn limit(&self, reads_per_s: u32) {
         let line = format!("{} {}{reads_per_s}", self.device, self.key);
         fs::write(self.group.join(self.file), line).unwrap();

@@ -1,5 +1,5 @@
-//! Bad sectors under the real program: one block of one file of a pack cannot be read, by a file
-//! system that says so.
+//! Bad sectors under the real program: one block of one file of a pack cannot be read, on a file
+//! system that reports the error.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,7 +15,7 @@ use super::trees::noise;
 
 const BLOCK: u64 = 4096;
 
-/// Blocks that are tried, unless all are asked for with `STOOK_BAD_BLOCKS=all`.
+/// Blocks that are tried, unless `STOOK_BAD_BLOCKS=all` requests all.
 const SAMPLED: usize = 16;
 
 /// What there is, and where its records are.
@@ -112,7 +112,7 @@ fn text(key: &Key) -> String {
     String::from_utf8(key.as_bytes().unwrap().to_vec()).unwrap()
 }
 
-/// One command line on a pack with a bad block, and what it made.
+/// One command line on a pack with a bad block, and its results.
 struct Ran {
     what: String,
     code: i32,
@@ -128,8 +128,7 @@ impl Ran {
         Self { what: what.to_owned(), code, stdout, said }
     }
 
-    /// What is not as it should be: without damage it ends well, with damage that it met it says
-    /// so.
+    /// The deviations: without damage it succeeds, with damage that it found it reports it.
     fn faults(&self, is_all: bool, wrong: Vec<String>) -> Vec<String> {
         let tells = self.said.contains("damaged") || self.said.contains("cannot be read");
         let mut faults = wrong;
@@ -178,7 +177,7 @@ fn tried(sample: &Sample, mirror: &Mirror, name: &str, bad: ByteRange) -> Vec<St
     faults.extend(ran.faults(true, Vec::new()));
 
     let ran = Ran::new("check", &[path("check"), pack]);
-    // Nothing depends on a checkpoint, nor on what is in the lock.
+    // Nothing depends on a checkpoint, nor on the contents of the lock.
     let is_needed = !name.starts_with("checkpoint-") && !name.starts_with("writer");
     faults.extend((ran.code != i32::from(is_needed)).then(|| format!("check: code {}", ran.code)));
     faults.extend(ran.faults(true, Vec::new()));

@@ -9,7 +9,7 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
 /// Pattern, read share, block size, depth: those of `--preset ssd`, and more. Reads come first,
-/// because writes leave work behind in a device.
+/// because writes leave work to the device.
 const CELLS: [(Pattern, u8, u64, u32); 27] = [
     (Pattern::Random, 100, 4 * KIB, 1),
     (Pattern::Random, 100, 4 * KIB, 4),

@@ -28,7 +28,7 @@ pub(crate) enum Memory {
 }
 
 impl Memory {
-    /// Large pages if there are enough for buffers of so many bytes.
+    /// Large pages if there are enough for buffers of this many bytes.
     pub(crate) fn available(bytes: u64) -> Self {
         let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
         if free_large_bytes(&text) >= bytes + LARGE_PAGE_BYTES { Self::LargePages } else { Self::Malloc }
@@ -82,7 +82,7 @@ pub(crate) fn run(
 /// Reads the JSON of one job with unified reporting. Latencies are total ones: from when a request
 /// was prepared until it was reaped.
 fn parse(text: &str) -> anyhow::Result<Sample> {
-    // Warnings may stand before the document.
+    // Warnings may precede the document.
     let document = text.find('{').and_then(|begin| text.get(begin..)).context("no JSON")?;
     let document: Value = serde_json::from_str(document)?;
     let job = document.get("jobs").and_then(|jobs| jobs.get(0)).context("no job")?;

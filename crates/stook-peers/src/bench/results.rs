@@ -1,5 +1,5 @@
-//! What is kept of a comparison: every run, how the tools stand to each other, and what was
-//! promised.
+//! The stored results of a comparison: every run, the relation of the tools to each other, and the
+//! targets.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -57,7 +57,7 @@ pub(crate) struct Promise {
 pub(crate) struct Cell {
     /// Its name.
     pub(crate) name: String,
-    /// What was asked for.
+    /// The requested workload.
     pub(crate) workload: Workload,
     /// Ours, by backend and metric.
     pub(crate) agreement: BTreeMap<&'static str, Vec<Agreement>>,

@@ -5,7 +5,7 @@ use stook::report::stats::{PairedRatio, median};
 
 use super::sample::Sample;
 
-/// Confidence asked for; with few rounds the interval holds with less, and says so.
+/// Requested confidence; with few rounds the interval has less, and states it.
 const CONFIDENCE: f64 = 0.95;
 
 /// A figure that is compared.
@@ -48,7 +48,7 @@ impl Metric {
     }
 }
 
-/// How two tools stand to each other.
+/// How two tools compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Verdict {

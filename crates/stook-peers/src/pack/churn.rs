@@ -56,8 +56,8 @@ impl Churn {
         numbers
     }
 
-    /// Overwrites half of the records, each with a length of half to one and a half of what it was,
-    /// and deletes a fifth: mixed, in a random order.
+    /// Overwrites half of the records, each with 0.5 to 1.5 times its length, and deletes a fifth,
+    /// mixed in a random order.
     fn changes(&mut self) -> Vec<Change> {
         let (half, fifth) = (self.records / 2, self.records / 5);
         let mut changes = Vec::new();

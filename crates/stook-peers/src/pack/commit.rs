@@ -21,9 +21,9 @@ use crate::result::Target;
 const THREADS: u64 = 32;
 /// Bytes of a record.
 const LEN: usize = 1000;
-/// How long each way goes on.
+/// How long each way runs.
 const DURATION: Duration = Duration::from_secs(3);
-/// Results are seconds for so many records.
+/// Results are seconds for this many records.
 const RECORDS: f64 = 10_000.0;
 /// How long a connection of SQLite waits for the others before it gives up.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! An engine that counts what it is asked for.
+//! An engine that counts its requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use stook::engine::{Access, Backend, Completion, Engine, EngineFactory, Operation, Request};
 
-/// Reads asked for so far.
+/// Reads requested so far.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     /// Past the page cache: of records.

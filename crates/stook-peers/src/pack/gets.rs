@@ -1,4 +1,4 @@
-//! Gets by key in random order of what is in memory, against LMDB.
+//! Gets by key in random order of data in memory, against LMDB.
 
 use std::hint::black_box;
 use std::path::Path;

@@ -20,7 +20,8 @@ impl Lmdb {
     /// Opens or makes the environment in a directory.
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
         std::fs::create_dir_all(path)?;
-        // SAFETY: the file was made by this process, and nobody else changes it while it is mapped.
+        // SAFETY: the file was made by this process, and nothing else changes it while it is
+        // mapped.
         let env = unsafe { EnvOpenOptions::new().map_size(MAP_LEN).open(path)? };
         Ok(Self { env })
     }

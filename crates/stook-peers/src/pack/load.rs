@@ -95,7 +95,7 @@ pub(crate) fn peers(bench: &mut Bench) -> anyhow::Result<()> {
     ratios(&mut bench.results, section, &one.label(), &parallel.label())
 }
 
-/// How the pack stands to the others.
+/// How the pack compares to the others.
 fn ratios(results: &mut Results, section: &str, one: &str, parallel: &str) -> anyhow::Result<()> {
     let (stream, memory) = (STREAM.label(), MEMORY.label());
     results.faster(section, "streaming against files, one reader", Target::AtLeast(10.0), &stream, one)?;

@@ -110,11 +110,11 @@ pub(crate) struct Bench {
 
 /// A way of doing something, measured in turn with others.
 pub(crate) struct Way<'a> {
-    /// What it is called.
+    /// Its name.
     pub(crate) name: String,
-    /// What it reads, to be emptied from caches; nothing if it is to be warm.
+    /// The files that it reads, to be dropped from caches; `None` if it is to be warm.
     pub(crate) cold: Option<PathBuf>,
-    /// Does it. What it returns replaces the time that went by, for tools that tell their own.
+    /// Runs it. Its result replaces the elapsed time, for tools that report their own.
     pub(crate) run: Box<dyn FnMut() -> anyhow::Result<Option<f64>> + 'a>,
 }
 

@@ -173,7 +173,7 @@ pub(crate) fn numbered(path: &Path, records: u64, len: usize) -> anyhow::Result<
     Ok(writer.finish(true)?)
 }
 
-/// A body that tells the number of its record.
+/// A body that contains the number of its record.
 pub(crate) fn fill(number: u64, body: &mut [u8]) {
     for (place, byte) in body.iter_mut().zip(number.to_le_bytes().iter().cycle()) {
         *place = *byte;

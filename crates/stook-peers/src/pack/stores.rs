@@ -41,7 +41,7 @@ impl Store {
     pub(crate) const ALL: [Self; 6] =
         [Self::TarOfFiles, Self::TarPython, Self::TarCrate, Self::Sqlite, Self::Lmdb, Self::Redb];
 
-    /// What it is called in results.
+    /// Its name in results.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::TarOfFiles => "`tar cf -` of the files",
@@ -108,7 +108,7 @@ impl Store {
             Self::Sqlite => read_sqlite(&path),
             Self::Lmdb => Lmdb::open(&path)?.read(),
             Self::Redb => {
-                // It closes when it is dropped, whatever is still being read.
+                // It closes when it is dropped, even during reads.
                 let database = Database::open(&path)?;
                 let transaction = database.begin_read()?;
                 let table = transaction.open_table(TABLE)?;

@@ -14,7 +14,7 @@ const RANGEMAP: System = ("rangemap (no bytes)", systems::range_set);
 /// Work that everyone does in turn.
 #[derive(Debug)]
 pub(crate) struct Row {
-    /// What tells it from the others of its group.
+    /// What distinguishes it from the others of its group.
     pub(crate) suffix: String,
     /// What is done.
     pub(crate) work: Work,
@@ -27,7 +27,7 @@ pub(crate) struct Row {
 /// Rows that are measured in turn.
 #[derive(Debug)]
 pub(crate) struct Group {
-    /// What it is called.
+    /// Its name.
     pub(crate) name: String,
     /// The rows.
     pub(crate) rows: Vec<Row>,

@@ -31,7 +31,8 @@ pub(crate) struct Case {
     pub(crate) block_bytes: u64,
     /// How many; it has no divisor in common with `step`.
     pub(crate) count: u64,
-    /// By how many blocks one write is behind the other, modulo the count: 1 is from first to last.
+    /// By how many blocks each write follows the previous one, modulo the count: 1 is from first to
+    /// last.
     pub(crate) step: u64,
 }
 
@@ -135,7 +136,7 @@ pub(crate) fn hold(holder: Holder, case: &Case) -> anyhow::Result<()> {
 fn resident() -> anyhow::Result<u64> {
     let text = std::fs::read_to_string("/proc/self/statm")?;
     let pages: Vec<u64> = text.split_ascii_whitespace().map(str::parse).collect::<Result<_, _>>()?;
-    // Of what is resident, what is of files: the program itself, of which more comes in as it runs.
+    // The file-backed part of resident memory: the program itself, which grows as it runs.
     let [_, resident, of_files, ..] = pages[..] else { bail!("statm has {} fields", pages.len()) };
     Ok((resident - of_files) * rustix::param::page_size() as u64)
 }

@@ -125,7 +125,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             timed => {
                 for group in groups::of(*timed) {
                     bench.measure(&group)?;
-                    // Some take minutes: what is measured is kept, whatever becomes of the next.
+                    // Some take minutes: finished results are kept even if the next one fails.
                     write(args, &bench.results)?;
                 }
             }

@@ -11,7 +11,7 @@ use stook_study::environment::version_of;
 
 use super::work::{Calls, Kind, Work};
 
-/// Does one piece of work, told on stdin.
+/// Does one piece of work, given on stdin.
 const DRIVER: &str = include_str!("svfsc.cpp");
 /// As its own build does it, but with the lock that makes it safe for threads, as Stook always is.
 const FLAGS: [&str; 5] = ["-std=c++17", "-O3", "-DNDEBUG", "-DSVF_THREAD_SAFE", "-pthread"];

@@ -1,5 +1,5 @@
-//! A trace, replayed with no foreknowledge: requests and bytes, against whoever knew all reads
-//! beforehand.
+//! A trace, replayed with no foreknowledge: requests and bytes, against a reader that knew all
+//! reads in advance.
 
 use std::convert::Infallible;
 use std::num::NonZeroUsize;
@@ -20,7 +20,7 @@ use crate::result::Target;
 
 /// Reads of an image of 204 MB, in the order in which a program made them.
 const TRACE: &str = include_str!("../../../stook/tests/sparse/file/traces/cmu-1.csv");
-/// What it is called.
+/// Its name.
 const NAME: &str = "cmu-1";
 
 /// Replays it with everyone.
@@ -58,7 +58,7 @@ fn both(bench: &mut Bench, who: &str, requests: u64, bytes: u64) {
     bench.results.figure(&goal("bytes fetched"), Target::None, bytes as f64, "B", who);
 }
 
-/// Zeros that count how often they are asked for.
+/// Zeros that count how often they are requested.
 #[derive(Debug, Default)]
 struct Counted {
     requests: AtomicU64,

@@ -15,7 +15,7 @@ use stook::sparse::{OnDifference, SparseBuffer, SparseOptions};
 
 use super::work::{Kind, Prepared, Work, content};
 
-/// What takes no time is done this often, or until it took so many seconds together.
+/// Fast work is repeated this often, or until it took this many seconds in total.
 const REPEATS_MAX: usize = 15;
 const SECONDS: f64 = 0.05;
 
@@ -83,7 +83,7 @@ pub(crate) fn stook(work: &Work) -> anyhow::Result<f64> {
 /// The one file of range-cache.
 const KEY: u8 = 0;
 
-/// A cache that holds no more than so much.
+/// A cache that holds no more than this.
 pub(crate) fn cache(budget_bytes: Option<u64>) -> RangeCache<u8> {
     let most = budget_bytes.and_then(|most| NonZeroUsize::new(most as usize));
     RangeCache::new(most.map_or(CacheCapacity::Unbounded, CacheCapacity::Bounded))

@@ -5,8 +5,8 @@ use stook_study::sparse_file::work::{NEED_BLOCK_BYTES, NEED_BLOCKS, NEED_STRIDE_
 
 /// Bytes of the blocks of the patterns, and what their positions are multiples of half of.
 const PATTERN_BYTES: u64 = 64;
-/// An odd number: multiples of it, modulo a power of two, come to every number once, in no order
-/// that helps.
+/// An odd number: multiples of it, modulo a power of two, reach every number once, in an unhelpful
+/// order.
 pub(crate) const SCATTER: u64 = 0x9e37_79b1;
 /// From one block to the next where threads read and write 8 bytes: they do not touch.
 const THREAD_STRIDE: u64 = 9;
@@ -99,7 +99,7 @@ pub(crate) struct Work {
     pub(crate) threads: Vec<Vec<Calls>>,
     /// After each write no more than this is held.
     pub(crate) budget_bytes: Option<u64>,
-    /// How often it is done anew for one measurement at least; the median counts.
+    /// The least number of repetitions for one measurement; the median counts.
     pub(crate) repeats: usize,
 }
 
@@ -151,7 +151,7 @@ impl Work {
         Self::alone(Kind::Need, vec![before], vec![Calls::line(0, ask_bytes as i64, asks, ask_bytes)])
     }
 
-    /// So many writes in a bad order. `count` is a power of two.
+    /// This many writes in a bad order. `count` is a power of two.
     pub(crate) fn pattern(pattern: Pattern, count: u64) -> Self {
         let (len, half) = (PATTERN_BYTES, count / 2);
         let apart = 2 * len as i64;

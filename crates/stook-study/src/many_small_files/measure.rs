@@ -20,7 +20,7 @@ const READERS: [usize; 4] = [8, 32, 64, 128];
 /// Memory touched before every measurement, over the bytes of the records.
 const MEMORY_OVER_BYTES: u64 = 512 << 20;
 
-/// Confidence asked for; few rounds give less, and say so.
+/// Requested confidence; few rounds give less, and the result states it.
 const CONFIDENCE: f64 = 0.95;
 
 /// A way of reading, while it is measured.
@@ -70,8 +70,7 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    /// What is read, and how caches are emptied. Reads the plain file once, which says how much
-    /// there is.
+    /// Sets up the data and how caches are dropped. Reads the plain file once, to get its size.
     pub(super) fn new(data: Data, keep_caches: bool, hooks: &dyn Hooks) -> anyhow::Result<Self> {
         let segments = plain::segment_files(&data.pack)?;
         let mut pack_bytes = 0;
@@ -188,7 +187,7 @@ impl Bench {
     }
 }
 
-/// The ways in the order in which a round takes them: the limit stands between the two that are
+/// The ways in the order in which a round takes them: the limit is between the two that are
 /// compared with it.
 pub(super) fn ways(best: usize, bytes: u64, pack_bytes: u64) -> Vec<Way> {
     let way = |reader: Reader| Way {

@@ -46,7 +46,7 @@ const PLAIN: Reader = Reader::Plain { buffer_bytes: PUBLISHED_BUFFER_LEN };
 /// What all is compared with.
 const FILES: Reader = Reader::Files { threads: 1 };
 
-/// What the limit is called in tables.
+/// The name of the limit in tables.
 const LIMIT: &str = "Limit of the device";
 
 /// The study.
@@ -71,15 +71,15 @@ pub struct Findings {
     pub name: &'static str,
     /// The answer in a sentence.
     pub verdict: String,
-    /// What was measured, the limit last.
+    /// The measurements, the limit last.
     pub rows: Vec<Row>,
     /// The published table.
     pub published: [Published; 5],
-    /// What was published, and whether it holds here.
+    /// The published conclusions, and whether they are true here.
     pub conclusions: Vec<Conclusion>,
     /// What every reader returned.
     pub returned: Fingerprint,
-    /// What the numbers of readers took that were tried, seconds: threads and time.
+    /// The numbers of readers that were tried: threads and time in seconds.
     pub readers_tried: Vec<(usize, f64)>,
     /// How it was measured.
     pub method: Method,
@@ -101,7 +101,7 @@ pub struct Method {
     /// The tree: `tree`, or `tree_b64` where its path is not UTF-8.
     #[serde(flatten, serialize_with = "as_text_or_bytes")]
     pub tree: PathBuf,
-    /// What was read.
+    /// The data that was read.
     pub data: String,
     /// The files of the pack, bytes.
     pub pack_bytes: u64,
@@ -111,14 +111,15 @@ fn as_text_or_bytes<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, 
     TextOrBytes::new("tree", path.as_os_str().as_encoded_bytes()).serialize(serializer)
 }
 
-/// A way of reading and what it took.
+/// A way of reading and its cost.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// What it is called.
+    /// Its name.
     pub label: String,
     /// How it read; `None` for the limit.
     pub reader: Option<Reader>,
-    /// What it returned, which is the same for all; `None` for the limit, which hands out nothing.
+    /// The fingerprint of what it returned, the same for all; `None` for the limit, which returns
+    /// nothing.
     pub returned: Option<Fingerprint>,
     /// Median of all rounds, seconds.
     pub seconds: f64,
@@ -126,7 +127,8 @@ pub struct Row {
     pub bytes_per_s: f64,
     /// How many times as fast as one reader of the files, as median of the rounds' ratios.
     pub speedup: f64,
-    /// The speed of the limit that it reaches, 0 to 1, where it reads what the limit read.
+    /// The share of the limit's speed that it reaches, 0 to 1, if it reads the same data as the
+    /// limit.
     pub share_of_limit: Option<PairedRatio>,
     /// All times.
     pub summary: Summary,
@@ -142,7 +144,7 @@ pub struct State {
     readers_tried: Vec<(usize, f64)>,
     ways: Vec<Way>,
     plain_again_s: Vec<f64>,
-    /// What the last round took.
+    /// The time of the last round.
     round: Duration,
     returned: Fingerprint,
 }
@@ -249,7 +251,7 @@ impl Study for ManySmallFiles {
     }
 }
 
-/// The limit comes last, whatever its turn was.
+/// The limit comes last, regardless of its turn.
 fn rows(ways: &[Way]) -> anyhow::Result<Vec<Row>> {
     let seconds = |reader| ways.iter().find(|way| way.reader == reader).map(Way::seconds).unwrap_or_default();
     let (files, limit) = (seconds(Some(FILES)), seconds(None));
@@ -286,16 +288,16 @@ fn check_given(tree: &Path, work: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Removes what the study made in a work directory; `None` when there is none.
+/// Removes the files that the study made in a work directory; `None` if there is none.
 ///
 /// # Errors
-/// When it was not made by a study, or something cannot be removed.
+/// Returns an error if it was not made by a study, or something cannot be removed.
 pub fn clean(work: &Path) -> anyhow::Result<Option<Cleaned>> {
     sample::clean(work, makes)
 }
 
-/// Whether something in a work directory has a name that this study gives: data, and results where
-/// they were put beside it.
+/// Whether something in a work directory has a name that this study uses: data, and results if they
+/// were put beside it.
 fn makes(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     let name = name.strip_suffix(".partial").unwrap_or(name);
@@ -309,7 +311,7 @@ fn makes(name: &OsStr) -> bool {
 }
 
 impl ManySmallFiles {
-    /// What was read, in words.
+    /// The data that was read, in words.
     fn describe(&self, returned: Fingerprint) -> String {
         match &self.tree {
             Some(tree) => format!(
@@ -326,7 +328,8 @@ impl ManySmallFiles {
         }
     }
 
-    /// What will be made of a sample, and the room that it takes besides what is there.
+    /// The data that will be made for a sample, and the space that it takes in addition to existing
+    /// data.
     fn planned(&self) -> (Data, u64) {
         let name = |kind: &str| self.work.join(format!("{}.{kind}", self.sample.name()));
         let data = Data { tree: name("tree"), plain: name("plain"), pack: name("stook") };
@@ -336,7 +339,7 @@ impl ManySmallFiles {
         (data, needed)
     }
 
-    /// The tree, the plain file and the pack; what is there from an earlier run is kept.
+    /// The tree, the plain file and the pack; data of an earlier run is kept.
     fn make(&self, hooks: &dyn Hooks) -> anyhow::Result<Data> {
         let work = &self.work;
         sample::prepare_work(work)?;
@@ -371,7 +374,7 @@ fn make_rest(data: &Data, hooks: &dyn Hooks) -> anyhow::Result<()> {
         hooks.note(&format!("Writing them into one plain file, {}", data.plain.display()));
         plain::write(&data.tree, &data.plain, || hooks.check())?;
     }
-    // A pack that an older version left and this one cannot read is made anew.
+    // A pack of an older version that this one cannot read is made again.
     if Pack::open_path(&data.pack, OpenOptions::default()).is_err() {
         hooks.note(&format!("Packing them into {}", data.pack.display()));
         plain::pack(&data.tree, &data.pack, || hooks.check())?;

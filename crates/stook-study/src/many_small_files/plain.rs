@@ -1,7 +1,7 @@
 //! The plain composite file of the published study, and the pack, made from the same tree.
 //!
 //! A plain file is records one after the other and nothing else: no index, no checksum, no used
-//! flag. It shows what a composite file gains by itself; do not keep data in one.
+//! flag. It shows the gain of a composite file alone; do not keep data in one.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write as _};
@@ -16,11 +16,11 @@ use stook::walk::{Content, Kind, Walk, WalkError, WalkItem};
 
 use crate::sample;
 
-/// Largest piece that [`read`] hands out.
+/// Largest piece that [`read`] returns.
 const PIECE_LEN: usize = 1 << 20;
 
-/// Calls `take` with every regular file of a tree, from one thread, and `before_each` before all
-/// that is met.
+/// Calls `take` with every regular file of a tree, from one thread, and `before_each` before every
+/// entry found.
 fn each_file(
     tree: &Path,
     before_each: impl Fn() -> anyhow::Result<()>,
@@ -56,11 +56,11 @@ fn each_piece(item: &WalkItem, mut take: impl FnMut(&[u8]) -> anyhow::Result<()>
 }
 
 /// Writes all files of a tree into one: for each the length of its path (4 bytes, big-endian), its
-/// own length (8 bytes, big-endian), path, bytes. `before_each` is called before all that the tree
-/// has.
+/// own length (8 bytes, big-endian), path, bytes. `before_each` is called before each entry of the
+/// tree.
 ///
 /// # Errors
-/// What reading or writing meets, and the error of `before_each`, which ends it.
+/// Returns an error if reading or writing fails, or the error of `before_each`, which ends it.
 pub fn write(tree: &Path, path: &Path, before_each: impl Fn() -> anyhow::Result<()>) -> anyhow::Result<()> {
     let partial = path.with_extension("plain.partial");
     let context = || format!("cannot write {}", partial.display());
@@ -76,11 +76,12 @@ pub fn write(tree: &Path, path: &Path, before_each: impl Fn() -> anyhow::Result<
     std::fs::rename(&partial, path).with_context(context)
 }
 
-/// Reads such a file from begin to end with reads of `buffer_len` bytes, and hands out its records
-/// in pieces: path, offset in the record, bytes. How many records and bytes there were.
+/// Reads such a file from beginning to end with reads of `buffer_len` bytes, and passes on its
+/// records in pieces: path, offset in the record, bytes. Returns how many records and bytes there
+/// were.
 ///
 /// # Errors
-/// What reading meets, and a file that ends inside of a record.
+/// Returns an error if reading fails, or the file ends within a record.
 pub fn read(
     path: &Path,
     buffer_len: usize,
@@ -122,10 +123,10 @@ pub fn read(
 }
 
 /// Packs the files of a tree, each under all its names, and nothing else: the same records as the
-/// other ways have. `before_each` is called before all that the tree has.
+/// other ways have. `before_each` is called before each entry of the tree.
 ///
 /// # Errors
-/// What reading or writing meets, and the error of `before_each`, which ends it.
+/// Returns an error if reading or writing fails, or the error of `before_each`, which ends it.
 pub fn pack(tree: &Path, path: &Path, before_each: impl Fn() -> anyhow::Result<()>) -> anyhow::Result<()> {
     let partial = path.with_extension("stook.partial");
     sample::remove(&partial)?;
@@ -154,7 +155,7 @@ pub fn pack(tree: &Path, path: &Path, before_each: impl Fn() -> anyhow::Result<(
 /// The files of a pack that hold its records.
 ///
 /// # Errors
-/// When it cannot be listed.
+/// Returns an error if it cannot be listed.
 pub fn segment_files(pack: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let context = || format!("cannot list {}", pack.display());
     let mut files = Vec::new();

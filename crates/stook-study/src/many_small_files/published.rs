@@ -1,4 +1,5 @@
-//! What the published study of many small files measured and concluded, and what of it holds here.
+//! The measurements and conclusions of the published study of many small files, and which of them
+//! are true here.
 //!
 //! It kept 50,000 segments of 20,000 bytes once in one file and once in 50,000 files two
 //! directories deep, and restarted the machine before every read. It does not say how many runs its
@@ -21,7 +22,7 @@ pub struct Published {
     pub files_s: f64,
     /// Files against one file; it follows from the two, and is not printed.
     pub ratio: f64,
-    /// What a file costs more than a segment, milliseconds; not printed either.
+    /// The extra cost of a file over a segment, milliseconds; not printed either.
     pub extra_ms_per_file: f64,
 }
 
@@ -94,14 +95,14 @@ pub(super) fn comparisons(findings: &Findings) -> Vec<Comparison> {
     [("plain file", PLAIN), ("pack", Reader::PackStream)].into_iter().filter_map(comparison).collect()
 }
 
-/// A published conclusion, and what was found here.
+/// A published conclusion, and the result here.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Conclusion {
-    /// What was concluded.
+    /// The conclusion.
     pub published: &'static str,
     /// Whether it holds here.
     pub verdict: Verdict,
-    /// The figures that say so.
+    /// The figures that show it.
     pub here: String,
 }
 

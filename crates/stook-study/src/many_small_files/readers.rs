@@ -1,5 +1,5 @@
-//! The ways of reading that are compared: each reads all records once and hands them to whoever
-//! asks.
+//! The ways of reading that are compared: each reads all records once and passes them to a
+//! callback.
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ pub enum Reader {
     PackMemory,
 }
 
-/// What was read.
+/// The amount that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Amount {
     /// Records.
@@ -81,11 +81,11 @@ impl Reader {
         }
     }
 
-    /// Reads everything and measures what it took. The clock stops when the last record is there;
-    /// giving memory back is not counted.
+    /// Reads everything and measures the cost. The clock stops when the last record has arrived;
+    /// freeing memory is not counted.
     ///
     /// # Errors
-    /// What reading meets; damage is an error.
+    /// Returns an error if reading fails; damage is an error, too.
     pub fn timed(&self, data: &Data) -> anyhow::Result<(Taken, Amount)> {
         let mut kept = None;
         let (taken, amount) = Taken::by(|| {
@@ -101,10 +101,10 @@ impl Reader {
         Ok((taken, amount))
     }
 
-    /// Reads everything, and returns what all keys and bytes come to.
+    /// Reads everything, and returns the fingerprint of all keys and bytes.
     ///
     /// # Errors
-    /// As [`timed`](Self::timed).
+    /// Returns the errors of [`timed`](Self::timed).
     pub fn fingerprint(&self, data: &Data) -> anyhow::Result<Fingerprint> {
         let digest = Digest::default();
         self.read(data, |key, offset, bytes| digest.piece(key, offset, bytes))?;

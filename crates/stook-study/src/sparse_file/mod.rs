@@ -33,7 +33,7 @@ pub struct SparseFileStudy {
 /// One figure.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// What was done.
+    /// The work.
     #[serde(flatten)]
     pub work: Work,
     /// The median of the rounds.
@@ -54,7 +54,7 @@ pub struct Findings {
     pub name: &'static str,
     /// The figures.
     pub rows: Vec<Row>,
-    /// What is published of svfsc.
+    /// The published figures of svfsc.
     pub published: Vec<published::Published>,
     /// The version of svfsc that was measured beside.
     pub svfsc: Option<String>,

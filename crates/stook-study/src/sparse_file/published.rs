@@ -1,6 +1,5 @@
-//! What the documentation of svfsc prints about its performance, as it prints it. Most of what it
-//! shows are plots; these are the figures in its text. It says neither on which machine they were
-//! taken nor with which version.
+//! The performance figures in the documentation of svfsc, verbatim. Most of its results are plots;
+//! these are the figures in its text. It states neither the machine nor the version.
 
 use serde::Serialize;
 use stook::report::table::{Align, Table, Tone};
@@ -9,18 +8,18 @@ use stook::report::units;
 use super::work::{TOTAL_BYTES, Work};
 use super::{Findings, Row, row};
 
-/// A published figure, and what was measured here that is nearest to it.
+/// A published figure, and the closest measurement here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Published {
-    /// What was done, and in which language.
+    /// The work, and its language.
     pub what: &'static str,
     /// The figure as it is printed.
     pub figure: &'static str,
-    /// What was measured here; absent where nothing was.
+    /// The measurement here; absent if there is none.
     pub here: Option<String>,
 }
 
-/// What is read, the figure, and what is read here.
+/// The read of the published figure, the figure, and the read here.
 const READS: [(&str, &str, u64); 3] = [
     ("C++: reading 1 MB held in blocks of 1 byte", "7.6 MB/s", 1),
     ("C++: reading 1 MB held in blocks of 512 bytes", "2,174 MB/s", 512),
@@ -37,7 +36,7 @@ const OTHERS: [(&str, &str); 6] = [
     ("Python: writing by several threads", "quite different from the C++ result"),
 ];
 
-/// All published figures, those first of which something was measured here.
+/// All published figures; those that were also measured here come first.
 pub fn figures(rows: &[Row]) -> Vec<Published> {
     let reads = READS.into_iter().map(|(what, figure, block_bytes)| {
         let here = row(rows, Work::Read { block_bytes })

@@ -20,16 +20,16 @@ use stook::sparse::{AheadOptions, SparseFile, Trace};
 use crate::Text;
 use crate::text::numbers;
 
-/// What a replay came to.
+/// The result of a replay.
 #[derive(Debug, Clone, Serialize)]
 pub struct Replayed {
     /// `sparse-file`.
     pub name: &'static str,
-    /// What was read.
+    /// The source that was read.
     pub source: String,
     /// Reads of the trace.
     pub reads: u64,
-    /// What it took.
+    /// Its cost.
     pub replay: Replay,
     /// The fewest requests and bytes possible if all reads were known in advance.
     pub optimum: Optimum,
@@ -37,7 +37,7 @@ pub struct Replayed {
     pub requests_ratio: Option<f64>,
 }
 
-/// What it took.
+/// Its cost.
 #[derive(Debug, Clone, Serialize)]
 pub struct Replay {
     /// Requests.
@@ -59,7 +59,7 @@ pub struct Optimum {
     pub bytes: u64,
 }
 
-/// What is replayed over.
+/// The source of a replay.
 #[derive(Debug, Clone)]
 pub enum Over {
     /// The file itself: a path, or the address of an object.
@@ -71,7 +71,7 @@ pub enum Over {
 /// Replays the trace in a file.
 ///
 /// # Errors
-/// A file that is no trace, what opening and reading the source meets, and a source of another
+/// Returns an error if the file is not a trace, the source cannot be opened or read, or has another
 /// length.
 pub fn replay(path: &Path, over: &Over) -> anyhow::Result<Replayed> {
     let read = || Trace::parse(BufReader::new(File::open(path)?)).map_err(anyhow::Error::from);
@@ -107,7 +107,7 @@ impl Replayed {
 /// Replays a trace over a source.
 ///
 /// # Errors
-/// What reading meets; when the source is not as long as the file of the trace.
+/// Returns an error if reading fails, or the length of the source is not that of the traced file.
 pub fn run(trace: &Trace, source: Arc<dyn Source>) -> anyhow::Result<Replayed> {
     anyhow::ensure!(
         source.len() == trace.file_len,
@@ -150,7 +150,7 @@ struct Zeros {
 }
 
 impl Distant {
-    /// So many zeros, each request answered after `latency`.
+    /// This many zeros, each request answered after `latency`.
     pub fn new(len: u64, latency: Duration) -> Self {
         let (line, waiting) = channel::<(Instant, ByteRange, Answer)>();
         thread::spawn(move || {
@@ -199,7 +199,8 @@ impl Object for Zeros {
     }
 
     fn begin(&self, range: ByteRange, answer: Answer) -> Pending {
-        // Where nobody answers any more, the answer is dropped, and whoever waits gets an error.
+        // If there is no thread to answer any more, the answer is dropped, and the waiting reader
+        // gets an error.
         let _ = self.line.send((Instant::now() + self.latency, range, answer));
         Box::new(())
     }

@@ -73,10 +73,10 @@ impl Svfsc {
         Ok(Some(seconds))
     }
 
-    /// What a script prints.
+    /// Runs a script; returns its output.
     ///
     /// # Errors
-    /// When it fails, with what it complains about.
+    /// Returns an error if it fails, with its message.
     pub fn script(&self, script: &str, arguments: &[String]) -> anyhow::Result<String> {
         let output = Command::new(&self.python).arg("-c").arg(script).args(arguments).output()?;
         ensure!(output.status.success(), "svfsc failed: {}", String::from_utf8_lossy(&output.stderr));

@@ -1,4 +1,4 @@
-//! What is measured of a sparse file in memory.
+//! The work that is measured on sparse files in memory.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -23,27 +23,27 @@ pub const NEED_BLOCK_BYTES: u64 = 20;
 pub enum Work {
     /// 1 MiB that is held without a gap is read in blocks.
     Read {
-        /// Of so many bytes.
+        /// Bytes of each block.
         block_bytes: u64,
     },
     /// 1 MiB is written in blocks that do not touch.
     WriteApart {
-        /// Of so many bytes.
+        /// Bytes of each block.
         block_bytes: u64,
     },
     /// 1 MiB is written in blocks, each where the last ended.
     WriteJoined {
-        /// Of so many bytes.
+        /// Bytes of each block.
         block_bytes: u64,
     },
-    /// It is asked what is needed, all over a file of many blocks.
+    /// Queries of needed ranges, all over a file of many blocks.
     Need {
-        /// In asks of so many bytes.
+        /// Bytes of each request.
         ask_bytes: u64,
     },
     /// 1 MiB is written in blocks of 8 bytes by threads, each a part of it.
     Threads {
-        /// So many.
+        /// The number of threads.
         threads: u64,
         /// Whether the blocks of one thread touch.
         is_joined: bool,
@@ -92,18 +92,18 @@ impl Work {
         }
     }
 
-    /// Does it once; how long that took, without what is made beforehand.
+    /// Does it once; returns the time, without preparations.
     ///
     /// # Errors
-    /// What a buffer refuses.
+    /// Returns an error if the buffer refuses an operation.
     pub fn seconds(self) -> Result<f64, SparseError> {
         Ok(self.once()?.seconds)
     }
 
-    /// Does it once, and reads back all that was written.
+    /// Does it once, and reads back everything written.
     ///
     /// # Errors
-    /// When other bytes come back, and what a buffer refuses.
+    /// Returns an error if other bytes are returned, or the buffer refuses an operation.
     pub fn check_bytes(self) -> anyhow::Result<()> {
         self.once()?.check()
     }
@@ -119,14 +119,14 @@ impl Work {
     }
 }
 
-/// Work that was done, and what the buffer has to hold then.
+/// Work that was done, and the expected contents of the buffer.
 struct Done {
     seconds: f64,
     file: SparseBuffer,
     blocks: u64,
     stride: u64,
     block_bytes: u64,
-    /// Whether bytes go on counting from one block to the next, or begin anew with each.
+    /// Whether bytes continue counting from one block to the next, or start over in each.
     goes_on: bool,
 }
 
@@ -209,7 +209,7 @@ fn in_threads(threads: u64, stride: u64) -> Result<Done, SparseError> {
                 })
             })
             .collect();
-        // A thread that panicked has told so.
+        // A thread that panicked has reported it.
         running.into_iter().try_for_each(|thread| thread.join().unwrap_or(Ok(())))
     })?;
     let seconds = began.elapsed().as_secs_f64();

@@ -19,7 +19,7 @@ pub(super) fn whole(cell: &Cell) -> Part {
     }
 }
 
-/// What was varied, one thing at a time; the same cell may be in several lists.
+/// The sweeps, one parameter at a time; the same cell may be in several lists.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Profile {
     /// Reads one at a time, of growing blocks.
@@ -33,7 +33,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// The lists, out of what `bench` found.
+    /// The lists, from a result of `bench`.
     pub fn of(result: &BenchResult) -> Self {
         let list = |belongs: fn(&Workload) -> bool| -> Vec<Cell> {
             result.cells.iter().filter(|cell| belongs(&cell.workload)).map(Cell::of).collect()

@@ -52,7 +52,7 @@ fn latency_ns(part: &Part) -> f64 {
     part.latency_mean_s * 1e9
 }
 
-/// What is drawn as measured: cells that count.
+/// The points that are drawn as measured: cells that count.
 fn points(cells: &[Cell], x: fn(&Cell) -> f64, y: impl Fn(&Cell) -> Option<f64>) -> Vec<Point> {
     let counted = cells.iter().filter(|cell| cell.counts());
     counted.filter_map(|cell| Some(Point::new(x(cell), y(cell)?))).collect()
@@ -237,7 +237,7 @@ fn field(field: &Field) -> HeatField {
     if cell.counts() { shown } else { shown.doubt(reasons) }
 }
 
-/// X·W against depth. All cells: whether the law holds is what makes them valid.
+/// X·W against depth. All cells: they are valid only if the law is satisfied.
 pub(super) fn little(findings: &Findings) -> Lines {
     let products = |profile: &Profile| {
         profile.depths.iter().map(|cell| Point::new(depth(cell), cell.in_flight())).collect()
@@ -370,8 +370,7 @@ fn columns(histogram: &CompactHistogram) -> Vec<Column> {
         let width_log2 = (upper | 1).ilog2().saturating_sub(5) + MERGED.ilog2();
         let from = (upper >> width_log2 << width_log2) as f64;
         let to = from + (1_u64 << width_log2) as f64;
-        // Columns are of different widths: what is equally dense is equally high, whatever it is
-        // cut into.
+        // Columns are of different widths: equal density has equal height, however it is divided.
         let tenths = (to / from.max(1.0)).ln() / 1.1_f64.ln();
         let value = found as f64 * 100.0 / all.max(1) as f64 / tenths;
         match columns.last_mut() {
@@ -394,8 +393,8 @@ pub(super) fn time_line(result: &BenchResult) -> Lines {
     Lines::new(caption, Axis::linear("Seconds since the ramp"), Axis::linear("IOPS"), series).id("time-line")
 }
 
-/// One point for each second; what is left at the end is a second only if it is most of one, or all
-/// there is.
+/// One point for each second; the rest at the end is a second only if it is most of one, or there
+/// is no other.
 fn over_time(run: &RunResult) -> Vec<Point> {
     let lengths = (0..run.series.len()).map(|start| (run.seconds - start as f64).min(1.0));
     let seconds = run.series.iter().zip(lengths).enumerate();

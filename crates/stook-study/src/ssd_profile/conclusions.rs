@@ -1,7 +1,7 @@
-//! What the published study concluded, checked on its own tables and on what was measured here.
+//! The conclusions of the published study, checked on its own tables and on the measurements here.
 //!
-//! Each conclusion has one check, the same for both, so that a table that does not show what is
-//! said of it is distinguished from a device that is different.
+//! Each conclusion has one check, the same for both, so that a table that does not show its
+//! conclusion is distinguished from a device that differs.
 
 use serde::Serialize;
 use stook::bench::model::ModelError;
@@ -16,27 +16,27 @@ use crate::verdict::Verdict;
 const LINEAR_WITHIN: f64 = 0.05;
 /// How far throughput × latency ÷ depth may be from 1.
 const LITTLE_WITHIN: f64 = 0.03;
-/// How far a mix may be from what the pure rates predict.
+/// How far a mix may be from the prediction of the pure rates.
 const MIX_WITHIN: f64 = 0.10;
 
-/// A published conclusion, and what the check says.
+/// A published conclusion, and the result of its check.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Conclusion {
-    /// What was concluded, or what its tables show.
+    /// The conclusion, or what its tables show.
     pub published: &'static str,
     /// What is checked.
     pub check: &'static str,
-    /// What the check says of the published tables.
+    /// The verdict of the check on the published tables.
     pub verdict_of_published: Verdict,
-    /// The published figures that say so.
+    /// The published figures that show it.
     pub figures_of_published: String,
-    /// What it says of what was measured here.
+    /// Its verdict on the measurements here.
     pub verdict: Verdict,
-    /// The figures that say so.
+    /// The figures that show it.
     pub here: String,
 }
 
-/// A verdict and the figures behind it.
+/// A verdict and its figures.
 type Judgement = (Verdict, String);
 
 /// A conclusion before it is checked.
@@ -106,7 +106,7 @@ pub fn conclusions(published: (&Profile, &Fits), here: (&Profile, &Fits)) -> Vec
         .collect()
 }
 
-/// What is said where there is no model: cells that contradict it are an answer, too few are none.
+/// The judgement without a model: cells that contradict it are an answer, too few are none.
 fn refused<T>(fitted: &Fitted<T>) -> Judgement {
     let verdict = match fitted.0 {
         Err(ModelError::Contradicted { .. }) => Verdict::DoesNotHold,

@@ -1,7 +1,7 @@
-//! The words of the page, for somebody who has never heard of queue depth: each is explained where
-//! it first stands.
+//! The terms of the page, for readers who have never heard of queue depth: each is explained at its
+//! first use.
 //!
-//! Every chart has one: what is drawn and how to read it. What it says here is in
+//! Every chart has one: what is drawn and how to read it. Its interpretation here is in
 //! [`super::reading`].
 
 pub(super) const SUMMARY: &str = "The way in which users of CrystalDiskMark and KDiskMark know a device. SEQ1M reads a \

@@ -1,4 +1,5 @@
-//! The models of `bench`, fitted to the cells of a profile that count: none of their checks failed.
+//! The models of `bench`, fitted to the cells of a profile that count: those without a failed
+//! check.
 
 use serde::Serialize;
 use stook::bench::model::block::{BlockCell, BlockModel};
@@ -9,7 +10,7 @@ use super::cells::Profile;
 
 pub use stook::bench::model::Fitted;
 
-/// What the device does, in few numbers.
+/// The behaviour of the device, in few numbers.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Fits {
     /// Latency against block size.
@@ -21,7 +22,7 @@ pub struct Fits {
 }
 
 impl Fits {
-    /// Fits everything. `p99_target_s` is what the depth for a service level has to keep to.
+    /// Fits everything. `p99_target_s` is the latency limit for the depth of a service level.
     pub fn of(profile: &Profile, p99_target_s: Option<f64>) -> Self {
         let blocks: Vec<BlockCell> = profile.blocks.iter().map(BlockCell::from).collect();
         let depths: Vec<DepthCell> = profile.depths.iter().map(DepthCell::from).collect();

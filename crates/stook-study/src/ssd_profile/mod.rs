@@ -1,9 +1,9 @@
 //! The study of an SSD: how fast is it, by block size, depth and mix, and do the figures add up?
 //!
-//! The cells of the published study are measured again, checked, fitted, and laid beside what was
-//! published. With them come the four lines by which many know a device, and a map of block against
-//! depth. Cells that fail a check are shown with the reason; nothing is concluded from them and
-//! nothing is fitted to them. Cells that are unverified are used, and marked.
+//! The cells of the published study are measured again, checked, fitted, and shown beside the
+//! published ones. In addition there are the four well-known lines of disk benchmarks, and a map of
+//! block against depth. Cells that fail a check are shown with the reason; nothing is concluded
+//! from them and nothing is fitted to them. Cells that are unverified are used, and marked.
 
 pub mod cells;
 pub mod charts;
@@ -65,18 +65,18 @@ pub struct Findings {
     pub summary: Vec<Line>,
     /// Random reads, block against depth.
     pub map: Vec<Field>,
-    /// What was published, and whether it holds here.
+    /// The published conclusions, and whether they are true here.
     pub conclusions: Vec<Conclusion>,
-    /// What was measured.
+    /// The measurements.
     pub profile: Profile,
     /// The published tables.
     #[serde(serialize_with = "published::serialize")]
     pub published: Profile,
-    /// What the device does, in few numbers.
+    /// The behaviour of the device, in few numbers.
     pub fits: Fits,
     /// The same for the published tables.
     pub published_fits: Fits,
-    /// What the depth for a service level has to keep to.
+    /// The latency limit for the depth of a service level.
     pub p99_target_s: f64,
     /// The same cells for fio.
     pub fio_job: String,
@@ -147,8 +147,8 @@ impl Study for SsdProfile {
         Ok(())
     }
 
-    /// All cells read one file in one way, so there is nothing to compare: that its bytes came from
-    /// the device is what the gates of `bench` check.
+    /// All cells read one file in one way, so there is nothing to compare: the gates of `bench`
+    /// check that its bytes came from the device.
     fn check_bytes(&self, _state: &mut State, _hooks: &dyn Hooks) -> anyhow::Result<()> {
         Ok(())
     }
@@ -166,7 +166,7 @@ impl Study for SsdProfile {
     }
 }
 
-/// What the user is told before the measurement.
+/// The message before the measurement.
 fn takes(bench: &Bench) -> String {
     let (cells, rounds) = (bench.cells.len(), bench.rounds);
     format!(
@@ -178,7 +178,7 @@ fn takes(bench: &Bench) -> String {
 }
 
 impl Findings {
-    /// What a measurement of all cells says.
+    /// Evaluates a measurement of all cells.
     pub fn of(result: BenchResult, p99_target_s: f64) -> Self {
         let (profile, published) = (Profile::of(&summary::published_cells(&result)), published::profile());
         let fits = Fits::of(&profile, Some(p99_target_s));

@@ -40,7 +40,7 @@ fn text(text: &str) -> Block {
     Block::Text(text.to_owned())
 }
 
-/// What is drawn and how to read it, what it says here, and the chart.
+/// What is drawn and how to read it, its interpretation here, and the chart.
 fn chart(explained: &str, here: &str, chart: Block) -> [Block; 2] {
     [Block::Text(format!("{explained} {here}")), chart]
 }
@@ -95,7 +95,7 @@ fn figures(findings: &Findings) -> Vec<Figure> {
     figures
 }
 
-/// A doubt stands where the model would.
+/// A doubt in place of the model.
 fn refused<T>(what: &str, fitted: &Fitted<T>) -> Option<Block> {
     fitted.refused().map(|reason| Block::Note(format!("{what} could not be fitted: {reason}.")))
 }

@@ -1,4 +1,4 @@
-//! What the study measures: the published cells, the four lines of a well-known tool, and block
+//! The plan of the study: the published cells, the four lines of a well-known tool, and block
 //! against depth.
 
 use stook::bench::{Pattern, Preset, Workload};
@@ -15,7 +15,7 @@ pub(super) fn cells(base: &Workload, time_s: f64) -> Vec<Workload> {
     let time_s = Some(time_s);
     let lists = [Preset::Quick.cells(base, time_s), map(base, time_s), Preset::Ssd.cells(base, time_s)];
     let mut cells: Vec<Workload> = Vec::new();
-    // The published cells come last, because some of them write: what writes leave behind slows
+    // The published cells come last, because some of them write: pending work of writes slows
     // reads.
     for cell in lists.into_iter().flatten() {
         if !cells.contains(&cell) {
@@ -40,12 +40,12 @@ fn map(base: &Workload, time_s: Option<f64>) -> Vec<Workload> {
     fields.map(cell).collect()
 }
 
-/// Bytes that are asked for at once.
+/// Bytes that are in flight at once.
 pub(super) fn in_flight(block_bytes: u64, depth: u32) -> u64 {
     block_bytes * u64::from(depth)
 }
 
-/// Whether two cells ask for the same, however long each of them is measured.
+/// Whether two cells have the same parameters, except for their duration.
 pub(super) fn same(a: &Workload, b: &Workload) -> bool {
     let asked = |cell: &Workload| (cell.pattern, cell.block_size, cell.read_share, cell.depth, cell.jobs);
     asked(a) == asked(b)

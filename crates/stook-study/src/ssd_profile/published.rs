@@ -1,10 +1,10 @@
-//! What the published study of an SSD printed: fio on Windows, a minute per cell on a file of 1
-//! GiB, one job, in order (`--rw=read`, `--rw=rw`); it states neither the engine nor whether the
-//! page cache was passed by. What was not varied was 16 KiB, depth 1, reads only. The small writes
-//! were at random places; it gives no command for them, and so no depth: it is taken to be 1 as
+//! The printed figures of the published study of an SSD: fio on Windows, a minute per cell on a
+//! file of 1 GiB, one job, in order (`--rw=read`, `--rw=rw`); it states neither the engine nor
+//! whether the page cache was bypassed. Defaults were 16 KiB, depth 1, reads only. The small writes
+//! were at random places; it gives no command for them, and so no depth: it is assumed to be 1 as
 //! elsewhere.
 //!
-//! Sums over reads and writes, products and what is fitted follow from these figures.
+//! Sums over reads and writes, products and fits follow from these figures.
 
 use serde::{Serialize, Serializer};
 use stook::bench::gates::State;
@@ -42,7 +42,7 @@ const MIXES: [(u8, Option<Row>, Option<Row>); 5] = [
     (0, None, Some([37_000.0, 607.0, 25.79])),
 ];
 
-/// Random writes of 4 KiB, of which no bandwidth is printed: `null` in JSON.
+/// Random writes of 4 KiB, without a printed bandwidth: `null` in JSON.
 const SMALL_WRITES: Row = [37_600.0, f64::NAN, 25.63];
 
 /// The published tables as cells. They came without percentiles and without checks.
@@ -154,7 +154,7 @@ mod tests {
 None of my other experiments included a random write-only 4KB test, so I performed one, \
 seeing an IOPS of 37.6k and a latency of 25.63us.";
 
-    /// Before: 154 MB/s for the small writes, which nobody printed.
+    /// Before: 154 MB/s for the small writes, which is printed nowhere.
     #[test]
     fn every_published_figure_stands_in_the_document() {
         let row = |row: Row| row.map(|figure| figure.to_string()).join(" | ");
@@ -181,7 +181,7 @@ seeing an IOPS of 37.6k and a latency of 25.63us.";
         assert_eq!(ratios, ["0.96", "0.74", "0.53", "0.50", "0.49"]);
     }
 
-    /// Before: sums over reads and writes stood among the printed figures without a mark.
+    /// Before: sums over reads and writes were among the printed figures without a mark.
     #[test]
     fn what_is_computed_from_published_figures_is_named() {
         let tables = serialize(&profile(), serde_json::value::Serializer).unwrap();

@@ -9,10 +9,10 @@ use super::verdict::plain;
 use super::{Findings, explained};
 use crate::text::duration_s;
 
-/// What is said of a chart that shows too little.
+/// The text for a chart that shows too little.
 const TOO_FEW: &str = "Here too few cells passed their checks to say anything.";
 
-/// A sentence about the first and the last cell that counts, where there are two.
+/// A sentence about the first and the last cell that counts, if there are two.
 fn ends(cells: &[Cell], said: impl Fn(&Cell, &Cell) -> String) -> String {
     let mut counted = cells.iter().filter(|cell| cell.counts());
     match (counted.next(), counted.next_back()) {
@@ -21,7 +21,7 @@ fn ends(cells: &[Cell], said: impl Fn(&Cell, &Cell) -> String) -> String {
     }
 }
 
-/// A sentence about the least and the greatest of some figures, where there are any.
+/// A sentence about the least and the greatest of some figures, if there are any.
 fn between(figures: impl Iterator<Item = f64>, said: impl Fn(f64, f64) -> String) -> String {
     let wider = |(least, most): (f64, f64), figure: f64| (figure.min(least), figure.max(most));
     let (least, most) = figures.fold((f64::INFINITY, 0.0), wider);

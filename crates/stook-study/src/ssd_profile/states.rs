@@ -1,5 +1,4 @@
-//! What may be believed: how many cells are in which state, and what is said of those that are not
-//! valid.
+//! Validity: how many cells are in which state, and the text for those that are not valid.
 
 use stook::bench::gates::{GateName, Outcome, State};
 use stook::bench::model::{counted_runs, doubts};
@@ -37,8 +36,8 @@ pub(super) fn sign(state: State) -> &'static str {
     }
 }
 
-/// That no device is known, or how many cells are unverified, and why: what has to be said before
-/// any figure.
+/// That no device is known, or how many cells are unverified, and why: this must precede any
+/// figure.
 pub(super) fn doubt(result: &BenchResult) -> Option<String> {
     let states = States::of(result);
     let (unverified, all) = (states.unverified, states.all());
@@ -96,7 +95,7 @@ pub(super) fn notes(result: &BenchResult, state: State) -> Vec<String> {
     reported.map(|doubt| format!("{}: {}.", doubt.named(name), doubt.reason_texts().join("; "))).collect()
 }
 
-/// What is said below charts that draw unverified cells as all others.
+/// The note below charts that draw unverified cells like all others.
 pub(super) fn note<'a>(cells: impl IntoIterator<Item = &'a Cell>) -> Option<String> {
     let (mut unverified, mut all) = (0, 0);
     for cell in cells {

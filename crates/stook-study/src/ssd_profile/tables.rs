@@ -15,7 +15,7 @@ use super::states::sign;
 use super::summary::size;
 use crate::text::duration_s;
 
-/// What is said of figures that are not there.
+/// The text for missing figures.
 const NONE: &str = "–";
 
 /// A figure as text, if it is there.
@@ -97,7 +97,7 @@ impl Grid {
     }
 }
 
-/// Whatever is published beside every figure of ours.
+/// The published figure beside every figure of ours.
 const FIGURES: [&str; 6] = ["IOPS", "published", "MB/s", "published", "mean, µs", "published"];
 
 /// Sequential and random reads, many at once and one at a time.
@@ -182,7 +182,7 @@ fn both(ours: &Cell, published: Option<&Cell>) -> [Option<Part>; 2] {
     [Some(ours), published].map(|cell| cell.map(whole))
 }
 
-/// Every cell of ours with the published one that asked for the same.
+/// Every cell of ours with the published one of the same parameters.
 fn pairs<'a>(ours: &'a [Cell], published: &'a [Cell]) -> impl Iterator<Item = (&'a Cell, Option<&'a Cell>)> {
     let same =
         |a: &Cell, b: &Cell| (a.block_bytes, a.depth, a.read_share) == (b.block_bytes, b.depth, b.read_share);
@@ -267,7 +267,7 @@ pub(super) fn predictions(findings: &Findings) -> Grid {
     grid
 }
 
-/// Short names of the checks that have something to say of these cells, in the order of the gates.
+/// Short names of the checks that apply to these cells, in the order of the gates.
 const GATES: [(GateName, &str); 13] = [
     (GateName::LittleRequested, "X·W ÷ N"),
     (GateName::LittleSampled, "X·W ÷ seen"),
@@ -314,7 +314,7 @@ fn checked(gate: &Gate) -> String {
     format!("{measured} {}", sign(state))
 }
 
-/// What a cell asks for, in words.
+/// The parameters of a cell, in words.
 pub(super) fn name(workload: &Workload) -> String {
     let kind = match workload.read_share {
         100 => "reads".to_owned(),

@@ -1,4 +1,4 @@
-//! The answer in a few sentences, for somebody who has never heard of queue depth.
+//! The answer in a few sentences, for readers who have never heard of queue depth.
 
 use stook::bench::BenchResult;
 use stook::bench::model::block::BlockModel;
@@ -38,7 +38,7 @@ const WHAT_IS_WRONG: &str = "What is wrong with each is said below";
 /// What may help where a device is known.
 const AGAIN: &str = "run it again when nothing else uses the machine, or for longer";
 
-/// No law comes from figures none of which is valid.
+/// No model is fitted without any valid figure.
 fn none_valid(result: &BenchResult, states: States, doubt: &str) -> String {
     let again = match result.environment.device_doubt {
         Some(_) => "run it again where the device is known",

@@ -1,5 +1,5 @@
-//! Reads a source through a cache on disk, and holds every byte against what it must be.
-//! `disk_cache DIRECTORY BUDGET SEED ROUNDS`; 0 rounds for ever. Prints what the cache did.
+//! Reads a source through a cache on disk, and checks every byte. `disk_cache DIRECTORY BUDGET SEED
+//! ROUNDS`; 0 rounds: forever. Prints what the cache did.
 #![expect(clippy::unwrap_used, reason = "a broken promise ends the test")]
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use stook_testing::conformance::pattern;
 const LEN: usize = 4 << 20;
 const SOURCES: u64 = 3;
 
-/// Bytes in memory whose states can be told apart.
+/// Bytes in memory with distinguishable states.
 #[derive(Debug)]
 struct Tagged(MemorySource);
 

@@ -1,4 +1,4 @@
-//! A process that has a pack open for reading and for writing forks; parent and child go on.
+//! A process that has a pack open for reading and for writing forks; parent and child continue.
 //! `forks DIRECTORY`
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a broken promise ends the test")]
 #![expect(unsafe_code, reason = "fork has no safe interface")]

@@ -20,7 +20,7 @@ pub(super) const BOTH: [Access; 2] = [Access::Direct, Access::Cached];
 /// Runs the whole suite on engines of this factory, with files in `directory`.
 ///
 /// # Panics
-/// When a promise is broken.
+/// Panics if a guarantee is violated.
 pub fn engine_conformance(factory: &dyn EngineFactory, directory: &Path) {
     reads_find_exactly_the_bytes_that_are_there(factory, directory);
     writes_of_any_alignment_arrive(factory, directory);
@@ -205,7 +205,7 @@ fn a_deadline_ends_the_waiting_and_loses_nothing(factory: &dyn EngineFactory, di
     for token in 0..8 {
         engine.submit(read(token, &file, BOTH[token as usize % 2], token * 65_536, 65_536));
     }
-    // Over already: whatever is there may come, and the rest stays in flight.
+    // Already expired: available completions may be returned, and the rest stays in flight.
     engine.reap_until(8, Instant::now(), &mut completions).unwrap();
     assert_eq!(engine.in_flight() + completions.len(), 8);
     engine.reap_until(usize::MAX, far, &mut completions).unwrap();

@@ -61,7 +61,7 @@ pub fn file_operations() -> impl Strategy<Value = Vec<FileOperation>> {
 /// Runs the operations at this depth on a new file in `directory`.
 ///
 /// # Panics
-/// When the file and the model differ.
+/// Panics if the file and the model differ.
 pub fn engine_matches_model(
     factory: &dyn EngineFactory,
     directory: &Path,

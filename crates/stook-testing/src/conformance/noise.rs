@@ -1,4 +1,4 @@
-//! Bytes that tell where they came from.
+//! Bytes that identify their origin.
 
 /// `len` bytes that look random and depend on the seed alone.
 pub fn noise(seed: u64, len: usize) -> Vec<u8> {

@@ -1,10 +1,10 @@
 //! What every page of a study promises.
 
-/// Checks that every chart stands on the page once, that there is no other, and that nothing is
-/// loaded from anywhere. Returns the data that the page embeds, as JSON.
+/// Checks that every chart is on the page once, that there are no others, and that nothing external
+/// is loaded. Returns the data that the page embeds, as JSON.
 ///
 /// # Panics
-/// When the page is otherwise.
+/// Panics if the page differs from that.
 pub fn page_conformance<'a>(html: &'a str, charts: &[&str]) -> &'a str {
     for chart in charts {
         assert_eq!(html.matches(&format!("<figure id=\"{chart}\"")).count(), 1, "{chart}");

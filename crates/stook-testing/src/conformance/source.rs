@@ -13,7 +13,7 @@ use crate::fault::{FaultSource, SourceFault};
 /// Checks a source that is known to hold `contents`, read by engines of this factory.
 ///
 /// # Panics
-/// When a promise is broken.
+/// Panics if a guarantee is violated.
 pub fn source_conformance(source: &Arc<dyn Source>, contents: &[u8], factory: &dyn EngineFactory) {
     assert_eq!(source.len(), contents.len() as u64);
     assert_eq!(source.is_empty(), contents.is_empty());

@@ -1,4 +1,4 @@
-//! What every [`Storage`] must do, whatever it is made of.
+//! What every implementation of [`Storage`] must do.
 
 use std::fs;
 use std::io;
@@ -11,11 +11,11 @@ use stook::extent::ByteRange;
 use stook::source::{Leaf, Source, read_object};
 use stook::storage::Storage;
 
-/// Reads a source leaf by leaf, without an engine: what a test compares with should not come by the
-/// way that is tested.
+/// Reads a source leaf by leaf, without an engine: the expected bytes of a test should not be read
+/// by the code under test.
 ///
 /// # Panics
-/// When a leaf cannot be read in full.
+/// Panics if a leaf cannot be read in full.
 pub fn read_all(source: &dyn Source) -> Vec<u8> {
     let mut leaves = Vec::new();
     source.resolve(ByteRange::to(source.len()), &mut leaves).expect("the whole source resolves");
@@ -47,10 +47,10 @@ fn read_leaves(leaves: &[Leaf]) -> Vec<u8> {
     bytes
 }
 
-/// What a file of a storage holds.
+/// The contents of a file of a storage.
 ///
 /// # Panics
-/// When it is missing or cannot be read.
+/// Panics if it is missing or cannot be read.
 pub fn contents(storage: &dyn Storage, name: &str) -> Vec<u8> {
     read_all(&*storage.open(name).expect("the file opens"))
 }
@@ -64,7 +64,7 @@ pub fn pattern(len: usize, seed: u64) -> Vec<u8> {
 /// Runs every test of the suite, each on a fresh storage.
 ///
 /// # Panics
-/// When the storage does not do what it must.
+/// Panics if the storage violates its contract.
 pub fn storage_conformance(make: impl Fn() -> Box<dyn Storage>) {
     what_is_appended_is_read_back_at_every_size(&*make());
     appending_goes_on_where_it_ended(&*make());

@@ -1,4 +1,4 @@
-//! What may have the name of a file and is none.
+//! Entries with the name of a file that are not files.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -14,11 +14,11 @@ pub enum Strange {
     Directory,
     /// A symbolic link to a file that is there.
     Link,
-    /// A named pipe to which nobody writes.
+    /// A named pipe without a writer.
     Fifo,
     /// A socket.
     Socket,
-    /// A device that gives zeros for ever.
+    /// A device with endless zeros.
     Device,
 }
 
@@ -26,7 +26,7 @@ impl Strange {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Directory, Self::Link, Self::Fifo, Self::Socket, Self::Device];
 
-    /// What it is called in messages.
+    /// Its name in messages.
     pub fn noun(self) -> &'static str {
         match self {
             Self::Directory => "a directory",
@@ -40,7 +40,7 @@ impl Strange {
     /// Puts one there. `false` where this process may make none: a device needs privileges.
     ///
     /// # Panics
-    /// When it cannot be made for another reason.
+    /// Panics if it cannot be made for another reason.
     pub fn make(self, path: &Path) -> bool {
         match self {
             Self::Directory => fs::create_dir(path).expect("a directory is made"),
@@ -58,7 +58,7 @@ impl Strange {
     /// Takes it away.
     ///
     /// # Panics
-    /// When that is refused.
+    /// Panics if that is refused.
     pub fn remove(self, path: &Path) {
         match self {
             Self::Directory => fs::remove_dir(path),

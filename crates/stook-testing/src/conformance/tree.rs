@@ -14,7 +14,7 @@ use stook::tree::{Cursor, GatherOptions, Gathered, Kind, NodeId, PAGE_LEN, Page,
 use super::noise;
 use crate::model::tree::{TreeEntry, TreeModel};
 
-/// What a tree can hold: not every medium has all of it.
+/// The features of a tree: not every medium has all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TreeFeatures {
     /// Several names of one file.
@@ -36,7 +36,7 @@ type Make<'a> = dyn FnMut(&TreeModel) -> Box<dyn Tree> + 'a;
 /// Runs every test of the suite, each on a tree that `make` made of a model.
 ///
 /// # Panics
-/// When a promise is broken.
+/// Panics if a guarantee is violated.
 pub fn tree_conformance(features: TreeFeatures, make: &mut Make<'_>, factory: &dyn EngineFactory) {
     let mut check = |model: &TreeModel| {
         let tree = make(model);
@@ -92,7 +92,7 @@ fn with_holes() -> Vec<u8> {
     bytes
 }
 
-/// Not so deep that removing it, which opens all levels at once, takes the descriptors of others.
+/// Not so deep that removing it, which opens all levels at once, exhausts the descriptors.
 fn deep(levels: usize) -> TreeModel {
     let mut path = Vec::new();
     let mut model = TreeModel::new();
@@ -105,7 +105,7 @@ fn deep(levels: usize) -> TreeModel {
     model
 }
 
-/// A directory of so many empty files.
+/// A directory of this many empty files.
 pub fn many_files(count: usize) -> TreeModel {
     let mut model = TreeModel::new();
     for number in 0..count {
@@ -137,7 +137,7 @@ fn hard_links() -> TreeModel {
         .with("0", TreeEntry::Link(b"z".to_vec()))
 }
 
-/// Only `user.`: all others are the system's, which may refuse them or have some by itself.
+/// Only `user.`: all others belong to the system, which may refuse them or set some itself.
 fn with_xattrs(hard_links: bool) -> TreeModel {
     let model = TreeModel::new()
         .file("d/noted", "bytes")
@@ -194,7 +194,7 @@ fn listed(tree: &dyn Tree, directory: NodeId) -> Vec<(Vec<u8>, NodeId)> {
 /// Holds all of a tree against its model: names, kinds, ids, links, bytes.
 ///
 /// # Panics
-/// When they differ.
+/// Panics if they differ.
 pub fn tree_matches_model(tree: &dyn Tree, model: &TreeModel, factory: &dyn EngineFactory) {
     let ids = ids_of_all(tree, model);
     assert_eq!(ids.len(), model.len());
@@ -299,7 +299,7 @@ fn no_link_is_followed(tree: &dyn Tree) {
     }
 }
 
-/// Each is an error, and what is read beside them arrives.
+/// Each is an error, and other bodies of the same gather arrive.
 fn a_gather_follows_no_link(tree: &dyn Tree, factory: &dyn EngineFactory) {
     let ids = ["up", "d/file", "away", "itself", "d/up"].map(|path| id_of(tree, path));
     let all = gathered(tree, &ids, &GatherOptions::default(), factory);
@@ -354,7 +354,7 @@ fn the_wrong_kind_is_an_error_with_its_path(tree: &dyn Tree) {
     assert_eq!(error.io_kind(), Some(ErrorKind::InvalidInput));
 }
 
-/// What a gather delivered of one of the ids.
+/// The delivery of a gather for one id.
 #[derive(Debug, Default)]
 pub(super) struct Delivered {
     pub(super) bytes: Vec<u8>,

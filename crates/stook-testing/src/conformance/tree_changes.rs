@@ -1,5 +1,5 @@
-//! What a tree must do whose files change while it is in use: files are below a directory, in which
-//! the suite changes them.
+//! Requirements on a tree whose files change while it is in use: the files are below a directory,
+//! where the suite changes them.
 #![expect(clippy::unwrap_used, reason = "a suite that meets an error fails on the spot")]
 
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ type Open<'a> = dyn FnMut(&Path) -> Box<dyn Tree> + 'a;
 /// Runs every test of the suite, each on a directory of its own.
 ///
 /// # Panics
-/// When a promise is broken.
+/// Panics if a guarantee is violated.
 pub fn changing_tree_conformance(open: &mut Open<'_>, factory: &dyn EngineFactory) {
     let mut made = |model: &TreeModel| {
         let directory = tempfile::tempdir().unwrap();
@@ -52,7 +52,7 @@ fn what_becomes_another_kind_is_another_node((directory, tree): (TempDir, Box<dy
     fs::remove_dir_all(&path).unwrap();
     fs::write(&path, "a file again").unwrap();
     assert!(tree.node(below).is_err());
-    // What was listed of the directory that is gone is not of what has its name now.
+    // Listed entries of the removed directory do not belong to the one that has its name now.
     let mut page = Page::new();
     assert!(tree.list(below, &Cursor::Start, &mut page).is_err() || page.is_empty());
     let again = id_of(tree, "x").unwrap();

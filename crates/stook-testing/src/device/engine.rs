@@ -11,15 +11,15 @@ use stook::engine::{Backend, Completion, Engine, EngineFactory, OperationKind, R
 use super::Device;
 use super::service::{Chance, Service};
 
-/// What passes for the device while there is no engine, so that the next one meets it idle, with an
-/// empty cache.
+/// The simulated time that passes between engines, so that the next one finds the device idle, with
+/// an empty cache.
 const IDLE_S: f64 = 1e6;
 
 /// Makes engines that hand out each completion when the device would have it. A copy takes the time
 /// of a write; what moves no bytes takes none.
 ///
-/// The time of the device runs with the clock, and requests follow one another in it: what a busy
-/// machine delays is caught up with, so that rates are those of the device. All engines share it.
+/// The time of the device runs with the clock, and requests follow one another in it: delays of a
+/// busy machine are caught up, so that rates are those of the device. All engines share it.
 #[derive(Debug, Clone)]
 pub struct DeviceEngines {
     inner: Backend,
@@ -84,12 +84,12 @@ struct DeviceEngine {
     /// A moment of the device, and the same one of the clock.
     begun_s: f64,
     begun: Instant,
-    /// The moment of the device up to which completions were handed out; at first, that of the
-    /// first request.
+    /// The moment of the device up to which completions were returned; at first, that of the first
+    /// request.
     now_s: Option<f64>,
     /// When requests in flight end, by token.
     due: Vec<(u64, f64)>,
-    /// What the inner engine has done, and the device has not.
+    /// Requests that the inner engine has done, and the device has not.
     kept: Vec<Completion>,
 }
 

@@ -2,13 +2,13 @@
 //!
 //! A [`Device`] has a fixed cost and a bandwidth per request for reads and for writes, serves
 //! several requests at a time, and may have a limit on requests and bytes per second for all of
-//! them together, a write cache that drains more slowly than it fills, chance in its costs, a price
-//! for turning from reads to writes, and stalls. [`Device::run`] drives it as a load generator
-//! would, closed or open loop, and returns what one would see: latencies, windows, and in-flight
-//! counts sampled at moments of their own.
+//! them together, a write cache that drains more slowly than it fills, random costs, a cost for
+//! switching between reads and writes, and stalls. [`Device::run`] drives it as a load generator
+//! would, closed or open loop, and returns its results: latencies, windows, and in-flight counts
+//! sampled at independent moments.
 //!
 //! None of that sleeps, reads a clock or does I/O: such a run is the same on every machine.
-//! [`DeviceEngines`] does: it lets whatever takes engines meet the device in real time.
+//! [`DeviceEngines`] does: it lets code that takes engines use the device in real time.
 
 mod engine;
 mod presets;
@@ -18,7 +18,7 @@ mod service;
 pub use engine::DeviceEngines;
 pub use run::{Arrival, Finished, Run, Window, Workload};
 
-/// What one kind of request costs.
+/// The cost of one kind of request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Costs {
     /// What every request takes, however small.
@@ -80,13 +80,13 @@ pub struct Device {
     pub cache: Option<WriteCache>,
     /// Times at which nothing is begun.
     pub stalls: Option<Stalls>,
-    /// What a request costs more when the one begun before it was of the other kind; it keeps the
-    /// next one from being begun.
+    /// The extra cost of a request if the one begun before it was of the other kind; it delays the
+    /// start of the next one.
     pub turn_s: f64,
-    /// How much of the fixed cost of each request is chance, from 0 (none of it) to 1
-    /// (exponential). The mean is the fixed cost; bytes are always carried at the same rate.
+    /// How much of the fixed cost of each request is random, from 0 (none of it) to 1
+    /// (exponential). The mean is the fixed cost; bytes are always transferred at the same rate.
     pub chance: f64,
-    /// How much longer each request takes for every other that is in flight, as a share: what makes
+    /// How much longer each request takes for every other that is in flight, as a share: this makes
     /// throughput fall at great depths.
     pub crowding: f64,
 }

@@ -1,4 +1,4 @@
-//! Devices with the figures of their class, rounded: what the fits are tested against.
+//! Devices with the rounded figures of their class, for tests of the fits.
 
 use super::{Costs, Device};
 
@@ -8,7 +8,7 @@ impl Device {
         Self::new(Costs::new(12e-3, 200e6), 1)
     }
 
-    /// A solid-state disk behind SATA: 550 MB/s and 95,000 requests per second at most.
+    /// A SATA solid-state disk: 550 MB/s and 95,000 requests per second at most.
     pub const fn sata_ssd() -> Self {
         let limits =
             Costs { rate_max_per_s: 95e3, bandwidth_max_bytes_per_s: 550e6, ..Costs::new(80e-6, 540e6) };

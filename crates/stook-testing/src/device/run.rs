@@ -1,4 +1,4 @@
-//! Driving a device, and what a load generator sees of it.
+//! Driving a device, and the results of a load generator.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,15 +9,15 @@ use super::service::{Chance, Moment, Service};
 /// When requests come.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Arrival {
-    /// A new one as soon as one is finished, so many at a time.
+    /// A new one as soon as one is finished, with this many in flight.
     Closed(usize),
-    /// So many per second, equally far apart.
+    /// This many per second, at equal distances.
     Constant(f64),
-    /// So many per second, each at a moment of its own (a Poisson process).
+    /// This many per second, at independent moments (a Poisson process).
     Poisson(f64),
 }
 
-/// What a device is asked to do.
+/// The load on a device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Workload {
     /// When requests come.
@@ -73,7 +73,7 @@ pub struct Window {
     pub writes: u64,
 }
 
-/// What was seen of a device.
+/// The results of a run on a device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     /// The workload.

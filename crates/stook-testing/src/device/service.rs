@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use super::{Costs, Device, Stalls, WriteCache};
 
-/// A moment. There is no order among numbers that are none, and no moment is one.
+/// A moment. NaN has no order, and no moment is NaN.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Moment(pub(super) f64);
 
@@ -51,7 +51,7 @@ pub(super) struct Service {
     /// When the next request may be begun.
     next_s: f64,
     last_was_read: Option<bool>,
-    /// Finishing moments of what is in flight.
+    /// Completion times of the requests in flight.
     in_flight: BinaryHeap<Reverse<Moment>>,
     cached_bytes: f64,
     cached_at_s: f64,

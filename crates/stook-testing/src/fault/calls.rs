@@ -1,4 +1,4 @@
-//! Real engines whose system calls fail, or do less than they were asked for.
+//! Real engines whose system calls fail, or do less than requested.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use stook::Result;
 use stook::engine::{Backend, CallFault, CallFaults, Engine, EngineFactory, EngineOptions, OperationKind};
 
-/// Makes real engines of which chosen system calls meet a fault. All of them, and all clones of
-/// this, count together.
+/// Makes real engines whose chosen system calls hit a fault. All of them, and all clones of this,
+/// count together.
 #[derive(Debug, Clone)]
 pub struct CallFaultEngines {
     backend: Backend,
@@ -39,7 +39,7 @@ impl CallFaultEngines {
     /// Every `nth` call (2 is every other) of any operation meets the fault.
     ///
     /// # Panics
-    /// When `nth` is less than 2: what is tried again would be tried for ever.
+    /// Panics if `nth` is less than 2: retries would never end.
     pub fn every(backend: Backend, nth: usize, fault: CallFault) -> Self {
         assert!(nth > 1, "every call meets a fault");
         Self::new(backend, Choice::Every(nth), None, fault)

@@ -22,14 +22,14 @@ pub enum EngineFault {
     Fails,
     /// Nothing is done, and the device is full (`ENOSPC`).
     NoSpace,
-    /// Nothing is done, and a signal interrupted it (`EINTR`). Real engines try again; whoever
-    /// meets it all the same must not take it for done.
+    /// Nothing is done, and a signal interrupted it (`EINTR`). Real engines try again; a caller
+    /// that gets it anyway must not treat it as done.
     Interrupted,
     /// Nothing is done, and the file system cannot do it (`EOPNOTSUPP`).
     Unsupported,
     /// A read or a copy gets the first half of its bytes, as if the file ended there; a write puts
-    /// the first half of its bytes into the file, and then the device is full; whatever moves no
-    /// bytes, or all or none, fails.
+    /// the first half of its bytes into the file, and then the device is full; operations that move
+    /// no bytes, or all or none, fail.
     Short,
     /// It is done, but its completion is kept back until nothing else is in flight.
     Delayed,
@@ -38,20 +38,20 @@ pub enum EngineFault {
 /// An operation that was submitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineOperation {
-    /// What it was.
+    /// The operation.
     pub call: EngineCall,
     /// The file it was done to.
     pub path: PathBuf,
     /// Where it began (0 for a sync).
     pub offset: u64,
-    /// Bytes asked for or handed over (0 for syncs and seeks).
+    /// Bytes requested or written (0 for syncs and seeks).
     pub len: usize,
-    /// What was made to happen to it.
+    /// The fault that was injected into it.
     pub fault: Option<EngineFault>,
 }
 
-/// One fault: at the `nth` operation (from 0, counted from when it was asked for) of a kind, or of
-/// all; and then again and again, or no more.
+/// One fault: at the `nth` operation (from 0, counted from when it was set) of a kind, or of all;
+/// then repeatedly, or only once.
 #[derive(Debug)]
 struct Plan {
     call: Option<EngineCall>,
@@ -67,7 +67,8 @@ struct Shared {
     meanwhile: Option<Meanwhile>,
 }
 
-/// What is done once, just before an operation: so many (from 0) are left until then.
+/// An action that is run once, directly before an operation: this many (from 0) are left until
+/// then.
 struct Meanwhile {
     left: usize,
     what: Box<dyn FnOnce() + Send>,
@@ -88,7 +89,7 @@ pub struct FaultEngineFactory {
 }
 
 impl FaultEngineFactory {
-    /// Wraps what makes the real engines; nothing fails yet.
+    /// Wraps the factory of the real engines; nothing fails yet.
     pub fn new(inner: impl EngineFactory + 'static) -> Self {
         Self { inner: Arc::new(inner), shared: Arc::default() }
     }
@@ -103,7 +104,7 @@ impl FaultEngineFactory {
     /// fault.
     ///
     /// # Panics
-    /// When `nth` is 0.
+    /// Panics if `nth` is 0.
     pub fn fail_every(&self, call: Option<EngineCall>, nth: usize, fault: EngineFault) {
         assert!(nth > 0, "every 0th operation");
         self.lock().plans.push(Plan { call, left: nth - 1, every: Some(nth), fault });
@@ -115,7 +116,7 @@ impl FaultEngineFactory {
         self.lock().meanwhile = Some(Meanwhile { left: nth, what: Box::new(what) });
     }
 
-    /// Forgets faults that have not been met.
+    /// Clears faults that have not occurred.
     pub fn clear_faults(&self) {
         self.lock().plans.clear();
     }
@@ -138,7 +139,7 @@ impl EngineFactory for FaultEngineFactory {
     }
 }
 
-/// Passes operations on to another engine, notes them, and fails those it was told to fail.
+/// Passes operations on to another engine, records them, and fails the chosen ones.
 struct FaultEngine {
     inner: Box<dyn Engine>,
     shared: Arc<Mutex<Shared>>,
@@ -146,13 +147,13 @@ struct FaultEngine {
     kept: Vec<Completion>,
     /// Completions of operations that were never done.
     ready: VecDeque<Completion>,
-    /// What is to be done to completions of the inner engine, by token.
+    /// Alterations of completions of the inner engine, by token.
     altered: Vec<(u64, Alteration)>,
 }
 
 enum Alteration {
     KeepBack,
-    /// The write was cut; this is the data it should have had, and the error to tell.
+    /// The write was cut short; this is its full data, and the error to report.
     Torn(std::ops::Range<usize>, Error),
 }
 
@@ -326,7 +327,7 @@ impl fmt::Debug for FaultEngine {
     }
 }
 
-/// The error that the real engines would give.
+/// The error that the real engines would return.
 fn error_of(request: &Request, errno: i32) -> Error {
     let (operation, error) = (&request.operation, io::Error::from_raw_os_error(errno));
     operation.kind().error(request.file.path(), operation.offset(), error)

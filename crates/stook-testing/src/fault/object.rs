@@ -17,7 +17,7 @@ pub enum ObjectFault {
     Fails,
     /// A byte is missing.
     Short,
-    /// Whoever had to answer gives up without a word.
+    /// The request is dropped without an answer.
     Dropped,
 }
 
@@ -60,7 +60,7 @@ impl TestObject {
         self.under_way.load(Ordering::SeqCst)
     }
 
-    /// The longest range that was asked for.
+    /// The longest requested range.
     pub fn longest(&self) -> usize {
         self.longest.load(Ordering::SeqCst)
     }

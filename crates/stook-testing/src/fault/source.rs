@@ -8,7 +8,7 @@ use stook::extent::ByteRange;
 use stook::source::{Identity, Leaf, Source, check_bounds};
 use stook::{Error, Result};
 
-/// What a source does wrong.
+/// The fault of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourceFault {
     /// From the `nth` question (from 0) on, its identity is another one.
@@ -80,7 +80,7 @@ impl Source for FaultSource {
 }
 
 impl FaultSource {
-    /// Stretches the last leaf, which must be of a file, over what is not there.
+    /// Stretches the last leaf, which must be of a file, past the end of the file.
     fn resolve_past_the_end(&self, range: ByteRange, leaves: &mut Vec<Leaf>) -> Result<()> {
         let len = self.inner.len();
         let start = range.start().min(len.saturating_sub(1));

@@ -60,7 +60,7 @@ pub enum StorageFault {
     Short,
 }
 
-/// Which calls fail: the `nth` (from 0, counted from when it was asked for) of a kind, or of all.
+/// Which calls fail: the `nth` (from 0, counted from when it was set) of a kind, or of all.
 #[derive(Debug)]
 struct Plan {
     call: Option<StorageCall>,
@@ -68,7 +68,7 @@ struct Plan {
     fault: StorageFault,
 }
 
-/// What a test wants to do at each call.
+/// The action of a test at each call.
 type Watcher = Arc<dyn Fn(StorageCall) + Send + Sync>;
 
 #[derive(Default)]
@@ -87,7 +87,7 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// Passes every call on to another storage, notes it, and fails those it was told to fail.
+/// Passes every call on to another storage, records it, and fails the chosen ones.
 pub struct FaultStorage {
     inner: Arc<dyn Storage>,
     shared: Arc<Mutex<Shared>>,
@@ -100,7 +100,7 @@ impl FaultStorage {
     }
 
     /// Makes the `nth` call of this kind from now on fail (0 is the next one); `None` counts calls
-    /// of every kind. Several may be asked for; each happens once.
+    /// of every kind. Several may be set; each happens once.
     pub fn inject(&self, call: Option<StorageCall>, nth: usize, fault: StorageFault) {
         lock(&self.shared).plans.push(Plan { call, left: nth, fault });
     }

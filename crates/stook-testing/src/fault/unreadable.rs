@@ -8,7 +8,7 @@ use stook::source::{Leaf, Source};
 use stook::storage::{Appender, Lock, Storage};
 use stook::{Error, Result};
 
-/// What cannot be read.
+/// Unreadable ranges.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Bad {
     /// Every read that touches this range of the file fails with `EIO`.
@@ -17,8 +17,8 @@ enum Bad {
     File(String, i32),
 }
 
-/// Passes every call on to another storage, and refuses to read bad sectors. What was opened before
-/// they went bad meets them too.
+/// Passes every call on to another storage, and refuses to read bad sectors. Files opened before
+/// they went bad are affected, too.
 #[derive(Debug, Clone)]
 pub struct UnreadableStorage {
     inner: Arc<dyn Storage>,

@@ -1,5 +1,5 @@
 //! Tars and zips of any bytes: they are refused, or every member is listed, found and read within
-//! what it says it is, as a member and as a node of a tree.
+//! its stated bounds, as a member and as a node of a tree.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -13,7 +13,7 @@ use stook::tree::{Cursor, GatherOptions, Gathered, Kind, Page, Tree as _, Xattrs
 /// More of the bodies than this is not read, so that a bomb does not eat the time.
 const READ_MAX: u64 = 4 << 20;
 
-/// Tars, with the checksums of whatever looks like a header made right first.
+/// Tars; the checksums of everything that looks like a header are corrected first.
 pub fn archive_tar(data: &[u8]) {
     let mut signed = data.to_vec();
     for block in signed.chunks_exact_mut(512).filter(|block| block.get(257..262) == Some(b"ustar")) {

@@ -3,7 +3,7 @@
 use stook::extent::ByteRange;
 use stook::format::afs::{self, Detail, Layout, PLACE_LEN, Table};
 
-/// AFS: members within the file, none within another; laid out anew they have the same lengths.
+/// AFS: members within the file, none within another; laid out again they have the same lengths.
 pub fn format_afs(data: &[u8]) {
     let file_len = data.len() as u64;
     let Some(header) = data.first_chunk() else { return };

@@ -1,8 +1,8 @@
 //! The decoders of the pack format, each alone and on bytes whose checksum was made right, and
 //! whole packs.
 //!
-//! What a decoder accepts is written again and read again: it must be the same. Nothing here looks
-//! for good data in bad bytes; that is what the tests of truncated and flipped files are for.
+//! Anything that a decoder accepts is encoded and decoded again: it must be the same. Nothing here
+//! looks for good data in bad bytes; the tests of truncated and flipped files do that.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -288,8 +288,8 @@ fn key(number: u64) -> Key {
 
 /// A tiny pack whose files are changed as `data` says, read in every way and then written to.
 ///
-/// The first byte says which checksums are made right again afterwards, so that what lies behind
-/// them is reached. Each change takes a file, an offset, a value, and whether the file is cut there
+/// The first byte selects the checksums that are corrected afterwards, so that the code after them
+/// is reached. Each change has a file, an offset, a value, and whether the file is truncated there
 /// instead.
 pub fn pack_whole(data: &[u8]) {
     let Some((&mend, changes)) = data.split_first() else { return };
@@ -360,7 +360,7 @@ fn mend_file(name: &str, bytes: &mut Vec<u8>, mend: u8) {
     }
 }
 
-/// Gives every place where a frame may begin a right header checksum.
+/// Corrects the header checksum at every offset where a frame may begin.
 fn mend_frames(bytes: &mut [u8], salt: &Salt) {
     for at in (UNIT..bytes.len().saturating_sub(HEADER_LEN)).step_by(8) {
         let Some(fixed) = bytes[at..].first_chunk::<HEADER_LEN>() else { continue };
@@ -373,7 +373,7 @@ fn mend_frames(bytes: &mut [u8], salt: &Salt) {
     }
 }
 
-/// Gives the one page and the top of a sealed segment right checksums.
+/// Corrects the checksums of the one page and the top of a sealed segment.
 fn mend_index(bytes: &mut [u8], salt_crc: u32) {
     let Some(at) = bytes.len().checked_sub(FOOTER_LEN) else { return };
     let Ok(footer) = Footer::decode(&bytes[at..], FooterKind::Sealed, bytes.len() as u64) else { return };

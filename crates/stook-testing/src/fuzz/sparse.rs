@@ -20,8 +20,8 @@ pub fn sparse_read(data: &[u8]) {
     assert_eq!(file.erase(ByteRange::to(u64::MAX)), held);
 }
 
-/// Indexes of caches on disk: they are refused, or give ranges of their source, and written again
-/// they are the same.
+/// Indexes of caches on disk: they are refused, or return ranges of their source, and encoding them
+/// again gives the same bytes.
 pub fn sparse_cache_index(data: &[u8]) {
     let Ok(index) = CacheIndex::decode(data) else { return };
     for range in index.ranges() {

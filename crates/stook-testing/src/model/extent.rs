@@ -2,16 +2,16 @@
 
 use std::ops::Range;
 
-/// What an insertion into a [`FlatMap`] does with bytes that are there already.
+/// What an insertion into a [`FlatMap`] does with existing bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlatPolicy {
     /// Fails at the first byte that is there.
     Refuse,
     /// Fails at the first byte that is there and is another.
     Compare,
-    /// Keeps what is there.
+    /// Keeps existing bytes.
     Keep,
-    /// Replaces what is there.
+    /// Replaces existing bytes.
     Replace,
 }
 
@@ -27,10 +27,10 @@ impl<T: Clone + PartialEq> FlatMap<T> {
         Self { bytes: vec![None; len] }
     }
 
-    /// Gives the bytes from `start` on these values, all or none.
+    /// Sets the bytes from `start` on to these values, all or none.
     ///
     /// # Errors
-    /// The first byte that the policy objects to.
+    /// Returns the first byte that the policy refuses.
     pub fn insert(&mut self, start: usize, values: &[T], policy: FlatPolicy) -> Result<(), usize> {
         for (index, value) in (start..).zip(values) {
             let objection = match (&self.bytes[index], policy) {

@@ -17,17 +17,17 @@ use stook::storage::Storage;
 use crate::conformance::pattern;
 use crate::sim::SimStorage;
 
-/// What a pack holds: the body of every live key.
+/// The contents of a pack: the body of every live key.
 pub type PackModel = BTreeMap<Key, Vec<u8>>;
 
-/// A machine whose clock stands where it is put, and whose chance depends on a seed alone.
+/// A machine whose clock is set by the test, and whose randomness depends only on a seed.
 #[derive(Debug)]
 pub struct ScriptedHost {
     state: Mutex<(i64, u64)>,
 }
 
 impl ScriptedHost {
-    /// A machine whose nonces are told apart from those of other seeds.
+    /// A machine whose nonces differ from those of other seeds.
     pub fn new(seed: u64) -> Arc<Self> {
         Arc::new(Self { state: Mutex::new((1_000, seed << 32)) })
     }
@@ -55,7 +55,7 @@ impl Host for ScriptedHost {
     }
 }
 
-/// Makes engines that are never asked for anything: simulated files are read without one.
+/// Makes engines that never get a request: simulated files are read without one.
 #[derive(Debug, Clone, Copy)]
 pub struct NoEngines;
 
@@ -110,7 +110,7 @@ pub fn tiny_writer(host: Arc<dyn Host>) -> WriterOptions {
 /// Opens the pack in a simulated storage.
 ///
 /// # Errors
-/// Those of [`Pack::open`].
+/// Returns the errors of [`Pack::open`].
 pub fn open_simulated(storage: &SimStorage) -> Result<Pack, Error> {
     open_simulated_with(storage, MapRule::Never)
 }
@@ -118,7 +118,7 @@ pub fn open_simulated(storage: &SimStorage) -> Result<Pack, Error> {
 /// The same, its sealed segments mapped.
 ///
 /// # Errors
-/// Those of [`Pack::open`].
+/// Returns the errors of [`Pack::open`].
 pub fn open_simulated_mapped(storage: &SimStorage) -> Result<Pack, Error> {
     open_simulated_with(storage, MapRule::Sealed)
 }
@@ -128,13 +128,13 @@ fn open_simulated_with(storage: &SimStorage, map: MapRule) -> Result<Pack, Error
     Pack::open(Arc::new(storage.clone()) as Arc<dyn Storage>, options)
 }
 
-/// All live records, as a scan gives them.
+/// All live records, as a scan returns them.
 ///
 /// # Errors
-/// What the scan meets.
+/// Returns the errors of the scan.
 ///
 /// # Panics
-/// When a key is handed out twice.
+/// Panics if a key is returned twice.
 pub fn scanned(pack: &Pack) -> Result<PackModel, Error> {
     let mut all = PackModel::new();
     for (key, body) in rest_of(pack.scan(ScanOptions::default()))? {
@@ -143,13 +143,13 @@ pub fn scanned(pack: &Pack) -> Result<PackModel, Error> {
     Ok(all)
 }
 
-/// The record that a scan gives next, with all of its body.
+/// The next record of a scan, with its whole body.
 ///
 /// # Errors
-/// What the scan meets.
+/// Returns the errors of the scan.
 ///
 /// # Panics
-/// When it gives a record without a key.
+/// Panics if it returns a record without a key.
 pub fn next_of(scan: &mut Scan<'_>) -> Result<Option<(Key, Vec<u8>)>, Error> {
     let Some(record) = scan.next()? else { return Ok(None) };
     let key = record.key().expect("a record has a key");
@@ -163,10 +163,10 @@ pub fn next_of(scan: &mut Scan<'_>) -> Result<Option<(Key, Vec<u8>)>, Error> {
     Ok(Some((key, long)))
 }
 
-/// What a scan has still to give, in its order.
+/// The remaining records of a scan, in its order.
 ///
 /// # Errors
-/// What the scan meets.
+/// Returns the errors of the scan.
 pub fn rest_of(mut scan: Scan<'_>) -> Result<Vec<(Key, Vec<u8>)>, Error> {
     let mut all = Vec::new();
     while let Some(record) = next_of(&mut scan)? {
@@ -175,7 +175,7 @@ pub fn rest_of(mut scan: Scan<'_>) -> Result<Vec<(Key, Vec<u8>)>, Error> {
     Ok(all)
 }
 
-/// Holds scans by key, of a range, and by splits against what they must give.
+/// Compares scans by key, of a range, and by splits with the model.
 fn assert_scans(pack: &Pack, model: &PackModel) {
     let by_key = || ScanOptions { order: ScanOrder::Key, ..ScanOptions::default() };
     let all = rest_of(pack.scan(by_key())).expect("a scan by key");
@@ -197,10 +197,10 @@ fn assert_scans(pack: &Pack, model: &PackModel) {
     assert!(whole.into_iter().collect::<PackModel>() == *model, "splits give other records");
 }
 
-/// Holds every way of reading a pack that is whole against what it must hold.
+/// Compares every way of reading an intact pack with its model.
 ///
 /// # Panics
-/// When one differs.
+/// Panics if one differs.
 pub fn assert_holds(pack: &Pack, model: &PackModel) {
     assert_eq!(pack.damages(), &[]);
     let listed: Vec<Key> = pack.keys(&[]).expect("keys").map(|entry| entry.expect("a key").key).collect();
@@ -224,10 +224,10 @@ pub fn assert_holds(pack: &Pack, model: &PackModel) {
     assert_eq!(report.live_records, model.len() as u64);
 }
 
-/// The same in the ways that tell most and cost least, for tests that look at thousands of states.
+/// The same in the ways that show most and cost least, for tests with thousands of states.
 ///
 /// # Panics
-/// When one differs.
+/// Panics if one differs.
 pub fn assert_holds_briefly(pack: &Pack, model: &PackModel) {
     assert_eq!(pack.damages(), &[]);
     let listed: Vec<Key> = pack.keys(&[]).expect("keys").map(|entry| entry.expect("a key").key).collect();
@@ -237,8 +237,8 @@ pub fn assert_holds_briefly(pack: &Pack, model: &PackModel) {
     assert_eq!((report.damages.to_vec(), report.live_records), (Vec::new(), model.len() as u64));
 }
 
-/// What a damaged pack still says: every damage it tells, in whatever way, and the records it
-/// gives. A record that is refused is reported and not given.
+/// What a damaged pack still returns: every damage that it reports in any way, and its records. A
+/// refused record is reported and not returned.
 #[derive(Debug, Default)]
 pub struct Told {
     /// The records that were given, by whichever way gave them.
@@ -247,7 +247,7 @@ pub struct Told {
     pub complaints: Vec<String>,
 }
 
-/// In how many ways [`read_in_every_way`] gives each record.
+/// In how many ways [`read_in_every_way`] reads each record.
 pub const WAYS: usize = 7;
 
 /// Reads all it can of a pack in every way: `keys` one by one, as a batch and by range, the list of
@@ -299,7 +299,7 @@ pub fn read_in_every_way(pack: &Pack, keys: &[Key]) -> Told {
     reported
 }
 
-/// A record in ranges that are no chunks.
+/// Reads a record in ranges that are not chunks.
 fn read_by_range(pack: &Pack, key: &Key) -> Result<Option<(Key, Vec<u8>)>, Error> {
     let Some(record) = pack.open_source(key)? else { return Ok(None) };
     let len = record.len();

@@ -13,8 +13,7 @@ use super::extent::{FlatMap, FlatPolicy};
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "the names of the fields say it")]
 pub enum Operation {
-    /// Bytes that are mostly those that belong to their positions; one is another where `odd` says
-    /// so.
+    /// Bytes that mostly match their positions; `odd` selects one that does not.
     Write {
         range: Range<usize>,
         odd: Option<usize>,
@@ -140,7 +139,7 @@ impl Both {
         }
     }
 
-    /// What is evicted was held and not pinned, and is enough.
+    /// Checks that evicted bytes were held and not pinned, and are enough.
     fn evict(&mut self, budget: usize, pinned: &Range<usize>) {
         let before = self.model.covered(0..self.len);
         let pinned_len = self.model.covered(pinned.clone());

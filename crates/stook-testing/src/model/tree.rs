@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use stook::tree::Xattrs;
 
-/// What has a path.
+/// The entry at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TreeEntry {
     /// A directory.
@@ -18,12 +18,12 @@ pub enum TreeEntry {
     Link(Vec<u8>),
 }
 
-/// A tree as a map of full paths, without the root. Every entry but a link stands for a node of its
-/// own; every parent is there, and is a directory.
+/// A tree as a map of full paths, without the root. Every entry except a hard link is a separate
+/// node; every parent exists, and is a directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TreeModel {
     entries: BTreeMap<Vec<u8>, TreeEntry>,
-    /// Extended attributes, by the path of what has them and by name.
+    /// Extended attributes, by path and by name.
     xattrs: BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, Vec<u8>>>,
     /// How many further names files have that are not in the tree.
     hidden_names: BTreeMap<Vec<u8>, usize>,
@@ -35,8 +35,8 @@ impl TreeModel {
         Self::default()
     }
 
-    /// Adds an entry and the directories above it. `false`, and nothing is added, where something
-    /// has the path already, a parent is no directory, or a link leads to no file.
+    /// Adds an entry and the directories above it. Returns `false`, and adds nothing, if the path
+    /// exists, a parent is not a directory, or a link leads to no file.
     pub fn add(&mut self, path: &[u8], entry: TreeEntry) -> bool {
         let parents: Vec<&[u8]> = slashes(path).map(|at| &path[..at]).collect();
         let is_blocked =
@@ -96,23 +96,23 @@ impl TreeModel {
         self.hidden_names.get(self.file_of(path)).copied().unwrap_or_default()
     }
 
-    /// What has a path.
+    /// The entry at a path.
     pub fn get(&self, path: &[u8]) -> Option<&TreeEntry> {
         self.entries.get(path)
     }
 
-    /// The extended attributes of what has a path.
+    /// The extended attributes at a path.
     pub fn xattrs(&self, path: &[u8]) -> Xattrs {
         let pairs = self.xattrs.get(self.file_of(path)).into_iter().flatten();
         Xattrs::of(pairs.map(|(name, value)| (name.clone(), Some(value.clone()))))
     }
 
-    /// All entries, a directory before what is in it.
+    /// All entries, a directory before its contents.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &TreeEntry)> {
         self.entries.iter().map(|(path, entry)| (path.as_slice(), entry))
     }
 
-    /// The path of the file that a path stands for: that of another name for a link.
+    /// The path of the file that a path leads to: for a hard link, that of its first name.
     pub fn file_of<'a>(&'a self, path: &'a [u8]) -> &'a [u8] {
         match self.entries.get(path) {
             Some(TreeEntry::Link(to)) => to,
@@ -120,7 +120,7 @@ impl TreeModel {
         }
     }
 
-    /// The bytes that are read under a path, if it is one of a file.
+    /// The bytes at a path, if it is a file.
     pub fn bytes(&self, path: &[u8]) -> Option<&[u8]> {
         match self.entries.get(self.file_of(path)) {
             Some(TreeEntry::File(bytes)) => Some(bytes),
@@ -203,7 +203,7 @@ pub fn with_random_xattrs(models: impl Strategy<Value = TreeModel>) -> impl Stra
         (any::<prop::sample::Index>(), prop::sample::select(vec!["user.a", "user.b", "user.z"]), value);
     (models, proptest::collection::vec(xattr, 0..10)).prop_map(|(mut model, wanted)| {
         for (index, name, value) in wanted {
-            // Linux keeps none of links.
+            // Linux keeps none on links.
             let has_some = |(path, entry): (&[u8], &TreeEntry)| {
                 (!matches!(entry, TreeEntry::Symlink(_))).then(|| path.to_vec())
             };

@@ -21,10 +21,10 @@ pub struct LayerModel {
 /// Names from the root on, by which entries are found.
 type Place = Vec<Vec<u8>>;
 
-/// What has a place.
+/// The entry at a place.
 #[derive(Debug)]
 struct Item {
-    /// What it is called.
+    /// Its name.
     name: Vec<u8>,
     entry: TreeEntry,
     xattrs: Xattrs,
@@ -104,11 +104,11 @@ fn model_of(all: &BTreeMap<Place, Item>, layers: &[LayerModel]) -> TreeModel {
     model
 }
 
-/// So many trees of which a tree is the union. In those before the last there are things besides
-/// that are not seen.
+/// Divides a tree into this many layers, whose union it is. Layers before the last have additional
+/// entries that must stay hidden.
 ///
 /// # Panics
-/// When there are to be none.
+/// Panics if the number is 0.
 pub fn layers_of(model: &TreeModel, count: usize) -> Vec<LayerModel> {
     let mut layers = vec![LayerModel::default(); count];
     // All names of a file are in one tree.
@@ -160,13 +160,13 @@ fn hide_some(model: &TreeModel, layers: &mut [LayerModel]) {
     }
 }
 
-/// Few names, of which some differ only in upper and lower case.
+/// A small set of names, some of which differ only in case.
 fn meeting_name() -> impl Strategy<Value = Vec<u8>> {
     prop::sample::select(vec!["a", "A", "b", "B", "ab", "aB", "Ab", "é", "É"])
         .prop_map(|name: &str| name.as_bytes().to_vec())
 }
 
-/// Up to three random trees, whose entries often have the same path, and what they delete.
+/// Up to three random trees, whose entries often have the same path, with their deletions.
 pub fn layer_models() -> impl Strategy<Value = Vec<LayerModel>> {
     let tree = with_random_xattrs(tree_models_named(meeting_name(), true));
     let path = proptest::collection::vec(meeting_name(), 0..4).prop_map(|names| names.join(&b'/'));

@@ -13,7 +13,7 @@ use stook::{Error, Result};
 use super::operation::{Inode, Operation};
 use super::{SIM_BLOCK_LEN, SimStorage};
 
-/// Gathers blocks like the local appender does, so that what was not flushed is not to be seen.
+/// Gathers blocks like the local appender does, so that unflushed bytes are not visible.
 #[derive(Debug)]
 pub(super) struct SimAppender {
     storage: SimStorage,

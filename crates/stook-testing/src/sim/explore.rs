@@ -6,7 +6,7 @@ use std::thread;
 
 use super::{Failure, SimStorage, crash_states_of};
 
-/// How much of what may happen is tried.
+/// How many of the possible states are tried.
 #[derive(Debug, Clone, Copy)]
 pub struct ExploreOptions {
     /// Which states are drawn; the same seed draws the same.
@@ -22,7 +22,7 @@ impl Default for ExploreOptions {
     }
 }
 
-/// What a workload was promised, in order, each with the moment it was promised.
+/// The promises to a workload, in order, each with its moment.
 #[derive(Debug)]
 pub struct Acknowledgements<A> {
     storage: SimStorage,
@@ -34,7 +34,7 @@ impl<A> Acknowledgements<A> {
         Self { storage: storage.clone(), given: Mutex::new(Vec::new()) }
     }
 
-    /// For a workload that is run by itself.
+    /// For a workload that runs alone.
     pub fn none(storage: &SimStorage) -> Self {
         Self::new(storage)
     }
@@ -68,8 +68,8 @@ impl fmt::Display for CrashPoint {
     }
 }
 
-/// Says which state was being checked when a check panics: without it, the panic could not be
-/// told apart from that of thousands of other states.
+/// Reports which state was being checked when a check panics: otherwise, the panic could not be
+/// attributed to one of thousands of states.
 struct PrintOnPanic<'a>(&'a CrashPoint);
 
 impl Drop for PrintOnPanic<'_> {
@@ -126,10 +126,11 @@ pub fn explore<A>(
 
 /// Runs `run` once undisturbed on a copy of `start`, then once more for every operation it did,
 /// with that one made to fail by `EIO` and then by `ENOSPC`, and once with the process dying there.
-/// After each run `check` sees what another process finds, and what a crash right after the run may
-/// leave, with the promises given. Returns how many states were checked.
+/// After each run `check` gets the state that another process finds, and the states that a crash
+/// directly after the run may leave, with the promises made. Returns how many states were checked.
 ///
-/// `run` has to pass errors on by ending early: what it acknowledges after an error must hold.
+/// `run` has to pass errors on by ending early: anything that it acknowledges after an error must
+/// hold.
 pub fn explore_failures<A>(
     options: &ExploreOptions,
     start: &SimStorage,

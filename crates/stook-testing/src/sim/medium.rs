@@ -1,4 +1,4 @@
-//! What is durable and what is only under way, after a number of recorded operations.
+//! What is durable and what is only pending, after a number of recorded operations.
 //!
 //! The model is weaker than what ext4 promises, so that what passes here does not lean on one file
 //! system's kindness: syncing a file does not make its name durable, syncing the directory does not
@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use super::operation::{Inode, Operation, Recorded};
 
-/// Names and the bytes behind them: one state of a medium.
+/// Names and their bytes: one state of a medium.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Image {
     pub(crate) names: BTreeMap<String, Inode>,
@@ -78,7 +78,7 @@ pub(crate) struct FileState {
 }
 
 impl FileState {
-    /// A sync that the caller was told succeeded.
+    /// A sync that was reported as successful.
     fn settle(&mut self) {
         if self.pending.is_empty() {
             return;
@@ -100,7 +100,7 @@ impl FileState {
     }
 }
 
-/// Takes from doubtful writes what a durable truncate cut away.
+/// Removes from doubtful writes the part that a durable truncate cut off.
 fn clip(doubtful: &mut Vec<Pending<Change>>, len: u64) {
     doubtful.retain_mut(|pending| match &mut pending.change {
         Change::Truncate { len: cut } => *cut < len,
@@ -112,7 +112,7 @@ fn clip(doubtful: &mut Vec<Pending<Change>>, len: u64) {
     });
 }
 
-/// Does the change to `bytes`, zeros filling what lies between the old end and a later write.
+/// Does the change to `bytes`, with zeros between the old end and a later write.
 pub(crate) fn apply_change(content: &mut Vec<u8>, change: &Change) {
     match change {
         Change::Write { offset, bytes } => write_at(content, *offset, bytes),

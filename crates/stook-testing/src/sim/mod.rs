@@ -84,15 +84,15 @@ impl SimStorage {
     /// Makes the operation with this index (as in [`operations`](Self::operations)) fail, and only
     /// it.
     ///
-    /// A failed write leaves the first half of its bytes in the file. A failed sync leaves it open
-    /// for ever whether the bytes written before it are durable, whatever later syncs say, as
-    /// operating systems do.
+    /// A failed write leaves the first half of its bytes in the file. After a failed sync it stays
+    /// unknown whether the bytes written before it are durable, whatever later syncs return, as in
+    /// operating systems.
     pub fn fail_at(&self, index: usize, failure: Failure) {
         self.state().failure = Some((index, failure));
     }
 
     /// Makes the operation with this index, and every call after it, fail: the process is dead.
-    /// What it had handed to the system lives on, see
+    /// Data that it had passed to the system survives, see
     /// [`after_process_death`](Self::after_process_death).
     pub fn die_at(&self, index: usize) {
         self.state().dies_at = Some(index);
@@ -109,13 +109,13 @@ impl SimStorage {
         Self::from_image(self.state().live.clone())
     }
 
-    /// What the medium may hold when power fails while operation `index` is under way and all
+    /// What the medium may hold when power fails while operation `index` is in progress and all
     /// before it have ended; `index` may be the number of operations, for a crash after the last.
     ///
     /// At most `options.variants` states; a single one when nothing was under way.
     ///
     /// # Panics
-    /// When there are fewer operations than `index`.
+    /// Panics if there are fewer operations than `index`.
     pub fn crash_states(
         &self,
         index: usize,
@@ -138,7 +138,7 @@ impl SimStorage {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A test that panicked while it held the lock has failed already; what it left is readable.
+        // A test that panicked while it held the lock has failed already; its state is readable.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

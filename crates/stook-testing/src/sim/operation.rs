@@ -14,7 +14,7 @@ pub enum Operation {
     Create {
         /// The name.
         name: String,
-        /// The file it stands for.
+        /// The file that it leads to.
         inode: Inode,
     },
     /// Bytes handed to the system.
@@ -82,9 +82,9 @@ impl fmt::Display for Operation {
 /// An operation and how it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recorded {
-    /// What was asked for.
+    /// The requested operation.
     pub operation: Operation,
-    /// Whether the caller was told that it failed. A failed write may have left a part of its
-    /// bytes; a failed sync leaves it unknown, for ever, whether its bytes are durable.
+    /// Whether it was reported as failed. A failed write may have left a part of its bytes; after a
+    /// failed sync it is never known whether its bytes are durable.
     pub failed: bool,
 }

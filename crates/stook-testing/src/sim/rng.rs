@@ -5,7 +5,7 @@
 pub(crate) struct Rng(u64);
 
 impl Rng {
-    /// A generator for one crash state, told apart from all others by its three numbers.
+    /// A generator for one crash state, identified by its three numbers.
     pub(crate) fn new(seed: u64, point: u64, variant: u64) -> Self {
         let mut rng = Self(seed);
         rng.0 = rng.next() ^ point;

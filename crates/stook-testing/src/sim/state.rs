@@ -1,4 +1,5 @@
-//! The live side of the simulator: what a running process sees, and the log of what it did.
+//! The live side of the simulator: the state that a running process sees, and the log of its
+//! operations.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,13 +14,13 @@ use super::operation::{Inode, Operation, Recorded};
 pub(super) struct State {
     /// The medium before the first operation of the log.
     pub(super) base: Medium,
-    /// What was done since.
+    /// The operations since then.
     pub(super) log: Vec<Recorded>,
     /// Names and bytes as the running process sees them.
     pub(super) live: Image,
     /// How often each file was changed: the simulator's clock for identities.
     pub(super) changes: BTreeMap<Inode, i64>,
-    /// Whether somebody has the lock.
+    /// Whether the lock is held.
     pub(super) is_locked: bool,
     /// How often files are held.
     pub(super) held: BTreeMap<Inode, usize>,
@@ -54,7 +55,7 @@ impl State {
     /// Whether calls that change nothing are still answered.
     ///
     /// # Errors
-    /// When the process died.
+    /// Returns an error if the process died.
     pub(super) fn check_alive(&self) -> io::Result<()> {
         match self.dies_at {
             Some(index) if self.log.len() >= index => Err(io::Error::other("the simulated process is dead")),
@@ -65,7 +66,7 @@ impl State {
     /// Does one operation and records it.
     ///
     /// # Errors
-    /// When it is the one to fail, or the process died.
+    /// Returns an error if this operation is to fail, or the process died.
     pub(super) fn perform(&mut self, operation: Operation) -> io::Result<()> {
         self.check_alive()?;
         match self.failure {

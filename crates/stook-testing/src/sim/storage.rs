@@ -198,7 +198,7 @@ impl Prepared for SimPrepared {
 impl Drop for SimPrepared {
     fn drop(&mut self) {
         if !self.renamed {
-            // The first error is the one to tell; a temporary file that stays is harmless.
+            // The first error is reported; a remaining temporary file is harmless.
             let name = self.temporary.clone();
             drop(self.storage.perform("unlink", &self.temporary, Operation::Unlink { name }));
         }

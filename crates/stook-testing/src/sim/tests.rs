@@ -1,4 +1,4 @@
-//! The simulator must find what is wrong and must not accuse what is right.
+//! The simulator must find faults, and must not report correct code.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,7 +24,7 @@ fn read(storage: &SimStorage, name: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// 3,000 bytes that are nowhere zero and tell which record they are.
+/// 3,000 non-zero bytes that identify their record.
 fn record(number: u8) -> Vec<u8> {
     vec![number + 1; 3000]
 }

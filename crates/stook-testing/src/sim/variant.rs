@@ -8,14 +8,14 @@ use std::sync::Arc;
 use super::medium::{Change, FileState, Image, Medium, Pending, apply_change, write_at};
 use super::rng::Rng;
 
-/// Bytes in a sector: what a device writes whole.
+/// Bytes in a sector, which a device writes as a whole.
 const SECTOR_LEN: u64 = 512;
 
-/// Bytes in a page: what the system writes back at once, in any order.
+/// Bytes in a page, the unit that the system writes back, in any order.
 const PAGE_LEN: u64 = 4096;
 
-/// How far past its data a file may be found longer, filled with zeros, when the appender had made
-/// room ahead. Real appenders make more room than this; what a reader does with it is the same.
+/// How far past its data a file may be found longer, filled with zeros, if the appender had
+/// extended it ahead. Real appenders extend further than this; readers handle it the same way.
 const ROOM_AHEAD_MAX: u64 = 2 * PAGE_LEN;
 
 /// What becomes of a file's changes that were not durable.
@@ -51,7 +51,7 @@ const CORNERS: [(NamesFate, Fate); 5] = [
     (NamesFate::Lost, Fate::Kept),
 ];
 
-/// Builds the given variant of what `medium` may hold after a crash.
+/// Builds the given variant of the states that `medium` may have after a crash.
 pub(crate) fn build(medium: &Medium, variant: usize, rng: &mut Rng) -> Image {
     let corner = CORNERS.get(variant).copied();
     let mut image = Image { names: medium.names.clone(), ..Image::default() };
@@ -93,7 +93,7 @@ fn draw_fate(rng: &mut Rng) -> Fate {
     }
 }
 
-/// What the file holds after a crash with this fate.
+/// The contents of the file after a crash with this fate.
 fn content(file: &FileState, fate: Fate, rng: &mut Rng) -> Vec<u8> {
     match fate {
         Fate::Lost => (*file.durable).clone(),
@@ -143,9 +143,9 @@ fn draw_cut(file: &FileState, end: u64, unit: u64, rng: &mut Rng) -> u64 {
     (cut / unit * unit).max(first)
 }
 
-/// Each piece arrives as it was after some of the changes to it, whatever others are: a truncate
-/// that arrived at one piece may not have arrived at the next, where a later write is missing too.
-/// So what was cut off before may show through what was written in its place.
+/// Each piece arrives as it was after some of the changes to it, independently of others: a
+/// truncate that arrived at one piece may not have arrived at the next, where a later write is
+/// missing too. So bytes that were cut off may show through bytes written in their place.
 fn drawn_pieces(file: &FileState, unit: u64, rng: &mut Rng) -> Vec<u8> {
     let (salt, versions) = (rng.next(), file.pending.len() as u64);
     let version = |piece: u64| {

@@ -1,10 +1,10 @@
 //! A pack under siege: writers that put, delete, batch, compact and are killed at random moments,
-//! readers that live on throughout, and a supervisor with a log of what was acknowledged.
+//! readers that run throughout, and a supervisor with a log of acknowledged actions.
 //!
-//! What a writer does follows from a seed and a number alone (`Action::of`), and what a record
-//! holds from its key and the number of the action that put it (`body`). So the supervisor needs to
-//! know only which actions were begun and which were acknowledged, which the writer says through a
-//! pipe that outlives it.
+//! The actions of a writer follow from a seed and a number alone (`Action::of`), and the body of a
+//! record from its key and the number of the action that put it (`body`). So the supervisor only
+//! needs to know which actions were begun and which were acknowledged; the writer reports that
+//! through a pipe that outlives it.
 
 mod reader;
 mod supervisor;
@@ -106,7 +106,7 @@ fn number(wanted: &Key) -> Option<u64> {
     (0..SINGLE_KEYS).chain(BATCH_KEYS).find(|&key| name(key) == *wanted)
 }
 
-/// What an action puts under a key: it tells both.
+/// The body that an action puts under a key: it identifies both.
 fn body(key: u64, action: u64, len: usize) -> Vec<u8> {
     let mut body = pattern(len, action.wrapping_mul(31) ^ key);
     body.extend(action.to_le_bytes());

@@ -1,4 +1,4 @@
-//! A reader: opens the pack again and again, and looks at what it opened more than once.
+//! A reader: opens the pack repeatedly, and reads each opened state more than once.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,10 +10,10 @@ use stook::pack::{Key, OpenOptions, Pack};
 use super::{BATCH_KEYS, Chance, STOP, action_of, number};
 use crate::model::pack::{PackModel, scanned};
 
-/// Checks states until the directory holds a file that says stop; gives how many it opened.
+/// Checks states until the directory contains a stop file; returns how many it opened.
 ///
 /// # Panics
-/// When a state is not one that a writer made, or does not stay what it was.
+/// Panics if a state was not made by a writer, or changes.
 pub fn read(directory: &Path, stop_in: &Path, seed: u64) -> u64 {
     let mut chance = Chance(seed);
     let mut opened = 0;
@@ -48,7 +48,7 @@ pub fn read(directory: &Path, stop_in: &Path, seed: u64) -> u64 {
 /// Which action put each record.
 ///
 /// # Panics
-/// When a record is none that any action put.
+/// Panics if a record was not put by any action.
 pub(super) fn versions_of(seen: &PackModel) -> BTreeMap<u64, u64> {
     let version = |(key, body): (&Key, &Vec<u8>)| {
         let number = number(key).unwrap_or_else(|| panic!("{key} was never put"));

@@ -1,5 +1,4 @@
-//! The supervisor: starts writers, kills them, and holds what is left against what they
-//! acknowledged.
+//! The supervisor: starts writers, kills them, and compares the rest with what they acknowledged.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,7 +31,7 @@ pub struct Siege {
     pub readers: u64,
 }
 
-/// What was survived.
+/// The counts of a siege.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Survived {
     /// Writers that were killed.
@@ -51,8 +50,8 @@ type Model = BTreeMap<u64, (u64, bool)>;
 /// Runs a siege to its end.
 ///
 /// # Panics
-/// When anything that was acknowledged is lost, anything is there that was not put, or a reader
-/// complains.
+/// Panics if anything acknowledged is lost, anything is found that was not put, or a reader reports
+/// an error.
 pub fn run_soak(siege: &Siege) -> Survived {
     let pack = siege.directory.join("pack.stook");
     fs::create_dir(&pack).expect("an empty directory");
@@ -115,7 +114,7 @@ impl Siege {
         command.stdout(Stdio::piped()).spawn().expect("a writer starts")
     }
 
-    /// Lets a writer live so long; gives the last action that it began and the last that it
+    /// Runs a writer for this long; returns the last action that it began and the last that it
     /// acknowledged.
     fn writer(&self, pack: &Path, first: u64, lives: Duration) -> (u64, u64) {
         let mut child = self.start(pack, first, u64::MAX);
@@ -143,7 +142,7 @@ fn logged(output: std::process::ChildStdout, first: u64) -> (u64, u64) {
         match line.split_once(' ').map(|(what, number)| (what, number.parse())) {
             Some(("B", Ok(number))) => begun = number,
             Some(("A", Ok(number))) => acknowledged = number,
-            // The end of what a killed process wrote.
+            // The truncated output of a killed process.
             _ => break,
         }
     }
@@ -161,9 +160,8 @@ fn found(pack: &Path) -> BTreeMap<u64, u64> {
     }
 }
 
-/// What there is after some actions of which all up to `acknowledged` are safe: for every key what
-/// was there before, or what one of the actions made of it, but nothing older than what was
-/// acknowledged.
+/// The possible states after some actions, if all up to `acknowledged` are durable: for every key
+/// its previous value, or that of one of the actions, but nothing older than the acknowledged one.
 fn after(
     seed: u64,
     before: &Model,

@@ -15,10 +15,10 @@ use super::{Action, BATCH_KEYS, body, group, name};
 /// then finishes.
 ///
 /// # Errors
-/// What the pack or the log meets; the process is expected to end with it.
+/// Returns an error of the pack or the log; the process is expected to end with it.
 ///
 /// # Panics
-/// When the pack is not what a recovered pack has to be.
+/// Panics if the pack is not a correctly recovered one.
 pub fn write(directory: &Path, seed: u64, first: u64, count: u64, log: &mut dyn Write) -> Result<()> {
     let storage: Arc<dyn Storage> = Arc::new(LocalStorage::open(directory, LocalStorageOptions::default())?);
     let options = WriterOptions { segment_len: 300_000, checkpoint_len: 60_000, ..WriterOptions::default() };
@@ -44,7 +44,7 @@ fn say(log: &mut dyn Write, what: char, number: u64) -> Result<()> {
     said.map_err(|error: io::Error| stook::Error::io("write to", "the log", error).into())
 }
 
-/// Does an action; whether all that was done so far is safe.
+/// Does an action; returns whether everything done so far is durable.
 fn act(writer: &mut PackWriter, seed: u64, number: u64) -> Result<bool> {
     match Action::of(seed, number) {
         Action::Put { key, len, streamed: false } => {

@@ -27,7 +27,7 @@ pub use server::WebServer;
 pub struct WebRequest {
     /// `GET`.
     pub method: String,
-    /// What stands behind it: path and query.
+    /// The request target: path and query.
     pub target: String,
     /// Names in lower case.
     pub headers: Vec<(String, String)>,
@@ -39,7 +39,7 @@ impl WebRequest {
         self.headers.iter().find(|(of, _)| of == name).map(|(_, value)| value.as_str())
     }
 
-    /// The first byte that `Range: bytes=A-B` asks for, and the one behind the last.
+    /// The first byte that `Range: bytes=A-B` requests, and the one after the last.
     pub fn range(&self) -> Option<(usize, usize)> {
         let (first, last) = self.header("range")?.strip_prefix("bytes=")?.split_once('-')?;
         Some((first.parse().ok()?, last.parse::<usize>().ok()? + 1))
@@ -51,13 +51,13 @@ impl WebRequest {
 pub enum End {
     /// With the last byte of its body.
     Whole,
-    /// The connection is closed after so many bytes of the body.
+    /// The connection is closed after this many bytes of the body.
     Closed(usize),
-    /// The connection is reset after so many bytes of the body.
+    /// The connection is reset after this many bytes of the body.
     Reset(usize),
-    /// Nothing comes after so many bytes of the body, and the connection stays open.
+    /// Nothing comes after this many bytes of the body, and the connection stays open.
     Stalled(usize),
-    /// The server is gone for good after so many bytes of the body.
+    /// The server is gone for good after this many bytes of the body.
     Killed(usize),
 }
 
@@ -66,9 +66,9 @@ pub enum End {
 pub struct Reply {
     /// `200`.
     pub status: u16,
-    /// Without `Content-Length`, which is that of the body. A `Date` is added where there is none.
+    /// Without `Content-Length`, which is that of the body. A `Date` is added if there is none.
     pub headers: Vec<(String, String)>,
-    /// What is sent.
+    /// The body that is sent.
     pub body: Vec<u8>,
     /// How long nothing happens before it.
     pub latency: Duration,
@@ -79,7 +79,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// An answer with nothing behind its status.
+    /// An answer with only a status.
     pub fn status(status: u16) -> Self {
         let (latency, pause) = (Duration::ZERO, Duration::ZERO);
         Self { status, headers: Vec::new(), body: Vec::new(), latency, pause, end: End::Whole }

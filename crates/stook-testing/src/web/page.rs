@@ -1,4 +1,4 @@
-//! What a well-behaved server sends of a file.
+//! The responses of a well-behaved server for a file.
 
 use super::{Reply, WebRequest};
 

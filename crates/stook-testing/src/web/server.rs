@@ -35,7 +35,7 @@ impl WebServer {
     /// Answers each request with what `handler` makes of it and of its number, from 0.
     ///
     /// # Panics
-    /// When there is no port.
+    /// Panics if there is no port.
     pub fn start(handler: impl Fn(&WebRequest, usize) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let state = Arc::new(State {
@@ -58,7 +58,7 @@ impl WebServer {
     /// All requests until now.
     ///
     /// # Panics
-    /// When a handler did.
+    /// Panics if a handler panicked.
     pub fn requests(&self) -> Vec<WebRequest> {
         self.state.requests.lock().unwrap().clone()
     }
@@ -66,7 +66,7 @@ impl WebServer {
     /// How many connections were made.
     ///
     /// # Panics
-    /// When a handler did.
+    /// Panics if a handler panicked.
     pub fn connections(&self) -> usize {
         self.state.connections.lock().unwrap().len()
     }
@@ -156,7 +156,7 @@ fn read_request(connection: &mut TcpStream, state: &State) -> io::Result<Option<
     Ok(Some(WebRequest { method, target, headers: lines.filter_map(header).collect() }))
 }
 
-/// Somebody speaks another language: TLS.
+/// The client speaks another protocol: TLS.
 fn refuse(connection: &mut TcpStream) -> io::Result<Option<WebRequest>> {
     // What is left unread would make a reset of the end, which may overtake the answer.
     let mut rest = [0; 4096];

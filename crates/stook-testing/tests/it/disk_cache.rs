@@ -25,7 +25,7 @@ fn reported(output: &Output) -> String {
     text(&output.stdout) + &text(&output.stderr)
 }
 
-/// Ended by itself, without having met a wrong byte or an error.
+/// Ended normally, without a wrong byte or an error.
 fn whole(child: Child) -> String {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", reported(&output));

@@ -1,5 +1,5 @@
-//! The doubles of this crate stand in for the real things, so they pass the same suites; and what
-//! fuzzing found stays mended.
+//! The doubles of this crate replace the real implementations, so they pass the same suites; and
+//! faults found by fuzzing stay fixed.
 
 mod disk_cache;
 mod fuzz_seeds;

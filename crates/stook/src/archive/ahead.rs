@@ -1,4 +1,4 @@
-//! Reads that run ahead, handed out in the order in which they were asked for.
+//! Read-ahead; results are returned in the order of the requests.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -15,7 +15,7 @@ use crate::source::{Session, SessionOptions, Source};
 pub(super) struct Ahead {
     session: Session,
     access: Access,
-    /// Lengths of what was asked for and not handed out.
+    /// Lengths of the ranges requested and not yet returned.
     lens: VecDeque<u64>,
     bytes: u64,
     /// The token of the first of them.
@@ -30,17 +30,17 @@ impl Ahead {
         Ok(Self { session, access, lens: VecDeque::new(), bytes: 0, first: 0, arrived: HashMap::new() })
     }
 
-    /// Bytes asked for and not handed out.
+    /// Bytes requested and not yet returned.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Ranges asked for and not handed out.
+    /// Ranges requested and not yet returned.
     pub(super) fn len(&self) -> usize {
         self.lens.len()
     }
 
-    /// Asks for a range.
+    /// Requests a range.
     pub(super) fn push(&mut self, source: &dyn Source, range: ByteRange) -> Result<()> {
         let token = self.first.wrapping_add(self.lens.len() as u64);
         self.session.submit(token, source, range, self.access)?;
@@ -49,7 +49,7 @@ impl Ahead {
         Ok(())
     }
 
-    /// The bytes of the first range that was not handed out; `None` where there is none.
+    /// The bytes of the first range that was not yet returned; `None` if there is none.
     pub(super) fn pop(&mut self) -> Result<Option<Bytes>> {
         let Some(len) = self.lens.front() else { return Ok(None) };
         let read = loop {
@@ -58,7 +58,7 @@ impl Ahead {
             }
             match self.session.next() {
                 Some((token, read)) => drop(self.arrived.insert(token, read)),
-                // It was asked for, so the session has it or has given it out.
+                // It was requested, so the session has it or has returned it.
                 None => return Ok(None),
             }
         };
@@ -68,8 +68,7 @@ impl Ahead {
         read.map(Some)
     }
 
-    /// Waits for all that was asked for, and forgets it. What these reads met is of no interest any
-    /// more.
+    /// Waits for all requests, and discards them. Errors of these reads no longer matter.
     pub(super) fn clear(&mut self) {
         while self.session.next().is_some() {}
         self.arrived.clear();

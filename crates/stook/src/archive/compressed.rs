@@ -5,8 +5,7 @@ use std::io::{self, BufRead, Read};
 use super::format::Format;
 use super::input::Input;
 
-/// The largest window that is taken, as a power of two: what `zstd` itself takes unless asked for
-/// more.
+/// The largest window that is accepted, as a power of two: the default limit of `zstd`.
 const WINDOW_LOG_MAX: u32 = 27;
 
 /// What gzip and zstd begin with.
@@ -45,7 +44,7 @@ pub(super) fn format_of(first: &[u8]) -> Option<Format> {
     first.starts_with(&ZSTD).then_some(Format::TarZstd)
 }
 
-/// What is in a compressed stream.
+/// The content of a compressed stream.
 pub(super) fn decompress<R: BufRead + Send + 'static>(
     reader: R,
     format: Format,
@@ -58,8 +57,8 @@ pub(super) fn decompress<R: BufRead + Send + 'static>(
     Ok(Box::new(decoder))
 }
 
-/// All members of a gzip file, one after another; zeroes behind the last, as tapes leave them, are
-/// passed over.
+/// All members of a gzip file, one after another; zeroes after the last, as tapes leave them, are
+/// skipped.
 struct Gunzip<R> {
     current: Option<flate2::bufread::GzDecoder<R>>,
 }

@@ -1,5 +1,4 @@
-//! What is looked at of an archive before anything of it is read in order; of one that is read by
-//! requests, its ends are held.
+//! Reads of an archive before its sequential pass; for sources with requests, both ends are held.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,15 +10,15 @@ use crate::error::Result;
 use crate::extent::ByteRange;
 use crate::source::{Identity, Leaf, Origin, Source, WholeRead, check_bounds, read_batch, read_range};
 
-/// What is held of the beginning: enough to tell what it is.
+/// How much of the beginning is held: enough to recognise the format.
 const FIRST_LEN: u64 = 512;
-/// What is held of the end: the directory of a zip with some 20,000 members, most of the time.
+/// How much of the end is held: the directory of a zip with some 20,000 members, most of the time.
 const LAST_LEN: u64 = 2 << 20;
 
 /// A short range, of a file without an engine.
 ///
 /// # Errors
-/// What reading meets.
+/// Returns an error if reading fails.
 pub(super) fn look(source: &dyn Source, range: ByteRange, engines: &dyn EngineFactory) -> Result<Bytes> {
     let mut leaves = Vec::with_capacity(1);
     source.resolve(range, &mut leaves)?;
@@ -27,7 +26,7 @@ pub(super) fn look(source: &dyn Source, range: ByteRange, engines: &dyn EngineFa
         [] => Ok(Bytes::new()),
         [Leaf::Bytes(bytes)] => Ok(bytes.clone()),
         [Leaf::File { file, range }] => {
-            // Callers ask for what is short.
+            // Callers request short ranges.
             let mut bytes = vec![0; usize::try_from(range.len()).unwrap_or(usize::MAX)];
             file.read_exact_at(&mut bytes, range.start())?;
             Ok(bytes.into())
@@ -56,7 +55,7 @@ impl Ends {
     /// Reads both ends of a source, at once.
     ///
     /// # Errors
-    /// What reading meets.
+    /// Returns an error if reading fails.
     pub(super) fn read(source: Arc<dyn Source>, engines: &dyn EngineFactory) -> Result<Self> {
         let len = source.len();
         let (first, last_at) = match len.checked_sub(LAST_LEN).filter(|at| *at > FIRST_LEN) {
@@ -71,7 +70,7 @@ impl Ends {
         Ok(Self { source, first, last: read.next().unwrap_or_default(), last_at })
     }
 
-    /// The part of a range that lies in what is held from a position on.
+    /// The part of a range within bytes held from a position on.
     fn held(range: ByteRange, at: u64, bytes: &Bytes) -> Option<(ByteRange, Bytes)> {
         let part = ByteRange::at(at, bytes.len() as u64)?.intersection(&range)?;
         let (from, to) = (part.start().checked_sub(at)?, part.end().checked_sub(at)?);

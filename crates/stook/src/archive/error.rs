@@ -1,4 +1,4 @@
-//! What can be wrong with an archive: which file, at which offset, what.
+//! Errors of archives: which file, at which offset, what.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// What the core met.
+    /// An error of the core.
     #[error(transparent)]
     Core(#[from] crate::Error),
-    /// The file is none of the formats that are known here.
+    /// The file has none of the known formats.
     #[error("{} is no archive: {what}", path.display())]
     NotAnArchive {
         /// The file.
@@ -23,7 +23,7 @@ pub enum Error {
         /// Why.
         what: String,
     },
-    /// The bytes are not what the format allows, or not what a checksum says.
+    /// The bytes violate the format, or do not match a checksum.
     #[error("{}: damaged at offset {offset}: {what}", path.display())]
     Damaged {
         /// The archive.
@@ -46,7 +46,7 @@ pub enum Error {
     /// The caller wanted it to end.
     #[error("interrupted")]
     Interrupted,
-    /// Something about a member stands in the way of what was asked for.
+    /// A property of a member prevents the request.
     #[error("{0}")]
     Invalid(String),
 }

@@ -1,4 +1,4 @@
-//! What an archive is, by its first bytes.
+//! The format of an archive, by its first bytes.
 
 use std::fmt;
 

@@ -18,7 +18,7 @@ use crate::source::Source;
 struct Steps {
     /// The first read after a jump. It doubles with each that follows, up to the longest.
     first: u64,
-    /// What is further away than this is jumped to.
+    /// A longer distance than this is skipped.
     longest: u64,
     /// Bytes read ahead at most.
     ahead: u64,
@@ -65,19 +65,19 @@ pub trait Input {
     /// How many there are in all, where that is known.
     fn total(&self) -> Option<u64>;
 
-    /// What comes next: at least one byte, none only at the end.
+    /// Returns the next bytes: at least one, none only at the end.
     ///
     /// # Errors
-    /// What reading meets.
+    /// Returns an error if reading fails.
     fn fill(&mut self) -> Result<&[u8]>;
 
-    /// Advances by this many bytes of what [`fill`](Self::fill) gave.
+    /// Advances by this many bytes of the result of [`fill`](Self::fill).
     fn consume(&mut self, len: usize);
 
     /// Advances by this many bytes; fewer only at the end. How many it were.
     ///
     /// # Errors
-    /// What reading meets.
+    /// Returns an error if reading fails.
     fn skip(&mut self, len: u64) -> Result<u64> {
         let mut left = len;
         while left > 0 {
@@ -95,7 +95,7 @@ pub trait Input {
     /// Fills `buffer`, less only at the end. How many bytes it were.
     ///
     /// # Errors
-    /// What reading meets.
+    /// Returns an error if reading fails.
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
         let (mut rest, mut done) = (buffer, 0_usize);
         while !rest.is_empty() {
@@ -241,8 +241,8 @@ pub struct StreamInput<R> {
     from: usize,
     to: usize,
     position: u64,
-    /// Where it was found damaged, and what was said of it. What a decompressor gives after that is
-    /// not taken.
+    /// Where it was found damaged, and the message. Output of the decompressor after that is not
+    /// used.
     damage: Option<(u64, String)>,
 }
 
@@ -253,11 +253,10 @@ impl<R: Read> StreamInput<R> {
         Self { reader, path, buffer, from: 0, to: 0, position: 0, damage: None }
     }
 
-    /// What comes first, at most this many bytes, none of them consumed; fewer only where it ends
-    /// before.
+    /// Peeks at the next bytes, at most this many; fewer only if it ends before.
     ///
     /// # Errors
-    /// What reading meets.
+    /// Returns an error if reading fails.
     pub(super) fn peek(&mut self, len: usize) -> Result<&[u8]> {
         let len = len.min(self.buffer.len());
         self.buffer.copy_within(self.from..self.to, 0);
@@ -326,12 +325,12 @@ impl<R: Read> Input for StreamInput<R> {
     }
 }
 
-/// What a decompressor says of bytes is damage; all else is the system's.
+/// Errors of a decompressor are damage; all others are of the system.
 fn read_error(path: &Path, offset: u64, error: std::io::Error) -> Error {
     match error.downcast::<Error>() {
         Ok(error) => error,
         Err(error) if error.raw_os_error().is_none() => {
-            // Where in the file a decompressor stood nobody knows.
+            // The position of a decompressor in the file is not known.
             let what = format!(
                 "the compressed bytes are damaged or cut off (the offset is in what they decompress to): {error}"
             );

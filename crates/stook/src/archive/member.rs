@@ -85,7 +85,7 @@ pub struct Member<'a> {
     pub xattrs: &'a [u8],
     /// Whether it is sparse: not all of it is stored.
     pub is_sparse: bool,
-    /// Whether its bytes are in the archive; not so for hard links to what is not.
+    /// Whether its bytes are in the archive; not for hard links to a file that is not.
     pub has_body: bool,
 }
 

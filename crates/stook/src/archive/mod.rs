@@ -1,17 +1,17 @@
 //! Tar and zip archives, read where they lie.
 //!
-//! [`Archive::open`] detects what a file is by its content and has its members at hand by key: of a
-//! plain tar through an index that is made in one pass and kept beside it (`NAME.stook-index`, laid
-//! down in `docs/formats/archive-index-v2.md`). A member whose bytes lie in the file as they are is
-//! a [source](crate::source::Source) like any other; [`Reading`] goes through many of them with
-//! reads running ahead. [`Archive::from_source`] opens one that is no file: of an object on a
-//! server the directory, or the headers, and members that lie beside each other come by few long
-//! requests. [`Archive::tree`] shows one as a [tree of files](crate::tree::Tree).
+//! [`Archive::open`] detects the format of a file by its content and finds its members by key: in a
+//! plain tar through an index that is made in one pass and kept beside it (`NAME.stook-index`,
+//! specified in `docs/formats/archive-index-v2.md`). A member that is stored uncompressed is a
+//! [source](crate::source::Source) like any other; [`Reading`] goes through many of them with
+//! read-ahead. [`Archive::from_source`] opens any other source: of an object on a server, the
+//! directory or the headers, and adjacent members, are read by few long requests. [`Archive::tree`]
+//! shows one as a [tree of files](crate::tree::Tree).
 //!
 //! Of members with one key the last one counts, as when an archive is unpacked from its front.
 //!
-//! Archives are what others made, so nothing in them is believed: every length is checked before
-//! anything is allocated or read by it, and what is wrong is reported with file and offset.
+//! Archives come from others, so nothing in them is trusted: every length is checked before
+//! anything is allocated or read by it, and errors are reported with file and offset.
 
 mod ahead;
 mod compressed;

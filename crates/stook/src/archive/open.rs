@@ -29,7 +29,7 @@ use crate::extent::ByteRange;
 use crate::source::{AccessRule, FileSource, Identity, Source};
 use crate::tree::{Holes, Node};
 
-/// What is waited at most until a change of an archive would show.
+/// The longest wait until a change of an archive would show.
 const WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// The longest file that is taken for a tar without members, when it is nothing but zeroes.
@@ -38,12 +38,12 @@ const EMPTY_TAR_MAX: u64 = 1 << 20;
 /// How an archive is opened.
 #[derive(Debug, Clone)]
 pub struct OpenOptions {
-    /// What makes the engines that read.
+    /// Makes the engines that read.
     pub engines: Arc<dyn EngineFactory>,
     /// Which way bytes take into memory.
     pub access: AccessRule,
-    /// Whether an index beside the archive is used and made; else it is only held in memory, as
-    /// that of an archive that is no file always is.
+    /// Whether an index beside the archive is used and made; otherwise it is only held in memory,
+    /// as it always is for an archive that is not a file.
     pub sidecar: bool,
     /// The longest index in bytes. A member takes 104 and its name.
     pub max_index_bytes: u64,
@@ -69,7 +69,7 @@ pub enum Origin {
     Directory,
     /// It was made in a pass over the archive.
     Made {
-        /// What was wrong with the one that lay there.
+        /// Why the existing one was not used.
         useless: Option<String>,
         /// Why it does not lie there now.
         not_kept: Option<String>,
@@ -91,8 +91,8 @@ impl Archive {
     /// Opens an archive.
     ///
     /// # Errors
-    /// [`Error::NotAnArchive`]; [`Error::Damaged`] and [`Error::Unsupported`] of what it holds; an
-    /// I/O error.
+    /// Returns [`Error::NotAnArchive`]; [`Error::Damaged`] and [`Error::Unsupported`] for its
+    /// contents; or an I/O error.
     pub fn open(path: impl AsRef<Path>, options: OpenOptions) -> Result<Self> {
         Self::open_with(path, options, &mut |_| true)
     }
@@ -101,7 +101,7 @@ impl Archive {
     /// it says no, that ends.
     ///
     /// # Errors
-    /// Those, and [`Error::Interrupted`].
+    /// Returns those errors, and [`Error::Interrupted`].
     pub fn open_with(
         path: impl AsRef<Path>,
         options: OpenOptions,
@@ -120,14 +120,14 @@ impl Archive {
         Self::open_source(file, Some(path), options, progress)
     }
 
-    /// Opens an archive from a source, whatever that is made of. Its index is held in memory.
+    /// Opens an archive from any source. Its index is held in memory.
     ///
-    /// What comes by requests is asked for in few long ones: both ends, the headers of a tar, of
-    /// which members longer than 8 MiB are jumped over, or the directory of a zip, most often with
-    /// the end. All of them are of one state of the source, else it is an error.
+    /// A source with requests is read by few long ones: both ends; the headers of a tar, where
+    /// members longer than 8 MiB are skipped; or the directory of a zip, usually together with the
+    /// end. If they are not all of one state of the source, it is an error.
     ///
     /// # Errors
-    /// Those of [`open`](Self::open).
+    /// Returns the errors of [`open`](Self::open).
     pub fn from_source(source: Arc<dyn Source>, options: OpenOptions) -> Result<Self> {
         Self::from_source_with(source, options, &mut |_| true)
     }
@@ -135,7 +135,7 @@ impl Archive {
     /// The same with progress, as [`open_with`](Self::open_with) has it.
     ///
     /// # Errors
-    /// Those, and [`Error::Interrupted`].
+    /// Returns those errors, and [`Error::Interrupted`].
     pub fn from_source_with(
         source: Arc<dyn Source>,
         options: OpenOptions,
@@ -148,8 +148,7 @@ impl Archive {
         Self::open_source(source, None, options, progress)
     }
 
-    /// Opens an archive; `file` is where it is, if it is a file of which the index may lie beside
-    /// it.
+    /// Opens an archive; `file` is its path, if it is a file that may have its index beside it.
     fn open_source(
         source: Arc<dyn Source>,
         file: Option<&Path>,
@@ -191,12 +190,12 @@ impl Archive {
         self.source.path()
     }
 
-    /// Where its index is, or would be; `None` where it is no file.
+    /// Where its index is, or would be; `None` if it is not a file.
     pub fn index_path(&self) -> Option<PathBuf> {
         self.is_file.then(|| sidecar::path_of(self.path()))
     }
 
-    /// What it is.
+    /// Its format.
     pub fn format(&self) -> Format {
         self.index.summary().format
     }
@@ -252,9 +251,9 @@ impl Archive {
         Members { index: &self.index, prefix: b"", next: self.index.first_from(first) }
     }
 
-    /// The members with these keys, in the order of keys, as files of their own: a further name of
-    /// a file that is not among them, or whose name a later member took, is the file itself, and
-    /// names of it that come later are names of that one.
+    /// The members with these keys, in key order, as independent files: if a hard link leads to a
+    /// file that is not among them, or whose name a later member replaced, the link becomes the
+    /// file itself, and later links lead to that one.
     pub fn selection(&self, select: impl Fn(&[u8]) -> bool) -> Vec<Member<'_>> {
         let mut members: Vec<Member<'_>> = self.members(b"").filter(|member| select(member.key)).collect();
         let files = SharedFile::among(members.iter().copied());
@@ -271,13 +270,13 @@ impl Archive {
         members
     }
 
-    /// Its members as a tree of files; what cannot be in one is [refused](ArchiveTree::refused).
+    /// Its members as a tree of files; members that do not fit are [refused](ArchiveTree::refused).
     pub fn tree(&self) -> ArchiveTree {
         ArchiveTree::new(self)
     }
 
-    /// How often a compressed tar was gone through from its front since it was opened: once for a
-    /// [`Reading`] in the order of the archive, and again for every member that stands before the
+    /// How often a compressed tar was read from its front since it was opened: once for a
+    /// [`Reading`] in the order of the archive, and again for every member that comes before the
     /// one read last. The pass that made the index is not counted.
     pub fn passes(&self) -> u64 {
         self.passes.load(Ordering::Relaxed)
@@ -291,7 +290,7 @@ impl Archive {
     /// A member as a source of its own; `None` when its bytes do not lie in the file as they are.
     ///
     /// # Errors
-    /// When the header before a member of a zip is none, and what reading it meets.
+    /// Returns an error if the header before a member of a zip is invalid, or reading it fails.
     pub fn source(&self, member: &Member<'_>) -> Result<Option<MemberSource>> {
         let is_plain = member.method == Method::Stored && member.has_body;
         Ok(match self.format() {
@@ -299,7 +298,7 @@ impl Archive {
                 Some(self.piece(member, member.node.len, self.stored(member)))
             }
             Format::Zip if is_plain => {
-                // The directory, which is longer, stands behind every member.
+                // The directory, which is longer, follows all members.
                 let range = ByteRange::at(member.data_at, LOCAL_LEN as u64).unwrap_or_default();
                 let header = look(&*self.source, range, &*self.options.engines)?;
                 let len = local_len(&header).map_err(|fault| fault.of(self.path(), member.data_at))? as u64;
@@ -319,7 +318,7 @@ impl Archive {
         MemberSource::new(Arc::clone(&self.source), PathBuf::from(path), len, extents)
     }
 
-    /// A member of which is held what the archive has compressed: of a tar, all that is stored.
+    /// A member whose decompressed bytes are held: of a tar, all stored bytes.
     pub(super) fn held(&self, member: &Member<'_>, bytes: Bytes) -> MemberSource {
         let extents = match self.format() {
             Format::Zip => vec![Extent { at: 0, stored_at: member.data_at, len: member.node.len }],
@@ -328,7 +327,7 @@ impl Archive {
         self.piece(member, member.node.len, extents).holding(member.data_at, bytes)
     }
 
-    /// What is stored of a member, and where.
+    /// The stored pieces of a member, and their offsets.
     pub(super) fn stored(&self, member: &Member<'_>) -> Vec<Extent> {
         match (member.is_sparse, member.node.len) {
             (true, _) => self.index.extents(member.number),
@@ -348,7 +347,7 @@ impl Archive {
     /// Reads members by their numbers, in the order given.
     ///
     /// # Errors
-    /// When the file is no longer what it was, or the engine cannot be made.
+    /// Returns an error if the file has changed, or the engine cannot be made.
     pub fn read(&self, numbers: Vec<u64>) -> Result<Reading<'_>> {
         self.check_unchanged()?;
         Reading::new(self, numbers, ReadingOptions::of(self))
@@ -366,17 +365,16 @@ impl Archive {
         &self.options
     }
 
-    /// Whether the file is still what it was. Nobody is asked where every read is held against that
-    /// anyway.
+    /// Checks that the file is unchanged. No check is made if every read is checked anyway.
     ///
     /// # Errors
-    /// When it is not.
+    /// Returns an error if it is not.
     pub fn check_unchanged(&self) -> Result<()> {
         check_state(&*self.source)
     }
 }
 
-/// A file of which there are several names among some members.
+/// A file with several names among some members.
 #[derive(Debug)]
 pub(super) struct SharedFile<'a> {
     /// The name whose header comes first: the file's own. The others are links to it.
@@ -400,7 +398,7 @@ impl<'a> SharedFile<'a> {
         files
     }
 
-    /// That which a member is a name of, if it is one of them.
+    /// The file that a member is a name of, if it is one of them.
     pub(super) fn of<'f>(member: &Member<'_>, files: &'f HashMap<u64, Self>) -> Option<&'f Self> {
         files.get(&member.data_at).filter(|_| Self::is_name(member))
     }
@@ -429,8 +427,8 @@ impl<'a> Iterator for Members<'a> {
     }
 }
 
-/// Times of files have ticks: what was written within the last one could be written again without a
-/// trace. An index is only made of a file that is older than that.
+/// Times of files have ticks: a file written within the last one could be written again without a
+/// trace. An index is only made for a file that is older than that.
 fn wait_for_the_clock(identity: &Identity) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let wait = identity.unsettled_for(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX));
@@ -450,11 +448,11 @@ fn not_one(path: &Path, what: impl Into<String>) -> Error {
     Error::NotAnArchive { path: path.to_path_buf(), what: what.into() }
 }
 
-/// What a regular file is, by its first bytes and its last; `None` where it is no archive. That
-/// what is compressed is a tar is only known to whoever opens it.
+/// The format of a regular file, by its first and last bytes; `None` if it is not an archive.
+/// Whether compressed data is a tar is only known after opening it.
 ///
 /// # Errors
-/// When it cannot be read, or begins as an archive does that was cut off or is damaged.
+/// Returns an error if it cannot be read, or begins like a truncated or damaged archive.
 pub fn recognise(path: impl AsRef<Path>) -> Result<Option<Format>> {
     let file = FileSource::open(path)?;
     match recognise_source(&file, &Backend::Auto) {
@@ -464,7 +462,7 @@ pub fn recognise(path: impl AsRef<Path>) -> Result<Option<Format>> {
     }
 }
 
-/// What a source is, by its first bytes and its last.
+/// The format of a source, by its first and last bytes.
 fn recognise_source(source: &dyn Source, engines: &dyn EngineFactory) -> Result<Recognised> {
     let path = source.path();
     let first = look(source, ByteRange::to(source.len().min(BLOCK_LEN as u64)), engines)?;
@@ -489,7 +487,7 @@ fn recognise_source(source: &dyn Source, engines: &dyn EngineFactory) -> Result<
     Err(Fault::damaged(0, begun).of(path, 0))
 }
 
-/// What a file was recognised as.
+/// The recognised format of a file.
 enum Recognised {
     Tar(Format),
     Zip(zip::scan::Directory),
@@ -538,7 +536,7 @@ fn make(
     }
 }
 
-/// What comes out of a compressed file.
+/// The decompressed input of a compressed file.
 pub(super) type TarInput = StreamInput<Box<dyn Read + Send>>;
 
 /// The tar in a compressed file.

@@ -9,10 +9,10 @@ use super::tar::Walk;
 /// Members between two reports of progress.
 const PROGRESS_EVERY: u64 = 256;
 
-/// Bytes behind the end between two times.
+/// Bytes after the end between two calls of `progress`.
 const DRAINED_AT_ONCE: u64 = 16 << 20;
 
-/// The index of the tar that an input gives.
+/// Indexes the tar in an input.
 pub(super) fn tar(
     input: impl Input,
     mut summary: Summary,
@@ -54,8 +54,7 @@ pub(super) fn tar(
     builder.finish(summary).map_err(|fault| fault.of(&path, 0))
 }
 
-/// Reads what is behind the end, because only there a compressed file says what all before should
-/// have been.
+/// Reads what follows the end, because the checksum of a compressed file is only there.
 fn drain(input: &mut impl Input, progress: &mut dyn FnMut(u64) -> bool) -> Result<()> {
     while input.skip(DRAINED_AT_ONCE)? == DRAINED_AT_ONCE {
         if !progress(input.position()) {

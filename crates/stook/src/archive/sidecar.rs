@@ -28,7 +28,7 @@ pub(super) fn path_of(archive: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// What was found beside an archive.
+/// The index found beside an archive.
 #[derive(Debug)]
 pub(super) enum Found {
     /// Its index.
@@ -50,7 +50,7 @@ pub(super) fn look(
     let path = path_of(archive);
     match read(&path, archive, max_bytes, engines) {
         Ok(None) => Found::Nothing,
-        // Whatever keeps it from being read, the archive itself still can be.
+        // If it cannot be read for any reason, the archive itself still can.
         Err(error) => Found::Useless(with_cause(&error)),
         Ok(Some(bytes)) => match Index::decode(bytes) {
             Err(fault) => Found::Useless(format!("at offset {}: {}", fault.offset, fault.what)),
@@ -70,9 +70,8 @@ pub(super) fn without_device(identity: &Identity) -> Identity {
     Identity { device: 0, ..identity.clone() }
 }
 
-/// Reads what is beside an archive. An index that somebody else put there would say what is in the
-/// archive: only that of the archive's owner, of the user, or of root is believed, and no link is
-/// followed.
+/// Reads the index beside an archive. A foreign index could misrepresent the archive: only one of
+/// the archive's owner, of the user, or of root is trusted, and no link is followed.
 fn read(
     path: &Path,
     archive: &Path,
@@ -106,11 +105,11 @@ fn read(
     read_range(engines, &source, ByteRange::to(source.len()), Access::Cached).map(Some)
 }
 
-/// Puts an index beside its archive, in place of any other, for those to read who may read the
-/// archive: it has the names of all that is in there.
+/// Writes an index beside its archive, replacing any other, with the read permissions of the
+/// archive, because it contains the names of its members.
 ///
 /// # Errors
-/// What keeps it from being there, for people to read.
+/// Returns why it is not available, for people.
 pub(super) fn publish(archive: &Path, index: &Index) -> Result<(), String> {
     let path = path_of(archive);
     let name = path.file_name().ok_or("the archive has no name")?;

@@ -13,10 +13,10 @@ use crate::extent::ByteRange;
 use crate::source::{Check, Identity, Leaf, Origin, Source, check_bounds};
 use crate::tree::Holes;
 
-/// A member of an archive, read by range. What is not stored of a sparse one reads as zeroes.
+/// A member of an archive, read by range. Holes of a sparse one read as zeroes.
 ///
-/// Whoever reads all of a member of a zip by one range gets it checked by its CRC-32; nothing
-/// vouches for shorter ranges but that the archive is still what it was.
+/// A read of a whole member of a zip by one range is checked by its CRC-32; for shorter ranges, the
+/// only check is that the archive is unchanged.
 #[derive(Debug, Clone)]
 pub struct MemberSource {
     archive: Arc<dyn Source>,
@@ -28,7 +28,7 @@ pub struct MemberSource {
     held: Option<Held>,
 }
 
-/// What a compressed archive has of a member, decompressed.
+/// The decompressed bytes of a member of a compressed archive.
 #[derive(Clone)]
 struct Held {
     /// Where an extent begins that begins with the first of these bytes.
@@ -44,7 +44,7 @@ impl std::fmt::Debug for Held {
 }
 
 impl Held {
-    /// What is held of a range; `None` where not all of it is.
+    /// The held bytes of a range; `None` if not all are held.
     fn part(&self, range: ByteRange) -> Option<Bytes> {
         let from = usize::try_from(range.start().checked_sub(self.at)?).ok()?;
         let to = usize::try_from(range.end().checked_sub(self.at)?).ok()?;
@@ -97,8 +97,8 @@ impl MemberSource {
         Self { crc32, ..self }
     }
 
-    /// With the bytes of all extents, of which the first begins at `at` and none has gaps to the
-    /// one before: the archive is not read any more.
+    /// Adds the bytes of all extents, which begin at `at` and have no gaps: the archive is not read
+    /// any more.
     pub(super) fn holding(self, at: u64, bytes: Bytes) -> Self {
         Self { held: Some(Held { at, bytes }), ..self }
     }
@@ -114,7 +114,7 @@ impl MemberSource {
         Ok(())
     }
 
-    /// All of the member as one leaf that is checked, if that is what is asked for and it can be.
+    /// The whole member as one checked leaf, if all of it is requested and it can be checked.
     fn resolve_whole(&self, range: ByteRange) -> Result<Option<Leaf>> {
         let (Some(crc32), [extent]) = (self.crc32, self.extents.as_slice()) else { return Ok(None) };
         if range != ByteRange::to(self.len) || range.is_empty() || extent.len != self.len {
@@ -187,7 +187,7 @@ impl Source for MemberSource {
         self.held.is_none() && self.archive.reads_by_request()
     }
 
-    /// What is asked is what the archive is made of: the error is one of the archive.
+    /// The check is of the archive's source, so the error is one of the archive.
     fn check_ranges(&self, ranges: &[ByteRange]) -> Result<()> {
         if self.held.is_some() {
             // Where they are in the archive, only who decompresses it knows.

@@ -17,7 +17,7 @@ use crate::format::zip;
 #[derive(Debug)]
 pub struct TarStream {
     walk: Walk<StreamInput<Box<dyn Read + Send>>>,
-    /// What is left of the current member.
+    /// The rest of the current member.
     extents: VecDeque<Extent>,
     at: u64,
     len: u64,
@@ -26,11 +26,10 @@ pub struct TarStream {
     zeroes_left: u64,
 }
 
-/// Goes through the tar that a reader gives, compressed or not; `path` is what to call it in
-/// messages.
+/// Reads a tar from a reader, compressed or not; `path` is its name in messages.
 ///
 /// # Errors
-/// When what comes first is no header of a tar, and what reading that meets.
+/// Returns an error if it does not begin with a tar header, or if reading fails.
 pub fn tar_stream<R: BufRead + Send + 'static>(mut reader: R, path: impl Into<PathBuf>) -> Result<TarStream> {
     let path = path.into();
     let into_error = |error| crate::Error::io("read", &path, error);
@@ -48,7 +47,7 @@ pub fn tar_stream<R: BufRead + Send + 'static>(mut reader: R, path: impl Into<Pa
     Ok(TarStream { walk, extents: VecDeque::new(), at: 0, len: 0, lent: 0, zeroes_left: 0 })
 }
 
-/// Why what begins so is no tar, if it is none.
+/// Why data that begins with these bytes is not a tar, if it is not.
 fn why_no_tar(first: &[u8], is_compressed: bool) -> Option<&'static str> {
     let why = match is_compressed {
         true => "what is compressed in it is no tar",
@@ -69,12 +68,12 @@ fn why_no_tar(first: &[u8], is_compressed: bool) -> Option<&'static str> {
 }
 
 impl TarStream {
-    /// The next member; what was not read of the one before is passed over. None only when all
-    /// behind the end was read, too: there stands the checksum of what is compressed, and whoever
-    /// writes a tar into a pipe gets rid of all of it.
+    /// The next member; the unread rest of the one before is skipped. `None` only when everything
+    /// after the end was read, too: the checksum of compressed data is there, and a program that
+    /// writes a tar into a pipe can write all of it.
     ///
     /// # Errors
-    /// When the bytes are not a tar, or not what their checksum says, and what reading meets.
+    /// Returns an error if the bytes are not a tar, do not match their checksum, or cannot be read.
     #[expect(clippy::should_implement_trait, reason = "an iterator could not lend the bytes of a member")]
     pub fn next(&mut self) -> Result<Option<Entry>> {
         self.walk.consume(std::mem::take(&mut self.lent));
@@ -95,7 +94,7 @@ impl TarStream {
     /// last.
     ///
     /// # Errors
-    /// What reading meets, or that the tar ends before.
+    /// Returns an error if reading fails, or the tar ends before.
     pub fn piece(&mut self) -> Result<Option<Piece<'_>>> {
         self.next_piece()
     }
@@ -103,12 +102,12 @@ impl TarStream {
     /// The same with all zeroes as bytes.
     ///
     /// # Errors
-    /// As [`piece`](Self::piece).
+    /// Returns the errors of [`piece`](Self::piece).
     pub fn chunk(&mut self) -> Result<Option<&[u8]>> {
         self.next_chunk()
     }
 
-    /// Whether the two blocks of zeroes were met that end a tar.
+    /// Whether the two blocks of zeroes that end a tar were found.
     pub fn has_end(&self) -> bool {
         self.walk.has_end()
     }

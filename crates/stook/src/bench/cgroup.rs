@@ -1,5 +1,4 @@
-//! [`Group`]: where the control groups of a process lie. Files in their directories tell what they
-//! allow.
+//! [`Group`]: the control groups of a process. The files in their directories state their limits.
 
 use std::path::{Component, Path, PathBuf};
 

@@ -1,9 +1,9 @@
 //! Whether two series of measurements differ, or only seem to.
 //!
-//! Both are figures of equally long windows: rates, or latencies where the rate was asked for
+//! Both are figures of equally long windows: rates, or latencies if the rate was given
 //! ([`Measure`]). The difference of their means comes with an interval from resampled blocks
 //! ([`bootstrap`]), and one is called faster only when that interval excludes zero and there are
-//! enough runs to know how runs differ. [`compare_cells`] takes the windows out of two measured
+//! enough runs to know how runs differ. [`compare_cells`] takes the windows from two measured
 //! cells. Nothing here measures.
 
 use serde::Serialize;
@@ -18,18 +18,18 @@ use crate::report::stats::{Interval, StatsError, mean};
 /// Windows that each side needs: an interval from fewer would hold almost anything.
 const WINDOWS_MIN: usize = 8;
 
-/// Runs that each side needs: how much runs of one thing differ from each other cannot be told from
-/// fewer, and seconds of one run resemble each other more than those of two.
+/// The least number of runs on each side: the variation between runs cannot be estimated from
+/// fewer, and seconds of one run are more alike than those of two.
 pub const RUNS_MIN: usize = 5;
 
-/// What is compared of two things.
+/// The compared measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
     /// Requests completed a second; more are faster.
     Iops,
-    /// Mean latency; less is faster. What keeps up with the rate that was asked for completes as
-    /// many requests as anything else that does.
+    /// Mean latency; less is faster. All cells that keep up with the given rate complete equally
+    /// many requests.
     LatencyMeanNs,
 }
 
@@ -49,9 +49,9 @@ impl Measure {
     }
 }
 
-/// A figure for each of these seconds, whose mean is the mean latency of all requests in ns: what
-/// the requests of the second took together, for each request of a second on average. A second
-/// with few requests counts for as little as they do. Nothing where there was no request.
+/// A figure for each of these seconds, whose mean is the mean latency of all requests in ns: the
+/// total latency of the requests of the second, divided by the mean number of requests per second.
+/// So a second with few requests has little weight. `None` if there was no request.
 pub fn latency_windows(seconds: &[Second]) -> Vec<f64> {
     let requests: u64 = seconds.iter().map(|second| second.reads + second.writes).sum();
     if requests == 0 {
@@ -84,7 +84,7 @@ pub struct CompareOptions {
     pub interleaved: bool,
     /// How often the interval is to hold the true difference.
     pub confidence: f64,
-    /// Where the resampling begins: the same seed gives the same interval.
+    /// The seed of the resampling: the same seed gives the same interval.
     pub seed: u64,
 }
 
@@ -120,7 +120,7 @@ pub enum CompareError {
 /// The second series beside the first.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Comparison {
-    /// What is compared, and in which unit.
+    /// The compared measure, with its unit.
     pub measure: Measure,
     /// Mean of the first.
     pub first_mean: f64,
@@ -132,20 +132,19 @@ pub struct Comparison {
     pub verdict: Verdict,
     /// Windows of the first and of the second.
     pub windows: [usize; 2],
-    /// Runs of the first and of the second. With fewer than [`RUNS_MIN`], what differs from run to
+    /// Runs of the first and of the second. With fewer than [`RUNS_MIN`], the variation from run to
     /// run is not in the interval, and there is no verdict.
     pub runs: [usize; 2],
     /// Whether runs were compared in pairs.
     pub interleaved: bool,
 }
 
-/// Compares two measured cells by their whole seconds: by the requests in each, or by how long
-/// these took where a rate was asked for. Whether both asked for the same is for the caller to
-/// know. Cells that are unverified are compared as valid ones: what is not known of one is for
-/// whoever shows it to tell ([`sides`]).
+/// Compares two measured cells by their whole seconds: by the requests in each, or by their latency
+/// if a rate was given. The caller must ensure that both have the same parameters. Unverified cells
+/// are compared like valid ones: code that shows one must say what is unverified ([`sides`]).
 ///
 /// # Errors
-/// [`CompareError`]: a cell that is not valid, or one that was measured for too short a time.
+/// Returns [`CompareError`] for an invalid cell, or one that was measured for too short a time.
 pub fn compare_cells(
     first: &CellResult,
     second: &CellResult,
@@ -163,8 +162,8 @@ pub fn compare_cells(
     compare(&first, &second, measure, options)
 }
 
-/// Which of two are in this state, for people: `the first is`, `the second is`, `both are`; nothing
-/// where none is.
+/// Which of two are in this state, for people: `the first is`, `the second is`, `both are`; `None`
+/// if neither is.
 pub fn sides(states: [State; 2], state: State) -> Option<&'static str> {
     match states.map(|found| found == state) {
         [true, true] => Some("both are"),
@@ -177,8 +176,8 @@ pub fn sides(states: [State; 2], state: State) -> Option<&'static str> {
 /// Compares two things by their windows, each measured in one or more runs.
 ///
 /// # Errors
-/// [`CompareError`]: too few windows, one that is not a finite number, a first series whose mean is
-/// 0, or runs that are to be paired and are not equally many.
+/// Returns [`CompareError`] for too few windows, one that is not a finite number, a first series
+/// whose mean is 0, or different numbers of runs to be paired.
 pub fn compare(
     first: &[&[f64]],
     second: &[&[f64]],

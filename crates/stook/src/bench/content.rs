@@ -1,5 +1,5 @@
-//! What is written: bytes that compress as far as asked, in units that tell where and when they
-//! were written.
+//! The written contents: bytes with a given compressibility, in units that state where and when
+//! they were written.
 //!
 //! Every unit of 512 bytes that can be verified begins with a stamp (little-endian):
 //!
@@ -25,10 +25,10 @@ pub(super) const UNIT_BYTES: usize = 512;
 /// systems compress at the least.
 const CHUNK_BYTES: usize = 4096;
 const MAGIC: [u8; 4] = *b"STKB";
-/// A generation that is not known: what was in the file before it was first written.
+/// An unknown generation: the contents of the file before it was first written.
 const UNKNOWN: u32 = u32::MAX;
 
-/// Fills memory with new contents, of which `compressibility` per cent are zeroes.
+/// Fills memory with new contents; `compressibility` per cent are zeroes.
 pub(super) fn fill(bytes: &mut [u8], compressibility: u8, random: &mut Random) {
     for chunk in bytes.chunks_mut(CHUNK_BYTES) {
         let kept = chunk.len() * usize::from(100 - compressibility.min(100)) / 100;
@@ -38,8 +38,8 @@ pub(super) fn fill(bytes: &mut [u8], compressibility: u8, random: &mut Random) {
     }
 }
 
-/// Makes contents that were written before differ from all that were, at a fraction of the cost of
-/// [`fill`]: a device that stores equal blocks once must not find any.
+/// Makes old contents differ from everything written before, at a fraction of the cost of [`fill`]:
+/// a deduplicating device must not find equal blocks.
 pub(super) fn renew(bytes: &mut [u8], random: &mut Random) {
     for chunk in bytes.chunks_mut(CHUNK_BYTES) {
         if let Some(word) = chunk.first_chunk_mut() {
@@ -48,7 +48,7 @@ pub(super) fn renew(bytes: &mut [u8], random: &mut Random) {
     }
 }
 
-/// Stamps every unit of a block that begins at `offset` of the file. `generation` gives that of a
+/// Stamps every unit of a block that begins at `offset` of the file. `generation` returns that of a
 /// unit of the file.
 pub(super) fn stamp(bytes: &mut [u8], offset: u64, seed: u64, mut generation: impl FnMut(u64) -> u32) {
     for (unit, at) in bytes.chunks_exact_mut(UNIT_BYTES).zip((offset..).step_by(UNIT_BYTES)) {
@@ -68,7 +68,7 @@ fn put(unit: &mut [u8], at: usize, bytes: &[u8]) {
     }
 }
 
-/// A unit that is not what was written.
+/// A unit with wrong contents.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Difference {
     /// Where the unit begins in the file.
@@ -94,7 +94,7 @@ pub(super) fn check(
     Ok(())
 }
 
-/// What a unit has to say of itself.
+/// The header of a unit.
 struct Stamp {
     offset: u64,
     seed: u64,
@@ -142,7 +142,7 @@ impl Generations {
         Self((0..units).map(|_| AtomicU32::new(UNKNOWN)).collect())
     }
 
-    /// What a unit has to have, if it was written by this run.
+    /// The expected generation of a unit, if it was written by this run.
     pub(super) fn get(&self, unit: u64) -> Option<u32> {
         let generation = self.cell(unit)?.load(Ordering::Relaxed);
         (generation != UNKNOWN).then_some(generation)

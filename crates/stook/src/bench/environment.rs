@@ -1,5 +1,5 @@
-//! [`Environment`]: what a measurement can be compared by: file system, mount, device, kernel, this
-//! version.
+//! [`Environment`]: the context that makes measurements comparable: file system, mount, device,
+//! kernel, this version.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::limits::Limits;
 use crate::device::{Below, Mount};
 
-/// Where something was measured. What the system does not report is `None`.
+/// Where something was measured. Facts that the system does not report are `None`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
     /// Name, release and architecture of the kernel.
@@ -23,15 +23,15 @@ pub struct Environment {
     pub mount_point: Option<String>,
     /// Its mount options, those of the file system included.
     pub mount_options: Option<String>,
-    /// What is mounted there.
+    /// The mounted source.
     pub mount_source: Option<String>,
-    /// The block device, and what it lies on: `nvme0n1p2`, `dm-0 on sda, sdb`,
+    /// The block device, and those below it: `nvme0n1p2`, `dm-0 on sda, sdb`,
     /// `loop0 (direct I/O) on vda`.
     pub device: Option<String>,
     /// Why no counters prove that a device is measured: the file system keeps files in memory, say.
     pub device_doubt: Option<String>,
-    /// What the lowest device calls itself. So with the next ones; where there are several, each
-    /// answer once.
+    /// The model of the lowest device. Here and below, if there are several devices, each answer
+    /// once.
     pub device_model: Option<String>,
     /// The size of the device or partition that the file system was made on.
     pub device_bytes: Option<u64>,
@@ -43,7 +43,7 @@ pub struct Environment {
     pub write_cache: Option<String>,
     /// The most that its link carries.
     pub link_limit_bytes_per_s: Option<f64>,
-    /// What the control group of this process allows on the device:
+    /// The limits of the control group of this process on the device:
     /// `reads 20.0 MB/s in the control group`.
     pub throttle: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with a measurement.
+//! Errors of measurements.
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ pub enum Error {
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong there.
+        /// The message.
         message: String,
     },
     /// A path that cannot be measured on.

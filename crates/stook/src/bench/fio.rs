@@ -1,11 +1,10 @@
-//! The job of fio that asks for the same as a cell, so that anybody can check a figure with another
-//! tool.
+//! The fio job for a cell, to check a figure with another tool.
 
 use std::path::Path;
 
 use super::workload::{Arrival, Pattern, Workload};
 
-/// What anybody who compares has to know.
+/// Notes for a comparison.
 const HEAD: &str = "; the same cells for fio 3.33 or newer\n; stook's buffers lie in pages of 2 MiB: with some of them in \
                     store (sysctl vm.nr_hugepages), the line iomem=shmhuge in each job gives fio the same\n";
 

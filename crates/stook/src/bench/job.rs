@@ -1,4 +1,4 @@
-//! Job files: what is to be measured, in TOML.
+//! Job files: the cells to measure, in TOML.
 //!
 //! ```toml
 //! repeats = 3
@@ -23,16 +23,16 @@ use super::sweep::{Rw, Sweep};
 use super::workload::{Arrival, Workload};
 use crate::report::units::{parse_seconds, parse_size};
 
-/// What a job file asks for.
+/// The contents of a job file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
     /// The cells, in order.
     pub cells: Vec<Workload>,
-    /// How often each is run, if it says so.
+    /// How often each is run, if it is given.
     pub repeats: Option<u32>,
-    /// The length of an own file, if it says so.
+    /// The length of an own file, if it is given.
     pub file_bytes: Option<u64>,
-    /// How long the long runs of cells that write take, if it says so; 0 for none.
+    /// The length of the long runs of cells that write, if it is given; 0 for none.
     pub long_run_s: Option<f64>,
 }
 
@@ -48,7 +48,7 @@ struct Document {
     cell: Vec<toml::Spanned<Keys>>,
 }
 
-/// What a cell, or the defaults, may say; named like the options of the command line.
+/// The fields of a cell, or of the defaults; named like the options of the command line.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Keys {
@@ -115,11 +115,11 @@ impl Amount {
 }
 
 impl Job {
-    /// Reads a job file; `base` is what neither its cells nor its defaults say.
+    /// Reads a job file; `base` has the values that are neither in its cells nor in its defaults.
     ///
     /// # Errors
-    /// When it cannot be read, and [`Error::JobFile`], with the line, for anything in it that is
-    /// not understood.
+    /// Returns an error if it cannot be read, and [`Error::JobFile`], with the line, for anything
+    /// in it that is invalid.
     pub fn read(path: &Path, base: &Workload) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(|error| crate::Error::io("read", path, error))?;
         Self::parse(&text, path, base)
@@ -156,7 +156,7 @@ impl Job {
 }
 
 impl Keys {
-    /// What it says itself, and else what the defaults say.
+    /// Its own values, with the defaults for missing ones.
     fn or(self, defaults: &Self) -> Self {
         let defaults = defaults.clone();
         Self {
@@ -196,7 +196,7 @@ impl Keys {
     fn workload(&self, base: &Workload) -> Result<Workload> {
         let seconds = |amount: &Option<Amount>| amount.as_ref().map(Amount::seconds).transpose();
         let size_bytes = self.size.as_ref().map(Amount::bytes).transpose()?.or(base.size_bytes);
-        // A size alone ends it by itself.
+        // A size alone is enough to end it.
         let time_s = seconds(&self.time)?.or(if self.size.is_some() { None } else { base.time_s });
         Ok(Workload {
             batch: self.batch.unwrap_or(base.batch),

@@ -1,4 +1,4 @@
-//! What a run found, handed to the gates.
+//! Passes the results of a run to the gates.
 
 use super::gates::{CellFacts, Gate, Load, Series, Throttled, check};
 use super::long_run::LongRun;
@@ -15,7 +15,7 @@ const SECONDS_MIN: usize = 10;
 /// other programs would count.
 const SPLIT_BYTES: u64 = 128 << 10;
 
-/// Every check of one run, beside the long run of its cell, where there was one.
+/// Every check of one run, with the long run of its cell, if there was one.
 pub(super) fn judge(
     workload: &Workload,
     measured: &Measured,
@@ -23,7 +23,7 @@ pub(super) fn judge(
     link_limit_bytes_per_s: Option<f64>,
 ) -> Vec<Gate> {
     let Measured { record, .. } = measured;
-    // Syncs take a slot each, so whoever asks how many requests were in flight has to count them.
+    // Each sync takes a slot, so the number of requests in flight includes them.
     let all = [&record.reads, &record.writes, &record.syncs];
     let requests: u64 = all.iter().map(|histogram| histogram.count()).sum();
     let (device_read_bytes, device_written_bytes) = device_bytes(measured);
@@ -90,7 +90,7 @@ fn device_bytes(measured: &Measured) -> (Result<u64, String>, Result<u64, String
     }
 }
 
-/// What the control group allows on the device, beside what was done there.
+/// The limits of the control group on the device, with their use.
 fn throttled(workload: &Workload, measured: &Measured) -> Vec<Throttled> {
     let Measured { limits, seconds, .. } = measured;
     let used = at_device(workload, measured);
@@ -170,8 +170,8 @@ mod tests {
         assert_eq!(rates(&ticks(107), 10.6, 1000), (1.0, vec![40_000.0; 10]));
     }
 
-    /// Before: cells that only read were held to the limit of writes, with what other programs
-    /// wrote.
+    /// Before: cells that only read were checked against the limit of writes, with writes of other
+    /// programs.
     #[test]
     fn requests_of_other_programs_are_not_held_against_a_limit() {
         assert_eq!(own_requests(1000, 0, 4096), 0);

@@ -1,10 +1,9 @@
-//! [`TestFile`]: what is measured on. A file of our own in a directory, full of real data, or one
-//! that exists.
+//! [`TestFile`]: the file for measuring. A file of our own in a directory, full of real data, or
+//! one that exists.
 //!
-//! An own file loses its name as soon as it is made, unless it is to be kept: whatever ends the
-//! process, no file remains. Every byte of it is written before anything is measured,
-//! because reads of a hole and writes into blocks that were only promised measure the file system's
-//! bookkeeping.
+//! An own file is unlinked as soon as it is made, unless it is to be kept: however the process
+//! ends, no file remains. Every byte of it is written before anything is measured, because reads of
+//! a hole and writes into blocks that were only promised measure the file system's bookkeeping.
 
 use std::fs;
 use std::io;
@@ -34,7 +33,7 @@ pub(super) struct Layout {
     pub(super) seed: u64,
     /// How much of it is zeroes, in per cent.
     pub(super) compressibility: u8,
-    /// Whether what is in it will be verified.
+    /// Whether its contents will be verified.
     pub(super) verify: bool,
 }
 
@@ -59,8 +58,8 @@ impl TestFile {
     /// once it is whole; without, it never has a name that outlives this process.
     ///
     /// # Errors
-    /// When the directory is none, cannot be written or has too little room, when the name is
-    /// taken, or on an interruption. No file remains then.
+    /// Returns an error if it is not a directory, cannot be written or has too little space, if the
+    /// name is taken, or on an interruption. No file remains then.
     pub(super) fn create(
         directory: &Path,
         len: u64,
@@ -89,11 +88,11 @@ impl TestFile {
         Ok(file)
     }
 
-    /// Opens an existing file; for writing only when that was asked for. `full` says that every
-    /// byte of it was written before.
+    /// Opens an existing file; for writing only if that was requested. `full` means that every byte
+    /// of it was written before.
     ///
     /// # Errors
-    /// When it is no regular file, is empty, or cannot be opened.
+    /// Returns an error if it is not a regular file, is empty, or cannot be opened.
     pub(super) fn open(path: &Path, writable: bool, full: bool, layout: Layout) -> Result<Self> {
         // Before it is opened, because opening alone can block, rewind a tape or trip a watchdog.
         let kind = fs::metadata(path).map_err(|error| crate::Error::io("open", path, error))?.file_type();
@@ -165,7 +164,7 @@ impl TestFile {
     /// counters.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     pub(super) fn reopen(&self) -> Result<File> {
         let mut options = fs::OpenOptions::new();
         options.read(true).write(self.writable);
@@ -180,7 +179,8 @@ impl TestFile {
     /// had.
     ///
     /// # Errors
-    /// When it was removed, replaced or cut: what is measured then is not what was named.
+    /// Returns an error if it was removed, replaced or truncated: the measured file is then not the
+    /// one at its path.
     pub(super) fn check_still_there(&self) -> Result<()> {
         if self.has_name {
             let now =
@@ -201,7 +201,7 @@ impl TestFile {
     /// Sees to it that writes meet blocks that were written before: fills a file that is not ours.
     ///
     /// # Errors
-    /// I/O errors, or an interruption.
+    /// Returns I/O errors, or an interruption.
     pub(super) fn precondition(
         &mut self,
         engines: &dyn EngineFactory,
@@ -231,17 +231,18 @@ impl TestFile {
         Ok(())
     }
 
-    /// Reads everything and compares it with what was written.
+    /// Reads everything and compares it with the written contents.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] at the first unit that differs, an I/O error, or an interruption.
+    /// Returns [`Error::Mismatch`] at the first unit that differs, an I/O error, or an
+    /// interruption.
     pub(super) fn read_back(&self, engines: &dyn EngineFactory, observer: &dyn Observer) -> Result<()> {
         let file = Arc::new(self.reopen()?);
         let pieces = Pieces { file: &file, len: self.len, engines, observer };
         pieces.read(|bytes, offset| self.check(bytes, offset))
     }
 
-    /// Compares bytes that were read at `offset` with what was written there.
+    /// Compares bytes that were read at `offset` with the contents written there.
     pub(super) fn check(&self, bytes: &[u8], offset: u64) -> Result<()> {
         let generation = |unit| self.generations.as_ref().and_then(|generations| generations.get(unit));
         content::check(bytes, offset, self.layout.seed, generation).map_err(|difference| Error::Mismatch {
@@ -288,14 +289,14 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         if self.has_name {
-            // Whoever dropped it is on the way out with an error that matters more.
+            // It is dropped because of an error that matters more.
             let _removed = fs::remove_file(&self.path);
         }
     }
 }
 
 /// Fails early: running into a full disk after a minute of writing is no help. A pack is no place
-/// for other files, be they without a name: they could take the room that its writer needs.
+/// for other files, even unlinked ones: they could take the space that its writer needs.
 pub(super) fn check_place(directory: &Path, len: u64) -> Result<()> {
     let kind = fs::metadata(directory).map_err(|error| crate::Error::io("open", directory, error))?;
     if !kind.is_dir() {

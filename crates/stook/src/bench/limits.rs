@@ -1,4 +1,4 @@
-//! [`Limits`]: what the control group of this process may ask of devices.
+//! [`Limits`]: the limits of the control group of this process on devices.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use super::cgroup::{Group, Version};
 use crate::device::{Below, mountinfo};
 use crate::report::units::{rate, significant};
 
-/// What a control group allows on a device; `None` where nothing is limited.
+/// The limits of a control group on a device; `None` for no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Limits {
     pub(super) read_bytes_per_s: Option<f64>,
@@ -100,7 +100,7 @@ impl Limits {
     }
 }
 
-/// What the lines of a file say about these disks, after their numbers.
+/// The lines of a file about these disks, after their numbers.
 fn lines(file: &Path, disks: &[String]) -> Vec<String> {
     // A group without limits has no such file where its controller is off.
     let text = fs::read_to_string(file).unwrap_or_default();
@@ -161,7 +161,7 @@ mod tests {
         // As a container sees it: the mount begins at a group of the host.
         let mounts = format!("41 31 0:38 /docker/x {point} rw - cgroup2 cgroup2 rw");
         assert_eq!(Limits::of(&disks, &mounts, "0::/docker/x/a/b"), expected);
-        // Where each byte is written twice, half of it can be asked for.
+        // If each byte is written twice, half of the limit is available.
         assert_eq!(expected.with_copies(2).write_bytes_per_s, Some(524_288.0));
         assert_eq!(expected.with_copies(2).read_bytes_per_s, Some(2e6));
     }

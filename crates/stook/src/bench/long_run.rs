@@ -18,7 +18,7 @@ use crate::report::units::{bytes_decimal, rate};
 /// A shorter one has too few windows to show a fall.
 const LONG_RUN_MIN_S: f64 = 1.0;
 
-/// What a long run of a cell found.
+/// The result of a long run of a cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LongRun {
     /// How long it took.
@@ -53,7 +53,7 @@ impl LongRun {
         }
     }
 
-    /// What the gates take.
+    /// The series for the gates.
     pub fn series(&self) -> Series<'_> {
         Series { window_s: self.window_s, rates_bytes_per_s: &self.rates_bytes_per_s }
     }
@@ -92,10 +92,10 @@ pub(super) fn long_runs(cells: &[Workload], long_run_s: f64) -> Vec<Workload> {
     long_runs
 }
 
-/// Whether it can tell anything about these cells.
+/// Whether it applies to these cells.
 ///
 /// # Errors
-/// [`Error::Workload`], which says what was expected.
+/// Returns [`Error::Workload`], which states what was expected.
 pub(super) fn check(cells: &[Workload], long_run_s: f64) -> Result<()> {
     if !(long_run_s.is_finite() && long_run_s >= LONG_RUN_MIN_S) {
         return Err(Error::workload(format!(

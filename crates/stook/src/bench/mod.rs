@@ -1,16 +1,16 @@
 //! Measuring storage, and saying whether the figures may be believed.
 //!
 //! A [`Workload`] is one cell: which blocks, how many in flight, for how long. A [`Bench`] runs a
-//! list of them on one test file, through the same engines as everything else here, so what it
-//! measures is what the rest gets. [`BenchResult`] is what it found.
+//! list of them on one test file, through the same engines as everything else here, so it measures
+//! what the rest of Stook gets. [`BenchResult`] is its result.
 //!
 //! [`gates`] checks every measured cell, [`model`] fits what a device does to the cells that
 //! passed, and [`compare`] shows whether two series of measurements differ. These three take plain
-//! numbers and do no I/O; [`model::Models`] takes them out of a result. No figure is averaged over
-//! cells that failed a gate, and no model is fitted to them; what could not be checked is marked as
-//! such ([`State`]).
+//! numbers and do no I/O; [`model::Models`] takes them from a result. No figure is averaged over
+//! cells that failed a gate, and no model is fitted to them; unchecked figures are marked as such
+//! ([`State`]).
 //!
-//! Nothing here writes a file that it did not make, unless that is asked for, and nothing writes to
+//! Nothing here writes a file that it did not make, unless that is requested, and nothing writes to
 //! a device.
 
 mod cgroup;

@@ -1,6 +1,6 @@
 //! [`Observer`]: who watches a measurement, and may end it.
 
-/// Told how far a measurement has come, and asked whether it is to end. It is called between
+/// Receives the progress of a measurement, and decides whether it is to end. It is called between
 /// requests of the layout and about a thousand times a second while something is measured, so it
 /// should not take long.
 pub trait Observer: Sync {
@@ -9,10 +9,10 @@ pub trait Observer: Sync {
         false
     }
 
-    /// So many bytes more of the test file were written, or read back.
+    /// This many more bytes of the test file were written, or read back.
     fn laid_out(&self, _bytes: u64) {}
 
-    /// Cells have run for so much longer.
+    /// Cells have run for this many more milliseconds.
     fn ran(&self, _ms: u64) {}
 }
 

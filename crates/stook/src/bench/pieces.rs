@@ -7,7 +7,7 @@ use super::observer::Observer;
 use crate::engine::{Access, Arena, Buffer, Completion, Engine, EngineFactory, File, Operation, Request};
 use crate::extent::ByteRange;
 
-/// What one request moves, and how many are in flight.
+/// The size of one request, and how many are in flight.
 const PIECE_BYTES: usize = 1 << 20;
 const DEPTH: usize = 8;
 
@@ -35,7 +35,7 @@ impl Pieces<'_> {
         self.run(|buffer, offset, len| Operation::Read { offset, len, buffer }, look)
     }
 
-    /// Makes what was written durable, with all metadata, and drops it from the page cache.
+    /// Makes written data durable, with all metadata, and drops it from the page cache.
     pub(super) fn settle(&self) -> Result<()> {
         let mut engine = self.engines.build(1)?;
         let mut completions = Vec::with_capacity(1);

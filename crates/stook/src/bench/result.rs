@@ -1,4 +1,4 @@
-//! What a measurement found, in the shape that JSON has.
+//! The result of a measurement, in the structure of the JSON.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,9 +29,9 @@ pub struct BenchResult {
     pub environment: Environment,
     /// When it began, in UTC.
     pub time: String,
-    /// Whether it was ended before its end; what is here is what was measured until then.
+    /// Whether it was interrupted; the result has everything measured until then.
     pub interrupted: bool,
-    /// The cells in the order in which they were asked for.
+    /// The cells in the requested order.
     pub cells: Vec<CellResult>,
 }
 
@@ -40,7 +40,7 @@ pub struct BenchResult {
 pub struct CellResult {
     /// Its usual short name.
     pub rw: String,
-    /// What was asked for.
+    /// The requested parameters.
     #[serde(flatten)]
     pub workload: Workload,
     /// Reads and writes.
@@ -51,11 +51,11 @@ pub struct CellResult {
     pub write: Option<Figures>,
     /// Syncs, if there are any; they are no part of the total.
     pub sync: Option<Figures>,
-    /// Whether it may be believed: what [`CellResult::verdict`] says of its runs.
+    /// Whether it is valid: the [`verdict`](CellResult::verdict) on its runs.
     pub state: State,
     /// Why it may not, or why that is not known; and why runs are not valid. One for each check.
     pub reasons: Vec<String>,
-    /// What it sustains, where that was asked for and it writes. It is no part of the figures.
+    /// Its sustained rate, if that was requested and it writes. It is not part of the figures.
     pub long_run: Option<LongRun>,
     /// Every run, in order.
     pub runs: Vec<RunResult>,
@@ -121,7 +121,7 @@ pub struct RunResult {
     pub write: Option<Figures>,
     /// Syncs, if there are any; they are no part of the total.
     pub sync: Option<Figures>,
-    /// What completed in each second. The last entry holds what is left, the drain included.
+    /// The completions in each second. The last entry has the rest, including the drain.
     pub series: Vec<Second>,
     /// What completed in each fifth of the steady time.
     pub windows: Vec<Window>,
@@ -129,18 +129,18 @@ pub struct RunResult {
     pub in_flight: InFlightResult,
     /// Processor time.
     pub cpu: CpuResult,
-    /// What the device did meanwhile, for everybody; `null` where it is not known.
+    /// The operations of the device meanwhile, for all programs; `null` if not known.
     pub device: Option<DeviceUse>,
     /// How the schedule was kept; `null` for a closed loop.
     pub open_loop: Option<OpenLoopResult>,
-    /// Bytes that were read and compared with what had been written.
+    /// Bytes that were read and compared with the written contents.
     pub verified_bytes: u64,
-    /// How long it took after all this until what had been written was durable; `null` where
-    /// nothing is written. It is no part of the time that rates are per.
+    /// How long it took after all this until all writes were durable; `null` if nothing is written.
+    /// It is no part of the time that rates are per.
     pub durable_after_s: Option<f64>,
-    /// Every check of whether the figures mean what they say.
+    /// Every check of the validity of the figures.
     pub gates: Vec<Gate>,
-    /// What they come to.
+    /// The result of the gates.
     pub state: State,
     /// Why those that failed did; where none did, why those that could not be made could not.
     pub reasons: Vec<String>,
@@ -177,7 +177,7 @@ pub struct InFlightResult {
     pub requested: u64,
     /// How often a thread of its own looked, at random moments.
     pub samples: u64,
-    /// The mean of what it saw.
+    /// The mean of the samples.
     pub mean: Option<f64>,
     /// The most that it saw.
     pub most: u64,
@@ -200,7 +200,7 @@ pub struct CpuResult {
 /// How the schedule of an open loop was kept.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct OpenLoopResult {
-    /// Requests a second that were asked for.
+    /// Requested rate, in requests per second.
     pub rate_requested_per_s: f64,
     /// Requests a second that completed.
     pub rate_reached_per_s: f64,
@@ -260,7 +260,7 @@ fn upper_edge(latency_ns: u64) -> u64 {
 }
 
 impl BenchResult {
-    /// What was measured on, and what there is to say against it: a line each, for people.
+    /// The environment of the measurement, and doubts about it: a line each, for people.
     pub fn about(&self) -> Vec<String> {
         let environment = &self.environment;
         let known = [
@@ -279,7 +279,7 @@ impl BenchResult {
 }
 
 impl CellResult {
-    /// What runs of a cell come to, and why.
+    /// The state of the runs of a cell, and why.
     ///
     /// It is invalid unless more than half of its runs are not, and these say the same; else
     /// unverified where one of them is. Of runs with the same reason but for its figures, the first
@@ -298,8 +298,8 @@ impl CellResult {
         }
         // Also why a minority of the runs was left out.
         reasons.extend(reasons_of(runs, State::Invalid));
-        // Where every run is invalid, their own reasons say it all; where there is none, there is
-        // nothing to say.
+        // If every run is invalid, their own reasons are enough; if there are no runs, there is
+        // nothing to report.
         let is_reported =
             runs.iter().all(|run| run.state.is_invalid()) && (runs.is_empty() || !reasons.is_empty());
         if let Some(doubt) = doubt.filter(|_| !is_reported) {
@@ -430,7 +430,7 @@ fn series(ticks: &[Tick], block_size: u64) -> Vec<Second> {
     ticks.chunks(per_second).map(second).collect()
 }
 
-/// Whole ticks only: what is shorter than half a second altogether has no windows.
+/// Whole ticks only: runs shorter than half a second in total have no windows.
 fn windows(ticks: &[Tick], steady_s: f64) -> Vec<Window> {
     let whole = ((steady_s * 1e9) as u64 / TICK_NS).min(ticks.len() as u64) as usize;
     let len = whole / WINDOWS;
@@ -448,7 +448,7 @@ pub(super) struct Gathering {
     pub(super) workload: Workload,
     pub(super) long_run: Option<LongRun>,
     runs: Vec<RunResult>,
-    /// What the runs counted that are not invalid, and all of them, with how long they took.
+    /// The counts of the runs that are not invalid, merged, with their total time.
     counted: Option<(Record, f64)>,
     all: Option<(Record, f64)>,
 }

@@ -21,9 +21,9 @@ pub struct Bench {
     /// How often each is run. Rounds run every cell once, so that what changes with time meets all
     /// of them.
     pub rounds: u32,
-    /// Before the rounds, each distinct cell that writes is run once for so long, and its runs are
-    /// compared with what that one sustained: a short run may end before the write cache of a drive
-    /// is full, and then shows its speed only.
+    /// Before the rounds, each distinct cell that writes is run once for this long, and its runs
+    /// are compared with the rate sustained there: a short run may end before the write cache of a
+    /// drive is full, and then shows only the speed of the cache.
     pub long_run_s: Option<f64>,
     /// The length of an own file.
     pub file_bytes: u64,
@@ -39,10 +39,10 @@ pub struct Bench {
 impl Bench {
     /// Measures in a directory, on a file that is made there, or on an existing file.
     ///
-    /// When it is interrupted, what was measured before is returned, and says so.
+    /// If it is interrupted, the results so far are returned, marked as interrupted.
     ///
     /// # Errors
-    /// When the cells make no sense, when the file cannot be made, or what a cell met.
+    /// Returns an error if the cells are invalid, if the file cannot be made, or if a cell fails.
     pub fn run(
         &self,
         path: &Path,
@@ -90,7 +90,7 @@ impl Bench {
         Ok(())
     }
 
-    /// The long runs that are asked for, with how long each takes.
+    /// The requested long runs, with the length of each.
     fn long_runs(&self) -> impl Iterator<Item = (f64, Workload)> {
         let cells =
             |long_run_s| long_runs(&self.cells, long_run_s).into_iter().map(move |cell| (long_run_s, cell));
@@ -107,7 +107,7 @@ impl Bench {
     /// Checks everything that can be known before the file is there.
     ///
     /// # Errors
-    /// [`Error::Workload`], which says what was expected.
+    /// Returns [`Error::Workload`], which states what was expected.
     pub fn check(&self) -> Result<()> {
         let Some(first) = self.cells.first() else {
             return Err(Error::workload("there is nothing to measure: expected at least one cell"));
@@ -167,8 +167,8 @@ impl Bench {
     /// nothing.
     ///
     /// # Errors
-    /// [`Error::Workload`] where it is too short for a cell, [`Error::Target`] where there is no
-    /// room for it, and [`Error::Core`] where the directory is, or lies in, a pack.
+    /// Returns [`Error::Workload`] if it is too short for a cell, [`Error::Target`] if there is no
+    /// space for it, and [`Error::Core`] if the directory is, or is in, a pack.
     pub fn check_new_file(&self, directory: &Path) -> Result<()> {
         if self.file_bytes == 0 {
             return Err(Error::workload("the file size is 0 bytes; expected at least a block of each cell"));

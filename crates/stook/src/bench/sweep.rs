@@ -72,7 +72,7 @@ impl fmt::Display for Rw {
 /// The read share of a mix that names none.
 const MIXED_READ_SHARE: u8 = 50;
 
-/// Lists of values. An empty one stands for the value of the base.
+/// Lists of values. An empty one means the value of the base.
 #[derive(Debug, Clone, Default)]
 pub struct Sweep {
     /// What all cells have in common.
@@ -93,7 +93,7 @@ impl Sweep {
     /// Every combination; depth changes fastest, then jobs, read share, block size and direction.
     ///
     /// # Errors
-    /// When read shares were given for a direction that is no mix.
+    /// Returns an error if read shares were given for a direction that is not mixed.
     pub fn cells(&self) -> Result<Vec<Workload>> {
         let or = |list: &[u32], base: u32| if list.is_empty() { vec![base] } else { list.to_vec() };
         let block_sizes =
@@ -209,7 +209,7 @@ fn ssd(base: &Workload) -> Vec<Workload> {
     let depths = [4, 32, 256, 1024].map(|depth| Workload { depth, ..centre.clone() });
     let shares = [70, 50, 30, 0].map(|read_share| Workload { read_share, ..centre.clone() });
     let writes = Workload { block_size: 4 << 10, read_share: 0, ..centre.clone() };
-    // Reads first: what writes leave behind in a device slows the reads after them.
+    // Reads first: the work that writes leave to a device slows the reads after them.
     blocks.into_iter().chain(depths).chain(shares).chain([writes]).collect()
 }
 

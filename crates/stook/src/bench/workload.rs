@@ -19,8 +19,7 @@ const MEMORY_MAX: u64 = 16 << 30;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pattern {
-    /// Behind the one before. Each job has a stretch of the file to itself, and begins again at its
-    /// end.
+    /// After the one before. Each job has its own part of the file, and starts over at its end.
     Sequential,
     /// Anywhere in the file, each block as likely as any other.
     #[default]
@@ -56,7 +55,7 @@ pub struct Workload {
     pub jobs: u32,
     /// Through the page cache instead of past it.
     pub buffered: bool,
-    /// After every how many writes of a job a sync is asked for.
+    /// The number of writes of a job after which it requests a sync.
     pub fsync_every: Option<u32>,
     /// How long it runs before anything is counted.
     pub ramp_s: f64,
@@ -135,7 +134,7 @@ impl Workload {
     /// Checks everything that does not depend on the file.
     ///
     /// # Errors
-    /// [`Error::Workload`], which says what was expected.
+    /// Returns [`Error::Workload`], which states what was expected.
     pub fn check(&self) -> Result<()> {
         self.check_sizes()?;
         self.check_bounds()?;
@@ -223,7 +222,7 @@ impl Workload {
     /// multiples of.
     ///
     /// # Errors
-    /// [`Error::Workload`], which says what was expected.
+    /// Returns [`Error::Workload`], which states what was expected.
     pub fn check_file(&self, len: u64, alignment: u64) -> Result<()> {
         if self.block_size > len {
             return refuse(format!(

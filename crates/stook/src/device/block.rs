@@ -1,5 +1,5 @@
-//! [`BlockDevice`]: a device as `/sys` describes it: what it did, what it is made of, how fast
-//! its link is.
+//! [`BlockDevice`]: a device as described in `/sys`: its counters, its parts, the speed of its
+//! link.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -10,7 +10,7 @@ use rustix::fs::{major, minor};
 
 use super::System;
 
-/// The unit of the counters, whatever the sectors of the device are.
+/// The unit of the counters, regardless of the sector size of the device.
 const SECTOR_BYTES: u64 = 512;
 
 /// How names of SCSI, SATA and IDE disks begin.
@@ -38,8 +38,8 @@ pub(super) struct Totals {
 }
 
 impl BlockDevice {
-    /// The device of a number: the partition where it is that of one, because other partitions are
-    /// none of its business.
+    /// The device with this number: the partition if it is one, because other partitions do not
+    /// matter.
     pub(super) fn of_number(system: &System, device: u64) -> Option<Self> {
         let number = format!("{}:{}", major(device), minor(device));
         Self::at(&system.sys.join("dev/block").join(number))
@@ -72,12 +72,12 @@ impl BlockDevice {
         &self.name
     }
 
-    /// What it has done so far.
+    /// Its counters so far.
     fn totals(&self) -> Option<Totals> {
         parse_totals(&fs::read_to_string(self.directory.join("stat")).ok()?)
     }
 
-    /// Whether it is set to count what it does. Else its counters stay where they were.
+    /// Whether its statistics are enabled. Otherwise its counters do not change.
     pub(super) fn counts(&self) -> bool {
         self.fact("queue/iostats").as_deref() != Some("0")
     }
@@ -108,7 +108,7 @@ impl BlockDevice {
         parts
     }
 
-    /// What a file below the whole disk says.
+    /// The contents of a file below the whole disk.
     pub(super) fn fact(&self, name: &str) -> Option<String> {
         let text = fs::read_to_string(self.disk().join(name)).ok()?;
         Some(text.trim().to_owned()).filter(|text| !text.is_empty())
@@ -139,7 +139,7 @@ impl BlockDevice {
     }
 
     /// The most bytes a second that fit through the link of the device: the narrowest PCI Express
-    /// link above it, or its SATA link. `None` where the system does not tell.
+    /// link above it, or its SATA link. `None` if the system does not report it.
     pub(super) fn link_limit_bytes_per_s(&self) -> Option<f64> {
         let mut limit: Option<f64> = None;
         for directory in self.directory.ancestors().take_while(|path| path.starts_with("/sys/devices/")) {
@@ -193,14 +193,14 @@ fn parse_totals(text: &str) -> Option<Totals> {
 }
 
 impl Totals {
-    /// The sums of several devices; `None` where there is none, or one does not tell.
+    /// The sums of several devices; `None` if there is none, or one does not report them.
     pub(super) fn of(devices: &[BlockDevice]) -> Option<Self> {
         let mut all = devices.iter().map(BlockDevice::totals);
         let first = all.next()??;
         all.try_fold(first, |sum, next| next.map(|next| sum.each(next, u64::saturating_add)))
     }
 
-    /// What was added since an earlier reading.
+    /// The difference to an earlier reading.
     pub(super) fn since(self, before: Self) -> Self {
         self.each(before, u64::saturating_sub)
     }
@@ -210,7 +210,7 @@ impl Totals {
         self.each(other, u64::min)
     }
 
-    /// What was written, were it written once and not several times.
+    /// The written amount for a single copy.
     pub(super) fn of_one_copy(self, copies: u64) -> Self {
         let copies = copies.max(1);
         Self { writes: self.writes / copies, write_bytes: self.write_bytes / copies, ..self }

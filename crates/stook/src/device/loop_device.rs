@@ -1,8 +1,8 @@
 //! Loop devices: a file that acts as a device.
 //!
-//! The system names the file by a path, and what is found there need not be the file: something
-//! else can be mounted over it. So a file is believed only where its numbers are those that the
-//! device itself has.
+//! The system names the file by a path, which need not lead to the file: something else can be
+//! mounted over it. So a file is accepted only if its numbers are those that the device itself
+//! reports.
 #![expect(unsafe_code, reason = "rustix has no safe way to ask a loop device")]
 
 use std::fs::{self, File};
@@ -16,7 +16,7 @@ use rustix::ioctl::{Getter, Opcode, ioctl};
 use super::block::BlockDevice;
 use super::{Below, System};
 
-/// What the kernel adds to the name of a file that has none any more.
+/// The suffix that the kernel adds to the name of an unlinked file.
 const DELETED: &str = " (deleted)";
 /// `LOOP_GET_STATUS64` of `include/uapi/linux/loop.h`.
 const GET_STATUS: Opcode = 0x4C05;
@@ -26,13 +26,13 @@ const STATUS_WORDS: usize = 29;
 /// The numbers of a file: that of its device, and its own there.
 pub(super) type FileNumbers = (u64, u64);
 
-/// Those of the file that a loop device (`loop0`) is made of, as the device has them. The path of
-/// the file is what the system names.
+/// The numbers of the backing file of a loop device (`loop0`), from the device. The path is the one
+/// that the system names.
 pub(super) fn numbers_of_file(name: &str, _path: &str) -> io::Result<FileNumbers> {
     let node = File::open(Path::new("/dev").join(name))?;
-    // SAFETY: the code is valid, and the answer to it is a `struct loop_info64` of so many words.
+    // SAFETY: the code is valid, and its answer is a `struct loop_info64` of this many words.
     let question = unsafe { Getter::<GET_STATUS, [u64; STATUS_WORDS]>::new() };
-    // SAFETY: the descriptor is open. Any device that is none of this kind refuses the code.
+    // SAFETY: the descriptor is open. Any other kind of device refuses the code.
     let [device, number, ..] = unsafe { ioctl(&node, question) }?;
     Ok((device, number))
 }
@@ -59,8 +59,8 @@ fn doubt_of_file(
     }
 }
 
-/// Without direct I/O a loop device counts what the page cache of its file served: only what that
-/// file lies on tells.
+/// Without direct I/O a loop device counts what the page cache of its file served: only the device
+/// below that file proves anything.
 pub(super) fn below(system: &System, device: BlockDevice, backing: &str, layers: u32) -> Below {
     let name = device.name().to_owned();
     let is_direct = device.fact("loop/dio").as_deref() == Some("1");

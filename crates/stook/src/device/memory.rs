@@ -3,7 +3,7 @@
 use super::block::BlockDevice;
 
 const FILE_SYSTEMS: [&str; 5] = ["tmpfs", "ramfs", "devtmpfs", "hugetlbfs", "rootfs"];
-/// Names of devices, which end with a number. A pmem is none of them: it keeps what it holds.
+/// Names of devices, which end with a number. A pmem is not one of them: it is persistent.
 const DEVICES: [&str; 3] = ["zram", "ram", "nullb"];
 /// The model of a simulated disk.
 const SIMULATED: &str = "scsi_debug";

@@ -1,10 +1,10 @@
-//! [`Below`]: what lies below a file, as the system reports it: devices and what they did, or
+//! [`Below`]: the layers below a file, as the system reports them: devices with counters, or
 //! memory.
 //!
 //! Between a file and the devices that hold its bytes there can be layers: an overlay lies on
 //! directories of other file systems, a loop device on a file, a mapped device on others, btrfs on
-//! several. Each is followed down, because a layer that keeps bytes in memory answers for a device
-//! that nobody measured.
+//! several. Each is followed down, because a layer that keeps bytes in memory answers instead of
+//! the device.
 
 mod block;
 mod btrfs;
@@ -24,37 +24,37 @@ use self::block::{BlockDevice, Totals};
 use self::loop_device::FileNumbers;
 pub(crate) use self::mount::{Mount, mountinfo};
 
-/// How many layers are followed. Nobody stacks that many, and a circle must end.
+/// How many layers are followed. Real stacks are lower, and a cycle must end.
 const LAYERS_MAX: u32 = 8;
 
-/// File systems that write elsewhere what is overwritten, and later the tree that leads there.
+/// Copy-on-write file systems: overwritten data goes elsewhere, and the tree that leads there is
+/// written later.
 const COPY_ON_WRITE: [&str; 3] = ["bcachefs", "btrfs", "zfs"];
 
-/// What lies below a file.
+/// The layers below a file.
 #[derive(Debug, Clone)]
 pub(crate) struct Below {
     /// Every layer, from the file down.
     name: String,
-    /// What the file system was made on.
+    /// The devices of the file system.
     top: Vec<BlockDevice>,
-    /// Where the bytes end up. Empty where that is no device, or not known.
+    /// Where the bytes end up. Empty if that is not a device, or not known.
     lowest: Vec<BlockDevice>,
-    /// All devices that a request meets: a limit on any of them is one on the file.
+    /// All devices that a request passes: a limit on any of them limits the file.
     on_the_way: Vec<BlockDevice>,
     /// How often a byte that is written to the file is written to `top`.
     copies: u64,
     /// How often a byte that is written to `top` is written to `lowest`.
     copies_below: u64,
-    /// The layer that serves from the page cache what it reads from the one below, so that its
-    /// counters prove nothing.
+    /// The layer that serves reads from the page cache, so that its counters prove nothing.
     cached: Option<String>,
     /// Why no counters prove that a device was measured.
     doubt: Option<String>,
-    /// Whether a file system on the way to the first device writes elsewhere what is overwritten.
+    /// Whether a file system above the first device is copy-on-write.
     is_copy_on_write: bool,
 }
 
-/// What the devices below a file have done since the system found them.
+/// Counters of the devices below a file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Counters {
     /// The topmost devices, unless they pass on what the page cache had.
@@ -62,10 +62,10 @@ pub(crate) struct Counters {
     lowest: Totals,
 }
 
-/// What a device did in a stretch of time, for everybody.
+/// The operations of a device in a period, for all programs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceUse {
-    /// Its name, and those of what it lies on: `nvme0n1p2`, `loop0 (direct I/O) on vda`.
+    /// Its name, and those of the devices below: `nvme0n1p2`, `loop0 (direct I/O) on vda`.
     pub name: String,
     /// Reads completed.
     pub reads: u64,
@@ -216,8 +216,8 @@ impl Below {
         Self { name, lowest: Vec::new(), doubt: Some(doubt), ..Self::plain(device) }
     }
 
-    /// Several devices that share the bytes of one thing. What they lie on counts once, even if
-    /// they share that too.
+    /// Several devices that share the bytes of one thing. The devices below them count once, even
+    /// if they are shared.
     fn side_by_side(parts: Vec<Self>) -> Self {
         let names: Vec<&str> = parts.iter().map(|part| part.name.as_str()).collect();
         let mut all = Self { name: names.join(", "), ..Self::unknown("", "") };
@@ -241,7 +241,7 @@ impl Below {
         all
     }
 
-    /// The reason that something below a layer gives.
+    /// The doubt from below a layer.
     fn doubt_below(&self, layer: &str) -> Option<String> {
         self.doubt.as_ref().map(|doubt| format!("below {layer}: {doubt}"))
     }
@@ -258,7 +258,7 @@ pub(crate) struct System {
     sys: PathBuf,
     /// The text of `/proc/self/mountinfo`.
     mounts: String,
-    /// How a loop device is asked for its file, but for tests.
+    /// Returns the file of a loop device; replaceable in tests.
     numbers_of_loop_file: fn(&str, &str) -> io::Result<FileNumbers>,
 }
 
@@ -335,8 +335,8 @@ impl System {
         }
     }
 
-    /// A device made of others: its own counters tell what was asked of all of them, and count each
-    /// byte once.
+    /// A device made of others: its own counters show what was requested from all of them, and
+    /// count each byte once.
     fn below_stack(&self, device: BlockDevice, parts: Vec<BlockDevice>, layers: u32) -> Below {
         let parts = parts.into_iter().map(|part| self.below_block(part, layers - 1)).collect();
         let below = Below::side_by_side(parts);

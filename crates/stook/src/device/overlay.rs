@@ -1,9 +1,8 @@
-//! overlay: directories of other file systems, one over another. What is written lies in the upper
-//! one.
+//! overlay: directories of other file systems, one over another. Writes go to the upper one.
 //!
-//! The mount names its layers by paths, and what is seen at such a path need not be the layer: it
-//! can belong to another view of the files, and something else can be mounted over it. So a layer
-//! is believed only where it has the very file or directory that the overlay shows.
+//! The mount names its layers by paths, which need not lead to the layer: it can belong to another
+//! mount namespace, and something else can be mounted over it. So a layer is accepted only if it
+//! has the very file or directory that the overlay shows.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -12,11 +11,11 @@ use std::path::{Path, PathBuf};
 use super::mount::{Mount, real_path, unescaped};
 use super::{Below, System};
 
-/// The unit in which files tell what they take, on every file system.
+/// The unit of the allocated size of files, on every file system.
 const BLOCK_BYTES: u64 = 512;
-/// Only of directories that somebody asks about before anything is written.
+/// Only for directories that are examined before anything is written.
 const NOT_WRITABLE: &str = "it has no upper directory, so nothing new can lie in it";
-/// How often two paths are looked at while somebody else changes what they lead to.
+/// How often two paths are looked up while they are being changed.
 const LOOKS: usize = 8;
 
 pub(super) fn below(system: &System, mount: &Mount, path: &Path, layers: u32) -> Below {
@@ -39,8 +38,8 @@ pub(super) fn below(system: &System, mount: &Mount, path: &Path, layers: u32) ->
     }
 }
 
-/// The directories of an overlay as its mount names them: with backslashes before what has a
-/// meaning there.
+/// The directories of an overlay as its mount names them: with backslashes before special
+/// characters.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Layers {
     pub(super) upper: Option<String>,
@@ -69,8 +68,8 @@ impl Layers {
         layers
     }
 
-    /// The layer that holds a file, or takes it if it is new: what it is called, and where it has
-    /// the file, or the directory of a new one.
+    /// The layer that holds a file, or receives it if it is new: its name, and its path of the
+    /// file, or of the directory of a new one.
     fn that_holds(&self, mount: &Mount, path: &Path) -> Result<(&'static str, PathBuf), String> {
         let path = real_path(path).ok_or("the file cannot be found")?;
         match fs::symlink_metadata(&path) {
@@ -99,8 +98,8 @@ impl Layers {
         Err("no layer that can be seen from here holds the file".to_owned())
     }
 
-    /// The directory of the upper layer that takes what is new, of the first of these directories
-    /// that it has: one of lower layers only is made there with the first file in it.
+    /// The directory of the upper layer for new files: the first of these directories that it has.
+    /// A directory that is only in lower layers is made there with its first file.
     fn that_takes<'a>(
         &self,
         mount: &Mount,
@@ -126,16 +125,16 @@ impl Layers {
     }
 }
 
-/// Where layers have what an overlay has at a path.
+/// The path within layers of an entry of an overlay.
 fn inside(mount: &Mount, path: &Path) -> Result<PathBuf, String> {
     let inside = path.strip_prefix(&mount.point).map_err(|_| "the file cannot be found")?;
     // A part of an overlay can be mounted somewhere else.
     Ok(mount.root.strip_prefix("/").unwrap_or(Path::new("")).join(inside))
 }
 
-/// Whether two paths lead to the same file or directory. An overlay hands on the length and the
-/// times of what its layer has, but not always the number. Nobody can set the time of the last
-/// change, so that a copy has another.
+/// Whether two paths lead to the same file or directory. An overlay passes on the length and the
+/// times of the file in its layer, but not always the inode number. The change time cannot be set,
+/// so a copy has another one.
 fn is_same(path: &Path, other: &Path) -> bool {
     let known = |path: &Path| {
         let metadata = fs::symlink_metadata(path).ok()?;
@@ -145,8 +144,8 @@ fn is_same(path: &Path, other: &Path) -> bool {
     (0..LOOKS).any(|_| known(path).is_some_and(|found| known(other) == Some(found)))
 }
 
-/// What a layer holds under a path. One that was removed has a device in its place, which hides
-/// those in lower layers.
+/// The entry of a layer at a path. A removed one is replaced by a device, which hides those in
+/// lower layers.
 fn held(path: &Path) -> Option<Metadata> {
     let metadata = fs::symlink_metadata(path).ok()?;
     let is_removed = metadata.file_type().is_char_device() && metadata.rdev() == 0;
@@ -163,9 +162,9 @@ fn seen(which: &str, directory: &str) -> Result<PathBuf, String> {
     found.ok_or_else(|| hidden(which, directory))
 }
 
-/// What is said of a layer's directory that is not there, or is another one.
+/// The message for a layer's directory that is missing, or is another one.
 fn hidden(which: &str, directory: &str) -> String {
-    // Nobody knows any more what it was relative to.
+    // It is no longer known what it was relative to.
     let how = if directory.starts_with('/') { "" } else { ", a relative path," };
     format!("its {which} directory {directory}{how} cannot be seen from here")
 }
@@ -179,8 +178,7 @@ fn without_backslashes(text: &str) -> String {
     plain
 }
 
-/// At colons without a backslash before them. Two of them stand before directories that hold data
-/// only.
+/// At colons without a backslash before them. Two of them precede directories that hold data only.
 fn split(directories: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut is_escaped = false;

@@ -12,8 +12,7 @@ use super::block::{BlockDevice, Totals};
 use super::overlay::Layers;
 use super::{Below, Counters, LAYERS_MAX, System};
 
-/// A number that no device has. Those of made-up devices are such that the disk of the test has
-/// none of them.
+/// A number that no device has. The numbers of fake devices do not occur on the disk of the test.
 const NOBODY: u64 = 0;
 
 pub(crate) struct Made {
@@ -55,7 +54,7 @@ impl Made {
         BlockDevice::at(&directory).unwrap()
     }
 
-    /// Sets what a device has read, and written, in sectors.
+    /// Sets the sectors that a device has read and written.
     fn counts(&self, name: &str, sectors: u64) {
         let text = format!("{sectors} 0 {sectors} 0 {sectors} 0 {sectors} 0 0 0 0\n");
         fs::write(self.system.sys.join("devices").join(name).join("stat"), text).unwrap();
@@ -123,7 +122,7 @@ fn memory_is_named_as_a_file_system_and_as_a_device() {
     assert!(
         made.below(made.device("sdx", (708, 0))).doubt().unwrap().contains("sdx keeps its blocks in memory")
     );
-    // Names that only begin alike, and a device whose memory keeps what it holds.
+    // Names with only the same prefix, and a device whose memory is persistent.
     for (minor, name) in ["rambo", "pmem0", "ram"].into_iter().enumerate() {
         assert_eq!(made.below(made.device(name, (751, minor as u32))).doubt(), None, "{name}");
     }
@@ -264,7 +263,7 @@ fn a_device_that_does_not_count_is_named_wherever_its_counters_are_read() {
     assert_eq!(doubt_of("loop7", true), doubt("loop7"));
     assert_eq!(doubt_of("stooka", true), doubt("stooka"));
     assert_eq!(doubt_of("stooka", false), doubt("stooka"));
-    // Nobody reads what a loop device says that passes on what the page cache had.
+    // The counters of a loop device that passes on cached data are not used.
     assert_eq!(doubt_of("loop7", false), None);
     assert_eq!(doubt_of("nobody", true), None);
     // Of a partition the disk is asked, and what is in doubt already stays so.
@@ -358,7 +357,7 @@ fn a_file_of_an_overlay_lies_in_the_layer_that_holds_it() {
     assert_eq!(below.doubt(), Some("overlay: no layer that can be seen from here holds the file"));
 }
 
-/// Before: that a directory stood at the path of the layer was enough.
+/// Before: any directory at the path of the layer was enough.
 #[test]
 fn what_lies_over_a_layer_of_an_overlay_is_not_taken_for_it() {
     let made = overlay();

@@ -4,7 +4,7 @@
 //! them is still one slice. It serves as the home of a whole file that is kept in memory, and as a
 //! ring of chunks that a stream passes through.
 //!
-//! It never lets two owners see one byte: what is lent out cannot be lent again or looked at.
+//! It never lets two owners see one byte: a lent piece cannot be lent again or read.
 #![expect(unsafe_code, reason = "disjoint pieces of one mapping cannot be borrowed safely")]
 
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub struct Arena {
     lender: Arc<Lender>,
 }
 
-/// The mapping and the book of what is lent, kept alive by the arena and by every piece.
+/// The mapping and the record of lent pieces, kept alive by the arena and every piece.
 #[derive(Debug)]
 pub(super) struct Lender {
     memory: ManuallyDrop<Memory>,
@@ -68,10 +68,10 @@ impl Drop for Lender {
 }
 
 impl Arena {
-    /// At least `len` bytes of zeroes; what is never touched costs no memory.
+    /// At least `len` bytes of zeroes; untouched pages cost no memory.
     ///
     /// # Errors
-    /// When the system refuses the mapping.
+    /// Returns an error if the system refuses the mapping.
     pub fn new(len: usize) -> Result<Self> {
         Ok(Self::of(mapped(len)?, None))
     }
@@ -105,12 +105,12 @@ impl Arena {
         self.len() == 0
     }
 
-    /// Lends a piece, as a buffer without data. It comes back by [`put`](Self::put), or by being
-    /// dropped, wherever it is then.
+    /// Lends a piece, as a buffer without data. It is returned by [`put`](Self::put), or when it is
+    /// dropped, wherever that happens.
     ///
     /// # Panics
-    /// When the start is no multiple of 4096, the range is empty or reaches past the end, or part
-    /// of it is lent already.
+    /// Panics if the start is not a multiple of 4096, the range is empty or reaches past the end,
+    /// or part of it is lent already.
     pub fn take(&mut self, range: Range<usize>) -> Buffer {
         self.check(&range);
         assert!(!range.is_empty(), "a piece of no bytes");
@@ -119,16 +119,16 @@ impl Arena {
         // SAFETY: the range lies in the mapping, so the address does too.
         let start = unsafe { self.lender.memory.start().add(range.start) };
         // SAFETY: the memory is the lender's and initialised. No other piece has a byte of it, as
-        // `check` has shown, and none will until it is back, by the book. Nobody has a reference
-        // into the arena either: those borrow `self`, which is borrowed exclusively here, and later
-        // ones are refused by the book.
+        // `check` has shown, and none will until it is returned, as the record of lent pieces
+        // ensures. There are no references into the arena either: they borrow `self`, which is
+        // borrowed exclusively here, and later ones are refused by the record.
         unsafe { Buffer::lent(start, range.len(), Arc::clone(&self.lender), range.start) }
     }
 
     /// Takes a piece back; its bytes stay where they are.
     ///
     /// # Panics
-    /// When it is not a piece of this arena.
+    /// Panics if it is not a piece of this arena.
     pub fn put(&mut self, buffer: Buffer) {
         assert!(buffer.is_lent_by(&self.lender), "the buffer is not a piece of this arena");
         drop(buffer);
@@ -137,7 +137,7 @@ impl Arena {
     /// The bytes of a range.
     ///
     /// # Panics
-    /// When it reaches past the end, or part of it is lent.
+    /// Panics if it reaches past the end, or part of it is lent.
     pub fn bytes(&self, range: Range<usize>) -> &[u8] {
         self.check(&range);
         // SAFETY: the range lies in the mapping, which is initialised and lives as long as `self`.
@@ -150,21 +150,21 @@ impl Arena {
     /// that crosses from the last chunk to the first.
     ///
     /// # Panics
-    /// When either range reaches past the end, or part of one is lent.
+    /// Panics if either range reaches past the end, or part of one is lent.
     pub fn copy_within(&mut self, from: Range<usize>, to: usize) {
         let target = to..to.saturating_add(from.len());
         self.check(&from);
         self.check(&target);
         let base = self.lender.memory.start().as_ptr();
-        // SAFETY: both ranges lie in the mapping and belong to nobody else, as `check` has shown;
-        // `self` is borrowed exclusively. They may overlap, which `copy` allows.
+        // SAFETY: both ranges lie in the mapping and are not lent, as `check` has shown; `self` is
+        // borrowed exclusively. They may overlap, which `copy` allows.
         unsafe { std::ptr::copy(base.add(from.start), base.add(to), from.len()) }
     }
 
     /// The whole arena as shared bytes, without a copy.
     ///
     /// # Panics
-    /// When part of it is lent.
+    /// Panics if part of it is lent.
     pub fn into_bytes(self) -> Bytes {
         self.check(&(0..self.len()));
         Bytes::from_owner(self)

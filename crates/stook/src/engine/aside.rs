@@ -1,7 +1,7 @@
 //! [`Aside`]: the calls for which a ring has no operation, carried out by threads.
 //!
-//! A descriptor becomes readable when one is done. The ring polls it, so that whoever waits for the
-//! ring waits for the threads, too.
+//! A descriptor becomes readable when a call is done. The ring polls it, so waiting for the ring
+//! also waits for the threads.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -28,15 +28,16 @@ pub(super) struct Aside {
 }
 
 impl Aside {
-    /// For at most so many calls at once. Threads start as they are needed.
+    /// Allows at most this many calls at once. Threads are started on demand.
     ///
     /// # Errors
-    /// When the system refuses the descriptor or the first thread.
+    /// Returns an error if the system refuses the descriptor or the first thread.
     pub(super) fn new(depth: usize) -> io::Result<Self> {
         let bell = Arc::new(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let rung = Arc::clone(&bell);
         let notify = move || {
-            // It is refused only when nobody has listened for 2⁶⁴ calls, and is readable then.
+            // The write fails only after 2⁶⁴ calls that were not read; the descriptor is readable
+            // then anyway.
             let _counted = rustix::io::write(&*rung, &1_u64.to_ne_bytes());
         };
         let run = |(slot, call): Job| (slot, call.carry_out());
@@ -49,7 +50,7 @@ impl Aside {
         self.workers.hand_over((slot, call));
     }
 
-    /// What is readable when something is done. It may be so once more than there is.
+    /// The descriptor that is readable when a call is done. It may become readable once too often.
     pub(super) fn bell(&self) -> RawFd {
         self.bell.as_raw_fd()
     }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 const GROUPS: &str = "/sys/fs/cgroup";
 
-/// What the system says it could hand out without swapping, bytes: what the page cache could let go
-/// of is in it. In a container that may hold less than the machine, what that may still hold.
+/// The bytes that the system could provide without swapping, including reclaimable page cache. In a
+/// container with a lower limit, what is left of that limit.
 pub(crate) fn available_memory() -> Option<u64> {
     let machine = of_machine(&fs::read_to_string("/proc/meminfo").ok()?)?;
     let member_of = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -21,8 +21,8 @@ fn of_machine(text: &str) -> Option<u64> {
     kib.checked_mul(1024)
 }
 
-/// What the tightest of the groups may still hold; `None` where none has a limit. `member_of` is
-/// what `/proc/self/cgroup` says: a line `id:controllers:path` for each hierarchy.
+/// What the tightest of the groups may still use; `None` if none has a limit. `member_of` is the
+/// text of `/proc/self/cgroup`: a line `id:controllers:path` for each hierarchy.
 fn of_groups(mount: &Path, member_of: &str) -> Option<u64> {
     let own = member_of.lines().filter_map(|line| {
         let mut fields = line.splitn(3, ':');
@@ -45,12 +45,12 @@ fn of_groups(mount: &Path, member_of: &str) -> Option<u64> {
     available.min()
 }
 
-/// The files in which a version says what a group may hold, and holds.
+/// The files with the limit and the use of a group, in one version.
 struct Files {
     directory: &'static str,
     limit: &'static str,
     usage: &'static str,
-    /// The line of `memory.stat` that counts what the page cache holds.
+    /// The line of `memory.stat` that counts the page cache.
     cached: &'static str,
 }
 
@@ -64,7 +64,7 @@ const V1: Files = Files {
 const V2: Files = Files { directory: "", limit: "memory.max", usage: "memory.current", cached: "file" };
 
 impl Files {
-    /// What one group may still hold; `None` where it has no limit, which the second version calls
+    /// What one group may still use; `None` if it has no limit, which the second version calls
     /// `max`.
     fn of(&self, group: &Path) -> Option<u64> {
         let number = |path: PathBuf| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();

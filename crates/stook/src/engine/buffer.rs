@@ -1,9 +1,8 @@
 //! Memory the kernel may write to while an operation is in flight.
 //!
-//! A [`Buffer`] owns its bytes alone: it is moved into a request and comes back with the
-//! completion, so nobody can look at it, or free it, in between. All of it is initialised from the
-//! start, so any range of it may be looked at; what was not written is zeroes or what an earlier
-//! use left.
+//! A [`Buffer`] owns its bytes exclusively: it is moved into a request and returned with the
+//! completion, so it cannot be read or freed in between. All of it is initialised from the start,
+//! so any range may be read; bytes that were not written are zero or left from an earlier use.
 //!
 //! Buffers come from the heap, from a [`BufferPool`](super::BufferPool) that gets them back when
 //! they are dropped, or from an [`Arena`](super::Arena), whose buffers lie side by side.
@@ -37,8 +36,8 @@ enum Owner {
     Arena(Arc<Lender>, usize),
 }
 
-// SAFETY: a buffer is the only way to its bytes, whoever owns the memory, and no owner is bound to
-// a thread.
+// SAFETY: a buffer is the only way to its bytes, no matter who owns the memory, and no owner is
+// bound to a thread.
 unsafe impl Send for Buffer {}
 // SAFETY: a shared buffer is only read.
 unsafe impl Sync for Buffer {}
@@ -64,7 +63,7 @@ impl Buffer {
 
     /// # Safety
     /// The memory must belong to the lender, be initialised, and be reachable through this buffer
-    /// only until the lender is told that it is back.
+    /// only until it is returned to the lender.
     pub(super) unsafe fn lent(start: NonNull<u8>, capacity: usize, lender: Arc<Lender>, at: usize) -> Self {
         Self::new(start, capacity, Owner::Arena(lender, at))
     }
@@ -97,7 +96,7 @@ impl Buffer {
     /// Says where in the buffer the data lies.
     ///
     /// # Panics
-    /// When the range is not one, or reaches past the capacity.
+    /// Panics if the range is invalid, or reaches past the capacity.
     pub fn set_data_range(&mut self, range: Range<usize>) {
         assert!(
             range.start <= range.end && range.end <= self.capacity,
@@ -123,7 +122,7 @@ impl Buffer {
         self.data = 0..0;
     }
 
-    /// The room after the data. What is written there becomes data by [`advance`](Self::advance).
+    /// The room after the data. Bytes written there become data by [`advance`](Self::advance).
     pub fn spare(&mut self) -> &mut [u8] {
         let end = self.data.end;
         &mut self.memory_mut()[end..]
@@ -132,7 +131,7 @@ impl Buffer {
     /// Takes the next `len` bytes after the data into the data.
     ///
     /// # Panics
-    /// When there is less room than that.
+    /// Panics if there is less room than that.
     pub fn advance(&mut self, len: usize) {
         let room = self.capacity - self.data.end;
         assert!(len <= room, "{len} bytes do not fit in the {room} that are left");
@@ -142,7 +141,7 @@ impl Buffer {
     /// Appends `bytes` to the data.
     ///
     /// # Panics
-    /// When there is less room than that.
+    /// Panics if there is less room than that.
     pub fn extend_from_slice(&mut self, bytes: &[u8]) {
         let spare = self.spare();
         assert!(bytes.len() <= spare.len(), "{} bytes do not fit in {}", bytes.len(), spare.len());
@@ -153,7 +152,7 @@ impl Buffer {
     /// All of the memory, data or not.
     pub fn memory(&self) -> &[u8] {
         // SAFETY: the owner keeps `capacity` initialised bytes from `start` alive, and while they
-        // are borrowed here nobody can write to them, because this buffer is the only way to them.
+        // are borrowed here they cannot be written, because this buffer is the only way to them.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.capacity) }
     }
 

@@ -1,6 +1,6 @@
 //! Questions to the page cache, and how to empty it before a cold measurement.
 //!
-//! Answers are hints: pages come and go while one looks. Nothing here changes what a file contains.
+//! Results are hints: pages come and go meanwhile. Nothing here changes what a file contains.
 #![expect(unsafe_code, reason = "cachestat has no wrapper yet")]
 
 use std::fs;
@@ -87,10 +87,10 @@ fn ask(_file: &File, _range: ByteRange) -> Option<CacheResidency> {
     None
 }
 
-/// Writes out what is dirty, then empties the page cache of the whole system. Only root may.
+/// Writes out dirty pages, then drops the page cache of the whole system. Requires root.
 ///
 /// # Errors
-/// `PermissionDenied` for others than root, or an I/O error.
+/// Returns `PermissionDenied` for users other than root, or an I/O error.
 pub fn drop_system_caches() -> Result<()> {
     const PATH: &str = "/proc/sys/vm/drop_caches";
     #[cfg(target_os = "linux")]
@@ -110,19 +110,19 @@ pub fn drop_system_caches() -> Result<()> {
     })
 }
 
-/// Touches and frees `bytes` of memory, so that a measurement after it does not pay for a virtual
-/// machine's host handing the memory back. Returns how much was touched: at most three quarters of
-/// what is available, so that nothing is pushed out of memory for it.
+/// Touches and frees `bytes` of memory, so that a later measurement does not pay for the host of a
+/// virtual machine handing the memory back. Returns how much was touched: at most three quarters of
+/// the available memory, so that nothing else is evicted.
 ///
 /// # Errors
-/// When the system refuses the mapping.
+/// Returns an error if the system refuses the mapping.
 pub fn touch_memory(bytes: u64) -> Result<u64> {
     let limit = available_memory().map_or(bytes, |available| available / 4 * 3);
     let len = usize::try_from(bytes.min(limit)).unwrap_or(usize::MAX);
     let memory = Memory::mapped(len).map_err(|error| Error::io("map", "memory to touch", error))?;
     for at in (0..memory.len()).step_by(PAGE_BYTES) {
-        // SAFETY: `at` lies in the memory, which nobody else knows of. It is volatile so that the
-        // write is not left out because nobody reads it.
+        // SAFETY: `at` lies in the memory, which is not shared. The write is volatile so that it is
+        // not optimised away.
         unsafe { memory.start().add(at).write_volatile(1) };
     }
     Ok(len as u64)

@@ -1,8 +1,8 @@
 //! [`Call`]: the system calls of transfers that need nothing but descriptors, each made in one
 //! place.
 //!
-//! Threads carry them out, and a ring where it has no operation for them. What a file system leaves
-//! out without harm is made up for here: one that knows no holes has none.
+//! Executed by threads, and by a ring if it has no operation for them. Harmless gaps of file
+//! systems are filled here: one that does not support holes has none.
 #![expect(unsafe_code, reason = "descriptors that a transfer keeps open, and a call without a wrapper")]
 
 use std::io;
@@ -13,7 +13,7 @@ use super::SeekTarget;
 /// A system call on open files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Call {
-    /// Make what was written durable.
+    /// Make written data durable.
     Sync { fd: RawFd, data_only: bool },
     /// Forget the clean cached pages that lie wholly in a range.
     DropCached { fd: RawFd, offset: u64, len: u64 },
@@ -28,7 +28,7 @@ pub(super) enum Call {
 }
 
 impl Call {
-    /// Makes the call, and waits for it. The outcome is 0 where nothing else is said above.
+    /// Makes the call, and waits for it. The outcome is 0 unless stated otherwise above.
     pub(super) fn carry_out(self) -> io::Result<u64> {
         match self {
             Self::Sync { fd, data_only } => sync(borrow(fd), data_only),
@@ -64,7 +64,7 @@ fn sync(fd: BorrowedFd<'_>, data_only: bool) -> io::Result<u64> {
     Ok(0)
 }
 
-/// Asks for all up to the end of the file when `len` is 0.
+/// Applies to everything up to the end of the file when `len` is 0.
 pub(super) fn drop_cached(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<u64> {
     #[cfg(target_os = "linux")]
     rustix::fs::fadvise(fd, offset, std::num::NonZeroU64::new(len), rustix::fs::Advice::DontNeed)?;
@@ -81,8 +81,8 @@ fn allocate(fd: BorrowedFd<'_>, offset: u64, len: u64, keep_len: bool) -> io::Re
     Ok(0)
 }
 
-/// Looks for data or a hole from `offset` on. The length of the file stands for what is not there,
-/// and all of a file is data where the file system does not say.
+/// Looks for data or a hole from `offset` on. Returns the length of the file if there is none; if
+/// the file system does not support this, the whole file is data.
 #[cfg(target_os = "linux")]
 pub(super) fn seek(fd: BorrowedFd<'_>, target: SeekTarget, offset: u64) -> io::Result<u64> {
     use rustix::fs::SeekFrom;
@@ -113,7 +113,8 @@ fn where_all_is_data(len: u64, target: SeekTarget, offset: u64) -> u64 {
     }
 }
 
-/// The end, which of a block device `stat` does not know. Nobody uses the position of the file.
+/// The end of the file; `stat` does not report it for a block device. The file position is not used
+/// elsewhere.
 fn len_of(fd: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(rustix::fs::seek(fd, rustix::fs::SeekFrom::End(0))?)
 }

@@ -1,7 +1,7 @@
-//! [`CallFaults`]: system calls that fail, or do less than they were asked for, on demand.
+//! [`CallFaults`]: system calls that fail, or do less than requested, on demand.
 //!
-//! Tests hand them in, so that what a kernel does rarely is done by either backend as often as one
-//! likes, and the handling of it is the one that always runs.
+//! Tests pass them in, so that rare outcomes of a kernel occur in either backend as often as
+//! needed, and are handled by the production code.
 
 use super::OperationKind;
 
@@ -18,7 +18,7 @@ pub trait CallFaults: Send + Sync + std::fmt::Debug {
 pub enum CallFault {
     /// It is not made; the system says this number.
     Errno(i32),
-    /// It moves at most so many bytes (at least 1): past the page cache those, rounded up to its
-    /// blocks. Calls that move none are made as they are.
+    /// Moves at most this many bytes (at least 1); with direct I/O, rounded up to whole blocks.
+    /// Calls that move no bytes are unaffected.
     AtMost(u64),
 }

@@ -1,8 +1,9 @@
 //! [`File`]: a file as engines see it, with one descriptor through the page cache and one past it.
 //!
-//! It knows its path for messages, the alignment direct I/O wants, and its identity. The second
-//! descriptor is opened when direct I/O is first asked for; where that is refused, it is remembered
-//! and the page cache serves instead. Nothing here runs at a depth: that is what engines are for.
+//! It knows its path for messages, the alignment that direct I/O requires, and its identity. The
+//! second descriptor is opened on the first direct request; if that is refused, the refusal is
+//! remembered and the page cache is used instead. Nothing here runs at a queue depth: engines do
+//! that.
 
 use std::fs;
 use std::io;
@@ -28,10 +29,10 @@ pub struct Alignment {
 }
 
 impl Alignment {
-    /// What is assumed where the system does not say.
+    /// The values that are assumed if the system does not report them.
     const ASSUMED: Self = Self { memory_bytes: super::memory::PAGE_BYTES, offset_bytes: 4096 };
 
-    /// What the system said, if it can be true.
+    /// The values of the system, if they are plausible.
     fn checked(memory_bytes: u32, offset_bytes: u32) -> Option<Self> {
         let possible = memory_bytes.is_power_of_two() && offset_bytes.is_power_of_two();
         possible
@@ -50,11 +51,11 @@ pub struct File {
     facts: OnceLock<DirectFacts>,
 }
 
-/// What the system says of direct I/O on a file.
+/// What the system reports about direct I/O on a file.
 #[derive(Debug, Clone, Copy)]
 struct DirectFacts {
     alignment: Alignment,
-    /// Whether what it takes for direct goes past the page cache.
+    /// Whether accepted direct I/O really bypasses the page cache.
     bypasses_cache: bool,
 }
 
@@ -62,7 +63,7 @@ impl File {
     /// Opens an existing file for reading.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let file = fs::File::open(path).map_err(|error| Error::io("open", path, error))?;
@@ -72,7 +73,7 @@ impl File {
     /// Opens an existing file for reading and writing.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     pub fn open_writable(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let file = fs::OpenOptions::new().read(true).write(true).open(path);
@@ -82,7 +83,7 @@ impl File {
     /// Makes a new file, to be written and read.
     ///
     /// # Errors
-    /// [`Error::AlreadyExists`] when the name is taken, or an I/O error.
+    /// Returns [`Error::AlreadyExists`] if the name is taken, or an I/O error.
     pub fn create_new(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         match fs::OpenOptions::new().read(true).write(true).create_new(true).open(path) {
@@ -115,7 +116,7 @@ impl File {
     /// Its length in bytes now.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     pub fn len(&self) -> Result<u64> {
         Ok(self.metadata()?.len())
     }
@@ -123,23 +124,23 @@ impl File {
     /// Whether it has no bytes now.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     pub fn is_empty(&self) -> Result<bool> {
         Ok(self.len()? == 0)
     }
 
-    /// What the system reports about the open file, whatever has its name now.
+    /// What the system reports about the open file, even if its name now leads to another.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     pub fn metadata(&self) -> Result<fs::Metadata> {
         self.cached.metadata().map_err(|error| Error::io("get the metadata of", &self.path, error))
     }
 
-    /// What it is now: length, times and inode.
+    /// Its current state: length, times and inode.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     pub fn identity(&self) -> Result<Identity> {
         let metadata = self.metadata()?;
         // The products overflow in the year 2262, and such times may well be set.
@@ -228,18 +229,18 @@ impl File {
         widened.and_then(|range| usize::try_from(range.end - range.start).ok()).unwrap_or(len)
     }
 
-    /// Cuts or extends it to `len` bytes; what is added reads as zeroes.
+    /// Cuts or extends it to `len` bytes; added bytes read as zeroes.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     pub fn set_len(&self, len: u64) -> Result<()> {
         self.cached.set_len(len).map_err(|error| Error::io("set the length of", &self.path, error))
     }
 
-    /// Waits until all that was written, and the length, is on the medium.
+    /// Waits until all written data, and the length, is on the medium.
     ///
     /// # Errors
-    /// I/O errors. The data may then be lost although a second call succeeds.
+    /// Returns I/O errors. The data may then be lost although a second call succeeds.
     pub fn sync_data(&self) -> Result<()> {
         self.cached.sync_data().map_err(|error| Error::io("sync", &self.path, error))
     }
@@ -247,7 +248,7 @@ impl File {
     /// Waits until the data and all metadata are on the medium.
     ///
     /// # Errors
-    /// I/O errors. The data may then be lost although a second call succeeds.
+    /// Returns I/O errors. The data may then be lost although a second call succeeds.
     pub fn sync_all(&self) -> Result<()> {
         self.cached.sync_all().map_err(|error| Error::io("sync", &self.path, error))
     }
@@ -256,7 +257,7 @@ impl File {
     /// there were.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     pub fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<usize> {
         let mut done = 0;
         while let Some(rest) = bytes.get_mut(done..).filter(|rest| !rest.is_empty()) {
@@ -281,7 +282,8 @@ impl File {
         rustix::io::preadv2(&self.cached, &mut parts, offset, flags).is_ok_and(|got| got == wanted)
     }
 
-    /// Fills all of `bytes` if all of them are in the page cache, which this system cannot tell.
+    /// Fills all of `bytes` if all of them are in the page cache, which cannot be determined on
+    /// this system.
     #[cfg(not(target_os = "linux"))]
     pub fn read_if_cached(&self, _bytes: &mut [u8], _offset: u64) -> bool {
         false
@@ -290,7 +292,7 @@ impl File {
     /// Fills all of `bytes` through the page cache.
     ///
     /// # Errors
-    /// [`Error::ShortRead`] when the file ends first, or an I/O error.
+    /// Returns [`Error::ShortRead`] if the file ends first, or an I/O error.
     pub fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
         let got = self.read_at(bytes, offset)?;
         if got == bytes.len() {
@@ -303,27 +305,27 @@ impl File {
     /// Writes all of `bytes` through the page cache.
     ///
     /// # Errors
-    /// I/O errors; part of the bytes may have been written then.
+    /// Returns I/O errors; part of the bytes may have been written then.
     pub fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
         self.cached
             .write_all_at(bytes, offset)
             .map_err(|error| Error::io_at("write", &self.path, offset, error))
     }
 
-    /// Where the next bytes that the file keeps begin, from `offset` on: its length where nothing
-    /// but a hole follows. Where the file system does not report it, all of a file is kept.
+    /// Returns the start of the next data from `offset` on, or the length of the file if only a
+    /// hole follows. If the file system does not report holes, all of the file is data.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     pub fn next_data(&self, offset: u64) -> Result<u64> {
         self.seek(SeekTarget::Data, offset)
     }
 
-    /// Where the next hole begins, from `offset` on: its length where none does, since every file
-    /// ends in one.
+    /// Returns the start of the next hole from `offset` on, or the length of the file if there is
+    /// none, since every file ends in one.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     pub fn next_hole(&self, offset: u64) -> Result<u64> {
         self.seek(SeekTarget::Hole, offset)
     }
@@ -350,7 +352,7 @@ impl File {
     /// [`sync_data`](Self::sync_data) first.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     pub fn drop_cached(&self) -> Result<()> {
         let dropped = calls::drop_cached(self.cached_fd(), 0, 0);
         dropped.map_err(|error| OperationKind::DropCached.error(&self.path, 0, error))?;

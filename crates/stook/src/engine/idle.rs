@@ -5,9 +5,9 @@ use std::sync::{Mutex, PoisonError};
 /// More than a few idle ones are left over from a burst of threads, and each holds kernel memory.
 const IDLE_MAX: usize = 4;
 
-/// What was used and may be used again, by the process that made it. A forked child has a copy of
-/// what its parent kept: the rings are the parent's, and threads of a pool do not exist in the
-/// child. They are neither used nor taken down there.
+/// Idle values that may be reused by the process that made them. A forked child has a copy of its
+/// parent's: the rings belong to the parent, and the threads of a pool do not exist in the child.
+/// The child neither uses nor destroys them.
 pub(crate) struct IdlePool<T>(Mutex<OfProcess<T>>);
 
 struct OfProcess<T> {
@@ -38,7 +38,7 @@ impl<T> IdlePool<T> {
         Self(Mutex::new(OfProcess { process: std::process::id(), values: Vec::new() }))
     }
 
-    /// One that was kept last, if there is one.
+    /// Takes the most recently kept value, if there is any.
     pub(crate) fn take(&self) -> Option<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).of_this_process().pop()
     }

@@ -1,8 +1,8 @@
 //! [`Mapping`]: the bytes of a file as memory, without a copy and without a call of the system for
 //! each read.
 //!
-//! Only for files that nobody changes: see [`Mapping::of`]. Also here: [`prefetch`], which tells
-//! the processor what memory will be looked at soon.
+//! Only for files that do not change: see [`Mapping::of`]. Also here: [`prefetch`], which hints to
+//! the processor which memory will be read soon.
 #![expect(unsafe_code, reason = "mapping a file and prefetching have no safe interface")]
 
 use std::ptr::{self, NonNull};
@@ -16,16 +16,16 @@ use crate::error::{Error, Result};
 #[cfg(target_arch = "x86_64")]
 const CACHE_LINE_BYTES: usize = 64;
 
-/// The first bytes of a file, mapped for reading. The file itself stays as long as this does,
-/// whatever becomes of its name.
+/// The first bytes of a file, mapped for reading. The file itself lives as long as this value, even
+/// if its name is removed.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: it is memory that nobody in this process writes to, owned by this value alone and not
-// bound to a thread.
+// SAFETY: the memory is not written by this process, is owned by this value alone and is not bound
+// to a thread.
 unsafe impl Send for Mapping {}
 // SAFETY: as above; a shared reference gives no more than the bytes.
 unsafe impl Sync for Mapping {}
@@ -33,13 +33,13 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// Maps the first `len` bytes of a file.
     ///
-    /// **Whoever asks for this answers for the file**: nobody may write to it or cut it while the
-    /// mapping lives. A file that is cut, or a device that fails, does not give an error here but
-    /// kills the process with `SIGBUS` when the bytes are looked at; bytes that are overwritten
-    /// change under whoever looks. That is why nothing is mapped unless somebody asks.
+    /// **The caller is responsible for the file**: it must not be written or truncated while the
+    /// mapping lives. If the file is truncated or the device fails, there is no error here: reading
+    /// the bytes kills the process with `SIGBUS`. Overwritten bytes change under the reader. That
+    /// is why nothing is mapped unless it is requested.
     ///
     /// # Errors
-    /// [`Error::ShortRead`] when the file is shorter, or an I/O error.
+    /// Returns [`Error::ShortRead`] if the file is shorter, or an I/O error.
     pub fn of(file: &File, len: u64) -> Result<Self> {
         let path = file.path();
         let found = file.len()?;
@@ -72,8 +72,8 @@ impl Mapping {
 
 impl AsRef<[u8]> for Mapping {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: these bytes are mapped for reading as long as this value lives; that nobody
-        // changes them is what whoever asked for the mapping answers for.
+        // SAFETY: these bytes are mapped for reading as long as this value lives; whoever requested
+        // the mapping guarantees that they do not change.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }

@@ -1,8 +1,8 @@
-//! Page-aligned, zero-initialised memory: the one place that allocates what the kernel reads and
-//! writes.
+//! Page-aligned, zero-initialised memory: the one place that allocates memory for I/O of the
+//! kernel.
 //!
-//! It hands out raw memory with an owner and never decides who may look at it; that is the business
-//! of [`Buffer`](super::Buffer) and [`Arena`](super::Arena).
+//! It returns raw memory with an owner and never decides who may read it; that is done by
+//! [`Buffer`](super::Buffer) and [`Arena`](super::Arena).
 #![expect(unsafe_code, reason = "aligned allocations and anonymous mappings have no safe interface")]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -16,7 +16,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 /// with logical blocks of up to 4 KiB.
 pub(super) const PAGE_BYTES: usize = 4096;
 
-/// The size of the large pages asked for: mapping fresh memory costs half as much with them.
+/// The size of the requested large pages: mapping fresh memory costs half as much with them.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// From here on memory is mapped instead of taken from the heap: it comes zeroed from the system,
@@ -61,7 +61,7 @@ impl Memory {
     /// At least `len` bytes of fresh zeroes in large pages where the system has them.
     ///
     /// # Errors
-    /// When the system has no room for the mapping.
+    /// Returns an error if the system has no memory for the mapping.
     pub(super) fn mapped(len: usize) -> io::Result<Self> {
         let too_long = || io::Error::from(io::ErrorKind::OutOfMemory);
         let len = len.max(1).checked_next_multiple_of(PAGE_BYTES).ok_or_else(too_long)?;

@@ -8,16 +8,16 @@
 //! What callers may rely on, whichever backend runs:
 //! - an operation owns its [`Buffer`] until its completion hands it back, so memory in flight can
 //!   never be freed or read;
-//! - short reads, writes and copies, `EINTR` and `EAGAIN` are retried here; a read that comes back
-//!   with fewer bytes than asked has met the end of the file;
-//! - direct reads are widened to the device's alignment and narrowed again here; a direct write
-//!   that is not aligned goes through the page cache, and shared bytes of which only the memory is
-//!   not are copied once;
+//! - short reads, writes and copies, `EINTR` and `EAGAIN` are retried here; a read that returns
+//!   fewer bytes than requested has reached the end of the file;
+//! - direct reads are widened to the device's alignment and narrowed again here; an unaligned
+//!   direct write goes through the page cache; shared bytes whose memory alone is unaligned are
+//!   copied once;
 //! - a completion says which way the bytes took;
-//! - what a file system cannot do is [`Error::Unsupported`](crate::Error::Unsupported), and one
-//!   that knows no holes has none;
+//! - operations that a file system does not support are
+//!   [`Error::Unsupported`](crate::Error::Unsupported); one without support for holes has none;
 //! - completions come in any order, each with the `token` of its request;
-//! - dropping an engine waits until all that was submitted is done.
+//! - dropping an engine waits until all submitted requests are done.
 //!
 //! This module never looks into the bytes it moves.
 
@@ -79,7 +79,7 @@ pub struct Request {
     pub file: Arc<File>,
     /// Direct or cached, for reads and writes.
     pub access: Access,
-    /// What is to be done.
+    /// The operation.
     pub operation: Operation,
 }
 
@@ -88,24 +88,25 @@ pub struct Request {
 pub struct Completion {
     /// The token of the request.
     pub token: u64,
-    /// Bytes read, written, cloned or copied; 0 for everything else. Fewer than a read or a copy
-    /// asked for mean the end of the file that is read.
+    /// Bytes read, written, cloned or copied; 0 for everything else. If a read or a copy returns
+    /// fewer than requested, the end of the source file was reached.
     pub result: Result<usize>,
-    /// The buffer of the request, where it had one. After a read, `data()` is exactly the bytes
-    /// that were asked for and found.
+    /// The buffer of the request, where it had one. After a read, `data()` is exactly those
+    /// requested bytes that exist.
     pub buffer: Option<Buffer>,
     /// Which way the bytes of a read or a write took.
     pub passage: Passage,
-    /// What a seek found: the length of the file where it is not there.
+    /// The result of a seek: the length of the file if nothing was found.
     pub found: Option<u64>,
 }
 
-/// Which way the bytes of a read or a write really took, whatever was asked for.
+/// How the bytes of a read or a write were really transferred, whatever was requested.
 ///
-/// A direct request that is served through the page cache says so: because the file system refuses
-/// direct I/O or keeps files in memory, or because the rest of a range is not aligned. What a file
-/// system does below an accepted request, as btrfs with writes to files that have checksums, no
-/// system tells. The bytes of clones and copies pass nobody, and are counted nowhere.
+/// It shows when a direct request was served through the page cache: because the file system
+/// refuses direct I/O or keeps files in memory, or because the rest of a range is not aligned. What
+/// a file system does below an accepted request is not visible (btrfs buffers direct writes to
+/// files with checksums). The bytes of clones and copies do not pass through the process and are
+/// not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Passage {
     /// Bytes that went past the page cache, those included that alignment alone made it read.
@@ -131,27 +132,28 @@ pub trait Engine: Send {
     /// How many requests may be in flight.
     fn depth(&self) -> usize;
 
-    /// Requests submitted whose completions have not been handed out.
+    /// Submitted requests whose completions have not been returned.
     fn in_flight(&self) -> usize;
 
     /// Queues a request. The kernel may learn of it only at the next [`reap`](Self::reap).
     ///
     /// # Panics
-    /// When `in_flight() == depth()`: a caller that does not count is a defect.
+    /// Panics if `in_flight() == depth()`: a caller that does not count is a defect.
     fn submit(&mut self, request: Request);
 
-    /// Starts what is queued, waits until at least `min` completions are there (capped at what is
-    /// in flight) and appends all that are to `completions`.
+    /// Starts queued requests, waits for at least `min` completions (at most those in flight) and
+    /// appends all available ones to `completions`.
     ///
     /// # Errors
-    /// Only when the engine itself is broken; what an operation met is in its completion.
+    /// Returns an error only if the engine itself is broken; the error of an operation is in its
+    /// completion.
     fn reap(&mut self, min: usize, completions: &mut Vec<Completion>) -> Result<()>;
 
     /// As [`reap`](Self::reap), but waits no longer than until `deadline`; then there may be fewer
     /// than `min`, or none.
     ///
     /// # Errors
-    /// As for `reap`.
+    /// The same as for `reap`.
     fn reap_until(&mut self, min: usize, deadline: Instant, completions: &mut Vec<Completion>) -> Result<()>;
 }
 
@@ -160,11 +162,11 @@ pub trait EngineFactory: Send + Sync + std::fmt::Debug {
     /// A new engine of at least this depth.
     ///
     /// # Errors
-    /// When the wanted backend is refused by the system.
+    /// Returns an error if the system refuses the requested backend.
     fn build(&self, depth: usize) -> Result<Box<dyn Engine>>;
 
-    /// Whether small reads of what is in the page cache may go around its engines
-    /// ([`File::read_if_cached`]). Not those that count or fail on demand.
+    /// Whether small reads of cached data may bypass its engines ([`File::read_if_cached`]).
+    /// Engines that count, or fail on demand, do not allow this.
     fn may_be_bypassed(&self) -> bool {
         false
     }

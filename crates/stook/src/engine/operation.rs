@@ -1,4 +1,5 @@
-//! [`Operation`]: what can be asked of an engine, what it is called, and which error it ends in.
+//! [`Operation`]: what an engine can execute, the name of each operation, and the error it fails
+//! with.
 
 use std::io;
 use std::path::Path;
@@ -10,7 +11,7 @@ use super::{Buffer, File};
 use crate::error::Error;
 use crate::extent::ByteRange;
 
-/// What is to be done to the file of a request.
+/// The operation on the file of a request.
 #[derive(Debug)]
 pub enum Operation {
     /// Fill `buffer` with up to `len` bytes from `offset`.
@@ -35,10 +36,10 @@ pub enum Operation {
     },
     /// Write bytes that others may hold, too: one buffer feeds several files without a copy.
     ///
-    /// A direct write whose offset and length are aligned, and whose memory is not, is copied once
-    /// into memory that is: [`Passage::copied_bytes`](super::Passage) says so. Bytes that were a
-    /// [`Buffer`] whose data begins at its front are aligned. The completion brings nothing back;
-    /// the engine holds the bytes no longer when it is there.
+    /// If offset and length of a direct write are aligned but its memory is not, it is copied once
+    /// into aligned memory, as [`Passage::copied_bytes`](super::Passage) reports. Bytes from a
+    /// [`Buffer`] whose data begins at its front are aligned. The completion returns nothing; the
+    /// engine has released the bytes by then.
     WriteShared {
         /// Where the first byte goes.
         offset: u64,
@@ -49,16 +50,16 @@ pub enum Operation {
     Sync,
     /// As `Sync`, with all metadata: times, mode, owner (`fsync`).
     SyncAll,
-    /// Sync the data of the file, then ask the system to forget the pages of the range that lie in
-    /// its cache. A failure may be that of the sync, and is as final. Pages that somebody has
-    /// mapped or locked stay, and so do those that lie in the range with a part only.
+    /// Sync the data of the file, then ask the system to drop the cached pages of the range. A
+    /// failure may be that of the sync, and is as final. Mapped and locked pages stay, and so do
+    /// pages that lie only partly in the range.
     DropCached {
         /// Which bytes.
         range: ByteRange,
     },
-    /// Reserve room on the medium, so that writing there cannot fail for want of it. What was not
-    /// written reads as zeros. [`Error::Unsupported`] where the file system cannot; nothing is
-    /// written in its stead.
+    /// Reserve space on the medium, so that writing there cannot fail for lack of it. Unwritten
+    /// bytes read as zeros. Fails with [`Error::Unsupported`] if the file system does not support
+    /// it; zeros are not written instead.
     Allocate {
         /// For which bytes.
         range: ByteRange,
@@ -69,14 +70,15 @@ pub enum Operation {
     /// [`Completion::found`](super::Completion) is the place. See [`File::next_data`] and
     /// [`File::next_hole`].
     Seek {
-        /// What is looked for.
+        /// The target.
         target: SeekTarget,
         /// Where looking begins.
         offset: u64,
     },
     /// Have the file share the blocks of a range of another (`FICLONERANGE`): whole, or not at all.
-    /// [`Error::Unsupported`] where the file system cannot, the two files lie on different ones,
-    /// or offsets are no multiples of its blocks (the end of the range may be the end of `from`).
+    /// Fails with [`Error::Unsupported`] if the file system does not support it, the two files are
+    /// on different ones, or offsets are not multiples of its blocks (the end of the range may be
+    /// the end of `from`).
     CloneRange {
         /// The file that has the bytes.
         from: Arc<File>,
@@ -86,10 +88,10 @@ pub enum Operation {
         offset: u64,
     },
     /// Have the system copy a range of another file (`copy_file_range`): it may share blocks, or
-    /// copy on the server. Short copies are continued; fewer bytes than asked have met the end of
-    /// `from`, or it is a file that the system cannot copy and shows as empty (`/proc`).
-    /// [`Error::Unsupported`] where it cannot be done between these two; part of the range may have
-    /// been copied then.
+    /// copy on the server. Short copies are continued; fewer bytes than requested mean the end of
+    /// `from`, or a file that the system cannot copy and reports as empty (`/proc`). Fails with
+    /// [`Error::Unsupported`] if the system cannot copy between these two; part of the range may
+    /// have been copied then.
     CopyRange {
         /// The file that has the bytes.
         from: Arc<File>,
@@ -100,7 +102,7 @@ pub enum Operation {
     },
 }
 
-/// What is looked for in a file with holes.
+/// The target of a seek in a file with holes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SeekTarget {
     /// Bytes that the file keeps.
@@ -109,7 +111,7 @@ pub enum SeekTarget {
     Hole,
 }
 
-/// Operations without what they are done to. Both writes are one.
+/// Kinds of operations. Both writes are one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OperationKind {
     /// [`Operation::Read`].
@@ -176,7 +178,7 @@ impl Operation {
         }
     }
 
-    /// Gives its buffer back, undone.
+    /// Returns its buffer, without executing it.
     pub fn into_buffer(self) -> Option<Buffer> {
         match self {
             Self::Read { buffer, .. } | Self::Write { buffer, .. } => Some(buffer),
@@ -220,8 +222,8 @@ impl OperationKind {
             || matches!(errno, Some(libc::EOPNOTSUPP | libc::ENOSYS));
         match self {
             Self::Allocate => is_absent,
-            // EINVAL: offsets that are no multiples of the blocks, ranges of one file that overlap,
-            // files that are none.
+            // EINVAL: offsets that are not multiples of the block size, overlapping ranges of one
+            // file, or not regular files.
             Self::CopyRange => is_absent || matches!(errno, Some(libc::EXDEV | libc::EINVAL)),
             Self::CloneRange => is_absent || matches!(errno, Some(libc::EXDEV | libc::EINVAL | libc::ENOTTY)),
             _ => false,

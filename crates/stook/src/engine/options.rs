@@ -1,4 +1,4 @@
-//! Which backend runs: what the caller wants, what `STOOK_ENGINE` says, what the system grants.
+//! Which backend runs: by the request of the caller, `STOOK_ENGINE`, and the support of the system.
 
 use std::env;
 use std::ffi::OsStr;
@@ -28,7 +28,7 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// What a value of `STOOK_ENGINE` asks for; no value, or an empty one, asks for nothing.
+    /// The backend that a value of `STOOK_ENGINE` selects; no value, or an empty one, selects none.
     fn from_variable(value: Option<&OsStr>) -> Result<Self> {
         match value.map(|value| (value, value.to_str())) {
             None | Some((_, Some(""))) => Ok(Self::Auto),
@@ -70,8 +70,8 @@ impl EngineOptions {
     /// Makes the engine.
     ///
     /// # Errors
-    /// When the depth is out of bounds, `STOOK_ENGINE` has a value that is no backend, or the
-    /// system refuses the backend that was asked for by name.
+    /// Returns an error if the depth is out of bounds, `STOOK_ENGINE` does not name a backend, or
+    /// the system refuses the backend that was requested by name.
     pub fn build(self) -> Result<Box<dyn Engine>> {
         self.make(None)
     }
@@ -79,7 +79,7 @@ impl EngineOptions {
     /// Makes the engine, with system calls that meet faults: for tests.
     ///
     /// # Errors
-    /// As [`build`](Self::build).
+    /// Returns the errors of [`build`](Self::build).
     pub fn build_with_faults(self, faults: Arc<dyn CallFaults>) -> Result<Box<dyn Engine>> {
         self.make(Some(faults))
     }
@@ -154,7 +154,7 @@ mod tests {
     }
 
     /// Makes the kernel refuse `io_uring_setup` to this thread, and to those it starts, with
-    /// `errno`: what the sandboxes of containers do.
+    /// `errno`, as sandboxes of containers do.
     #[cfg(target_os = "linux")]
     #[expect(unsafe_code, reason = "a system call filter has no safe interface")]
     fn refuse_io_uring(errno: i32) {

@@ -1,7 +1,7 @@
 //! Buffers that come back: a pool keeps the memory of dropped buffers for the next ones.
 //!
-//! It saves zeroing and mapping fresh memory for every read. It is bounded, and never holds a
-//! buffer back for somebody who waits: when nothing is on the shelf, fresh memory is made.
+//! It saves zeroing and mapping fresh memory for every read. It is bounded, and never makes a
+//! caller wait for a buffer: if the pool is empty, fresh memory is allocated.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,8 +10,8 @@ use super::buffer::Buffer;
 use super::memory::{Memory, PAGE_BYTES};
 use crate::error::Result;
 
-/// Hands out buffers and gets their memory back when they are dropped, also when they were turned
-/// into [`Bytes`](bytes::Bytes) before.
+/// Lends buffers and gets their memory back when they are dropped, also when they were turned into
+/// [`Bytes`](bytes::Bytes) before.
 #[derive(Debug, Clone)]
 pub struct BufferPool {
     shelf: Arc<Shelf>,
@@ -30,7 +30,7 @@ struct Idle {
     bytes: usize,
 }
 
-/// So many pieces of the own class are looked at; the class above holds nothing that is too small.
+/// How many pieces of the own class are tried; in the class above, none is too small.
 const LOOKED_AT: usize = 8;
 
 impl BufferPool {
@@ -39,8 +39,8 @@ impl BufferPool {
         Self { shelf: Arc::new(Shelf { idle_max_bytes, idle: Mutex::default() }) }
     }
 
-    /// A buffer of at least `capacity` bytes without data. Its memory may hold what an earlier use
-    /// left.
+    /// A buffer of at least `capacity` bytes without data. Its memory may hold bytes of an earlier
+    /// use.
     pub fn take(&self, capacity: usize) -> Buffer {
         let memory = self.shelf.get(capacity).unwrap_or_else(|| Memory::zeroed(capacity));
         Buffer::pooled(memory, Arc::downgrade(&self.shelf))
@@ -72,8 +72,8 @@ impl Shelf {
         Some(memory)
     }
 
-    /// Keeps the memory, or half of all when there is too much: sizes that are no longer asked for
-    /// must not fill the shelf for good.
+    /// Keeps the memory; if there is too much, drops half of all: sizes that are no longer
+    /// requested must not fill the pool forever.
     pub(super) fn put(&self, memory: Memory) {
         if memory.len() > self.idle_max_bytes {
             // No room could be made for it.

@@ -1,5 +1,5 @@
-//! The backend that is always there: a pool of threads that share one queue and call `pread`,
-//! `pwrite` and whatever else a transfer needs.
+//! The backend that is always available: a pool of threads that share one queue and call `pread`,
+//! `pwrite` and the other system calls of a transfer.
 //!
 //! It decides nothing about the transfers; `Transfer` does.
 #![expect(unsafe_code, reason = "system calls on memory that a transfer owns")]
@@ -26,7 +26,7 @@ impl ThreadsEngine {
     /// A pool for this many requests in flight. Threads start as they are needed, up to 64.
     ///
     /// # Errors
-    /// When not even one thread can be started.
+    /// Returns an error if not even one thread can be started.
     pub fn new(depth: usize) -> io::Result<Self> {
         Self::with_faults(depth, None)
     }
@@ -41,7 +41,7 @@ impl ThreadsEngine {
         Ok(Self { depth, in_flight: 0, workers: Workers::start(depth, run, || ())? })
     }
 
-    /// Takes what is there, and waits for at least `min` until the deadline.
+    /// Takes available completions, and waits for at least `min` until the deadline.
     fn collect(
         &mut self,
         min: usize,

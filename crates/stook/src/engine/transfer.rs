@@ -1,9 +1,9 @@
 //! [`Transfer`]: one request on its way through system calls, the same for every backend.
 //!
-//! A backend asks for the next [`Step`], carries it out, and reports the outcome; until the
-//! transfer is done. Widening and narrowing of direct reads, copying of shared bytes that are not
-//! aligned, short transfers, the end of the file, retries and errors are decided here and nowhere
-//! else. This module makes no system calls.
+//! A backend takes the next [`Step`], executes it and reports the outcome, until the transfer is
+//! done. Widening and narrowing of direct reads, copying of shared bytes that are not aligned,
+//! short transfers, the end of the file, retries and errors are decided here and nowhere else. This
+//! module makes no system calls.
 
 use std::io;
 use std::ops::Range;
@@ -20,15 +20,15 @@ use super::{
 use crate::error::Result;
 use crate::extent::ByteRange;
 
-/// The most that one system call is asked to move. Linux moves no more than 2 GiB less a page; this
-/// is below that and a multiple of every alignment.
+/// The most bytes requested in one system call. Linux moves no more than 2 GiB less a page; this is
+/// below that and a multiple of every alignment.
 const CALL_MAX_BYTES: u64 = 1 << 30;
 
-/// How often `EAGAIN` is met by trying again before it is reported. A file that is always busy
-/// would otherwise hold its caller for ever.
+/// How often `EAGAIN` is retried before it is reported. Otherwise a file that is always busy would
+/// block its caller forever.
 const TRY_AGAIN_MAX: u32 = 10_000;
 
-/// What a backend is to do next. The memory belongs to the transfer and stays valid until the
+/// The next action of a backend. The memory belongs to the transfer and stays valid until the
 /// outcome is reported.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Step {
@@ -143,7 +143,7 @@ impl Work {
             }
             Operation::Write { offset, buffer } => {
                 let base = buffer.data_range().start;
-                // Buffers begin at a page, of which what memory has to be aligned to is a part.
+                // Buffers are page-aligned, which satisfies every alignment that memory needs.
                 let direct = direct
                     && is_aligned(file, offset, buffer.len())
                     && base.is_multiple_of(file.alignment().memory_bytes);
@@ -187,7 +187,7 @@ impl Transfer {
     /// Starts a request.
     ///
     /// # Panics
-    /// When the buffer of a read is smaller than the span of its range.
+    /// Panics if the buffer of a read is smaller than the span of its range.
     pub(super) fn new(request: Request) -> Self {
         let Request { token, file, access, operation } = request;
         let Work { kind, offset, range, payload, direct } = Work::of(&file, access, operation);
@@ -248,7 +248,7 @@ impl Transfer {
         let fd = self.descriptor();
         let (offset, left) = (self.range.start + self.done, self.left());
         let most = left.min(CALL_MAX_BYTES);
-        // No more than a buffer has, of what has one.
+        // At most the length of the buffer, if there is one.
         let len = most as usize;
         Some(match &self.kind {
             Kind::Read { .. } => Step::Read { fd, memory: self.read_memory(), len, offset },
@@ -303,7 +303,7 @@ impl Transfer {
         self.left().min(CALL_MAX_BYTES - offset % CALL_MAX_BYTES)
     }
 
-    /// Takes the outcome of the step: how many bytes were moved, or what was found.
+    /// Takes the outcome of the step: how many bytes were moved, or the result of a seek.
     pub(super) fn advance(&mut self, outcome: io::Result<u64>) {
         match outcome {
             Ok(count) => self.succeeded(count),
@@ -341,16 +341,16 @@ impl Transfer {
         self.note_passage(count);
         let position = self.range.start + self.done;
         match &self.kind {
-            // The end of the file: what is missing is not there. Or the rest is widening that
-            // nobody asked for.
+            // The end of the file: the missing bytes do not exist. Or the rest is widening that was
+            // not requested.
             Kind::Read { wanted } if count == 0 || position >= wanted.end => self.outcome = Some(Ok(())),
             Kind::Copy(_) if count == 0 => self.outcome = Some(Ok(())),
             Kind::Write if count == 0 => {
                 self.fail_at(position, io::Error::from(io::ErrorKind::WriteZero));
             }
             _ if self.left() == 0 => self.outcome = Some(Ok(())),
-            // It goes on. After an uneven count (as at the end of a file whose length is not
-            // aligned) only the page cache can.
+            // Continue. After an unaligned count (as at the end of a file of unaligned length),
+            // only the page cache can.
             _ => {
                 self.direct = self.direct && position.is_multiple_of(self.file.alignment().offset_bytes);
             }

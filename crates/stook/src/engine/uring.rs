@@ -1,8 +1,8 @@
 //! The backend for Linux `io_uring`: one ring per engine, one system call that submits and reaps.
 //!
-//! It decides nothing about the transfers; `Transfer` does. It asks for no `SINGLE_ISSUER` ring,
-//! because an engine may be made by one thread and used by another, and for no `DEFER_TASKRUN`,
-//! which needs that and has cost more than it saved where it was measured.
+//! It decides nothing about the transfers; `Transfer` does. It does not use `SINGLE_ISSUER`,
+//! because an engine may be made by one thread and used by another, nor `DEFER_TASKRUN`, which
+//! requires that and cost more than it saved where it was measured.
 //!
 //! Calls for which the ring has no operation (seek, clone, copy) are made by threads, and the ring
 //! polls for their ends (`aside.rs`). Outcomes of these are taken when the poll is over and at no
@@ -35,7 +35,7 @@ pub struct UringEngine {
     /// Transfers by the `user_data` of their entry. Each has at most one entry in the ring.
     slots: Vec<Option<Transfer>>,
     free: Vec<usize>,
-    /// Completions that were not asked for yet.
+    /// Completions that were not yet fetched.
     ready: Vec<Completion>,
     /// Entries in the submission queue or in the kernel.
     entries: usize,
@@ -53,7 +53,7 @@ impl UringEngine {
     /// A ring for this many requests in flight.
     ///
     /// # Errors
-    /// When the kernel refuses it, or is older than the operations needed (5.6).
+    /// Returns an error if the kernel refuses it, or is older than the operations needed (5.6).
     pub fn new(depth: usize) -> io::Result<Self> {
         Self::with_faults(depth, None)
     }
@@ -114,7 +114,7 @@ impl UringEngine {
 
     fn push(&mut self, entry: &squeue::Entry) {
         // SAFETY: the transfer owns the memory of the step, and keeps the descriptor open. It stays
-        // in its slot until the ring has told the outcome: `drain` takes it out only then, and
+        // in its slot until the ring has reported the outcome: `drain` takes it out only then, and
         // `drop` waits for the ring, or leaks the slots when it cannot. A poll has no memory.
         let pushed = unsafe { self.ring.submission().push(entry) };
         // The queue has as many entries as there are slots.
@@ -141,11 +141,12 @@ impl UringEngine {
         self.polls = true;
     }
 
-    /// The poll is over: takes what the threads have done.
+    /// The poll is over: takes the results of the threads.
     fn take_aside(&mut self, poll: i32) {
         self.polls = false;
         if poll < 0 {
-            // As when the thread that asked for it has ended: it is asked for again.
+            // The poll is cancelled, for example, when the thread that submitted it ends: submit it
+            // again.
             std::thread::yield_now();
         }
         for (slot, outcome) in self.aside.as_mut().map(Aside::take).unwrap_or_default() {
@@ -161,7 +162,7 @@ impl UringEngine {
         }
     }
 
-    /// Starts what is queued and waits until `want` entries are done, or the deadline is over.
+    /// Starts queued entries and waits until `want` entries are done, or the deadline is over.
     fn enter(&mut self, want: usize, deadline: Option<Instant>) -> io::Result<()> {
         let entered = match deadline {
             Some(deadline) if want > 0 => self.enter_until(want, deadline),
@@ -194,7 +195,7 @@ impl UringEngine {
         Ok(submitted)
     }
 
-    /// Hands out at least `min` completions, or fewer once the deadline is over.
+    /// Returns at least `min` completions, or fewer once the deadline is over.
     fn collect(
         &mut self,
         min: usize,
@@ -213,7 +214,7 @@ impl UringEngine {
             }
             let want = match &self.aside {
                 _ if is_over => 0,
-                // One entry stands for all that threads do.
+                // One entry represents all work of the threads.
                 Some(aside) if aside.pending() > 0 => missing.min(1),
                 _ => missing,
             };
@@ -328,7 +329,7 @@ impl Drop for UringEngine {
             // Completions that a forked child took would be missed by the parent.
             let is_forked = self.process != std::process::id();
             if is_forked || self.enter(self.entries, None).is_err() {
-                // The kernel may still write to the memory of what is in flight, so it must stay.
+                // The kernel may still write to the memory of requests in flight, so it must stay.
                 mem::forget(mem::take(&mut self.slots));
                 return;
             }

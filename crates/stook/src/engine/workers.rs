@@ -1,6 +1,6 @@
 //! [`Workers`]: threads that share one queue of jobs, and start as they are needed.
 //!
-//! They know nothing of I/O. What is queued is done, also when nobody waits for it any more.
+//! They know nothing of I/O. Queued jobs are run even if nothing waits for them any more.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -42,7 +42,7 @@ impl<J: Send + 'static, R: Send + 'static> Workers<J, R> {
     /// Starts the first thread. There are at most as many as may have a job at once.
     ///
     /// # Errors
-    /// When not even one thread can be started.
+    /// Returns an error if not even one thread can be started.
     pub(super) fn start(
         depth: usize,
         run: impl Fn(J) -> R + Send + Sync + 'static,
@@ -97,7 +97,7 @@ impl<J, R> Shared<J, R> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next job, or `None` when nobody will have any and none is left.
+    /// The next job, or `None` when none is left and none will be added.
     fn next(&self) -> Option<J> {
         let mut queue = self.lock();
         loop {
@@ -115,7 +115,7 @@ impl<J, R> Shared<J, R> {
 
     fn work(&self) {
         while let Some(job) = self.next() {
-            // While the workers are being dropped nobody wants to know any more.
+            // While the workers are being dropped, the outcome no longer matters.
             let _wanted = self.sender.send((self.run)(job));
             (self.notify)();
         }
@@ -123,13 +123,13 @@ impl<J, R> Shared<J, R> {
 }
 
 impl<J, R> Workers<J, R> {
-    /// In a forked child the threads are not there, and what they had locked stays locked:
-    /// everything that they may have been at stays where it is, untouched, until the child ends.
+    /// In a forked child the threads do not exist, and their locks stay locked: everything that
+    /// they may have been using stays untouched until the child ends.
     fn leave(&mut self) {
         mem::forget(mem::take(&mut self.threads));
         let (_, results) = channel();
         mem::forget(mem::replace(&mut self.results, results));
-        // What waits goes with the last who holds the queue: nobody lets go of it.
+        // Waiting jobs are dropped with the last reference to the queue.
         mem::forget(Arc::clone(&self.shared));
     }
 }

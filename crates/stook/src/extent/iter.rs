@@ -51,7 +51,7 @@ impl<'a, V> Iterator for Pieces<'a, V> {
     }
 }
 
-/// The parts of a range that no extent covers, none of them empty and no two touching.
+/// The parts of a range that no extent covers, not empty and not adjacent.
 #[derive(Debug, Clone)]
 pub struct Gaps<'a, V> {
     pub(super) pieces: Pieces<'a, V>,
@@ -79,7 +79,7 @@ impl<V> Iterator for Gaps<'_, V> {
     }
 }
 
-/// What is covered, as the fewest ranges: extents that touch are one, joined or not.
+/// The covered ranges, as few as possible: adjacent extents are one, joined or not.
 #[derive(Debug, Clone)]
 pub struct Spans<'a, V> {
     pub(super) pieces: std::iter::Peekable<Pieces<'a, V>>,

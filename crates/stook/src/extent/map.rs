@@ -7,7 +7,7 @@ use super::ByteRange;
 use super::iter::{Gaps, Piece, Pieces, Spans};
 use super::value::{ExtentValue, Overlap};
 
-/// What is stored under the first offset of an extent.
+/// The entry that is stored under the first offset of an extent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry<V> {
     pub(super) end: u64,
@@ -18,11 +18,12 @@ pub(super) struct Entry<V> {
 pub enum OnOverlap<'f, V> {
     /// Fails.
     Refuse,
-    /// Keeps what is there if it is the same, and fails if it is not. The function is called for
-    /// every overlap in ascending order and gives the offset (counted like the map's) of the first
-    /// byte that differs, or `None`; see [`first_byte_difference`](super::first_byte_difference).
+    /// Keeps the existing bytes if they are equal, and fails otherwise. The function is called for
+    /// every overlap in ascending order and returns the offset (counted like the map's) of the
+    /// first byte that differs, or `None`; see
+    /// [`first_byte_difference`](super::first_byte_difference).
     Compare(&'f mut dyn FnMut(&Overlap<'_, V>) -> Option<u64>),
-    /// Keeps what is there and fills the gaps.
+    /// Keeps existing values and fills the gaps.
     Keep,
     /// Puts the new in place of the old.
     Replace,
@@ -46,28 +47,28 @@ pub enum InsertError {
     /// Bytes of the range are covered, and the policy is [`OnOverlap::Refuse`].
     #[error("cannot insert {range}: {overlap} is already there")]
     Overlaps {
-        /// What was to be inserted.
+        /// The range that was to be inserted.
         range: ByteRange,
         /// The first part of it that is covered.
         overlap: ByteRange,
     },
-    /// What is there is not the same, and the policy is [`OnOverlap::Compare`].
+    /// The existing bytes differ, and the policy is [`OnOverlap::Compare`].
     #[error("cannot insert {range}: the byte at offset {offset} is already there and differs")]
     Differs {
-        /// What was to be inserted.
+        /// The range that was to be inserted.
         range: ByteRange,
         /// The first byte that differs.
         offset: u64,
     },
-    /// The value cannot stand for an extent of this length.
+    /// The value cannot represent an extent of this length.
     #[error("cannot insert {range}: its value does not fit an extent of {} bytes", range.len())]
     DoesNotFit {
-        /// What was to be inserted.
+        /// The range that was to be inserted.
         range: ByteRange,
     },
 }
 
-/// What an insertion did, in bytes; the three add up to the length of what was inserted.
+/// What an insertion did, in bytes; the three add up to the inserted length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Inserted {
     /// Bytes that were not covered before.
@@ -81,7 +82,7 @@ pub struct Inserted {
 /// An ordered map from disjoint, non-empty extents to values.
 ///
 /// Neighbours whose values can be joined are one extent; joining and cutting never touch the bytes
-/// that the values stand for. With `n` extents, every operation takes O(log n), and O(log n) more
+/// that the values represent. With `n` extents, every operation takes O(log n), and O(log n) more
 /// for every extent it touches.
 ///
 /// ```
@@ -162,8 +163,8 @@ impl<V> ExtentMap<V> {
         Gaps { pieces: self.pieces(range), next: range.start() }
     }
 
-    /// What is covered, as the fewest ranges: extents that touch count as one even where their
-    /// values could not be joined.
+    /// The covered ranges, as few as possible: adjacent extents count as one even if their values
+    /// could not be joined.
     pub fn spans(&self) -> Spans<'_, V> {
         Spans { pieces: self.pieces(ByteRange::to(u64::MAX)).peekable() }
     }
@@ -197,7 +198,8 @@ impl<V: ExtentValue> ExtentMap<V> {
     /// cut.
     ///
     /// # Errors
-    /// As the policy says, and [`InsertError::DoesNotFit`]. The map is then as it was.
+    /// Returns the errors of the policy, and [`InsertError::DoesNotFit`]. The map is then
+    /// unchanged.
     pub fn insert(
         &mut self,
         range: ByteRange,
@@ -226,7 +228,7 @@ impl<V: ExtentValue> ExtentMap<V> {
         Ok(Inserted { added, kept: old, replaced: 0 })
     }
 
-    /// Removes what is covered of `range` and gives it back, ascending. Extents that reach beyond
+    /// Removes the covered parts of `range` and returns them, ascending. Extents that reach beyond
     /// the range are cut.
     pub fn remove(&mut self, range: ByteRange) -> Vec<(ByteRange, V)> {
         let touched: Vec<u64> = self.pieces(range).map(|piece| piece.range.start()).collect();
@@ -262,7 +264,7 @@ impl<V: ExtentValue> ExtentMap<V> {
         Ok(())
     }
 
-    /// Inserts the parts of `value` for what is not covered of `range`.
+    /// Inserts the parts of `value` for the gaps of `range`.
     fn fill_gaps(&mut self, range: ByteRange, value: V) {
         let gaps: Vec<ByteRange> = self.gaps(range).collect();
         let (mut rest, mut from) = (value, range.start());
@@ -291,8 +293,7 @@ impl<V: ExtentValue> ExtentMap<V> {
         self.join_at(range.start());
     }
 
-    /// Joins the extents that end and begin at `offset`, where there are such and their values
-    /// agree.
+    /// Joins the extents that end and begin at `offset`, if they exist and their values agree.
     fn join_at(&mut self, offset: u64) {
         // At most one extent begins before `offset` and reaches it; looking both up in one walk
         // lets both be borrowed at once.

@@ -8,14 +8,14 @@ use super::ByteRange;
 ///
 /// Cutting and joining must be cheap: they touch what describes the bytes, never the bytes.
 pub trait ExtentValue: Sized {
-    /// Whether the value can stand for an extent of `len` bytes.
+    /// Whether the value can represent an extent of `len` bytes.
     fn fits(&self, len: u64) -> bool {
         let _ = len;
         true
     }
 
-    /// Keeps the first `offset` bytes and gives back the value of the rest. The map calls it with
-    /// an `offset` inside the extent: neither 0 nor its length.
+    /// Keeps the first `offset` bytes and returns the value of the rest. The map calls it with an
+    /// `offset` strictly inside the extent.
     fn split_off(&mut self, offset: u64) -> Self;
 
     /// Takes over the value of the extent that begins where this one (`len` bytes) ends, if both

@@ -23,8 +23,8 @@ pub const PLACE_LEN: usize = 8;
 pub const DETAIL_LEN: usize = 48;
 /// The longest name of a member.
 pub const NAME_LEN_MAX: usize = 32;
-/// Members begin at multiples of this when they are written. Some games have other ones, so it is
-/// not asked for when they are read.
+/// Members begin at multiples of this when they are written. Some games use others, so it is not
+/// required for reading.
 pub const ALIGNMENT: u64 = 2048;
 /// Members that are taken, and written, at most.
 pub const MEMBERS_MAX: u32 = 1 << 20;
@@ -34,10 +34,11 @@ pub fn has_magic(first: &[u8]) -> bool {
     first.starts_with(&MAGIC) || first.starts_with(&MAGIC_BLANK)
 }
 
-/// How many bytes to take for [`Table::decode`], by the first of a file of so many bytes.
+/// The number of bytes for [`Table::decode`], from the first bytes of a file of this length.
 ///
 /// # Errors
-/// When they are not those of an AFS, or it has no room for as many members as it says.
+/// Returns an error if they are not those of an AFS, or the file is too short for its stated number
+/// of members.
 pub fn table_len(header: &[u8; HEADER_LEN], file_len: u64) -> Decoded<usize> {
     if !has_magic(header) {
         return Err(Fault::damaged(0, "`AFS` and a zero were expected here"));
@@ -55,7 +56,7 @@ pub fn table_len(header: &[u8; HEADER_LEN], file_len: u64) -> Decoded<usize> {
     Ok(len)
 }
 
-/// The header and the table of so many members, at most [`MEMBERS_MAX`].
+/// The length of header and table for this many members, at most [`MEMBERS_MAX`].
 fn len_of(count: usize) -> usize {
     HEADER_LEN.saturating_add(count.saturating_mul(PLACE_LEN))
 }
@@ -72,11 +73,11 @@ pub struct Table {
 }
 
 impl Table {
-    /// Takes in as many bytes as [`table_len`] says, of a file of so many bytes.
+    /// Decodes the first [`table_len`] bytes of a file of this length.
     ///
     /// # Errors
-    /// That of [`table_len`]; when a member lies in the table, past the end of the file, or within
-    /// another one.
+    /// Returns the error of [`table_len`], or one if a member overlaps the table or another member,
+    /// or ends past the end of the file.
     pub fn decode(bytes: &[u8], file_len: u64) -> Decoded<Self> {
         let cut = || Fault::damaged(bytes.len() as u64, "the table of members is cut off");
         let len = table_len(&array_at(bytes, 0).ok_or_else(cut)?, file_len)?;
@@ -107,23 +108,23 @@ impl Table {
         Ok(Self { places, len, first, last, file_len })
     }
 
-    /// Where each member is, by its number; `None` where there is none of this number.
+    /// The range of each member, by its number; `None` if there is no member with this number.
     pub fn places(&self) -> &[Option<ByteRange>] {
         &self.places
     }
 
-    /// Where it may be said where the details are, of [`PLACE_LEN`] bytes each, the likelier one
-    /// first: behind the table, or right before the first member.
+    /// The ranges that may hold the place of the details, of [`PLACE_LEN`] bytes each, the likelier
+    /// one first: after the table, or directly before the first member.
     pub fn pointers(&self) -> Vec<ByteRange> {
         let before = self.first.checked_sub(PLACE_LEN as u64).filter(|at| *at > self.len);
         let starts = [Some(self.len), before].into_iter().flatten();
         let ranges = starts.filter_map(|at| ByteRange::at(at, PLACE_LEN as u64));
-        // Members may begin right behind the table, and then there is none.
+        // Members may begin directly after the table, and then there is none.
         ranges.filter(|range| range.end() <= self.first).collect()
     }
 
-    /// Where the details are, by what stands at one of these places; `None` where that makes no
-    /// sense, as in an AFS that has none: what is there may be anything.
+    /// The range of the details, from the bytes at one of these places; `None` if they are invalid,
+    /// as in an AFS without details: any bytes may be there.
     pub fn details(&self, pointer: &[u8; PLACE_LEN]) -> Option<ByteRange> {
         let wanted = (self.places.len() as u64).checked_mul(DETAIL_LEN as u64)?;
         let said = Place::decode(pointer)?;
@@ -153,7 +154,7 @@ fn check_overlap(places: &[Option<ByteRange>]) -> Decoded<()> {
     Ok(())
 }
 
-/// An offset and a length, as they stand there.
+/// An offset and a length, as stored.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     at: u32,
@@ -172,14 +173,14 @@ impl Place {
     }
 }
 
-/// What an AFS may tell of a member, as it stands there.
+/// The details of a member in an AFS, as stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Detail {
     /// The name, filled up with zeroes.
     pub name: [u8; NAME_LEN_MAX],
     /// Year, month, day, hour, minute, second.
     pub time: [u16; 6],
-    /// Often the length of the member; of some games nobody knows what.
+    /// Often the length of the member; in some games its meaning is unknown.
     pub number: u32,
 }
 
@@ -187,7 +188,7 @@ impl Detail {
     /// Details with a name and a time, in nanoseconds since 1970.
     ///
     /// # Errors
-    /// When the name is too long or has a zero byte, or the year has no room.
+    /// Returns an error if the name is too long or has a zero byte, or the year does not fit.
     pub fn new(name: &[u8], mtime_ns: i64, number: u32) -> Result<Self, Fault> {
         let mut field = [0; NAME_LEN_MAX];
         let Some(room) = field.get_mut(..name.len()).filter(|_| !name.contains(&0)) else {
@@ -205,10 +206,10 @@ impl Detail {
         Ok(Self { name: field, time: [year, month, day, hour, minute, second], number })
     }
 
-    /// Takes in the details that stand at the place of [`Table::details`].
+    /// Decodes the details at the place of [`Table::details`].
     ///
     /// # Errors
-    /// When the last of them is cut off.
+    /// Returns an error if the last of them is truncated.
     pub fn decode_all(bytes: &[u8]) -> Decoded<Vec<Self>> {
         let (details, rest) = bytes.as_chunks::<DETAIL_LEN>();
         if !rest.is_empty() {
@@ -250,7 +251,7 @@ impl Detail {
 /// Where everything goes in an AFS that is to be written.
 ///
 /// It is [`head`](Self::head), the members at their [`places`](Self::places), zeroes up to the next
-/// multiple of [`ALIGNMENT`] behind each, and what [`encode_details`](Self::encode_details) makes.
+/// multiple of [`ALIGNMENT`] after each, and the bytes of [`encode_details`](Self::encode_details).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     places: Vec<Option<ByteRange>>,
@@ -263,13 +264,13 @@ impl Layout {
     /// An AFS with members of these lengths, and none where there is no length.
     ///
     /// # Errors
-    /// When there are too many, or they are too long: places have 32 bits.
+    /// Returns an error if there are too many, or they are too long: offsets have 32 bits.
     pub fn new(lens: &[Option<u64>], with_details: bool) -> Result<Self, Fault> {
         if lens.len() > MEMBERS_MAX as usize {
             let what = format!("{} members are more than the {MEMBERS_MAX} of an AFS", lens.len());
             return Err(Fault::unsupported(4, what));
         }
-        // There is room for the place of the details, also where it says that there are none.
+        // There is room for the place of the details, even if there are none.
         let first = aligned(len_of(lens.len()).saturating_add(PLACE_LEN) as u64);
         let mut at = first;
         let mut places = Vec::with_capacity(lens.len());
@@ -301,7 +302,7 @@ impl Layout {
         &self.places
     }
 
-    /// Where the details go, without the zeroes behind them.
+    /// The range of the details, without the zeroes after them.
     pub fn details(&self) -> Option<ByteRange> {
         self.details
     }
@@ -311,7 +312,7 @@ impl Layout {
         self.file_len
     }
 
-    /// All that stands before the first member.
+    /// Everything before the first member.
     pub fn head(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         // Counted, and placed below 4 GiB.
@@ -325,11 +326,10 @@ impl Layout {
         out
     }
 
-    /// The details, one of each number, those of what is not there as well, with the zeroes behind
-    /// them.
+    /// The details, one for each number, including missing members, followed by zeroes.
     ///
     /// # Errors
-    /// When there are more or fewer of them, or they were not planned.
+    /// Returns an error if there are more or fewer of them, or they were not planned.
     pub fn encode_details(&self, details: &[Detail]) -> Result<Vec<u8>, Fault> {
         if details.len() != self.places.len() || self.details.is_none() {
             let planned = if self.details.is_some() { self.places.len() } else { 0 };
@@ -346,7 +346,7 @@ impl Layout {
     }
 }
 
-/// A range all of whose numbers have room in 32 bits.
+/// A range whose numbers all fit into 32 bits.
 fn place(at: u64, len: u64) -> Option<ByteRange> {
     ByteRange::at(at, len).filter(|range| range.end() <= u64::from(u32::MAX))
 }

@@ -1,4 +1,4 @@
-//! What members of archives are, in whatever format.
+//! Kinds of members of archives, in any format.
 
 /// What a member is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub enum MemberKind {
     Directory,
     /// A symbolic link; its bytes are its target.
     Symlink,
-    /// A further name of a file that stands before it.
+    /// A further name of a file that comes before it.
     HardLink,
     /// A pipe, a device, or what only the program that made it knows.
     Other,
@@ -53,7 +53,7 @@ impl Method {
 /// A piece of a sparse member that is stored; what lies between pieces is zeroes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
-    /// Where it stands in the member.
+    /// Its offset in the member.
     pub at: u64,
     /// Where it is stored in the archive.
     pub stored_at: u64,

@@ -1,4 +1,4 @@
-//! Formats of archives: what their bytes mean, and the bytes of what is to be in them.
+//! Formats of archives: decoding and encoding.
 //!
 //! Nothing here reads or writes a file: bytes in, values out, and back. [`tar`] and [`zip`] are
 //! what archives are read with, and what is written as one is made of; [`afs`] is a container of

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 /// Bytes as they are shown: UTF-8 as it is, but control characters and bytes that are not UTF-8 as
-/// `\xNN` for each byte, and a backslash as `\\`. [`unescape`] gives the same bytes back.
+/// `\xNN` for each byte, and a backslash as `\\`. [`unescape`] returns the same bytes.
 ///
 /// ```
 /// use stook::names::{escaped, unescape};
@@ -74,7 +74,7 @@ pub struct EscapeError {
 /// backslash, all else is itself.
 ///
 /// # Errors
-/// When a backslash begins neither: what was meant is not guessed.
+/// Returns an error if a backslash begins neither: the meaning is not guessed.
 pub fn unescape(text: &[u8]) -> Result<Cow<'_, [u8]>, EscapeError> {
     if !text.contains(&b'\\') {
         return Ok(Cow::Borrowed(text));

@@ -1,8 +1,8 @@
 //! Names as text: one way to write bytes on a line and to read them back, and one kind of pattern.
 //!
-//! Keys, paths and groups are bytes that somebody else chose. Whatever shows them to people, or
-//! takes them from people, does it with [`escaped`] and [`unescape`]; whatever chooses among them
-//! by pattern does it with [`Patterns`].
+//! Keys, paths and groups are arbitrary bytes from outside. All code that shows them to people or
+//! parses them uses [`escaped`] and [`unescape`]; all code that selects them by pattern uses
+//! [`Patterns`].
 
 mod escape;
 #[cfg(unix)]

@@ -21,15 +21,15 @@ impl fmt::Display for PatternError {
 
 impl std::error::Error for PatternError {}
 
-/// Patterns, of which a path matches if it matches one.
+/// A set of patterns. A path matches if it matches any of them.
 ///
-/// `*` and `?` stand for what is within a name, `**` for any number of directories, `[a-z]` for one
-/// of these characters, `{a,b}` for either, `\xNN` for the byte with these two hexadecimal digits,
-/// as [`escaped`](super::escaped) shows it, and any other `\` takes what follows as it is. A
-/// pattern without a slash is matched against the last name of a path, wherever it is; one with a
-/// slash against all of it, from the root on, and a slash or `./` at its front says just that. A
-/// slash at the end is no part of this: the pattern then means directories, with all that is below
-/// them, and no file.
+/// `*` and `?` match within a name, `**` any number of directories, `[a-z]` one of these
+/// characters, `{a,b}` either, `\xNN` the byte with these two hexadecimal digits, as
+/// [`escaped`](super::escaped) shows it; any other `\` takes the next character literally. A
+/// pattern without a slash is matched against the last name of a path, at any depth; one with a
+/// slash against the whole path from the root, and a leading slash or `./` anchors it there. A
+/// trailing slash does not count as one: the pattern then means directories, with everything below
+/// them, and no files.
 ///
 /// ```
 /// use stook::names::Patterns;
@@ -42,7 +42,7 @@ impl std::error::Error for PatternError {}
 #[derive(Debug, Clone, Default)]
 pub struct Patterns {
     texts: Vec<String>,
-    /// For what has any kind.
+    /// For any kind of file.
     any: Globs,
     /// For directories only.
     directories: Globs,
@@ -54,9 +54,9 @@ pub struct Patterns {
 #[derive(Debug, Clone, Default)]
 struct Globs {
     set: GlobSet,
-    /// Of which text each of them was made.
+    /// The text that each of them was made from.
     texts: Vec<usize>,
-    /// Which of them name a byte that is not UTF-8; empty where none does.
+    /// Which of them name a byte that is not UTF-8; empty if none does.
     with_stand_ins: Vec<usize>,
 }
 
@@ -94,7 +94,7 @@ impl Globs {
     }
 }
 
-/// What a text says.
+/// A parsed pattern.
 struct Parsed {
     glob: Glob,
     is_of_directories: bool,
@@ -127,7 +127,7 @@ impl Parsed {
     }
 }
 
-/// A glob with `\xNN` as what it stands for, and whether that takes stand-ins. A backslash before
+/// A glob with `\xNN` decoded, and whether that needs stand-in characters. A backslash before
 /// anything else stays.
 fn with_bytes(glob: &str) -> (Cow<'_, str>, bool) {
     if !glob.contains("\\x") {
@@ -150,7 +150,7 @@ fn with_bytes(glob: &str) -> (Cow<'_, str>, bool) {
             rest = chars.as_str();
         }
         for chunk in bytes.utf8_chunks() {
-            // None of them means what it would mean in a glob.
+            // None of them has its special meaning in a glob.
             known.extend(chunk.valid().chars().flat_map(|one| ['\\', one]));
             known.extend(chunk.invalid().iter().map(|byte| stand_in(*byte)));
             has_stand_ins |= !chunk.invalid().is_empty();
@@ -173,7 +173,7 @@ fn stand_in(byte: u8) -> char {
     char::from_u32(0x10_FF00 | u32::from(byte)).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
-/// A path with stand-ins.
+/// A path with stand-in characters.
 fn stood_in(path: &[u8]) -> String {
     let mut text = String::with_capacity(path.len() + 16);
     for chunk in path.utf8_chunks() {
@@ -187,7 +187,7 @@ impl Patterns {
     /// The patterns of these texts.
     ///
     /// # Errors
-    /// When one of them is none, or is empty.
+    /// Returns an error if one of them is invalid or empty.
     pub fn new<S: AsRef<str>>(texts: impl IntoIterator<Item = S>) -> Result<Self, PatternError> {
         let texts: Vec<String> = texts.into_iter().map(|text| text.as_ref().to_owned()).collect();
         let parsed = texts.iter().enumerate().map(|(number, text)| Parsed::new(number, text));
@@ -202,12 +202,12 @@ impl Patterns {
         Ok(Self { texts, any, directories, matched })
     }
 
-    /// Whether there is none.
+    /// Whether there are no patterns.
     pub fn is_empty(&self) -> bool {
         self.texts.is_empty()
     }
 
-    /// What they were made of.
+    /// The texts that they were made from.
     pub fn texts(&self) -> &[String] {
         &self.texts
     }
@@ -223,7 +223,7 @@ impl Patterns {
         self.meet(path, true)
     }
 
-    /// What those that matched no path yet were made of.
+    /// The texts of the patterns that matched no path yet.
     pub fn unmatched(&self) -> impl Iterator<Item = &str> {
         let all = self.texts.iter().zip(self.matched.iter());
         all.filter(|(_, matched)| !matched.load(Relaxed)).map(|(text, _)| text.as_str())
@@ -267,8 +267,8 @@ impl Patterns {
     }
 }
 
-/// The directories above a path, and the path itself if it is one. The root has no name that a
-/// pattern could match.
+/// The directories above a path, and the path itself if it is a directory. The root has no name
+/// that a pattern could match.
 fn directories_of(path: &[u8], is_directory: bool) -> impl Iterator<Item = &[u8]> {
     directories_above(path).chain((is_directory && !path.is_empty()).then_some(path))
 }
@@ -277,10 +277,10 @@ pub(crate) fn directories_above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.iter().enumerate().filter(|(_, byte)| **byte == b'/').filter_map(move |(at, _)| path.get(..at))
 }
 
-/// Which paths are taken: those that an inclusion matches (all, where there is none) and no
-/// exclusion does.
+/// Which paths are selected: those that match an inclusion (all, if there are no inclusions) and no
+/// exclusion.
 ///
-/// A directory that is left out is left out with all that is in it.
+/// An excluded directory is excluded with all its contents.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
     include: Patterns,
@@ -288,7 +288,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// What any of `include` matches (everything, where there is none) and none of `exclude` does.
+    /// Selects what matches any of `include` (everything, if there are none) and none of `exclude`.
     pub fn of(include: Patterns, exclude: Patterns) -> Self {
         Self { include, exclude }
     }
@@ -298,22 +298,22 @@ impl Selection {
         self.include.is_empty() && self.exclude.is_empty()
     }
 
-    /// Whether anything in particular is asked for.
+    /// Whether anything in particular is selected.
     pub fn has_inclusions(&self) -> bool {
         !self.include.is_empty()
     }
 
-    /// Whether a path is asked for, by itself: it may be left out all the same.
+    /// Whether the path itself is included; it may still be excluded.
     pub fn includes(&self, path: &[u8], is_directory: bool) -> bool {
         self.include.is_empty() || self.include.meet(path, is_directory)
     }
 
-    /// Whether a path is left out by name: a directory so with all that is in it.
+    /// Whether a path is excluded by name; a directory with all its contents.
     pub fn excludes(&self, path: &[u8], is_directory: bool) -> bool {
         self.exclude.meet(path, is_directory)
     }
 
-    /// Whether a path is taken, by itself: directories above it may be left out.
+    /// Whether the path itself is selected; directories above it may be excluded.
     pub fn takes(&self, path: &[u8], is_directory: bool) -> bool {
         !self.excludes(path, is_directory) && self.includes(path, is_directory)
     }
@@ -340,15 +340,14 @@ impl Selection {
         self.include.depend_on_kind(path) || self.exclude.depend_on_kind(path)
     }
 
-    /// The exclusions that matched nothing of what was asked about so far: misspelt more often than
-    /// meant.
+    /// The exclusions that have matched no path so far: usually misspelt.
     pub fn unmatched_exclusions(&self) -> impl Iterator<Item = &str> {
         self.exclude.unmatched()
     }
 
-    /// Whether that nothing was taken is what was asked for: exclusions left out what there was. An
-    /// inclusion that took nothing is misspelt more often than meant, and so are exclusions of
-    /// which none matched.
+    /// Whether an empty result was requested: exclusions left out everything there was. An
+    /// inclusion that selected nothing is usually misspelt, and so are exclusions that all matched
+    /// nothing.
     pub fn leaves_nothing_on_purpose(&self) -> bool {
         self.include.is_empty() && self.unmatched_exclusions().count() < self.exclude.texts().len()
     }

@@ -7,13 +7,13 @@ use super::directory::open_directory;
 use super::pack::{Hooks, Making, open_writer_with};
 use crate::pack::{self, CheckReport, DamageLog, OpenOptions, Pack, WriterOptions};
 
-/// Checks what is left of the pack at a path, also where its newest manifest cannot be read.
-/// `opened` is called with the log of the damage that is met, `progress` with bytes so far and in
-/// all; when it returns `false`, the check ends.
+/// Checks the pack at a path, or what is left of it if its newest manifest cannot be read. `opened`
+/// is called with the log of the damage that is found, `progress` with the bytes so far and in
+/// total; if it returns `false`, the check ends.
 ///
 /// # Errors
-/// [`pack::Error::NotAPack`], I/O errors, [`pack::Error::Stopped`] when it was stopped. Damage is
-/// no error: the report lists it.
+/// Returns [`pack::Error::NotAPack`], I/O errors, or [`pack::Error::Stopped`] if it was stopped.
+/// Damage is not an error: the report lists it.
 pub fn check(
     path: &Path,
     opened: &mut dyn FnMut(DamageLog),
@@ -28,7 +28,7 @@ pub fn check(
 /// Checks a pack that is open.
 ///
 /// # Errors
-/// I/O errors, [`pack::Error::Stopped`] when it was stopped.
+/// Returns I/O errors, or [`pack::Error::Stopped`] if it was stopped.
 pub fn check_pack(pack: &Pack, progress: &mut dyn FnMut(u64, u64) -> bool) -> pack::Result<CheckReport> {
     let total = pack.stretches(&[]).iter().map(|(_, range)| range.len()).sum();
     pack.check_until(&mut |bytes| progress(bytes, total))

@@ -11,10 +11,10 @@ pub type Predicate<'a> = Box<dyn Fn(&[u8]) -> Option<bool> + Send + Sync + 'a>;
 /// Nothing of the sources was selected, though all could be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NothingSelected {
-    /// Paths that were not excluded, and of which none was taken.
+    /// Paths that were not excluded; none of them was selected.
     pub asked: u64,
-    /// Whether something in particular was asked for, so that a slip is likely. A pack that was
-    /// made for this was taken back then.
+    /// Whether there was an inclusion, so that a mistake is likely. A pack that was made for this
+    /// run was then removed.
     pub is_error: bool,
 }
 
@@ -38,7 +38,7 @@ impl<'a> Choice<'a> {
         Self { patterns, exclude, select, asked, has_taken, has_failed }
     }
 
-    /// An exclusion prunes; an inclusion cannot, for what it asks for may be below.
+    /// An exclusion prunes; an inclusion cannot, because it may match below.
     pub(super) fn decide(&self, path: &[u8], kind: Kind) -> Decision {
         let is_directory = kind == Kind::Directory;
         if self.prunes(path, is_directory) {
@@ -72,7 +72,7 @@ impl<'a> Choice<'a> {
             || matches!(self.says(self.exclude, path), Some(None | Some(true)))
     }
 
-    /// What a predicate says, if there is one.
+    /// The answer of a predicate, if there is one.
     fn says(&self, predicate: Option<&Predicate<'_>>, path: &[u8]) -> Option<Option<bool>> {
         predicate.map(|predicate| self.noted(predicate(path)))
     }
@@ -82,7 +82,7 @@ impl<'a> Choice<'a> {
         !self.patterns.is_all() || self.exclude.is_some() || self.select.is_some()
     }
 
-    /// What a callback of the caller gave; `None` when it failed, which ends the run.
+    /// The result of a callback of the caller; `None` if it failed, which ends the run.
     pub(super) fn noted<T>(&self, given: Option<T>) -> Option<T> {
         if given.is_none() {
             self.has_failed.store(true, Relaxed);
@@ -90,7 +90,7 @@ impl<'a> Choice<'a> {
         given
     }
 
-    /// Forgets what was asked about and taken so far.
+    /// Resets the counts of checked and selected paths.
     pub(super) fn forget(&self) {
         self.asked.store(0, Relaxed);
         self.has_taken.store(false, Relaxed);
@@ -101,12 +101,12 @@ impl<'a> Choice<'a> {
         self.has_failed.load(Relaxed)
     }
 
-    /// What there is to say where nothing was taken.
+    /// The report if nothing was selected.
     pub(super) fn nothing(&self) -> Option<NothingSelected> {
         self.nothing_of(self.asked.load(Relaxed))
     }
 
-    /// The same, where so many paths were come to: more may have been asked about, or one of them
+    /// The same, if this many paths were reached: more may have been checked, or one of them
     /// several times.
     pub(super) fn nothing_of(&self, asked: u64) -> Option<NothingSelected> {
         if self.has_taken.load(Relaxed) {

@@ -1,4 +1,4 @@
-//! Compaction of packs: how much room a step may take, and that it is refused where there is less.
+//! Compaction of packs: how much space a step may take, and the refusal if there is less.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The pack, or what is below it.
+    /// An error of the pack, or below it.
     #[error(transparent)]
     Pack(#[from] pack::Error),
     /// A step would need more room than is free. Nothing was changed.
@@ -34,18 +34,18 @@ pub enum Error {
     },
 }
 
-/// What is compacted, and how.
+/// Options of a compaction.
 #[derive(Debug, Clone)]
 pub struct Compact {
     /// Only these groups; all if empty.
     pub groups: Vec<String>,
     /// Versions that died less long ago than this stay readable.
     pub keep: Duration,
-    /// Only groups in which at least this share of bytes, 0 to 1, is dead; `None` also restores the
-    /// order of keys where nothing is dead.
+    /// Only groups in which at least this share of bytes, 0 to 1, is dead; `None` also restores key
+    /// order where nothing is dead.
     pub max_dead: Option<f64>,
-    /// Room that a step may take beside what is there, in bytes; `None` for half of what is free,
-    /// at most as much as [`CompactOptions`] have by default.
+    /// Extra space that a step may take, in bytes; `None` for half of the free space, at most the
+    /// default of [`CompactOptions`].
     pub extra_len: Option<u64>,
     /// Memory for records on their way, in bytes.
     pub memory_len: usize,
@@ -58,12 +58,12 @@ impl Default for Compact {
     }
 }
 
-/// What a compaction would do.
+/// The plan of a compaction.
 #[derive(Debug, Clone)]
 pub struct Planned {
-    /// Its steps, and what is left for want of room.
+    /// Its steps, and the segments left for lack of space.
     pub plan: CompactPlan,
-    /// Room that a step may take beside what is there, in bytes.
+    /// Extra space that a step may take, in bytes.
     pub extra_len: u64,
 }
 
@@ -71,7 +71,7 @@ impl Compact {
     /// What [`run`](Self::run) would do now. It refuses what that refuses.
     ///
     /// # Errors
-    /// [`Error::NoSpace`]; what reading the indexes meets.
+    /// Returns [`Error::NoSpace`], or an error of reading the indexes.
     pub fn plan(&self, pack: &Pack) -> Result<Planned> {
         let storage = pack.storage().as_ref();
         let free = storage.free_bytes().map_err(pack::Error::from)?;
@@ -85,7 +85,7 @@ impl Compact {
     /// it is planned first, and refused before anything is changed.
     ///
     /// # Errors
-    /// [`Error::NoSpace`], and those of [`PackWriter::compact`].
+    /// Returns [`Error::NoSpace`], and the errors of [`PackWriter::compact`].
     pub fn run(&self, writer: &mut PackWriter, progress: &mut dyn FnMut(u64) -> bool) -> Result<Compacted> {
         let storage = writer.storage().clone();
         let free = storage.free_bytes().map_err(pack::Error::from)?;
@@ -93,7 +93,7 @@ impl Compact {
         // Else no step can need more than there is.
         if free.is_some_and(|free| options.extra_len > free) {
             writer.sync()?;
-            // Dropped before anything is written: what it reads from would be kept for it.
+            // Dropped before anything is written: the files that it reads would be kept for it.
             let pack = Pack::open(storage, OpenOptions::default())?;
             self.plan(&pack)?;
         }
@@ -114,7 +114,7 @@ impl Compact {
     }
 }
 
-/// Refuses a plan of which a step needs more room than is free.
+/// Refuses a plan if one of its steps needs more space than is free.
 fn check_room(plan: &CompactPlan, free: Option<u64>, storage: &dyn Storage) -> Result<()> {
     let needed = plan.steps.iter().map(|step| step.kept_bytes).max().unwrap_or(0);
     match free.filter(|free| needed > *free) {

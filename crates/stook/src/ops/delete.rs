@@ -3,13 +3,13 @@
 use super::contents::Selected;
 use crate::pack::{self, PackWriter};
 
-/// Deletes what is selected, in one batch: a crash leaves all of it, or nothing. Further names
-/// (hard links) go first, so that content is not moved to a name that goes as well. `progress` is
-/// called with how many records are deleted so far; when it returns `false`, nothing is, and so
-/// does this.
+/// Deletes the selected records in one batch: a crash leaves all of them, or none. Further names
+/// (hard links) are deleted first, so that content is not moved to a name that is deleted as well.
+/// `progress` is called with the number of records deleted so far; if it returns `false`, nothing
+/// is deleted, and this returns `false`.
 ///
 /// # Errors
-/// Those of [`PackWriter::batch`], and of what the batch does.
+/// Returns the errors of [`PackWriter::batch`], and of the operations of the batch.
 pub fn delete(
     writer: &mut PackWriter,
     selected: &Selected,

@@ -10,11 +10,11 @@ use crate::pack::{self, Key, KeyRange, Pack, Record, is_in_groups};
 pub const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Waits until something was written to a pack since it was opened, opens it again, and returns
-/// that newer state: [`Pack::put_since`] has what was put in between. Returns `None` as soon as
-/// `go_on` returns `false`.
+/// that newer state: [`Pack::put_since`] lists the records put in between. Returns `None` as soon
+/// as `go_on` returns `false`.
 ///
 /// # Errors
-/// I/O errors of listing the files of the pack, the errors of `open`.
+/// Returns I/O errors of listing the files of the pack, and the errors of `open`.
 pub fn wait_for_newer<E: From<pack::Error>>(
     seen: &Pack,
     go_on: &mut dyn FnMut() -> bool,

@@ -1,5 +1,5 @@
-//! Operations that need several capabilities, as one call each: what the surfaces offer, without a
-//! terminal or an interpreter.
+//! Operations that need several capabilities, as one call each: the operations of the surfaces,
+//! without a terminal or an interpreter.
 
 pub mod check;
 mod choice;

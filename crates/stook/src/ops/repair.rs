@@ -1,4 +1,4 @@
-//! Repair of packs: all that is whole in a new pack, and the rest in a quarantine beside it.
+//! Repair of packs: intact records in a new pack, and the rest in a quarantine beside it.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
@@ -13,17 +13,18 @@ use crate::pack::{self, Repaired, WriterOptions};
 use crate::report::json::{Document, TextOrBytes};
 use crate::storage::{LocalStorage, LocalStorageOptions, Storage};
 
-/// What is written beside the quarantined bytes.
+/// The name of the report beside the quarantined bytes.
 const REPORT: &str = "report.json";
 
 /// A result of repairing.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong: unlike [`pack::Error::Stopped`], that the caller ended it is no failed writer.
+/// Errors of a repair: unlike with [`pack::Error::Stopped`], an interruption by the caller is not a
+/// failed writer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The pack, or what is below it.
+    /// An error of the pack, or below it.
     #[error(transparent)]
     Pack(#[from] pack::Error),
     /// The directories that are made.
@@ -40,14 +41,14 @@ pub enum Error {
     Interrupted,
 }
 
-/// What a repair saved, and where.
+/// The result of a repair, and its paths.
 #[derive(Debug)]
 pub struct Report {
     /// The new pack.
     pub new: PathBuf,
-    /// Where what could not be saved is, if there is any.
+    /// The directory of the bytes that could not be saved, if there are any.
     pub quarantine: PathBuf,
-    /// What was found and saved.
+    /// The counts and damage of the repair.
     pub repaired: Repaired,
 }
 
@@ -99,14 +100,14 @@ impl Report {
     }
 }
 
-/// Writes all that is whole and counts into a new pack, and what cannot be saved into a directory
-/// `NEW.quarantine` with a report. `progress` is called with bytes so far and in all, about twice
-/// those of the pack, at last with all; when it returns `false`, the repair ends. Half a repair is
-/// of use to nobody, and is removed.
+/// Writes all intact live records into a new pack, and the rest into a directory `NEW.quarantine`
+/// with a report. `progress` is called with the bytes so far and in total, about twice those of the
+/// pack, at last with all; if it returns `false`, the repair ends. A partial repair is useless, and
+/// is removed.
 ///
 /// # Errors
-/// [`Error::Exists`], [`Error::Interrupted`], [`pack::Error::NotAPack`], I/O errors. Damage is no
-/// error: the report lists it.
+/// Returns [`Error::Exists`], [`Error::Interrupted`], [`pack::Error::NotAPack`], or I/O errors.
+/// Damage is not an error: the report lists it.
 pub fn repair(pack: &Path, new: &Path, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Report> {
     // With a slash at its end it is the same name, and what is to be beside it would be in it.
     let new = new.components().as_path();
@@ -167,7 +168,7 @@ fn quarantine_of(new: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// The quarantine, made when it is first asked for.
+/// The quarantine, made on first use.
 fn open_quarantine(
     path: &Path,
     quarantine: &mut Option<Arc<LocalStorage>>,

@@ -1,4 +1,4 @@
-//! [`DamageLog`]: damage that is met while a pack is read.
+//! [`DamageLog`]: damage found while a pack is read.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -7,27 +7,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::error::{Damage, Error, Result};
 
-/// Damage that is reported one by one, at most, by whatever goes through a pack; of the rest only
-/// how much there is.
+/// The most damages that are reported one by one by a pass over a pack; the rest is only counted.
 const TOLD_MAX: usize = 100_000;
 
-/// Damage of which is known whether it was met before, 16 bytes for each. Of more than that, how
-/// much there is at most.
+/// The most damages that are deduplicated, at 16 bytes each. Beyond that, only an upper bound of
+/// their number is known.
 const KNOWN_MAX: usize = 1_000_000;
 
-/// Damage in the order in which it was met, each once. Memory is bounded, however much there is:
-/// the last of 100,000 says how many more there were, and after a million how many at most.
+/// Damage in the order in which it was found, each once. Memory is bounded, however much there is:
+/// the last of 100,000 says how many more there were, and beyond a million how many at most.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Damages {
     all: Vec<Damage>,
-    /// What stands for each: those that are only counted, too.
+    /// A hash of each, including those that are only counted.
     known: HashSet<u128>,
-    /// What was met when no more could be known; some of it may have been met before.
+    /// Damages found when no more could be deduplicated; some of them may have been found before.
     uncertain: u64,
 }
 
-/// What stands for a damage: for different ones it is never the same, but where somebody made it
-/// so.
+/// A hash of a damage: collisions do not occur unless they are constructed.
 fn hash_of(damage: &Damage) -> u128 {
     let half = |salt: u8| {
         let mut hasher = DefaultHasher::new();
@@ -49,7 +47,7 @@ impl Damages {
         self.count(damage);
     }
 
-    /// Whether a damage may be one that was not met before.
+    /// Whether a damage may not have been found before.
     fn know(&mut self, hash: u128) -> bool {
         if self.known.len() < KNOWN_MAX {
             return self.known.insert(hash);
@@ -70,7 +68,7 @@ impl Damages {
         }
     }
 
-    /// Adds all of others: what they only count is counted here, and what both have once.
+    /// Adds all of `others`: counted ones are counted here, and common ones once.
     pub(crate) fn join(&mut self, others: Self) {
         let Self { mut all, known, uncertain } = others;
         let counted = all.split_off(all.len().min(TOLD_MAX)).pop();
@@ -140,8 +138,8 @@ impl<'a> IntoIterator for &'a Damages {
     }
 }
 
-/// Damage that a pack has met so far: what opening it found, and what was found since and gone
-/// around, so that no error came of it. All clones are one log, which outlives the pack.
+/// Damage that a pack has found so far: when it was opened, and since, where it was worked around
+/// without an error. All clones are one log, which outlives the pack.
 #[derive(Debug, Clone, Default)]
 pub struct DamageLog {
     shared: Arc<LoggedDamages>,
@@ -149,36 +147,36 @@ pub struct DamageLog {
 
 #[derive(Debug, Default)]
 struct LoggedDamages {
-    /// Whether there is any: asked for every key that is not found.
+    /// Whether there is any: read for every key that is not found.
     any: AtomicBool,
     known: Mutex<Damages>,
 }
 
 impl DamageLog {
-    /// All of it, in the order in which it was met.
+    /// All of it, in the order in which it was found.
     pub fn all(&self) -> Vec<Damage> {
         self.known().to_vec()
     }
 
-    /// The same, with what is only counted.
+    /// The same, including the counted ones.
     pub(crate) fn damages(&self) -> Damages {
         self.known().clone()
     }
 
-    /// What was met after the first `known` of it.
+    /// Damage found after the first `known`.
     pub fn since(&self, known: usize) -> Vec<Damage> {
         self.known().get(known..).unwrap_or_default().to_vec()
     }
 
-    /// Whether nothing was met.
+    /// Whether no damage was found.
     pub fn is_empty(&self) -> bool {
         !self.shared.any.load(Ordering::Acquire)
     }
 
-    /// What was read; `None`, and a note of it, where it is damaged.
+    /// Returns the value that was read; `None`, and a note of the damage, if it is damaged.
     ///
     /// # Errors
-    /// What is no damage.
+    /// Returns errors that are not damage.
     pub fn unless_damaged<T>(&self, read: Result<T>) -> Result<Option<T>> {
         match read {
             Err(Error::Damaged(damage)) => {

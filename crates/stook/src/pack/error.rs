@@ -1,4 +1,4 @@
-//! What can go wrong with a pack, and the one shape in which damage is reported.
+//! Errors of packs, and the one form in which damage is reported.
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -12,7 +12,7 @@ use super::key::Key;
 /// A result of this capability.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Bytes on the medium that are not what was written.
+/// Damaged bytes on the medium.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Damage {
     /// The file: a segment, a manifest, a deletion vector.
@@ -23,8 +23,8 @@ pub struct Damage {
     pub key: Option<Key>,
     /// What was found and what was expected.
     pub what: String,
-    /// What kind of error opening the file met, where that is what is wrong; `Unsupported` where a
-    /// newer version wrote it.
+    /// The kind of error when opening the file, if that failed; `Unsupported` if a newer version
+    /// wrote it.
     pub cause: Option<ErrorKind>,
 }
 
@@ -39,8 +39,8 @@ impl fmt::Display for Damage {
 }
 
 impl Damage {
-    /// The damage that an error of the storage is, where it is one: see [`is_unreadable`]. Else the
-    /// error as it was.
+    /// Converts an error of the storage into damage, if it is one: see [`is_unreadable`]. Otherwise
+    /// the error is returned unchanged.
     pub(crate) fn of_unreadable(error: crate::Error) -> Result<Self, crate::Error> {
         match error {
             crate::Error::Io { path, offset, source, .. } if is_unreadable_io(&source) => Ok(Self {
@@ -79,9 +79,9 @@ impl Damage {
         self.cause == Some(ErrorKind::PermissionDenied)
     }
 
-    /// The damage that a file which could not be opened is, where the reason lies in that file: the
-    /// pack continues without it. Else the error as it was: for want of memory or descriptors
-    /// nothing can be said of the file.
+    /// Converts the error of opening a file into damage, if the reason lies in that file: the pack
+    /// continues without it. Otherwise the error is returned unchanged: a lack of memory or
+    /// descriptors says nothing about the file.
     pub(crate) fn of_unopened(error: crate::Error, file: PathBuf) -> Result<Self, crate::Error> {
         let cause = error.io_kind();
         let damage = |what: String| Ok(Self { file, offset: 0, key: None, what, cause });
@@ -107,10 +107,10 @@ fn is_no_file(error: &std::io::Error) -> bool {
     errno.is_some_and(|errno| [Errno::LOOP, Errno::ISDIR, Errno::NXIO, Errno::NODEV].contains(&errno))
 }
 
-/// Whether the medium does not give bytes back that are there: a bad sector, a block whose checksum
-/// is wrong to the file system; or there is no file under the name, but a FIFO, a link, a device.
-/// That is damage like any other. All else (rights, memory, a network that is gone) may pass, and
-/// is an error.
+/// Whether the medium does not return existing bytes: a bad sector, a block whose checksum fails in
+/// the file system; or the name is not a file, but a FIFO, a link, a device. That is damage like
+/// any other. All other causes (permissions, memory, a lost network) may be temporary, and are
+/// errors.
 pub(crate) fn is_unreadable(error: &crate::Error) -> bool {
     match error {
         crate::Error::Io { source, .. } => is_unreadable_io(source),
@@ -139,9 +139,9 @@ pub enum Error {
     Outside {
         /// A verb that fits.
         operation: &'static str,
-        /// What it is: a path, `standard input`.
+        /// Its name: a path, `standard input`.
         name: String,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// There is no pack at this place.
@@ -158,7 +158,7 @@ pub enum Error {
         /// The place.
         path: PathBuf,
     },
-    /// Bytes are not what was written.
+    /// Bytes are damaged.
     #[error("{0}; `stook check` lists all damage, and what is whole can still be read")]
     Damaged(Damage),
     /// Written by a newer version, or by something else.
@@ -166,7 +166,7 @@ pub enum Error {
     Unsupported {
         /// The file.
         path: PathBuf,
-        /// What is not known here.
+        /// The unknown feature.
         what: String,
     },
     /// Something is larger than the format allows.
@@ -207,7 +207,7 @@ pub enum Error {
     NoSuchState {
         /// The pack.
         path: PathBuf,
-        /// The generation or the time that was asked for, and what there is.
+        /// The requested generation or time, and what is available.
         what: String,
     },
     /// A writer is used in a process that was forked from the one that opened it.
@@ -218,7 +218,7 @@ pub enum Error {
         /// The process that opened it.
         owner: u32,
     },
-    /// An earlier write failed; what the medium holds since is not known.
+    /// An earlier write failed; the state of the medium since then is not known.
     #[error("the writer stopped after an earlier failure; open the pack again to continue from what is safe")]
     Stopped,
     /// A commit that others were part of too failed: whether this record is there is not known
@@ -241,7 +241,7 @@ impl Error {
         }
     }
 
-    /// An error of opening a file; [`Error::Damaged`] where there is something else under its name.
+    /// An error of opening a file; [`Error::Damaged`] if there is something else under its name.
     pub(crate) fn of_opening(error: crate::Error) -> Self {
         match error {
             crate::Error::NotARegularFile { .. } => {

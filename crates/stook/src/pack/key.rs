@@ -17,7 +17,7 @@ const KIND_ID: u8 = 2;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(Box<[u8]>);
 
-/// What a key says.
+/// The value of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyValue<'a> {
     /// A byte string, at most [`KEY_LEN_MAX`] long, of any content.
@@ -30,7 +30,7 @@ impl Key {
     /// A byte-string key.
     ///
     /// # Errors
-    /// When it is longer than [`KEY_LEN_MAX`].
+    /// Returns an error if it is longer than [`KEY_LEN_MAX`].
     pub fn bytes(bytes: impl AsRef<[u8]>) -> Result<Self> {
         let bytes = bytes.as_ref();
         if bytes.len() > KEY_LEN_MAX {
@@ -67,7 +67,7 @@ impl Key {
         &self.0
     }
 
-    /// What it says.
+    /// Its value.
     pub fn value(&self) -> KeyValue<'_> {
         match self.0.split_first() {
             Some((&KIND_ID, rest)) => KeyValue::Id(rest.iter().fold(0, |id, &b| (id << 8) | u64::from(b))),
@@ -97,7 +97,7 @@ impl Key {
         }
     }
 
-    /// Whether this is what a frame stores.
+    /// Whether this is the key that a frame stores.
     #[inline]
     pub(crate) fn is_stored_as(&self, kind: u8, stored: &[u8]) -> bool {
         let Some((&own, rest)) = self.0.split_first() else { return false };
@@ -110,7 +110,8 @@ impl Key {
         own == kind && same
     }
 
-    /// The key of what a frame stores, or `None` when the kind is unknown or the length is wrong.
+    /// The key from the bytes that a frame stores, or `None` if the kind is unknown or the length
+    /// is wrong.
     pub(crate) fn from_stored(kind: u8, stored: &[u8]) -> Option<Self> {
         match kind {
             KIND_BYTES => Self::bytes(stored).ok(),
@@ -135,9 +136,9 @@ impl AsRef<[u8]> for Stored<'_> {
     }
 }
 
-/// As people write it: the bytes as [`escaped`] shows them, or `id:` and the number. A byte string
+/// The key as text: the bytes as [`escaped`] shows them, or `id:` and the number. A byte string
 /// that itself begins like one of these forms (`id:`, `bytes:`) gets `bytes:` in front, and so does
-/// the empty one. [`parse`](Key::parse) gives the same key back, whatever its bytes are.
+/// the empty one. [`parse`](Key::parse) returns the same key for any bytes.
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.value() {
@@ -150,7 +151,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// What stands before bytes that would otherwise be taken for something else.
+/// The prefix for bytes that would otherwise be taken for something else.
 fn form_of(bytes: &[u8]) -> &'static str {
     match bytes.is_empty() || bytes.starts_with(b"id:") || bytes.starts_with(b"bytes:") {
         true => "bytes:",
@@ -165,13 +166,13 @@ impl fmt::Debug for Key {
 }
 
 impl Key {
-    /// The key that a text shows, as [`Display`](fmt::Display) writes it: `id:123` is a number,
-    /// `bytes:X` is the byte string X whatever it looks like, anything else is itself a byte
-    /// string. In a byte string `\xNN` is the byte NN and `\\` a backslash.
+    /// Parses a key as [`Display`](fmt::Display) writes it: `id:123` is a number, `bytes:X` is
+    /// always the byte string X, and anything else is itself a byte string. In a byte string `\xNN`
+    /// is the byte NN and `\\` a backslash.
     ///
     /// # Errors
-    /// When there is no text, `id:` is not followed by a number that fits in 64 bits, a backslash
-    /// begins no escape, or the key is too long.
+    /// Returns an error if there is no text, `id:` is not followed by a number that fits in 64
+    /// bits, a backslash does not begin an escape, or the key is too long.
     pub fn parse(text: &[u8]) -> Result<Self> {
         Self::of_form(text, |bytes| {
             let bytes =
@@ -189,10 +190,10 @@ impl Key {
         }
     }
 
-    /// The key of which these are [`to_plain`](Key::to_plain).
+    /// The key whose [`to_plain`](Key::to_plain) these bytes are.
     ///
     /// # Errors
-    /// As [`parse`](Key::parse), but a backslash is a backslash.
+    /// Returns the errors of [`parse`](Key::parse), but a backslash is a backslash.
     pub fn from_plain(bytes: &[u8]) -> Result<Self> {
         Self::of_form(bytes, Self::bytes)
     }

@@ -3,8 +3,8 @@
 use super::options::{PlanError, PlanOptions};
 use crate::extent::ByteRange;
 
-/// Makes reads of ranges that come in ascending order, by the rules of [`Plan`](super::Plan),
-/// without keeping track of what is where. For whoever needs only the reads, and makes them often.
+/// Merges ranges in ascending order into reads, by the rules of [`Plan`](super::Plan), without
+/// keeping track of the pieces. For callers that need only the reads, and often.
 ///
 /// ```
 /// use stook::extent::ByteRange;
@@ -32,7 +32,7 @@ impl Merger {
     /// A merger by these rules.
     ///
     /// # Errors
-    /// When the options contradict themselves.
+    /// Returns an error if the options contradict themselves.
     #[inline]
     pub fn new(options: &PlanOptions) -> Result<Self, PlanError> {
         let max_len = options.checked_max_len()?;
@@ -42,11 +42,11 @@ impl Merger {
         Ok(Self { max_gap, min_len, max_len, alignment, within: ByteRange::to(end) })
     }
 
-    /// Takes in a range that begins no earlier than those before it: the last of `reads` becomes
+    /// Adds a range that begins no earlier than those before it: the last of `reads` becomes
     /// longer, or more are added.
     ///
     /// # Errors
-    /// When there would be more than [`MAX_PIECES`](PlanOptions::MAX_PIECES) reads.
+    /// Returns an error if there would be more than [`MAX_PIECES`](PlanOptions::MAX_PIECES) reads.
     #[inline]
     pub fn add(&self, range: ByteRange, reads: &mut Vec<ByteRange>) -> Result<(), PlanError> {
         match self.rounded(range) {
@@ -55,13 +55,13 @@ impl Merger {
         }
     }
 
-    /// The range cut at the end and rounded outwards, or `None` where nothing is left.
+    /// The range cut at the end and rounded outwards, or `None` if nothing is left.
     #[inline]
     pub(super) fn rounded(&self, range: ByteRange) -> Option<ByteRange> {
         range.intersection(&self.within)?.aligned(self.alignment).intersection(&self.within)
     }
 
-    /// Takes in a range that is cut and rounded.
+    /// Adds a range that is already cut and rounded.
     #[inline]
     pub(super) fn take_in(&self, range: ByteRange, reads: &mut Vec<ByteRange>) -> Result<(), PlanError> {
         let mut start = range.start();
@@ -75,7 +75,7 @@ impl Merger {
             }
             start = start.max(last.end());
         }
-        // Counted before any is made: a single range may ask for more reads than fit into memory.
+        // Counted before any is made: a single range may need more reads than fit into memory.
         let more = range.end().saturating_sub(start).div_ceil(self.max_len);
         if more > PlanOptions::MAX_PIECES.saturating_sub(reads.len()) as u64 {
             return Err(PlanError::TooManyPieces);

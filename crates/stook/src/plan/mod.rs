@@ -17,18 +17,18 @@ use crate::extent::ByteRange;
 ///
 /// The rules, with every wanted range cut at `end` and rounded outwards to `alignment` first:
 ///
-/// 1. A read begins at the first byte that is not served yet, rounded down, and takes in what
-///    follows while the unwanted gap before it is at most `max_gap` bytes.
-/// 2. It ends after the last byte it took in, rounded up, or at `max_len` bytes from its start;
-///    what then remains begins the next read. `max_len` counts what is read, rounding included.
-/// 3. A read that would be shorter than `min_len` is made that long, within `max_len`; what follows
-///    and is in it already needs none of its own.
+/// 1. A read begins at the first byte that is not served yet, rounded down, and includes following
+///    ranges while the unwanted gap before each is at most `max_gap` bytes.
+/// 2. It ends after the last byte it includes, rounded up, or at `max_len` bytes from its start;
+///    the rest begins the next read. `max_len` includes rounding.
+/// 3. A read that would be shorter than `min_len` is made that long, within `max_len`; later ranges
+///    that it already contains need no read of their own.
 /// 4. No read goes past `end`: the last one may end where the file does, aligned or not.
 ///
 /// So reads are ascending, never empty, never overlap, and (where `min_len` is 0) no other choice
-/// that keeps the rules needs fewer. Without `min_len`, bytes read that nobody wanted are at most
-/// `max_gap` in each gap that was read over, and less than `alignment` at each end of a read and at
-/// each side of a gap.
+/// within the rules needs fewer. Without `min_len`, unwanted bytes are at most `max_gap` in each
+/// gap that is read over, and less than `alignment` at each end of a read and at each side of a
+/// gap.
 ///
 /// Takes O(n log n) for `n` wanted ranges, and O(1) more for every piece.
 ///
@@ -62,7 +62,7 @@ impl Plan {
     /// Plans the reads for `wanted`: in any order, overlapping, repeated or empty.
     ///
     /// # Errors
-    /// When the options contradict themselves, or when the plan would have more than
+    /// Returns an error if the options contradict themselves, or if the plan would have more than
     /// [`MAX_PIECES`](PlanOptions::MAX_PIECES) reads or pieces.
     pub fn new(wanted: &[ByteRange], options: &PlanOptions) -> Result<Self, PlanError> {
         let reads = reads(wanted, options)?;
@@ -71,7 +71,7 @@ impl Plan {
         Ok(Self { reads, pieces, first_piece, by_read, first_of_read })
     }
 
-    /// What is to be read, ascending.
+    /// The reads, ascending.
     pub fn reads(&self) -> &[ByteRange] {
         &self.reads
     }
@@ -93,8 +93,8 @@ impl Plan {
         bounds.and_then(|(&from, &to)| self.pieces.get(from..to)).unwrap_or_default()
     }
 
-    /// What the read at index `read` serves, in the order of the wanted ranges: what to hand out
-    /// when it completes.
+    /// The pieces that the read at index `read` serves, in the order of the wanted ranges: to be
+    /// delivered when it completes.
     pub fn pieces_in(&self, read: usize) -> impl Iterator<Item = PlanPiece> + '_ {
         let bounds = self.first_of_read.get(read).zip(self.first_of_read.get(read + 1));
         let indices = bounds.and_then(|(&from, &to)| self.by_read.get(from..to)).unwrap_or_default();

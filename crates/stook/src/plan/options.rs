@@ -8,12 +8,11 @@ pub struct PlanOptions {
     /// The shortest read, as far as `max_len` and `end` allow: one that would end before is made
     /// longer at its end, rounded up to `alignment`. 0 for no read longer than it must be.
     pub min_len: u64,
-    /// The longest read, rounding included. Rounded down to a multiple of `alignment` if it is
-    /// none.
+    /// The longest read, including rounding. Rounded down to a multiple of `alignment`.
     pub max_len: u64,
     /// Reads begin and end at multiples of this power of two; 1 for no alignment.
     pub alignment: u64,
-    /// The length of what is read. Nothing past it is planned; `u64::MAX` where it is not known.
+    /// The length of the source. Nothing past it is planned; `u64::MAX` if it is not known.
     pub end: u64,
 }
 
@@ -41,20 +40,20 @@ impl PlanOptions {
     }
 }
 
-/// Why there is no plan.
+/// Why planning failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
     /// The alignment cannot be one.
     #[error("alignment {alignment} is not a power of two (1 for none)")]
     Alignment {
-        /// What was given, in bytes.
+        /// The given alignment, in bytes.
         alignment: u64,
     },
     /// Not even one aligned unit fits into a read.
     #[error("max_len {max_len} is less than one unit of the alignment ({alignment} bytes)")]
     MaxLen {
-        /// What was given, in bytes.
+        /// The given length, in bytes.
         max_len: u64,
         /// The alignment, in bytes.
         alignment: u64,

@@ -24,8 +24,8 @@ pub(super) fn of_wanted(
     reads: &[ByteRange],
     end: u64,
 ) -> Result<(Vec<PlanPiece>, Vec<usize>), PlanError> {
-    // Counted before any is made: a few long ranges over short reads may ask for more than there is
-    // memory.
+    // Counted before any is made: a few long ranges over short reads may need more pieces than fit
+    // into memory.
     let mut first = Vec::with_capacity(wanted.len() + 1);
     let mut count = 0;
     for range in wanted {

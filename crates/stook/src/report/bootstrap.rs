@@ -76,7 +76,7 @@ impl Blocks {
 /// The mean of all windows of `runs`, with an interval.
 ///
 /// # Errors
-/// [`StatsError`] when there is no window or one is not finite.
+/// Returns [`StatsError`] if there is no window or one is not finite.
 pub fn mean_interval(runs: &[&[f64]], confidence: f64, seed: u64) -> Result<Estimate, StatsError> {
     let value = mean(&runs.concat())?;
     let (blocks, mut chance) = (Blocks::of(runs), Chance(seed));
@@ -86,13 +86,13 @@ pub fn mean_interval(runs: &[&[f64]], confidence: f64, seed: u64) -> Result<Esti
 
 /// The mean of `right` ÷ the mean of `left`, with an interval.
 ///
-/// `paired`: run *i* of one was measured next to run *i* of the other. Then what is drawn is drawn
-/// from both at once, so that a drift that both share does not count as a difference; the longer
-/// run of a pair is cut.
+/// `paired`: run *i* of one was measured next to run *i* of the other. Then both are sampled
+/// together, so that a drift that both share does not count as a difference; the longer run of a
+/// pair is cut.
 ///
 /// # Errors
-/// [`StatsError`] when there is no window, one is not finite or `left` has a mean of 0 or less, and
-/// when runs that are to be paired are not equally many.
+/// Returns [`StatsError`] if there is no window, one is not finite or `left` has a mean of 0 or
+/// less, or if the numbers of runs to be paired differ.
 pub fn ratio_interval(
     left: &[&[f64]],
     right: &[&[f64]],

@@ -9,11 +9,11 @@ const DIGITS: u8 = 3;
 
 /// A histogram of latencies in nanoseconds.
 ///
-/// Quantiles are the upper edge of the bucket they fall into: at most 0.1% above the latency that
-/// was recorded (three significant digits, and to the nanosecond below 2 µs), never below it.
-/// Count, minimum, maximum and mean are exact. A latency of more than one hour counts as one hour
-/// in the quantiles, and [`over_range`](Self::over_range) counts them. One histogram
-/// takes about 260 KiB whatever is recorded; recording never allocates.
+/// Quantiles are the upper edge of the bucket they fall into: at most 0.1% above the recorded
+/// latency (three significant digits, and to the nanosecond below 2 µs), never below it. Count,
+/// minimum, maximum and mean are exact. A latency of more than one hour counts as one hour in the
+/// quantiles, and [`over_range`](Self::over_range) counts them. A histogram always takes about 260
+/// KiB; recording never allocates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LatencyHistogram {
     buckets: Histogram<u64>,
@@ -47,7 +47,7 @@ impl LatencyHistogram {
         self.over_range += u64::from(latency_ns > LONGEST_NS);
     }
 
-    /// Adds all that `other` counted.
+    /// Adds all counts of `other`.
     pub fn merge(&mut self, other: &Self) {
         // Both have the bounds that `new` gives, which is all that `add` can object to.
         let added = self.buckets.add(&other.buckets);
@@ -83,7 +83,7 @@ impl LatencyHistogram {
         (!self.is_empty()).then_some(self.max_ns)
     }
 
-    /// The arithmetic mean of what was recorded, not of bucket edges.
+    /// The arithmetic mean of the recorded values, not of bucket edges.
     pub fn mean_ns(&self) -> Option<f64> {
         (!self.is_empty()).then(|| self.sum_ns as f64 / self.count() as f64)
     }

@@ -24,7 +24,7 @@ pub(super) fn escape(text: &str) -> String {
     html
 }
 
-/// [`escape`], with what stands between backticks set as code. A lone backtick stays one.
+/// [`escape`], with text between backticks set as code. A lone backtick is kept.
 pub(super) fn prose(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! Weighted linear least squares with confidence intervals for what was fitted.
+//! Weighted linear least squares with confidence intervals for the fitted values.
 //!
 //! The solution is by orthogonal columns (modified Gram–Schmidt, twice over; Å. Björck, *Numerical
 //! Methods for Least Squares Problems*, §2.4). Intervals are Student's, with errors that do not
@@ -41,7 +41,7 @@ impl Estimate {
     }
 
     /// `self × other`, both greater than 0. Both ends are those of the worst case, so the
-    /// confidence is at least what is left when either may be wrong (Bonferroni).
+    /// confidence is at least what remains if either may be wrong (Bonferroni).
     pub(crate) fn times(self, other: Self) -> Self {
         let (left, right) = (self.interval, other.interval);
         let confidence = (left.confidence + right.confidence - 1.0).max(0.0);
@@ -78,10 +78,9 @@ pub enum FitError {
 pub struct Point<const K: usize> {
     /// What each coefficient is multiplied with.
     pub x: [f64; K],
-    /// What was measured.
+    /// The measured value.
     pub y: f64,
-    /// What the difference is multiplied with before it is squared: `1 / y` makes differences
-    /// relative.
+    /// The factor of the difference before it is squared: `1 / y` makes differences relative.
     pub weight: f64,
 }
 
@@ -100,7 +99,7 @@ impl<const K: usize> LinearFit<K> {
     /// Fits `points`.
     ///
     /// # Errors
-    /// [`FitError`].
+    /// Returns [`FitError`].
     pub fn of(points: &[Point<K>]) -> Result<Self, FitError> {
         if points.len() <= K {
             return Err(FitError::TooFewPoints { points: points.len(), coefficients: K });
@@ -140,7 +139,7 @@ fn dot(left: &[f64], right: &[f64]) -> f64 {
     left.iter().zip(right).map(|(left, right)| left * right).sum()
 }
 
-/// Takes what lies along `unit` out of `values`, and says how much that was.
+/// Subtracts the projection onto `unit` from `values`, and returns its length.
 fn subtract_projection(values: &mut [f64], unit: &[f64]) -> f64 {
     let length = dot(values, unit);
     values.iter_mut().zip(unit).for_each(|(value, unit)| *value -= length * unit);
@@ -150,14 +149,13 @@ fn subtract_projection(values: &mut [f64], unit: &[f64]) -> f64 {
 /// Orthonormal columns, and how they make up the columns that were given.
 struct Orthogonal<const K: usize> {
     units: [Vec<f64>; K],
-    /// By column: entry *i* of column *k* says how much of unit *i* is in what was column *k*.
+    /// By column: entry *i* of column *k* is the part of unit *i* in the original column *k*.
     triangle: [[f64; K]; K],
 }
 
 impl<const K: usize> Orthogonal<K> {
     fn of(mut columns: [Vec<f64>; K]) -> Result<Self, FitError> {
-        /// What is left of a column when the others are taken out of it, at which only rounding is
-        /// left.
+        /// The remainder of a column without the others, at which only rounding is left.
         const NOTHING: f64 = 1e-10;
         let mut triangle = [[0.0; K]; K];
         for (k, parts) in triangle.iter_mut().enumerate() {
@@ -304,7 +302,7 @@ mod tests {
 
     #[test]
     fn intervals_hold_where_points_are_not_equally_certain() {
-        // A line over a range of 4096, with errors that grow as the root of what is measured.
+        // A line over a range of 4096, with errors that grow as the root of the measured value.
         let mut state = 1_u64;
         let mut noise = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -1,6 +1,6 @@
 //! Numbers people can trust: units, statistics, histograms, JSON, and the page style.
 //!
-//! Everything that Stook prints, in whatever form, is formatted here, so that one unit has one
+//! Everything that Stook prints is formatted here, in every output form, so that a unit has one
 //! meaning throughout. Nothing here measures, reads or writes.
 
 pub mod bootstrap;

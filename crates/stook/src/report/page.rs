@@ -1,7 +1,7 @@
 //! The one style of page that every study and report is shown in.
 //!
-//! A page is one HTML file that needs nothing else: style, drawings and data are inside, there is
-//! no script, and a content security policy forbids it to load anything. It follows the reader's
+//! A page is one HTML file that needs nothing else: style, drawings and data are embedded, there is
+//! no script, and a content security policy forbids loading anything. It follows the reader's
 //! choice of light or dark, fits a phone, and prints.
 
 use serde::Serialize;
@@ -19,11 +19,11 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'n
 pub struct Figure {
     /// The number with its unit: `14.2×`, `1,530 MB/s`.
     pub value: String,
-    /// What it is.
+    /// What the number means.
     pub label: String,
 }
 
-/// What a section is made of. All text is plain text, in which `` `backticks` `` mark code.
+/// A part of a section. All text is plain text, in which `` `backticks` `` mark code.
 #[derive(Debug, Clone)]
 pub enum Block {
     /// Paragraphs, with an empty line between two.
@@ -34,7 +34,7 @@ pub enum Block {
     Code(String),
     /// A few numbers in large type.
     Figures(Vec<Figure>),
-    /// Names and what they stand for.
+    /// Names and their values.
     Facts(Vec<(String, String)>),
     /// A table.
     Table(Table),
@@ -102,7 +102,7 @@ impl Page {
     /// Embeds the data the page was made from, as the element with the id `data`.
     ///
     /// # Errors
-    /// When `data` cannot be written as JSON.
+    /// Returns an error if `data` cannot be written as JSON.
     pub fn data(mut self, data: &impl Serialize) -> Result<Self, serde_json::Error> {
         self.data = Some(serde_json::to_string(data)?);
         Ok(self)

@@ -5,12 +5,11 @@
 //! from order statistics (for samples X(1) ≤ … ≤ X(n), the chance that the true median lies between
 //! X(k) and X(n+1−k) is 1 − 2·P(B ≤ k−1) with B binomial(n, ½); W. J. Conover, *Practical
 //! Nonparametric Statistics*, §3.2). With five samples the widest such interval, minimum to
-//! maximum, holds in 93.75% of cases, and that is what is then reported instead of the 95% that
-//! were asked for.
+//! maximum, holds in 93.75% of cases, and that is reported instead of the requested 95%.
 
 use serde::Serialize;
 
-/// Why there is no statistic.
+/// Why a statistic cannot be computed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StatsError {
@@ -22,7 +21,7 @@ pub enum StatsError {
     NotFinite {
         /// Its index.
         index: usize,
-        /// What it is.
+        /// The sample.
         value: f64,
     },
     /// Two series that are to be paired are not equally long.
@@ -38,18 +37,18 @@ pub enum StatsError {
     NotPositive {
         /// Its index.
         index: usize,
-        /// What it is.
+        /// The sample.
         value: f64,
     },
     /// A quantile or confidence outside of 0 to 1.
     #[error("{value} is not a share between 0 and 1")]
     NotAShare {
-        /// What was given.
+        /// The given value.
         value: f64,
     },
 }
 
-/// What a few samples have in common, in the unit of the samples.
+/// A summary of a few samples, in the unit of the samples.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Summary {
     /// How many samples.
@@ -70,7 +69,7 @@ impl Summary {
     /// Summarises `samples`.
     ///
     /// # Errors
-    /// [`StatsError::Empty`], [`StatsError::NotFinite`].
+    /// Returns [`StatsError::Empty`] or [`StatsError::NotFinite`].
     pub fn of(samples: &[f64]) -> Result<Self, StatsError> {
         let sorted = sorted(samples)?;
         let (min, max) = (at(&sorted, 0), at(&sorted, sorted.len() - 1));
@@ -87,7 +86,7 @@ impl Summary {
 /// The median: the middle sample, or the mean of the middle two.
 ///
 /// # Errors
-/// [`StatsError::Empty`], [`StatsError::NotFinite`].
+/// Returns [`StatsError::Empty`] or [`StatsError::NotFinite`].
 pub fn median(samples: &[f64]) -> Result<f64, StatsError> {
     quantile(samples, 0.5)
 }
@@ -95,7 +94,7 @@ pub fn median(samples: &[f64]) -> Result<f64, StatsError> {
 /// The arithmetic mean.
 ///
 /// # Errors
-/// [`StatsError::Empty`], [`StatsError::NotFinite`].
+/// Returns [`StatsError::Empty`] or [`StatsError::NotFinite`].
 pub fn mean(samples: &[f64]) -> Result<f64, StatsError> {
     sorted(samples).map(|sorted| mean_of_sorted(&sorted))
 }
@@ -105,7 +104,7 @@ pub fn mean(samples: &[f64]) -> Result<f64, StatsError> {
 /// 1996).
 ///
 /// # Errors
-/// [`StatsError::Empty`], [`StatsError::NotFinite`], [`StatsError::NotAShare`].
+/// Returns [`StatsError::Empty`], [`StatsError::NotFinite`] or [`StatsError::NotAShare`].
 pub fn quantile(samples: &[f64], share: f64) -> Result<f64, StatsError> {
     check_share(share)?;
     sorted(samples).map(|sorted| quantile_of_sorted(&sorted, share))
@@ -118,8 +117,8 @@ pub struct Interval {
     pub low: f64,
     /// Its upper end.
     pub high: f64,
-    /// In which share of experiments such an interval holds the true value. Greater than what was
-    /// asked for, or less where there are too few samples for that.
+    /// The share of experiments in which such an interval contains the true value. At least the
+    /// requested confidence, or less if there are too few samples.
     pub confidence: f64,
 }
 
@@ -134,7 +133,7 @@ impl Interval {
 /// widest there is (minimum to maximum) where the samples are too few for that.
 ///
 /// # Errors
-/// [`StatsError::Empty`], [`StatsError::NotFinite`], [`StatsError::NotAShare`].
+/// Returns [`StatsError::Empty`], [`StatsError::NotFinite`] or [`StatsError::NotAShare`].
 pub fn median_interval(samples: &[f64], confidence: f64) -> Result<Interval, StatsError> {
     check_share(confidence)?;
     let sorted = sorted(samples)?;
@@ -177,7 +176,8 @@ impl PairedRatio {
     /// medians leaves in.
     ///
     /// # Errors
-    /// [`StatsError::Unpaired`], [`StatsError::NotPositive`], and those of [`median_interval`].
+    /// Returns [`StatsError::Unpaired`], [`StatsError::NotPositive`], and the errors of
+    /// [`median_interval`].
     pub fn of(left: &[f64], right: &[f64], confidence: f64) -> Result<Self, StatsError> {
         if left.len() != right.len() {
             return Err(StatsError::Unpaired { left: left.len(), right: right.len() });

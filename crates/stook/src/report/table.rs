@@ -2,7 +2,7 @@
 
 use super::html::{append, escape, prose};
 
-/// On which side a column's cells stand.
+/// The alignment of a column's cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Align {
     /// Text.
@@ -18,7 +18,7 @@ pub enum Tone {
     /// Like the others.
     #[default]
     Plain,
-    /// What the page is about.
+    /// The row or column that the page is about.
     Highlight,
     /// Context: published figures, limits.
     Muted,
@@ -64,7 +64,7 @@ impl Table {
         self
     }
 
-    /// The headers of the columns, and on which side their cells stand.
+    /// The headers of the columns and the alignment of their cells.
     pub fn columns(&self) -> impl Iterator<Item = (&str, Align)> {
         self.columns.iter().map(|(header, align)| (header.as_str(), *align))
     }
@@ -104,7 +104,7 @@ fn class(align: Align) -> &'static str {
     }
 }
 
-/// Names and what they stand for: an environment, the parameters of a run.
+/// Names and values: an environment, the parameters of a run.
 pub(super) fn render_facts(facts: &[(String, String)], html: &mut String) {
     html.push_str("<dl class=\"facts\">\n");
     for (name, value) in facts {

@@ -6,12 +6,12 @@ use time::format_description::well_known::Rfc3339;
 /// Why a text is not a moment that can be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TimeError {
-    /// It is none.
+    /// Not a valid time.
     #[error(
         "{0:?} is not a time: expected 2026-11-21T20:30:00Z (RFC 3339), a date like 2026-11-21, or @SECONDS since 1970"
     )]
     NoTime(String),
-    /// It is one, but 64 bits of nanoseconds do not reach so far.
+    /// A valid time, but out of range for 64 bits of nanoseconds.
     #[error("{0:?} is too far away: expected a time from {first} to {last}",
         first = time_of(i64::MIN), last = time_of(i64::MAX))]
     TooFar(String),
@@ -21,7 +21,7 @@ pub enum TimeError {
 /// up to nine digits after the point.
 ///
 /// # Errors
-/// Anything else, and what does not fit in 64 bits of nanoseconds.
+/// Returns an error for anything else, and for times that do not fit in 64 bits of nanoseconds.
 pub fn parse_time(text: &str) -> Result<i64, TimeError> {
     let read = match text.strip_prefix('@') {
         Some(seconds) => parse_seconds(seconds),

@@ -24,7 +24,7 @@ impl SizeError {
     }
 }
 
-/// What is wrong with a text that was to be a size.
+/// Why a text is not a size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SizeErrorReason {
@@ -83,7 +83,8 @@ impl fmt::Display for SizeErrorReason {
 /// ```
 ///
 /// # Errors
-/// [`SizeError`] for anything else; its message quotes the text and says what was expected.
+/// Returns [`SizeError`] for anything else; its message quotes the text and states what was
+/// expected.
 pub fn parse_size(text: &str) -> Result<u64, SizeError> {
     size_of_text(text).map_err(|reason| SizeError { text: text.to_owned(), reason })
 }
@@ -124,8 +125,8 @@ fn unit_bytes(unit: &str) -> Option<u64> {
     })
 }
 
-/// The longest time that is read: a hundred years. What is longer was not meant, and does not fit
-/// in 64 bits of nanoseconds when it is added to a moment.
+/// The longest accepted time: a hundred years. A longer one is a mistake, and would not fit in 64
+/// bits of nanoseconds when it is added to a moment.
 const SECONDS_MAX: f64 = 36_525.0 * 86_400.0;
 
 /// Why a text is not a length of time.
@@ -150,7 +151,8 @@ pub struct TimeError {
 /// ```
 ///
 /// # Errors
-/// [`TimeError`] for anything else; its message quotes the text and says what was expected.
+/// Returns [`TimeError`] for anything else; its message quotes the text and states what was
+/// expected.
 pub fn parse_seconds(text: &str) -> Result<f64, TimeError> {
     let error = || TimeError { text: text.to_owned() };
     let digits = text.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
@@ -218,7 +220,7 @@ pub fn duration(elapsed: Duration) -> String {
     }
 }
 
-/// A time of less than a minute, in the greatest unit of which it is at least one.
+/// A time of less than a minute, in the largest unit in which it is at least 1.
 fn short_duration(ns: f64) -> String {
     let (mut value, mut unit) = (ns / 1e3, "µs");
     for next in ["ms", "s"] {
@@ -264,7 +266,7 @@ pub fn percent(share: f64) -> String {
 
 /// Three significant digits, and every digit before the point: `0.0123`, `1.07`, `116`, `1,530`.
 ///
-/// What is not a finite number prints as `–`.
+/// Non-finite numbers print as `–`.
 pub fn significant(value: f64) -> String {
     if !value.is_finite() {
         return "–".to_owned();

@@ -1,4 +1,4 @@
-//! [`AccessRule`]: past the page cache or through it, decided by what is in it.
+//! [`AccessRule`]: direct or through the page cache, decided by what is cached.
 
 use super::{Leaf, Source};
 use crate::engine::{Access, CacheResidency, File};
@@ -13,7 +13,7 @@ const SAMPLED_PLACES: u64 = 16;
 /// Which way bytes take into memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AccessRule {
-    /// What is mostly in the page cache is read from there, anything else directly; gets of packs
+    /// Ranges that are mostly in the page cache are read from there, others directly; gets of packs
     /// that fit into half of the free memory go through the page cache.
     #[default]
     Auto,
@@ -29,10 +29,9 @@ impl AccessRule {
         self.decide_for(source, std::slice::from_ref(&range))
     }
 
-    /// What the rule says for single records of files that `fit` into memory or do not. Where they
-    /// do, each is read through the page cache, so that the next time it is there: what is read
-    /// directly leaves nothing behind, and whoever gets the same few records again and again would
-    /// wait for the device for ever.
+    /// The rule for single records of files that `fit` into memory or do not. If they do, each is
+    /// read through the page cache, so that it is cached the next time: direct reads cache nothing,
+    /// and repeated gets of the same few records would always wait for the device.
     pub(crate) fn decide_for_gets(
         self,
         source: &dyn Source,
@@ -57,7 +56,7 @@ impl AccessRule {
         let mut leaves = Vec::with_capacity(1);
         for range in ranges.iter().step_by(ranges.len().div_ceil(SAMPLED_RANGES).max(1)) {
             leaves.clear();
-            // Whoever reads will meet the error and tell it.
+            // The read will fail with this error and report it.
             let Ok(()) = source.resolve(*range, &mut leaves) else { return Access::Cached };
             for Sampled { file, range, speaks_for } in sampled(&leaves) {
                 let residency = CacheResidency::of(file, range);

@@ -8,16 +8,16 @@ use super::redact::shown;
 use super::{FileSource, Source};
 use crate::error::{Error, Result};
 
-/// What may stand before `://` for an object.
+/// The schemes of objects.
 const REMOTE_SCHEMES: &[&str] = &["http", "https", "s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl"];
 
-/// Opens what an address means for reading: a path, `file://…`, or an object (`s3://bucket/key`,
+/// Opens the source at an address: a path, `file://…`, or an object (`s3://bucket/key`,
 /// `gs://bucket/key`, `az://container/key`, `http://…`, `https://…`) with the settings of the
 /// environment.
 ///
 /// # Errors
-/// [`Error::Address`] when it means nothing, or an object and the crate was built without the
-/// feature `remote`; otherwise what the system or the server met.
+/// Returns [`Error::Address`] if it is not valid, or is an object and the crate was built without
+/// the feature `remote`; otherwise the error of the system or the server.
 pub fn open(address: impl AsRef<OsStr>) -> Result<Arc<dyn Source>> {
     let address = address.as_ref();
     match local_path(address)? {
@@ -26,10 +26,10 @@ pub fn open(address: impl AsRef<OsStr>) -> Result<Arc<dyn Source>> {
     }
 }
 
-/// The same; what is asked of a server is asked with these options.
+/// The same; requests to servers use these options.
 ///
 /// # Errors
-/// Those of [`open`].
+/// Returns the errors of [`open`].
 #[cfg(feature = "remote")]
 pub fn open_with(
     address: impl AsRef<OsStr>,
@@ -47,7 +47,7 @@ pub fn open_with(
 /// scheme; `None` for an object.
 ///
 /// # Errors
-/// [`Error::Address`] when it means nothing.
+/// Returns [`Error::Address`] if it is invalid.
 pub fn local_path(address: impl AsRef<OsStr>) -> Result<Option<PathBuf>> {
     let address = address.as_ref();
     if address.is_empty() {
@@ -85,8 +85,8 @@ fn open_remote(address: &OsStr) -> Result<Arc<dyn Source>> {
     Err(refused(address, "this program was built without the feature `remote`"))
 }
 
-/// What stands before `://`, in letters of either case, and what follows it. Names of files may
-/// hold that too, after anything that is not the name of a scheme; a single letter is a drive.
+/// Splits off the scheme before `://`, in either case. File names may contain `://` too, after
+/// anything that is not the name of a scheme; a single letter is a drive.
 fn scheme(address: &OsStr) -> Option<(&str, &str)> {
     let (scheme, rest) = address.to_str()?.split_once("://")?;
     let starts = scheme.len() > 1 && scheme.starts_with(|first: char| first.is_ascii_alphabetic());

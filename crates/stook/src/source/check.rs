@@ -8,26 +8,26 @@ use bytes::Bytes;
 use super::Leaf;
 use crate::error::{Error, Result};
 
-/// What stands behind a [`Leaf::Checked`]: bytes that nobody sees before they are verified.
+/// The implementation of a [`Leaf::Checked`]: bytes that are not visible before they are verified.
 ///
-/// Whoever reads such a leaf reads all of [`leaves`](Self::leaves), puts their bytes one behind
-/// another, and gives them to [`verify`](Self::verify). A source keeps each leaf as short as it is
-/// to be read: a session reads it as a whole.
+/// The reader of such a leaf reads all of [`leaves`](Self::leaves), concatenates their bytes, and
+/// passes them to [`verify`](Self::verify). A source makes each leaf only as long as needed: a
+/// session reads it as a whole.
 pub trait Check: Send + Sync + fmt::Debug {
     /// What to call it in messages.
     fn path(&self) -> &Path;
 
-    /// What is read: whole chunks, and the checksums that are not known yet.
+    /// The leaves to read: whole chunks, and the checksums that are not known yet.
     fn leaves(&self) -> &[Leaf];
 
-    /// Verifies what these leaves gave, and cuts out of it what is wanted.
+    /// Verifies the bytes of these leaves, and cuts out the wanted ones.
     ///
     /// # Errors
-    /// [`Error::Damaged`] when it is not what was written.
+    /// Returns [`Error::Damaged`] if it is damaged.
     fn verify(&self, read: Bytes) -> Result<Bytes>;
 }
 
-/// The `len` bytes of a checked leaf, out of what its leaves gave.
+/// The `len` bytes of a checked leaf, from the bytes of its leaves.
 pub(crate) fn verified(check: &dyn Check, read: Bytes, len: u64) -> Result<Bytes> {
     let bytes = check.verify(read)?;
     let got = bytes.len() as u64;

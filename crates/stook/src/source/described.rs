@@ -1,4 +1,4 @@
-//! [`Described`]: what another library says of a file that it reads, and what that proves.
+//! [`Described`]: what another library states about a file that it reads, and what that proves.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -29,8 +29,8 @@ const PROOFS: [&str; 13] = [
 /// What else distinguishes states of a file, though not all of them: times, and the number of an
 /// inode.
 const TIMES: [&str; 6] = ["ctime", "lastmodified", "modified", "mtime", "timemodified", "updated"];
-/// Beside one of these it may tell that a file was replaced. By itself it tells nothing: a write
-/// leaves it as it is.
+/// Beside one of these it may show that a file was replaced. Alone it shows nothing: a write does
+/// not change it.
 const CREATED: &str = "created";
 const INODE: &str = "ino";
 /// The time of an answer, by the clock that the times of a web server come from.
@@ -38,11 +38,11 @@ const DATE: &str = "date";
 
 /// How often what changed a moment ago is looked at again before it is read.
 pub const SETTLING_MAX: usize = 3;
-/// Times that lie further ahead are those of another clock, or were set by somebody.
+/// Times further ahead come from another clock, or were set explicitly.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 /// What names of options have in them that are secrets. Others say who asks.
 const SECRETS: [&str; 6] = ["secret", "passw", "account_key", "sas_token", "private", "credential"];
-/// Variables by which libraries know whom to ask and as whom, or where that is written.
+/// Environment variables with servers and credentials of libraries, or where those are stored.
 const VARIABLES: [&str; 31] = [
     "AWS_ACCESS_KEY_ID",
     "AWS_CONFIG_FILE",
@@ -77,7 +77,7 @@ const VARIABLES: [&str; 31] = [
     "USER",
 ];
 
-/// What another library says of a state of a file: for caches over file systems that are not ours.
+/// The state of a file as described by another library: for caches over foreign file systems.
 ///
 /// ```
 /// use stook::source::Described;
@@ -98,9 +98,9 @@ pub struct Described {
 }
 
 impl Described {
-    /// What a library says, by the names it has for it, in whatever way they are written; names
-    /// that tell nothing are passed over. `is_page` says that it comes from a web server, for whose
-    /// ETags and clock nobody vouches: what it says of times counts only beside its `Date`.
+    /// The facts that a library states, by its own names for them, in any spelling; names without
+    /// meaning are ignored. `is_page` means that it comes from a web server, whose ETags and clock
+    /// are not trusted: its times count only together with its `Date`.
     pub fn new<N: AsRef<str>, V: Into<String>>(
         fields: impl IntoIterator<Item = (N, V)>,
         is_page: bool,
@@ -125,8 +125,8 @@ impl Described {
         Self { said, date, is_page }
     }
 
-    /// What follows the content, if anything does: whoever keeps bytes beyond one opening keeps it
-    /// with them. The same text means the same bytes.
+    /// A text that changes with the content, if there is one: keep it with bytes that are kept
+    /// beyond one opening. The same text means the same bytes.
     pub fn proof(&self) -> Option<String> {
         let follows = |name: &str, value: &str| match name {
             "etag" => !is_weak(value) && (!self.is_page || has_hash(value)),
@@ -135,9 +135,9 @@ impl Described {
         written(self.said.iter().filter(|(name, value)| follows(name, value)))
     }
 
-    /// All that distinguishes states: another text is another state. Nothing where a change could
-    /// not be seen at all, or of a web server may not be seen: that changed a moment ago by its own
-    /// clock, or does not say when that was.
+    /// Everything that distinguishes states: another text is another state. `None` if a change
+    /// would not be visible at all, or might not be for a web server: if the file changed a moment
+    /// ago by the server's clock, or the server does not say when.
     pub fn signs(&self) -> Option<String> {
         if self.is_page && self.wait() != Some(Duration::ZERO) {
             return None;
@@ -146,9 +146,9 @@ impl Described {
     }
 
     /// How long to wait, by the clock of this machine or the `Date` of a web server, until no
-    /// change can leave all signs as they are: then it is to be asked again, [`SETTLING_MAX`] times
-    /// at most. Nothing where a change always could. Only what was read when this was
-    /// [`ZERO`](Duration::ZERO) may be given as long as the signs are the same.
+    /// change can leave all signs as they are: then its state must be requested again, at most
+    /// [`SETTLING_MAX`] times. `None` if a change always could. Only bytes that were read when this
+    /// was [`ZERO`](Duration::ZERO) may be reused while the signs are the same.
     pub fn wait(&self) -> Option<Duration> {
         if self.proof().is_some() {
             return Some(Duration::ZERO);
@@ -170,11 +170,11 @@ fn now_ns() -> i64 {
     i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// Who asks another library, in one text that no others have: of which kind it is, how it was made,
-/// and what the environment says. Options that are secrets do not count, as for objects of our own:
-/// another password finds what the old one fetched. Where one is a function or an object of
-/// which nothing but its address in memory is known, nobody can say who asks, and each text is
-/// another one: nothing that is kept under it is found again.
+/// The identity of a file system of another library, as one unique text: its kind, its options, and
+/// the environment. Secret options do not count, as for our own objects: another password finds
+/// what the old one fetched. If an option is a function or an object known only by its address in
+/// memory, the identity is unknown and each text is different: nothing kept under it is found
+/// again.
 pub fn who_asks<'a>(
     kind: &str,
     arguments: &[String],
@@ -317,7 +317,7 @@ mod tests {
             (None, Some("06"), seconds(1)),
             (None, Some("07"), seconds(0)),
             (Some(short), Some("07"), seconds(0)),
-            // Set by somebody: the next change may have the same.
+            // Set explicitly: the next change may have the same.
             (None, Some("04"), None),
         ] {
             let (modified, date) = (time("05"), date.map(time));

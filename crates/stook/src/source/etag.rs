@@ -4,7 +4,7 @@
 /// and a length, which are the same for two states within a second, or of the length alone.
 const HASH_LEN: usize = 22;
 
-/// Whether it says of itself that bytes may differ. Some servers write the `W` small.
+/// Whether it is weak: bytes may differ. Some servers write a lower-case `W`.
 pub(super) fn is_weak(etag: &str) -> bool {
     etag.starts_with("W/") || etag.starts_with("w/")
 }
@@ -15,8 +15,8 @@ pub(super) fn has_hash(etag: &str) -> bool {
     etag.as_bytes().split(|byte| !is_digit(byte)).any(|run| run.len() >= HASH_LEN)
 }
 
-/// Whether it is one by RFC 9110, `[W/]"…"`, with something between the quotes: an empty one tells
-/// no states apart.
+/// Whether it is one by RFC 9110, `[W/]"…"`, with something between the quotes: an empty one does
+/// not distinguish states.
 #[cfg(feature = "remote")]
 pub(super) fn is_well_formed(etag: &str) -> bool {
     let quoted = if is_weak(etag) { etag.get(2..).unwrap_or_default() } else { etag };

@@ -31,8 +31,8 @@ impl FileSource {
     /// Opens a file for reading, with the length it has now.
     ///
     /// # Errors
-    /// I/O errors; that it is a directory, or anything else that cannot be read in parts; that the
-    /// path was meant for an address.
+    /// Returns I/O errors, and an error if it is a directory, or anything else that cannot be read
+    /// in parts, or if the path was probably meant as an address.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let file = open_at_once(path).map_err(|error| match error.kind() {
@@ -46,10 +46,10 @@ impl FileSource {
         Self::opened(file, path)
     }
 
-    /// What was opened for reading without waiting (`O_NONBLOCK`), with the length it has now.
+    /// A file that was opened for reading without blocking (`O_NONBLOCK`), with its current length.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// Returns the errors of [`open`](Self::open).
     pub(crate) fn opened(file: fs::File, path: &Path) -> Result<Self> {
         let file = waiting(file, path)?;
         check_kind(&file)?;
@@ -74,7 +74,7 @@ impl FileSource {
     /// An open file, with the length it has now.
     ///
     /// # Errors
-    /// I/O errors; that it cannot be read in parts.
+    /// Returns I/O errors, and an error if it cannot be read in parts.
     pub fn new(file: Arc<File>) -> Result<Self> {
         check_kind(&file)?;
         let identity = file.identity()?;
@@ -85,7 +85,7 @@ impl FileSource {
     /// and does not change while the file is at least that long.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     pub fn prefix(file: Arc<File>, len: u64) -> Result<Self> {
         let identity = Identity { len, ..identity_of_prefix(&file, len)? };
         Ok(Self { file, identity, is_prefix: true })
@@ -95,7 +95,7 @@ impl FileSource {
     /// read, as in `/proc`, say 0 of themselves and have bytes all the same.
     fn checked_empty(self) -> Result<Self> {
         let has_bytes = self.file.read_at(&mut [0], 0)? > 0;
-        // Somebody may have written to it just now.
+        // It may have been written just now.
         let now = Self::new(self.file)?;
         if !has_bytes || !now.is_empty() {
             return Ok(now);
@@ -114,8 +114,8 @@ impl FileSource {
 /// Without waiting: nothing ends the opening of a FIFO without a writer.
 fn open_at_once(path: &Path) -> io::Result<fs::File> {
     match OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path) {
-        // Somebody has a lease on it, and gives it up to one who waits. Nothing else than a file
-        // can have one.
+        // Another process has a lease on it, and releases it to an opener that waits. Only regular
+        // files can have leases.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => fs::File::open(path),
         opened => opened,
     }

@@ -17,15 +17,15 @@ const TICK_OF_SECONDS: Duration = Duration::from_secs(2);
 pub struct Identity {
     /// Length in bytes.
     pub len: u64,
-    /// Device number (0 where there is none).
+    /// Device number (0 if there is none).
     pub device: u64,
-    /// Inode number (0 where there is none).
+    /// Inode number (0 if there is none).
     pub inode: u64,
-    /// Modification time, nanoseconds since 1970 (0 where there is none).
+    /// Modification time, nanoseconds since 1970 (0 if there is none).
     pub mtime_ns: i64,
-    /// Change time of the inode, nanoseconds since 1970 (0 where there is none).
+    /// Change time of the inode, nanoseconds since 1970 (0 if there is none).
     pub ctime_ns: i64,
-    /// What a server calls this state of an object, quotes and a `W/` included.
+    /// The ETag of this state of an object, including quotes and a `W/`.
     pub etag: Option<Arc<str>>,
     /// The version of an object, on servers that keep several.
     pub version: Option<Arc<str>>,
@@ -38,11 +38,11 @@ impl Identity {
         self.etag.as_deref().filter(|etag| !is_weak(etag))
     }
 
-    /// Whether both say the bytes are the same. Any difference counts: a moved ctime may be no more
-    /// than a new link, but it may also be a rewrite within one tick of the mtime. Only where both
-    /// have a strong ETag that looks like a hash, this and the length decide: servers behind one
-    /// address may disagree about times. Any other ETag may be made of the length alone, so that
-    /// times beside it count where both have one.
+    /// Whether both identify the same bytes. Any difference counts: a changed ctime may mean only a
+    /// new link, but also a rewrite within one tick of the mtime. Only if both have a strong ETag
+    /// that looks like a hash, it and the length decide alone: servers at one address may disagree
+    /// about times. Any other ETag may depend on the length alone, so times count too if both have
+    /// them.
     pub fn same_content(&self, other: &Self) -> bool {
         match (self.strong_etag(), other.strong_etag()) {
             (Some(before), Some(after)) => {
@@ -67,8 +67,8 @@ impl Identity {
         }
         let clock = if self.ctime_ns == 0 { self.mtime_ns } else { self.ctime_ns };
         let tick = if clock % 1_000_000_000 == 0 { TICK_OF_SECONDS } else { TICK };
-        // A modification time in the future was set by somebody; where there is a change time, that
-        // one is the clock's.
+        // A modification time in the future was set explicitly; the change time, if there is one,
+        // is from the clock.
         let mtime_ns =
             if self.ctime_ns != 0 && self.mtime_ns > now_ns { self.ctime_ns } else { self.mtime_ns };
         let settled = i128::from(mtime_ns.max(self.ctime_ns)) + tick.as_nanos().cast_signed();
@@ -77,7 +77,7 @@ impl Identity {
     }
 
     /// Whether there is a strong ETag, or a time that no later change can leave as it is, by the
-    /// clock of this machine. A weak ETag says that bytes may differ, whatever else there is.
+    /// clock of this machine. A weak ETag means that bytes may differ, whatever the rest.
     pub fn is_settled(&self) -> bool {
         if !self.can_be_proof() {
             return false;
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(left(at(100 * s, 100 * s), 101 * s), 1_000_000_000);
         assert_eq!(left(at(100 * s, 100 * s), 102 * s), 0);
         assert_eq!(left(at(100 * s, 0), 101 * s), 1_000_000_000);
-        // A modification time that somebody set to a later one says nothing.
+        // A modification time that was set to a later one proves nothing.
         assert_eq!(left(at(1000 * s, 100 * s + 7), 200 * s), 0);
         assert!(left(at(1000 * s, 0), 200 * s) > 0);
         assert_eq!(left(at(i64::MIN, i64::MIN), i64::MAX), 0);

@@ -8,8 +8,8 @@ use super::{Identity, Leaf, Source, check_bounds};
 use crate::error::Result;
 use crate::extent::ByteRange;
 
-/// Zeroes for holes: `len` of them, or as many as there are at once (64 KiB). There is one array of
-/// them, since each stands in the binary.
+/// Zeroes for holes: `len` of them, but at most 64 KiB at once. There is only one array of them,
+/// since it takes space in the binary.
 pub fn zeroes(len: u64) -> &'static [u8] {
     static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
     usize::try_from(len).ok().and_then(|len| ZEROES.get(..len)).unwrap_or(&ZEROES)

@@ -76,9 +76,9 @@ pub enum Leaf {
         /// How often.
         len: u64,
     },
-    /// Bytes that are verified before they are handed out.
+    /// Bytes that are verified before they are returned.
     Checked {
-        /// What is read for them, and what verifies that.
+        /// What is read for them, and how it is verified.
         check: Arc<dyn Check>,
         /// How many.
         len: u64,
@@ -86,7 +86,7 @@ pub enum Leaf {
 }
 
 impl Leaf {
-    /// The number of bytes this leaf stands for.
+    /// The number of bytes of this leaf.
     pub fn len(&self) -> u64 {
         match self {
             Self::File { range, .. } | Self::Object { range, .. } => range.len(),
@@ -95,13 +95,13 @@ impl Leaf {
         }
     }
 
-    /// Whether it stands for no byte at all.
+    /// Whether it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// What it took to read a source as a whole when it was opened.
+/// The cost of reading a source as a whole when it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WholeRead {
     /// Requests, those among them that were tries after the first.
@@ -131,19 +131,19 @@ pub trait Source: Send + Sync + fmt::Debug {
     /// Asks the medium for the identity it has now.
     ///
     /// # Errors
-    /// When it is gone or cannot be asked.
+    /// Returns an error if it is gone or cannot be examined.
     fn current_identity(&self) -> Result<Identity>;
 
     /// Appends the leaves that make up `range`, in order; their lengths add up to `range.len()`.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) when the range reaches past the end.
+    /// Returns [`Error::OutOfBounds`](crate::Error::OutOfBounds) if the range reaches past the end.
     fn resolve(&self, range: ByteRange, leaves: &mut Vec<Leaf>) -> Result<()>;
 
-    /// [`Error::SourceChanged`](crate::Error::SourceChanged) unless it is what it was.
+    /// [`Error::SourceChanged`](crate::Error::SourceChanged) if it has changed.
     ///
     /// # Errors
-    /// That, and whatever [`current_identity`](Self::current_identity) meets.
+    /// Returns that error, and those of [`current_identity`](Self::current_identity).
     fn check_unchanged(&self) -> Result<()> {
         let (before, after) = (self.identity(), self.current_identity()?);
         if before.same_content(&after) {
@@ -152,36 +152,35 @@ pub trait Source: Send + Sync + fmt::Debug {
         Err(crate::Error::changed(self.path(), before, after))
     }
 
-    /// The same of what these ranges are made of. A source that is made of many others asks for
-    /// the identities of those among them that the ranges touch; each other one asks for its own,
-    /// once.
+    /// The same for the parts of these ranges. A source made of many others checks the identities
+    /// of those that the ranges touch; any other source checks its own, once.
     ///
     /// # Errors
-    /// Those of [`check_unchanged`](Self::check_unchanged).
+    /// Returns the errors of [`check_unchanged`](Self::check_unchanged).
     fn check_ranges(&self, _ranges: &[ByteRange]) -> Result<()> {
         self.check_unchanged()
     }
 
-    /// Whose bytes it gives: what a cache that outlives it recognises it by.
+    /// The origin of its bytes, by which a persistent cache recognises it.
     fn origin(&self) -> Origin {
         Origin::of_path(self.path())
     }
 
-    /// Whether its identity is a proof: nothing that is read from now on can be of another state
-    /// that has the same identity. What a cache keeps beyond this opening was read while that was
+    /// Whether its identity is a proof: bytes read from now on cannot be of another state with the
+    /// same identity. A cache keeps bytes beyond this opening only if they were read while that was
     /// so.
     fn is_proven(&self) -> bool {
         self.identity().is_settled()
     }
 
-    /// Whether every read of it is itself held against the identity it had when it was opened, so
-    /// that nobody needs to ask the medium before and after.
+    /// Whether every read is checked against the identity that it had when it was opened, so that
+    /// callers need not check the medium before and after.
     fn checks_reads(&self) -> bool {
         false
     }
 
-    /// Whether bytes of it come by requests, each of which takes its time however short it is: such
-    /// a source is best read in few long ranges.
+    /// Whether its bytes come by requests, each of which has a high latency however short it is:
+    /// such a source is best read in few long ranges.
     fn reads_by_request(&self) -> bool {
         false
     }
@@ -214,7 +213,7 @@ pub fn within(source: &dyn Source, position: u64, len: u64) -> Option<ByteRange>
 /// source: what every [`Source::resolve`] begins with.
 ///
 /// # Errors
-/// That.
+/// Returns that error.
 pub fn check_bounds(source: &dyn Source, range: ByteRange) -> Result<()> {
     let len = source.len();
     if range.end() <= len {

@@ -1,4 +1,4 @@
-//! [`Object`]: what is read by requests that are answered elsewhere.
+//! [`Object`]: a source that is read by requests that are answered elsewhere.
 
 use std::fmt;
 use std::path::Path;
@@ -10,22 +10,22 @@ use bytes::Bytes;
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
 
-/// Bytes that no engine can read: they are asked for, and the answer comes from another thread.
+/// Bytes that no engine can read: they are requested, and the answer comes from another thread.
 pub trait Object: Send + Sync + fmt::Debug {
     /// What to call it in messages: an address without secrets.
     fn path(&self) -> &Path;
 
-    /// Asks for a range, which lies within the object, and returns at once. The answer is given
-    /// exactly once, with `range.len()` bytes or an error. Who drops what is returned does not want
-    /// the answer any more.
+    /// Requests a range within the object, and returns at once. The answer is given exactly once,
+    /// with `range.len()` bytes or an error. Dropping the returned value cancels the interest in
+    /// the answer.
     fn begin(&self, range: ByteRange, answer: Answer) -> Pending;
 }
 
 /// A request that is under way. Dropping it calls the request off.
 pub type Pending = Box<dyn Send>;
 
-/// Where the answer of one request goes. One that is dropped unused counts as a failure, so that
-/// nobody waits for ever.
+/// The receiver of the answer to one request. If it is dropped unused, the request fails, so that
+/// no caller waits forever.
 pub struct Answer {
     token: usize,
     to: Option<Sender<Answered>>,
@@ -42,7 +42,7 @@ impl fmt::Debug for Answer {
     }
 }
 
-/// What came of a request.
+/// The outcome of a request.
 pub(super) struct Answered {
     /// The token of the request.
     pub(super) token: usize,
@@ -52,7 +52,7 @@ pub(super) struct Answered {
 }
 
 impl Answered {
-    /// The bytes, as many as were asked for, or an error; those who take notice of it have done so.
+    /// The requested number of bytes, or an error; its notes have been run.
     pub(super) fn checked(self, object: &dyn Object, range: ByteRange) -> Result<Bytes> {
         let checked = checked(self.result, object, range);
         // Who was added last is the nearest to the object.
@@ -68,16 +68,16 @@ impl Answer {
         Self { token, to: Some(to), notes: Vec::new() }
     }
 
-    /// The same, and `note` is called with what came of it before whoever waits gets that, on the
-    /// thread of that one: a note that is long in coming keeps no other request waiting. Where
-    /// nobody waits any more, it is not called.
+    /// The same, and `note` is called with the outcome before the waiting caller gets it, on the
+    /// thread of that caller: a slow note does not delay other requests. If no caller waits any
+    /// more, it is not called.
     #[must_use]
     pub fn noted_by(mut self, note: impl FnOnce(&Result<Bytes>) + Send + 'static) -> Self {
         self.notes.push(Box::new(note));
         self
     }
 
-    /// Gives it.
+    /// Gives the answer.
     pub fn give(mut self, result: Result<Bytes>) {
         self.send(Some(result));
     }
@@ -85,7 +85,7 @@ impl Answer {
     fn send(&mut self, result: Option<Result<Bytes>>) {
         if let Some(to) = self.to.take() {
             let notes = std::mem::take(&mut self.notes);
-            // Nobody waits any more: the session is gone.
+            // There is no receiver any more: the session is gone.
             let _ = to.send(Answered { token: self.token, result, notes });
         }
     }
@@ -100,7 +100,7 @@ impl Drop for Answer {
 /// Reads a range of an object and waits for it.
 ///
 /// # Errors
-/// What the object met.
+/// Returns the error of the object.
 pub fn read_object(object: &Arc<dyn Object>, range: ByteRange) -> Result<Bytes> {
     let (sender, receiver) = channel();
     let _pending = object.begin(range, Answer::new(0, sender));
@@ -110,7 +110,7 @@ pub fn read_object(object: &Arc<dyn Object>, range: ByteRange) -> Result<Bytes> 
     }
 }
 
-/// An answer of the length that was asked for, or an error.
+/// An answer of the requested length, or an error.
 fn checked(answer: Option<Result<Bytes>>, object: &dyn Object, range: ByteRange) -> Result<Bytes> {
     match answer {
         Some(Ok(bytes)) if bytes.len() as u64 != range.len() => {

@@ -1,4 +1,4 @@
-//! [`Origin`]: whose bytes a source gives.
+//! [`Origin`]: the identity of a source across openings.
 
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-/// Whose bytes a source gives: what a cache that outlives it distinguishes sources by.
+/// Identifies a source across openings: persistent caches distinguish sources by it.
 ///
-/// It is a hash (SHA-256) of all that decides which bytes come: the full address, the server, who
-/// asks. Two sources with one origin and one [`Identity`](super::Identity) have the same bytes. The
-/// name beside it is for people, and reveals no secret; the hash is never shown, and a cache writes
-/// only a salted hash of it.
+/// It is a hash (SHA-256) of everything that decides which bytes are returned: the full address,
+/// the server, the credentials. Two sources with one origin and one [`Identity`](super::Identity)
+/// have the same bytes. The name beside it is for people, and reveals no secret; the hash is never
+/// shown, and a cache writes only a salted hash of it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Origin {
     name: Arc<str>,
@@ -46,7 +46,7 @@ impl Origin {
         self.with("within", whole.digest)
     }
 
-    /// As found where those who ask for it are led to.
+    /// The same, found at this target of its redirects.
     #[cfg(feature = "remote")]
     #[must_use]
     pub(crate) fn led_to(self, target: &Self) -> Self {
@@ -55,7 +55,7 @@ impl Origin {
 
     /// A file at this path.
     pub fn of_path(path: &Path) -> Self {
-        // Where no directory is the current one, the path as it stands has to do.
+        // If there is no current directory, the path is used unchanged.
         let absolute = std::path::absolute(path);
         let absolute = absolute.as_deref().unwrap_or(path);
         Self::new("path", path.to_string_lossy()).with("path", absolute.as_os_str().as_bytes())
@@ -66,7 +66,7 @@ impl Origin {
         &self.name
     }
 
-    /// What stands for it in a cache with this salt.
+    /// Its key in a cache with this salt.
     pub(crate) fn salted(&self, salt: &[u8; 32]) -> [u8; 32] {
         Sha256::new().chain_update(salt).chain_update(self.digest).finalize().into()
     }

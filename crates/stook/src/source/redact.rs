@@ -1,14 +1,14 @@
 //! Addresses as they are shown: without what may be a secret.
 //!
-//! What stands in a message was put together by somebody: an address in it may be no address at
-//! all, because a password has a `/` in it, or a slash is missing. Whatever looks like one is taken
-//! for one, and rather too much is left out.
+//! The text of a message comes from outside: an address in it may be malformed, because a password
+//! contains a `/`, or a slash is missing. Anything that looks like an address is treated as one,
+//! and rather too much is removed.
 
 use super::address::{is_known, is_of_scheme};
 
 const QUERY: [char; 2] = ['?', '#'];
 const SLASHES: [char; 2] = ['/', '\\'];
-/// What is left of a user and a password where it is not sure that they are.
+/// The replacement of what may be a user and a password.
 const HIDDEN_USER: &str = "…@";
 /// What may follow an address in a sentence.
 const CLOSING: &str = "'\"`<>()[]{},.;:!";
@@ -17,7 +17,7 @@ const CLOSING: &str = "'\"`<>()[]{},.;:!";
 pub fn shown(address: &str) -> String {
     let (mut shown_text, mut rest) = (String::with_capacity(address.len()), address);
     let mut is_inside = false;
-    // An address may have others in its path; behind a `?` nothing is shown anyway.
+    // An address may have others in its path; after a `?` nothing is shown anyway.
     while let Some((scheme, end)) = found(if is_inside { before(rest, &QUERY) } else { rest }) {
         let (mark, behind) = rest.split_at(end);
         let (user, behind) = behind.split_at(user_len(scheme, behind));
@@ -38,9 +38,9 @@ pub fn shown(address: &str) -> String {
     if is_inside { shown_text + &without_query(rest) } else { address.to_owned() }
 }
 
-/// A text without what may be a secret in the addresses that are in it: for what others say of an
-/// error. What follows the query of an address goes with it, up to the next space: a query may hold
-/// anything, quotes and brackets included.
+/// A text without anything that may be a secret in the addresses in it: for foreign error messages.
+/// The query of an address is removed up to the next space: a query may contain anything, including
+/// quotes and brackets.
 pub fn shown_in(text: &str) -> String {
     let mut shown_text = String::with_capacity(text.len());
     for word in text.split_inclusive(char::is_whitespace) {
@@ -51,13 +51,13 @@ pub fn shown_in(text: &str) -> String {
     shown_text
 }
 
-/// The first address in a text: its scheme, and where what follows its `://` begins. Of the
-/// schemes of objects, what has fewer slashes or other ones is taken for an address, too.
+/// The first address in a text: its scheme, and the position after its `://`. For the schemes of
+/// objects, text with fewer or other slashes is treated as an address, too.
 fn found(text: &str) -> Option<(&str, usize)> {
     text.match_indices(':').find_map(|(colon, mark)| {
         let (front, behind) = text.split_at(colon);
         let (_, name) = front.split_at(front.trim_end_matches(is_of_scheme).len());
-        // Of `git+https` the last part tells.
+        // In `git+https` the last part decides.
         let scheme = name.rsplit(['+', '-', '.']).next().unwrap_or(name);
         let behind = behind.strip_prefix(mark)?;
         let is_address = behind.starts_with("//") || is_known(scheme);
@@ -65,7 +65,7 @@ fn found(text: &str) -> Option<(&str, usize)> {
     })
 }
 
-/// How much of what follows `://` is a user and a password, or may be.
+/// The length of the user and password after `://`, or of what may be that.
 fn user_len(scheme: &str, rest: &str) -> usize {
     let authority = before(rest, &['/', '\\', '?', '#']);
     let has_container =
@@ -123,7 +123,7 @@ fn is_closing(end: &&str) -> bool {
     end.chars().all(|c| CLOSING.contains(c))
 }
 
-/// What of a text stands before the first of these.
+/// The part of a text before the first of these.
 fn before<'a>(text: &'a str, ends: &[char]) -> &'a str {
     text.split(ends).next().unwrap_or(text)
 }

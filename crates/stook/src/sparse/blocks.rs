@@ -12,9 +12,10 @@ pub(super) const BLOCK_MAX: usize = 1 << 20;
 pub(super) const SEGMENT_MAX: usize = 1 << 16;
 /// The most blocks. Their numbers fit into 28 bits.
 const BLOCKS_MAX: usize = 1 << 28;
-/// What a block of our own holds at least, but for the first, which begins small and grows.
+/// The least size of an own block, except the first, which begins small and grows.
 const OWN_MIN: usize = 16 << 10;
-/// Blocks grow with what is held, to this part of it, so that the unused end of the last is little.
+/// Blocks grow with the held bytes, up to this part of them, so that the unused end of the last is
+/// small.
 const PART: u64 = 128;
 
 /// Where the bytes of a segment lie: a block, an offset in it and a length, in 8 bytes.
@@ -64,7 +65,7 @@ impl Memory {
         }
     }
 
-    /// What it takes of memory.
+    /// Its size in memory.
     fn capacity(&self) -> u64 {
         match self {
             Self::Own(bytes) => bytes.capacity() as u64,
@@ -89,7 +90,7 @@ struct Block {
     memory: Memory,
     /// Bytes that some place still speaks of.
     live: u32,
-    /// Whether what is live in it is to be moved away, so that its memory can be given back.
+    /// Whether its live bytes are to be moved out, so that its memory can be freed.
     leaving: bool,
 }
 
@@ -114,7 +115,7 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// Bytes that nobody speaks of any more and whose memory has not come back.
+    /// Bytes that are no longer referenced and whose memory is not yet freed.
     pub(super) fn dead(&self) -> u64 {
         self.used - self.live
     }
@@ -122,8 +123,7 @@ impl Blocks {
     /// Whether `len` more bytes fit, in however many pieces they come.
     #[inline]
     pub(super) fn has_room_for(&self, len: u64) -> bool {
-        // A block of our own takes at least 16 KiB, and of what was adopted even one byte may be
-        // left.
+        // An own block takes at least 16 KiB, and of an adopted one, even one byte may be left.
         (self.blocks.len() as u64).saturating_add(len / 4096) + 2 < BLOCKS_MAX as u64
     }
 
@@ -145,7 +145,7 @@ impl Blocks {
         block.and_then(|bytes| bytes.get(range)).unwrap_or_default()
     }
 
-    /// The bytes of a place without a copy, where somebody else's memory was adopted.
+    /// The bytes of a place without a copy, if they are in adopted memory.
     pub(super) fn shared(&self, place: Place) -> Option<Bytes> {
         match &self.blocks.get(place.block())?.memory {
             Memory::Adopted(bytes) => {
@@ -215,7 +215,7 @@ impl Blocks {
         Some(Place::new(number, place.offset(), place.len() + bytes.len()))
     }
 
-    /// Takes memory of somebody else in, at most [`BLOCK_MAX`] bytes: the number of its block.
+    /// Adopts the caller's memory, at most [`BLOCK_MAX`] bytes; returns the number of its block.
     pub(super) fn adopt(&mut self, bytes: Bytes) -> Result<Adopted, Full> {
         debug_assert!(bytes.len() <= BLOCK_MAX);
         let len = bytes.len();
@@ -228,7 +228,7 @@ impl Blocks {
         Ok(Adopted { number })
     }
 
-    /// Somebody no longer speaks of `len` bytes of the block of `place`.
+    /// Releases a reference to `len` bytes of the block of `place`.
     pub(super) fn release(&mut self, place: Place, len: usize) {
         let number = place.block();
         let Some(block) = self.blocks.get_mut(number) else { return };
@@ -249,7 +249,7 @@ impl Blocks {
         }
     }
 
-    /// Chooses the blocks of which more than a third is dead: their segments are to be moved away.
+    /// Chooses the blocks that are more than a third dead: their segments are to be moved out.
     pub(super) fn choose_leaving(&mut self) {
         for (number, block) in self.blocks.iter_mut().enumerate() {
             block.leaving = u64::from(block.live) * 3 < block.memory.bytes().len() as u64 * 2;
@@ -264,7 +264,7 @@ impl Blocks {
         self.blocks.get(place.block()).is_some_and(|block| block.leaving)
     }
 
-    /// Copies the bytes of a place behind the others and lets go of it.
+    /// Copies the bytes of a place after the others and releases it.
     pub(super) fn relocate(&mut self, place: Place) -> Result<Place, Full> {
         let copy = self.bytes(place).to_vec();
         let moved = self.append(&copy)?;
@@ -298,7 +298,7 @@ impl Blocks {
         Ok((number, 0))
     }
 
-    /// A block that nobody fills any more and nobody speaks of is free.
+    /// Frees the block that was being filled if it is no longer referenced.
     fn retire_filling(&mut self) {
         let Some(number) = self.filling.take() else { return };
         if let Some(block) = self.blocks.get_mut(number)

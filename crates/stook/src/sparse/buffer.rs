@@ -34,7 +34,7 @@ impl Meter {
     }
 }
 
-/// What the lock guards.
+/// The guarded state.
 #[derive(Debug)]
 pub(super) struct Inner {
     pub(super) held: Held,
@@ -47,10 +47,9 @@ pub(super) struct Inner {
 
 /// One sparse file in memory: bytes at any positions, with gaps.
 ///
-/// All calls take `&self` and may be made from any thread. Readers run side by side; what a write
-/// changes becomes visible all at once. Within a call that hands out slices
-/// ([`with_pieces`](Self::with_pieces)) or while a [`Reader`] lives, the same thread must not call
-/// the buffer again.
+/// All calls take `&self` and may be made from any thread. Readers run side by side; a write
+/// becomes visible atomically. Within a call that lends slices ([`with_pieces`](Self::with_pieces))
+/// or while a [`Reader`] lives, the same thread must not call the buffer again.
 #[derive(Debug)]
 pub struct SparseBuffer {
     pub(super) lock: BiasedLock<Inner, ReadTally>,
@@ -78,7 +77,7 @@ impl SparseBuffer {
     /// An empty file.
     ///
     /// # Errors
-    /// When an option has a value that it cannot have.
+    /// Returns an error if an option has an invalid value.
     pub fn with_options(options: SparseOptions) -> Result<Self, SparseError> {
         options.check()?;
         Ok(Self::assemble(options, Meter::new(&options), None))
@@ -92,7 +91,7 @@ impl SparseBuffer {
         Self { lock: BiasedLock::new(inner), meter, pool, options, pins, queue }
     }
 
-    /// What it was made with.
+    /// The options that it was made with.
     pub fn options(&self) -> &SparseOptions {
         &self.options
     }
@@ -100,8 +99,8 @@ impl SparseBuffer {
     /// Writes `bytes` at `position`: all of them, or nothing.
     ///
     /// # Errors
-    /// [`SparseError::Differs`] where the policy is [`OnDifference::Error`] and a byte is held
-    /// already and is another, [`SparseError::TooFar`] where they would end past the last position.
+    /// Returns [`SparseError::Differs`] if the policy is [`OnDifference::Error`] and a held byte
+    /// differs, and [`SparseError::TooFar`] if they would end past the last position.
     pub fn write(&self, position: u64, bytes: &[u8], policy: OnDifference) -> Result<Written, SparseError> {
         self.put(position, Input::Copied(bytes), policy)
     }
@@ -109,11 +108,11 @@ impl SparseBuffer {
     /// The same without a copy: parts that are at least as long as [`SparseOptions::adopt_min`]
     /// stay where they are.
     ///
-    /// The memory behind `bytes` is kept until the last part of it is erased or evicted, or the
-    /// rest has been copied because most of it was.
+    /// The memory of `bytes` is kept until its last part is erased or evicted, or until most of it
+    /// was and the rest has been copied.
     ///
     /// # Errors
-    /// Those of [`write`](Self::write).
+    /// Returns the errors of [`write`](Self::write).
     pub fn adopt(&self, position: u64, bytes: Bytes, policy: OnDifference) -> Result<Written, SparseError> {
         self.put(position, Input::Shared(&bytes), policy)
     }
@@ -141,7 +140,7 @@ impl SparseBuffer {
         Ok(written)
     }
 
-    /// Ends a change: tells the meter, and evicts where too much is held.
+    /// Ends a change: updates the meter, and evicts if too much is held.
     #[inline]
     fn let_go(&self, mut inner: Writing<'_, Inner, ReadTally>) {
         let over = self.note_len(&mut inner) > self.meter.budget_bytes;
@@ -191,7 +190,8 @@ impl SparseBuffer {
     /// Copies the bytes at `position` into `out`.
     ///
     /// # Errors
-    /// [`SparseError::NotHeld`] with the first gap where not all are held; `out` is then as it was.
+    /// Returns [`SparseError::NotHeld`] with the first gap if not all are held; `out` is unchanged
+    /// then.
     pub fn read(&self, position: u64, out: &mut [u8]) -> Result<(), SparseError> {
         match self.lock.read_biased() {
             Some(inner) => Reader::new(inner, &self.meter.clock).read_inline(position, out),
@@ -202,16 +202,17 @@ impl SparseBuffer {
     /// The bytes of a range: without a copy where all of them were adopted together.
     ///
     /// # Errors
-    /// [`SparseError::NotHeld`] with the first gap where not all are held.
+    /// Returns [`SparseError::NotHeld`] with the first gap if not all are held.
     pub fn read_bytes(&self, range: ByteRange) -> Result<Bytes, SparseError> {
         self.reader().read_bytes(range)
     }
 
-    /// Hands out the bytes of a range, in pieces, in order, without a copy. Writers wait meanwhile.
+    /// Passes the bytes of a range to a callback, in pieces, in order, without a copy. Writers wait
+    /// meanwhile.
     ///
     /// # Errors
-    /// [`SparseError::NotHeld`] with the first gap where not all are held; nothing has been handed
-    /// out then.
+    /// Returns [`SparseError::NotHeld`] with the first gap if not all are held; no bytes were
+    /// returned then.
     pub fn with_pieces(&self, range: ByteRange, each: impl FnMut(&[u8])) -> Result<(), SparseError> {
         self.reader().with_pieces(range, each)
     }
@@ -235,7 +236,7 @@ impl SparseBuffer {
     /// What to read elsewhere so that all of `range` is held.
     ///
     /// # Errors
-    /// When the options contradict themselves, or too many reads would be needed.
+    /// Returns an error if the options contradict themselves, or too many reads would be needed.
     pub fn need(&self, range: ByteRange, options: &PlanOptions) -> Result<Vec<ByteRange>, SparseError> {
         let mut reads = Vec::new();
         self.reader().need_into(range, options, &mut reads)?;
@@ -245,7 +246,7 @@ impl SparseBuffer {
     /// The same for many ranges, in any order: as few reads as serve all of them.
     ///
     /// # Errors
-    /// Those of [`need`](Self::need).
+    /// Returns the errors of [`need`](Self::need).
     pub fn need_many(
         &self,
         ranges: &[ByteRange],
@@ -254,7 +255,7 @@ impl SparseBuffer {
         self.reader().need_many(ranges, options)
     }
 
-    /// What is held, as the fewest ranges.
+    /// The held ranges, as few as possible.
     pub fn extents(&self) -> Vec<ByteRange> {
         self.reader().extents().map(|extent| extent.range).collect()
     }
@@ -264,7 +265,7 @@ impl SparseBuffer {
         self.reader().extent_at(position)
     }
 
-    /// How what is held is divided: what is touched and evicted as one.
+    /// The held segments: each is touched and evicted as a unit.
     pub fn segments(&self) -> Vec<SegmentInfo> {
         self.reader().segments(ByteRange::to(u64::MAX)).collect()
     }
@@ -284,9 +285,9 @@ impl SparseBuffer {
         self.reader().end()
     }
 
-    /// What the file takes of memory, everything included: bytes held, dead and adopted ones, room
-    /// for more, the index. Adopted bytes count as many as were given, whatever memory is behind
-    /// them.
+    /// The memory that the file takes, everything included: held, dead and adopted bytes, spare
+    /// capacity, the index. Adopted bytes count with their length, even if the memory that they
+    /// keep is larger.
     pub fn memory_bytes(&self) -> u64 {
         // Before the lock is taken: who evicts has the queue first and then waits for the lock.
         let waiting = lock(&self.queue).memory_bytes();
@@ -297,7 +298,7 @@ impl SparseBuffer {
         held + rest as u64 + waiting
     }
 
-    /// Takes away what is held of `range`; how many bytes that were.
+    /// Erases the held bytes of `range`; returns how many that were.
     pub fn erase(&self, range: ByteRange) -> u64 {
         let mut inner = self.lock.write();
         let erased = inner.held.erase(range);
@@ -317,13 +318,13 @@ impl SparseBuffer {
         inner.counters.erased_segments += segments;
         inner.counters.erased_bytes += bytes;
         self.let_go(inner);
-        // Giving the memory back takes time, in which nobody need wait.
+        // Freeing the memory takes time; no caller needs to wait for it.
         drop(old);
         bytes
     }
 
-    /// Takes away what was touched longest ago until at most `budget_bytes` are held, or only what
-    /// is pinned; how many bytes that were.
+    /// Evicts the least recently touched bytes until at most `budget_bytes` are held, or only
+    /// pinned ones; returns how many bytes were evicted.
     ///
     /// Whole segments go, so up to 64 KiB more than needed.
     pub fn evict_to(&self, budget_bytes: u64) -> u64 {
@@ -344,8 +345,8 @@ impl SparseBuffer {
         lock(&self.pins).pin(range);
     }
 
-    /// Undoes one [`add_pin`](Self::add_pin) of the same range. What was over the budget for its
-    /// sake is evicted.
+    /// Undoes one [`add_pin`](Self::add_pin) of the same range. Bytes over the budget because of it
+    /// are evicted.
     pub fn remove_pin(&self, range: ByteRange) {
         lock(&self.pins).unpin(range);
         let held = match &self.pool {
@@ -357,8 +358,8 @@ impl SparseBuffer {
         }
     }
 
-    /// Evicts a segment that was last touched at `tick`, if it still is what it was then; how many
-    /// bytes that were.
+    /// Evicts a segment that was last touched at `tick`, if it has not been touched since; returns
+    /// its length in bytes.
     pub(super) fn evict_segment(&self, start: u64, tick: u64, whatever: bool) -> u64 {
         let pins = lock(&self.pins);
         let mut inner = self.lock.write();
@@ -387,7 +388,7 @@ impl SparseBuffer {
         let mut last = None;
         for range in free {
             for segment in inner.held.segments(range) {
-                // One that reaches over a pin is met on both sides of it.
+                // A segment that reaches across a pin is visited on both sides of it.
                 if last != Some(segment.start) {
                     each(segment.start, segment.last_touch());
                 }
@@ -396,13 +397,13 @@ impl SparseBuffer {
         }
     }
 
-    /// Makes what is held of `range` the last to be evicted.
+    /// Marks the held bytes of `range` as most recently touched.
     pub fn touch(&self, range: ByteRange) {
         let now = self.meter.clock.now(thread_number());
         self.lock.read().held.segments(range).for_each(|segment| now.touch(segment.touch));
     }
 
-    /// What was done to it since it was made.
+    /// Counters of operations since it was made.
     pub fn counters(&self) -> Counters {
         self.counters_of(&self.lock.read())
     }
@@ -411,13 +412,13 @@ impl SparseBuffer {
         self.lock.all_beside().map(ReadTally::counters).fold(inner.counters, Counters::plus)
     }
 
-    /// When what the bytes come from was last modified: whatever was set by
+    /// The modification time of the origin of the bytes, as set by
     /// [`set_modified_ns`](Self::set_modified_ns).
     pub fn modified_ns(&self) -> Option<i64> {
         self.lock.read().modified_ns
     }
 
-    /// Keeps the modification time of what the bytes come from with them, to be compared later.
+    /// Stores the modification time of the origin of the bytes, for later comparison.
     pub fn set_modified_ns(&self, modified_ns: Option<i64>) {
         self.lock.write().modified_ns = modified_ns;
     }
@@ -430,15 +431,15 @@ impl SparseBuffer {
 
 impl Drop for SparseBuffer {
     fn drop(&mut self) {
-        // Without the lock: nobody else has it, and in a forked child nobody would ever let go of
-        // it.
+        // Without the lock: there is no other user, and in a forked child it might never be
+        // released.
         if let Some(before) = self.lock.get_mut().metered.take() {
             self.meter.held.fetch_sub(before, Relaxed);
         }
     }
 }
 
-/// What a mutex guards; these guard nothing that a panic leaves half done.
+/// Locks a mutex; a panic leaves none of these guarded values inconsistent.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -452,7 +453,7 @@ pub struct Pinned<'a> {
 }
 
 impl Pinned<'_> {
-    /// What is pinned.
+    /// The pinned range.
     pub fn range(&self) -> ByteRange {
         self.range
     }

@@ -8,7 +8,7 @@ const BATCH: u64 = 256;
 const LAG_MAX: u64 = 16 * BATCH;
 const SLOTS: usize = 16;
 
-/// What one thread (or a few) counts with, in a cache line of its own.
+/// The counter of one thread (or a few), in its own cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct ThreadSlot {
@@ -17,7 +17,7 @@ struct ThreadSlot {
     slack: AtomicU64,
 }
 
-/// The highest first touch: no count of touches gets through what is above it.
+/// The highest first touch: no count of touches can exhaust the range above it.
 pub(super) const FIRST_MAX: u64 = 1 << 63;
 
 /// A count of touches. Within a thread it is exact. Threads that count at the same time take ticks
@@ -25,12 +25,12 @@ pub(super) const FIRST_MAX: u64 = 1 << 63;
 /// within some thousand ticks.
 #[derive(Debug)]
 pub(super) struct Clock {
-    /// What is added to a count that begins at [`BATCH`], modulo 2^64, so that the first tick is
-    /// the one that was asked for.
+    /// The offset that is added to a count that begins at [`BATCH`], modulo 2^64, so that the first
+    /// tick is the requested one.
     origin: u64,
-    /// The first count that nobody has taken yet.
+    /// The first count that is not taken yet.
     common: AtomicU64,
-    /// Whoever took the last batch.
+    /// The thread that took the last batch.
     last: AtomicUsize,
     slots: [ThreadSlot; SLOTS],
 }
@@ -43,8 +43,8 @@ pub(super) struct Now {
 }
 
 impl Now {
-    /// Notes the touch. Not when nearly as late a one stands there already and several threads are
-    /// at work: they would only take the cache line away from one another.
+    /// Notes the touch; but not if a nearly as recent one is stored already and several threads are
+    /// active: they would only contend for the cache line.
     #[inline]
     pub(super) fn touch(self, cell: Option<&AtomicU64>) {
         let Some(cell) = cell else { return };
@@ -83,14 +83,14 @@ impl Clock {
         let count = self.common.fetch_add(BATCH, Relaxed);
         let last = self.last.swap(number, Relaxed);
         let slack = if last == number || last == SLOTS { 0 } else { LAG_MAX };
-        // The first tick of a batch is handed out here, so that the slot stands at the start of one
-        // only when it has none.
+        // The first tick of a batch is returned here, so that the slot is at the start of a batch
+        // only if it has none.
         slot.next.store(count.saturating_add(1), Relaxed);
         slot.slack.store(slack, Relaxed);
         Now { tick: count.wrapping_add(self.origin), slack }
     }
 
-    /// The latest tick that may have been handed out.
+    /// The latest tick that may have been returned.
     pub(super) fn latest(&self) -> u64 {
         self.common.load(Relaxed).wrapping_add(self.origin)
     }

@@ -1,8 +1,8 @@
-//! What a sparse file counts, and when it was last used.
+//! Counters of a sparse file, and when it was last used.
 
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// What was done to a sparse file since it was made; kept when it is serialised.
+/// Counters of a sparse file since it was made; kept when it is serialised.
 ///
 /// Times are nanoseconds since 1970, from a clock that moves a few hundred times a second.
 /// Operations on less than 1 KiB note it every 16th time only (of each thread, for reads), because
@@ -49,7 +49,7 @@ impl Counters {
     }
 }
 
-/// What the readers of a few threads have counted.
+/// The counters of the readers of a few threads.
 #[derive(Debug)]
 pub(super) struct ReadTally {
     reads: AtomicU64,

@@ -12,10 +12,10 @@ struct Chunk {
 
 /// Low ends of leaves to their numbers, in sorted chunks of up to 512 under one sorted list.
 ///
-/// A look-up is three binary searches in lists that lie together in memory, with the one in the
-/// leaf: about half of what it takes in a map of the standard library. The list at the top moves
-/// once for every 16 thousand segments at least, by 8 bytes for every 16 thousand segments: less
-/// than one byte per segment at any size that fits into memory.
+/// A look-up is three binary searches in contiguous lists, including the one in the leaf: about
+/// half the time of a map of the standard library. The top list is moved at most once per 16
+/// thousand segments, by 8 bytes for every 16 thousand segments: less than one byte per segment at
+/// any size that fits into memory.
 #[derive(Debug)]
 pub(super) struct LeafDirectory {
     /// The first low end of every chunk.
@@ -53,7 +53,7 @@ impl LeafDirectory {
         if chunk.lows.len() <= CHUNK_MAX {
             return;
         }
-        // Who fills upwards leaves full chunks behind.
+        // Ascending insertion leaves full chunks.
         let half = if at == CHUNK_MAX { CHUNK_MAX } else { CHUNK_MAX / 2 };
         let right = Chunk { lows: chunk.lows.split_off(half), leaves: chunk.leaves.split_off(half) };
         self.firsts.insert(number + 1, right.lows.first().copied().unwrap_or(low));

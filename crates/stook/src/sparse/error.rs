@@ -1,4 +1,4 @@
-//! What can be wrong with a sparse file.
+//! Errors of sparse files.
 
 use std::io;
 
@@ -9,18 +9,18 @@ use crate::plan::PlanError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SparseError {
-    /// Bytes that were asked for are not held.
+    /// Requested bytes are not held.
     #[error("cannot read {range}: {gap} is not held")]
     NotHeld {
-        /// What was asked for.
+        /// The requested range.
         range: ByteRange,
         /// The first part of it that is missing.
         gap: ByteRange,
     },
-    /// What is to be written is held already and is not the same.
+    /// The bytes to write are already held and differ.
     #[error("cannot write {range}: the byte at {offset} is held already and differs (in {overlap})")]
     Differs {
-        /// What was to be written.
+        /// The range that was to be written.
         range: ByteRange,
         /// The part of it that is held and differs.
         overlap: ByteRange,
@@ -50,7 +50,7 @@ pub enum SparseError {
         /// The name.
         name: String,
     },
-    /// Bytes are held under this name, and nothing says of which source they are.
+    /// Bytes are held under this name, but it is not known which source they are from.
     #[error(
         "{name:?} is in the store already, with bytes of which nothing says whose they are; \
              remove it, or call the file something else"
@@ -59,7 +59,7 @@ pub enum SparseError {
         /// The name.
         name: String,
     },
-    /// What is read from is not a sparse file.
+    /// The input is not a sparse file.
     #[error("this is no sparse file: {what}")]
     NotASparseFile {
         /// Why.
@@ -68,12 +68,12 @@ pub enum SparseError {
     /// A sparse file that another version of Stook wrote.
     #[error("this is a sparse file of version {found}; only version {known} is known here")]
     Version {
-        /// What it says.
+        /// The version found.
         found: u16,
         /// The version that is known.
         known: u16,
     },
-    /// A sparse file whose bytes are not what its checksums say, or not what the format allows.
+    /// A sparse file whose bytes do not match its checksums, or violate the format.
     #[error("the sparse file is damaged at offset {offset}: {what}")]
     Damaged {
         /// Where in the bytes read.
@@ -84,9 +84,9 @@ pub enum SparseError {
     /// The reader or writer failed.
     #[error("cannot {operation} a sparse file")]
     Io {
-        /// What was being done: `read`, `write`.
+        /// The operation: `read`, `write`.
         operation: &'static str,
-        /// What it said.
+        /// The underlying error.
         source: io::Error,
     },
 }

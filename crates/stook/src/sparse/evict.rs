@@ -1,9 +1,9 @@
 //! Which segments go when too much is held: those that were touched longest ago.
 //!
-//! A look through all segments finds the oldest eighth of them, which then go one after the other
-//! as room is needed. Whatever is touched or written meanwhile is younger than all of those, so the
-//! order is right without a list that every touch would have to keep in order; and a look through
-//! `n` segments pays for `n / 8`.
+//! A pass over all segments finds the oldest eighth of them, which are then evicted one after the
+//! other as space is needed. Segments touched or written meanwhile are younger than all of those,
+//! so the order is right without a list that every touch would have to update; and a pass over `n`
+//! segments serves `n / 8` evictions.
 
 use super::buffer::SparseBuffer;
 
@@ -26,14 +26,14 @@ pub(super) trait Files {
     fn held_bytes(&self) -> u64;
     /// About how many segments all have.
     fn segments(&self) -> u64;
-    /// Looks which files there are, and calls `each` with number, start and last touch of all that
-    /// may go.
+    /// Goes through all files, and calls `each` with number, start and last touch of all segments
+    /// that may be evicted.
     fn look(&self, each: &mut dyn FnMut(u32, u64, u64));
     /// Evicts one segment; see [`SparseBuffer::evict_segment`].
     fn evict(&self, file: u32, start: u64, tick: u64, whatever: bool) -> u64;
 }
 
-/// A file by itself.
+/// A single file.
 pub(super) struct One<'a>(pub(super) &'a SparseBuffer);
 
 impl Files for One<'_> {

@@ -1,7 +1,7 @@
 //! [`Fields`]: little-endian fields out of bytes that may be anything.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
-/// Fields one after the other; `None` where there are no more bytes.
+/// Fields one after the other; `None` if there are no more bytes.
 pub(super) struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {

@@ -1,5 +1,5 @@
-//! What a sparse file holds: segments in an index, and their bytes in blocks. Knows nothing about
-//! threads.
+//! The held bytes of a sparse file: segments in an index, and their bytes in blocks. Not
+//! thread-safe.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,7 +15,7 @@ use crate::extent::ByteRange;
 
 /// Dead bytes that are not worth a sweep.
 const DEAD_MIN: u64 = 128 << 10;
-/// The most segments that one step of a sweep looks at, and the bytes that it moves beside those of
+/// The most segments that one step of a sweep examines, and the bytes that it moves beyond those of
 /// the operation that pays for it.
 const SWEEP_SEGMENTS: usize = 256;
 const SWEEP_BYTES: u64 = 16 << 10;
@@ -53,7 +53,7 @@ pub(super) struct Held {
     grain: usize,
     /// Shared bytes that are fewer are copied.
     adopt_min: usize,
-    /// Where the sweep goes on that moves segments out of blocks that are mostly dead.
+    /// The position of the sweep that moves segments out of mostly dead blocks.
     sweep: Option<u64>,
     pub(super) work: Work,
 }
@@ -128,8 +128,8 @@ impl Held {
     }
 
     /// Writes a few bytes where nothing is held, by making the segment before them longer or by one
-    /// more in a leaf that has room: the usual case of a small write. `None` where it is another
-    /// case; nothing has been done then.
+    /// more in a leaf that has room: the usual case of a small write. `None` in any other case;
+    /// nothing has been done then.
     #[inline]
     pub(super) fn write_small(&mut self, range: ByteRange, bytes: &[u8], now: Now) -> Option<()> {
         let number = self.index.leaf_at_mut(range.start());
@@ -226,7 +226,7 @@ impl Held {
         Ok(())
     }
 
-    /// Replaces in place what lies in memory of our own, and takes away what was adopted.
+    /// Replaces bytes in own memory in place, and removes adopted ones.
     fn overwrite(&mut self, range: ByteRange, input: Input<'_>, now: Now) {
         let mut old: Vec<(ByteRange, Place)> = Vec::new();
         for segment in self.index.segments(range) {
@@ -298,7 +298,7 @@ impl Held {
         Ok(())
     }
 
-    /// Puts a segment behind all others, as it was when it was written.
+    /// Appends a segment after all others, as it was when it was serialised.
     pub(super) fn restore(&mut self, start: u64, bytes: &[u8], touch: u64) -> Result<(), Full> {
         let number = self.index.leaf_at_mut(start);
         let Some(leaf) = self.index.leaf(number) else { return Err(Full) };
@@ -381,7 +381,7 @@ impl Held {
         self.insert(number, from, start, joined, touch);
     }
 
-    /// Takes away what is held of `range`.
+    /// Erases the held bytes of `range`.
     pub(super) fn erase(&mut self, range: ByteRange) -> Erased {
         let mut erased = Erased::default();
         let mut at = range.start();
@@ -400,7 +400,7 @@ impl Held {
         erased
     }
 
-    /// Takes away what a leaf holds of `range`; `false` where the leaf was full and is now two.
+    /// Erases the bytes of `range` in a leaf; `false` if the leaf was full and is now split.
     fn cut_out(&mut self, number: u32, range: ByteRange, erased: &mut Erased) -> bool {
         let Some(leaf) = self.index.leaf_mut(number) else { return true };
         let mut from = leaf.first_behind(range.start());
@@ -462,8 +462,8 @@ impl Held {
         erased.bytes += len as u64;
     }
 
-    /// Where a third of the memory is dead, moves some segments out of the blocks with most of it:
-    /// a little at every change, paid for by `paid` bytes of it, so that nobody waits for long.
+    /// If a third of the memory is dead, moves some segments out of the blocks with most of it: a
+    /// little at every change, in proportion to its `paid` bytes, so that no caller waits long.
     #[inline]
     fn sweep(&mut self, paid: u64) {
         if self.sweep.is_some() || self.blocks.dead() * 2 > self.blocks.live() + DEAD_MIN {

@@ -50,14 +50,14 @@ impl Leaf {
     /// How many segments begin at or before `position`.
     #[inline]
     pub(super) fn upto(&self, position: u64) -> usize {
-        // Most questions are asked behind the last one.
+        // Most look-ups are after the last start.
         match self.starts.last() {
             Some(&last) if last <= position => self.starts.len(),
             _ => self.starts.partition_point(|&start| start <= position),
         }
     }
 
-    /// The same; `hint` is what it may be, or a little less.
+    /// The same; `hint` is the likely result, or a little less.
     #[inline]
     pub(super) fn upto_near(&self, position: u64, hint: usize) -> usize {
         let begins = |index: usize| self.starts.get(index).is_some_and(|&start| start <= position);
@@ -143,9 +143,8 @@ impl Leaf {
         }
     }
 
-    /// Gives the later segments, from `at` on, to a new leaf. One that then is empty has room for
-    /// as many as there can be, because whoever fills upwards or downwards fills it; two halves
-    /// have room for some more.
+    /// Moves the later segments, from `at` on, to a new leaf. An empty leaf gets full capacity,
+    /// because ascending or descending insertion fills it; two halves get some spare capacity.
     fn split_off(&mut self, at: usize, low: u64) -> Self {
         let moved = self.len() - at;
         let apart = moved > 0 && at > 0;
@@ -184,7 +183,7 @@ pub(super) struct Index {
     free: Vec<u32>,
     /// Which leaf a position belongs to.
     directory: LeafDirectory,
-    /// The leaf that was asked for last by who may change the index.
+    /// The leaf of the last look-up that may change the index.
     last: u32,
     /// How many segments there are.
     len: u64,
@@ -262,9 +261,9 @@ impl Index {
         }
     }
 
-    /// Makes two of a full leaf, so that there is room for a segment that is to begin at `start`,
-    /// before the one at `index`. Who fills upwards or downwards leaves full leaves behind. Says
-    /// how many were moved.
+    /// Splits a full leaf, so that there is room for a segment that is to begin at `start`, before
+    /// the one at `index`. Ascending or descending insertion leaves full leaves. Returns how many
+    /// were moved.
     pub(super) fn split(&mut self, number: u32, index: usize, start: u64) -> usize {
         let Some(leaf) = self.leaf_mut(number) else { return 0 };
         let (at, low) = match index {
@@ -318,7 +317,7 @@ impl Index {
         }
     }
 
-    /// Appends what is in `right` to `left`.
+    /// Appends the contents of `right` to `left`.
     fn join(&mut self, left: u32, right: u32) -> usize {
         let Some(leaf) = self.leaf_mut(right) else { return 0 };
         let low = leaf.low;
@@ -373,7 +372,7 @@ impl Segment<'_> {
         self.touch.map_or(0, |touch| touch.load(Ordering::Relaxed))
     }
 
-    /// What it has in common with `range`, and where in its place that is.
+    /// Its intersection with `range`, and the place of that.
     pub(super) fn cut(&self, range: ByteRange) -> Option<(ByteRange, Place)> {
         let common = ByteRange::new(self.start, self.end())?.intersection(&range)?;
         let from = (common.start() - self.start) as usize;

@@ -15,9 +15,8 @@ pub(super) struct Joins {
 
 /// Finds runs of segments that touch and together have at most `grain` bytes.
 ///
-/// No segment is joined with less than it has itself. So a byte is copied only when its segment
-/// becomes at least twice as long: at most 16 times on the way from 1 byte to 64 KiB, in whatever
-/// order they came.
+/// No segment is joined with fewer bytes than it has itself. So a byte is copied only when its
+/// segment at least doubles: at most 16 times from 1 byte to 64 KiB, in any order of writes.
 pub(super) fn joins_of(leaf: &Leaf, grain: usize) -> Joins {
     let mut found = Joins::default();
     let mut from = 0;

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::SparseBuffer;
 use super::owner::Owner;
 
-/// Held by all files that are open over a buffer of a store. When the last of them ends, what the
-/// next could not be given is let go.
+/// Held by all files that are open over a buffer of a store. When the last of them ends, bytes that
+/// the next could not reuse are dropped.
 #[derive(Debug)]
 pub(super) struct Lease {
     buffer: Arc<SparseBuffer>,
@@ -53,7 +53,7 @@ impl Tenant {
         (Self { owner, lease: Arc::downgrade(&lease), is_unproven }, lease)
     }
 
-    /// Whether what the buffer holds may be given for this owner, whose source is proven.
+    /// Whether the held bytes may be used for this owner, whose source is proven.
     pub(super) fn may_serve(&self, owner: &Owner) -> bool {
         self.owner.has(&owner.key, &owner.identity) && !self.is_unproven.load(Ordering::Acquire)
     }

@@ -1,11 +1,11 @@
 //! [`BiasedLock`]: many readers on many processors, or one writer.
 //!
-//! Readers of a plain `RwLock` all count in one cache line, which then travels between processors:
-//! readings that take 50 ns get slower with every thread. Here, while nobody writes, the lock is
-//! biased towards readers: each announces itself in a cache line of its own (as long as there are
-//! no more than 32 of them) and never touches the plain lock. A writer takes the plain lock, takes
-//! the bias away and waits until nobody is announced any more. Only after some readings without a
-//! write the bias comes back, so where writes are frequent this is a plain `RwLock`.
+//! Readers of a plain `RwLock` all count in one cache line, which then bounces between processors:
+//! reads that take 50 ns get slower with every thread. Here, while there are no writers, the lock
+//! is biased towards readers: each announces itself in its own cache line (up to 32 of them) and
+//! never touches the plain lock. A writer takes the plain lock, revokes the bias and waits until no
+//! reader is announced any more. The bias returns only after some reads without a write, so with
+//! frequent writes this is a plain `RwLock`.
 //!
 //! Why it is sound: a writer holds the plain lock exclusively, so no reader that went through the
 //! plain lock is inside. A reader that did not has, in this order and sequentially consistent,
@@ -124,7 +124,7 @@ impl<T, S: Default> BiasedLock<T, S> {
     #[inline]
     pub(super) fn write(&self) -> Writing<'_, T, S> {
         let plain = self.plain.write().unwrap_or_else(PoisonError::into_inner);
-        // Nobody gives the bias while the plain lock is held exclusively.
+        // The bias is never given while the plain lock is held exclusively.
         if self.biased.load(Ordering::Relaxed) {
             self.take_bias();
         }
@@ -147,7 +147,7 @@ impl<T, S: Default> BiasedLock<T, S> {
         }
     }
 
-    /// What it guards, for whoever has all of it.
+    /// The guarded value, through an exclusive reference.
     pub(super) fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
@@ -158,7 +158,7 @@ impl<T, S: Default> BiasedLock<T, S> {
         slots.map(|slot| &slot.beside).chain(std::iter::once(&self.beside))
     }
 
-    /// What the slots take of memory, beside the lock itself.
+    /// The memory of the slots, beside the lock itself.
     pub(super) fn memory_bytes(&self) -> usize {
         self.slots.get().map_or(0, |_| size_of::<[ReaderSlot<S>; SLOTS]>())
     }
@@ -175,7 +175,7 @@ struct Announced<'a> {
 impl Drop for Announced<'_> {
     fn drop(&mut self) {
         if self.own {
-            // Nobody else changes it, and what was read is read before this is seen.
+            // No other thread changes it, and the reads happen before this is visible.
             self.readers.store(self.readers.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Release);
         } else {
             self.readers.fetch_sub(1, Ordering::Release);
@@ -258,8 +258,8 @@ mod tests {
 
     use super::*;
 
-    /// Two numbers that a writer changes one after the other: whoever sees them differ looked
-    /// inside of a write.
+    /// Two numbers that a writer changes one after the other: a reader that sees them differ looked
+    /// inside a write.
     fn stress(readers: usize, writers: usize, rounds: u64, readings_per_write: u64) {
         let lock: BiasedLock<(u64, Vec<u64>), AtomicU64> = BiasedLock::new((0, vec![0; 8]));
         std::thread::scope(|scope| {

@@ -1,10 +1,10 @@
 //! Sparse files in memory: bytes at any positions, held with gaps between them.
 //!
-//! A [`SparseBuffer`] holds what has been fetched of a file that is elsewhere: it is written as
-//! ranges come, read where all is there, and asked what is still [needed](SparseBuffer::need).
-//! Neighbours count as one range, writes that overlap are compared or replaced, what was not
-//! touched for long is evicted under a byte budget. A [`SparseStore`] holds many of them by name,
-//! under one budget.
+//! A [`SparseBuffer`] holds the fetched parts of a file that is elsewhere: ranges are written as
+//! they arrive, read if all bytes are held, and it computes what is still
+//! [needed](SparseBuffer::need). Neighbours count as one range, overlapping writes are compared or
+//! replaced, and least recently touched bytes are evicted under a byte budget. A [`SparseStore`]
+//! holds many of them by name, under one budget.
 //!
 //! ```
 //! use stook::extent::ByteRange;
@@ -37,13 +37,13 @@
 //!
 //! # How it is made
 //!
-//! Where bytes are is kept apart from the bytes: an ordered index of segments, 24 bytes each, in
-//! leaves of up to 128, and blocks of up to 1 MiB into which small writes are appended; large ones
-//! may be adopted without a copy. A write at the end of the last segment makes it longer in place.
-//! Neighbouring segments become one when a leaf is full, and blocks that are mostly dead are
-//! emptied step by step, so every operation takes O(log n) and O(1) more for every segment it
-//! touches, whatever the order of the writes. Segments have at most 64 KiB; they are what is
-//! touched and evicted as one, however long the range is that they are part of.
+//! The index is separate from the bytes: an ordered index of segments, 24 bytes each, in leaves of
+//! up to 128, and blocks of up to 1 MiB to which small writes are appended; large ones may be
+//! adopted without a copy. A write at the end of the last segment extends it in place. Neighbouring
+//! segments are joined when a leaf is full, and mostly dead blocks are emptied step by step, so
+//! every operation takes O(log n) and O(1) more for every segment it touches, in any order of
+//! writes. Segments have at most 64 KiB; each is touched and evicted as a unit, however long the
+//! range that it is part of.
 
 mod blocks;
 mod buffer;
@@ -79,18 +79,18 @@ pub use trace::{Optimum, Replay, Trace, TraceError};
 
 use crate::extent::ByteRange;
 
-/// What a write does where bytes are held already.
+/// What a write does with bytes that are already held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OnDifference {
     /// The same bytes are fine; where one differs the write fails, and nothing is written.
     Error,
-    /// Keeps what is held, without looking at it, and fills the gaps.
+    /// Keeps held bytes, without comparing them, and fills the gaps.
     Keep,
     /// Puts the new in place of the old.
     Replace,
 }
 
-/// What a write did, in bytes; the three add up to the length of what was written.
+/// What a write did, in bytes; the three add up to the written length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Written {
     /// Bytes that were not held before.
@@ -104,12 +104,12 @@ pub struct Written {
 /// How a sparse file behaves. Kept when it is serialised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SparseOptions {
-    /// More than this is not held: each write evicts what was touched longest ago. `u64::MAX` for
-    /// no limit.
+    /// The most bytes held: each write evicts the least recently touched ones. `u64::MAX` for no
+    /// limit.
     pub budget_bytes: u64,
-    /// The most bytes of a segment, what is touched and evicted as one: 1 to 65,536.
+    /// The most bytes of a segment, the unit of touching and eviction: 1 to 65,536.
     pub grain: u32,
-    /// What is shorter is copied when it is adopted: 4,096 or more.
+    /// Shorter buffers are copied when they are adopted: 4,096 or more.
     pub adopt_min: u32,
     /// The number of the first touch; 1 for 0, and 2^63 at most.
     pub first_touch: u64,
@@ -155,7 +155,7 @@ pub struct Extent {
     pub last_touch: u64,
 }
 
-/// A part of what is held, touched and evicted as one.
+/// A part of the held bytes, touched and evicted as a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentInfo {
     /// Where.
@@ -164,7 +164,7 @@ pub struct SegmentInfo {
     pub last_touch: u64,
 }
 
-/// How much was moved within memory: what an operation costs beside its own bytes.
+/// How much was moved within memory: the cost of an operation beyond its own bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Work {
     /// Bytes that were copied from one place to another.

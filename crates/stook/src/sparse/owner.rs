@@ -1,8 +1,7 @@
-//! [`Owner`]: whose bytes are held, and of which state, wherever they are held: in a store or on
-//! disk.
+//! [`Owner`]: the source and state of held bytes, whether they are in a store or on disk.
 //!
-//! What is held beyond one opening of a source may be given to the next only where both of these
-//! hold: it is of the same owner, and it was read while the source was [proven](Source::is_proven),
+//! Bytes held beyond one opening of a source may be reused for the next only if both of these are
+//! true: it is of the same owner, and it was read while the source was [proven](Source::is_proven),
 //! as the next one must be, too.
 
 use crate::source::{Identity, Origin, Source};
@@ -16,18 +15,18 @@ pub(super) struct Owner {
 }
 
 impl Owner {
-    /// What has this origin and is in this state; `salt` is that of where it is held.
+    /// The owner with this origin and state; `salt` is that of the place where the bytes are held.
     pub(super) fn new(origin: &Origin, identity: &Identity, salt: &[u8; 32]) -> Self {
         Self { key: origin.salted(salt), identity: identity.clone() }
     }
 
-    /// A source, for what is held in the memory of this process: nobody reads a hash there, so
+    /// The owner for bytes held in the memory of this process: hashes are not readable there, so
     /// there is no salt.
     pub(super) fn of(source: &dyn Source) -> Self {
         Self::new(&source.origin(), &source.identity(), &[0; 32])
     }
 
-    /// Whether what is held for this key and in this state is of this owner.
+    /// Whether bytes held for this key and in this state belong to this owner.
     pub(super) fn has(&self, key: &[u8; 32], identity: &Identity) -> bool {
         &self.key == key && identity.same_content(&self.identity)
     }

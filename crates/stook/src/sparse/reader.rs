@@ -50,7 +50,8 @@ impl<'a> Reader<'a> {
     /// Copies the bytes at `position` into `out`.
     ///
     /// # Errors
-    /// [`SparseError::NotHeld`] with the first gap where not all are held; `out` is then as it was.
+    /// Returns [`SparseError::NotHeld`] with the first gap if not all are held; `out` is unchanged
+    /// then.
     pub fn read(&self, position: u64, out: &mut [u8]) -> Result<(), SparseError> {
         self.read_inline(position, out)
     }
@@ -82,7 +83,7 @@ impl<'a> Reader<'a> {
     /// The bytes of a range: without a copy where all of them were adopted together.
     ///
     /// # Errors
-    /// [`SparseError::NotHeld`] with the first gap where not all are held.
+    /// Returns [`SparseError::NotHeld`] with the first gap if not all are held.
     pub fn read_bytes(&self, range: ByteRange) -> Result<Bytes, SparseError> {
         self.check(range)?;
         let held = &self.inner.held;
@@ -115,11 +116,11 @@ impl<'a> Reader<'a> {
         Some((first, last))
     }
 
-    /// Hands out the bytes of a range, in pieces, in order, without a copy.
+    /// Passes the bytes of a range to a callback, in pieces, in order, without a copy.
     ///
     /// # Errors
-    /// [`SparseError::NotHeld`] with the first gap where not all are held; nothing has been handed
-    /// out then.
+    /// Returns [`SparseError::NotHeld`] with the first gap if not all are held; no bytes were
+    /// returned then.
     pub fn with_pieces(&self, range: ByteRange, mut each: impl FnMut(&[u8])) -> Result<(), SparseError> {
         self.check(range)?;
         let held = &self.inner.held;
@@ -153,11 +154,11 @@ impl<'a> Reader<'a> {
         self.inner.held.gaps(range)
     }
 
-    /// Adds to `reads` what to read elsewhere so that all of `range` is held. Where ranges are
-    /// asked for in ascending order, reads are merged with those before.
+    /// Adds to `reads` what to read elsewhere so that all of `range` is held. If ranges are
+    /// requested in ascending order, reads are merged with earlier ones.
     ///
     /// # Errors
-    /// When the options contradict themselves, or too many reads would be needed.
+    /// Returns an error if the options contradict themselves, or too many reads would be needed.
     #[inline]
     pub fn need_into(
         &self,
@@ -192,7 +193,7 @@ impl<'a> Reader<'a> {
     /// serve all.
     ///
     /// # Errors
-    /// When the options contradict themselves, or too many reads would be needed.
+    /// Returns an error if the options contradict themselves, or too many reads would be needed.
     pub fn need_many(
         &self,
         ranges: &[ByteRange],
@@ -209,7 +210,7 @@ impl<'a> Reader<'a> {
         Ok(Plan::new(&gaps, options)?.reads().to_vec())
     }
 
-    /// What is held, as the fewest ranges, ascending.
+    /// The held ranges, as few as possible, ascending.
     pub fn extents(&self) -> impl Iterator<Item = Extent> + '_ {
         let mut segments = self.inner.held.segments(ByteRange::to(u64::MAX)).peekable();
         std::iter::from_fn(move || {

@@ -32,7 +32,7 @@ impl SparseBuffer {
     /// Many small writes are made, so give it a buffered writer.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Returns the errors of the writer.
     pub fn to_writer(&self, mut writer: impl Write) -> Result<(), SparseError> {
         let failed = |source| SparseError::Io { operation: "write", source };
         let inner = self.lock.read();
@@ -65,7 +65,8 @@ impl SparseBuffer {
     /// from anywhere: more memory than they need is never taken.
     ///
     /// # Errors
-    /// When they are no sparse file of this version, cut short or damaged, and those of the reader.
+    /// Returns an error if they are not a sparse file of this version, or are truncated or damaged,
+    /// and the errors of the reader.
     pub fn from_reader(reader: impl Read) -> Result<Self, SparseError> {
         read(reader, |options| Self::assemble(options, Meter::new(&options), None))
     }
@@ -114,7 +115,7 @@ pub(super) fn read(
     Ok(file)
 }
 
-/// What a serialised sparse file begins with.
+/// The header of a serialised sparse file.
 struct BufferHeader {
     options: SparseOptions,
     clock: u64,
@@ -256,7 +257,7 @@ impl Group {
         Ok(())
     }
 
-    /// Start, last touch and bytes of every segment. Lengths that lead out of the group give no
+    /// Start, last touch and bytes of every segment. Lengths that lead out of the group yield no
     /// bytes.
     fn segments(&self) -> impl Iterator<Item = (u64, u64, &[u8])> {
         let mut rest = self.bytes.as_slice();

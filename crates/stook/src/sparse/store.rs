@@ -14,7 +14,7 @@ use crate::source::Source;
 
 type Buffers = BTreeMap<Arc<str>, NamedBuffer>;
 
-/// What has a name.
+/// A named buffer.
 #[derive(Debug)]
 struct NamedBuffer {
     buffer: Arc<SparseBuffer>,
@@ -28,16 +28,16 @@ impl NamedBuffer {
     }
 }
 
-/// What the files of a store share.
+/// The shared state of the files of a store.
 #[derive(Debug)]
 pub(super) struct Pool {
     files: RwLock<Buffers>,
-    /// Files whose name another source has now: they count for the budget as long as somebody uses
-    /// them.
+    /// Files whose name now belongs to another source: they count for the budget while they are in
+    /// use.
     displaced: Mutex<Vec<Weak<SparseBuffer>>>,
     meter: Arc<Meter>,
     queue: Mutex<Waiting>,
-    /// What files did that are no longer there.
+    /// The counters of removed files.
     gone: Mutex<Counters>,
 }
 
@@ -70,7 +70,7 @@ impl SparseStore {
     /// An empty store. All its files get these options; the budget is that of all of them together.
     ///
     /// # Errors
-    /// When an option has a value that it cannot have.
+    /// Returns an error if an option has an invalid value.
     pub fn new(options: SparseOptions) -> Result<Self, SparseError> {
         options.check()?;
         let (files, meter) = (RwLock::default(), Meter::new(&options));
@@ -84,7 +84,7 @@ impl SparseStore {
         Ok(Self { pool: Arc::new(pool), options })
     }
 
-    /// What it was made with.
+    /// The options that it was made with.
     pub fn options(&self) -> &SparseOptions {
         &self.options
     }
@@ -94,7 +94,7 @@ impl SparseStore {
         self.pool.read_files().get(name).map(|named| named.buffer.clone())
     }
 
-    /// The file of this name, a new one where there was none.
+    /// Returns the file with this name, a new one if there was none.
     pub fn get_or_create(&self, name: &str) -> Arc<SparseBuffer> {
         if let Some(file) = self.get(name) {
             return file;
@@ -103,11 +103,11 @@ impl SparseStore {
         files.entry(Arc::from(name)).or_insert_with(|| self.new_named_buffer()).buffer.clone()
     }
 
-    /// The buffer for a file over a source: that of this name, if what it holds may be given for
-    /// the source, else a new one, which then has the name.
+    /// The buffer for a file over a source: the one with this name, if its bytes may be used for
+    /// the source, else a new one, which then gets the name.
     ///
     /// # Errors
-    /// [`SparseError::NotOfASource`].
+    /// Returns [`SparseError::NotOfASource`].
     pub(super) fn lease(&self, name: &str, source: &dyn Source) -> Result<Arc<Lease>, SparseError> {
         let (owner, is_proven) = (Owner::of(source), source.is_proven());
         // Asked before the names are locked: who holds a buffer locked may want them.
@@ -142,7 +142,7 @@ impl SparseStore {
         SparseBuffer::assemble(options, self.pool.meter.clone(), Some(Arc::downgrade(&self.pool)))
     }
 
-    /// Takes a file out. Whoever has it still may use it; it no longer counts for the budget and is
+    /// Removes a file. Existing references stay usable; it no longer counts for the budget and is
     /// not evicted from.
     pub fn remove(&self, name: &str) -> Option<Arc<SparseBuffer>> {
         let file = self.pool.write_files().remove(name)?.buffer;
@@ -157,11 +157,11 @@ impl SparseStore {
         self.names().iter().for_each(|name| drop(self.remove(name)));
     }
 
-    /// Reads a file that [`SparseBuffer::to_writer`] wrote and gives it this name. Its budget is
-    /// that of the store.
+    /// Reads a file that [`SparseBuffer::to_writer`] wrote and stores it under this name. Its
+    /// budget is that of the store.
     ///
     /// # Errors
-    /// Those of [`SparseBuffer::from_reader`], and [`SparseError::NameTaken`].
+    /// Returns the errors of [`SparseBuffer::from_reader`], and [`SparseError::NameTaken`].
     pub fn load(&self, name: &str, reader: impl Read) -> Result<Arc<SparseBuffer>, SparseError> {
         let taken = || SparseError::NameTaken { name: name.to_owned() };
         if self.get(name).is_some() {
@@ -218,14 +218,14 @@ impl SparseStore {
         files.iter().map(|file| file.memory_bytes()).sum::<u64>() + rest as u64 + waiting
     }
 
-    /// What was done to all files, those included that were removed.
+    /// Counters of all files, including removed ones.
     pub fn counters(&self) -> Counters {
         let gone = *lock(&self.pool.gone);
         self.pool.named().iter().map(|file| file.counters()).fold(gone, Counters::plus)
     }
 
-    /// Takes away what was touched longest ago, in whichever files, until at most `budget_bytes`
-    /// are held, or only what is pinned; how many bytes that were.
+    /// Evicts the least recently touched bytes of all files until at most `budget_bytes` are held,
+    /// or only pinned ones; returns how many bytes were evicted.
     pub fn evict_to(&self, budget_bytes: u64) -> u64 {
         self.pool.evict_to(budget_bytes)
     }
@@ -244,15 +244,14 @@ impl Pool {
         self.read_files().values().map(|named| named.buffer.clone()).collect()
     }
 
-    /// All that count for the budget.
+    /// All files that count for the budget.
     fn files(&self) -> Vec<Arc<SparseBuffer>> {
         let mut files = self.named();
         files.extend(lock(&self.displaced).iter().filter_map(Weak::upgrade));
         files
     }
 
-    /// Takes notice of a file that lost its name. Whoever has it still may use it, under the
-    /// budget.
+    /// Keeps track of a file that lost its name. Existing references stay usable, under the budget.
     fn displace(&self, file: &Arc<SparseBuffer>) {
         let mut gone = lock(&self.gone);
         *gone = gone.plus(file.counters());

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-/// Numbers that threads had which have ended, and the next that nobody had yet.
+/// Numbers of ended threads, and the next unused number.
 static NUMBERS: Mutex<(BTreeSet<usize>, usize)> = Mutex::new((BTreeSet::new(), 0));
 
 /// The number of a thread, given back when it ends.

@@ -14,12 +14,12 @@ pub enum TraceError {
     /// It cannot be read.
     #[error("cannot read the trace")]
     Io(#[from] std::io::Error),
-    /// A line is not what it must be.
+    /// A line is invalid.
     #[error("line {line} of the trace: {what}")]
     Line {
         /// Counted from 1.
         line: u64,
-        /// What was expected, and what is there.
+        /// What was expected, and what was found.
         what: String,
     },
     /// It has more reads than are taken.
@@ -43,7 +43,7 @@ pub enum TraceError {
 pub struct Trace {
     /// The length of the file.
     pub file_len: u64,
-    /// What was read, each within the file.
+    /// The recorded reads, each within the file.
     pub reads: Vec<ByteRange>,
 }
 
@@ -56,7 +56,7 @@ pub struct Optimum {
     pub bytes: u64,
 }
 
-/// What it took to replay a trace.
+/// The cost of replaying a trace.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Replay {
     /// Requests.
@@ -76,7 +76,7 @@ impl Trace {
     /// Reads a trace.
     ///
     /// # Errors
-    /// [`TraceError`], with the line.
+    /// Returns [`TraceError`], with the line.
     pub fn parse(mut from: impl BufRead) -> Result<Self, TraceError> {
         let (mut line, mut text, mut bytes) = (0_u64, String::new(), Vec::new());
         let mut trace = None::<Self>;
@@ -115,7 +115,7 @@ impl Trace {
     /// The fewest requests for all its reads, where gaps of up to `max_gap` bytes are read over.
     ///
     /// # Errors
-    /// When the trace has too many reads to be planned at once.
+    /// Returns an error if the trace has too many reads to be planned at once.
     pub fn optimum(&self, max_gap: u64) -> Result<Optimum, PlanError> {
         let options =
             PlanOptions { max_gap, max_len: u64::MAX, end: self.file_len, ..PlanOptions::default() };
@@ -126,7 +126,7 @@ impl Trace {
     /// Makes its reads, one after the other.
     ///
     /// # Errors
-    /// The first that a read meets.
+    /// Returns the first error of a read.
     pub fn replay(&self, file: &SparseFile) -> Result<Replay, SparseFileError> {
         let longest = self.reads.iter().map(ByteRange::len).max().unwrap_or_default();
         let mut out = vec![0; usize::try_from(longest.min(file.len())).unwrap_or_default()];

@@ -1,15 +1,15 @@
 //! Anything that publishes bytes: a directory on disk, and in the testing crate a simulator that
 //! rebuilds what a medium may hold after a crash.
 //!
-//! The trait is narrow on purpose. Whoever writes through it can be crash-tested: every change to
+//! The trait is narrow on purpose. Code that writes through it can be crash-tested: every change to
 //! the medium is one of its calls. Names are flat (no `/`); a storage is one directory.
 //!
-//! What is durable when:
+//! Durability:
 //! - bytes appended are durable after [`Appender::sync`] returned;
 //! - a name made by [`Storage::create`], moved by [`Storage::rename`] or taken away by
 //!   [`Storage::unlink`] is durable after [`Storage::sync_directory`] returned;
 //! - [`Storage::publish_if_absent`] does all of it: when it returns, the whole file is there
-//!   durably under its name; if a crash comes before, either the whole file is there or none of it.
+//!   durably under its name; after an earlier crash, either the whole file is there or nothing.
 
 mod local;
 mod name;
@@ -25,23 +25,22 @@ use crate::error::Result;
 use crate::source::Source;
 use crate::tree::Kind;
 
-/// A name in a storage, and what has it.
+/// A name in a storage, and its entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// The name.
     pub name: String,
-    /// Length of the file in bytes; 0 for what is none.
+    /// Length of the file in bytes; 0 for anything else.
     pub len: u64,
-    /// What has the name. Only files are ever opened: what a directory holds may come from
-    /// anywhere, and a FIFO would make its reader wait for ever, a link lead elsewhere, a device
-    /// act.
+    /// The kind of the entry. Only files are ever opened: entries of a directory may come from
+    /// anywhere, and a FIFO would block its reader forever, a link lead elsewhere, a device act.
     pub kind: Kind,
 }
 
 /// A lock that is held until it is dropped.
 pub trait Lock: Send + Sync + fmt::Debug {
-    /// Who held it when it was asked for and let go only by dying, as that one had named itself;
-    /// `None` when it was free.
+    /// The previous holder, as it had named itself, if it still held the lock when it was requested
+    /// and released it only by dying; `None` if the lock was free.
     fn waited_for(&self) -> Option<&str> {
         None
     }
@@ -60,48 +59,48 @@ pub trait Appender: Send + fmt::Debug {
     /// Appends the parts one after another.
     ///
     /// # Errors
-    /// What an earlier write met may be reported here, or by [`flush`](Self::flush) or
+    /// The error of an earlier write may be reported here, or by [`flush`](Self::flush) or
     /// [`sync`](Self::sync). After an error the appender refuses all further work.
     fn append(&mut self, parts: &[&[u8]]) -> Result<()>;
 
     /// Hands everything to the system, so that other openings of the file see it.
     ///
     /// # Errors
-    /// What a write met.
+    /// Returns the error of a write.
     fn flush(&mut self) -> Result<()>;
 
     /// [`flush`](Self::flush), then waits until all of it is on the medium.
     ///
     /// # Errors
-    /// What a write or the sync met. A failed sync is final: the data may be lost, and asking again
-    /// would be answered wrongly.
+    /// Returns the error of a write or of the sync. A failed sync is final: the data may be lost,
+    /// and a second sync would wrongly succeed.
     fn sync(&mut self) -> Result<()>;
 
-    /// Cuts the file back to `len` bytes; what follows was never acknowledged to anybody.
+    /// Cuts the file back to `len` bytes; what follows was never acknowledged.
     ///
     /// # Errors
-    /// I/O errors; `InvalidInput` when `len` is more than there is.
+    /// Returns I/O errors; `InvalidInput` if `len` is more than its length.
     fn truncate(&mut self, len: u64) -> Result<()>;
 
-    /// Writes what the file holds from offset `from` on once more, unchanged.
+    /// Rewrites the bytes of the file from offset `from` on, unchanged.
     ///
-    /// After a failed sync the system may show bytes that never reached the medium and that no
-    /// later sync takes there. Whoever goes on with a file whose last sync is not known to have
-    /// succeeded calls this first; the next [`sync`](Self::sync) then speaks for these bytes too.
+    /// After a failed sync, the system may return bytes that never reached the medium, and that no
+    /// later sync writes. Call this before using a file further whose last sync is not known to
+    /// have succeeded; the next [`sync`](Self::sync) then covers these bytes too.
     ///
     /// # Errors
-    /// What reading or writing met.
+    /// Returns an error if reading or writing fails.
     fn rewrite(&mut self, from: u64) -> Result<()>;
 }
 
-/// A whole file that is on the medium and has no name yet that anybody looks for. Dropped, nothing
+/// A complete file on the medium that does not have its final name yet. If it is dropped, nothing
 /// of it stays.
 pub trait Prepared: Send + fmt::Debug {
     /// Makes it appear under its name, durably, or finds the name taken and changes nothing.
     ///
     /// # Errors
-    /// [`Error::AlreadyExists`](crate::Error::AlreadyExists), or an I/O error. The file may then
-    /// have its name or not, and after a crash as well.
+    /// Returns [`Error::AlreadyExists`](crate::Error::AlreadyExists), or an I/O error. The file may
+    /// then have its name or not, and after a crash as well.
     fn publish(self: Box<Self>) -> Result<()>;
 }
 
@@ -114,15 +113,16 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// pack.
     ///
     /// # Errors
-    /// That, or an I/O error.
+    /// Returns that error, or an I/O error.
     fn check_place(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Returns an error if no file can be made here, as far as that can be told without making one.
+    /// Returns an error if no file can be made here, as far as that can be determined without
+    /// making one.
     ///
     /// # Errors
-    /// That.
+    /// Returns that error.
     fn check_writable(&self) -> Result<()> {
         Ok(())
     }
@@ -130,7 +130,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// Bytes that may still be written here; `None` where that is not known.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     fn free_bytes(&self) -> Result<Option<u64>> {
         Ok(None)
     }
@@ -138,63 +138,63 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// Makes an empty file.
     ///
     /// # Errors
-    /// [`Error::AlreadyExists`](crate::Error::AlreadyExists), or an I/O error.
+    /// Returns [`Error::AlreadyExists`](crate::Error::AlreadyExists), or an I/O error.
     fn create(&self, name: &str) -> Result<Box<dyn Appender>>;
 
     /// Opens a file to append to it; appending continues after its last byte.
     ///
     /// # Errors
-    /// [`Error::NotARegularFile`](crate::Error::NotARegularFile), or an I/O error, a missing file
-    /// included.
+    /// Returns [`Error::NotARegularFile`](crate::Error::NotARegularFile), or an I/O error, also for
+    /// a missing file.
     fn open_append(&self, name: &str) -> Result<Box<dyn Appender>>;
 
     /// Opens a file for reading, with the length it has now.
     ///
     /// # Errors
-    /// [`Error::NotARegularFile`](crate::Error::NotARegularFile), or an I/O error, a missing file
-    /// included.
+    /// Returns [`Error::NotARegularFile`](crate::Error::NotARegularFile), or an I/O error, also for
+    /// a missing file.
     fn open(&self, name: &str) -> Result<Arc<dyn Source>>;
 
-    /// Takes all of a publication to the medium but its name: whatever fails here, the file was
-    /// never seen.
+    /// Writes and syncs a publication without its final name: if this fails, the file was never
+    /// visible.
     ///
     /// # Errors
-    /// [`Error::AlreadyExists`](crate::Error::AlreadyExists), or an I/O error.
+    /// Returns [`Error::AlreadyExists`](crate::Error::AlreadyExists), or an I/O error.
     fn prepare(&self, name: &str, bytes: &[u8]) -> Result<Box<dyn Prepared>>;
 
     /// Makes a whole file appear under `name`, durably, or finds the name taken and changes
     /// nothing.
     ///
     /// # Errors
-    /// [`Error::AlreadyExists`](crate::Error::AlreadyExists), or an I/O error.
+    /// Returns [`Error::AlreadyExists`](crate::Error::AlreadyExists), or an I/O error.
     fn publish_if_absent(&self, name: &str, bytes: &[u8]) -> Result<()> {
         self.prepare(name, bytes)?.publish()
     }
 
-    /// Gives a file another name, replacing what had it.
+    /// Renames a file, replacing an existing one.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     fn rename(&self, from: &str, to: &str) -> Result<()>;
 
     /// Takes a file away.
     ///
     /// # Errors
-    /// I/O errors, a missing file included.
+    /// Returns I/O errors, including a missing file.
     fn unlink(&self, name: &str) -> Result<()>;
 
     /// Makes creations, renames and unlinks durable.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     fn sync_directory(&self) -> Result<()>;
 
     /// All names, sorted, as they were at one moment; temporary files of publications under way are
-    /// left out. A name that was there all the while is in it, and so is one of two of which the
-    /// second came before the first went.
+    /// left out. A name that existed throughout is included, and so is at least one of two names if
+    /// the second appeared before the first was removed.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     fn list(&self) -> Result<Vec<Entry>>;
 
     /// Removes the temporary files of publications that a crash or a dead process left half-made,
@@ -202,18 +202,18 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// here hold: a publication under way would lose its file, and fail.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     fn remove_leftovers(&self) -> Result<u64>;
 
     /// Takes the one exclusive lock of the storage, held until the value is dropped or the process
     /// dies. It is on the storage itself, so there is no file whose removal would let another in.
-    /// While it is held, `holder` stands in the file `note` for others to read; that file is
+    /// While it is held, the file `note` contains `holder` for others to read; that file is
     /// replaced and never followed, and locks nothing.
     ///
     /// A lock whose holder is dying is waited for, but not for long: see [`Lock::waited_for`].
     ///
     /// # Errors
-    /// [`Error::Locked`](crate::Error::Locked) with what the holder left,
+    /// Returns [`Error::Locked`](crate::Error::Locked) with what the holder left,
     /// [`Error::NoLocks`](crate::Error::NoLocks), or an I/O error.
     fn lock(&self, note: &str, holder: &str) -> Result<Box<dyn Lock>>;
 
@@ -221,12 +221,12 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// dropped or every process that has it is dead. Any number may hold the same file.
     ///
     /// # Errors
-    /// I/O errors: `NotFound` also when the file was being taken away.
+    /// Returns I/O errors; `NotFound` also if the file was being removed.
     fn hold(&self, name: &str) -> Result<Box<dyn Lock>>;
 
-    /// Takes a file away unless somebody holds it; whether it is gone.
+    /// Removes a file unless it is held; returns whether it was removed.
     ///
     /// # Errors
-    /// I/O errors. A file that is gone already is no error.
+    /// Returns I/O errors. A file that is already gone is not an error.
     fn unlink_unless_held(&self, name: &str) -> Result<bool>;
 }

@@ -2,15 +2,15 @@
 //!
 //! A storage is one flat directory: a name is one path component. Names that begin with
 //! [`TEMPORARY_PREFIX`] belong to [`publish_if_absent`](super::Storage::publish_if_absent): files
-//! on their way to a final name. Nobody else can make, open or list them, so that what a crash
-//! leaves of a publication is never taken for data.
+//! on their way to a final name. They cannot be made, opened or listed otherwise, so that what a
+//! crash leaves of a publication is never taken for data.
 
 use std::io;
 use std::path::Path;
 
 use crate::error::{Error, Result};
 
-/// What the names of files begin with that are not published yet.
+/// The prefix of the names of files that are not published yet.
 pub const TEMPORARY_PREFIX: &str = ".tmp-";
 
 /// The longest name a directory of the usual file systems takes, in bytes.
@@ -21,10 +21,10 @@ pub fn is_temporary(name: &str) -> bool {
     name.starts_with(TEMPORARY_PREFIX)
 }
 
-/// Refuses what is not one plain path component, and what is kept for temporary files.
+/// Refuses names that are not one plain path component, and those reserved for temporary files.
 ///
 /// # Errors
-/// [`Error::Io`] of kind `InvalidInput` that says what is wrong with the name.
+/// Returns [`Error::Io`] of kind `InvalidInput` that says what is wrong with the name.
 pub fn check_name(directory: &Path, name: &str) -> Result<()> {
     let fault = if name.is_empty() {
         "the name is empty"

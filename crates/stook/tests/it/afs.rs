@@ -11,7 +11,7 @@ use stook::format::afs::{
     ALIGNMENT, DETAIL_LEN, Detail, HEADER_LEN, Layout, MEMBERS_MAX, NAME_LEN_MAX, PLACE_LEN, Table, table_len,
 };
 
-/// The bytes of a member; none where there is none of this number.
+/// The bytes of a member; `None` if there is no member with this number.
 type Body = Option<Vec<u8>>;
 
 fn detail() -> impl Strategy<Value = Detail> {
@@ -56,7 +56,7 @@ fn slice(file: &[u8], range: ByteRange) -> &[u8] {
     &file[range.start() as usize..range.end() as usize]
 }
 
-/// Reads as whoever has only parts of a file does.
+/// Reads like a caller that has only parts of a file.
 fn table(file: &[u8]) -> Result<Table, Fault> {
     let cut = || Fault::damaged(file.len() as u64, "no header");
     let header: [u8; HEADER_LEN] = *file.first_chunk().ok_or_else(cut)?;
@@ -183,7 +183,7 @@ fn with_places(changes: &[(usize, u32)], len: usize) -> Vec<u8> {
     file
 }
 
-/// What is changed, where the fault is, and what it says.
+/// The change, the offset of the fault, and its message.
 type Case<'a> = (&'a [(usize, u32)], u64, &'a str);
 
 #[test]
@@ -209,7 +209,7 @@ fn files_that_lie_are_refused_and_say_where() {
 #[test]
 fn a_file_that_is_cut_off_is_refused_wherever_that_is() {
     let file = with_places(&[], 8192);
-    // Behind the last member are zeroes that nobody needs.
+    // After the last member are zeroes that are not needed.
     for len in 0..4096 + 3000 {
         assert!(table(&file[..len]).is_err(), "{len}");
     }
@@ -238,7 +238,7 @@ fn other_ways_of_writing_it_are_read() {
     file[24..32].fill(0x55);
     file[2040..2048].fill(0xaa);
     assert_eq!(details(&file, &table(&file).unwrap()), None);
-    // Members that begin anywhere, the first of them right behind the table.
+    // Members that begin anywhere, the first of them directly after the table.
     let mut tight = b"AFS\0\x02\0\0\0\x18\0\0\0\x05\0\0\0\x1d\0\0\0\x03\0\0\0".to_vec();
     tight.extend(b"helloyou");
     let table = table(&tight).unwrap();

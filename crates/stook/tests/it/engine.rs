@@ -14,7 +14,7 @@ use stook_testing::conformance::{
 use stook_testing::device::{Device, DeviceEngines};
 use stook_testing::fault::{CallFaultEngines, EngineCall, EngineFault, FaultEngineFactory};
 
-/// The backends there are on this system. Where `io_uring` is refused, `Auto` stands for threads.
+/// The backends on this system. If `io_uring` is refused, `Auto` means threads.
 fn backends() -> [Backend; 2] {
     [Backend::Auto, Backend::Threads]
 }
@@ -61,7 +61,7 @@ fn interrupted_and_short_calls_break_no_promise() {
     }
 }
 
-/// A memory file system: where direct I/O is refused, or has no alignment to tell.
+/// A memory file system: where direct I/O is refused, or reports no alignment.
 #[test]
 #[cfg(target_os = "linux")]
 fn file_systems_without_direct_io_serve_direct_requests() {

@@ -63,8 +63,7 @@ impl PerByte for u64 {
 impl PerByte for Bytes {
     type Byte = u8;
 
-    /// Mostly what stands at an offset depends on the offset only, so that overlaps are often
-    /// equal.
+    /// The bytes at an offset mostly depend only on the offset, so that overlaps are often equal.
     fn make(start: u64, len: usize, seed: u8) -> Bytes {
         let mut bytes: Vec<u8> = (0..len as u64).map(|at| (start + at) as u8).collect();
         if let (true, Some(byte)) = (seed.is_multiple_of(4), bytes.get_mut(usize::from(seed) % len.max(1))) {

@@ -1,4 +1,4 @@
-//! Sources into a pack by one call: what it leaves behind, however it ends.
+//! Sources into a pack by one call: its final state, however it ends.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ impl Place {
     }
 }
 
-/// Answers the same in one stage, from so many entries on, and notes which stages there are.
+/// Gives the same answer in one stage, from this many entries on, and records the stages.
 struct Answers {
     stage: Stage,
     from: u64,
@@ -114,7 +114,7 @@ fn a_run_that_is_ended_before_it_changes_anything_leaves_a_complete_pack_complet
     for packing in fails {
         assert!(matches!(packing.run(&mut ()), Err(Error::Abandoned)) && is_as_it_was());
     }
-    // What comes to its end says what it found, also where it changed nothing but that.
+    // A completed run records its outcome, even if nothing else changed.
     assert!(place.packing().run(&mut ()).unwrap().complete && place.open().generation() > before);
 }
 
@@ -310,7 +310,8 @@ fn a_dry_run_says_the_same_and_makes_nothing() {
     assert!(other.run(&mut ()).is_err());
 }
 
-/// Before: only the command said so; elsewhere a dry run was complete, of a pack that is not there.
+/// Before: only the command reported it; elsewhere a dry run was complete, for a pack that does not
+/// exist.
 #[test]
 fn a_dry_run_is_never_complete() {
     let place = Place::new();
@@ -331,7 +332,7 @@ fn a_dry_run_refuses_a_place_for_the_pack_where_the_run_does_and_no_other() {
         assert_eq!(dry, real, "{name}");
     }
     assert_eq!(place.names_in(""), ["dangling", "file", "tree"]);
-    // What a writer left that died before it published is in nobody's way.
+    // Files of a writer that died before it published do not get in the way.
     fs::create_dir(place.path("left")).unwrap();
     fs::write(place.path("left/.tmp-x"), "").unwrap();
     assert_eq!(run("left", true).unwrap().summary.files, 2);
@@ -449,7 +450,7 @@ fn a_pack_for_single_records_is_made_only_where_it_may_be_and_is_complete() {
     assert!(matches!(refused, Err(pack::Error::Limit { .. })));
     assert_eq!(place.names_in(""), ["tree"]);
     let made = open("p.stook", Making::IfMissing).unwrap();
-    // The process dies: nothing more is said of the pack.
+    // The process dies: nothing more is recorded in the pack.
     assert!(made.made.unwrap().with_directory && place.open().is_complete());
     drop(made);
     for there in [Making::Never, Making::IfMissing] {

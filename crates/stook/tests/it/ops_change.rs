@@ -24,7 +24,7 @@ fn key(name: &str) -> Key {
     Key::bytes(name).unwrap()
 }
 
-/// A directory on a device with so much room.
+/// A directory on a device with this much space.
 #[derive(Debug)]
 struct Scarce {
     inner: LocalStorage,
@@ -73,7 +73,7 @@ fn a_pack_where_nothing_can_be_written_is_refused_to_who_says_what_would_be() {
     assert!(matches!(refused, pack::Error::Core(_)), "{refused}");
 }
 
-/// A pack of a hundred records of which every second was deleted.
+/// A pack of a hundred records; every second one was deleted.
 fn churned(directory: &Path, free: u64) -> (Arc<Scarce>, PackWriter) {
     let inner = LocalStorage::open(directory, LocalStorageOptions::default()).unwrap();
     let storage = Arc::new(Scarce { inner, free: AtomicU64::new(free) });
@@ -110,10 +110,10 @@ fn a_step_that_needs_more_room_than_is_free_is_refused_and_so_is_its_plan() {
         }
     }
     assert_eq!(open(&storage).segments().len(), segments);
-    // By default it is left, because half of what is free is too little for it.
+    // By default it is left, because half of the free space is too little for it.
     let left = Compact::default().run(&mut writer, &mut |_| true).unwrap();
     assert_eq!((left.steps, left.too_large.len()), (0, 1));
-    // The writer goes on, and with so much room each of them compacts.
+    // The writer continues, and with this much space each of them compacts.
     writer.put("", &Key::id(1000), &Attributes::new(), b"more").unwrap();
     storage.free.store(100 * BODY_LEN, Relaxed);
     let done = all.run(&mut writer, &mut |_| true).unwrap();
@@ -121,7 +121,7 @@ fn a_step_that_needs_more_room_than_is_free_is_refused_and_so_is_its_plan() {
     assert_eq!(open(&storage).len(), 51);
 }
 
-/// Before: what was asked for was cut to 16 GiB.
+/// Before: the requested size was cut to 16 GiB.
 #[test]
 fn a_step_takes_what_is_asked_for_or_else_half_of_what_is_free_and_16_gib_at_most() {
     let directory = tempfile::tempdir().unwrap();
@@ -142,7 +142,7 @@ fn a_step_takes_what_is_asked_for_or_else_half_of_what_is_free_and_16_gib_at_mos
     }
 }
 
-/// A pack with a file, and further names, of which each leads to something.
+/// A pack with a file, and further names with their targets.
 fn with_names(path: &Path, names: &[(&str, &str)]) -> PackWriter {
     let storage = LocalStorage::create(path, LocalStorageOptions::default()).unwrap();
     let mut writer = PackWriter::create(Arc::new(storage), WriterOptions::default()).unwrap();
@@ -268,7 +268,7 @@ fn keys_patterns_and_groups_select_and_what_is_not_there_is_reported() {
     assert!(selected.keys().contains(&key("a/2")) && selected.keys().contains(&key("b")));
 }
 
-/// Notes what it hears, and puts another directory in the place of a pack that was packed.
+/// Records its calls, and replaces a finished pack by another directory.
 #[derive(Default)]
 struct Swaps {
     pack: Option<PathBuf>,
@@ -323,7 +323,7 @@ fn a_pack_that_was_made_for_a_put_that_fails_is_taken_back_and_no_other() {
     assert!(pack.is_complete() && pack.len() == 1);
 }
 
-/// Before: the pack at its path was read back, whatever that was by then.
+/// Before: whatever was at its path by then was read back.
 #[test]
 fn originals_are_compared_with_the_pack_that_was_written() {
     let directory = tempfile::tempdir().unwrap();

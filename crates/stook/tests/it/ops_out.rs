@@ -247,7 +247,7 @@ fn a_tar_that_is_there_is_replaced_by_one_of_all_that_was_asked_for_or_by_force(
     export(patterns(&["*.png"], &[]), false, "new");
     assert!(!place.path("new").exists(), "no tar is made of what is missing");
     let excluded = export(patterns(&[], &["*"]), false, "tar");
-    // Before: nothing was undone, and nothing said that the tar is not the one that was asked for.
+    // Before: nothing was undone, and nothing reported that the tar is not the requested one.
     assert_eq!((excluded.undone, excluded.nothing, excluded.summary.directories), (1, None, 0));
     assert_eq!(excluded.summary.kept, [incomplete(&tar)]);
     assert!(fs::read(&tar).unwrap() == before);
@@ -276,7 +276,7 @@ fn a_tar_that_is_there_is_replaced_by_one_of_all_that_was_asked_for_or_by_force(
     assert_eq!((forced.summary.files, forced.undone), (4, 1));
     assert!(fs::read(&tar).unwrap() == fs::read(place.path("new")).unwrap());
 
-    // A segment that is gone: nobody knows what was in it.
+    // A missing segment: its contents are unknown.
     for file in fs::read_dir(place.path("pack")).unwrap().map(|entry| entry.unwrap().path()) {
         if file.file_name().unwrap().to_str().unwrap().starts_with("segment-") {
             fs::remove_file(file).unwrap();

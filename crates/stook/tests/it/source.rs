@@ -29,7 +29,7 @@ fn file_source(directory: &Path, bytes: &[u8]) -> Arc<dyn Source> {
     Arc::new(FileSource::open(path).unwrap())
 }
 
-/// Stands for a stitched file: parts of a file, fills and bytes in turn.
+/// Simulates a stitched file: parts of a file, fills and bytes in turn.
 #[derive(Debug)]
 struct Composite {
     leaves: Vec<Leaf>,
@@ -189,7 +189,7 @@ fn one_failing_request_fails_its_range_and_no_other() {
             }
         }
         assert!(matches!(failed.as_slice(), [(1, Error::Io { .. } | Error::ShortRead { .. })]), "{failed:?}");
-        // With two under way, nobody knows how many the other one answers before the failure is
+        // With two in flight, it is not known how many the other one answers before the failure is
         // reported.
         assert!(requests > 1 || object.begun() < 10, "what belongs to a range that failed is not asked for");
         assert!(session.read_batch(&source, &[ByteRange::to(50_000)], Access::Cached).unwrap()[0] == bytes);
@@ -227,7 +227,7 @@ fn composites_are_read_as_one() {
     }
 }
 
-/// Members of 4 KiB, one behind another, which count how often they are asked what they are.
+/// Adjacent members of 4 KiB, which count how often their identity is requested.
 #[derive(Debug)]
 struct Joined {
     asked: Vec<AtomicUsize>,
@@ -280,8 +280,8 @@ fn of_a_source_of_many_members_those_are_asked_that_a_read_touches() {
     assert!(source.asked.iter().all(|asked| asked.load(Ordering::Relaxed) > 0));
 }
 
-/// Blocks of 1000 bytes of another source, each of which may be the damaged one; and what is below
-/// a leaf may be checked, too.
+/// Blocks of 1000 bytes of another source, any of which may be the damaged one; leaves below a leaf
+/// may be checked, too.
 #[derive(Debug)]
 struct Blocks {
     inner: Arc<dyn Source>,

@@ -43,7 +43,7 @@ pub(crate) fn options(backend: Backend, write_access: WriteAccess, block_len: us
 
 fn conforms(backend: Backend) {
     if let Err(error) = backend.build(1) {
-        // Containers often refuse io_uring; the engine's own suite tells that the same way.
+        // Containers often refuse io_uring; the engine's own suite detects that the same way.
         assert_ne!(backend, Backend::Threads, "{error}");
         eprintln!("left out: {error}");
         return;
@@ -79,7 +79,7 @@ fn missing_and_taken_directories_are_told_apart() {
     let options = LocalStorageOptions::default;
     let missing = LocalStorage::open(&path, options()).unwrap_err();
     assert_eq!(missing.io_kind(), Some(io::ErrorKind::NotFound));
-    // Before: "cannot open the directory", also of what was meant as an archive.
+    // Before: "cannot open the directory", even for a path that was meant as an archive.
     assert!(missing.to_string().contains(&format!("cannot open {}", path.display())), "{missing}");
     LocalStorage::create(&path, options()).unwrap();
     let taken = LocalStorage::create(&path, options()).unwrap_err();
@@ -203,7 +203,7 @@ fn a_listing_shows_what_was_there_at_one_moment_while_names_come_and_go() {
     let (last, ended, mut stale) = (AtomicU64::new(0), AtomicBool::new(false), Vec::new());
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // As a writer does: the newest and the one before it stay, and one that somebody holds.
+            // As a writer does: the newest and the one before it stay, and one that is held.
             for state in 1.. {
                 if ended.load(Ordering::Relaxed) {
                     break;

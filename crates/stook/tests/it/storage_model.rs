@@ -37,7 +37,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..24)
 }
 
-/// A file of a storage and what it must hold.
+/// A file of a storage and its expected contents.
 struct Modelled<'a> {
     storage: &'a dyn Storage,
     appender: Box<dyn Appender>,

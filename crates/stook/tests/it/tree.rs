@@ -136,7 +136,7 @@ fn a_directory_that_became_a_link_is_not_entered() {
     ] {
         assert_eq!(named(&error), directory.path().join("d"));
     }
-    // The name has another id now, and the directory its own again once it is met.
+    // The name has another id now, and the directory gets its own again once it is found.
     let link = tree.lookup(tree.root(), b"d").unwrap().unwrap();
     assert_eq!(tree.node(link).unwrap().kind, Kind::Symlink);
     assert_eq!(tree.find(b"d/file").unwrap(), None);
@@ -160,7 +160,7 @@ fn a_file_that_another_took_the_name_of_is_an_error_with_its_path() {
     let error = tree.open(gone).unwrap_err();
     assert_eq!((error.io_kind(), named(&error)), (Some(ErrorKind::NotFound), &*tree.path_of(gone)));
     assert_eq!(tree.lookup(tree.root(), b"gone").unwrap(), None);
-    // What was open stays what it was, or says that it no longer is.
+    // An open source stays unchanged, or reports that it has changed.
     assert_eq!(source.len(), 5);
     let other = tree.lookup(tree.root(), b"file").unwrap().unwrap();
     assert_ne!(other, file);

@@ -1,4 +1,4 @@
-//! Several trees under one root: what counts, what is deleted, whether case counts, what it costs.
+//! Several trees under one root: precedence, deletions, case, costs.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -97,7 +97,7 @@ fn a_union_of_nothing_is_an_empty_directory() {
     assert_eq!(error.io_kind(), Some(ErrorKind::InvalidInput));
 }
 
-/// Layers of which the one at a position is this tree, and the others are of a model.
+/// Layers with this tree at a position, and the others from a model.
 fn among(tree: Arc<dyn Tree>, position: usize, others: &TreeModel) -> Vec<Layer> {
     let trees = (0..3).map(|at| if at == position { Arc::clone(&tree) } else { in_memory(others) });
     trees.map(Layer::new).collect()
@@ -250,7 +250,7 @@ fn a_file_hides_the_directory_before_it_with_all_below_and_only_whole_names_coun
     assert_eq!((text_of(&union, "d").as_deref(), union.find(b"d/below").unwrap()), (Some("2"), None));
     assert_eq!(text_of(&union, "data").as_deref(), Some("1"));
     assert_eq!(text_of(&union, "x/below").as_deref(), Some("2"));
-    // A directory behind the file does not bring back what the file hides.
+    // A directory after the file does not bring back what the file hides.
     let union = union_tree(&layers, CaseRule::Exact, &mut in_memory);
     assert_eq!(names_in(&union, id_of(&union, "d")), ["other"]);
     assert_eq!(union.layer_of(id_of(&union, "d")), Some(2));
@@ -301,7 +301,7 @@ fn names_that_came_or_went_are_seen_where_case_is_ignored() {
     assert_eq!(union.find(b"FIRST").unwrap(), None);
 }
 
-/// A tree that counts what is asked of it, and fails where it is told to.
+/// A tree that counts its calls, and fails at chosen ones.
 #[derive(Debug)]
 struct Watched {
     tree: Arc<dyn Tree>,
@@ -369,7 +369,7 @@ impl Tree for Watched {
     }
 }
 
-/// A directory of empty files that are called by their number, none of which is in memory.
+/// A directory of empty files named by their number, none of them in memory.
 #[derive(Debug)]
 struct Numbers {
     count: u64,
@@ -447,7 +447,7 @@ fn a_million_entries_and_five_are_listed_page_by_page() {
         assert_eq!((pages, five.pages.load(Ordering::Relaxed)), (MANY.div_ceil(PAGE_LEN as u64), 1));
         let lookups = [&many, &five].map(|tree| tree.lookups.load(Ordering::Relaxed) as u64);
         assert_eq!(lookups, if many_first { [0, MANY] } else { [5, 0] });
-        // A cursor leads to the same page again, whatever was listed since.
+        // A cursor leads to the same page again, regardless of listings since.
         let (at, names) = half_way.unwrap();
         union.list(union.root(), &at, &mut page).unwrap();
         assert!(page.iter().map(|entry| entry.name.to_vec()).eq(names));

@@ -333,7 +333,7 @@ with tarfile.open('t.tar', 'w', format=tarfile.PAX_FORMAT) as tar:
     let unset = &unpacked.summary.unset_xattrs;
     assert_eq!((unpacked.undone, unset.entries, unset.foreign), (0, 0, 1), "{unpacked:?}");
     assert_eq!(get(place.path("out/a"), "user.note").as_deref(), Some(&b"dear"[..]));
-    // Who is to carry all of them says what it lacks.
+    // A pack that should contain all of them reports the missing ones.
     let import = PackSources::new(vec![place.path("t.tar")], place.path("p.stook"));
     let imported = import.run(&mut ()).unwrap().summary;
     assert_eq!(imported.lost_xattrs, [(b"a".to_vec(), "com.apple.odd".to_owned())]);

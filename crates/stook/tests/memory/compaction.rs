@@ -41,8 +41,8 @@ fn a_compaction_takes_the_memory_that_it_may_however_many_versions_a_key_has() {
     let memory_len = 4 << 20;
     let body = vec![7; 6000];
     let (few, many) = (peak(memory_len, 1, 2_000, &body), peak(memory_len, 1, 20_000, &body));
-    // All of their bodies before, 11,000 bytes a version; what is left is its place, and when it
-    // died. How much is being read at the moment at which somebody looks differs from run to run.
+    // All of their bodies before, 11,000 bytes a version; what is left is its place, and its time
+    // of death. How much is being read at the moment of a sample differs from run to run.
     let under_way = 2 << 20;
     let a_version = many.saturating_sub(few + under_way) / 18_000;
     assert!(a_version <= 400, "{a_version} bytes a version");

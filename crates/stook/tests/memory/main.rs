@@ -32,7 +32,7 @@ fn measured(make: impl Fn(&SparseBuffer)) -> (Box<SparseBuffer>, u64) {
     (file, given as u64)
 }
 
-/// What the file says it takes is within a tenth of what the allocator gave.
+/// The size that the file reports is within a tenth of the allocated memory.
 fn assert_reported(what: &str, file: &SparseBuffer, given: u64) {
     let reported = file.memory_bytes();
     assert!(

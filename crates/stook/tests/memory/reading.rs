@@ -27,7 +27,7 @@ fn storage(path: &Path) -> Arc<LocalStorage> {
     Arc::new(LocalStorage::open(path, LocalStorageOptions::default()).unwrap())
 }
 
-/// A pack of one sealed segment with so many records, in no order.
+/// A pack of one sealed segment with this many records, unordered.
 fn pack(dir: &Path, records: u64) -> PathBuf {
     let path = dir.join(format!("{records}.stook"));
     let mut writer = PackWriter::create(storage(&path), WriterOptions::default()).unwrap();

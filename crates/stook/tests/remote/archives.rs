@@ -26,7 +26,7 @@ use stook_testing::web::{Page, Reply, WebServer};
 
 use super::quick;
 
-/// Runs a program in a directory, and fails with what it said.
+/// Runs a program in a directory, and fails with its message.
 fn run(program: &str, args: &[&str], directory: &Path) {
     let output = Command::new(program).args(args).current_dir(directory).output();
     let output = output.unwrap_or_else(|error| panic!("{program} is needed: {error}"));
@@ -198,7 +198,7 @@ fn archives_of_every_format_are_what_they_are_here() {
         assert_eq!(here.format(), there.format(), "{name}");
         assert!(here.members(b"").eq(there.members(b"")), "{name}");
         assert_eq!(everything(&here).unwrap(), everything(&there).unwrap(), "{name}");
-        // The first byte, both ends, a pass for the index where there is one, and the bodies.
+        // The first byte, both ends, a pass for the index if there is one, and the bodies.
         let requests = server.requests().len();
         assert!(requests <= 20, "{name}: {requests} requests");
     }
@@ -338,7 +338,7 @@ fn unpack(opened: &contents::Opened, target: &Path) -> unpack::Result<unpack::Un
     unpack.run(opened.into(), &mut |_| true)
 }
 
-/// A load of which no member fails alone.
+/// A load in which no member fails alone.
 struct Whole;
 
 impl LoadEvents for Whole {

@@ -38,7 +38,7 @@ fn all(address: &str, options: &RemoteOptions, directory: &Path) -> (Vec<u8>, Sp
     (bytes, file.statistics())
 }
 
-/// Two pages of which nothing but the bytes tells which is which.
+/// Two pages that differ only in their bytes.
 fn alike(first: u64) -> (Page, Page) {
     (Page::new(noise(first, LEN as usize)), Page::new(noise(first + 1, LEN as usize)))
 }
@@ -63,7 +63,7 @@ fn with_headers(pairs: &[(&str, &str)]) -> RemoteOptions {
     RemoteOptions { headers, ..quick() }
 }
 
-/// The two addresses, or ways to ask for one, have entries of their own, and find them again.
+/// The two addresses, or ways to request one, have separate entries, and find them again.
 fn have_their_own(a: (&str, &RemoteOptions, &[u8]), b: (&str, &RemoteOptions, &[u8])) {
     let directory = tempfile::tempdir().unwrap();
     for round in 0..2 {
@@ -299,7 +299,8 @@ fn no_secret_is_in_the_directory() {
 
 const MODIFIED: &str = "Wed, 21 Oct 2015 07:28:00 GMT";
 
-/// A server on which an object is replaced, that tells both states apart as little as it can.
+/// A server on which an object is replaced, with as little difference between both states as
+/// possible.
 fn replaced(pages: (Page, Page), date: Option<&'static str>) -> (WebServer, Arc<AtomicBool>) {
     let is_second = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&is_second);
@@ -364,7 +365,7 @@ fn a_time_counts_as_proof_two_seconds_later_by_the_clock_of_the_server() {
             }
         }
     }
-    // Nor without a clock of the server.
+    // Not without a clock of the server either.
     let page = Page::new(noise(215, LEN as usize)).etag(None);
     let server = WebServer::start(move |request, _| page.reply(request).header("Date", "none"));
     let directory = tempfile::tempdir().unwrap();
@@ -389,7 +390,7 @@ fn an_object_of_this_second_is_opened_when_the_second_is_over() {
     let (a, b) = alike(218);
     let bytes = b.bytes.clone();
     let dates = ["07:28:00", "07:28:01", "07:28:02"];
-    // It is replaced within the second of its time, after it was asked for first.
+    // It is replaced within the second of its time, after the first request.
     let server = WebServer::start(move |request, nth| {
         let page = if nth == 0 { &a } else { &b };
         let date = dates[nth.min(2)];

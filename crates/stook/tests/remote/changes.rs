@@ -22,7 +22,7 @@ fn changing(first: Page, then: Page, after: usize) -> (WebServer, RemoteSource) 
     (server, source)
 }
 
-/// That a read tells both states.
+/// Checks that a read error names both states.
 fn is_reported(error: &Error, before: &str, after: &str) {
     assert!(matches!(error, Error::SourceChanged { .. }), "{error:?}");
     let text = error.to_string();
@@ -155,8 +155,8 @@ fn what_is_no_etag_does_not_hide_another_time() {
     }
 }
 
-/// The address of a server that tells a length of 9,000 bytes once, and then sends so many without
-/// telling how many.
+/// The address of a server that states a length of 9,000 bytes once, and then sends this many
+/// without stating a length.
 fn sending_untold(len: usize) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/a", listener.local_addr().unwrap());
@@ -236,8 +236,7 @@ fn a_whole_that_broke_is_read_again_from_its_front() {
     }
 }
 
-/// A server that leads to the one or the other of two objects of which nothing but the bytes tells
-/// which is which.
+/// A server that redirects to one or the other of two objects that differ only in their bytes.
 fn leading(first: &'static str, then: &'static str, after: usize) -> (WebServer, Page) {
     let (page, other) = (Page::new(noise(45, 9000)), Page::new(noise(46, 9000)));
     let served = page.clone();

@@ -17,7 +17,7 @@ fn page() -> Page {
     Page::new(noise(20, LEN as usize))
 }
 
-/// An opened object of which the answers to reads, counted from 0, are bent.
+/// An opened object whose answers to reads, counted from 0, are altered.
 fn bent(
     options: &RemoteOptions,
     bend: impl Fn(Reply, &WebRequest, usize) -> Reply + Send + Sync + 'static,

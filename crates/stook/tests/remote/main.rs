@@ -40,7 +40,7 @@ fn read(source: &RemoteSource, range: ByteRange) -> Result<Bytes> {
     read_range(&Backend::Auto, source, range, Access::Cached)
 }
 
-/// What kind of error it is, how often it was tried, and what it says.
+/// The kind of an error, the number of tries, and its message.
 fn reported(error: &Error) -> (RemoteErrorKind, u32, String) {
     match error {
         Error::Remote(remote) => (remote.kind, remote.tries, error.to_string()),

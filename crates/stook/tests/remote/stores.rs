@@ -1,4 +1,4 @@
-//! Object stores, as far as a server that looks at requests can tell.
+//! Object stores, as far as a server that inspects requests can check.
 
 use stook::error::RemoteErrorKind;
 use stook::source::Source;

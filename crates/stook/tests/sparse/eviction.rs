@@ -30,7 +30,7 @@ fn adopted_memory_goes_in_parts_and_comes_back() {
     let file = SparseBuffer::new();
     file.adopt(0, vec![1; 8 << 20].into(), OnDifference::Error).unwrap();
     assert_eq!(file.evict_to(1 << 20), 7 << 20);
-    // Touched in order, so the front went; each further change moves a little of what is left.
+    // Touched in order, so the front went; each further change moves a little of the rest.
     for at in 0..2000 {
         file.write((100 << 20) + at * 2, &[1], OnDifference::Error).unwrap();
     }

@@ -34,7 +34,7 @@ fn everything_comes_back() {
     assert!(back.counters().last_read_ns.is_some() && back.counters().last_write_ns.is_some());
     assert_eq!(back.modified_ns(), Some(-5));
     assert_eq!(back.segments(), file.segments());
-    // The clock goes on where it was, so that what is touched now is younger.
+    // The clock continues where it was, so that later touches are younger.
     let old = file.segments().iter().map(|segment| segment.last_touch).max().unwrap();
     back.touch(range(0, 1000));
     assert!(back.extent_at(u64::MAX - 2).unwrap().last_touch <= old);

@@ -71,7 +71,8 @@ struct Compared {
 /// Runs it.
 ///
 /// # Errors
-/// When a file cannot be read or is no result of `stook bench`, or nothing can be said of any cell.
+/// Returns an error if a file cannot be read or is not a result of `stook bench`, or if no cell can
+/// be compared.
 pub(super) fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     let (first, second) = (read(&args.first)?, read(&args.second)?);
     let mut cells = Vec::new();
@@ -104,7 +105,7 @@ fn only_in(result: &BenchResult, other: &BenchResult) -> Vec<String> {
     result.cells.iter().filter(is_missing).map(|cell| full_name(&cell.workload)).collect()
 }
 
-/// Why nothing can be said of any cell, if that is so.
+/// Why no cell can be compared, if that is so.
 fn nothing_compared(report: &Report) -> Option<String> {
     let reasons: Option<BTreeSet<String>> = report.cells.iter().map(Compared::no_verdict).collect();
     let reasons: Vec<String> = reasons?.into_iter().collect();
@@ -146,7 +147,7 @@ fn compared(first: &CellResult, second: &CellResult) -> Compared {
 }
 
 impl Compared {
-    /// Why there is no verdict, if there is none.
+    /// Why the verdict is missing, if it is.
     fn no_verdict(&self) -> Option<String> {
         match &self.comparison {
             None => Some(self.reason.clone().unwrap_or_default()),
@@ -215,8 +216,8 @@ fn print(report: &Report, output: &mut Output) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Why nothing is said of so many rounds that count, of all there were; and how many may do, if as
-/// many of them count as now.
+/// Why this many valid rounds, of all there were, give no verdict; and how many may suffice, at the
+/// same share of valid ones.
 fn too_few((counted, all): (usize, usize)) -> String {
     let repeats = (all * RUNS_MIN).div_ceil(counted.max(1)).max(RUNS_MIN);
     format!(

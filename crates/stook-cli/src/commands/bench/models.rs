@@ -33,7 +33,7 @@ struct Named<T: Serialize> {
 }
 
 impl Models {
-    /// Fits whatever can be fitted.
+    /// Fits all models that can be fitted.
     pub(super) fn of(result: &BenchResult) -> Self {
         let model::Models { blocks, depths, mixes } = model::Models::of(result);
         Self {

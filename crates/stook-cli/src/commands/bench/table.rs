@@ -11,7 +11,7 @@ use crate::output::{Align, Output, OutputError, Table};
 
 type Result<T> = std::result::Result<T, OutputError>;
 
-/// The table, and what it was measured on.
+/// The table, and the environment of the measurement.
 pub(super) fn text<W: Write>(result: &BenchResult, output: &mut Output<W>) -> Result<()> {
     result.about().iter().try_for_each(|line| output.line(line))?;
     let columns = ["requests/s", "MB/s", "mean", "p50", "p99", "p99.9", "max", "CPU/request"];
@@ -331,7 +331,7 @@ mod tests {
         assert!(found.starts_with(top), "{found}");
     }
 
-    /// Before: cells that differ in their rate only could not be told apart.
+    /// Before: cells that differ only in their rate could not be distinguished.
     #[test]
     fn lines_for_programs_tell_open_loops_apart() {
         let mut open = cell(1, State::Valid, &[]);

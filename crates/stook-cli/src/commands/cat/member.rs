@@ -23,8 +23,8 @@ use crate::{interrupt, packs};
 /// others, it is read from its beginning.
 ///
 /// # Errors
-/// When there is no such member, it is a directory or damaged, a range begins past its end, or
-/// stdout cannot be written.
+/// Returns an error if there is no such member, it is a directory or damaged, a range begins past
+/// its end, or stdout cannot be written.
 pub(super) fn run(
     archive: &Archive,
     key: &OsStr,
@@ -62,8 +62,8 @@ pub(super) fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes ranges that ascend and do not overlap, in one pass through the member: to its end, where
-/// all of it is wanted, for only there stands what all of it should have been.
+/// Writes ranges that ascend and do not overlap, in one pass through the member: to its end, if all
+/// of it is wanted, because its checksum is only there.
 fn pass(
     (archive, key): (&Archive, &Key),
     mut wanted: &[ByteRange],
@@ -107,7 +107,7 @@ fn pass(
         }
         at = piece.end();
     }
-    // Of what is compressed as a whole, its checksum is read.
+    // For an archive that is compressed as a whole, this reads its checksum.
     getting.next()?;
     Ok(())
 }

@@ -24,8 +24,8 @@ const BLOCK_LEN: u64 = 1 << 20;
 /// Runs it.
 ///
 /// # Errors
-/// When there is no such record, it is a directory or damaged, a range begins past its end, or
-/// stdout cannot be written.
+/// Returns an error if there is no such record, it is a directory or damaged, a range begins past
+/// its end, or stdout cannot be written.
 pub(super) fn run(path: &Path, key: &OsStr, args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     let is_fetched = is_object(path);
     if args.stats || !is_fetched && args.fetch.is_given() {

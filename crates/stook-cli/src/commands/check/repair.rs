@@ -14,7 +14,7 @@ use crate::{exit, interrupt};
 /// Runs it.
 ///
 /// # Errors
-/// When there is something at the new place, or reading or writing fails.
+/// Returns an error if there is something at the new place, or reading or writing fails.
 pub(super) fn run(pack: &Path, new: &Path, context: &Context) -> anyhow::Result<ExitCode> {
     let bar = context.progress("repairing", Unit::Bytes, None);
     let report = repair(pack, new, &mut |done, total| bar.go_on(done, Some(total)));

@@ -51,7 +51,7 @@ pub(in crate::commands) struct Named {
 pub(in crate::commands) enum Place<'t> {
     /// To stdout.
     Stdout(&'t mut Output),
-    /// Behind the others, from there on.
+    /// After the others, from this offset on.
     Behind(&'t mut Draft, u64),
     /// Into a file.
     File(Draft),
@@ -86,7 +86,7 @@ impl Target {
         Ok(Self::Concatenated(Draft::named(path, &mut || !interrupted())?))
     }
 
-    /// Whether each body goes into a file of its own, in whatever order.
+    /// Whether each body goes into a separate file, in any order.
     pub(in crate::commands) fn is_directory(&self) -> bool {
         matches!(self, Self::Directory(_))
     }
@@ -99,7 +99,7 @@ impl Target {
     /// The place of one record.
     ///
     /// # Errors
-    /// [`Refused`], or an I/O error.
+    /// Returns [`Refused`], or an I/O error.
     pub(in crate::commands) fn place<'t>(
         &'t mut self,
         key: &Key,
@@ -117,11 +117,11 @@ impl Target {
         })
     }
 
-    /// What was written gets its name, and is on the medium. Gives the file that was there and
-    /// stays, where the new one does not have all that was asked for, or has nothing.
+    /// Publishes the output under its name, durably. Returns the existing file if it stays because
+    /// the new one is incomplete or empty.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     pub(in crate::commands) fn finish(
         self,
         has_any: bool,
@@ -133,7 +133,7 @@ impl Target {
                 let path = draft.path().to_path_buf();
                 let is_kept = match has_any {
                     true => !draft.finish_or_keep(has_all)?,
-                    // As of one record: no file is made of what was not got.
+                    // As for one record: no file is made of a failed get.
                     false => draft.replaces(),
                 };
                 Ok(is_kept.then_some(path))
@@ -173,7 +173,7 @@ impl Place<'_> {
         }
     }
 
-    /// So many zeroes, or at least some of them: how many it were.
+    /// Writes this many zeroes, or at least some of them; returns how many.
     pub(in crate::commands) fn write_hole(&mut self, len: u64) -> anyhow::Result<u64> {
         let mut go_on = || !interrupted();
         match self {
@@ -197,7 +197,7 @@ impl Place<'_> {
         }
     }
 
-    /// All bytes are there. Gives the file, where it is one of the record's own.
+    /// All bytes are written. Returns the file, if the record has its own.
     pub(in crate::commands) fn finish(self) -> Result<Option<PathBuf>, stook::Error> {
         match self {
             Self::Stdout(_) | Self::Behind(..) => Ok(None),

@@ -37,7 +37,7 @@ struct Info<'a> {
 /// Shows what is in it.
 ///
 /// # Errors
-/// When stdout cannot be written.
+/// Returns an error if stdout cannot be written.
 pub(super) fn run(archive: &Archive, context: &Context) -> anyhow::Result<ExitCode> {
     let path = archive.index_path();
     let info = gather(archive, path.as_deref().map(|path| packs::json_path("index_path", path)));

@@ -20,7 +20,7 @@ const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits() as i32;
 /// The cursor in a file; `None` when there is no file.
 ///
 /// # Errors
-/// When it cannot be read, or holds something else.
+/// Returns an error if it cannot be read, or contains something else.
 pub(super) fn read(path: &Path) -> anyhow::Result<Option<Cursor>> {
     let file = match fs::OpenOptions::new().read(true).custom_flags(NONBLOCK).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -42,7 +42,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Option<Cursor>> {
 /// Writes it so that after a crash the file is the old one or the new one.
 ///
 /// # Errors
-/// When it cannot be written, synced or renamed.
+/// Returns an error if it cannot be written, synced or renamed.
 pub(super) fn write(path: &Path, cursor: &Cursor) -> Result<(), stook::Error> {
     // Regular files only are read as one, and none of those keeps anybody waiting.
     let mut draft = Draft::named(path, &mut || !interrupted())?;

@@ -1,4 +1,4 @@
-//! `stook put --batch`: a stream of records, all of which count at once, or none.
+//! `stook put --batch`: a stream of records, atomically.
 
 use std::io::{self, BufReader, IsTerminal as _, Read};
 use std::path::Path;
@@ -33,8 +33,8 @@ struct Report<'a> {
 /// Runs it.
 ///
 /// # Errors
-/// When the stream cannot be read or is not whole, or the pack cannot be written. Nothing of it
-/// counts then.
+/// Returns an error if the stream cannot be read or is not complete, or the pack cannot be written.
+/// Nothing of it counts then.
 pub(super) fn run(args: &Args, file: &Path, context: &Context) -> anyhow::Result<ExitCode> {
     let (input, name): (Box<dyn Read>, String) = if file == Path::new("-") {
         if io::stdin().is_terminal() {

@@ -49,10 +49,10 @@ pub(super) struct Args {
     clean: bool,
 }
 
-/// Runs the study, or removes what it made.
+/// Runs the study, or removes its files.
 ///
 /// # Errors
-/// What making, measuring or writing the result meets.
+/// Returns an error if making, measuring or writing the result fails.
 pub(super) fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let work = match args.work {
         Some(work) => work,

@@ -44,7 +44,7 @@ pub(super) struct Args {
 /// Runs the study, or replays a trace.
 ///
 /// # Errors
-/// What measuring, reading or writing the result meets.
+/// Returns an error if measuring, reading or writing the result fails.
 pub(super) fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.trace {
         let over = match args.source {

@@ -46,7 +46,7 @@ pub(super) struct Args {
 /// Runs the study.
 ///
 /// # Errors
-/// What measuring or writing the result meets.
+/// Returns an error if measuring or writing the result fails.
 pub(super) fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let study = SsdProfile {
         work: args.work,

@@ -9,7 +9,7 @@ use super::layout::{ENTRY_LEN, Layout, Summary, encode_header, flag};
 use super::{Index, len_of};
 use crate::tree::{Kind, Node};
 
-/// A member as it was met.
+/// A member as it was found.
 #[derive(Debug)]
 pub(in super::super) struct Seen<'a> {
     pub(in super::super) key: &'a [u8],
@@ -26,7 +26,7 @@ pub(in super::super) struct Seen<'a> {
     pub(in super::super) xattrs: &'a [u8],
 }
 
-/// Where a text stands.
+/// Offset and length of a text.
 type Text = (u64, u32);
 
 /// A member without its texts.
@@ -67,7 +67,7 @@ impl Builder {
     /// Takes a member in.
     ///
     /// # Errors
-    /// When the index becomes too large.
+    /// Returns an error if the index becomes too large.
     pub(in super::super) fn push(&mut self, seen: &Seen<'_>) -> Decoded<()> {
         let extents = seen.extents.map(|extents| {
             let first = self.extents.len() as u64;
@@ -106,7 +106,7 @@ impl Builder {
     /// The index.
     ///
     /// # Errors
-    /// When it contradicts itself, which would be a defect of what made it.
+    /// Returns an error if it contradicts itself, which would be a defect of its builder.
     pub(in super::super) fn finish(mut self, mut summary: Summary) -> Decoded<Index> {
         let order = self.order();
         self.resolve_links(&order);
@@ -117,7 +117,7 @@ impl Builder {
         for number in &newest {
             let Some(row) = self.rows.get(*number) else { continue };
             let (key, link) = (put(&mut text, self.get(row.key)), put(&mut text, self.get(row.link)));
-            // Right behind its link: that is where readers look for them.
+            // Directly after its link: readers look for them there.
             let xattrs = put(&mut text, self.get(row.xattrs));
             encode(&mut entries, row, key, link, xattrs.1);
         }
@@ -155,7 +155,7 @@ impl Builder {
     }
 
     /// A hard link gets the bytes of the file that had the name it leads to when it was written: as
-    /// unpacking the archive from the front would give it.
+    /// unpacking the archive from the front would produce.
     fn resolve_links(&mut self, order: &[usize]) {
         for number in 0..self.rows.len() {
             let Some(link) = self.rows.get(number).copied().filter(|row| row.is_further_name) else {

@@ -1,4 +1,4 @@
-//! Where things stand in an index.
+//! The layout of an index.
 
 use crate::format::bytes::{array_at, i64_at, u32_at, u64_at};
 use crate::source::Identity;
@@ -25,10 +25,10 @@ pub(super) mod flag {
     pub(in super::super) const CRC: u8 = 32;
 }
 
-/// What an index says of its archive.
+/// What an index states about its archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// What the archive is.
+    /// The format of the archive.
     pub format: Format,
     /// The archive it was made of. The device is left out: its number changes when a machine starts
     /// again.
@@ -39,7 +39,7 @@ pub struct Summary {
     pub replaced: u64,
 }
 
-/// Counts of what is in an index, and so where.
+/// The numbers of items in an index, which determine their offsets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Layout {
     pub(super) entries: u64,

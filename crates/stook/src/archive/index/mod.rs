@@ -1,8 +1,8 @@
 //! The index of an archive: what `docs/formats/archive-index-v2.md` lays down, in memory and beside
 //! the archive.
 //!
-//! It is one run of bytes, checked once and then looked at where it lies: opening one with a
-//! million members decodes none of them.
+//! It is one run of bytes, checked once and then read in place: opening one with a million members
+//! decodes none of them.
 
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::unwrap_used, clippy::expect_used)]
 
@@ -29,10 +29,10 @@ pub struct Index {
 }
 
 impl Index {
-    /// Takes in the bytes of an index.
+    /// Decodes the bytes of an index.
     ///
     /// # Errors
-    /// When they are not what was written, or make no sense.
+    /// Returns an error if they are damaged or invalid.
     pub fn decode(bytes: Bytes) -> Decoded<Self> {
         let (summary, layout) = layout::decode_header(&bytes)?;
         let index = Self { summary, bytes, layout };
@@ -45,7 +45,7 @@ impl Index {
         &self.bytes
     }
 
-    /// What it says of the archive.
+    /// What it states about the archive.
     pub fn summary(&self) -> &Summary {
         &self.summary
     }
@@ -55,7 +55,7 @@ impl Index {
         self.layout.entries
     }
 
-    /// Whether there are none.
+    /// Whether there are no members.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -113,7 +113,7 @@ impl Index {
         from
     }
 
-    /// What is stored of a sparse member.
+    /// The stored pieces of a sparse member.
     pub fn extents(&self, number: u64) -> Vec<Extent> {
         let Some(entry) = self.entry(number) else { return Vec::new() };
         let (first, count) = (u64_at(entry, 88).unwrap_or(0), u64::from(u32_at(entry, 84).unwrap_or(0)));
@@ -158,7 +158,7 @@ impl Index {
 
     /// Whether the bytes of a member lie in the archive.
     fn check_place(&self, member: &Member<'_>) -> Result<(), String> {
-        // In a compressed tar nobody knows the end before it is read.
+        // The end of a compressed tar is not known before it is read.
         let end = if self.summary.format.is_sequential() { u64::MAX } else { self.summary.identity.len };
         let is_within = |at: u64, len: u64| at.checked_add(len).is_some_and(|to| to <= end);
         if !is_within(member.data_at, member.stored_len) || !is_within(member.header_at, 0) {
@@ -188,8 +188,7 @@ impl Index {
     }
 }
 
-/// The length of an index of this many entries, pieces and bytes of text; `None` where that is no
-/// length.
+/// The length of an index of this many entries, pieces and bytes of text; `None` if that overflows.
 pub(super) fn len_of(entries: u64, extents: u64, text: u64) -> Option<u64> {
     let entries = entries.checked_mul(ENTRY_LEN as u64)?;
     let extents = extents.checked_mul(EXTENT_LEN as u64)?;

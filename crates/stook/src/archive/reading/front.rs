@@ -1,4 +1,4 @@
-//! Members of what can only be read from its front.
+//! Members of archives that can only be read from the front.
 
 use std::collections::VecDeque;
 
@@ -14,11 +14,11 @@ pub(super) struct Front<'a> {
     options: ReadingOptions<'a>,
     wanted: VecDeque<u64>,
     input: Option<TarInput>,
-    /// What is left of the current member.
+    /// The rest of the current member.
     extents: VecDeque<Extent>,
     at: u64,
     len: u64,
-    /// Bytes of the input that were handed out and not consumed.
+    /// Bytes of the input that were lent and not consumed.
     lent: usize,
     /// Whether the caller knows already that it is damaged.
     is_reported: bool,
@@ -44,7 +44,7 @@ impl<'a> Front<'a> {
         Some(number)
     }
 
-    /// Goes on. The last member ends only when the checksum of the whole was read, which takes
+    /// Continues. The last member ends only when the checksum of the whole was read, which takes
     /// several steps.
     pub(super) fn step(&mut self) -> Result<Stepped> {
         let stepped = self.step_in_member();
@@ -55,9 +55,9 @@ impl<'a> Front<'a> {
         }
     }
 
-    /// Reads on towards the end, behind which stands the checksum of all that was read; whether
-    /// there may be more. What an earlier pass gave, the last one has passed, too. Where there was
-    /// no pass, nothing was read.
+    /// Continues reading towards the end, where the checksum of everything read is; returns whether
+    /// there may be more. The last pass covers the bytes of earlier ones, too. If there was no
+    /// pass, nothing was read.
     pub(super) fn verify(&mut self) -> Result<bool> {
         let lent = std::mem::take(&mut self.lent);
         let Some(input) = self.input.as_mut().filter(|_| !self.is_reported) else { return Ok(false) };
@@ -109,7 +109,7 @@ impl<'a> Front<'a> {
         Ok(Stepped::Bytes)
     }
 
-    /// What the last step lends.
+    /// The bytes that the last step lends.
     pub(super) fn held(&mut self) -> Result<&[u8]> {
         match &mut self.input {
             Some(input) if self.lent > 0 => Ok(input.fill()?.get(..self.lent).unwrap_or_default()),
@@ -117,8 +117,8 @@ impl<'a> Front<'a> {
         }
     }
 
-    /// Goes on to a place in the tar; from the front again, if it was passed. Whether it is there:
-    /// a long way is gone in several steps.
+    /// Advances to a place in the tar; from the front again, if it was passed. Returns whether it
+    /// is there: a long distance takes several steps.
     fn go_to(&mut self, to: u64) -> Result<bool> {
         if self.input.as_ref().is_none_or(|input| input.position() > to) {
             self.input = Some(self.archive.tar_from_front(&self.options)?);
@@ -126,12 +126,12 @@ impl<'a> Front<'a> {
         let Some(input) = &mut self.input else { return Ok(true) };
         let left = to.saturating_sub(input.position());
         let passed = input.skip(left.min(PASS_MAX))?;
-        // Where it ends before, whoever reads there says so.
+        // If it ends before, the next read reports it.
         Ok(passed == left || passed < PASS_MAX)
     }
 }
 
-/// Reads on for a while towards the end, behind which stands the checksum of all that was read;
+/// Continues reading for a while towards the end, where the checksum of everything read is; returns
 /// whether there may be more.
 pub(in super::super) fn pass_on(input: &mut TarInput) -> Result<bool> {
     let passed = input.skip(PASS_MAX).map_err(|error| match error {

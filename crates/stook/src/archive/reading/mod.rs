@@ -13,20 +13,20 @@ use crate::engine::{Access, EngineFactory};
 use crate::extent::ByteRange;
 use crate::source::AccessRule;
 
-/// Bytes that are passed over at once: what is compressed has to be decompressed for that.
+/// Bytes that are skipped at once: compressed data must be decompressed for that.
 pub(super) const PASS_MAX: u64 = 16 << 20;
 
-/// Bytes asked for and not handed out, at most.
+/// The most bytes requested and not yet returned.
 const AHEAD_BYTES: u64 = 32 << 20;
 
 /// What members are read with.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReadingOptions<'a> {
-    /// What makes the engine.
+    /// Makes the engine.
     pub(super) engines: &'a dyn EngineFactory,
     /// Which way bytes take into memory.
     pub(super) access: AccessRule,
-    /// Bytes asked for and not handed out: nothing more is asked for above it.
+    /// Limit of bytes requested and not yet returned: above it, there are no further requests.
     ahead_bytes: u64,
 }
 
@@ -37,7 +37,7 @@ impl<'a> ReadingOptions<'a> {
         Self { engines: &*options.engines, access: options.access, ahead_bytes: AHEAD_BYTES }
     }
 
-    /// Those of a caller who has so many bytes of memory.
+    /// The limits for this much memory in bytes.
     pub(super) fn new(engines: &'a dyn EngineFactory, access: AccessRule, memory_bytes: u64) -> Self {
         Self { engines, access, ahead_bytes: memory_bytes.min(AHEAD_BYTES) }
     }
@@ -45,42 +45,40 @@ impl<'a> ReadingOptions<'a> {
     /// Which way bytes of these ranges of an archive take into memory.
     pub(super) fn access_to(&self, archive: &Archive, ranges: &[ByteRange]) -> Access {
         match archive.reads_by_request() {
-            // Whoever asks where its bytes are may wait for them.
+            // Finding out where its bytes are may wait for them.
             true => Access::Cached,
             false => self.access.decide_for(&*archive.file(), ranges),
         }
     }
 }
 
-/// Reads members in the order in which they were asked for.
+/// Reads members in the requested order.
 ///
-/// Of a compressed tar, a member that stands before the one read last costs a new pass from the
-/// front. Whether its bytes are right, only the checksum after all members shows. So the last
-/// member wanted ends only when that checksum was read and right, and so does [`next`](Self::next)
-/// when no member is left; else they give an error. Whoever stops before that has bytes nobody
-/// vouches for.
+/// In a compressed tar, a member before the one read last costs a new pass from the front. Only the
+/// checksum after all members shows whether bytes are correct. So the last wanted member ends only
+/// when that checksum was read and matches, and so does [`next`](Self::next) when no member is
+/// left; otherwise they return an error. A caller that stops before has unverified bytes.
 #[derive(Debug)]
 pub struct Reading<'a> {
     archive: &'a Archive,
     way: Way<'a>,
-    /// What is known without reading: the target of a link.
+    /// Bytes that are known without reading: the target of a link.
     ready: Option<&'a [u8]>,
     refused: Option<Error>,
     /// Zeroes that [`chunk`](Self::chunk) still has to hand out.
     zeroes_left: u64,
 }
 
-/// What comes next of a member.
+/// The next part of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// Bytes. There are none where much had to be passed over first, so that whoever wants to stop
-    /// gets to it.
+    /// Bytes. Empty if much had to be skipped first, so that the caller gets a chance to stop.
     Bytes(&'a [u8]),
-    /// So many zeroes, which are stored nowhere.
+    /// This many zeroes, which are not stored.
     Hole(u64),
 }
 
-/// The same without what it holds.
+/// The same without its contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stepped {
     End,
@@ -90,13 +88,13 @@ pub(super) enum Stepped {
 
 /// What goes through a member step by step.
 pub(super) trait Stepping {
-    /// Goes on by what `held` then gives, or by a hole.
+    /// Advances by what `held` then returns, or by a hole.
     fn step(&mut self) -> Result<Stepped>;
 
-    /// What the last step made ready.
+    /// The bytes that the last step prepared.
     fn held(&mut self) -> Result<&[u8]>;
 
-    /// Zeroes of the hole at hand that were not given out.
+    /// Zeroes of the current hole that were not returned yet.
     fn zeroes_left(&mut self) -> &mut u64;
 
     fn next_piece(&mut self) -> Result<Option<Piece<'_>>> {
@@ -119,7 +117,7 @@ pub(super) trait Stepping {
     }
 }
 
-/// Some of the zeroes of a hole, of which this many are left.
+/// Some of the zeroes of a hole that has this many left.
 fn zeroes(left: &mut u64) -> &'static [u8] {
     let some = crate::source::zeroes(*left);
     *left -= some.len() as u64;
@@ -141,11 +139,12 @@ impl<'a> Reading<'a> {
         Ok(Self { archive, way, ready: None, refused: None, zeroes_left: 0 })
     }
 
-    /// The next member; what was not read of the one before is passed over. Its bytes come from
+    /// The next member; the unread rest of the one before is skipped. Its bytes come from
     /// [`chunk`](Self::chunk).
     ///
     /// # Errors
-    /// What reading meets, and after the last member what [`verify`](Self::verify) meets.
+    /// Returns an error if reading fails, and after the last member the errors of
+    /// [`verify`](Self::verify).
     #[expect(clippy::should_implement_trait, reason = "an iterator could not lend the bytes of a member")]
     pub fn next(&mut self) -> Result<Option<Member<'a>>> {
         let number = match &mut self.way {
@@ -165,13 +164,13 @@ impl<'a> Reading<'a> {
         Ok(Some(member))
     }
 
-    /// Reads on for a while towards the checksum of a compressed tar; whether there may be more to
-    /// read. It is for whoever wants to be able to stop in between: else [`next`](Self::next) does
-    /// it after the last member. Of the member at hand nothing comes any more. Other archives have
-    /// no such checksum.
+    /// Continues reading for a while towards the checksum of a compressed tar; returns whether
+    /// there may be more to read. For callers that want to stop in between: otherwise
+    /// [`next`](Self::next) does it after the last member. The current member returns nothing more.
+    /// Other archives have no such checksum.
     ///
     /// # Errors
-    /// What reading meets, and that the checksum is wrong or not there: once.
+    /// Returns an error if reading fails, or, once, if the checksum is wrong or missing.
     pub fn verify(&mut self) -> Result<bool> {
         (self.ready, self.refused, self.zeroes_left) = (None, None, 0);
         match &mut self.way {
@@ -185,7 +184,8 @@ impl<'a> Reading<'a> {
     /// them.
     ///
     /// # Errors
-    /// What reading meets, or why its bytes cannot be had. The next member can be.
+    /// Returns an error if reading fails, or its bytes are not available. The next member can still
+    /// be read.
     pub fn piece(&mut self) -> Result<Option<Piece<'_>>> {
         self.next_piece()
     }
@@ -194,12 +194,12 @@ impl<'a> Reading<'a> {
     /// them.
     ///
     /// # Errors
-    /// As [`piece`](Self::piece).
+    /// Returns the errors of [`piece`](Self::piece).
     pub fn chunk(&mut self) -> Result<Option<&[u8]>> {
         self.next_chunk()
     }
 
-    /// The target of the symbolic link at hand.
+    /// The target of the current symbolic link.
     pub(super) fn link_target(&mut self) -> Result<Vec<u8>> {
         let mut target = Vec::new();
         while let Some(bytes) = self.chunk()? {

@@ -1,4 +1,4 @@
-//! Members whose bytes can be read wherever they are.
+//! Members whose bytes can be read at random.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ use crate::extent::ByteRange;
 use crate::profile::Profile;
 use crate::source::{Source as _, read_range};
 
-/// Pieces asked for and not handed out, at most.
+/// The most pieces requested and not yet returned.
 const AHEAD_PIECES: usize = 256;
 
 /// One read, in bytes, where there is little memory: this much is read nevertheless.
@@ -29,7 +29,7 @@ const PIECES_MAX: usize = 64 << 10;
 /// Holes that are at least this long are reported, not read as zeroes.
 const HOLE_LEN: u64 = 64 << 10;
 
-/// What the header of a member of a zip may have besides its name, without one more read.
+/// How many bytes the header of a zip member may have besides its name without another read.
 const EXTRA_LEN: u64 = 512;
 
 /// Members whose places speak for all when it is decided how to read.
@@ -40,7 +40,7 @@ const SAMPLES: usize = 16;
 pub(super) struct Random<'a> {
     archive: &'a Archive,
     options: ReadingOptions<'a>,
-    /// What was not handed out yet.
+    /// Members that were not returned yet.
     wanted: VecDeque<u64>,
     ahead: Ahead,
     /// How long one request is, and what may lie between two members that it is for.
@@ -48,11 +48,12 @@ pub(super) struct Random<'a> {
     /// Which of `wanted` is asked for next, and what is left of the one before.
     asked: usize,
     rest: Option<Rest>,
-    /// The pieces that were asked for, in their order.
+    /// The requested pieces, in order.
     pieces: VecDeque<Planned>,
-    /// Of what comes by requests: what one that is for several members brought last, if it came.
+    /// For sources with requests: the bytes of the last request for several members, if it
+    /// succeeded.
     shared: Option<Bytes>,
-    /// How much is asked for at once.
+    /// How much is requested at once.
     piece_len: u64,
     pieces_max: usize,
     /// Bytes of the current member, as they lie in the file, that did not come yet.
@@ -63,7 +64,7 @@ pub(super) struct Random<'a> {
     held: Bytes,
 }
 
-/// A piece of a member that was asked for.
+/// A requested piece of a member.
 #[derive(Debug, Clone, Copy)]
 struct Planned {
     len: u64,
@@ -82,7 +83,7 @@ enum Brought {
     Shared { at: u64, is_first: bool },
 }
 
-/// What of a member was not asked for yet.
+/// The part of a member that was not requested yet.
 #[derive(Debug)]
 struct Rest {
     source: MemberSource,
@@ -104,7 +105,7 @@ impl Rest {
         Self { source, at: 0, holes, piece_len }
     }
 
-    /// What comes next, and whether it is a hole.
+    /// The next range, and whether it is a hole.
     fn next(&mut self) -> Option<(ByteRange, bool)> {
         let hole = self.holes.front().copied();
         let (range, is_hole) = match hole {
@@ -122,7 +123,7 @@ impl Rest {
     }
 }
 
-/// What was asked for, when it is there.
+/// A completed request.
 enum Came {
     Bytes(Bytes),
     Hole(u64),
@@ -176,7 +177,7 @@ impl<'a> Random<'a> {
         Ok(Some(number))
     }
 
-    /// Passes over what is left of a member: what was not asked for is never read.
+    /// Skips the rest of a member: what was not requested is never read.
     fn pass(&mut self) {
         let is_last_asked = self.asked == 0;
         while self.left > 0 {
@@ -229,7 +230,7 @@ impl<'a> Random<'a> {
         Ok(Stepped::Bytes)
     }
 
-    /// What the last step made ready.
+    /// The bytes that the last step prepared.
     pub(super) fn held(&self) -> &[u8] {
         self.zip.as_ref().map_or(&self.held, |zip| zip.ready())
     }
@@ -238,8 +239,8 @@ impl<'a> Random<'a> {
         fault.of(self.archive.path(), at)
     }
 
-    /// The next bytes of a member of a zip: such as were asked for, or, behind a header that is
-    /// longer than was thought, such as nobody asked for yet.
+    /// The next bytes of a member of a zip: requested ones, or, after a header that is longer than
+    /// assumed, bytes that were not requested yet.
     fn more(&mut self, zip: &ZipBody) -> Result<Bytes> {
         if self.left > 0 {
             return match self.piece()? {
@@ -256,13 +257,13 @@ impl<'a> Random<'a> {
         self.read_now(range)
     }
 
-    /// A range that nobody asked for before.
+    /// Reads a range that was not requested before.
     fn read_now(&self, range: ByteRange) -> Result<Bytes> {
         let access = self.options.access_to(self.archive, &[range]);
         Ok(read_range(self.options.engines, &*self.archive.file(), range, access)?)
     }
 
-    /// The next of the pieces that were asked for.
+    /// The next requested piece.
     fn piece(&mut self) -> Result<Came> {
         self.read_ahead()?;
         let Some(Planned { len, brought }) = self.pieces.pop_front() else {
@@ -282,7 +283,7 @@ impl<'a> Random<'a> {
                 }
                 match (self.shared_part(at, len), place) {
                     (Some(part), _) => part,
-                    // It failed, which the member met that it was read for first.
+                    // It failed; the member that it was read for first got the error.
                     (None, Some(place)) => self.read_now(place)?,
                     (None, None) => Bytes::new(),
                 }
@@ -292,14 +293,14 @@ impl<'a> Random<'a> {
         Ok(Came::Bytes(bytes))
     }
 
-    /// A part of what was read for several members.
+    /// A part of the bytes that were read for several members.
     fn shared_part(&self, at: u64, len: u64) -> Option<Bytes> {
         let shared = self.shared.as_ref()?;
         let (from, to) = (usize::try_from(at).ok()?, usize::try_from(at.checked_add(len)?).ok()?);
         (to <= shared.len()).then(|| shared.slice(from..to))
     }
 
-    /// How much is asked for of a member: in a zip its header too, whose length is not known.
+    /// How much of a member is requested: in a zip its header too, whose length is not known.
     fn raw_len(&self, member: &Member<'_>) -> u64 {
         if self.archive.format() != Format::Zip {
             return member.node.len;
@@ -318,13 +319,13 @@ impl<'a> Random<'a> {
         Rest::new(self.archive.piece(member, len, extents.clone()), &extents, self.piece_len)
     }
 
-    /// Whether more may be asked for: one piece in any case.
+    /// Whether more may be requested: one piece in any case.
     fn may_ask(&self) -> bool {
         let bytes = self.ahead.bytes();
         (bytes == 0 || bytes < self.options.ahead_bytes) && self.pieces.len() < self.pieces_max
     }
 
-    /// Asks for pieces of this member and of those that follow.
+    /// Requests pieces of this member and of those that follow.
     fn read_ahead(&mut self) -> Result<()> {
         while self.may_ask() {
             if let Some(rest) = &mut self.rest {
@@ -349,13 +350,13 @@ impl<'a> Random<'a> {
         Ok(())
     }
 
-    /// Asks by one request for the next members that lie close behind each other, in the order in
-    /// which they are wanted; whether there are any that can be asked for so.
+    /// Requests the next members that are close to each other in the requested order by one
+    /// request; returns whether there are any.
     fn ask_together(&mut self) -> Result<bool> {
         let (mut together, mut members) = (None::<ByteRange>, 0_usize);
         let mut parts: Vec<ByteRange> = Vec::new();
         for number in self.wanted.iter().skip(self.asked).take(PIECES_MAX) {
-            // Of one that is not read nothing has to be asked for.
+            // Members that are not read need no request.
             if let Some(member) = self.archive.index().member(*number).filter(is_read) {
                 let Some(part) = self.part(&member) else { break };
                 if !part.is_empty() {
@@ -378,7 +379,7 @@ impl<'a> Random<'a> {
         Ok(true)
     }
 
-    /// Where all that is read of a member is, if that is one range that is not long.
+    /// The range of all bytes that are read of a member, if it is one range and not long.
     fn part(&self, member: &Member<'_>) -> Option<ByteRange> {
         let len = self.raw_len(member);
         let part = ByteRange::at(member.data_at, len).filter(|_| !member.is_sparse)?;

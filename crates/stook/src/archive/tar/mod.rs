@@ -1,6 +1,6 @@
 //! Tars from header to header: [`Walk`] goes through a whole one.
 //!
-//! What the bytes mean is in [`format::tar`](crate::format::tar).
+//! The encoding is in [`format::tar`](crate::format::tar).
 
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::unwrap_used, clippy::expect_used)]
 

@@ -12,7 +12,7 @@ use crate::tree::{Holes, Node, Xattrs};
 /// Extended headers before one member.
 const EXTENDED_MAX: usize = 32;
 
-/// A member as it stands in a tar.
+/// A member as it is in a tar.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// Its path, without `./` before it and `/` after it.
@@ -28,9 +28,9 @@ pub struct Entry {
     pub header_at: u64,
     /// Where its bytes begin.
     pub data_at: u64,
-    /// What is stored of a sparse member.
+    /// The stored pieces of a sparse member.
     pub extents: Option<Vec<Extent>>,
-    /// What a link leads to: of a symbolic one as it stands there, of a hard one the key.
+    /// The target of a link: verbatim for a symbolic one, the key for a hard one.
     pub link: Vec<u8>,
     /// Its extended attributes. Those that cannot be taken as they are have no value.
     pub xattrs: Xattrs,
@@ -67,20 +67,20 @@ impl<I: Input> Walk<I> {
         Self { input, extended, left: 0, padding: 0, is_over: false, has_end: false }
     }
 
-    /// Whether the two blocks of zeroes were met that end a tar.
+    /// Whether the two blocks of zeroes that end a tar were found.
     pub fn has_end(&self) -> bool {
         self.has_end
     }
 
-    /// The input, where it stands.
+    /// The input, at its position.
     pub fn input(&mut self) -> &mut I {
         &mut self.input
     }
 
-    /// The next member; what was not read of the one before is passed over.
+    /// The next member; the unread rest of the one before is skipped.
     ///
     /// # Errors
-    /// When the bytes are not a tar, and what reading meets.
+    /// Returns an error if the bytes are not a tar, or cannot be read.
     #[expect(clippy::should_implement_trait, reason = "an iterator could not lend the bytes of a member")]
     pub fn next(&mut self) -> Result<Option<Entry>> {
         self.pass()?;
@@ -112,7 +112,7 @@ impl<I: Input> Walk<I> {
     /// The next stored bytes of the current member; none after the last.
     ///
     /// # Errors
-    /// What reading meets, or that the archive ends before.
+    /// Returns an error if reading fails, or the archive ends before.
     pub fn chunk(&mut self) -> Result<Option<&[u8]>> {
         if self.left == 0 {
             return Ok(None);
@@ -125,7 +125,7 @@ impl<I: Input> Walk<I> {
         Ok(self.input.fill()?.get(..len))
     }
 
-    /// Advances by this many bytes of what [`chunk`](Self::chunk) gave.
+    /// Advances by this many bytes of the result of [`chunk`](Self::chunk).
     pub fn consume(&mut self, len: usize) {
         let len = usize::try_from(self.left).unwrap_or(usize::MAX).min(len);
         self.input.consume(len);
@@ -135,7 +135,7 @@ impl<I: Input> Walk<I> {
     /// Passes over this many stored bytes of the current member.
     ///
     /// # Errors
-    /// What reading meets, or that the archive ends before.
+    /// Returns an error if reading fails, or the archive ends before.
     pub fn skip(&mut self, len: u64) -> Result<()> {
         let len = len.min(self.left);
         let at = self.input.position();
@@ -233,8 +233,8 @@ impl<I: Input> Walk<I> {
         })
     }
 
-    /// What is stored of the bytes of a member, their length, and the pieces of a sparse one, whose
-    /// map may go on in blocks that are read here.
+    /// The stored length of a member, its real length, and the pieces of a sparse one, whose map
+    /// may continue in blocks that are read here.
     fn stored(
         &mut self,
         at: u64,

@@ -1,5 +1,5 @@
-//! Many members of an archive in one pass: of a zip, whose bodies are behind headers and
-//! compressed, of a compressed tar, and of whatever comes by requests, of which one brings many.
+//! Many members of an archive in one pass: of a zip, whose bodies follow headers and are
+//! compressed; of a compressed tar; and of sources with requests, where one request fetches many.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -16,7 +16,7 @@ use crate::tree::{BodyPiece, Deliver, GatherOptions, Gathered, NodeId, Tree as _
 /// Memory that is taken for a piece before its bytes are there.
 const RESERVED_MAX: u64 = 8 << 20;
 
-/// An id that was asked for: where it lies, which it is, and its position among all.
+/// A requested id: its offset, the id, and its position in the request.
 type Asked = (u64, NodeId, usize);
 
 /// As [`Tree::gather`](crate::tree::Tree::gather).
@@ -47,7 +47,7 @@ pub(super) fn gather(
     let memory = options.memory_bytes.saturating_sub(pass.piece_len());
     let reads = ReadingOptions::new(factory, options.access, memory);
     let mut rest = wanted.as_slice();
-    // Once more only where what was asked for ahead could not be: each time at least one is done.
+    // Repeats only if the read-ahead failed: at least one is done each time.
     while !rest.is_empty() {
         let numbers = rest.iter().map(|(number, _)| *number).collect();
         let mut reading = Reading::new(&tree.archive, numbers, reads)
@@ -82,7 +82,7 @@ impl Pass<'_, '_> {
         let read = match reading.next() {
             Ok(Some(member)) => self.body(asked, member.node.len, reading).map_err(|error| (error, false)),
             Ok(None) => {
-                // As many come as were asked for.
+                // As many arrive as were requested.
                 let what = Error::Invalid("there is no such member to be read".into());
                 Err((what, true))
             }
@@ -97,8 +97,8 @@ impl Pass<'_, '_> {
         }
     }
 
-    /// Delivers the body at hand. A piece is delivered when more follow, the last one when there is
-    /// nothing wrong with all of them.
+    /// Delivers the current body. A piece is delivered when more follow, the last one when all of
+    /// them are verified.
     fn body(&mut self, asked: &[Asked], body_len: u64, reading: &mut Reading<'_>) -> Result<ControlFlow<()>> {
         let piece_len = self.piece_len();
         let (mut offset, mut held) = (0_u64, self.room(body_len));
@@ -122,13 +122,13 @@ impl Pass<'_, '_> {
         self.piece(asked, &BodyPiece { offset, body_len, bytes: held.into() })
     }
 
-    /// Memory for the next piece of a body of which so much is left.
+    /// Memory for the next piece of a body with this much left.
     fn room(&self, left: u64) -> Vec<u8> {
         let len = left.min(self.piece_len()).min(RESERVED_MAX);
         Vec::with_capacity(usize::try_from(len).unwrap_or_default())
     }
 
-    /// Delivers a piece to all who asked for it, if the archive still is what it was.
+    /// Delivers a piece for every request of it, if the archive is unchanged.
     fn piece(&mut self, asked: &[Asked], piece: &BodyPiece) -> Result<ControlFlow<()>> {
         self.tree.archive.check_unchanged()?;
         for &(_, id, index) in asked {
@@ -141,7 +141,7 @@ impl Pass<'_, '_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Delivers an error to all who asked for a body; to those behind the first, in words.
+    /// Delivers an error for every request of a body; after the first, as a message.
     fn fail(&mut self, asked: &[Asked], error: crate::Error) -> ControlFlow<()> {
         let kind = error.io_kind().unwrap_or(io::ErrorKind::Other);
         let (what, mut first) = (chain(&error), Some(error));

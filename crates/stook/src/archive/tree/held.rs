@@ -71,13 +71,13 @@ fn read_whole(archive: &Archive, member: &Member<'_>) -> Result<Bytes> {
     Ok(bytes.into())
 }
 
-/// Passes over a compressed tar that stand where the last member ended that was read by them: the
-/// next that is opened goes on there, if it lies behind.
+/// Passes over a compressed tar, each at the end of the last member that it read: the next opened
+/// member continues there, if it comes after.
 #[derive(Debug)]
 pub(super) struct Passes {
     idle: IdlePool<TarInput>,
-    /// Whether a pass since it was opened has come to the checksum behind all members. Where the
-    /// index lay beside the archive, the first that is opened sees to it.
+    /// Whether a pass since it was opened has reached the checksum after all members. If the index
+    /// was beside the archive, the first opened member makes that pass.
     is_verified: AtomicBool,
 }
 
@@ -87,7 +87,7 @@ impl Passes {
         Self { idle: IdlePool::new(), is_verified: AtomicBool::new(is_verified) }
     }
 
-    /// What is stored of a member in a compressed tar, without its holes.
+    /// Reads the stored bytes of a member in a compressed tar, without its holes.
     pub(super) fn read(&self, archive: &Archive, member: &Member<'_>) -> Result<Bytes> {
         if member.stored_len == 0 {
             return Ok(Bytes::new());

@@ -1,9 +1,9 @@
 //! [`ArchiveTree`]: an archive as a tree of files.
 //!
-//! Names and nodes are in a [`NodeTable`], made once from the index of the archive; which member a
-//! node is stands beside it. What becomes of paths that lead out, of those that do not fit together
-//! and of missing parents are the rules of the table; what a hard link is a name of is that of
-//! [`SharedFile`], which unpacking and importing follow too.
+//! Names and nodes are in a [`NodeTable`], made once from the index of the archive; the member of
+//! each node is stored beside it. The table has the rules for paths that lead out, paths that
+//! conflict and missing parents; [`SharedFile`] has the rule for the target of a hard link, which
+//! unpacking and importing follow too.
 
 mod gather;
 mod held;
@@ -28,23 +28,23 @@ use crate::tree::{
     Xattrs, gather_by_session, not_a_file, parts, unknown,
 };
 
-/// The longest compressed body that is held in memory when it is opened, in bytes, unless the tree
-/// is [told](ArchiveTree::with_held_bytes) otherwise.
+/// The default for the longest compressed body that is held in memory when it is opened, in bytes:
+/// see [`with_held_bytes`](ArchiveTree::with_held_bytes).
 pub const HELD_BYTES_MAX: u64 = 64 << 20;
 
-/// In place of the number of a member: there is none, because nobody wrote the directory.
+/// In place of the number of a member: there is none, because the directory is implied.
 const NO_MEMBER: u64 = u64::MAX;
 
 /// The members of an archive as a tree of files. [`Archive::tree`] makes it.
 ///
-/// What it costs to read them:
+/// The cost of reading them:
 /// - members that lie in the archive as they are (those of a plain tar, stored ones of a zip) are
 ///   opened by their place, and read by range;
 /// - deflated members of a zip are inflated when they are opened, and held;
-/// - a tar that is compressed as a whole goes through from its front up to the member that is
-///   opened, which is then held. Members that are opened in the order of the archive
-///   ([`Tree::medium_order`]) take one pass together; each that stands before the last one opened
-///   takes another ([`Archive::passes`] counts them);
+/// - a tar that is compressed as a whole is read from its front up to the opened member, which is
+///   then held. Members opened in the order of the archive ([`Tree::medium_order`]) take one pass
+///   together; each that comes before the last one opened takes another ([`Archive::passes`] counts
+///   them);
 /// - a gather reads in the order of the archive, and takes one pass. It holds no body as a whole,
 ///   and so also reads those that are too long to be held.
 #[derive(Debug)]
@@ -65,8 +65,8 @@ impl ArchiveTree {
         Self { archive: archive.clone(), table, members, refused, held_bytes, passes }
     }
 
-    /// Holds compressed bodies of up to so many bytes when they are opened. Opening a longer one is
-    /// [`Unsupported`](io::ErrorKind::Unsupported).
+    /// Holds compressed bodies of up to this many bytes when they are opened. Opening a longer one
+    /// is [`Unsupported`](io::ErrorKind::Unsupported).
     #[must_use]
     pub fn with_held_bytes(self, held_bytes: u64) -> Self {
         Self { held_bytes, ..self }
@@ -78,8 +78,8 @@ impl ArchiveTree {
     }
 
     /// The members that are not in the tree, each with its path and why: those that lead out of it
-    /// (an absolute path, `..`), those that have others below them and are no directories, and hard
-    /// links to what is no file before them.
+    /// (an absolute path, `..`), those that have others below them but are not directories, and
+    /// hard links to anything but a file before them.
     pub fn refused(&self) -> &[crate::Error] {
         &self.refused
     }
@@ -165,8 +165,8 @@ impl Tree for ArchiveTree {
     /// A member as a source; of one that is compressed, all of it is held then.
     ///
     /// # Errors
-    /// As [`Tree::open`]; `Unsupported` when it is encrypted, compressed in a way that is not known
-    /// here, or too long to be held; damage of what is compressed.
+    /// Returns the errors of [`Tree::open`]; `Unsupported` if it is encrypted, compressed by an
+    /// unknown method, or too long to be held; and damage of compressed data.
     fn open(&self, id: NodeId) -> crate::Result<Arc<dyn Source>> {
         let member = self.file(id)?;
         self.body(&member).map_err(|error| error.into_core(&self.path_of(id)))
@@ -178,8 +178,8 @@ impl Tree for ArchiveTree {
     }
 
     /// In the order of the archive. Bodies of a zip that arrive whole were checked by their CRC-32,
-    /// and so was a longer one when its last piece arrives. Of a compressed tar there is one
-    /// checksum for all, which the last body waits for.
+    /// and so was a longer one when its last piece arrives. A compressed tar has one checksum for
+    /// everything, which the last body waits for.
     fn gather(
         &self,
         ids: &[NodeId],
@@ -209,7 +209,7 @@ struct Building<'a> {
 
 impl<'a> Building<'a> {
     fn of(archive: &'a Archive) -> (NodeTable, Vec<u64>, Vec<crate::Error>) {
-        // What is refused is nobody's first name.
+        // A refused member is not the first name of any file.
         let files = SharedFile::among(archive.members(b"").filter(can_be));
         let mut building = Building {
             archive,
@@ -273,7 +273,7 @@ fn can_be(member: &Member<'_>) -> bool {
     parts::split(member.key).is_ok()
 }
 
-/// What a member is as a node; `None` for a name of a file that is not in the archive.
+/// The node of a member; `None` for a name of a file that is not in the archive.
 fn node_of(member: &Member<'_>) -> Option<Node> {
     if member.is_further_name && !member.has_body {
         return None;

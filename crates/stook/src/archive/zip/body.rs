@@ -8,13 +8,13 @@ use super::super::error::{Decoded, Fault};
 use super::super::member::{Member, Method};
 use super::directory::local_len;
 
-/// What is inflated at once, in bytes.
+/// How much is inflated at once, in bytes.
 const OUT_LEN: usize = 256 << 10;
 
 /// A member on its way.
 #[derive(Debug)]
 pub(in super::super) struct ZipBody {
-    /// What came and was not looked at.
+    /// Input that was not processed yet.
     held: Bytes,
     /// Whether the header before the bytes was passed.
     is_past_header: bool,
@@ -66,7 +66,7 @@ impl ZipBody {
         self.held = bytes;
     }
 
-    /// Goes on with what is there.
+    /// Continues with the available bytes.
     pub(in super::super) fn step(&mut self) -> Decoded<Step> {
         self.out.clear();
         if !self.is_past_header {
@@ -97,7 +97,7 @@ impl ZipBody {
         }
     }
 
-    /// What the last step made ready.
+    /// The bytes that the last step prepared.
     pub(in super::super) fn ready(&self) -> &[u8] {
         &self.out
     }

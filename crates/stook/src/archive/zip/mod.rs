@@ -1,6 +1,6 @@
 //! Zips: the directory at the end of one made an index, and members that are stored or deflated.
 //!
-//! What the bytes mean is in [`format::zip`](crate::format::zip).
+//! The encoding is in [`format::zip`](crate::format::zip).
 
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::unwrap_used, clippy::expect_used)]
 

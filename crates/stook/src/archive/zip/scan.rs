@@ -27,7 +27,7 @@ pub(in super::super) struct Directory {
     base: u64,
 }
 
-/// Looks for the directory of a zip at the end of a source; `None` where there is no such end.
+/// Looks for the directory of a zip at the end of a source; `None` if there is no such end.
 pub(in super::super) fn find(source: &dyn Source, engines: &dyn EngineFactory) -> Result<Option<Directory>> {
     let fault = |fault: Fault, at| fault.of(source.path(), at);
     let len = source.len();
@@ -38,8 +38,8 @@ pub(in super::super) fn find(source: &dyn Source, engines: &dyn EngineFactory) -
     };
     let end_at = tail_at.saturating_add(at as u64);
     let Some(wide) = wide else { return place(source, end, end_at).map(Some) };
-    // What stands before the zip moves it, and the locator does not know: it lies right before
-    // that, usually.
+    // Data before the zip moves it, which the locator does not reflect: it is usually directly
+    // before the locator.
     let before = end_at.saturating_sub((LOCATOR_LEN + END64_LEN) as u64);
     for at in [before, wide] {
         let range = ByteRange::at(at, END64_LEN as u64).filter(|range| range.end() <= end_at);
@@ -52,7 +52,7 @@ pub(in super::super) fn find(source: &dyn Source, engines: &dyn EngineFactory) -
     Err(fault(Fault::damaged(0, "the end of the directory (zip64) is not where it should be"), wide))
 }
 
-/// Whatever stands before the zip moves all of it.
+/// Data before the zip moves all of it.
 fn place(source: &dyn Source, end: End, end_at: u64) -> Result<Directory> {
     let base = end.at.checked_add(end.len).and_then(|to| end_at.checked_sub(to));
     let Some(base) = base else {

@@ -1,4 +1,4 @@
-//! A burst of writes into the cache of a drive, distinguished from what it sustains.
+//! A burst of writes into the cache of a drive, distinguished from its sustained rate.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ const ERRORS_MIN: f64 = 4.0;
 pub struct BurstFall {
     /// The mean rate before.
     pub burst_bytes_per_s: f64,
-    /// How much was written before: about the size of the cache, and what was drained from it
+    /// How much was written before: about the size of the cache, plus the amount drained from it
     /// meanwhile.
     pub burst_bytes: f64,
     /// How long that took.
@@ -96,7 +96,7 @@ impl fmt::Display for BurstFall {
     }
 }
 
-/// The gate: one figure for writes is only true when it is what the device sustains.
+/// The gate: one figure for writes is only correct if it is the sustained rate of the device.
 pub(super) fn gate(cell: &CellFacts<'_>) -> Gate {
     let name = GateName::WriteBurst;
     if cell.written_bytes == 0 {
@@ -143,7 +143,7 @@ fn beside(cell: &CellFacts<'_>, long_run: Series<'_>) -> Gate {
     judge(name, mean / measured, SUSTAINED, Words { below, within, above: String::new() })
 }
 
-/// By what the run itself shows.
+/// From the run alone.
 fn alone(series: Series<'_>) -> Gate {
     let name = GateName::WriteBurst;
     if series.rates_bytes_per_s.len() < WINDOWS_MIN {

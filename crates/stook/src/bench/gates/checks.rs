@@ -21,12 +21,12 @@ const RATE_STRAGGLERS: f64 = 4.0;
 const DEVICE_BYTES: Allowed = Allowed::between(DEVICE_BYTES_MIN, DEVICE_BYTES_MAX);
 const DEVICE_BYTES_MIN: f64 = 0.95;
 const DEVICE_BYTES_MAX: f64 = 1.10;
-/// What the journal of a file system may write beside any load, however light: some at the end, and
-/// some each second.
+/// The journal writes of a file system beside any load, however light: some at the end, and some
+/// each second.
 const JOURNAL_BYTES: f64 = (256 << 10) as f64;
 const JOURNAL_BYTES_PER_S: f64 = (64 << 10) as f64;
 const LINK: Allowed = Allowed::at_most(1.0);
-/// From here on a thread has no time left in which it could have asked for more.
+/// From this share on, a thread had no time left to issue more requests.
 const THREAD_CPU_SHARE_MAX: f64 = 0.90;
 
 pub(super) fn little_requested(cell: &CellFacts<'_>) -> Gate {
@@ -45,10 +45,10 @@ pub(super) fn little_requested(cell: &CellFacts<'_>) -> Gate {
     judge(GateName::LittleRequested, ratio, LITTLE, words)
 }
 
-/// How many were in flight, for a depth that was asked for. Latencies of what began in the ramp
-/// count as a whole: they make up for the depth that is no longer full while the last requests are
-/// waited for. In a short run they may be more than that, and what had passed before measuring
-/// began is no time in which more was in flight than was asked for.
+/// How many requests were in flight, for a given depth. Latencies of requests that began in the
+/// ramp count as a whole: they make up for the depth that is no longer full while the last requests
+/// are waited for. In a short run they may exceed that; time before measuring began does not mean
+/// that more than the depth was in flight.
 fn in_flight_for(cell: &CellFacts<'_>, depth: f64) -> f64 {
     let whole = cell.in_flight_by_little();
     if whole > depth { depth.max(cell.in_flight_meanwhile()) } else { whole }
@@ -96,7 +96,8 @@ pub(super) fn little_sampled(cell: &CellFacts<'_>) -> Gate {
     judge(name, ratio, Allowed::between(1.0 - share, 1.0 + share), words)
 }
 
-/// Held against what was due, not against the rate: chance may have made it more or less.
+/// Compared with the number of due requests, not with the rate: a random schedule may have more or
+/// fewer.
 pub(super) fn rate_reached(cell: &CellFacts<'_>) -> Gate {
     let Load::Open { due, done, held_back, unserved, .. } = cell.load else {
         return not_applicable(GateName::RateReached, "a closed loop requests a depth, not a rate");

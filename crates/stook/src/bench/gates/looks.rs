@@ -1,4 +1,4 @@
-//! [`Looks`]: what somebody who looks now and then sees in flight, and how far its mean may be off.
+//! [`Looks`]: samples of the number of requests in flight, and the error of their mean.
 
 /// Of fewer it is not known how far their mean may be off.
 const LOOKS_MIN: u64 = 20;
@@ -6,16 +6,15 @@ const LOOKS_MIN: u64 = 20;
 /// a half times as long as the mean of all, any length as likely as any other.
 const DISTANCE_VARIATION: f64 = 1.0 / 12.0;
 
-/// Counts of what was in flight, each at a moment that has nothing to do with requests.
+/// Numbers of requests in flight, each at a moment that is independent of the requests.
 ///
-/// Their mean stands for that over the whole time of this very run, so how far it may be off
-/// depends on how much happens between two looks, not on how the load changes while many of them
-/// see it. That shows in the mean square of the differences of successive looks (J. von
-/// Neumann, *Distribution of the Ratio of the Mean Square Successive Difference to the Variance*,
-/// 1941): half of it is the variance where looks are independent of each other, as with requests
-/// that are shorter than their distance, and it is little where many looks see the same requests.
-/// What the distances of looks differ by adds a twelfth of the variance, because a stretch with
-/// more looks than another counts for more.
+/// Their mean estimates the mean over the whole time of this run, so its error depends on the
+/// changes between two looks, not on slow changes that many looks see. It shows in the mean square
+/// of the differences of successive looks (J. von Neumann, *Distribution of the Ratio of the Mean
+/// Square Successive Difference to the Variance*, 1941): half of it is the variance where looks are
+/// independent of each other, as with requests that are shorter than their distance, and it is
+/// small if many looks see the same requests. The varying distances of looks add a twelfth of the
+/// variance, because an interval with more looks counts more.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Looks {
     count: u64,
@@ -27,7 +26,7 @@ pub struct Looks {
     sum_of_steps: f64,
 }
 
-/// What the looks come to.
+/// The result of the looks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sampled {
     /// The mean of all looks.
@@ -56,7 +55,7 @@ impl Looks {
         self.count
     }
 
-    /// The most that one saw.
+    /// The highest value that one saw.
     pub fn most(&self) -> u64 {
         self.most
     }
@@ -69,7 +68,7 @@ impl Looks {
     /// Mean and standard error.
     ///
     /// # Errors
-    /// Too few looks for these, in plain words.
+    /// Returns why there are too few looks for these, in plain words.
     pub fn sampled(&self) -> Result<Sampled, String> {
         let mean = self.mean().ok_or("it was over before anybody looked at what was in flight")?;
         if self.count < LOOKS_MIN {
@@ -85,9 +84,9 @@ impl Looks {
 }
 
 impl Sampled {
-    /// The standard error if the true mean is `expected`. What is in flight is a whole number, and
-    /// no whole number with a mean of `f` between 0 and 1 varies by less than f·(1 − f): looks that
-    /// all missed what was rare tell of no error.
+    /// The standard error if the true mean is `expected`. The number in flight is an integer, and
+    /// the variance of an integer with mean `f` between 0 and 1 is at least f·(1 − f): looks that
+    /// all missed rare requests would show no error.
     pub(super) fn standard_error_if(&self, expected: f64) -> f64 {
         let part = expected.fract();
         let least = (part * (1.0 - part) / self.looks.max(1) as f64).sqrt();

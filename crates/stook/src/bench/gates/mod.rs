@@ -34,29 +34,29 @@ pub enum GateName {
     RateReached,
     /// How late the tool itself began requests of an open loop ÷ their mean latency.
     Punctual,
-    /// Bytes that the device says it read ÷ bytes that were asked for.
+    /// Bytes read according to the device ÷ requested bytes.
     DeviceBytesRead,
     /// Bytes that the device says were written to it ÷ bytes that were to be written.
     DeviceBytesWritten,
-    /// Bandwidth ÷ what the link can carry.
+    /// Bandwidth ÷ capacity of the link.
     LinkLimit,
     /// Processor time of the busiest thread ÷ time, or of all threads ÷ that of all processors,
     /// whichever is more.
     ThreadCpu,
-    /// What the thread that waited longest waited for a processor ÷ time, or ÷ the time in which
-    /// requests were in flight, whichever is more.
+    /// The longest wait of a thread for a processor ÷ time, or ÷ the time in which requests were in
+    /// flight, whichever is more.
     ProcessorWait,
-    /// Time and requests that were measured ÷ what is needed.
+    /// Measured time and requests ÷ the required ones.
     Length,
     /// Greatest less least of five window means, ÷ their mean.
     SteadySpread,
-    /// What the fitted line rises or falls over the five windows, ÷ their mean.
+    /// The change of the fitted line over the five windows ÷ their mean.
     SteadySlope,
     /// Sustained ÷ burst rate of writing.
     WriteBurst,
-    /// Rate ÷ what the control group allows on the device.
+    /// Rate ÷ limit of the control group on the device.
     Throttle,
-    /// Time until what was written was durable ÷ time in which it was written.
+    /// Time until all writes were durable ÷ time of the writes.
     Durable,
 }
 
@@ -68,7 +68,7 @@ pub enum Outcome {
     Passed,
     /// It does not.
     Failed,
-    /// There is something to check, and what it takes is not known, or the run is too short for it.
+    /// There is something to check, but the data for it is missing, or the run is too short.
     Unverified,
     /// There is nothing to check.
     NotApplicable,
@@ -106,7 +106,7 @@ pub enum Load {
         /// How many are to be in flight: depth × jobs.
         in_flight: f64,
     },
-    /// One at its moment, whatever is still in flight.
+    /// One request at its scheduled time, whatever is still in flight.
     Open {
         /// Requests that were due in the measured time: a random schedule has more or fewer of them
         /// than the rate says.
@@ -119,8 +119,8 @@ pub enum Load {
         unserved: u64,
         /// Whether they came at random moments.
         is_random: bool,
-        /// How long after they were due requests began, on average, as far as nothing kept the tool
-        /// from beginning them: neither a full depth nor others that were handed over.
+        /// The mean delay of requests after they were due, as far as the tool was free to begin
+        /// them: without delays by a full depth or by submitting others.
         late_mean_s: f64,
         /// Mean latency of reads and writes as it is reported: from when they were due.
         latency_mean_s: f64,
@@ -139,14 +139,14 @@ pub struct Series<'a> {
 }
 
 impl Series<'_> {
-    /// The mean of all stretches; 0 where there is none.
+    /// The mean of all intervals; 0 if there is none.
     pub fn mean_bytes_per_s(&self) -> f64 {
         let rates = self.rates_bytes_per_s;
         rates.iter().sum::<f64>() / rates.len().max(1) as f64
     }
 }
 
-/// What is known of a cell. `Err` holds the reason why something is not known, in plain words.
+/// The facts about a cell. `Err` holds the reason why something is not known, in plain words.
 #[derive(Debug, Clone)]
 pub struct CellFacts<'a> {
     /// How requests came about.
@@ -174,31 +174,30 @@ pub struct CellFacts<'a> {
     pub device_read_bytes: Result<u64, String>,
     /// Bytes that the device's own counters say were written to it.
     pub device_written_bytes: Result<u64, String>,
-    /// What the link to the device can carry.
+    /// The capacity of the link to the device.
     pub link_limit_bytes_per_s: Result<f64, String>,
     /// Processor time of the busiest thread ÷ time.
     pub thread_cpu_share_max: Result<f64, String>,
     /// Processor time of all threads of the run ÷ that of all processors that they may use.
     pub processors_share: f64,
-    /// What the thread that waited longest waited for a processor ÷ time, as far as other programs
-    /// used one, or a quota kept it from the thread.
+    /// The longest wait of a thread for a processor ÷ time, as far as other programs used one, or a
+    /// quota kept it from the thread.
     pub processor_wait_share_max: Result<f64, String>,
-    /// How much of that may have been something else: other threads of the run, the kernel, or what
-    /// cannot be seen from here.
+    /// How much of that may have been something else: other threads of the run, the kernel, or
+    /// invisible causes.
     pub processor_wait_unsure: f64,
-    /// What a control group did that stopped the program because it had used up its quota of the
-    /// processors; nothing where none did.
+    /// The control group that stopped the program because it had used up its processor quota;
+    /// `None` if none did.
     pub quota_stop: Option<QuotaStop>,
-    /// What a control group allows on the device, and how much of it was used; empty where nothing
-    /// is limited.
+    /// The limits of control groups on the device, and their use; empty if there are none.
     pub throttled: Vec<Throttled>,
-    /// How long it took, after the last write, until everything was durable; nothing where nobody
-    /// waited for it.
+    /// How long it took, after the last write, until everything was durable; `None` if that was not
+    /// waited for.
     pub durable_after_s: Option<f64>,
     /// The measured time, cut into windows.
     pub series: Series<'a>,
-    /// A longer run of the same writes, where there was one: it shows a cache that is larger than
-    /// what the cell wrote.
+    /// A longer run of the same writes, if there was one: it shows a cache that is larger than what
+    /// the cell wrote.
     pub long_run: Option<Series<'a>>,
 }
 
@@ -213,7 +212,7 @@ impl CellFacts<'_> {
         self.latency_sum_s() / self.time_s
     }
 
-    /// The same over exactly the time in which somebody looked: without what had passed before.
+    /// The same over exactly the time of the looks, without the time before.
     fn in_flight_meanwhile(&self) -> f64 {
         (self.latency_sum_s() - self.earlier_s) / self.time_s
     }
@@ -259,7 +258,7 @@ pub fn check(cell: &CellFacts<'_>) -> Vec<Gate> {
         if_on_time(if_long(checks::little_sampled(cell))),
         checks::rate_reached(cell),
         outside::punctual(cell),
-        // The counters of a device are a little behind.
+        // The counters of a device lag a little.
         if_long(checks::device_bytes_read(cell)),
         if_long(checks::device_bytes_written(cell)),
         checks::link_limit(cell),
@@ -274,7 +273,7 @@ pub fn check(cell: &CellFacts<'_>) -> Vec<Gate> {
     ]
 }
 
-/// A range of ratios, either end of which may be open.
+/// A range of ratios; either end may be open.
 #[derive(Debug, Clone, Copy)]
 struct Allowed {
     min: Option<f64>,
@@ -295,14 +294,14 @@ impl Allowed {
     }
 }
 
-/// What is said of a ratio that is below, in, or above its range.
+/// The texts for a ratio that is below, in, or above its range.
 struct Words {
     below: String,
     within: String,
     above: String,
 }
 
-/// The gate for a ratio. One that is not a number is neither in nor out of a range, so it fails.
+/// The gate for a ratio. NaN is neither in nor out of a range, so it fails.
 fn judge(name: GateName, measured: f64, allowed: Allowed, words: Words) -> Gate {
     let (outcome, reason) = if !measured.is_finite() {
         (Outcome::Failed, "nothing was measured that this could be computed from".to_owned())
@@ -323,12 +322,12 @@ fn or_unverified(gate: Gate) -> Gate {
     Gate { outcome, ..gate }
 }
 
-/// The gate for what there is nothing to check of.
+/// The gate for a check that does not apply.
 fn not_applicable(name: GateName, reason: impl Into<String>) -> Gate {
     unmeasured(name, Outcome::NotApplicable, reason.into())
 }
 
-/// The gate for what is to be checked, and cannot be.
+/// The gate for a check that applies, but cannot be made.
 fn unverified(name: GateName, reason: impl Into<String>) -> Gate {
     unmeasured(name, Outcome::Unverified, reason.into())
 }

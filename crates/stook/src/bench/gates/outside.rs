@@ -1,5 +1,5 @@
-//! The checks of what stands between the requests and the device: timers, processors, a limit that
-//! somebody set, and what a file system still has to write.
+//! The checks of what is between the requests and the device: timers, processors, configured
+//! limits, and pending writes of a file system.
 
 use super::{
     Allowed, CellFacts, Gate, GateName, Load, Words, judge, not_applicable, or_unverified, unverified,
@@ -16,11 +16,11 @@ const PROCESSOR_WAIT_TIME_MIN_S: f64 = 0.1;
 /// How long a thread that is woken waits for a processor even where no other thread wants it: a few
 /// microseconds, once when a request is due and once when it is done.
 const WAKING_S: f64 = 10e-6;
-/// From this share of a limit on, the limit may be what was measured.
+/// From this share of a limit on, the limit itself may have been measured.
 const THROTTLE_FROM: f64 = 0.90;
 const DURABLE: Allowed = Allowed::at_most(1.10);
 
-/// What a control group allows on the device, and how much of it was used.
+/// A limit of a control group on the device, and how much of it was used.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Throttled {
     /// What it allows, in plain words: `reads of 20 MB/s`.
@@ -29,7 +29,7 @@ pub struct Throttled {
     pub share: f64,
 }
 
-/// What a control group did whose quota of the processors was used up.
+/// The stops by a control group whose processor quota was used up.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QuotaStop {
     /// What it allows, as its files have it: `cpu.max 20000 100000`.
@@ -66,8 +66,8 @@ fn in_words(seconds: f64) -> String {
     duration_ns((seconds * 1e9).round() as u64)
 }
 
-/// Latencies hold the time in which a thread was ready to go on and had no processor. Where
-/// requests are few, what is little of all time may be most of theirs.
+/// Latencies include the time in which a thread was ready to continue and had no processor. If
+/// requests are few, a small share of all time may be most of theirs.
 pub(super) fn processor_wait(cell: &CellFacts<'_>) -> Gate {
     let name = GateName::ProcessorWait;
     let of_what = |share: f64| match share_of_latencies(cell, share) {
@@ -107,8 +107,8 @@ pub(super) fn processor_wait(cell: &CellFacts<'_>) -> Gate {
     Gate { reason, ..or_unverified(gate) }
 }
 
-/// The waiting of a thread beyond what waking it takes, ÷ the time in which its requests were in
-/// flight; 0 where there were none.
+/// The wait of a thread beyond its wake-up time ÷ the time in which its requests were in flight; 0
+/// if there were none.
 fn share_of_latencies(cell: &CellFacts<'_>, share_of_time: f64) -> f64 {
     let woken_s = cell.requests as f64 / f64::from(cell.jobs.max(1)) * WAKING_S;
     let waited_s = (share_of_time * cell.time_s - woken_s).max(0.0);
@@ -116,7 +116,7 @@ fn share_of_latencies(cell: &CellFacts<'_>, share_of_time: f64) -> f64 {
     if in_flight_s > 0.0 { waited_s / in_flight_s } else { 0.0 }
 }
 
-/// What runs at a limit that somebody set says nothing of the device.
+/// A run at a configured limit shows nothing about the device.
 pub(super) fn throttle(cell: &CellFacts<'_>) -> Gate {
     let name = GateName::Throttle;
     let Some(most) = cell.throttled.iter().max_by(|left, right| left.share.total_cmp(&right.share)) else {
@@ -131,7 +131,8 @@ pub(super) fn throttle(cell: &CellFacts<'_>) -> Gate {
     or_unverified(judge(name, *share, below_it, Words { below: start.clone(), within: start, above }))
 }
 
-/// What a file system has taken and not yet written out is no speed of the device.
+/// Data that a file system has accepted and not yet written out does not show the speed of the
+/// device.
 pub(super) fn durable(cell: &CellFacts<'_>) -> Gate {
     let name = GateName::Durable;
     if cell.written_bytes == 0 {

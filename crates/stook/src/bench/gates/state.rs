@@ -1,4 +1,4 @@
-//! [`State`]: what all checks of a cell come to.
+//! [`State`]: the result of all checks of a cell.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub enum State {
     Valid,
     /// None failed, and some could not be made: the figure may be right, and nothing shows it.
     Unverified,
-    /// A check failed: the figure is not what it seems to be.
+    /// A check failed: the figure is wrong.
     Invalid,
 }
 
@@ -54,7 +54,7 @@ impl fmt::Display for State {
     }
 }
 
-/// What the checks come to: one that failed decides, and else one that could not be made.
+/// The result of the checks: a failed one decides, otherwise one that could not be made.
 pub fn state(gates: &[Gate]) -> State {
     let any = |outcome| gates.iter().any(|gate| gate.outcome == outcome);
     match () {
@@ -64,8 +64,8 @@ pub fn state(gates: &[Gate]) -> State {
     }
 }
 
-/// Why a cell is not valid: the reasons of the checks that failed; where none did, of those that
-/// could not be made. What two checks have in common is reported once.
+/// Why a cell is not valid: the reasons of the checks that failed; if none did, of those that could
+/// not be made. Reasons shared by two checks are reported once.
 pub fn reasons(gates: &[Gate]) -> Vec<String> {
     let decided_by = match state(gates) {
         State::Valid => return Vec::new(),

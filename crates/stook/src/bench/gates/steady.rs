@@ -24,7 +24,7 @@ const SPREAD_TELLS: f64 = 0.5;
 const TIME_MIN_S: f64 = 1.0;
 /// Of fewer requests not even the 99th percentile is known.
 const REQUESTS_MIN: f64 = 100.0;
-/// Of what is needed; a run that ends by its size, or a moment early, is as good.
+/// Relative to the required length; a run that ends by its size, or a moment early, is as good.
 const LENGTH: Allowed = Allowed::at_least(0.95);
 
 /// How the five window means of a run lie.
@@ -38,7 +38,7 @@ pub struct Steadiness {
     pub means_bytes_per_s: [f64; WINDOWS],
     /// (greatest − least) ÷ mean.
     pub spread: f64,
-    /// |what the line through the means rises or falls from the first to the last| ÷ mean.
+    /// |change of the line through the means from the first to the last| ÷ mean.
     pub slope: f64,
 }
 
@@ -123,7 +123,7 @@ fn unless_above(text: String) -> Words {
     Words { below: text.clone(), within: text, above }
 }
 
-/// What was measured ÷ what is needed.
+/// Measured ÷ required length.
 fn long_enough(cell: &CellFacts<'_>) -> f64 {
     (cell.steady_s / TIME_MIN_S).min(cell.requests as f64 / REQUESTS_MIN)
 }

@@ -30,7 +30,7 @@ pub struct BlockResidual {
     pub block_bytes: u64,
     /// Mean latency that was measured.
     pub measured_s: f64,
-    /// What the line says.
+    /// The value of the line.
     pub predicted_s: f64,
     /// measured ÷ predicted − 1.
     pub residual: f64,
@@ -39,7 +39,7 @@ pub struct BlockResidual {
 /// The fitted line.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BlockModel {
-    /// t₀: what a request costs however small it is.
+    /// t₀: the fixed cost of a request, however small.
     pub fixed_cost_s: Estimate,
     /// B: what each further byte is carried with, at depth 1.
     pub bandwidth_bytes_per_s: Estimate,
@@ -57,7 +57,8 @@ impl BlockModel {
     /// Fits the line to the cells that count so that relative differences are least.
     ///
     /// # Errors
-    /// [`ModelError`]: fewer than three block sizes, or a line without a fixed cost or a bandwidth.
+    /// Returns [`ModelError`] for fewer than three block sizes, or a line without a fixed cost or a
+    /// bandwidth.
     pub fn fit(cells: &[BlockCell]) -> Result<Self, ModelError> {
         let counted: Vec<&BlockCell> = cells.iter().filter(|cell| cell.counts).collect();
         let cells_invalid = cells.len() - counted.len();
@@ -120,7 +121,7 @@ impl BlockModel {
     }
 
     /// The bandwidth to expect at a depth: min(N·b ÷ W(b), Bmax, b·IOPSmax), where the two limits
-    /// are what the device reached at any depth.
+    /// are those that the device reached at any depth.
     pub fn bandwidth_at_bytes_per_s(
         &self,
         block_bytes: f64,

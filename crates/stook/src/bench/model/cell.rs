@@ -1,4 +1,4 @@
-//! [`Cell`]: what a measured cell comes to, in the numbers that the models take.
+//! [`Cell`]: a measured cell, as the numbers that the models take.
 
 use serde::Serialize;
 
@@ -28,15 +28,15 @@ pub struct Part {
     pub latency_mean_s: f64,
 }
 
-/// One cell of a result, whatever it was swept over. [`BlockCell`], [`DepthCell`] and [`MixCell`]
-/// are made from it.
+/// One cell of a result of any sweep. [`BlockCell`], [`DepthCell`] and [`MixCell`] are made from
+/// it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cell {
     /// Bytes of each request.
     pub block_bytes: u64,
     /// How many of a hundred requests are reads.
     pub read_share: u8,
-    /// Requests in flight that were asked for.
+    /// The requested number of requests in flight.
     pub depth: u64,
     /// Requests per second, with the interval of their mean.
     pub rate_per_s: Estimate,
@@ -59,7 +59,7 @@ pub struct Cell {
 }
 
 impl Part {
-    /// What figures of `bench` come to.
+    /// Converts figures of `bench`.
     pub fn of(figures: &Figures) -> Self {
         Self {
             rate_per_s: figures.iops,
@@ -70,8 +70,8 @@ impl Part {
 }
 
 impl Cell {
-    /// What a cell of `bench` comes to. Its rate has the interval of the windows of all runs that
-    /// count; one without ends where they are too few to tell.
+    /// Converts a cell of `bench`. Its rate has the interval of the windows of all runs that count;
+    /// unbounded if there are too few.
     pub fn of(cell: &CellResult) -> Self {
         let depth = cell.workload.requested_depth();
         let Part { rate_per_s, bandwidth_bytes_per_s, latency_mean_s } = Part::of(&cell.total);
@@ -91,8 +91,8 @@ impl Cell {
         }
     }
 
-    /// Whether anything is concluded from it: cells that are not valid are only shown. Those that
-    /// are unverified count, and are marked wherever they are.
+    /// Whether it is used for conclusions: invalid cells are only shown. Unverified cells count,
+    /// and are marked everywhere.
     pub fn counts(&self) -> bool {
         !self.state.is_invalid()
     }
@@ -111,7 +111,7 @@ impl From<&Cell> for BlockCell {
 }
 
 impl From<&Cell> for DepthCell {
-    /// Where the percentile is not known, the mean stands in for it.
+    /// If the percentile is not known, the mean replaces it.
     fn from(cell: &Cell) -> Self {
         let Cell { depth, rate_per_s, latency_mean_s, .. } = *cell;
         let latency_p99_s = cell.latency_p99_s.unwrap_or(latency_mean_s);
@@ -123,8 +123,7 @@ impl From<&Cell> for MixCell {
     fn from(cell: &Cell) -> Self {
         let reads = cell.read.map_or(0.0, |read| read.rate_per_s);
         let writes = cell.write.map_or(0.0, |write| write.rate_per_s);
-        // Of the requests that were finished, which chance moves a little away from what was asked
-        // for.
+        // The share among finished requests, which differs randomly from the requested one.
         let read_share = if reads + writes > 0.0 { reads / (reads + writes) } else { 0.0 };
         let Cell { block_bytes, depth, rate_per_s, .. } = *cell;
         Self { block_bytes, depth, read_share, rate_per_s, counts: cell.counts() }
@@ -138,8 +137,7 @@ pub fn counted_runs(cell: &CellResult) -> impl Iterator<Item = &RunResult> {
     cell.runs.iter().filter(move |run| none_counts || !run.state.is_invalid())
 }
 
-/// Requests per second with the interval of their mean; one without ends where too little was
-/// measured to tell.
+/// Requests per second with the interval of their mean; unbounded if too little was measured.
 fn rate(cell: &CellResult) -> Estimate {
     let value = cell.total.iops;
     let unknown = Interval { low: 0.0, high: f64::INFINITY, confidence: CONFIDENCE };

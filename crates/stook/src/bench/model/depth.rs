@@ -31,7 +31,7 @@ pub struct DepthCell {
     pub counts: bool,
 }
 
-/// A depth to use, and what it gives.
+/// A depth to use, and its figures.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct DepthAnswer {
     /// Requests in flight.
@@ -44,13 +44,13 @@ pub struct DepthAnswer {
     pub latency_p99_s: f64,
 }
 
-/// The three answers. Each is one of the depths that were measured.
+/// The three answers. Each is one of the measured depths.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct DepthAnswers {
     /// Most throughput for its latency: greatest X ÷ W (L. Kleinrock's *power*).
     pub latency: DepthAnswer,
-    /// The least depth whose X is for certain at least 95% of Xmax: the lower end of its interval
-    /// is. Absent where no interval is narrow enough to say so.
+    /// The least depth whose X is certainly at least 95% of Xmax, by the lower end of its interval.
+    /// Absent if no interval is narrow enough.
     pub balanced: Option<DepthAnswer>,
     /// The greatest X whose 99th percentile keeps to the target. Absent without a target, or when
     /// no depth keeps to it.
@@ -99,7 +99,7 @@ pub struct Retrograde {
     pub law: Scalability,
 }
 
-/// What a sweep over depths shows.
+/// The fits of a sweep over depths.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DepthModel {
     /// W₁: mean latency at depth 1.
@@ -125,7 +125,7 @@ impl DepthModel {
     /// Fits the bounds to the cells of a sweep that count.
     ///
     /// # Errors
-    /// [`ModelError`]: fewer than three depths, or no cell at depth 1 that counts.
+    /// Returns [`ModelError`] for fewer than three depths, or without a valid cell at depth 1.
     pub fn fit(cells: &[DepthCell], p99_target_s: Option<f64>) -> Result<Self, ModelError> {
         let mut counted: Vec<&DepthCell> = cells.iter().filter(|cell| cell.counts).collect();
         counted.sort_by_key(|cell| cell.depth);

@@ -10,7 +10,7 @@ use crate::bench::workload::Workload;
 pub struct Doubt<'a> {
     /// The cells, in their order.
     pub cells: Vec<&'a CellResult>,
-    /// Whether these are all that there are.
+    /// Whether these are all cells.
     pub is_all: bool,
     /// What all of them have for a reason; where these differ in their figures, that of the first
     /// cell.
@@ -30,7 +30,7 @@ impl Doubt<'_> {
         self.reasons.iter().map(text).collect()
     }
 
-    /// Which cells these are, for people; `name` says what one is called.
+    /// Which cells these are, for people; `name` returns the name of one.
     pub fn named(&self, name: impl Fn(&Workload) -> String) -> String {
         match self.cells.as_slice() {
             [one] => name(&one.workload),
@@ -43,14 +43,14 @@ impl Doubt<'_> {
     }
 }
 
-/// What a reason says without its figures: the check that it comes from, and what came of that.
+/// A reason without its figures: the check that it comes from, and its outcome.
 fn without_figures(reason: &str) -> String {
     reason.chars().filter(|letter| !(letter.is_ascii_digit() || matches!(letter, '.' | ','))).collect()
 }
 
-/// Why cells are in this state. Reasons that differ in their figures only are one. Those that the
-/// same cells have stand together, in the order of the first cell that has them; a cell with
-/// several reasons may be in several groups.
+/// Why cells are in this state. Reasons that differ only in their figures are one. Reasons of the
+/// same cells are grouped, in the order of the first cell that has them; a cell with several
+/// reasons may be in several groups.
 pub fn doubts<'a>(cells: &[&'a CellResult], state: State) -> Vec<Doubt<'a>> {
     let mut reasons: Vec<(&'a str, String, Vec<usize>)> = Vec::new();
     for (at, cell) in cells.iter().enumerate().filter(|(_, cell)| cell.state == state) {

@@ -29,7 +29,7 @@ pub struct MixCell {
     pub counts: bool,
 }
 
-/// What is predicted for one mixed cell, and what was measured.
+/// The prediction for one mixed cell, and the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct MixPrediction {
     /// Bytes per request.
@@ -50,11 +50,11 @@ pub struct MixPrediction {
     pub share_used: f64,
     /// measured ÷ predicted − 1: less than 0 is what reads and writes cost each other.
     pub residual: f64,
-    /// Whether the intervals of what was predicted and measured part.
+    /// Whether the intervals of the predicted and the measured value are disjoint.
     pub residual_is_certain: bool,
 }
 
-/// Mixed cells beside what the pure ones predict.
+/// Mixed cells with the predictions from the pure ones.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MixModel {
     /// Every mixed cell that has both pure cells of its block size and depth. Cells that do not
@@ -74,7 +74,7 @@ impl MixModel {
     /// depth.
     ///
     /// # Errors
-    /// [`ModelError`]: no mixed cell with both pure ones, or a share that is not one.
+    /// Returns [`ModelError`] if there is no mixed cell with both pure ones, or a share is invalid.
     pub fn fit(cells: &[MixCell]) -> Result<Self, ModelError> {
         let counted: Vec<&MixCell> = cells.iter().filter(|cell| cell.counts).collect();
         for cell in &counted {

@@ -1,13 +1,13 @@
-//! What a device does, as few numbers fitted to what was measured: [`block`] for block size,
+//! The behaviour of a device, as few numbers fitted to measurements: [`block`] for block size,
 //! [`depth`] for queue depth, [`mix`] for reads and writes at once.
 //!
 //! Every number comes with an interval and every cell with its residual. A fit uses only cells that
 //! count: no gate failed, though one may be unverified. It is refused, with the reason, when those
 //! are too few. Nothing here measures.
 //!
-//! The models take plain numbers, from wherever these are. [`Cell`] takes them out of what `bench`
-//! measured, and [`Models`] finds in a whole result what can be fitted. [`doubts()`] says which
-//! cells of it share a reason not to be believed.
+//! The models take plain numbers from any source. [`Cell`] takes them from a result of `bench`, and
+//! [`Models`] finds what can be fitted in a whole result. [`doubts()`] groups its doubtful cells by
+//! their reasons.
 
 pub mod block;
 mod cell;
@@ -26,7 +26,7 @@ use crate::report::least_squares::FitError;
 /// The confidence of every interval of a model.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// Why there is no model.
+/// Why a model cannot be fitted.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
@@ -35,7 +35,7 @@ pub enum ModelError {
         "{needed} different {what} are needed, and the cells that count have {counted} ({invalid} not valid)"
     )]
     TooFew {
-        /// What has to differ: `block sizes`, `depths`.
+        /// The parameter that must differ: `block sizes`, `depths`.
         what: &'static str,
         /// How many different ones there are among the cells that count.
         counted: usize,
@@ -55,10 +55,10 @@ pub enum ModelError {
     NotPositive {
         /// Which figure.
         what: &'static str,
-        /// What it is.
+        /// The value found.
         value: f64,
     },
-    /// What was measured does not behave as the model says that a device does.
+    /// The measurements do not follow the model.
     #[error("the cells do not fit the model: {reason}")]
     Contradicted {
         /// In which way.

@@ -13,10 +13,10 @@ use super::mix::MixModel;
 use crate::bench::result::{BenchResult, CellResult};
 use crate::bench::workload::Workload;
 
-/// Fewer block sizes, depths or read shares than this are no sweep.
+/// Fewer block sizes, depths or read shares than this are not a sweep.
 const VALUES_MIN: usize = 3;
 
-/// A model, or why there is none.
+/// A model, or the reason why it is missing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fitted<T>(pub Result<T, ModelError>);
 
@@ -30,9 +30,9 @@ pub struct Swept<T: Serialize> {
     pub fitted: Fitted<T>,
 }
 
-/// What the cells of a result say together: one model for each group of them that differs in one
-/// thing only, and in at least three values of it. Cells of open loops are left out, because there
-/// the schedule sets the rate.
+/// The models of the cells of a result: one for each group of them that differs in only one
+/// parameter, with at least three values of it. Cells of open loops are left out, because there the
+/// schedule sets the rate.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Models {
     /// Latency against block size.
@@ -44,12 +44,12 @@ pub struct Models {
 }
 
 impl<T> Fitted<T> {
-    /// The model, where there is one.
+    /// The model, if there is one.
     pub fn model(&self) -> Option<&T> {
         self.0.as_ref().ok()
     }
 
-    /// Why there is none.
+    /// Why the model is missing.
     pub fn refused(&self) -> Option<String> {
         self.0.as_ref().err().map(ToString::to_string)
     }
@@ -65,7 +65,7 @@ impl<T: Serialize> Serialize for Fitted<T> {
 }
 
 impl Models {
-    /// Fits whatever can be fitted.
+    /// Fits all models that can be fitted.
     pub fn of(result: &BenchResult) -> Self {
         let blocks = sweeps(result, |cell| cell.block_size, |cell| Workload { block_size: 0, ..cell });
         let depths = sweeps(result, |cell| u64::from(cell.depth), |cell| Workload { depth: 0, ..cell });
@@ -93,8 +93,8 @@ fn swept<T: Serialize, C: for<'c> From<&'c Cell>>(
     groups.into_iter().map(one).collect()
 }
 
-/// Groups of closed-loop cells that are the same but for one thing, of which there are enough
-/// different values.
+/// Groups of closed-loop cells that differ only in one parameter, with enough different values of
+/// it.
 fn sweeps(
     result: &BenchResult,
     value: impl Fn(&Workload) -> u64,

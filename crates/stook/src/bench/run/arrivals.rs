@@ -4,7 +4,7 @@ use super::super::random::Random;
 use super::super::workload::{Arrival, Workload};
 use super::offsets::stream;
 
-/// The schedule of one job. It does not wait for anybody: that is what makes the loop open.
+/// The schedule of one job. It does not wait for requests: that makes the loop open.
 #[derive(Debug)]
 pub(super) struct Arrivals {
     kind: Arrival,
@@ -31,7 +31,7 @@ impl Arrivals {
         self.next_ns as u64
     }
 
-    /// Goes on to the one after it.
+    /// Advances to the next one.
     pub(super) fn advance(&mut self) {
         self.next_ns += match self.kind {
             Arrival::Constant => self.interval_ns,

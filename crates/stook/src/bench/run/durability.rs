@@ -1,4 +1,4 @@
-//! [`Durability`]: what it takes until all that was written is on the medium.
+//! [`Durability`]: the time until all written data is on the medium.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::super::layout::TestFile;
 use crate::device::Below;
 use crate::engine::File;
 
-/// What has to be synced.
+/// What must be synced.
 #[derive(Debug)]
 pub(super) struct Durability {
     file: File,

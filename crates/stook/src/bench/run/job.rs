@@ -1,13 +1,12 @@
-//! [`JobThread`]: one thread of a cell, which keeps its engine busy and counts what comes back.
+//! [`JobThread`]: one thread of a cell, which keeps its engine busy and counts completions.
 //!
 //! A latency lasts from just before the request is prepared (in an open loop: from the moment it
 //! was due) until it is taken. Requests that are taken together are taken at one moment, so the
 //! clock is read at most twice a request. Nothing is allocated for a request.
 //!
-//! A job takes no more completions at once, and hands no more requests to the engine at once, than
-//! the cell's batch. What an engine has already given back waits until it is taken, and counts as
-//! in flight until then, as it does for a program that looks at the completion queue of its ring
-//! one entry at a time.
+//! A job takes no more completions at once, and submits no more requests at once, than the cell's
+//! batch. Completions that an engine has ready wait until they are taken, and count as in flight
+//! until then, as for a program that reads the completion queue of its ring one entry at a time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -32,7 +31,7 @@ use crate::engine::{Access, Arena, Buffer, Completion, Engine, EngineFactory, Fi
 const NAP: Duration = Duration::from_millis(50);
 /// Buffers begin at multiples of this.
 const PAGE_BYTES: usize = 4096;
-/// What the system has large pages of, where it has them.
+/// The size of large pages, if the system has them.
 const LARGE_PAGE_BYTES: usize = 2 << 20;
 /// The streams of random numbers above those of offsets and arrivals.
 const CHOICES: u64 = 1 << 32;
@@ -56,7 +55,7 @@ struct Begin {
     late_ns: u64,
 }
 
-/// What one job found.
+/// The result of one job.
 #[derive(Debug)]
 pub(super) struct JobOutcome {
     pub(super) record: Record,
@@ -99,13 +98,13 @@ pub(super) struct JobThread<'a> {
     /// Completions that were not taken yet.
     done: VecDeque<Completion>,
     record: Record,
-    /// What is left of a size bound.
+    /// The rest of a size bound.
     left_bytes: Option<u64>,
     writes_since_sync: u32,
     stopping: bool,
     /// When measuring is to begin.
     measure_from_ns: u64,
-    /// What was used when it began.
+    /// The counters when it began.
     measured_since: Option<Since>,
     /// Open loop: until when no place was free.
     blocked_until_ns: u64,
@@ -225,7 +224,7 @@ impl<'a> JobThread<'a> {
         })
     }
 
-    /// Each completion begins the next request, until it is to stop; then waits for what is in
+    /// Each completion begins the next request, until it is to stop; then waits for requests in
     /// flight.
     fn closed_loop(&mut self) -> Result<()> {
         let batch = self.workload.batch as usize;
@@ -250,7 +249,7 @@ impl<'a> JobThread<'a> {
         }
     }
 
-    /// Hands what was issued to the system, and fetches what is done: at least `min` completions.
+    /// Submits issued requests to the system, and fetches at least `min` completions.
     #[inline]
     fn reap(&mut self, min: usize) -> Result<()> {
         self.engine.reap(min, &mut self.reaped)?;
@@ -258,10 +257,10 @@ impl<'a> JobThread<'a> {
         Ok(())
     }
 
-    /// Requests begin when they are due, whatever has completed by then.
+    /// Requests begin when they are due, regardless of completions.
     fn open_loop(&mut self, mut arrivals: Arrivals) -> Result<()> {
-        // Waiting for a moment is late by the slack of the timer, which is 50 µs unless asked
-        // otherwise; where that is refused, latencies tell.
+        // A timed wait is late by the timer slack, 50 µs by default; if setting it is refused,
+        // latencies show that.
         let _refused = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         let clock = self.shared.clock;
         loop {
@@ -293,8 +292,8 @@ impl<'a> JobThread<'a> {
     fn await_arrival(&mut self, due_ns: u64) -> Result<()> {
         let clock = self.shared.clock;
         if self.engine.in_flight() > 0 {
-            // Apart from waiting: where the system serves a request while it is handed over, one
-            // that is due meanwhile waits for that one, and not for a timer.
+            // Separate from waiting: if the system serves a request during submission, a request
+            // that is due meanwhile waits for it, not for a timer.
             self.reap(0)?;
             self.held_until_ns = clock.now_ns();
             if !self.done.is_empty() {
@@ -317,7 +316,7 @@ impl<'a> JobThread<'a> {
         let now_ns = self.shared.clock.now_ns();
         while !self.stopping && !self.free.is_empty() && arrivals.next_ns() <= now_ns {
             if self.is_sync_due() {
-                // Nobody waits for it: it takes a slot, not an arrival.
+                // It is not waited for: it takes a slot, not an arrival.
                 self.issue(Begin::at(now_ns));
                 continue;
             }
@@ -387,7 +386,7 @@ impl<'a> JobThread<'a> {
         }
     }
 
-    /// Takes some of what came back, at one moment.
+    /// Takes some completions, at one moment.
     fn take_completions(&mut self, most: usize) -> Result<()> {
         let now_ns = self.shared.clock.now_ns();
         self.cross(now_ns);
@@ -456,7 +455,7 @@ impl<'a> JobThread<'a> {
 }
 
 impl Begin {
-    /// Of what nothing had to wait for.
+    /// For a request that did not have to wait.
     fn at(now_ns: u64) -> Self {
         Self { start_ns: now_ns, ..Self::default() }
     }
@@ -478,8 +477,8 @@ impl Since {
 /// Memory for every request in flight, taken before anything is measured.
 fn buffers(depth: usize, block_len: usize) -> Result<Vec<Buffer>> {
     let room = block_len.next_multiple_of(PAGE_BYTES);
-    // A whole large page even for little: a block that lies in one piece of memory is one piece for
-    // the device. In pages of 4 KiB that are scattered, reads of 1 MiB took 2.4 times as long on a
+    // A whole large page even for short blocks: a block that is contiguous in memory is one segment
+    // for the device. In scattered pages of 4 KiB, reads of 1 MiB took 2.4 times as long on a
     // virtual machine.
     let mut arena = Arena::new((depth * room).next_multiple_of(LARGE_PAGE_BYTES))?;
     let mut buffers: Vec<Buffer> = (0..depth).map(|at| arena.take(at * room..(at + 1) * room)).collect();
@@ -494,7 +493,7 @@ fn buffers(depth: usize, block_len: usize) -> Result<Vec<Buffer>> {
 mod tests {
     use super::*;
 
-    /// Before: what had to wait for a place and what a timer was late for were one figure.
+    /// Before: waits for a slot and delays of a timer were one figure.
     #[test]
     fn what_waited_for_a_place_was_not_late_by_a_timer() {
         let begin = |due_ns, held_until_ns, now_ns| {

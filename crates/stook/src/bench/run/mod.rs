@@ -1,15 +1,14 @@
 //! One cell, measured: a thread for each job, and one that watches them.
 //!
-//! The watching thread counts what is in flight about a thousand times a second (in open loops half
-//! as often: `pace.rs` says why), at random moments, so that the mean is one over time and
-//! independent of what the jobs count; reads the counters of the device, of the processors and of
-//! control groups when measuring begins and when all is done; and passes on interruptions. It looks
-//! from the end of the ramp until nothing is in flight any more, which is the time that rates are
-//! per.
+//! The watching thread counts requests in flight about a thousand times a second (in open loops
+//! half as often: `pace.rs` says why), at random moments, so that the mean is over time and
+//! independent of the counts of the jobs. It reads the counters of the device, of the processors
+//! and of control groups when measuring begins and when everything is done, and passes on
+//! interruptions. It samples from the end of the ramp until nothing is in flight any more; rates
+//! refer to this time.
 //!
-//! What was there to be written before a cell that writes is made durable before it begins, and
-//! what it wrote itself after its end; how long that takes is no part of the measured time, and is
-//! reported.
+//! Dirty data is made durable before a cell that writes begins, and its own writes after its end.
+//! This time is not part of the measured time, and is reported.
 
 mod arrivals;
 mod clock;
@@ -116,7 +115,7 @@ impl Shared {
     }
 }
 
-/// Everything that one run of a cell found, as it was counted.
+/// All counts of one run of a cell.
 #[derive(Debug)]
 pub(super) struct Measured {
     pub(super) engine: &'static str,
@@ -139,15 +138,14 @@ pub(super) struct Measured {
     pub(super) waiting_unsure: f64,
     /// Processor time of the process ÷ that of all processors that it may use.
     pub(super) processors_share: f64,
-    /// What a control group did that stopped the process because its quota of the processors was
-    /// used up.
+    /// The control group that stopped the process because its processor quota was used up.
     pub(super) quota_stop: Option<QuotaStop>,
     pub(super) device: Option<DeviceUse>,
-    /// Why what the device says proves nothing, or why it says nothing.
+    /// Why the counters of the device prove nothing, or why there are none.
     pub(super) device_doubt: Option<String>,
     /// How often a byte that is written reaches the devices.
     pub(super) copies: u64,
-    /// What the control group allows on the device.
+    /// The limits of the control group on the device.
     pub(super) limits: Limits,
     /// Open loop: requests that were due in the measured time, and those that ended in it.
     pub(super) due: u64,
@@ -155,12 +153,11 @@ pub(super) struct Measured {
     pub(super) overruns: u64,
     pub(super) unserved: u64,
     pub(super) verified_bytes: u64,
-    /// How long it took after the end until what was written was durable; nothing where nothing is
-    /// written.
+    /// How long it took after the end until all writes were durable; `None` if nothing is written.
     pub(super) durable_after_s: Option<f64>,
 }
 
-/// Runs a cell once: in each round it asks for other blocks.
+/// Runs a cell once: it requests other blocks in each round.
 pub(super) fn run(
     workload: &Workload,
     round: u32,
@@ -172,7 +169,7 @@ pub(super) fn run(
     let below = Below::of(target.path(), target.device());
     let durability = if workload.writes() { Some(Durability::of(target, &below)?) } else { None };
     if let Some(durability) = &durability {
-        // What others left to be written is none of this cell's.
+        // Dirty data of others does not belong to this cell.
         durability.sync_s()?;
     }
     let threads_before = Threads::now();
@@ -196,7 +193,7 @@ fn drive(
     shared: &Shared,
     watch: impl FnOnce() -> Seen,
 ) -> Result<(Vec<JobOutcome>, Seen)> {
-    // Jobs wait behind this lock until all of them are there.
+    // Jobs wait for this lock until all of them are ready.
     let start = RwLock::new(());
     thread::scope(|scope| {
         let closed = start.write().unwrap_or_else(PoisonError::into_inner);
@@ -235,12 +232,12 @@ fn collect(threads: Vec<ScopedJoinHandle<'_, Result<JobOutcome>>>) -> Result<Vec
     ended.into_iter().collect()
 }
 
-/// What the watching thread saw.
+/// The observations of the watching thread.
 #[derive(Default)]
 struct Seen {
     in_flight: Looks,
     process_cpu_ns: u64,
-    /// What other programs used of the processors ÷ time, where that is known.
+    /// The processor time of other programs ÷ time, if known.
     others_share: Option<OthersShare>,
     quota_stop: Option<QuotaStop>,
     /// Whether a quota may have stopped the process that cannot be seen from here.
@@ -255,7 +252,7 @@ struct Seen {
     threads: Vec<Shares>,
 }
 
-/// What a thread did ÷ time.
+/// The times of a thread ÷ time.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Shares {
     cpu: f64,
@@ -271,7 +268,7 @@ struct KeptWaiting {
     most: f64,
 }
 
-/// What had been done when measuring began.
+/// The counters when measuring began.
 struct Begun {
     cpu_ns: u64,
     counters: Option<Counters>,
@@ -285,7 +282,7 @@ impl Begun {
         Self { cpu_ns, counters, quota: Quota::now(), others: Others::now() }
     }
 
-    /// Notes what has been done since.
+    /// Notes the counters since then.
     fn note(&self, below: &Below, seen: &mut Seen) {
         seen.process_cpu_ns = own_cpu_ns().saturating_sub(self.cpu_ns);
         let counted = self.counters.zip(below.counters());
@@ -301,10 +298,9 @@ impl Seen {
     /// How much of `seconds` any of these threads waited for a processor that other programs used,
     /// or that a quota kept from it.
     ///
-    /// What a thread waits beyond that belongs to its requests, or to what they are made with:
-    /// until the kernel is done with all that ended at once, until a thread is woken, until other
-    /// threads of the same run give up a processor. Where these use up all processors, another
-    /// check says so.
+    /// Any further wait of a thread belongs to its requests, or to executing them: until the kernel
+    /// has handled all simultaneous completions, until a thread is woken, until other threads of
+    /// the same run release a processor. If these use up all processors, another check says so.
     fn kept_waiting(&self, threads: &[Shares], seconds: f64, processors: f64) -> Option<KeptWaiting> {
         let all_cpu = self.process_cpu_ns as f64 / 1e9 / seconds;
         let stopped = self.quota_stop.as_ref().map_or(0.0, |stop| stop.stopped_s / seconds);
@@ -312,8 +308,8 @@ impl Seen {
             OthersShare { least: f64::INFINITY, most: f64::INFINITY, by_anybody: f64::INFINITY };
         let others = self.others_share.unwrap_or(nobody_knows);
         let each = threads.iter().map(|&Shares { cpu, waiting }| {
-            // What it waited beyond all that anybody did meanwhile, a quota kept from it: one that
-            // is not seen where the stops that are do not make it up.
+            // Waiting beyond the use of all programs meanwhile is due to a quota: an invisible one,
+            // if the visible stops do not account for it.
             let by_nobody = (waiting - (others.by_anybody - cpu).max(0.0)).max(0.0);
             let unseen = if self.is_quota_hidden { (by_nobody - stopped).max(0.0) } else { 0.0 };
             let most = waiting.min(others.most + stopped + unseen);
@@ -376,9 +372,9 @@ fn watch(
     seen
 }
 
-/// While it is there, sleeping ends at the moment that was asked for. Else the kernel may let a
-/// thread sleep 50 µs longer, to wake it together with another one: with a job whose request is
-/// due, and looks at random moments would not be random.
+/// While it exists, sleeping ends at the requested moment. Otherwise the kernel may let a thread
+/// sleep 50 µs longer, to wake it together with another one: with a job whose request is due, so
+/// that looks would not be at random moments.
 struct Punctual {
     slack_before: Option<NonZeroU64>,
 }
@@ -394,7 +390,7 @@ impl Punctual {
 
 impl Drop for Punctual {
     fn drop(&mut self) {
-        // Nothing stands for the value that the thread began with.
+        // `None` restores the initial value of the thread.
         let _refused = rustix::thread::set_current_timer_slack(self.slack_before);
     }
 }
@@ -415,7 +411,7 @@ fn summary(
     let mut record = Record::new(from_ns, 0.0);
     outcomes.iter().for_each(|outcome| record.merge(&outcome.record));
     let last_ns = outcomes.iter().map(|outcome| outcome.ended_ns).max().unwrap_or(from_ns);
-    // What ended by time has run for that time, even if nothing was asked for at its end.
+    // A run that ended by time lasted that time, even if nothing was requested at its end.
     let ended_ns = if workload.size_bytes.is_none() { last_ns.max(shared.end_ns()) } else { last_ns };
     let since = |ns: u64| ns.saturating_sub(from_ns) as f64 / 1e9;
     let steady_ns = seen.draining_ns.unwrap_or(ended_ns).min(ended_ns).min(shared.end_ns());
@@ -460,7 +456,8 @@ fn summary(
 mod tests {
     use super::*;
 
-    /// What a run of 2 s finds, with this of other programs, stops, and processor time of its own.
+    /// The observations of a run of 2 s, with these values of other programs, stops, and its own
+    /// processor time.
     fn seen(others_share: Option<[f64; 3]>, stopped_s: Option<f64>, own_cpu_s: f64) -> Seen {
         let others_share =
             others_share.map(|[least, most, by_anybody]| OthersShare { least, most, by_anybody });
@@ -500,7 +497,7 @@ mod tests {
         assert_eq!(kept(&seen(busy, None, 0.4), &starved), (0.7, 0.8));
         // One that ended, and whose use is not known: it may have been that.
         assert_eq!(kept(&seen(Some([0.0, 0.5, 1.0]), None, 1.0), &alone), (0.0, 0.5));
-        // The threads did wait for the quota, of which two processors were counted.
+        // The threads did wait for the quota; two processors counted it.
         assert_eq!(kept(&seen(Some([0.0, 0.0, 0.6]), Some(0.4), 1.28), &pool), (0.1, 0.2));
     }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::super::random::Random;
 use super::super::workload::{Pattern, Workload};
 
-/// The blocks of one job, in the order in which it asks for them.
+/// The blocks of one job, in the order of its requests.
 #[derive(Debug)]
 pub(super) struct Offsets {
     pattern: Pattern,
@@ -21,9 +21,9 @@ pub(super) struct Offsets {
 }
 
 impl Offsets {
-    /// For the `job`th job of a cell on a file of that length. Another round asks for other blocks,
-    /// and its sequences begin elsewhere: what one round left in a cache is not what the next one
-    /// reads.
+    /// For the `job`th job of a cell on a file of that length. Another round requests other blocks,
+    /// and its sequences begin elsewhere: the next round does not read what the previous one left
+    /// in a cache.
     pub(super) fn new(workload: &Workload, file_len: u64, round: u32, job: u32) -> Self {
         let whole = file_len / workload.block_size.max(1);
         let exclusive = workload.verify && workload.writes();

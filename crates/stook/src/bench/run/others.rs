@@ -23,12 +23,12 @@ pub(super) struct Others {
 /// Processor time ÷ time: more than 1 on several processors.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct OthersShare {
-    /// What other programs used of the processors that this one may use: at least, and at most.
-    /// Threads of the kernel are not among them, as far as they can be told apart: they work for
-    /// any program, most of all for this one.
+    /// The use by other programs of the processors that this one may use: lower and upper bound.
+    /// Kernel threads are excluded as far as they can be distinguished: they work for any program,
+    /// mostly for this one.
     pub(super) least: f64,
     pub(super) most: f64,
-    /// What was used of these processors by anybody.
+    /// The use of these processors by all programs.
     pub(super) by_anybody: f64,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct OthersShare {
 struct Used {
     /// Of each other program, by its number and the moment when it began: with its children that
     /// ended and that it waited for. `None` in a container, where other programs cannot be seen:
-    /// what the system as a whole did for them cannot be separated from what it did for this one.
+    /// system-wide work for them cannot be separated from that for this program.
     programs: Option<BTreeMap<(i64, i64), i64>>,
     /// Of this program.
     own: Ticks,
@@ -55,7 +55,7 @@ struct Ticks {
 }
 
 impl Others {
-    /// What it is now, where the system reports it.
+    /// The current values, if the system reports them.
     pub(super) fn now() -> Option<Self> {
         let allowed = sched_getaffinity(None).ok()?;
         let is_allowed = |processor: usize| processor < CpuSet::MAX_CPU && allowed.is_set(processor);
@@ -80,8 +80,8 @@ impl Used {
         Some(Self { programs, own: this.own, allowed, elsewhere })
     }
 
-    /// What other programs used since of the processors that this one may use, at least and at
-    /// most, and what anybody used of them; nothing where the two were not read in the same way.
+    /// The use since then by other programs of the processors that this one may use, as lower and
+    /// upper bound, and the use by all programs; `None` if the two were not read in the same way.
     fn since(&self, before: &Self) -> Option<[i64; 3]> {
         let own = self.own.since(before.own);
         let allowed = self.allowed.since(before.allowed);
@@ -99,8 +99,9 @@ impl Used {
         let added = now.iter().map(|(program, ticks)| ticks.saturating_sub(used_then(program)).max(0));
         let known = added.fold(0, i64::saturating_add);
         let mut gone = then.iter().filter(|&(program, _)| !now.contains_key(program)).peekable();
-        // Whoever waited for one that ended has got all that it used, also before. If nobody waited
-        // for it, what it used is in no program any more: only the processors tell.
+        // The program that waited for an ended one inherits all of its use, including earlier use.
+        // If none waited for it, its use is in no program any more: only the processor counters
+        // include it.
         let on_allowed = by_anybody.saturating_sub(own.all()).max(0);
         let most = if gone.peek().is_some() { on_allowed } else { known.min(on_allowed) };
         let used_before = gone.fold(0i64, |sum, (_, ticks)| sum.saturating_add(*ticks));
@@ -156,7 +157,7 @@ impl Program {
 
     fn parse(text: &str) -> Option<Self> {
         let (number, _) = text.split_once(' ')?;
-        // The name stands in brackets, and may have some itself.
+        // The name is in brackets, and may contain brackets.
         let (_, rest) = text.rsplit_once(')')?;
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
         // The first of these is the third of all.
@@ -209,8 +210,8 @@ mod tests {
 
     use super::*;
 
-    /// A directory like `/proc`, where each program has this number, these flags, began then, and
-    /// used so much: in user mode, in the system, and so its children. Two processors did so much.
+    /// A directory like `/proc`, where each program has this number, flags, start time and use: in
+    /// user mode, in the system, and the same of its children. Two processors have this use.
     fn made(programs: &[(&str, i64, i64, [i64; 4])], processors: [[i64; 2]; 2]) -> TempDir {
         let dir = tempfile::tempdir().unwrap();
         for (name, flags, began, [user, system, user_of_ended, system_of_ended]) in programs {
@@ -271,7 +272,7 @@ mod tests {
         let processors = [[2110, 130], [300, 130]];
         let lost = read(&[this(20, 40), KERNEL, parent(0)], processors).since(&before);
         assert_eq!(lost, Some([0, 130, 170]), "what was used by anybody but this program, at most");
-        // Its parent waited for it, and has got what it used before as well.
+        // Its parent waited for it, and has inherited its earlier use as well.
         let waited_for = read(&[this(20, 40), KERNEL, parent(1470)], processors).since(&before);
         assert_eq!(waited_for, Some([100, 130, 170]));
         // Its number is another's by now, which has used more.
@@ -314,7 +315,7 @@ mod tests {
         }
     }
 
-    /// What one other program had used after so many seconds.
+    /// The use of one other program after this many seconds.
     fn at(begin: Instant, seconds: f64, used_s: f64) -> Others {
         let ticks = |s: f64| (s * rustix::param::clock_ticks_per_second() as f64) as i64;
         let used = Used {

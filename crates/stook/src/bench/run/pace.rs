@@ -14,13 +14,13 @@ const OPEN_MEAN_NS: u64 = 2_000_000;
 /// How long before the moment of a look its thread is awake, in open loops.
 const OPEN_AWAKE_NS: u64 = 150_000;
 
-/// How often somebody looks, and how long before its moment a look stops to sleep.
+/// How often to look, and how long before its moment a look stops sleeping.
 ///
-/// In a virtual machine a timer may fire 50 µs late, whatever slack it has, and all that falls due
-/// until then wakes together. In an open loop one of these is the job whose request is due: a look
-/// whose moment lies in the gap would wake with it and see that request in flight, which nobody had
-/// begun at that moment, and the mean of all looks would be too high. So a look is awake before its
-/// moment, and waits for it without a timer. In a closed loop no request waits for a timer.
+/// In a virtual machine a timer may fire 50 µs late, regardless of its slack, and everything due
+/// until then wakes together. In an open loop this includes the job whose request is due: a look
+/// whose moment is in the gap would wake with it and see that request in flight, although it had
+/// not begun at that moment, and the mean of all looks would be too high. So a look is awake before
+/// its moment, and waits for it without a timer. In a closed loop no request waits for a timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pace {
     mean_ns: u64,
@@ -51,7 +51,7 @@ impl Pace {
         let until_ns = clock.now_ns().saturating_add(pause_ns);
         thread::sleep(Duration::from_nanos(self.asleep_ns(pause_ns)));
         while clock.now_ns() < until_ns {
-            // A job that is ready goes first, where there is one processor for both.
+            // A ready job runs first, if there is one processor for both.
             thread::yield_now();
         }
     }

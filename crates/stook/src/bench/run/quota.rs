@@ -12,8 +12,8 @@ use crate::device::mountinfo;
 /// `PROC_CGROUP_INIT_INO` of `include/linux/proc_ns.h`.
 const FIRST_NAMESPACE: &str = "cgroup:[4026531835]";
 
-/// Whether this process lives in a namespace of control groups: a quota of a group above that
-/// cannot be seen from there, and stops it all the same.
+/// Whether this process lives in a namespace of control groups: a quota of a parent group cannot be
+/// seen from there, but still applies.
 pub(super) fn is_hidden() -> bool {
     // Kernels without such namespaces have no link.
     fs::read_link("/proc/self/ns/cgroup").is_ok_and(|name| is_of_container(&name))

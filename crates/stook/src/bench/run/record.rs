@@ -37,7 +37,7 @@ impl Tick {
     }
 }
 
-/// Histograms and the series of what completed after the ramp.
+/// Histograms, and the series of completions after the ramp.
 #[derive(Debug, Clone)]
 pub(in crate::bench) struct Record {
     pub(in crate::bench) reads: LatencyHistogram,

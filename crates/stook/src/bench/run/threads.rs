@@ -23,11 +23,11 @@ pub(super) struct Spent {
 /// Looks at all threads but those that were there before the run.
 #[derive(Debug)]
 pub(super) struct Threads {
-    /// They belong to somebody else.
+    /// They are not threads of the run.
     others: BTreeSet<u32>,
     /// When, and what each had done by then.
     first: Option<(u64, BTreeMap<u32, Spent>)>,
-    /// The same when it was seen last: one that has ended is still what it was.
+    /// The same when each was last seen: an ended thread keeps its last values.
     last: BTreeMap<u32, (u64, Spent)>,
 }
 
@@ -49,8 +49,8 @@ impl Threads {
         }
     }
 
-    /// Processor time of the busiest one ÷ time, from the first look to the last of it; nothing
-    /// where that is not known: on a system that does not tell, and where there was one look only.
+    /// Processor time of the busiest one ÷ time, between the first and the last look at it; `None`
+    /// if that is not known: if the system does not report it, or there was only one look.
     pub(super) fn busiest_share(&self) -> Option<f64> {
         self.shares().iter().map(|shares| shares.cpu).reduce(f64::max)
     }
@@ -170,7 +170,7 @@ mod tests {
             sched_setaffinity(None, &one).unwrap();
             spin(ended);
         });
-        // Half of the time each, where nobody else is there; more, where somebody is.
+        // Half of the time each, if nothing else runs; more, if something does.
         assert!(found.shares().iter().any(|shares| shares.waiting > 0.2), "{found:?}");
     }
 

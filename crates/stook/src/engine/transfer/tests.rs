@@ -1,4 +1,4 @@
-//! Transfers over a system that does what it is told.
+//! Transfers over a simulated system.
 
 use super::*;
 use crate::error::Error;
@@ -6,8 +6,7 @@ use crate::error::Error;
 use proptest::prelude::*;
 use std::slice;
 
-/// A system that moves bytes between memory and a flat file, with the outcomes it is told to
-/// have.
+/// A system that moves bytes between memory and a flat file, with given outcomes.
 struct System {
     bytes: Vec<u8>,
     outcomes: Vec<Outcome>,

@@ -5,7 +5,7 @@ use super::super::fault::{Decoded, Fault};
 /// The unit of a tar.
 pub const BLOCK_LEN: usize = 512;
 
-/// Bytes that fill up the last block of so many.
+/// Padding of the last block of this many bytes.
 pub fn padding_len(len: u64) -> u64 {
     len.checked_next_multiple_of(BLOCK_LEN as u64).map_or(0, |whole| whole.saturating_sub(len))
 }
@@ -15,7 +15,7 @@ pub fn padding_len(len: u64) -> u64 {
 pub struct Header {
     /// The name, with the prefix of ustar before it.
     pub name: Vec<u8>,
-    /// The type, as it stands there.
+    /// The type, as stored.
     pub type_flag: u8,
     /// Permission bits.
     pub mode: Option<u32>,
@@ -57,7 +57,7 @@ pub fn has_checksum(block: &[u8; BLOCK_LEN]) -> bool {
 /// Reads a block.
 ///
 /// # Errors
-/// When it is neither a header nor zeroes.
+/// Returns an error if it is neither a header nor zeroes.
 pub fn decode(block: &[u8; BLOCK_LEN]) -> Decoded<Block> {
     if block.iter().all(|byte| *byte == 0) {
         return Ok(Block::Zero);
@@ -148,7 +148,7 @@ fn octal(field: &[u8]) -> Result<Option<i128>, ()> {
     let digits = field.get(from..).unwrap_or_default();
     let end = digits.iter().position(is_blank).unwrap_or(digits.len());
     let (digits, rest) = digits.split_at(end);
-    // Behind the number old programs leave anything after a zero, but never another number after a
+    // After the number, old programs leave anything after a zero, but never another number after a
     // blank.
     if rest.first() == Some(&b' ') && !rest.iter().all(is_blank) {
         return Err(());

@@ -15,9 +15,9 @@ const PAX_LEN_MAX: u64 = 16 << 20;
 /// A member, as its headers describe it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// Its path, as it stands there.
+    /// Its path, as stored.
     pub name: Vec<u8>,
-    /// What it is.
+    /// Its kind.
     pub kind: MemberKind,
     /// Permission bits.
     pub mode: Option<u32>,
@@ -25,11 +25,11 @@ pub struct Member {
     pub mtime_ns: Option<i64>,
     /// User and group.
     pub owner: Option<(u32, u32)>,
-    /// Bytes that are stored behind its header, without blocks that a GNU header goes on with.
+    /// Bytes stored after its header, without continuation blocks of a GNU header.
     pub stored_len: u64,
     /// The map, if it is sparse.
     pub sparse: Option<SparseMap>,
-    /// What a link leads to, as it stands there.
+    /// The target of a link, as stored.
     pub link: Vec<u8>,
     /// Its extended attributes. Those that cannot be taken as they are have no value.
     pub xattrs: Xattrs,
@@ -51,7 +51,7 @@ struct Said {
 }
 
 impl Extended {
-    /// How long the body of an extended header may be; `None` if this type is none of those.
+    /// The longest body of an extended header of this type; `None` if it is not one.
     pub fn len_max(type_flag: u8) -> Option<u64> {
         match type_flag {
             b'x' | b'X' | b'g' => Some(PAX_LEN_MAX),
@@ -68,7 +68,7 @@ impl Extended {
     /// Takes in the body of an extended header.
     ///
     /// # Errors
-    /// When it makes no sense.
+    /// Returns an error if it is invalid.
     pub fn take(&mut self, type_flag: u8, body: &[u8]) -> Decoded<()> {
         match type_flag {
             b'x' | b'X' => {
@@ -93,7 +93,7 @@ impl Extended {
     /// The member of a header that is no extended one; `block` is what that was decoded from.
     ///
     /// # Errors
-    /// When they contradict each other, or want what is not known here.
+    /// Returns an error if they contradict each other, or require an unknown feature.
     pub fn member(&mut self, header: Header, block: &[u8; BLOCK_LEN]) -> Decoded<Member> {
         if header.type_flag == b'M' {
             let what = "it is one of several volumes, and begins in the middle of a member";
@@ -102,8 +102,8 @@ impl Extended {
         let Said { mut pax, long_name, long_link } = std::mem::take(&mut self.said);
         let name = pax.sparse.name.take().or(pax.path.take()).or(long_name).unwrap_or(header.name);
         let kind = kind_of(header.type_flag, &name);
-        // Links, directories, pipes and devices have no bytes, whatever their size says: so all who
-        // read tars hold it.
+        // Links, directories, pipes and devices have no bytes, whatever their size says: all
+        // readers of tars do it this way.
         let stored_len = match header.type_flag {
             b'1'..=b'6' => 0,
             _ => pax.size.unwrap_or(header.size),
@@ -133,7 +133,7 @@ impl Extended {
     }
 }
 
-/// The map that extended headers tell, or say to stand before the bytes.
+/// The map from extended headers, or one that they say precedes the bytes.
 fn of_records(pax: PaxSparse, stored: u64) -> Decoded<Option<SparseMap>> {
     match (pax.version, pax.len) {
         ((None, None), None) => Ok(None),

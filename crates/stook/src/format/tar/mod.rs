@@ -1,8 +1,8 @@
 //! Tar: v7, ustar, pax, GNU with long names and sparse members.
 //!
-//! [`header`] is a block, [`pax`] what extended headers say, [`sparse`] the maps of sparse members,
-//! in all the ways that tars have them. [`Extended`] takes in what stands before a member and makes
-//! a [`Member`] of all of it; [`write`](mod@write) makes the bytes of one.
+//! [`header`] is a block, [`pax`] the contents of extended headers, [`sparse`] the maps of sparse
+//! members, in all their encodings. [`Extended`] collects the extended headers before a member and
+//! makes a [`Member`]; [`write`](mod@write) encodes one.
 
 pub mod header;
 mod member;

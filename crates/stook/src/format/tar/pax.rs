@@ -23,11 +23,11 @@ pub struct Pax {
     pub gid: Option<u64>,
     /// Extended attributes by name; without a value those that nothing can be made of.
     pub xattrs: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
-    /// What GNU tar says of sparse members.
+    /// What GNU tar states about sparse members.
     pub sparse: PaxSparse,
 }
 
-/// What GNU tar says of sparse members, in any of its three ways.
+/// What GNU tar states about sparse members, in any of its three encodings.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PaxSparse {
     /// `GNU.sparse.major` and `GNU.sparse.minor`.
@@ -47,7 +47,7 @@ impl Pax {
     /// Takes in all records of a header; later ones count.
     ///
     /// # Errors
-    /// When they are not records, or a value that counts makes no sense.
+    /// Returns an error if they are not records, or a relevant value is invalid.
     pub fn take(&mut self, bytes: &[u8]) -> Decoded<()> {
         let mut at = 0_usize;
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
@@ -110,8 +110,8 @@ impl Pax {
 }
 
 impl Pax {
-    /// Takes in an extended attribute in one of the ways that programs write them; whether it is
-    /// one. Raw values count more than what is made of text.
+    /// Takes an extended attribute in one of its common encodings; returns whether it is one. Raw
+    /// values take precedence over text forms.
     fn take_xattr(&mut self, key: &[u8], value: &[u8]) -> bool {
         if let Some(name) = key.strip_prefix(b"SCHILY.xattr.") {
             self.xattrs.insert(of_keyword(name), Some(value.to_vec()));
@@ -159,7 +159,7 @@ fn of_url(name: &[u8]) -> Vec<u8> {
     unescaped(name, |_| true)
 }
 
-/// With bytes instead of `%XX`, of those bytes that may be written so; anything else is what it is.
+/// Replaces `%XX` by bytes, for those bytes that may be escaped; anything else is unchanged.
 fn unescaped(text: &[u8], may: impl Fn(u8) -> bool) -> Vec<u8> {
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let (mut out, mut rest) = (Vec::with_capacity(text.len()), text);

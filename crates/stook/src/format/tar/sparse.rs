@@ -6,15 +6,15 @@ use super::super::member::Extent;
 use super::header::{BLOCK_LEN, field, number_at};
 use super::pax::decimal;
 
-/// Pieces that one member may have.
+/// The most pieces of one member.
 pub const EXTENTS_MAX: usize = 1 << 20;
 
-/// Entries of a GNU header, and of each block that goes on with its map.
+/// Entries of a GNU header, and of each block that continues its map.
 const IN_HEADER: usize = 4;
 const IN_BLOCK: usize = 21;
 const ENTRY_LEN: usize = 24;
 
-/// Where pieces stand in a member, and their lengths.
+/// Offsets of pieces in a member, and their lengths.
 pub(super) type Map = Vec<(u64, u64)>;
 
 /// What of a map has not come yet.
@@ -22,14 +22,14 @@ pub(super) type Map = Vec<(u64, u64)>;
 enum Rest {
     /// Nothing.
     Nothing,
-    /// Blocks behind the header (GNU).
+    /// Blocks after the header (GNU).
     Entries,
-    /// Lines of text before the bytes (pax 1.0): so many numbers, the first of which says how many;
-    /// a line that has not ended; and bytes stored, with those that the lines take.
+    /// Lines of text before the bytes (pax 1.0): the numbers so far, the first of which is their
+    /// count; the unfinished line; and the stored bytes, including the lines.
     Lines { numbers: Vec<u64>, wanted: u64, line: Vec<u8>, stored: u64 },
 }
 
-/// The map of a sparse member, which may go on in blocks behind the header.
+/// The map of a sparse member, which may continue in blocks after the header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SparseMap {
     len: u64,
@@ -47,12 +47,12 @@ impl SparseMap {
         Ok(Self { len, map, rest: Rest::after(field(block, 482, 1)) })
     }
 
-    /// One that extended headers told.
+    /// A map from extended headers.
     pub(super) fn of_records(map: Map, len: u64) -> Self {
         Self { len, map, rest: Rest::Nothing }
     }
 
-    /// One that stands as text before the bytes, of which so many are stored with it.
+    /// A map that is stored as text before the bytes; `stored` counts both.
     pub(super) fn of_lines(len: u64, stored: u64) -> Self {
         let rest = Rest::Lines { numbers: Vec::new(), wanted: 1, line: Vec::new(), stored };
         Self { len, map: Vec::new(), rest }
@@ -71,7 +71,7 @@ impl SparseMap {
     /// Takes in the next block; how many bytes it takes of those that are stored.
     ///
     /// # Errors
-    /// When it is not what a map goes on with, or there are too many pieces.
+    /// Returns an error if it does not continue a map, or there are too many pieces.
     pub fn take(&mut self, block: &[u8; BLOCK_LEN]) -> Decoded<u64> {
         match &mut self.rest {
             Rest::Nothing => Ok(0),
@@ -97,10 +97,11 @@ impl SparseMap {
         }
     }
 
-    /// The pieces, where so many bytes are stored from a place on.
+    /// The pieces, if this many bytes are stored from a place on.
     ///
     /// # Errors
-    /// When the pieces are not sorted, not within the member, or not those that are stored.
+    /// Returns an error if the pieces are not sorted, not within the member, or not those that are
+    /// stored.
     pub fn extents(&self, data_at: u64, stored: u64) -> Decoded<Vec<Extent>> {
         extents(&self.map, self.len, data_at, stored)
     }

@@ -16,19 +16,19 @@ const RECORD_LEN: u64 = 10_240;
 const OCTAL_11_MAX: u64 = 0o77_777_777_777;
 const OCTAL_7_MAX: u32 = 0o7_777_777;
 
-/// What stands before the bytes of a member.
+/// The head before the bytes of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head<'a> {
     /// Its path, without a slash at its end.
     pub key: &'a [u8],
-    /// What it is.
+    /// Its kind.
     pub kind: MemberKind,
     /// Permission bits.
     pub mode: u32,
     /// Modification time, nanoseconds since 1970.
     pub mtime_ns: i64,
-    /// User and group, if they are known. Without, they are root's, and nobody gets their rights by
-    /// running it.
+    /// User and group, if they are known. Otherwise it belongs to root, without set-user-id and
+    /// set-group-id bits.
     pub owner: Option<(u32, u32)>,
     /// Bytes that follow; those of a file only.
     pub len: u64,

@@ -30,7 +30,7 @@ const ENCRYPTED: u16 = 1;
 
 /// The system whose attributes are those of Unix.
 pub(super) const UNIX: u8 = 3;
-/// What the attributes of Unix say of a file.
+/// The file type in Unix attributes.
 pub(super) const FORMAT_MASK: u32 = 0o170_000;
 pub(super) const FILE: u32 = 0o100_000;
 pub(super) const DIRECTORY: u32 = 0o040_000;
@@ -49,7 +49,7 @@ pub(super) const HAS_MTIME: u8 = 1;
 /// The first year of DOS.
 pub(super) const DOS_YEAR: u16 = 1980;
 
-/// What the end says of the directory.
+/// What the end record states about the directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct End {
     /// Entries.
@@ -62,11 +62,11 @@ pub struct End {
     pub at: u64,
 }
 
-/// Looks for the end in the last bytes of a file: where in them it is, what it says, and where the
-/// end of zip64 is said to be.
+/// Looks for the end record in the last bytes of a file: returns its position in them, its
+/// contents, and the stated position of the zip64 end record.
 ///
 /// # Errors
-/// When there is one, and it is of a part of a zip only.
+/// Returns an error if there is one, but it belongs to a multi-part zip.
 pub fn find_end(tail: &[u8]) -> Decoded<Option<(usize, End, Option<u64>)>> {
     let last = tail.len().saturating_sub(END_LEN);
     let is_end = |at: usize| {
@@ -94,7 +94,7 @@ pub fn find_end(tail: &[u8]) -> Decoded<Option<(usize, End, Option<u64>)>> {
 /// The end of zip64.
 ///
 /// # Errors
-/// When it is none, or of a part of a zip only.
+/// Returns an error if it is invalid, or belongs to a multi-part zip.
 pub fn end64(bytes: &[u8]) -> Decoded<End> {
     let damaged = || Fault::damaged(0, "the end of the directory (zip64) was expected here");
     if u32_at(bytes, 0) != Some(END64) {
@@ -130,7 +130,7 @@ impl Fixed {
     /// Reads it.
     ///
     /// # Errors
-    /// When it is no entry.
+    /// Returns an error if it is not an entry.
     pub fn decode(bytes: &[u8; ENTRY_LEN]) -> Decoded<Self> {
         let short = |at| u16_at(bytes, at).unwrap_or(0);
         let long = |at| u32_at(bytes, at).unwrap_or(0);
@@ -165,9 +165,9 @@ impl Fixed {
 pub struct Entry {
     /// Its name as it is to be used.
     pub name: Vec<u8>,
-    /// The length of the name as it stands before the member.
+    /// The length of the name as stored before the member.
     pub name_len: u64,
-    /// What it is.
+    /// Its kind.
     pub kind: MemberKind,
     /// Permission bits.
     pub mode: Option<u32>,
@@ -190,7 +190,7 @@ pub struct Entry {
 /// Puts an entry together with its name and its extra fields.
 ///
 /// # Errors
-/// When they do not fit together.
+/// Returns an error if they do not fit together.
 pub fn entry(fixed: &Fixed, name: &[u8], extra: &[u8]) -> Decoded<Entry> {
     let extras = Extras::decode(fixed, name, extra)?;
     if fixed.disk != 0 && fixed.disk != u16::MAX {
@@ -280,7 +280,7 @@ impl<'a> Extras<'a> {
         Ok(all)
     }
 
-    /// Of what is too large for 32 bits, the numbers stand here, in this order.
+    /// Numbers that are too large for 32 bits are here, in this order.
     fn take_wide(&mut self, [len, stored, at]: [u32; 3], field: &[u8]) -> Decoded<()> {
         let mut from = 0_usize;
         for (short, long) in [(len, &mut self.len), (stored, &mut self.stored), (at, &mut self.at)] {
@@ -344,7 +344,7 @@ pub fn crc32(bytes: &[u8]) -> u32 {
 /// How long the header before a member is, its name and what follows included.
 ///
 /// # Errors
-/// When it is none.
+/// Returns an error if it is invalid.
 pub fn local_len(bytes: &[u8]) -> Decoded<usize> {
     let lens = u16_at(bytes, 26).zip(u16_at(bytes, 28)).filter(|_| u32_at(bytes, 0) == Some(LOCAL));
     let Some((name, extra)) = lens else {

@@ -34,7 +34,7 @@ const DOS_DIRECTORY: u32 = 0x10;
 /// The last year of DOS.
 const DOS_YEAR_MAX: u16 = DOS_YEAR + 127;
 
-/// From this on a number stands in a field of zip64; of 32 and of 16 bits.
+/// From this value on, a number is stored in a zip64 field; for 32 and for 16 bits.
 const WIDE_FROM: u64 = u32::MAX as u64;
 const MANY_FROM: u64 = u16::MAX as u64;
 
@@ -44,15 +44,15 @@ const MANY_FROM: u64 = u16::MAX as u64;
 pub struct Head<'a> {
     /// Its path, without a slash at its end.
     pub key: &'a [u8],
-    /// What it is.
+    /// Its kind.
     pub kind: MemberKind,
     /// Permission bits.
     pub mode: u32,
     /// Modification time, nanoseconds since 1970. Zips have seconds.
     pub mtime_ns: i64,
-    /// User and group, if they are known. Without, nobody gets their rights by running it.
+    /// User and group, if they are known. Otherwise, without set-user-id and set-group-id bits.
     pub owner: Option<(u32, u32)>,
-    /// Its bytes; none of a directory.
+    /// Its length in bytes; 0 for a directory.
     pub len: u64,
     /// The CRC-32 of its bytes.
     pub crc32: u32,
@@ -66,8 +66,8 @@ impl Head<'_> {
     /// Whether a zip can have such a member.
     ///
     /// # Errors
-    /// When it has no name, or one that is too long or means something else in a zip; or a
-    /// directory has bytes.
+    /// Returns an error if it has no name, or one that is too long or means something else in a
+    /// zip; or if a directory has bytes.
     pub fn check(&self) -> Result<(), Fault> {
         let is_directory = self.kind == MemberKind::Directory;
         let room = NAME_LEN_MAX.saturating_sub(usize::from(is_directory));
@@ -90,7 +90,7 @@ impl Head<'_> {
     /// The header before its bytes.
     ///
     /// # Errors
-    /// Those of [`check`](Self::check).
+    /// Returns the errors of [`check`](Self::check).
     pub fn local(&self) -> Result<Vec<u8>, Fault> {
         self.check()?;
         let is_wide = self.len >= WIDE_FROM;
@@ -127,7 +127,7 @@ impl Head<'_> {
     /// Its entry in the directory, where its header is at `at`.
     ///
     /// # Errors
-    /// Those of [`check`](Self::check).
+    /// Returns the errors of [`check`](Self::check).
     pub fn entry(&self, at: u64) -> Result<Vec<u8>, Fault> {
         self.check()?;
         let lens = [self.len, self.len, at];
@@ -209,7 +209,7 @@ impl Head<'_> {
     }
 }
 
-/// The end of a zip with so many entries in a directory of so many bytes.
+/// The end records of a zip with this many entries in a directory of this many bytes.
 pub fn end(entries: u64, directory_at: u64, directory_len: u64) -> Vec<u8> {
     let mut out = Vec::new();
     if entries >= MANY_FROM || directory_at >= WIDE_FROM || directory_len >= WIDE_FROM {

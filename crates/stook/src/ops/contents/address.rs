@@ -1,4 +1,4 @@
-//! What is given to be opened: a path, or the address of an object or of a member of one
+//! The given contents: a path, or the address of an object or of a member of one
 //! (`s3://bucket/x.tar//KEY`).
 
 use std::ffi::{OsStr, OsString};
@@ -20,10 +20,10 @@ pub(super) enum Place {
     Object(PathBuf),
 }
 
-/// Where what was given is: a path that is there is meant as it stands, whatever it looks like.
+/// Where the given contents are: an existing path is taken literally, whatever it looks like.
 ///
 /// # Errors
-/// [`Error::Address`](crate::Error::Address) when it means nothing.
+/// Returns [`Error::Address`](crate::Error::Address) if it is invalid.
 pub(super) fn place_of(given: PathBuf) -> Result<Place> {
     if given.as_os_str().is_empty() || given.symlink_metadata().is_ok() {
         return Ok(Place::Path(given));
@@ -32,17 +32,17 @@ pub(super) fn place_of(given: PathBuf) -> Result<Place> {
     Ok(local.map_or(Place::Object(given), Place::Path))
 }
 
-/// Whether what was given is opened as an object rather than as a path.
+/// Whether the given contents are opened as an object rather than as a path.
 pub fn is_object(given: impl AsRef<Path>) -> bool {
     matches!(place_of(given.as_ref().to_path_buf()), Ok(Place::Object(_)))
 }
 
-/// The address of an object and the key of what is in it, where an address has two slashes behind
-/// that of the object; `None` where it is no such address, or that of an object as a whole.
+/// Splits an address at two slashes after that of the object, into the address of the object and
+/// the key in it; `None` if it is not an address of an object, or that of a whole object.
 ///
-/// Keys in object stores have no two slashes in a row that could be named. On the web they may
-/// have, so there the address before them has to be called an archive (`.zip`, `.tar`, …). Behind a
-/// `?` there may be anything: a key that belongs to such an address is given beside it.
+/// Keys in object stores have no two slashes in a row that could be named. On the web they may, so
+/// there the address before them must have the name of an archive (`.zip`, `.tar`, …). A query
+/// (`?…`) may contain anything: for such an address, the key is given separately.
 pub fn split_member(address: impl AsRef<OsStr>) -> Option<(OsString, OsString)> {
     let address = address.as_ref();
     let (scheme, rest) = address.to_str().filter(|_| source::is_remote(address))?.split_once("://")?;

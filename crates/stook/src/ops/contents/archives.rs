@@ -14,8 +14,8 @@ use crate::ops::import::{head, kind};
 use crate::pack::{Key, KeyRange, KeyValue, Stop};
 use crate::source::Source;
 
-/// Members of a zip up to this length are handed out when their checksum was found right: it is
-/// over all of their bytes. Longer ones come as they are read.
+/// Members of a zip up to this length are returned after their checksum was verified, which covers
+/// all of their bytes. Longer ones are returned as they are read.
 const HELD_MAX: u64 = 16 << 20;
 
 impl Contents for Archive {
@@ -52,7 +52,7 @@ impl Contents for Archive {
 
     fn list<'a>(&'a self, options: &'a ListOptions) -> Result<Listing<'a>> {
         self.check_features(&options.features())?;
-        // Without a first key there are no members: behind all bytes there are numbers.
+        // Without a first key there are no members: numbers follow all byte strings.
         let members = first_key(&options.keys).into_iter().flat_map(|first| self.members_from(first));
         let members = members.map(|member| Ok((Key::bytes(member.key)?, member)));
         let is_before_end = |member: &Result<(Key, Member<'_>)>| {
@@ -135,7 +135,7 @@ pub struct MemberCounts {
     pub hard_links: u64,
     /// Pipes, devices, and what only the program knows that made the archive.
     pub other: u64,
-    /// Of all these, those of which not every byte is stored.
+    /// Sparse ones among these: not every byte is stored.
     pub sparse: u64,
     /// Bytes of all bodies; further names of a file count once.
     pub body_bytes: u64,
@@ -195,19 +195,19 @@ struct ArchiveGetting<'a> {
     stop: Stop,
 }
 
-/// Whether the member at hand is read to its end before anything of it is handed out.
+/// Whether the current member is read to its end before anything of it is returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hold {
     /// It is not.
     Nothing,
     /// It is.
     All,
-    /// It was, and has been handed out.
+    /// It was, and has been returned.
     Given,
 }
 
 impl ArchiveGetting<'_> {
-    /// Reads the member at hand to its end, and holds it; why that cannot be.
+    /// Reads the current member to its end, and holds it; returns why that fails.
     fn read_whole(&mut self) -> Result<Option<Failure>> {
         self.held.clear();
         loop {
@@ -228,7 +228,7 @@ impl<'a> Getting<'a> for ArchiveGetting<'a> {
             while self.reading.verify()? {
                 self.stop.check()?;
             }
-            // What was read of a file that was being written might be neither the old nor the new.
+            // Bytes read from a file that was being written might be neither the old nor the new.
             self.archive.check_unchanged()?;
             return Ok(None);
         };

@@ -1,4 +1,4 @@
-//! What can go wrong with contents, and what not all of them have.
+//! Errors of contents, and features that not all of them have.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,13 +12,13 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The pack, or what is below it.
+    /// An error of the pack, or below it.
     #[error(transparent)]
     Pack(pack::Error),
-    /// The archive, or what is below it.
+    /// An error of the archive, or below it.
     #[error(transparent)]
     Archive(archive::Error),
-    /// A group that was asked for is not there.
+    /// A requested group does not exist.
     #[error("cannot read {}", path.display())]
     NoSuchGroup {
         /// The pack.
@@ -65,7 +65,7 @@ pub enum Feature {
     EarlierStates,
     /// A list in the order of the medium.
     ListByPlace,
-    /// A list that goes on with what is put from now on.
+    /// A list that continues with records put from now on.
     Follow,
     /// A load in the order of keys.
     LoadByKey,
@@ -77,7 +77,7 @@ pub enum Feature {
     Threads,
     /// A load that ends after a number of entries.
     Limit,
-    /// A load that goes on from a cursor, or ends with one.
+    /// A load that continues from a cursor, or ends with one.
     Cursors,
 }
 
@@ -98,7 +98,7 @@ impl fmt::Display for Feature {
     }
 }
 
-/// A feature was asked for that an archive lacks.
+/// A feature was requested that an archive lacks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{} is a {format}, and has no {feature}", path.display())]
 pub struct Unsupported {
@@ -106,6 +106,6 @@ pub struct Unsupported {
     pub feature: Feature,
     /// The archive.
     pub path: PathBuf,
-    /// What it is.
+    /// The format of the archive.
     pub format: archive::Format,
 }

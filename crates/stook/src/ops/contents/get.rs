@@ -1,4 +1,4 @@
-//! What getting entries by key gives.
+//! Results of getting entries by key.
 
 use std::path::PathBuf;
 
@@ -23,15 +23,15 @@ pub trait Getting<'a>: Send {
     /// was not taken of the body before is passed over.
     ///
     /// # Errors
-    /// What reading meets, and [`Error::Interrupted`](super::Error::Interrupted). What is wrong
-    /// with one entry is [`Found::Failed`].
+    /// Returns an error if reading fails, and [`Error::Interrupted`](super::Error::Interrupted). An
+    /// error of one entry is [`Found::Failed`].
     fn next(&mut self) -> Result<Option<(&'a Key, Found)>>;
 
-    /// What comes next of the body that was found last. Its bytes are right as a whole only when
-    /// [`Piece::End`] has come.
+    /// The next piece of the current body. Its bytes are verified as a whole only when
+    /// [`Piece::End`] was returned.
     ///
     /// # Errors
-    /// What reading meets. What is wrong with this entry alone is [`Piece::Failed`].
+    /// Returns an error if reading fails. An error of this entry alone is [`Piece::Failed`].
     fn piece(&mut self) -> Result<Piece<'_>>;
 }
 
@@ -41,20 +41,20 @@ pub enum Found {
     /// An entry of this kind, if that is known, whose body comes in pieces. A further name of a
     /// file has the content of the file.
     Body(Option<FileKind>),
-    /// There is none, or none that can be had.
+    /// There is none, or it cannot be read.
     Failed(Failure),
 }
 
-/// What comes next of a body.
+/// The next piece of a body.
 #[derive(Debug)]
 pub enum Piece<'a> {
     /// Bytes. There may be none where much had to be passed over first.
     Bytes(&'a [u8]),
-    /// So many zeroes, which are stored nowhere.
+    /// This many zeroes, which are not stored.
     Hole(u64),
     /// Nothing more: all of it has come.
     End,
-    /// The rest of it cannot be had, and what came of it may not be right.
+    /// The rest of it cannot be read, and its earlier pieces may be wrong.
     Failed(Failure),
 }
 
@@ -62,7 +62,7 @@ pub enum Piece<'a> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
-    /// There is none with this key.
+    /// There is no entry with this key.
     #[error(transparent)]
     Missing(Missing),
     /// A record is damaged, or a link that leads nowhere.
@@ -121,7 +121,7 @@ impl Failure {
     /// The failure that an error of a pack is, where it costs one record only.
     ///
     /// # Errors
-    /// The error as it was, where nothing more can be read.
+    /// Returns the error unchanged if nothing more can be read.
     pub(super) fn of_record(error: pack::Error) -> Result<Self> {
         match error {
             // A link that leads nowhere is of no use, and no reason to do without the others.

@@ -1,4 +1,4 @@
-//! What a list gives, and which entries are wanted.
+//! Entries of a list, and options that select them.
 
 use super::error::{Feature, Result};
 use super::patterns::KeyPatterns;
@@ -28,7 +28,7 @@ pub struct ListOptions {
 }
 
 impl ListOptions {
-    /// The features that they ask for.
+    /// The features that they need.
     pub fn features(&self) -> Vec<Feature> {
         let groups = (!self.groups.is_empty()).then_some(Feature::Groups);
         let order = (self.order == Some(ScanOrder::Disk)).then_some(Feature::ListByPlace);
@@ -36,7 +36,7 @@ impl ListOptions {
     }
 }
 
-/// What a list met.
+/// An error of a list.
 #[derive(Debug)]
 pub enum Listed<'a> {
     /// An entry.
@@ -58,7 +58,7 @@ pub struct Entry<'a> {
     pub detail: Option<Box<Detail>>,
 }
 
-/// What is read of an entry for a list.
+/// The details of an entry in a list.
 #[derive(Debug)]
 pub struct Detail {
     /// Its head.

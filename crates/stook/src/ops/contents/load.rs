@@ -9,7 +9,7 @@ use super::undone;
 use crate::archive::{self, Archive, MemberKind, Piece, Reading};
 use crate::pack::{self, Cursor, Damages, KeyRange, OnDamage, Pack, Scan, ScanOptions, ScanOrder, Stop};
 
-/// Splits for each thread: segments, and what is dead in them, are not of one length.
+/// Splits for each thread: segments, and their dead parts, differ in length.
 const SPLITS_PER_THREAD: usize = 4;
 
 /// One of several parts, numbered from 1.
@@ -31,7 +31,7 @@ impl FromStr for Part {
     }
 }
 
-/// What is loaded, and how.
+/// Options of a load.
 #[derive(Debug, Default)]
 pub struct LoadOptions {
     /// Only these groups; all if empty.
@@ -46,18 +46,18 @@ pub struct LoadOptions {
     pub part: Option<Part>,
     /// Threads that load at once; 0 is 1. With several, parts, limits and cursors mean nothing.
     pub threads: usize,
-    /// The load ends after so many entries.
+    /// The load ends after this many entries.
     pub records_max: Option<u64>,
     /// Whether the report is to say where it ended.
     pub wants_cursor: bool,
-    /// Goes on behind the last record of an earlier load with the same options.
+    /// Continues after the last record of an earlier load with the same options.
     pub from: Option<Cursor>,
     /// Asked whether to end.
     pub stop: Stop,
 }
 
 impl LoadOptions {
-    /// The features that they ask for.
+    /// The features that they need.
     pub fn features(&self) -> Vec<Feature> {
         let asked = [
             (Feature::Groups, !self.groups.is_empty()),
@@ -83,12 +83,12 @@ impl LoadOptions {
     }
 }
 
-/// What a load reports on its way.
+/// Events of a load.
 pub trait LoadEvents: Sync {
-    /// So many bytes will be gone through. Not called where that is not known.
+    /// This many bytes will be read. Not called if that is not known.
     fn total(&self, bytes: u64);
 
-    /// So many more bytes were gone through. Called by every thread that loads.
+    /// This many more bytes were read. Called by every loading thread.
     fn passed(&self, bytes: u64);
 
     /// A member of an archive cannot be read, and is left out.
@@ -144,15 +144,14 @@ pub struct LoadReport {
     pub bytes: u64,
     /// Of these bytes, those that are stored nowhere: nothing was read for them.
     pub hole_bytes: u64,
-    /// Damage of the pack, that which opening it met included.
+    /// Damage of the pack, including that found when it was opened.
     pub damages: Damages,
     /// Members of an archive that could not be read.
     pub failures: u64,
-    /// What keeps it from being all that was asked for: damage, failures, that the pack is
-    /// incomplete. That something of an archive may have been cut off is known when it is opened,
-    /// and is none of them.
+    /// What makes the result incomplete: damage, failures, an incomplete pack. That an archive may
+    /// be truncated is known when it is opened, and is not counted.
     pub undone: u64,
-    /// There is more: so many entries as were wanted have been loaded.
+    /// There is more: the requested number of entries was loaded.
     pub is_partial: bool,
     /// It was ended by [`LoadOptions::stop`], which is an error where no cursor is wanted.
     pub interrupted: bool,
@@ -181,17 +180,17 @@ pub(super) fn load_pack(pack: &Pack, options: &LoadOptions, events: &dyn LoadEve
             },
         }
     };
-    // Damage that opening the pack met counts, too; what was met twice counts once.
+    // Damage found when opening the pack counts, too; damage found twice counts once.
     report.damages = pack.damages().into_iter().chain(report.damages).collect();
     report.undone = report.damages.len() as u64 + undone(pack);
     Ok(report)
 }
 
-/// The scan, on from its cursor if there is one; `None` for a part that has nothing in it.
+/// Begins the scan, from its cursor if there is one; `None` for an empty part.
 fn begin<'p>(pack: &'p Pack, options: &LoadOptions) -> Result<Option<Scan<'p>>> {
     let scan = options.scan();
     if let Some(cursor) = &options.from {
-        // A cursor says itself what it goes through; what is asked for beside it must be the same.
+        // A cursor states what it scans; options given with it must be the same.
         if cursor.options(OnDamage::Skip) != scan || cursor.is_of_split() != options.part.is_some() {
             return Err(Error::OtherCursor);
         }
@@ -210,7 +209,7 @@ enum Stepped {
     Loaded,
     /// There are no more records.
     Ended,
-    /// It is to end, before the record at hand was read to its end.
+    /// It is to end, before the current record was read to its end.
     Interrupted,
 }
 

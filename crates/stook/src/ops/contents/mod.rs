@@ -1,9 +1,9 @@
-//! What is in a pack or an archive: listed, got by key and loaded in one way.
+//! The contents of packs and archives: listed, read by key and loaded in one way.
 //!
-//! [`open`] decides which of the two a path or an address is, and nothing behind it decides again:
-//! an archive may also be an object on a server (`https://…/x.zip`, `s3://…/x.tar`). [`Contents`]
-//! is what both can do; what an archive lacks is a [`Feature`], and asking for it is an error.
-//! Lists and bodies are pulled: callers keep their own errors, and stop between two of anything.
+//! [`open`] alone decides which of the two a path or an address is. An archive may also be an
+//! object on a server (`https://…/x.zip`, `s3://…/x.tar`). [`Contents`] is what both support; what
+//! an archive lacks is a [`Feature`], and requesting it is an error. Lists and bodies are pulled:
+//! callers keep their own errors, and can stop at any point.
 //!
 //! ```no_run
 //! use stook::ops::contents::{self, ListOptions, Listed};
@@ -57,12 +57,11 @@ use crate::sparse::{DiskCache, SparseBuffer, SparseFile, SparseFileOptions, Spar
 /// Keys that are looked up together.
 const KEYS_PER_GET: usize = 4096;
 
-/// What is held in memory of an object that is kept in a cache on disk: what is under way, and
-/// more.
+/// The memory for an object that is cached on disk: for requests in flight, and more.
 const HELD_BYTES: u64 = 128 << 20;
 
-/// What counts as a failure beside what is listed as one: that what built a pack did not come to
-/// its end, so that anything may be missing.
+/// Failures beside the listed ones: 1 if building the pack was not completed, so that anything may
+/// be missing.
 pub(super) fn undone(pack: &Pack) -> u64 {
     u64::from(!pack.is_complete())
 }
@@ -72,13 +71,13 @@ pub trait Contents: fmt::Debug + Sync {
     /// The path by which it was opened.
     fn path(&self) -> &Path;
 
-    /// What one of its entries is called: a record, a member.
+    /// The name of its entries: a record, a member.
     fn entry_name(&self) -> &'static str;
 
     /// Whether entries can only be read in their order, from the first one on.
     fn is_sequential(&self) -> bool;
 
-    /// Whether what made it came to its end.
+    /// Whether making it was completed.
     fn is_complete(&self) -> bool;
 
     /// The sources, and the ranges of them, that loading these groups (all if empty) reads.
@@ -87,30 +86,31 @@ pub trait Contents: fmt::Debug + Sync {
     /// Checks that it has these features.
     ///
     /// # Errors
-    /// [`Unsupported`], with the first that it lacks.
+    /// Returns [`Unsupported`], with the first feature that it lacks.
     fn check_features(&self, features: &[Feature]) -> Result<(), Unsupported>;
 
-    /// Checks that every group somebody asks for is there: a misspelt one would look empty.
+    /// Checks that every requested group exists: a misspelt one would look empty.
     ///
     /// # Errors
-    /// [`Error::NoSuchGroup`]; [`Unsupported`] where there are no groups.
+    /// Returns [`Error::NoSuchGroup`], or [`Unsupported`] if there are no groups.
     fn check_groups(&self, groups: &[String]) -> Result<()>;
 
     /// Lists entries, a batch at a time.
     ///
     /// # Errors
-    /// Options that it lacks, groups that it has not, and what reading the first of the index
-    /// meets.
+    /// Returns an error for unsupported options and missing groups, or if reading the start of the
+    /// index fails.
     fn list<'a>(&'a self, options: &'a ListOptions) -> Result<Listing<'a>>;
 
     /// Gets entries by their keys: short ones many at a time, long ones in verified pieces.
-    /// [`keys_per_get`](Self::keys_per_get) says how many keys to give at once.
+    /// [`keys_per_get`](Self::keys_per_get) returns how many keys to pass at once.
     ///
     /// # Errors
-    /// Options that it lacks, groups that it has not, and what looking the keys up meets.
+    /// Returns an error for unsupported options and missing groups, or if looking up the keys
+    /// fails.
     fn get<'a>(&'a self, keys: &'a [Key], options: &'a GetOptions) -> Result<Box<dyn Getting<'a> + 'a>>;
 
-    /// How many keys to give to [`get`](Self::get) at once: all, where that saves passes.
+    /// How many keys to pass to [`get`](Self::get) at once: all, if that saves passes.
     fn keys_per_get(&self, options: &GetOptions) -> usize {
         match options.any_order && self.is_sequential() {
             true => usize::MAX,
@@ -118,15 +118,15 @@ pub trait Contents: fmt::Debug + Sync {
         }
     }
 
-    /// Reads all that the options want, and verifies it.
+    /// Reads and verifies everything that the options select.
     ///
     /// # Errors
-    /// Options that it lacks, groups that it has not, what reading meets, and
+    /// Returns an error for unsupported options and missing groups, if reading fails, and
     /// [`Error::Interrupted`]. Damage is in the report.
     fn load(&self, options: &LoadOptions, events: &dyn LoadEvents) -> Result<LoadReport>;
 }
 
-/// How a path or an address is opened, whatever it is.
+/// How a path or an address is opened.
 #[derive(Debug, Clone, Default)]
 pub struct OpenOptions {
     /// For a pack.
@@ -136,11 +136,11 @@ pub struct OpenOptions {
     /// For an object.
     #[cfg(feature = "remote")]
     pub remote: source::remote::RemoteOptions,
-    /// Where what is fetched of an object is kept for the next time, if anywhere.
+    /// The cache for fetched bytes of an object, if any.
     pub cache: Option<Arc<DiskCache>>,
 }
 
-/// What a path turned out to be.
+/// Opened contents.
 #[derive(Debug)]
 pub enum Opened {
     /// A pack.
@@ -158,7 +158,7 @@ impl Opened {
         }
     }
 
-    /// The pack, if it is one.
+    /// The pack, if these are the contents of one.
     pub fn pack(&self) -> Option<&Pack> {
         match self {
             Self::Pack(contents) => Some(contents.pack()),
@@ -167,14 +167,13 @@ impl Opened {
     }
 }
 
-/// Opens a pack, or what is no directory as an archive, by its path or its address: `file://…`, or
-/// an archive that is an object. A path that is there is meant as it stands. `progress` is called
-/// with the bytes passed so far while an index is made of an archive; that ends where it returns
-/// `false`.
+/// Opens a pack, or an archive if it is not a directory, by its path or its address: `file://…`, or
+/// an archive that is an object. An existing path is taken literally. `progress` is called with the
+/// bytes read so far while an archive is indexed; indexing ends if it returns `false`.
 ///
 /// # Errors
-/// What opening either meets; [`Unsupported`] where an earlier state of an archive is asked for,
-/// and [`Error::Interrupted`].
+/// Returns the errors of opening either; [`Unsupported`] if an earlier state of an archive is
+/// requested; and [`Error::Interrupted`].
 pub fn open(
     path: impl Into<PathBuf>,
     options: OpenOptions,
@@ -186,7 +185,7 @@ pub fn open(
             let object = open_object(&address, &options)?;
             Archive::from_source_with(object, options.archive, progress)?
         }
-        // Whoever looks for a pack says that nothing is there.
+        // The code for packs reports that nothing is there.
         Place::Path(path) if !std::fs::metadata(&path).is_ok_and(|found| !found.is_dir()) => {
             let pack = Pack::open_path(&path, options.pack)?;
             return Ok(Opened::Pack(Box::new(PackContents::new(pack, path))));
@@ -199,7 +198,7 @@ pub fn open(
     Ok(Opened::Archive(Box::new(archive)))
 }
 
-/// An object, read through a cache on disk where there is one.
+/// Opens an object, read through a cache on disk if there is one.
 fn open_object(address: &Path, options: &OpenOptions) -> Result<Arc<dyn Source>> {
     #[cfg(feature = "remote")]
     let opened = source::open_with(address, &options.remote);

@@ -41,11 +41,11 @@ impl PackContents {
         &self.pack
     }
 
-    /// What was put since an earlier state of the same pack was opened, in the order in which it
-    /// was put, as a list with these options has it.
+    /// The entries put since an earlier state of the same pack was opened, in the order of puts, as
+    /// in a list with these options.
     ///
     /// # Errors
-    /// What reading meets. Damage is left to whoever reads the entry.
+    /// Returns an error if reading fails. Damage is reported when the entry is read.
     pub fn put_since(&self, earlier: &Self, options: &ListOptions) -> Result<Vec<Entry<'_>>> {
         let mut heads = self.pack.put_since(&earlier.pack)?;
         heads.retain(|head| {
@@ -64,7 +64,7 @@ impl PackContents {
         Ok(entries.map(entry).collect())
     }
 
-    /// These heads, with what the links among them lead to.
+    /// These heads, with the targets of the links among them.
     fn details(
         &self,
         heads: Vec<pack::Result<RecordHead>>,
@@ -115,7 +115,7 @@ impl PackContents {
     }
 }
 
-/// Whether what a record holds is where it leads, and short enough to be shown.
+/// Whether the body of a record is a link target, and short enough to be shown.
 fn has_short_target(head: &RecordHead) -> bool {
     let is_link = matches!(head.attributes.file_kind(), Some(FileKind::Symlink | FileKind::HardLink));
     is_link && head.body_len.is_some_and(|len| len <= KEY_LEN_MAX as u64)
@@ -182,7 +182,7 @@ struct PackListing<'a> {
     contents: &'a PackContents,
     options: &'a ListOptions,
     entries: Box<dyn Iterator<Item = pack::Result<KeyEntry>> + 'a>,
-    /// What ended it, to be given behind what was listed before.
+    /// The error that ended it, returned after the entries before it.
     failure: Option<Error>,
     ended: bool,
 }
@@ -263,7 +263,7 @@ type Got<'a> = ((&'a Key, Located), pack::Result<Option<Record>>);
 struct PackGetting<'a> {
     contents: &'a PackContents,
     options: &'a GetOptions,
-    /// The keys that were not asked for yet, and where the record of each is.
+    /// The keys that were not requested yet, and the place of each record.
     keys: &'a [Key],
     located: std::vec::IntoIter<Located>,
     /// Short records that were read as one batch.
@@ -271,10 +271,10 @@ struct PackGetting<'a> {
     body: Option<RecordBody<'a>>,
 }
 
-/// Where a record is; `None` where there is none in the groups, or what hides it.
+/// Where a record is; `None` if there is none in the groups; or the damage that hides it.
 type Located = pack::Result<Option<KeyEntry>>;
 
-/// A body, at once or in pieces. All it gives has been verified.
+/// A body, at once or in pieces. All returned bytes have been verified.
 enum RecordBody<'a> {
     Whole { record: Record, given: bool },
     Pieces(Box<RecordReader<'a>>),
@@ -296,7 +296,7 @@ impl<'a> PackGetting<'a> {
         self.short_one()
     }
 
-    /// The next of the short records, if there is one.
+    /// The next short record, if there is one.
     fn short_one(&mut self) -> Result<Option<(&'a Key, Found)>> {
         let Some(((key, located), record)) = self.short.next() else { return Ok(None) };
         let found = match record {
@@ -333,8 +333,7 @@ impl<'a> PackGetting<'a> {
     fn missing(&self, key: &Key) -> Found {
         let damages = self.contents.pack.damages();
         let may_be_lost = !damages.is_empty();
-        // A record that was hit where no index stands behind it yet is met only when the pack is
-        // opened.
+        // Damage to a record that no index covers yet is found only when the pack is opened.
         let hit = damages.into_iter().find(|damage| damage.key.as_ref() == Some(key));
         Found::Failed(match hit {
             Some(damage) => Failure::Record(pack::Error::Damaged(damage)),

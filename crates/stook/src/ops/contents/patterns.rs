@@ -3,8 +3,8 @@
 use crate::names::{PatternError, Patterns};
 use crate::pack::{self, FileKind, Key, KeyEntry, KeyValue, Pack};
 
-/// Patterns that a key may match; every key does where there is none. A key that equals the text of
-/// one of them, as keys are shown, matches, too.
+/// Patterns that a key may match; without patterns, every key matches. A key that equals the text
+/// of one of them, as keys are shown, matches, too.
 #[derive(Debug, Default)]
 pub struct KeyPatterns {
     patterns: Option<Patterns>,
@@ -15,7 +15,7 @@ impl KeyPatterns {
     /// The patterns of these texts.
     ///
     /// # Errors
-    /// When one of them is none.
+    /// Returns an error if one of them is invalid.
     pub fn new(texts: &[String]) -> Result<Self, PatternError> {
         let patterns = if texts.is_empty() { None } else { Some(Patterns::new(texts)?) };
         // A pattern need not be a key; most are.
@@ -36,11 +36,11 @@ impl KeyPatterns {
             }
     }
 
-    /// Of these entries, those that match, in their order. The heads of those whose kind decides
-    /// are read, as one batch; the damage of one stands in its place.
+    /// Returns the entries that match, in order. If the kind decides, heads are read, as one batch;
+    /// the damage of an entry takes its place.
     ///
     /// # Errors
-    /// When reading is impossible at all.
+    /// Returns an error if reading is impossible at all.
     pub fn matching(&self, pack: &Pack, entries: Vec<KeyEntry>) -> pack::Result<Vec<pack::Result<KeyEntry>>> {
         let Some(patterns) = &self.patterns else { return Ok(entries.into_iter().map(Ok).collect()) };
         let asks = |entry: &KeyEntry| entry.key.as_bytes().is_some_and(|path| patterns.depend_on_kind(path));

@@ -22,14 +22,14 @@ pub struct Selected {
 pub enum Unselected<'k> {
     /// No record in the groups has this key.
     Missing(&'k Key),
-    /// It is damaged, so that nobody knows whether it is meant.
+    /// It is damaged, so it is not known whether it is meant.
     Damaged(pack::Error),
 }
 
 /// Which records are meant, beside those of a list of keys.
 #[derive(Debug)]
 pub struct Matching<'a> {
-    /// What the sort form of their keys begins with.
+    /// The prefix of the sort forms of their keys.
     pub prefix: &'a [u8],
     /// Patterns that their keys match.
     pub patterns: &'a KeyPatterns,
@@ -45,7 +45,7 @@ impl Selected {
         &self.keys
     }
 
-    /// The group of the first that was selected; the default group where nothing is.
+    /// The group of the first that was selected; the default group if nothing is.
     pub fn group(&self) -> &str {
         &self.group
     }
@@ -59,7 +59,8 @@ impl Selected {
     /// `unselected` receives the others.
     ///
     /// # Errors
-    /// What looking the keys up meets, but for damage of single records.
+    /// Returns an error if looking up the keys fails; damage of single records is not an error
+    /// here.
     pub fn add_listed(
         &mut self,
         pack: &Pack,
@@ -77,11 +78,11 @@ impl Selected {
         Ok(())
     }
 
-    /// Adds the records that match, and gives whether anything did; `unselected` receives the
-    /// damage of those that may be meant, and stay.
+    /// Adds the records that match, and returns whether any did; `unselected` receives the damage
+    /// of those that may be meant, and stay.
     ///
     /// # Errors
-    /// What listing meets; [`Error::Interrupted`](super::Error::Interrupted).
+    /// Returns an error if listing fails, and [`Error::Interrupted`](super::Error::Interrupted).
     pub fn add_matching(
         &mut self,
         pack: &Pack,

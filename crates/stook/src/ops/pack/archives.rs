@@ -53,7 +53,7 @@ impl PackSources<'_> {
         Ok(PackReport { summary, left_out, moved: None, complete, nothing })
     }
 
-    /// Opens the archives and the stream: what is none is reported before anything is made.
+    /// Opens the archives and the stream: invalid ones are reported before anything is made.
     fn open_sources(&self, reporting: &mut Reporting<'_>) -> Result<Vec<Source<'_>>> {
         let is_stream = |source: &PathBuf| source == Path::new(STREAM);
         let mut first = match self.sources.iter().any(is_stream) {

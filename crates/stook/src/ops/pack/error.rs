@@ -1,4 +1,4 @@
-//! What can go wrong when sources are packed or imported, apart by what a caller does about it.
+//! Errors of packing and importing sources, distinguished by how a caller handles them.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,13 +14,13 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The pack or a source, or what is below them.
+    /// An error of the pack or a source, or below them.
     #[error(transparent)]
     Pack(#[from] pack::Error),
-    /// An archive, or what is below it.
+    /// An error of an archive, or below it.
     #[error(transparent)]
     Archive(#[from] archive::Error),
-    /// A source is called an archive and is none that can be read.
+    /// A source has the name of an archive but is not a readable one.
     #[error(
         "{} is {what} (tar, tar.gz, tar.zst and zip can): unpack it first, or pack it as the one file that it is",
         path.display()
@@ -49,7 +49,7 @@ pub enum Error {
          is meant"
     )]
     EmptyGroup,
-    /// Both were asked for.
+    /// Both were requested.
     #[error("`delete` and `move` cannot be combined")]
     DeleteAndMove,
     /// Archives were to be deleted from or moved.
@@ -116,16 +116,16 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// The caller wanted it to end. Once anything was packed, the summary says so instead.
+    /// The caller stopped it. Once anything was packed, the summary says so instead.
     #[error("interrupted")]
     Interrupted,
-    /// A hook or predicate of the caller failed. What was made for this run was taken back.
+    /// A hook or predicate of the caller failed. A pack that was made for this run was removed.
     #[error("given up by the caller")]
     Abandoned,
 }
 
 impl Error {
-    /// Whether what was asked for makes no sense, whatever there is.
+    /// Whether the request itself is invalid, whatever the files are.
     pub fn is_usage(&self) -> bool {
         matches!(
             self,

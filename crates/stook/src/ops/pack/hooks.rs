@@ -1,4 +1,4 @@
-//! What a caller hears while sources are packed, and how it ends that.
+//! Events for a caller while sources are packed, and how it stops that.
 
 use crate::archive::Archive;
 use crate::ops::choice::Choice;
@@ -20,25 +20,25 @@ pub enum Stage {
     Removing,
 }
 
-/// Whether to go on.
+/// Whether to continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     /// Yes.
     GoOn,
-    /// No. What was packed stays, and the next run goes on from there.
+    /// Stop. What was packed stays, and the next run continues from there.
     Stop,
     /// No, because the caller failed. A pack that was made for this run is taken back.
     Abandon,
 }
 
-/// What a caller hears. Nothing has to be implemented.
+/// Events for a caller. No method has to be implemented.
 pub trait Hooks {
     /// How many entries and bytes of a stage are done. Called often.
     fn progress(&mut self, _stage: Stage, _entries: u64, _bytes: u64) -> Answer {
         Answer::GoOn
     }
 
-    /// A stage is over, whether or not it came to its end.
+    /// A stage is over, completed or not.
     fn finished(&mut self, _stage: Stage) -> Answer {
         Answer::GoOn
     }
@@ -46,7 +46,8 @@ pub trait Hooks {
     /// What opening the pack found and mended, as a sentence.
     fn note(&mut self, _note: &str) {}
 
-    /// The pack, or its writer, was opened: this is the damage that it met and will meet.
+    /// The pack, or its writer, was opened: this is the log of the damage that it has found and
+    /// will find.
     fn watch(&mut self, _log: DamageLog) {}
 
     /// An archive was opened.
@@ -68,7 +69,7 @@ impl<'r> Reporting<'r> {
         Self { hooks, choice, abandoned: false }
     }
 
-    /// Reports how far it is; whether to go on.
+    /// Reports progress; returns whether to continue.
     pub(super) fn goes_on(&mut self, stage: Stage, entries: u64, bytes: u64) -> bool {
         let answer = self.hooks.progress(stage, entries, bytes);
         self.abandoned |= answer == Answer::Abandon;

@@ -26,13 +26,13 @@ pub enum Making {
 pub struct OpenedWriter {
     /// The writer.
     pub writer: PackWriter,
-    /// The directory that it writes to, whatever has its path by now.
+    /// The directory that it writes to, even if its path leads elsewhere by now.
     pub storage: Arc<dyn Storage>,
-    /// What was made for it, if no pack was there.
+    /// What was created for it, if there was no pack.
     pub made: Option<Made>,
 }
 
-/// What was made for a writer.
+/// What was created for a writer.
 #[derive(Debug, Clone, Copy)]
 pub struct Made {
     /// Whether the directory of the pack was, too.
@@ -40,11 +40,11 @@ pub struct Made {
 }
 
 impl Made {
-    /// Removes what was made at this path, because nothing came into it, or nothing that is to
-    /// stay. A directory that somebody put something into meanwhile stays.
+    /// Removes the pack that was made at this path, because nothing was put into it, or nothing
+    /// that is to stay. A directory that received other files meanwhile stays.
     ///
     /// # Errors
-    /// Those of [`PackWriter::discard`]; [`Error::TakeBack`].
+    /// Returns the errors of [`PackWriter::discard`], or [`Error::TakeBack`].
     pub fn take_back(self, writer: PackWriter, pack: &Path) -> super::Result<()> {
         if writer.discard()? && self.with_directory {
             let into_error = |source| Error::TakeBack { pack: pack.to_path_buf(), source };
@@ -55,11 +55,11 @@ impl Made {
 }
 
 /// Opens a pack for single records, or makes it in a directory that is empty or not there. An empty
-/// pack is all that it is meant to be, and complete: a process that dies leaves it so.
+/// pack is complete: a process that dies leaves it so.
 ///
 /// # Errors
-/// [`pack::Error::NotAPack`], [`pack::Error::Exists`], options that make no sense, and what
-/// [`PackWriter::open`] and [`PackWriter::create`] meet.
+/// Returns [`pack::Error::NotAPack`], [`pack::Error::Exists`], an error for invalid options, and
+/// those of [`PackWriter::open`] and [`PackWriter::create`].
 pub fn open_writer(path: &Path, options: WriterOptions, making: Making) -> pack::Result<OpenedWriter> {
     let mut opened = open_or_make::<pack::Error>(path, options, making, &mut || Ok(()))?;
     if opened.made.is_some() {
@@ -72,7 +72,7 @@ pub fn open_writer(path: &Path, options: WriterOptions, making: Making) -> pack:
 /// The same, and the hooks hear what opening the pack found.
 ///
 /// # Errors
-/// As [`open_writer`].
+/// Returns the errors of [`open_writer`].
 pub fn open_writer_with(
     path: &Path,
     options: WriterOptions,
@@ -84,17 +84,18 @@ pub fn open_writer_with(
     Ok(opened)
 }
 
-/// What opening a pack found, for whoever hears it.
+/// Reports to the hooks what opening a pack found.
 pub(super) fn report_opening(writer: &PackWriter, hooks: &mut dyn Hooks) {
     hooks.watch(writer.damage_log());
     writer.recovery().notes().iter().for_each(|note| hooks.note(note));
 }
 
-/// Puts into a group of a pack, which may be made for it; `put` is given the writer, and whether it
-/// was. What was made for a put that fails is taken back; a note says where that was impossible.
+/// Puts into a group of a pack, which may be made for it; `put` gets the writer, and whether it
+/// was. A pack that was made for a failed put is removed; a note reports if that was impossible.
 ///
 /// # Errors
-/// A name that no group can have, those of [`open_writer`], [`PackWriter::finish`] and `put`.
+/// Returns an error for an invalid group name, and those of [`open_writer`], [`PackWriter::finish`]
+/// and `put`.
 pub fn put_into<T, E: From<pack::Error>>(
     path: &Path,
     group: &str,
@@ -121,12 +122,12 @@ pub fn put_into<T, E: From<pack::Error>>(
     }
 }
 
-/// The directory that a pack is to be in; `None` where it is made, which nothing known forbids.
-/// Nothing is changed: whoever only says what would be done is refused what the work is.
+/// The directory for a pack; `None` if it would be made, and nothing known prevents that. Nothing
+/// is changed: a dry run is refused whatever the real run would be refused.
 ///
 /// # Errors
-/// [`pack::Error::Core`]: it can be neither opened nor made; [`pack::Error::NotAPack`] where an
-/// archive is there.
+/// Returns [`pack::Error::Core`] if it can be neither opened nor made, and
+/// [`pack::Error::NotAPack`] if there is an archive.
 pub(super) fn look_at(path: &Path, making: Making) -> pack::Result<Option<LocalStorage>> {
     match LocalStorage::open(path, LocalStorageOptions::default()) {
         Err(error) if making != Making::Never && error.io_kind() == Some(ErrorKind::NotFound) => {
@@ -160,7 +161,7 @@ pub(super) fn open_or_make<E: From<pack::Error>>(
         };
         if let Some(storage) = found.clone().filter(|_| making != Making::Always) {
             match PackWriter::open(storage.clone(), options.clone()) {
-                // Making one tells whether it can be made there.
+                // Making one shows whether it can be made there.
                 Err(pack::Error::NotAPack { .. }) if making == Making::IfMissing => {}
                 opened => return Ok(OpenedWriter { writer: opened?, storage, made: None }),
             }

@@ -1,9 +1,9 @@
 //! Sources into a pack: trees of files, or the members of archives, by one call.
 //!
 //! It decides what may be packed together, what is refused before anything is made, whether there
-//! is room, when the pack counts as complete, and when a pack that was made for nothing is taken
-//! back. How a tree is walked and compared is in [`crate::pack::tree`], what a member of an archive
-//! becomes in [`import`](super::import).
+//! is space, when the pack counts as complete, and when a pack that was made for nothing is
+//! removed. How a tree is walked and compared is in [`crate::pack::tree`], how members of archives
+//! are converted in [`import`](super::import).
 
 mod archives;
 mod error;
@@ -27,7 +27,7 @@ use crate::names::Selection;
 use crate::pack::tree::{Delete, Grouping, MoveSummary, OwnAttributes, PackSummary};
 use crate::pack::{self, SEGMENT_LEN_MIN, WriterOptions};
 
-/// Opens the stream that [`STREAM`] stands for among the sources.
+/// Opens the stream for [`STREAM`] among the sources.
 pub type OpenStream<'a> = Box<dyn Fn() -> Result<Box<dyn BufRead + Send>, crate::Error> + Send + Sync + 'a>;
 
 /// Sources that are to be packed, and how.
@@ -38,20 +38,20 @@ pub struct PackSources<'a> {
     pub pack: PathBuf,
     /// Which paths are packed, by patterns.
     pub patterns: Selection,
-    /// Of these paths, which are left out; directories with all that is in them.
+    /// Paths to exclude; directories with all their contents.
     pub exclude: Option<Predicate<'a>>,
     /// Of the rest, which are packed. Directories are entered all the same.
     pub select: Option<Predicate<'a>>,
-    /// What the caller adds to the attributes of each record that is put. What is unchanged keeps
-    /// what it has; a member of an archive is unchanged only if these are, too.
+    /// Adds attributes to each record that is put. Unchanged records keep theirs; a member of an
+    /// archive is unchanged only if these are, too.
     pub attributes: Option<OwnAttributes<'a>>,
     /// Which group each record goes to.
     pub grouping: Grouping,
-    /// How many records of what is gone may be deleted; not for archives.
+    /// How many records of missing files may be deleted; not for archives.
     pub delete: Delete,
-    /// Whether what was packed is removed, once the pack was read back; not for archives.
+    /// Whether packed files are removed, once the pack was read back; not for archives.
     pub move_originals: bool,
-    /// Whether bytes are compared, whatever times and checksums say.
+    /// Whether bytes are compared, regardless of times and checksums.
     pub checksum: bool,
     /// Whether archives and packs among the sources are packed as the files that they are.
     pub as_file: bool,
@@ -66,7 +66,7 @@ pub struct PackSources<'a> {
     pub threads: Option<usize>,
     /// Length at which segments of a new pack are sealed, in bytes.
     pub segment_len: u64,
-    /// What [`STREAM`] stands for, if there is such a thing.
+    /// The stream for [`STREAM`], if there is one.
     pub stream: Option<OpenStream<'a>>,
 }
 
@@ -82,15 +82,15 @@ impl std::fmt::Debug for PackSources<'_> {
 /// What packing did.
 #[derive(Debug, Default)]
 pub struct PackReport {
-    /// What was added, what was there already, what failed. With
-    /// [`move_originals`](PackSources::move_originals), also why originals stay.
+    /// Added files, existing files, failures. With [`move_originals`](PackSources::move_originals),
+    /// also why originals stay.
     pub summary: PackSummary,
     /// Members of archives that packs do not hold: pipes, devices and the like.
     pub left_out: Vec<Vec<u8>>,
-    /// What was removed, if that was asked for and packing came to its end.
+    /// What was removed, if that was requested and packing was completed.
     pub moved: Option<MoveSummary>,
-    /// Whether the run came to its end and nothing is missing from the pack, as far as it can
-    /// tell; never with [`dry_run`](PackSources::dry_run).
+    /// Whether the run was completed and nothing is missing from the pack, as far as is known;
+    /// never with [`dry_run`](PackSources::dry_run).
     pub complete: bool,
     /// Whether nothing was selected.
     pub nothing: Option<NothingSelected>,
@@ -120,20 +120,20 @@ impl<'a> PackSources<'a> {
         }
     }
 
-    /// Packs what is new or changed since the last run into the same pack, if there was one.
+    /// Packs everything that is new or changed since the last run into the same pack, if there was
+    /// one.
     ///
-    /// An entry that cannot be read is a failure of it alone. From its first change on, the pack
-    /// says that it is incomplete: what ends the run then leaves it so, and the next run goes on
-    /// from there. A run that is ended before it changes anything leaves the pack what it was. If
-    /// the pack was made for this run, and nothing was selected that was asked for, or the caller
-    /// failed, it is removed.
+    /// An entry that cannot be read fails alone. From its first change on, the pack is marked
+    /// incomplete; a run that ends early leaves it so, and the next run continues from there. A run
+    /// that ends before it changes anything leaves the pack as it was. If the pack was made for
+    /// this run, and nothing matched the selection or the caller failed, it is removed.
     ///
-    /// An incomplete pack stays so after a run of other sources, one whose patterns leave out what
-    /// is in it, and one that selects nothing, which changes nothing of a pack that was there.
+    /// An incomplete pack stays so after a run of other sources, one whose patterns exclude
+    /// existing records, and one that selects nothing, which does not change an existing pack.
     ///
     /// # Errors
-    /// What was asked for makes no sense ([`Error::is_usage`]), a source cannot be opened, there is
-    /// no room, or the pack cannot be written.
+    /// Returns an error if the request is invalid ([`Error::is_usage`]), a source cannot be opened,
+    /// there is no space, or the pack cannot be written.
     pub fn run(&self, hooks: &mut dyn Hooks) -> Result<PackReport> {
         self.check()?;
         let choice = Choice::new(&self.patterns, self.exclude.as_ref(), self.select.as_ref());
@@ -142,12 +142,12 @@ impl<'a> PackSources<'a> {
             true => self.pack_archives(&mut reporting),
             false => self.pack_trees(&mut reporting),
         }?;
-        // Nothing was done, and so nothing came to its end.
+        // Nothing was done, so nothing was completed.
         report.complete &= !self.dry_run;
         Ok(report)
     }
 
-    /// What can be refused without looking at anything.
+    /// Checks that need no I/O.
     fn check(&self) -> Result<()> {
         self.check_segment_len().map_err(Error::SegmentLen)?;
         if self.delete != Delete::Nothing && self.move_originals {

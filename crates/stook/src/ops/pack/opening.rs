@@ -28,13 +28,13 @@ pub(super) enum Input<'t> {
 
 /// A pack that sources go into.
 pub(super) struct OpenedPack {
-    /// None where nothing is to be done.
+    /// `None` if nothing is to be done.
     pub(super) writer: Option<PackWriter>,
-    /// The directory that it writes to; none where nothing is to be done.
+    /// The directory that it writes to; `None` if nothing is to be done.
     pub(super) storage: Option<Arc<dyn Storage>>,
-    /// What was in it.
+    /// Its previous state.
     pub(super) before: Option<Pack>,
-    /// What was made for this run, if no pack was there.
+    /// What was created for this run, if there was no pack.
     made: Option<Made>,
 }
 
@@ -116,12 +116,12 @@ impl PackSources<'_> {
         if counted.interrupted {
             return Err(Error::Interrupted);
         }
-        // What is packed is asked about anew.
+        // The selection is asked again about everything that is packed.
         reporting.choice.forget();
         self.check_counted(&counted)
     }
 
-    /// The directory that the pack is in, and what is free there if that is little.
+    /// The directory that the pack is in, and its free space if that is little.
     fn scarce_room(&self) -> Result<Option<(&Path, u64)>> {
         let place = match self.pack.parent() {
             Some(parent) if parent != Path::new("") => parent,
@@ -141,9 +141,10 @@ impl PackSources<'_> {
         }
     }
 
-    /// Ends the writing, or takes back what was made in vain; whether the pack is complete.
+    /// Ends the writing, or removes a pack that was made in vain; returns whether the pack is
+    /// complete.
     ///
-    /// What was packed is kept even if the rest could not be: the next run goes on from there.
+    /// What was packed is kept even if the rest could not be: the next run continues from there.
     pub(super) fn close(
         &self,
         opened: OpenedPack,
@@ -155,7 +156,7 @@ impl PackSources<'_> {
         let is_abandoned = reporting.is_abandoned();
         let is_in_vain = is_abandoned || nothing.is_some_and(|nothing| nothing.is_error);
         let is_whole = |summary: &PackSummary| {
-            // Where deleting was refused nothing was packed: the pack is what it was.
+            // If deleting was refused, nothing was packed: the pack is as it was.
             let is_packed = summary.refused.is_none() || was_complete;
             is_packed && !summary.interrupted && summary.failures.is_empty()
         };
@@ -172,8 +173,9 @@ impl PackSources<'_> {
             (Some(writer), Some(made), _) if is_in_vain => made.take_back(writer, &self.pack)?,
             (Some(mut writer), _, Some(summary)) => {
                 let is_cut_off = is_abandoned || summary.interrupted;
-                // What was cut off found nothing out about the pack: it is called what it was, or
-                // incomplete from the first change on. So it is with what may not complete it.
+                // An interrupted run found out nothing about the pack: its mark stays, or is
+                // incomplete from the first change on. The same holds for a run that may not
+                // complete it.
                 if !is_cut_off && complete == is_done {
                     writer.set_complete(complete);
                 }
@@ -188,9 +190,9 @@ impl PackSources<'_> {
         if is_abandoned { Err(Error::Abandoned) } else { Ok(complete) }
     }
 
-    /// Whether a run that did all that it was to do makes the pack complete: what is missing in an
-    /// incomplete one is elsewhere if nothing was selected, if the run was of other sources, or if
-    /// its patterns leave out what is in the pack.
+    /// Whether a fully successful run makes the pack complete: missing records of an incomplete one
+    /// are elsewhere if nothing was selected, if the run was of other sources, or if its patterns
+    /// exclude records of the pack.
     fn may_complete(
         &self,
         opened: &OpenedPack,
@@ -218,7 +220,7 @@ impl PackSources<'_> {
         Ok(true)
     }
 
-    /// Whether a key is that of a source itself, which is packed whatever the patterns say.
+    /// Whether a key is that of a source itself, which is packed regardless of the patterns.
     fn is_root(&self, path: &[u8]) -> bool {
         let mut names = self.sources.iter().filter_map(|source| source.file_name());
         path.is_empty() || names.any(|name| name.as_encoded_bytes() == path)

@@ -40,13 +40,13 @@ impl PackSources<'_> {
         Ok(PackReport { summary, left_out: Vec::new(), moved, complete, nothing })
     }
 
-    /// What the caller adds to the attributes of records. That it failed ends the run.
+    /// The caller's additions to the attributes of records. Their failure ends the run.
     pub(super) fn attributes_noted<'t>(&'t self, choice: &'t Choice<'t>) -> Option<OwnAttributes<'t>> {
         let attributes = self.attributes.as_ref()?;
         Some(Box::new(move |key| choice.noted(attributes(key))))
     }
 
-    /// What is to be packed, checked before anything is made.
+    /// The tree to pack, checked before anything is made.
     fn tree<'t>(&'t self, choice: &'t Choice<'t>) -> Result<PackTree<'t>> {
         for source in &self.sources {
             let into_error = |error| pack::Error::from(crate::Error::io("read", source, error));
@@ -89,8 +89,8 @@ impl PackSources<'_> {
         is_clean && self.sources.iter().all(|source| source.is_dir())
     }
 
-    /// Removes what the pack in this directory holds. What stays because of a failure, and an
-    /// interruption, are added to what packing met.
+    /// Removes the files that the pack in this directory holds. Files kept because of a failure,
+    /// and an interruption, are added to the failures of packing.
     fn remove(
         &self,
         storage: Arc<dyn Storage>,
@@ -98,7 +98,7 @@ impl PackSources<'_> {
         summary: &mut PackSummary,
         reporting: &mut Reporting<'_>,
     ) -> Result<MoveSummary> {
-        // From the medium: what is in the page cache says nothing of what is there.
+        // From the medium: the page cache proves nothing about the medium.
         let options = OpenOptions { access: AccessRule::Direct, ..OpenOptions::default() };
         let pack = Pack::open(storage, options)?;
         reporting.hooks.watch(pack.damage_log());

@@ -53,7 +53,7 @@ const LONG_HEAD: usize = 4;
 /// Up to this many attributes are compared one by one.
 const FEW: usize = 16;
 
-/// What a packed file was.
+/// The kind of a packed file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
     /// A regular file.
@@ -272,8 +272,8 @@ impl Attributes {
     /// Sets one of the caller's own, as text.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when it is called as one that the format defines: whoever reads it would
-    /// take it for that.
+    /// Returns [`Error::Invalid`] if its name is one that the format defines: a reader would
+    /// mistake it for that.
     pub fn set_text(&mut self, name: &str, value: &str) -> Result<()> {
         if Name::known(name).is_some() {
             return Err(Error::Invalid(format!(
@@ -294,7 +294,7 @@ impl Attributes {
         self.0.iter()
     }
 
-    /// Whether there are none.
+    /// Whether there are no attributes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -343,7 +343,7 @@ impl Attributes {
         Some((self.u32(USER_ID)?, self.u32(GROUP_ID)?))
     }
 
-    /// The bytes of the extended attributes; none where there are none.
+    /// The bytes of the extended attributes; empty if there are none.
     pub fn xattr_bytes(&self) -> &[u8] {
         match self.get(&Name::Id(XATTRS)) {
             Some(Value::Bytes(bytes)) => bytes,
@@ -399,8 +399,8 @@ impl Attributes {
         self.u32(NAMES).is_some_and(|names| names > 1)
     }
 
-    /// What encoded attributes say of the kind of file; `None` where that is not said or not known
-    /// here, and where they are none. Every record of a scan is asked, so nothing is allocated.
+    /// The kind of file in encoded attributes; `None` if it is absent or unknown, or these are not
+    /// attributes. Called for every record of a scan, so nothing is allocated.
     pub fn kind_of(bytes: &[u8]) -> Option<FileKind> {
         let mut cursor = FieldCursor::new(bytes);
         while cursor.left() > 0 {
@@ -411,9 +411,9 @@ impl Attributes {
         None
     }
 
-    /// Whether encoded attributes say that the record is a hard link, and whether that its file has
-    /// further names; what is no attributes says neither. Every put is asked, so nothing is
-    /// allocated.
+    /// Whether encoded attributes mark the record as a hard link, and whether they mark its file as
+    /// having further names; neither if these are not attributes. Called for every put, so nothing
+    /// is allocated.
     pub(crate) fn name_flags(bytes: &[u8]) -> (bool, bool) {
         let (mut is_link, mut has_further) = (false, false);
         let mut cursor = FieldCursor::new(bytes);
@@ -438,7 +438,7 @@ impl Attributes {
     /// The bytes of a frame.
     ///
     /// # Errors
-    /// When a value, a name or all together are too long, or an attribute has id 0.
+    /// Returns an error if a value, a name or all together are too long, or an attribute has id 0.
     pub fn encode(&self) -> Result<Vec<u8>> {
         let mut out = Vec::with_capacity(32);
         for (name, value) in &self.0 {
@@ -451,7 +451,7 @@ impl Attributes {
     /// Reads the bytes of a frame.
     ///
     /// # Errors
-    /// When they are not attributes.
+    /// Returns an error if they are not attributes.
     pub fn decode(bytes: &[u8]) -> Decoded<Self> {
         let mut cursor = FieldCursor::new(bytes);
         let mut all = Self::new();
@@ -565,8 +565,7 @@ fn decode_one(cursor: &mut FieldCursor<'_>) -> Decoded<(Name, Value)> {
     Ok((name, value))
 }
 
-/// The next attribute without a look at what it means: its id (0 for one with a name) and the bytes
-/// of its value.
+/// The next attribute, uninterpreted: its id (0 for one with a name) and the bytes of its value.
 fn skip_one<'b>(cursor: &mut FieldCursor<'b>) -> Decoded<(u8, &'b [u8])> {
     let (id, code) = (cursor.u8()?, cursor.u8()?);
     if id == 0 {

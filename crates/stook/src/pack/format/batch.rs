@@ -1,5 +1,5 @@
-//! What tells that a batch is whole: its members have consecutive sequence numbers, and a checksum
-//! over all of them.
+//! What proves that a batch is complete: its members have consecutive sequence numbers, and a
+//! checksum covers all of them.
 //!
 //! First number and count alone are not enough: of a batch that was dropped, frames may be left on
 //! the medium where those of a later one should be, each of them as it was written.
@@ -10,7 +10,7 @@ use super::{Decoded, Invalid};
 /// Length of the attributes of the frame that ends a batch, in bytes.
 pub const BATCH_END_LEN: usize = 20;
 
-/// What the frame that ends a batch says of it.
+/// What the end frame of a batch states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BatchEnd {
     /// Sequence number of its first member; the others have those that follow.
@@ -34,7 +34,7 @@ impl BatchEnd {
     /// Reads the attributes of the frame.
     ///
     /// # Errors
-    /// When they are not as long as they must be.
+    /// Returns an error if they have the wrong length.
     pub fn decode(attributes: &[u8]) -> Decoded<Self> {
         let mut cursor = FieldCursor::new(attributes);
         let end = Self { first: cursor.u64()?, count: cursor.u64()?, crc: cursor.u32()? };
@@ -45,8 +45,8 @@ impl BatchEnd {
     }
 }
 
-/// What stands for a member: CRC(header checksum ‖ every checksum that is stored with its body, in
-/// their order). It begins with the header checksum, and [`digest_more`] adds the others.
+/// The digest of a member: CRC(header checksum ‖ every checksum that is stored with its body, in
+/// order). It begins with the header checksum, and [`digest_more`] adds the others.
 pub fn digest(header_crc: u32) -> u32 {
     crc32c::crc32c(&header_crc.to_le_bytes())
 }
@@ -76,7 +76,7 @@ impl BatchSum {
         self.end.crc = crc32c::crc32c_append(self.end.crc, &digest.to_le_bytes());
     }
 
-    /// What the frame that ends it says.
+    /// The contents of the frame that ends it.
     pub fn end(&self) -> BatchEnd {
         self.end
     }
@@ -84,7 +84,7 @@ impl BatchSum {
     /// Whether the frame that ends a batch with these attributes speaks of these members.
     ///
     /// # Errors
-    /// With what is not as it says.
+    /// Returns an error with the first claim that does not hold.
     pub fn verify(&self, attributes: &[u8]) -> Result<(), String> {
         let said = BatchEnd::decode(attributes).map_err(|invalid| invalid.what)?;
         let found = self.end;

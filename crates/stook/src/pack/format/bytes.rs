@@ -62,9 +62,9 @@ impl<'a> FieldCursor<'a> {
         Ok(i64::from_le_bytes(self.array()?))
     }
 
-    /// The magic, version and reserved bytes that everything with a checksum at its end begins
-    /// with; gives what the checksum covers. The bytes are all of it. A version says something only
-    /// if the checksum is right: one bit makes any other out of ours.
+    /// The magic, version and reserved bytes that every structure with a checksum at its end begins
+    /// with; returns the bytes that the checksum covers. The bytes must be the whole structure. A
+    /// version is meaningful only if the checksum is right: a flipped bit changes it.
     pub(crate) fn preamble(&mut self, magic: &[u8; 8], name: &str) -> Decoded<&'a [u8]> {
         let at = self.at();
         if &self.array::<8>()? != magic {
@@ -137,7 +137,7 @@ pub(crate) fn put_zigzag(out: &mut Vec<u8>, value: i64) {
     put_leb128(out, ((value << 1) ^ (value >> 63)) as u64);
 }
 
-/// Checks the CRC at the end of `bytes` and gives what it covers.
+/// Checks the CRC at the end of `bytes` and returns the bytes that it covers.
 fn checked_tail<'a>(bytes: &'a [u8], name: &str) -> Decoded<&'a [u8]> {
     let split = bytes.len().checked_sub(4).and_then(|at| bytes.split_at_checked(at));
     let Some((body, tail)) = split else {

@@ -1,6 +1,6 @@
-//! Files of which every byte counts hold all of it twice, so that one bad block costs nothing: a
-//! copy, zeros to a multiple of 4096, the same copy, zeros to a multiple of 4096. The second begins
-//! at half of the file's length.
+//! Critical files hold their contents twice, so that one bad block costs nothing: a copy, zeros to
+//! a multiple of 4096, the same copy, zeros to a multiple of 4096. The second begins at half of the
+//! file's length.
 
 use super::bytes::FieldCursor;
 use super::{Decoded, Invalid, UNIT};
@@ -27,18 +27,18 @@ pub fn stated_len(half: &[u8], len_at: usize) -> Option<u64> {
     half.get(len_at..)?.first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes))
 }
 
-/// Reads one half of a file: the copy, and what `decode` makes of it. Its length stands at
+/// Reads one half of a file: the copy, and what `decode` makes of it. Its length is stored at
 /// `len_at`.
 ///
 /// # Errors
-/// When the copy is not what was written, or is followed by something else than zeros.
+/// Returns an error if the copy is damaged, or is followed by anything but zeros.
 pub fn read_half<T>(
     half: &[u8],
     len_at: usize,
     decode: impl FnOnce(&[u8]) -> Decoded<T>,
 ) -> Decoded<(&[u8], T)> {
     let stated = stated_len(half, len_at).and_then(|len| usize::try_from(len).ok());
-    // Bytes that are something else are reported as that, whatever stands where a length should be.
+    // Bytes of another format are reported as such, whatever is stored in place of a length.
     let split = stated.and_then(|len| half.split_at_checked(len));
     let (copy, padding) = split.unwrap_or((half, &[]));
     let value = decode(copy)?;

@@ -16,7 +16,7 @@ pub const DELETES_LEN_MAX: u64 = 1 << 30;
 /// When a record died.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Death {
-    /// Sequence number of what overwrote or deleted it.
+    /// Sequence number of the put or deletion that superseded it.
     pub sequence: u64,
     /// Its time, ns.
     pub time_ns: i64,
@@ -28,8 +28,8 @@ pub type Deaths = BTreeMap<u64, Death>;
 /// Bytes of a copy but its entries.
 const FIXED_LEN: u64 = 64 + 4;
 
-/// By so much at most a vector grows by an entry more: five bytes and a bit of an offset and two
-/// numbers of up to ten, and the two that follow are as long at most afterwards.
+/// The most that one more entry adds to a vector: five bytes and a bit for an offset, and two
+/// numbers of up to ten bytes; the two that follow get no longer.
 pub(crate) const ENTRY_GROWTH: u64 = 6 + 4 * 10;
 
 /// How long a copy is that lists these.
@@ -90,7 +90,7 @@ impl DeletionVector {
     /// Reads one copy.
     ///
     /// # Errors
-    /// When it is not a deletion vector of this version.
+    /// Returns an error if it is not a deletion vector of this version.
     pub fn decode(bytes: &[u8]) -> Decoded<Self> {
         let covered = FieldCursor::new(bytes).preamble(&MAGIC, "deletion vector")?;
         let mut cursor = FieldCursor::new(covered);

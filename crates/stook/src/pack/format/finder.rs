@@ -84,14 +84,14 @@ impl Finder {
         is_it.then(|| self.columns.place(at)).flatten()
     }
 
-    /// Has what a search for a key will look at fetched.
+    /// Prefetches what a search for a key will read.
     #[inline]
     pub(crate) fn prefetch(&self, form: &[u8]) {
         let wanted = head(form, self.prefix.len, self.form_len.saturating_sub(self.prefix.len));
         self.columns.prefetch(self.heads.prefetch(wanted));
     }
 
-    /// Bytes it takes in memory besides the page, about.
+    /// Its approximate size in memory besides the page, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.heads.memory_bytes()
     }
@@ -130,7 +130,7 @@ impl TopFinder {
         Some(self.heads.find(above).0)
     }
 
-    /// Bytes it takes in memory, about.
+    /// Its approximate size in memory, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.heads.memory_bytes()
     }

@@ -19,7 +19,7 @@ pub enum FooterKind {
     Checkpoint,
 }
 
-/// What is known of a set of records without looking at any.
+/// A summary of a set of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
     /// Records.
@@ -67,23 +67,23 @@ impl Tally {
     }
 }
 
-/// Which frame is the last of a stretch. Two copies of a pack that both went on have other frames,
-/// but the same nonces: this tells whether a file is the one that another file speaks of.
+/// Identifies the last frame of a range. Two diverged copies of a pack have different frames but
+/// the same nonces: this shows whether a file is the one that another file refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LastFrame {
     /// Where it begins; 0 if there is no frame.
     pub offset: u64,
     /// The checksum of its header, which covers its place, number and time.
     pub crc: u32,
-    /// The same of the last sync mark, be it this frame or one before it; 0 if there is none. Marks
-    /// name their writer, so it differs where two copies put the same key at the same time.
+    /// The same for the last sync mark, which is this frame or one before it; 0 if there is none.
+    /// Marks name their writer, so it differs if two copies put the same key at the same time.
     pub mark_crc: u32,
 }
 
 /// The last 256 bytes of a sealed segment or a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Footer {
-    /// What it ends.
+    /// The kind of file that it ends.
     pub kind: FooterKind,
     /// Nonce of the segment.
     pub nonce: [u8; 16],
@@ -95,7 +95,7 @@ pub struct Footer {
     pub index: ByteRange,
     /// Where the top level is.
     pub top: ByteRange,
-    /// Where the filter is; empty if there is none.
+    /// The range of the filter; empty if there is none.
     pub filter: ByteRange,
     /// The records in the index.
     pub tally: Tally,
@@ -139,7 +139,7 @@ impl Footer {
     /// Reads the last 256 bytes of a file that has `file_len` bytes.
     ///
     /// # Errors
-    /// When they are not a footer of that kind, or point outside the file.
+    /// Returns an error if they are not a footer of that kind, or point outside the file.
     pub fn decode(bytes: &[u8], kind: FooterKind, file_len: u64) -> Decoded<Self> {
         if bytes.len() != FOOTER_LEN {
             return Err(Invalid::damaged(

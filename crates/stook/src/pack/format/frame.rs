@@ -16,7 +16,7 @@ const BATCH_END_LEN: u16 = super::batch::BATCH_END_LEN as u16;
 /// The same of a [`SyncMark`](super::mark::SyncMark).
 const MARK_LEN: u16 = super::mark::MARK_LEN as u16;
 
-/// Length of what stands before the bytes of a piece of a framed body.
+/// Length of the head before the bytes of a piece of a framed body.
 pub const PIECE_HEAD_LEN: u64 = 8;
 
 const FRAMED: u64 = u64::MAX;
@@ -25,7 +25,7 @@ const USED_LIVE: u8 = 0x5a;
 const USED_DEAD: u8 = 0xa5;
 const LAST_PIECE: u32 = 1 << 31;
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameKind {
     /// A record.
@@ -54,7 +54,7 @@ pub enum BodyLen {
 pub struct FrameHeader {
     /// Whether the used flag says live. A hint.
     pub live: bool,
-    /// What it is.
+    /// Its kind.
     pub kind: FrameKind,
     /// A record or deletion that counts only with the end of its batch.
     pub in_batch: bool,
@@ -80,7 +80,8 @@ impl FrameHeader {
         HEADER_LEN as u64 + u64::from(self.key_len) + u64::from(self.attributes_len)
     }
 
-    /// Length of the whole frame, `None` for a framed body, whose length only its pieces tell.
+    /// Length of the whole frame, `None` for a framed body, whose length is known only from its
+    /// pieces.
     pub fn frame_len(&self, salt: &Salt) -> Option<u64> {
         let BodyLen::Known(len) = self.body else { return None };
         let sums = match self.kind {
@@ -132,7 +133,7 @@ impl FrameHeader {
     /// key and attributes are there too.
     ///
     /// # Errors
-    /// When this is not the beginning of a frame of this segment.
+    /// Returns an error if this is not the beginning of a frame of this segment.
     #[inline]
     pub fn decode(bytes: &[u8; HEADER_LEN], salt: &Salt) -> Decoded<Self> {
         // Taken apart at once rather than by a cursor, because this is done for every record that
@@ -200,7 +201,7 @@ impl FrameHeader {
         Ok(Self { live, kind, in_batch, key_kind, key_len, attributes_len, body, sequence, time_ns, crc })
     }
 
-    /// Lengths of key and attributes that the fixed part of any frame gives, in bytes.
+    /// Lengths of key and attributes from the fixed part of any frame, in bytes.
     pub(crate) fn lens(bytes: &[u8; HEADER_LEN]) -> [usize; 2] {
         let [.., low, high] = bytes.first_chunk::<14>().copied().unwrap_or([0; 14]);
         let key_len = u16::from_le_bytes([low, high]);
@@ -208,7 +209,8 @@ impl FrameHeader {
         [usize::from(key_len), usize::from(u16::from_le_bytes([low, high]))]
     }
 
-    /// Whether the checksum of a frame at `offset` is right, be it one this version knows or not.
+    /// Whether the checksum of a frame at `offset` is right, whether this version knows its kind or
+    /// not.
     pub(crate) fn is_as_written(
         bytes: &[u8; HEADER_LEN],
         salt: &Salt,
@@ -249,7 +251,7 @@ pub(crate) fn stored_crc(fixed: &[u8]) -> Option<u32> {
 
 #[inline]
 fn header_crc(salt: &Salt, offset: u64, bytes: &[u8; HEADER_LEN], key: &[u8], attributes: &[u8]) -> u32 {
-    // One buffer, so that the checksum runs once over what it covers of the fixed part.
+    // One buffer, so that the checksum runs once over its part of the fixed header.
     let [a, b, c, d, _, kind, codec, key_kind, _, _, _, _, lens @ ..] = *bytes;
     let mut covered = [0; 8 + 7 + 28];
     let (at, rest) = covered.split_at_mut(8);
@@ -277,7 +279,7 @@ pub fn checksums_len(body_len: u64, chunk_len: u64) -> u64 {
 /// against their stored checksums.
 ///
 /// # Errors
-/// With the offset in `body` of the first chunk that is not what was written.
+/// Returns the offset in `body` of the first damaged chunk.
 #[inline]
 pub fn verify_chunks(body: &[u8], sums: &[u8], salt: &Salt, sequence: u64, first_chunk: u64) -> Decoded<()> {
     let mut sums = FieldCursor::new(sums);
@@ -291,8 +293,8 @@ pub fn verify_chunks(body: &[u8], sums: &[u8], salt: &Salt, sequence: u64, first
     Ok(())
 }
 
-/// Checks the plain checksum of a chunk or a piece against the stored one. Whoever reads a body
-/// comes by here.
+/// Checks the plain checksum of a chunk or a piece against the stored one. Every read of a body
+/// passes here.
 #[inline]
 fn verify_sum(plain: u32, stored: u32, salt: &Salt, sequence: u64, number: u64) -> Decoded<()> {
     let computed = salt.bind(plain, sequence, number);
@@ -303,7 +305,7 @@ fn verify_sum(plain: u32, stored: u32, salt: &Salt, sequence: u64, number: u64) 
     Err(Invalid::damaged(0, what))
 }
 
-/// What stands before the bytes of a piece of a framed body.
+/// The head before the bytes of a piece of a framed body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PieceHead {
     /// Bytes in the piece.
@@ -336,7 +338,8 @@ impl PieceHead {
     /// Reads the head of a piece.
     ///
     /// # Errors
-    /// When its length cannot be: more than a chunk, or less without being the last.
+    /// Returns an error if its length is invalid: more than a chunk, or less without being the
+    /// last.
     pub fn decode(bytes: &[u8], chunk_len: u64) -> Decoded<Self> {
         let mut cursor = FieldCursor::new(bytes);
         let (word, crc) = (cursor.u32()?, cursor.u32()?);
@@ -355,7 +358,7 @@ impl PieceHead {
     /// number.
     ///
     /// # Errors
-    /// When they are not what was written.
+    /// Returns an error if they are damaged.
     pub fn verify(&self, bytes: &[u8], salt: &Salt, sequence: u64, number: u64) -> Decoded<()> {
         let word = (self.len | if self.last { LAST_PIECE } else { 0 }).to_le_bytes();
         let plain = crc32c::crc32c_append(crc32c::crc32c(&word), bytes);
@@ -388,7 +391,7 @@ impl Trailer {
     /// Reads the trailer of the record with this header checksum.
     ///
     /// # Errors
-    /// When it is not what was written.
+    /// Returns an error if it is damaged.
     pub fn decode(bytes: &[u8], header_crc: u32) -> Decoded<Self> {
         let mut cursor = FieldCursor::new(bytes);
         let (body_len, state, stored) = (cursor.u64()?, cursor.u32()?, cursor.u32()?);

@@ -1,9 +1,9 @@
-//! Sorted numbers that are searched by guessing: what stands before the keys of an index page, or
-//! before its separators, in memory only.
+//! Sorted numbers for interpolation search: the first bytes of the keys of an index page, or of its
+//! separators, in memory only.
 //!
-//! Numbers that are spread evenly (ids, hashes) are found where they would stand if they were;
-//! others by steps that double. A binary search looks at ten places that depend on one another,
-//! this mostly at one or two.
+//! Evenly spread numbers (ids, hashes) are found at the interpolated position; others by doubling
+//! steps from there. A binary search reads ten places that depend on one another, this usually one
+//! or two.
 
 use crate::engine::prefetch;
 
@@ -52,7 +52,7 @@ impl Heads {
         }
     }
 
-    /// Has what a search for `wanted` will look at fetched, and tells about where that is.
+    /// Prefetches what a search for `wanted` will read, and returns about where that is.
     #[inline]
     pub(crate) fn prefetch(&self, wanted: u64) -> usize {
         let guess = (wanted.saturating_sub(self.first) as f64 * self.slope) as usize;
@@ -64,7 +64,7 @@ impl Heads {
         guess
     }
 
-    /// Bytes it takes in memory, about.
+    /// Its approximate size in memory, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of::<Self>()
             + match &self.rest {
@@ -105,8 +105,8 @@ fn find<N: Copy + Ord>(numbers: &[N], wanted: Option<N>, guess: usize) -> (usize
     (at, numbers.get(at) == Some(&wanted))
 }
 
-/// The first bytes of `form` behind `skip`, at most `len` of them (8 at most), as a number; zeros
-/// stand for those that are not there.
+/// The first bytes of `form` after `skip`, at most `len` of them (8 at most), as a number; missing
+/// ones are zeros.
 #[inline]
 pub(crate) fn head(form: &[u8], skip: usize, len: usize) -> u64 {
     let rest = form.get(skip..).unwrap_or_default();

@@ -126,14 +126,14 @@ pub(super) fn common_len(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// Puts the checksum of all that follows into the first four bytes.
+/// Puts the checksum of everything that follows into the first four bytes.
 pub(super) fn seal(bytes: &mut [u8], crc: u32) {
     if let Some((head, rest)) = bytes.split_first_chunk_mut::<4>() {
         *head = crc32c::crc32c_append(crc, rest).to_le_bytes();
     }
 }
 
-/// Checks the checksum in the first four bytes over all that follows.
+/// Checks the checksum in the first four bytes over everything that follows.
 pub(super) fn checked_head<'a>(bytes: &'a [u8], crc: u32, name: &str) -> Decoded<FieldCursor<'a>> {
     let mut cursor = FieldCursor::new(bytes);
     let stored = cursor.u32()?;
@@ -158,7 +158,7 @@ impl Top {
     /// Reads a top level whose index has `index_len` bytes.
     ///
     /// # Errors
-    /// When it is not one, or does not fit that index.
+    /// Returns an error if it is invalid, or does not match that index.
     pub fn decode(bytes: &[u8], salt_crc: u32, index_len: u64) -> Decoded<Self> {
         let mut cursor = checked_head(bytes, salt_crc, "top of the index")?;
         let (pages, separators_len, units) = (cursor.u32()?, cursor.u32()?, cursor.u32()?);
@@ -189,7 +189,7 @@ impl Top {
         self.separator_ends.len()
     }
 
-    /// Bytes it takes in memory, about.
+    /// Its approximate size in memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.separators.len() + 4 * (self.separator_ends.len() + self.first_units.len())
     }
@@ -210,8 +210,8 @@ impl Top {
         low - 1
     }
 
-    /// Whether older versions of this key go on in this page: its separator then is the sort form
-    /// and a zero.
+    /// Whether older versions of this key continue in this page: its separator then is the sort
+    /// form and a zero.
     pub fn continues(&self, number: usize, form: &[u8]) -> bool {
         number < self.pages() && self.separator(number).strip_suffix(&[0]) == Some(form)
     }
@@ -225,8 +225,8 @@ impl Top {
     }
 }
 
-/// Bytes of the top level that begins so, if it is one of an index of `index_len` bytes; its
-/// checksum tells whether it is.
+/// Size of the top level that begins with these bytes, if it may belong to an index of `index_len`
+/// bytes; its checksum decides.
 pub(crate) fn units_of_top(head: &[u8], index_len: u64) -> Option<u64> {
     let mut cursor = FieldCursor::new(head);
     cursor.u32().ok()?;
@@ -235,7 +235,7 @@ pub(crate) fn units_of_top(head: &[u8], index_len: u64) -> Option<u64> {
     is_of_it.then_some(TOP_HEAD_LEN as u64 + 8 * u64::from(pages) + u64::from(separators_len))
 }
 
-/// Makes a top anew out of the pages that are left.
+/// Rebuilds a top from the pages that are left.
 #[derive(Debug, Default)]
 pub(crate) struct TopBuilder {
     separators: Vec<u8>,
@@ -257,7 +257,7 @@ impl TopBuilder {
         self.last.extend_from_slice(form);
     }
 
-    /// Adds a page that begins with this sort form right behind the one before.
+    /// Adds a page that begins with this sort form directly after the one before.
     pub(crate) fn add(&mut self, first: &[u8], unit: u32) {
         if self.first_units.is_empty() {
             // Nothing is before the first page.
@@ -271,8 +271,8 @@ impl TopBuilder {
         self.push(unit);
     }
 
-    /// Adds the place of pages that are lost. Whatever follows the last key before it may be in
-    /// there, more versions of that key, too.
+    /// Adds the place of pages that are lost. Any key from the last one before it may be in there,
+    /// including more versions of that key.
     pub(crate) fn add_lost(&mut self, unit: u32) {
         if !self.first_units.is_empty() {
             self.separators.extend_from_slice(&self.last);
@@ -281,7 +281,7 @@ impl TopBuilder {
         self.push(unit);
     }
 
-    /// Adds a page behind such a place, in which newer versions of its first key may be.
+    /// Adds a page after lost ones, which may hold newer versions of its first key.
     pub(crate) fn add_behind_lost(&mut self, first: &[u8], unit: u32) {
         self.separators.extend_from_slice(first);
         self.separators.push(0);
@@ -293,7 +293,7 @@ impl TopBuilder {
         self.first_units.push(unit);
     }
 
-    /// The top of an index of so many units.
+    /// The top of an index of this many units.
     pub(crate) fn finish(mut self, units: u32) -> Top {
         self.first_units.push(units);
         let Self { separators, separator_ends, first_units, .. } = self;

@@ -22,10 +22,10 @@ pub const MANIFEST_LEN_AT: usize = 24;
 /// The longest manifest, in bytes of one copy.
 pub const MANIFEST_LEN_MAX: u64 = 1 << 30;
 
-/// Whether a pack is what it was meant to be.
+/// Whether a pack is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PackState {
-    /// Whatever built it came to its end.
+    /// Building it was finished.
     Complete,
     /// A build is under way or was cut off.
     Incomplete,
@@ -80,12 +80,12 @@ pub struct SegmentEntry {
     pub form: SegmentForm,
 }
 
-/// What is needed to read the frames of a segment.
+/// The fields needed to read the frames of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentForm {
     /// Starts every frame; not zero.
     pub marker: u32,
-    /// Its records stand in the order of their keys.
+    /// Its records are in key order.
     pub by_key: bool,
     /// Chunk size of bodies as a power of two.
     pub chunk_log2: u8,
@@ -118,7 +118,7 @@ pub struct Manifest {
     pub groups: Vec<String>,
     /// The segments, oldest first.
     pub segments: Vec<SegmentEntry>,
-    /// What a tree was packed from.
+    /// The paths that a tree was packed from.
     pub roots: Vec<Vec<u8>>,
     /// States before this time, ns, are not known any more; `None` when all are.
     pub history_from_ns: Option<i64>,
@@ -169,8 +169,8 @@ impl Manifest {
         out
     }
 
-    /// The most that a copy takes that names so many segments, and one group more with a name of
-    /// this length, in bytes.
+    /// The most bytes of a copy that names this many segments, and one more group with a name of
+    /// this length in bytes.
     pub(crate) fn len_with(&self, segments: usize, group_len: usize) -> u64 {
         let strings = |lens: &mut dyn Iterator<Item = usize>| {
             lens.fold(4 + 16, |sum: u64, len| sum.saturating_add(2 + len as u64))
@@ -213,7 +213,7 @@ impl Manifest {
     /// Reads one copy.
     ///
     /// # Errors
-    /// When it is not a manifest of this version, or contradicts itself.
+    /// Returns an error if it is not a manifest of this version, or contradicts itself.
     pub fn decode(bytes: &[u8]) -> Decoded<Self> {
         let mut cursor = FieldCursor::new(bytes);
         let body = cursor.preamble(&MAGIC, "manifest")?;
@@ -294,7 +294,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// All that counts up, and of which the next is made.
+    /// All counters from which the next number is taken.
     fn numbers(&self) -> impl Iterator<Item = u64> {
         let vectors = self.segments.iter().filter_map(|segment| Some(segment.vector?.generation));
         [self.generation, self.sequence_next, self.segment_next].into_iter().chain(vectors)

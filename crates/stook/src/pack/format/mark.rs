@@ -1,9 +1,8 @@
 //! Sync marks: how far a segment is known to be durable, and which generation what follows was
 //! written after.
 //!
-//! Of two copies of a pack that both went on, segments have the same ids and nonces, and
-//! generations the same numbers. What tells their frames apart is who wrote them, after which
-//! manifest.
+//! In two diverged copies of a pack, segments have the same ids and nonces, and generations the
+//! same numbers. Their frames differ in who wrote them, after which manifest.
 
 use super::bytes::FieldCursor;
 use super::{Decoded, Invalid};
@@ -20,7 +19,7 @@ pub struct Edition {
     pub writer: u32,
 }
 
-/// What a sync mark says.
+/// The contents of a sync mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SyncMark {
     /// All below this offset was durable before the mark was written.
@@ -32,7 +31,7 @@ pub struct SyncMark {
     pub writer: u32,
 }
 
-/// What marks and editions say of a writer.
+/// The id of a writer in marks and editions.
 pub fn writer_of(nonce: &[u8; 16]) -> u32 {
     nonce.first_chunk::<4>().map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }
@@ -51,7 +50,7 @@ impl SyncMark {
     /// Reads the attributes of the frame.
     ///
     /// # Errors
-    /// When they are not as long as they must be.
+    /// Returns an error if they have the wrong length.
     pub fn decode(attributes: &[u8]) -> Decoded<Self> {
         let mut cursor = FieldCursor::new(attributes);
         let durable_len = cursor.u64()?;

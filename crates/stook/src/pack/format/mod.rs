@@ -1,7 +1,7 @@
 //! The bytes of a pack, as `docs/formats/pack-v1.md` lays them down.
 //!
 //! Pure encoders and decoders: nothing here reads or writes a file. Decoders take untrusted bytes;
-//! they never index, never allocate by a length they have not checked, and say what they expected.
+//! they never index, never allocate by an unchecked length, and state what they expected.
 
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
@@ -42,7 +42,7 @@ pub struct Invalid {
 }
 
 impl Invalid {
-    /// The bytes are not what was written.
+    /// The bytes are damaged.
     pub fn damaged(offset: u64, what: impl Into<String>) -> Self {
         Self { offset, what: what.into(), unsupported: false }
     }

@@ -13,8 +13,8 @@ use crate::engine::prefetch;
 
 /// Checksum, number of entries, widths of the two columns, least span, least offset.
 const HEAD_LEN: usize = 17;
-/// Every so many entries one is stored as its difference to the first of the page: there a search
-/// can begin.
+/// Once in this many entries, one is stored as its difference to the first of the page: a search
+/// can begin there.
 const INTERVAL: usize = 16;
 /// A sort form is a kind byte and at most 65,535 bytes.
 const FORM_LEN_MAX: usize = 1 << 16;
@@ -49,7 +49,7 @@ pub(super) struct PageBuilder {
     first: Vec<u8>,
     last: Vec<u8>,
     keys: Vec<u8>,
-    /// Where the keys stand at which a search can begin, but for the first.
+    /// The positions of the keys at which a search can begin, except the first.
     restarts: Vec<usize>,
     places: Vec<Place>,
     offsets: Bounds,
@@ -73,12 +73,12 @@ impl PageBuilder {
         self.places.is_empty()
     }
 
-    /// The sort form that was added last, be it to the page before.
+    /// The sort form that was added last, even if it was to the page before.
     pub(super) fn last(&self) -> &[u8] {
         &self.last
     }
 
-    /// Adds an entry, and tells whether it still has room. The first always has.
+    /// Adds an entry; returns whether it fitted. The first always does.
     pub(super) fn add(&mut self, form: &[u8], place: Place) -> bool {
         debug_assert!(form.len() <= FORM_LEN_MAX);
         let at = self.keys.len();
@@ -147,7 +147,8 @@ fn page_crc(salt_crc: u32, first_unit: u32) -> u32 {
     crc32c::crc32c_append(salt_crc, &first_unit.to_le_bytes())
 }
 
-/// Stores a key: how many bytes of the end of another go, and what comes in their place.
+/// Stores a key: the number of bytes removed from the end of another, and the bytes appended in
+/// their place.
 fn put_key(out: &mut Vec<u8>, drop: usize, add: &[u8]) {
     out.push((drop.min(MORE) << 4 | add.len().min(MORE)) as u8);
     for number in [drop, add.len()] {
@@ -163,13 +164,13 @@ fn put_key(out: &mut Vec<u8>, drop: usize, add: &[u8]) {
 struct KeyStep<'a> {
     /// How many bytes of the end of its base go.
     drop: usize,
-    /// What comes in their place.
+    /// The bytes appended in their place.
     add: &'a [u8],
     /// Where the next key is stored.
     end: usize,
 }
 
-/// A number of which four bits are known.
+/// Decodes a number whose first four bits are known.
 fn count(keys: &[u8], bits: usize, at: &mut usize) -> Option<usize> {
     if bits < MORE {
         return Some(bits);
@@ -180,7 +181,7 @@ fn count(keys: &[u8], bits: usize, at: &mut usize) -> Option<usize> {
     usize::try_from(rest).ok()?.checked_add(MORE)
 }
 
-/// How a key stands to one that is looked for: known without putting the key together.
+/// How a key compares to the wanted one, without assembling the key.
 #[derive(Debug, Clone, Copy)]
 struct Against {
     len: usize,
@@ -200,7 +201,7 @@ impl Against {
         let shared = self.len.checked_sub(step.drop)?;
         let len = shared.checked_add(step.add.len())?;
         if shared > self.matched {
-            // What tells this key from the wanted one is still there.
+            // The difference between this key and the wanted one is still there.
             return Some(Self { len, ..self });
         }
         let rest = wanted.get(shared..)?;
@@ -278,7 +279,7 @@ impl<'a> Page<'a> {
     /// Verifies a page that begins at `first_unit` of its index.
     ///
     /// # Errors
-    /// When it is not what was written.
+    /// Returns an error if it is damaged.
     pub fn verify(bytes: &'a [u8], salt_crc: u32, first_unit: u32) -> Decoded<Self> {
         checked_head(bytes, page_crc(salt_crc, first_unit), "index page")?;
         let page = Self::parse(bytes)?;
@@ -290,7 +291,7 @@ impl<'a> Page<'a> {
     /// Looks at a page that was verified before.
     ///
     /// # Errors
-    /// When the parts do not fit into it.
+    /// Returns an error if the parts do not fit into it.
     pub fn parse(bytes: &'a [u8]) -> Decoded<Self> {
         let mut cursor = FieldCursor::new(bytes);
         cursor.take(4)?;
@@ -322,8 +323,8 @@ impl<'a> Page<'a> {
         self.stored_place(number).map(to_place)
     }
 
-    /// The numbers of the entries with this sort form; where there is none, an empty range at the
-    /// first entry behind it.
+    /// The numbers of the entries with this sort form; if there is none, an empty range at the
+    /// first entry after it.
     pub fn find(&self, form: &[u8]) -> Range<usize> {
         let mut number = self.restart_before(form) * INTERVAL;
         let mut start = None;
@@ -364,7 +365,7 @@ impl<'a> Page<'a> {
         PageCursor::at_restart(self, 0, form)
     }
 
-    /// A cursor at the first entry that is not before `form`; behind the last if all are.
+    /// Returns a cursor at the first entry that is not before `form`; after the last if all are.
     pub fn seek(self, form: &[u8]) -> PageCursor<'a> {
         let mut cursor = PageCursor::at_restart(self, self.restart_before(form), Vec::new());
         while cursor.is_valid() && cursor.form() < form {
@@ -426,7 +427,7 @@ impl<'a> Page<'a> {
         self.step(0).map_or(&[], |step| step.add)
     }
 
-    /// How the first key stands to a sort form.
+    /// Compares the first key to a sort form.
     fn first_against(&self, form: &[u8]) -> Option<Against> {
         Against::nothing(form).step(&self.step(0)?, form)
     }
@@ -452,7 +453,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Goes through all keys once: each must be there, be behind the one before, and be where a
+    /// Goes through all keys once: each must be present, follow the one before, and be where a
     /// search looks.
     fn verify_keys(&self) -> Decoded<()> {
         let keys_at = (self.bytes.len() - self.keys.len()) as u64;
@@ -479,9 +480,9 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Puts the key that is stored at `at` in the place of the one before it, on which it is based
-    /// unless there is a `base`. Gives where the next is stored, and the order of the new key to
-    /// the old; `None` when it is none.
+    /// Replaces the previous key by the one stored at `at`, which is based on it unless there is a
+    /// `base`. Returns the position of the next, and the order of the new key to the old; `None` if
+    /// it is invalid.
     fn follow(
         &self,
         at: usize,
@@ -508,7 +509,8 @@ impl<'a> Page<'a> {
         Some((step.end, order))
     }
 
-    /// Versions of one key stand newest first: greater when an entry is older than the one before.
+    /// Versions of one key are ordered newest first: greater when an entry is older than the one
+    /// before.
     fn order_of_offsets(&self, number: usize) -> Ordering {
         let offset = |number| self.place(number).map(|place| place.offset);
         number.checked_sub(1).and_then(offset).cmp(&offset(number))
@@ -555,7 +557,7 @@ impl<'a> PageCursor<'a> {
         cursor
     }
 
-    /// Whether it is at an entry, and not behind the last.
+    /// Whether it is at an entry, and not after the last.
     pub fn is_valid(&self) -> bool {
         self.number < self.page.entries
     }
@@ -565,7 +567,7 @@ impl<'a> PageCursor<'a> {
         &self.form
     }
 
-    /// Place of the entry; `None` behind the last.
+    /// Place of the entry; `None` after the last.
     pub fn place(&self) -> Option<Place> {
         self.page.place(self.number)
     }

@@ -1,4 +1,4 @@
-//! The segment header, and the salt it gives to every checksum of its segment.
+//! The segment header, and the salt that it adds to every checksum of its segment.
 
 use super::bytes::FieldCursor;
 use super::manifest::SegmentForm;
@@ -11,7 +11,7 @@ const BY_KEY_AT: usize = 88 + GROUP_LEN_MAX;
 /// Chunk sizes the format allows, as powers of two.
 pub const CHUNK_LOG2: std::ops::RangeInclusive<u8> = 12..=24;
 
-/// What the first 4096 bytes of a segment say.
+/// The contents of the first 4096 bytes of a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentHeader {
     /// Chunk size of bodies as a power of two.
@@ -30,30 +30,30 @@ pub struct SegmentHeader {
     pub sequence_first: u64,
     /// When it was made, ns.
     pub created_ns: i64,
-    /// Its records stand in the order of their keys, not in that in which they were written.
+    /// Its records are in key order, not in the order of writing.
     pub by_key: bool,
     /// The generation that was the newest when it was made.
     pub made_after: u64,
 }
 
-/// What the checksums and frames of one segment have in common.
+/// The values shared by the checksums and frames of one segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Salt {
     /// First word of every frame.
     pub marker: u32,
-    /// CRC of the segment nonce, from which those of headers and pages go on.
+    /// CRC of the segment nonce, with which those of headers and pages begin.
     pub crc: u32,
-    /// CRC of the pack nonce, from which the masks of chunks go on.
+    /// CRC of the pack nonce, with which the masks of chunks begin.
     pub pack_crc: u32,
     /// Chunk size in bytes.
     pub chunk_len: u64,
 }
 
 impl Salt {
-    /// What is stored for a chunk, or a piece, of this plain checksum: one that says of which
-    /// record it is, and as which of its chunks, so that whole extents that landed in the wrong
-    /// place are noticed. It says nothing of the place: records can be copied as they are within a
-    /// pack. Binding what is stored gives the plain checksum again.
+    /// The checksum to store for a chunk, or a piece, with this plain checksum. It is bound to the
+    /// record and the number of the chunk, so that whole extents written to the wrong place are
+    /// detected. It is not bound to the place: records can be copied unchanged within a pack.
+    /// Binding the stored checksum gives the plain one again.
     #[inline]
     pub fn bind(&self, sum: u32, sequence: u64, number: u64) -> u32 {
         let [sequence, number] = [sequence, number].map(u64::to_le_bytes);
@@ -83,7 +83,7 @@ impl SegmentHeader {
         }
     }
 
-    /// What a manifest says of it, too.
+    /// The part that is also in a manifest.
     pub fn form(&self) -> SegmentForm {
         SegmentForm { marker: self.marker, by_key: self.by_key, chunk_log2: self.chunk_log2 }
     }
@@ -116,7 +116,7 @@ impl SegmentHeader {
     /// Reads the first bytes of a segment; all 4096 must be there.
     ///
     /// # Errors
-    /// When they are not a segment header of this version.
+    /// Returns an error if they are not a segment header of this version.
     pub fn decode(bytes: &[u8]) -> Decoded<Self> {
         let Some(bytes) = bytes.get(..UNIT) else {
             return Err(Invalid::damaged(0, format!("the header has {} bytes, not {UNIT}", bytes.len())));

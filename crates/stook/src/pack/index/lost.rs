@@ -13,7 +13,7 @@ use crate::report::units;
 /// Lost records of one segment that are listed one by one; the rest are only counted.
 const LISTED_MAX: u64 = 10_000;
 
-/// Where a walk over the frames of a segment met none, in the order of the file.
+/// The ranges where a walk over a segment found no frames, in file order.
 #[derive(Debug, Default)]
 pub(crate) struct Lost {
     stretches: Vec<ByteRange>,
@@ -42,11 +42,11 @@ impl Lost {
         &self.stretches
     }
 
-    /// The damage that each record of the index is which lies in a stretch and is `wanted`, by key
-    /// and offset. Only what was reported with its key already is left out.
+    /// The damage of each record of the index that is in such a range and is `wanted`, by key and
+    /// offset. Records already reported with their key are left out.
     ///
     /// # Errors
-    /// What reading the index meets. Damage of it is damage among the rest.
+    /// Returns an error if reading the index fails. Its damage is reported with the rest.
     pub(crate) fn records(
         &self,
         segment: &Segment,

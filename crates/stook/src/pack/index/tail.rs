@@ -10,10 +10,10 @@ use crate::pack::format::index::{EncodedIndex, IndexBuilder, Place};
 use crate::pack::index::run::{Run, RunCursor};
 use crate::pack::read::reader::Reader;
 
-/// Sort form and offset: versions of one key stand newest first.
+/// Sort form and offset: versions of one key are ordered newest first.
 type VersionKey = (Box<[u8]>, Reverse<u64>);
 
-/// Keys and places of the frames behind the last checkpoint.
+/// Keys and places of the frames after the last checkpoint.
 #[derive(Debug, Default)]
 pub(crate) struct Tail {
     places: BTreeMap<VersionKey, Option<u64>>,

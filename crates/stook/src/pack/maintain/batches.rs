@@ -1,4 +1,4 @@
-//! Whether every batch in the frames of a segment is the one of which its end speaks.
+//! Whether every batch in the frames of a segment matches its end frame.
 
 use crate::pack::format::batch::BatchSum;
 use crate::pack::format::frame::FrameKind;
@@ -9,13 +9,13 @@ use crate::pack::read::frames::Frames;
 pub(crate) struct BatchWatch {
     /// Where the first frame of the open batch is, and its members.
     open: Option<(u64, BatchSum)>,
-    /// Something could not be read since the last batch ended: what is missing of the open one may
+    /// Something could not be read since the last batch ended: the missing part of the open one may
     /// be there.
     is_hurt: bool,
 }
 
 impl BatchWatch {
-    /// Takes a frame that was gone through. Gives the place of a batch that is none, and why.
+    /// Takes a frame of the walk. Returns the place of an invalid batch, and why.
     pub(crate) fn take(&mut self, frames: &Frames) -> Option<(u64, String)> {
         let head = frames.head();
         if head.header.in_batch {
@@ -35,7 +35,7 @@ impl BatchWatch {
         }
     }
 
-    /// What is at hand cannot be read.
+    /// Notes that the current frame cannot be read.
     pub(crate) fn note_damage(&mut self) {
         self.is_hurt = true;
     }

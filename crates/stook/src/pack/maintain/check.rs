@@ -1,4 +1,4 @@
-//! Looks at every byte of a pack that carries meaning, and lists all that is wrong.
+//! Checks every meaningful byte of a pack, and lists all damage.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -25,7 +25,7 @@ use crate::pack::writer::host::{Host as _, SystemHost};
 use crate::report::units;
 use crate::storage::Storage;
 
-/// What a check found.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CheckReport {
     /// Records that are whole, dead ones included.
@@ -36,7 +36,7 @@ pub struct CheckReport {
     pub body_bytes: u64,
     /// All damage.
     pub damages: Damages,
-    /// What is no damage but worth knowing: foreign files, torn tails, an unfinished build.
+    /// Notes on anything but damage: foreign files, torn tails, an unfinished build.
     pub notes: Vec<String>,
     /// Nothing can be written to the pack, or it cannot even be opened, before it is repaired.
     pub needs_repair: bool,
@@ -52,7 +52,7 @@ const SPAN_LEN: u64 = 16 << 20;
 /// Spans of a segment that are gone through one by one; of more, only that they differ is reported.
 const NARROWED_MAX: usize = 64;
 
-/// A set of records, of which only is known how many they are and what their hashes add up to.
+/// A summary of a set of records: their number and the sum of their hashes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Sum {
     count: u64,
@@ -77,7 +77,7 @@ struct SpanSums {
     dead: u64,
 }
 
-/// What a walk over the frames of a segment found.
+/// The result of a walk over the frames of a segment.
 #[derive(Debug, Default)]
 struct Walked {
     spans: BTreeMap<u64, SpanSums>,
@@ -99,7 +99,7 @@ impl Pack {
     /// to files. `progress` receives the bytes of segments gone through.
     ///
     /// # Errors
-    /// What reading meets. Damage is not an error here; it is what the report is for.
+    /// Returns an error if reading fails. Damage is not an error here; it is in the report.
     pub fn check(&self, mut progress: impl FnMut(u64)) -> Result<CheckReport> {
         self.check_until(&mut |at| {
             progress(at);
@@ -110,7 +110,7 @@ impl Pack {
     /// The same; `progress` ends it by returning `false`.
     ///
     /// # Errors
-    /// Those, and [`Error::Stopped`] when it was stopped.
+    /// Returns those errors, and [`Error::Stopped`] if it was stopped.
     pub fn check_until(&self, progress: &mut dyn FnMut(u64) -> bool) -> Result<CheckReport> {
         let mut report = CheckReport { damages: self.snapshot.log.damages(), ..CheckReport::default() };
         self.note_state(&mut report)?;
@@ -133,17 +133,16 @@ impl Pack {
         if has_links {
             report.damages.extend(self.lost_links()?);
         }
-        // Pages that were lost, and whatever else was gone around.
+        // Lost pages, and other damage that was worked around.
         report.damages.join(self.snapshot.log.damages());
         Ok(report)
     }
 
-    /// Opens what is left of a pack for [`check`](Self::check), also where its newest manifest
-    /// cannot be read: by an older one, or by its segments alone. What that means is in the notes
-    /// of the report.
+    /// Opens a pack for [`check`](Self::check), even if its newest manifest cannot be read: by an
+    /// older one, or by its segments alone. The notes of the report explain the consequences.
     ///
     /// # Errors
-    /// [`Error::NotAPack`], what the storage meets.
+    /// Returns [`Error::NotAPack`], or an error of the storage.
     pub fn open_what_is_left(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<Self> {
         let reader = Arc::new(Reader::new(options.engines, storage.path("")));
         let (snapshot, notes) = Snapshot::salvage(storage.as_ref(), &reader)?;
@@ -174,7 +173,7 @@ impl Pack {
         Ok(())
     }
 
-    /// A clock that was ahead once keeps all later times from telling anything.
+    /// A clock that was ahead once makes all later times meaningless.
     fn note_clock(&self, report: &mut CheckReport) {
         let last_ns = self.snapshot.manifest.time_last_ns;
         let ahead = crate::pack::writer::host::clock_is_behind(SystemHost.now_ns(), last_ns);
@@ -249,7 +248,7 @@ impl Pack {
         Ok(())
     }
 
-    /// Reports what does not agree in a span.
+    /// Reports the differences in a span.
     fn narrow(
         &self,
         segment: &Segment,
@@ -325,14 +324,14 @@ impl Pack {
                 // The list of the dead that is lost has been reported.
                 Err(Error::Damaged(damage)) if damage.key.is_some() => continue,
                 Err(Error::Damaged(damage)) => {
-                    // What is behind it cannot be compared.
+                    // What follows it cannot be compared.
                     report.damages.push(damage);
                     break;
                 }
                 Err(error) => return Err(error),
             };
             if before.as_ref() == Some(&entry.key) && self.snapshot.manifest_lost {
-                // One was replaced, which the manifest would have told.
+                // One was replaced, which the manifest would have shown.
                 replaced += 1;
             } else if before.as_ref() == Some(&entry.key) {
                 report.damages.push(Damage {
@@ -386,7 +385,7 @@ impl FrameVisitor for Listing<'_> {
     }
 }
 
-/// Looks at every frame of a segment, and reports what is damaged.
+/// Checks every frame of a segment, and reports damage.
 struct Looking<'a> {
     segment: &'a Segment,
     hasher: &'a RandomState,
@@ -400,7 +399,7 @@ struct Looking<'a> {
 }
 
 impl Looking<'_> {
-    /// Reports a batch that is none.
+    /// Reports an invalid batch.
     fn report_batch(&mut self, batch: Option<(u64, String)>) {
         let file = self.segment.source.path();
         self.report.damages.extend(batch.map(|(offset, what)| Damage {
@@ -424,7 +423,7 @@ impl FrameVisitor for Looking<'_> {
         self.walked.span(offset).first.get_or_insert(offset);
         let body_len = frames.finish_frame_reporting(&mut |at| self.goes_on(at))?;
         if self.is_stopped {
-            // The frame was left where it stood.
+            // The walk stopped within the frame.
             return Err(Error::Stopped.into());
         }
         let batch = self.batches.take(frames);

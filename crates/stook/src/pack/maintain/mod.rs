@@ -1,6 +1,6 @@
-//! Checking and repairing packs, and opening what is left of one that is damaged.
+//! Checking and repairing packs, and opening damaged ones.
 //!
-//! This room never changes the pack that it looks at: a repair writes a new one, and puts what it
+//! This module never changes the pack that it reads: a repair writes a new one, and puts what it
 //! cannot use beside it, byte for byte.
 
 pub(crate) mod batches;

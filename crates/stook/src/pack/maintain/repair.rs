@@ -1,4 +1,4 @@
-//! Repair: all that can still be read of a pack, in a new one; and the rest, byte for byte, beside
+//! Repair: copies everything readable of a pack into a new one, and the rest, byte for byte, beside
 //! it.
 //!
 //! Nothing of the old pack is changed or believed more than its checksums: every frame of every
@@ -45,22 +45,22 @@ const GAP_LEN: u64 = 64 << 10;
 /// One piece of quarantined bytes, as it is copied.
 const PIECE_LEN: u64 = 1 << 20;
 
-/// What a repair found and saved.
+/// The result of a repair.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Repaired {
     /// Records in the new pack.
     pub records: u64,
     /// Bytes of their frames.
     pub bytes: u64,
-    /// All damage that was met.
+    /// All damage that was found.
     pub damages: Damages,
     /// Stretches that could not be saved, each in a file of the quarantine.
     pub quarantined: Vec<Quarantined>,
-    /// What the new pack may have that the old one had not, or the other way round, and why.
+    /// Differences between the new pack and the old one, and why.
     pub notes: Vec<String>,
 }
 
-/// Bytes that are no whole record, or are further names of a file that is lost.
+/// Bytes that are not an intact record, or are hard links to a lost file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quarantined {
     /// Id of the segment.
@@ -77,9 +77,9 @@ pub struct RepairOptions {
     /// How the new pack is written.
     pub writer: WriterOptions,
     /// Memory for the keys of one walk over the pack, in bytes; the records on their way take as
-    /// much again. With less there are more walks. Besides these there are reads under way (at most
-    /// 32, of 1 MiB at most), what is being written, and 8 bytes a record for the index of the
-    /// segment that is written.
+    /// much again. With less there are more walks. In addition there are reads in flight (at most
+    /// 32, of at most 1 MiB), pending writes, and 8 bytes a record for the index of the segment
+    /// being written.
     pub memory_len: usize,
 }
 
@@ -89,7 +89,7 @@ impl From<WriterOptions> for RepairOptions {
     }
 }
 
-/// What was found of a key.
+/// The records found for a key.
 #[derive(Debug, Clone, Copy, Default)]
 struct NewestOfKey {
     /// Sequence number, segment and place of its newest whole record that no deletion vector lists.
@@ -107,8 +107,8 @@ impl NewestOfKey {
     }
 }
 
-/// The keys of one range. What does not fit into the memory is left for the next walk: always the
-/// last of them.
+/// The keys of one range. Keys that do not fit into the memory are left for the next walk: always
+/// the last of them.
 #[derive(Debug)]
 struct Survey {
     keys: BTreeMap<Box<[u8]>, NewestOfKey>,
@@ -117,19 +117,19 @@ struct Survey {
     memory_len: usize,
     /// The range begins here.
     from: Box<[u8]>,
-    /// And ends before this key, if it does not go on to the last.
+    /// The key before which it ends; `None` if it continues to the last.
     to: Option<Box<[u8]>>,
     /// Only these keys, if there are any given.
     only: Option<BTreeSet<Box<[u8]>>>,
-    /// Whether everything is looked at, and what is wrong is noted.
+    /// Whether everything is checked, and damage is noted.
     is_first: bool,
     /// Whether there are versions that no longer count: those are left out, and with them earlier
     /// states.
     has_history: bool,
     /// Whether there are further names of files.
     has_links: bool,
-    /// Whether there is a record at all, and whether one says of what kind its file was: whatever
-    /// packs trees or archives says so, and may have been at it.
+    /// Whether there is a record at all, and whether one states a kind of file: packing trees or
+    /// archives states it, and may have been interrupted.
     has_records: bool,
     has_files: bool,
     broken: Vec<(usize, ByteRange)>,
@@ -145,8 +145,8 @@ pub type Quarantine<'a> = &'a mut dyn FnMut() -> Result<Arc<dyn Storage>>;
 /// read and written, of about twice the size of the pack, and stops the repair by giving `false`.
 ///
 /// # Errors
-/// What reading and writing meet: damage is no error. [`Error::Stopped`] when it was stopped; the
-/// new pack is then incomplete.
+/// Returns an error if reading or writing fails; damage is not an error. [`Error::Stopped`] if it
+/// was stopped; the new pack is then incomplete.
 pub fn repair(
     from: &dyn Storage,
     to: Arc<dyn Storage>,
@@ -195,7 +195,7 @@ pub fn repair(
         writer.begin_history(times.fold(snapshot.manifest.time_last_ns, i64::max));
     }
     let files = snapshot.look_at_files(from, &reader)?;
-    // What was set aside, and whatever else no manifest names, is not in the new pack.
+    // Files set aside, and others that no manifest names, are not in the new pack.
     repaired.notes.extend(files.notes);
     repaired.damages = snapshot.log.damages();
     repaired.damages.join(std::mem::take(&mut survey.damages));
@@ -212,9 +212,8 @@ pub fn repair(
     Ok(repaired)
 }
 
-/// Whether the new pack is complete, and what there is to say about that. What was not whole before
-/// is not made so by saving it, and neither is what nobody knows to have been. Packs of single
-/// records are complete from the start.
+/// Whether the new pack is complete, and a note about that. A pack that was incomplete, or may have
+/// been, does not become complete by repair. Packs of single records are complete from the start.
 fn new_state(snapshot: &Snapshot, survey: &Survey, damages: &Damages) -> (bool, Option<String>) {
     let is_all_there = survey.broken.is_empty() && snapshot.lost.is_empty();
     let is_of_single_records = survey.has_records && !survey.has_files && snapshot.manifest.roots.is_empty();
@@ -292,7 +291,7 @@ fn report_lost(
     Ok(())
 }
 
-/// Looks at everything, and gives the bytes of it.
+/// Checks everything, and returns its size in bytes.
 fn first_walk(
     survey: &mut Survey,
     snapshot: &Snapshot,
@@ -373,7 +372,7 @@ impl Survey {
         }
     }
 
-    /// Continues with the keys after it; `false` when there are none.
+    /// Continues with the keys after it; `false` if there are none.
     fn go_on(&mut self) -> bool {
         let Some(to) = self.to.take() else { return false };
         (self.from, self.len, self.is_first) = (to, 0, false);
@@ -419,7 +418,7 @@ impl Survey {
         reader.take_back(frames)
     }
 
-    /// Whether the key of the frame at hand is in the range.
+    /// Whether the key of the current frame is in the range.
     fn wants(&self, frames: &Frames) -> bool {
         frames.head().key().is_some_and(|key| self.has(key.sort_form()))
     }
@@ -429,7 +428,7 @@ impl Survey {
         is_in_range && self.only.as_ref().is_none_or(|only| only.contains(form))
     }
 
-    /// Notes what the frame says of its key, if that is in the range.
+    /// Notes what the frame says about its key, if that is in the range.
     fn take(&mut self, number: usize, segment: &Segment, frames: &Frames, is_record: bool) {
         let head = frames.head();
         let Some(key) = head.key().filter(|key| self.has(key.sort_form())) else { return };
@@ -497,7 +496,7 @@ impl FrameVisitor for SurveyWalk<'_> {
         }
         let body_len = frames.finish_frame_reporting(&mut |at| self.goes_on(at))?;
         if !self.goes_on {
-            // It was left where it stood.
+            // The walk stopped where it was.
             return Err(Error::Stopped.into());
         }
         self.survey.take(self.number, self.segment, frames, body_len.is_some());
@@ -560,7 +559,7 @@ fn set_aside(
     let mut at = range.start();
     while at < range.end() {
         let piece = ByteRange::new(at, range.end().min(at + PIECE_LEN)).unwrap_or_default();
-        // Zeros stand where the medium gives nothing back.
+        // Unreadable bytes are zeros.
         let (bytes, _) = reader.read_around(segment.source.as_ref(), piece)?;
         appender.append(&[&bytes])?;
         at = piece.end();

@@ -1,5 +1,4 @@
-//! Opening what is left of a pack whose newest manifest cannot be read: by an older one, or by its
-//! segments alone.
+//! Opening a pack whose newest manifest cannot be read: by an older one, or by its segments alone.
 
 use std::io::ErrorKind;
 
@@ -21,7 +20,7 @@ use crate::storage::{Entry, Storage};
 use crate::tree::Kind;
 
 impl Snapshot {
-    /// The newest state, or what can be made out of it; and what is to be said about that.
+    /// The newest state, or the best that can be reconstructed, with notes about that.
     pub(crate) fn salvage(storage: &dyn Storage, reader: &Reader) -> Result<(Self, Vec<String>)> {
         let damage = match Self::load(storage, reader, WantedState::default()) {
             // Nothing is known to be wrong: a user who may read it can open it as it is.
@@ -209,8 +208,8 @@ fn add_unnamed(
     Ok(())
 }
 
-/// What a manifest would say of a segment, as far as its header and its footer tell. Of one that is
-/// not sealed nothing is committed: all of its frames have to be looked at.
+/// What a manifest would say about a segment, as far as its header and footer show. In an unsealed
+/// one nothing is committed: all of its frames must be read.
 fn entry_of(header: &SegmentHeader, footer: Option<&Footer>, len: u64) -> SegmentEntry {
     SegmentEntry {
         id: header.id,

@@ -1,8 +1,8 @@
-//! Reading around what the medium does not give back: the rest of a range, with zeros in the holes.
+//! Reading around unreadable parts: the rest of a range, with zeros in the holes.
 //!
-//! A read fails as a whole, by a bad sector of 4096 bytes as by a dead disk. What failed is read
-//! again piece by piece, so that a hole costs what is in it and nothing beside it; checksums then
-//! tell what the zeros are not.
+//! A read fails as a whole, whether one sector of 4096 bytes is bad or the disk is dead. A failed
+//! range is read again piece by piece, so that a hole costs only the bytes in it; checksums then
+//! detect the zeros in their place.
 
 use std::path::Path;
 
@@ -13,28 +13,28 @@ use crate::pack::error::{Damage, Error, Result, is_unreadable};
 use crate::pack::read::reader::read_leaves;
 use crate::source::Source;
 
-/// Length of one piece, and what it is aligned to: the block of most file systems, and the page of
-/// the page cache.
+/// Length and alignment of one piece: the block of most file systems, and the page of the page
+/// cache.
 const PIECE_LEN: u64 = 4096;
 
 /// After this many unreadable bytes in a row, most of what follows is not tried: each try may take
-/// a disk seconds. Then the last piece of every [`STRIDE_LEN`] bytes shows whether the stretch
-/// continues.
+/// a disk seconds. Then the last piece of every [`STRIDE_LEN`] bytes shows whether the unreadable
+/// range continues.
 const PATIENCE_LEN: u64 = 64 * PIECE_LEN;
 
-/// So much is given up at once at most. What can be read is lost in there only if holes are on both
-/// sides of it.
+/// At most this many bytes are given up at once. Readable bytes within them are lost only if there
+/// are holes on both sides.
 const STRIDE_LEN: u64 = 1 << 20;
 
 /// A stretch that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hole {
     pub(crate) range: ByteRange,
-    /// What was met there first.
+    /// The first error in this hole.
     pub(crate) what: String,
 }
 
-/// The stretches of a file that cannot be read, as far as they were met; those that touch are one.
+/// The unreadable ranges of a file that were found; adjacent ones are merged.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Holes {
     /// In order, apart from each other.
@@ -42,8 +42,8 @@ pub(crate) struct Holes {
 }
 
 impl Holes {
-    /// Those in which none of these damages is: nothing that is there needs them, but they cannot
-    /// be read.
+    /// The holes that contain none of these damages: nothing uses these bytes, but they cannot be
+    /// read.
     pub(crate) fn unreported(&self, file: &Path, damages: &[Damage]) -> Vec<Damage> {
         let is_reported = |hole: &&Hole| {
             damages.iter().any(|damage| damage.file == file && hole.range.contains(damage.offset))
@@ -80,7 +80,7 @@ impl Holes {
         self.len_before(offset) >= PATIENCE_LEN
     }
 
-    /// Why bytes of a range are not what was written: they could not be read, or what was found.
+    /// Why bytes of a range are damaged: because they could not be read, or as found.
     pub(crate) fn explain(&self, source: &dyn Source, range: ByteRange, found: Error) -> Error {
         match (self.first_in(range), found) {
             (Some((offset, what)), Error::Damaged(damage)) => {
@@ -107,11 +107,11 @@ impl Holes {
     }
 }
 
-/// All of a range of a source, with zeros where it cannot be read; those places are added to
-/// `holes`. What is known to be a hole is not tried again.
+/// Reads all of a range of a source, with zeros where it is unreadable; those parts are added to
+/// `holes`. Known holes are not tried again.
 ///
 /// # Errors
-/// What is no damage of the medium: see [`is_unreadable`].
+/// Returns errors that are not damage of the medium: see [`is_unreadable`].
 pub(crate) fn read_around(
     source: &dyn Source,
     range: ByteRange,
@@ -161,13 +161,13 @@ fn read_piece(source: &dyn Source, range: ByteRange) -> crate::Result<Result<Byt
     }
 }
 
-/// What became of a read. One that failed because the medium does not give back some of it is tried
-/// again piece by piece, because what failed may be something that was only read along; what is
-/// still missing then is damage.
+/// Returns the result of a read. If it failed because a part is unreadable, it is tried again piece
+/// by piece, because the failed part may only have been read along; bytes that are still missing
+/// then are damage.
 ///
 /// # Errors
-/// [`Error::Damaged`] with the place of the first byte that is missing; what is no damage of the
-/// medium.
+/// Returns [`Error::Damaged`] with the offset of the first missing byte, or an error that is not
+/// damage of the medium.
 pub(crate) fn read_again(source: &dyn Source, range: ByteRange, read: crate::Result<Bytes>) -> Result<Bytes> {
     match read {
         Err(error) if is_unreadable(&error) => {
@@ -192,11 +192,11 @@ mod tests {
     use super::*;
     use crate::source::{Identity, Leaf, MemorySource};
 
-    /// Refuses what touches some stretches, and counts what it is asked for.
+    /// Refuses reads that touch some ranges, and counts requests.
     #[derive(Debug)]
     struct Bad {
         inner: MemorySource,
-        /// Sevens in place of the inner one, so many.
+        /// Serves this many sevens instead of the inner source.
         sevens: u64,
         bad: Vec<ByteRange>,
         asked: Mutex<usize>,

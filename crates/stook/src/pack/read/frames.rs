@@ -1,8 +1,8 @@
 //! Goes through the frames of a segment in the order in which they were written.
 //!
-//! Everything handed out has been verified: header, key and attributes before a frame is named,
-//! each chunk of a body before it is seen. What does not verify is reported, and the walk can go on
-//! behind it.
+//! Everything returned has been verified: header, key and attributes before a frame is returned,
+//! each chunk of a body before it is visible. Bytes that do not verify are reported, and the walk
+//! can continue after them.
 
 use bytes::Bytes;
 
@@ -25,13 +25,13 @@ const SUMS_READ_LEN: u64 = 64 << 10;
 /// Bytes in which the next frame is looked for at once.
 const RESYNC_LEN: usize = 4 << 20;
 
-/// What comes next in a segment.
+/// The next frame in a segment.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// A frame whose header, key and attributes are as they were written; [`Frames::head`] tells
-    /// them, and the walk stands at its body.
+    /// A frame whose header, key and attributes verified; [`Frames::head`] returns them, and the
+    /// walk is at its body.
     Frame,
-    /// Bytes that are no frame, or a frame that is not what was written.
+    /// Bytes that are not a frame, or a damaged frame.
     Invalid(Broken),
     /// The end of the range.
     End,
@@ -42,15 +42,15 @@ pub(crate) enum Step {
 pub(crate) struct Broken {
     /// Offset of the frame in the segment.
     pub(crate) frame: u64,
-    /// Offset of what is wrong.
+    /// Offset of the damage.
     pub(crate) offset: u64,
     /// The key, if the header could be read.
     pub(crate) key: Option<Key>,
-    /// What is wrong.
+    /// A description of the damage.
     pub(crate) what: String,
     /// Where the next frame begins, if that is known.
     pub(crate) next: Option<u64>,
-    /// The medium does not give the bytes back: no writer that was cut off left it so.
+    /// The medium does not return the bytes: no interrupted writer left it so.
     pub(crate) unreadable: bool,
 }
 
@@ -91,7 +91,7 @@ pub(crate) struct BodySpan {
 pub(crate) enum Chunk {
     /// The next bytes.
     Bytes(BodySpan),
-    /// There are no more.
+    /// There are no more frames.
     End {
         /// Length of the body.
         len: u64,
@@ -103,12 +103,12 @@ pub(crate) enum Chunk {
 /// What became of reading a body: it, or why not.
 pub(crate) type Checked<T> = Result<T, Trouble>;
 
-/// Why a walk could not go on in this frame.
+/// Why a walk could not continue in this frame.
 #[derive(Debug)]
 pub(crate) enum Trouble {
     /// Something else went wrong than these bytes: the walk ends.
     Failed(Error),
-    /// The bytes are not what was written.
+    /// The bytes are damaged.
     Broken(Broken),
 }
 
@@ -131,27 +131,27 @@ pub(crate) struct Frames {
     salt: Salt,
     head: Head,
     body: BodyState,
-    /// What was looked at last.
+    /// The range read last.
     looked: ByteRange,
-    /// Of a member of a batch: what stands for all of it that was seen.
+    /// For a member of a batch: the digest of everything of it read so far.
     digest: u32,
 }
 
-/// How far the body of the current frame has been handed out.
+/// How far the body of the current frame has been returned.
 #[derive(Debug)]
 enum BodyState {
     /// Nothing of it is left to look at.
     Done,
     /// Contiguous; the chunk checksums that are still needed.
     Known { len: u64, left: u64, chunk: u64, sums: Bytes, sums_from: u64 },
-    /// In pieces; what has been seen of it.
+    /// In pieces; how much of it has been read.
     Framed { seen: u64, number: u64 },
     /// All pieces were seen; the trailer comes next.
     Trailer { len: u64 },
 }
 
 impl Frames {
-    /// A walk that starts where the window stands.
+    /// Starts a walk at the position of the window.
     pub(crate) fn new(window: Window, salt: Salt) -> Self {
         let header = FrameHeader {
             live: false,
@@ -267,7 +267,7 @@ impl Frames {
         Ok(broken)
     }
 
-    /// A frame of which nothing is known.
+    /// Damage to a frame about which nothing is known.
     fn nameless(&self, frame: u64, offset: u64, what: String) -> Broken {
         self.with_cause(Broken { frame, offset, key: None, what, next: None, unreadable: false })
     }
@@ -282,8 +282,8 @@ impl Frames {
         &self.head
     }
 
-    /// What stands for the current frame in the checksum of its batch, once
-    /// [`finish_frame`](Self::finish_frame) has gone through it.
+    /// The digest of the current frame, for the checksum of its batch, once
+    /// [`finish_frame`](Self::finish_frame) has read it.
     pub(crate) fn digest(&self) -> u32 {
         self.digest
     }
@@ -296,8 +296,8 @@ impl Frames {
     }
 
     /// Verifies the whole body of the current frame, which [`view`](Self::view) then shows as one
-    /// slice, and steps past the frame. `None` when it is framed or too long for the window: then
-    /// [`begin_body`](Self::begin_body) gives it in chunks.
+    /// slice, and steps past the frame. `None` if it is framed or too long for the window: then
+    /// [`begin_body`](Self::begin_body) reads it in chunks.
     pub(crate) fn whole_body(&mut self) -> Checked<Option<BodySpan>> {
         let BodyLen::Known(len) = self.head.header.body else { return Ok(None) };
         let sums_len = checksums_len(len, self.salt.chunk_len);
@@ -343,8 +343,8 @@ impl Frames {
         };
     }
 
-    /// The next chunk of the body, verified, to be seen by [`view`](Self::view); or its end, and
-    /// then the walk stands after the frame.
+    /// Returns the next chunk of the body, verified, for [`view`](Self::view); or the end of the
+    /// body, and then the walk is after the frame.
     pub(crate) fn next_chunk(&mut self) -> Checked<Chunk> {
         match self.body {
             BodyState::Done => Ok(Chunk::End { len: 0, counts: true }),
@@ -453,16 +453,15 @@ impl Frames {
         }
     }
 
-    /// Verifies what is left of the current frame and steps over it. Gives the length of its body,
-    /// or `None` when it is not a record that counts: a mark, a filler, a record that was
-    /// abandoned.
+    /// Verifies the rest of the current frame and steps over it. Returns the length of its body, or
+    /// `None` if it is not a record that counts: a mark, a filler, a record that was abandoned.
     pub(crate) fn finish_frame(&mut self) -> Checked<Option<u64>> {
         self.finish_frame_reporting(&mut |_| true)
     }
 
     /// The same, for frames of any length. `report_progress` is called with the position at every
-    /// chunk that is read by itself, and stops it by giving `false`; then it stands within the
-    /// frame.
+    /// chunk that is read separately, and stops the walk by returning `false`; then the walk is
+    /// within the frame.
     pub(crate) fn finish_frame_reporting(
         &mut self,
         report_progress: &mut dyn FnMut(u64) -> bool,
@@ -495,8 +494,7 @@ impl Frames {
         Ok(true)
     }
 
-    /// Looks for the next valid frame header at or after `from`, and stands there. `false` when
-    /// there is none.
+    /// Moves to the next valid frame header at or after `from`. Returns `false` if there is none.
     pub(crate) fn resync(&mut self, from: u64) -> Result<bool> {
         self.resync_within(from, u64::MAX)
     }
@@ -538,7 +536,7 @@ impl Frames {
                     self.window.seek(at)?;
                     return Ok(true);
                 }
-                // Whatever length it claims cannot be believed: look on right behind the marker.
+                // The length that it states cannot be trusted: continue right after the marker.
                 Step::Invalid(_) | Step::End => self.window.seek(at + 8)?,
             }
         }

@@ -1,5 +1,5 @@
-//! Frames from many places, read together at queue depth and laid side by side in memory in the
-//! order asked for.
+//! Frames from many places, read together at queue depth and placed contiguously in memory in the
+//! requested order.
 
 use std::collections::BTreeMap;
 
@@ -57,16 +57,16 @@ pub(crate) struct Gathered {
     bytes: Vec<u8>,
     /// Where each of them begins, and the end.
     starts: Vec<usize>,
-    /// What could not be read, by segment.
+    /// The unreadable ranges, by segment.
     holes: BTreeMap<usize, Holes>,
 }
 
 impl Gathered {
-    /// Reads the wanted frames, in place of those gathered before. What the medium does not give
-    /// back is zeros, which no checksum takes for a frame: see [`explain`](Self::explain).
+    /// Reads the wanted frames, replacing those gathered before. Unreadable bytes are zeros, which
+    /// fail every checksum: see [`explain`](Self::explain).
     ///
     /// # Errors
-    /// What reading meets.
+    /// Returns an error if reading fails.
     pub(crate) fn read(
         &mut self,
         reader: &Reader,
@@ -97,7 +97,7 @@ impl Gathered {
         }
     }
 
-    /// Why one of them is not what was written.
+    /// Why one of them is damaged.
     pub(crate) fn explain(&self, origin: &FrameOrigin<'_>, wanted: WantedFrame, found: Error) -> Error {
         match self.holes.get(&wanted.segment) {
             Some(holes) => holes.explain(origin.segment.source.as_ref(), wanted.range, found),
@@ -105,14 +105,14 @@ impl Gathered {
         }
     }
 
-    /// The bytes of one of them, by its place in what was asked for.
+    /// The bytes of one frame, by its position in the request.
     pub(crate) fn frame(&self, number: usize) -> &[u8] {
         let ends = self.starts.get(number).zip(self.starts.get(number + 1));
         ends.and_then(|(&start, &end)| self.bytes.get(start..end)).unwrap_or_default()
     }
 }
 
-/// What is read from one segment.
+/// The reads from one segment.
 struct SegmentReads {
     /// Which of the wanted frames these are.
     numbers: Vec<usize>,
@@ -177,8 +177,8 @@ impl<'a> ReadBatch<'a> for Filling<'_, 'a> {
         let source = origin.segment.source.as_ref();
         let bytes = match result {
             Ok(bytes) => bytes,
-            // What lies between the frames, or a frame beside, is no reason to do without the
-            // others: whoever looks at what is missing finds zeros.
+            // Bytes between the frames, or another frame, must not cost the rest: unreadable bytes
+            // are zeros.
             Err(error) if is_unreadable(&error) => {
                 let range = part.plan.reads().get(read).copied().unwrap_or_default();
                 match read_around(source, range, self.gathered.holes.entry(number).or_default()) {

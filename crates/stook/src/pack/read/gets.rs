@@ -1,5 +1,5 @@
-//! Many records by key, as one batch: keys are looked up while the device reads what was found
-//! already.
+//! Many records by key, as one batch: keys are looked up while the device reads records already
+//! found.
 
 use bytes::Bytes;
 
@@ -31,7 +31,7 @@ pub(crate) struct Gets<'p> {
     /// Which way each segment is read, where that is decided.
     accesses: Vec<Option<Access>>,
     records: Vec<Result<Option<Record>>>,
-    /// Something failed that is no damage.
+    /// An error that is not damage.
     failure: Option<Error>,
 }
 
@@ -115,7 +115,7 @@ impl<'p> Gets<'p> {
         self.pack.snapshot.segments.get(found.segment)
     }
 
-    /// Which way a segment is read; where no sample has said so, the first record does.
+    /// How a segment is read; if there was no sample, the first record decides.
     fn access(&mut self, segment: &Segment, number: usize, range: ByteRange) -> Access {
         let pack = self.pack;
         let Some(access) = self.accesses.get_mut(number) else { return Access::Cached };
@@ -124,18 +124,18 @@ impl<'p> Gets<'p> {
 }
 
 impl Pack {
-    /// Which way records of a segment are read that somebody gets by their keys.
+    /// How records of a segment are read in gets by key.
     fn access_of_gets(&self, segment: &Segment, ranges: &[ByteRange]) -> Access {
         self.access.decide_for_gets(segment.source.as_ref(), ranges, || self.fits_into_memory())
     }
 
-    /// Whether what is got of it is best left in the page cache.
+    /// Whether its records are best left in the page cache after gets.
     pub(crate) fn fits_into_memory(&self) -> bool {
         *self.fits.get_or_init(|| self.fits_in(available_memory()))
     }
 
-    /// Whether half of this memory holds all segments: the other half is for whoever works with
-    /// them.
+    /// Whether all segments fit into half of this memory: the other half is left for the users of
+    /// the records.
     fn fits_in(&self, available: Option<u64>) -> bool {
         let bytes =
             self.snapshot.segments.iter().fold(0_u64, |sum, one| sum.saturating_add(one.source.len()));
@@ -238,7 +238,7 @@ mod tests {
         };
         let (small, large) = (open(true), open(false));
         forget(&cached(&small).0);
-        // Some file systems are memory, and some kernels do not tell.
+        // Some file systems are in memory, and some kernels do not report it.
         let is_cold = cached(&small).1.is_some_and(|share| share < 0.5);
         assert_eq!(
             (way(&small), way(&large)),

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::extent::ByteRange;
 use crate::source::{Identity, Leaf, Source};
 
-/// Bytes from `base` on; what is before them reads as zeros.
+/// Bytes from `base` on; bytes before them read as zeros.
 #[derive(Debug)]
 pub(crate) struct HeldFrame {
     pub(crate) path: PathBuf,

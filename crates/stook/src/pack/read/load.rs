@@ -24,7 +24,7 @@ pub struct Loaded {
     records: Vec<LoadedSlot>,
     /// Bodies that were put together, by segment and offset of their record.
     joined: HashMap<(u32, u64), Bytes>,
-    /// What was not what was written, and is not here.
+    /// Damaged records, which are missing here.
     damages: Damages,
     body_bytes: u64,
 }
@@ -65,8 +65,8 @@ impl Pack {
     /// same.
     ///
     /// # Errors
-    /// [`Error::Damaged`] unless damage is skipped, what reading meets, and memory that is not to
-    /// be had.
+    /// Returns [`Error::Damaged`] unless damage is skipped, or an error of reading or of allocating
+    /// memory.
     pub fn load(&self, options: &ScanOptions) -> Result<Loaded> {
         self.check_groups(&options.groups)?;
         let mut loaded = Loaded {
@@ -123,7 +123,7 @@ impl Loaded {
         self.records.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no records.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
@@ -138,7 +138,7 @@ impl Loaded {
         &self.damages
     }
 
-    /// A record, by its number in the order that was asked for.
+    /// A record, by its number in the requested order.
     pub fn get(&self, number: usize) -> Option<LoadedRecord> {
         let slot = self.records.get(number)?;
         let (key_kind, stored_key, rest) = loaded_parts(&self.segments, slot)?;
@@ -150,7 +150,7 @@ impl Loaded {
         Some(LoadedRecord { stored_key, key_kind, attributes: rest.slice(..attributes_len), body })
     }
 
-    /// All records, in the order that was asked for.
+    /// All records, in the requested order.
     pub fn iter(&self) -> impl Iterator<Item = LoadedRecord> {
         (0..self.len()).filter_map(|number| self.get(number))
     }
@@ -166,7 +166,7 @@ struct LoadWalk<'a> {
 }
 
 impl LoadWalk<'_> {
-    /// Steps over the frame at hand, which does not count; a record that is refused is damage.
+    /// Steps over the current frame, which does not count; a record that is refused is damage.
     fn leave(&mut self, frames: &mut Frames, is_refused: bool) -> Checked<()> {
         let refusal = if is_refused { frames.refusal(self.pack, self.segment)? } else { None };
         frames.step_over()?;

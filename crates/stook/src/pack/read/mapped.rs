@@ -1,5 +1,4 @@
-//! Records handed out where they lie: in sealed segments that are mapped, or in what was read of
-//! others.
+//! Records returned in place: in mapped sealed segments, or in buffers read from others.
 
 use std::ops::Range;
 
@@ -27,12 +26,12 @@ pub enum MapRule {
     /// Nothing is mapped.
     #[default]
     Never,
-    /// Sealed segments are mapped, and gets (not scans) take records from there without a call of
-    /// the system. For packs that are in memory, or fit in it. Damage is reported as ever.
+    /// Sealed segments are mapped, and gets (not scans) read records from there without a system
+    /// call. For packs that are in memory or fit in it. Damage is reported as usual.
     ///
-    /// **Nobody may cut or overwrite a sealed segment meanwhile**, and its device must not fail:
-    /// what is not an error but a `SIGBUS` then ends the process. Writers of packs never do either;
-    /// removing and replacing files is harmless.
+    /// **A sealed segment must not be truncated or overwritten meanwhile**, and its device must not
+    /// fail: that is no error but a `SIGBUS`, which ends the process. Writers of packs never do
+    /// either; removing and replacing files is harmless.
     Sealed,
 }
 
@@ -82,7 +81,7 @@ impl<'a> RecordView<'a> {
     /// Its attributes.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] when a newer version wrote them.
+    /// Returns [`Error::Unsupported`] if a newer version wrote them.
     pub fn attributes(&self) -> Result<Attributes> {
         match self.head {
             ViewHead::Read(record) => Ok(record.head.attributes.clone()),
@@ -93,12 +92,12 @@ impl<'a> RecordView<'a> {
     }
 }
 
-/// Keys between one stage of the way to a record and the next: so many that what a stage asked for
-/// has come from memory, and so few that it is still near.
+/// Keys between one stage of a look-up and the next: enough that the memory prefetched by a stage
+/// has arrived, and few enough that it is still in the processor's cache.
 const STAGE: usize = 6;
 /// Keys between the first stage and the last.
 const TRAVEL: usize = 3 * STAGE;
-/// So much of a frame is fetched; the processor itself goes on with longer ones.
+/// At most this much of a frame is prefetched; the processor continues by itself with longer ones.
 const PREFETCH_LEN_MAX: usize = 4096;
 /// More than are on their way.
 const SLOTS: usize = 32;
@@ -205,7 +204,7 @@ impl<'a> VerifiedFrame<'a> {
     }
 }
 
-/// Maps what the rule wants mapped: for each segment its bytes.
+/// Maps the segments that the rule selects: for each segment its bytes.
 pub(crate) fn map_segments(snapshot: &Snapshot, rule: MapRule) -> Result<Vec<Option<Bytes>>> {
     if rule == MapRule::Never {
         return Ok(Vec::new());
@@ -239,7 +238,7 @@ impl Pack {
     /// [`get_many_with`](Self::get_many_with).
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// Returns the errors of [`get`](Self::get).
     pub fn get_with<T>(&self, key: &Key, look: impl FnOnce(RecordView<'_>) -> T) -> Result<Option<T>> {
         let Some(found) = self.find_quickly(key)? else { return Ok(None) };
         if let Some(verified) = self.verify_frame(key, found)? {
@@ -255,7 +254,8 @@ impl Pack {
     /// [`get_many`](Self::get_many).
     ///
     /// # Errors
-    /// When the index cannot be read. What became of each record is passed to `each`.
+    /// Returns an error if the index cannot be read. The outcome of each record is passed to
+    /// `each`.
     pub fn get_many_with(
         &self,
         keys: &[Key],
@@ -307,8 +307,8 @@ impl Pack {
     }
 
     /// Looks keys up, and verifies the frames of those that are mapped while the next ones come
-    /// from memory. Gives the numbers of the keys that are to be read in another way, and where
-    /// their records are; `None` when nothing is mapped, and no key was looked up.
+    /// from memory. Returns the numbers of the keys that are to be read in another way, and where
+    /// their records are; `None` if nothing is mapped, and no key was looked up.
     fn each_mapped<'a>(
         &'a self,
         keys: &'a [Key],
@@ -390,8 +390,8 @@ impl Pack {
         self.counted(key, 0, Newest::Absent)
     }
 
-    /// Where the live record of a key is, given what a quick search said of the newest segment that
-    /// may have it.
+    /// The place of the live record of a key, given the result of a quick search in the newest
+    /// segment that may have it.
     #[inline]
     fn counted(&self, key: &Key, segment: usize, newest: Newest) -> Result<Option<Found>> {
         let life = |place: Place| Some(self.snapshot.segments.get(segment)?.life(place.offset));

@@ -1,6 +1,6 @@
-//! Opening the record at a place that an index names. There is no other way to one that is read in
-//! pieces: gets, scans, compaction and links come through here. A record that is read by range
-//! finds its chunks itself, in `source`.
+//! Opening the record at a place that an index names. All records that are read in pieces are
+//! opened here: by gets, scans, compaction and links. A record that is read by range finds its
+//! chunks itself, in `source`.
 
 use std::sync::Arc;
 
@@ -32,10 +32,10 @@ impl Place {
 }
 
 impl Segment {
-    /// Opens the record at a place. The walk then stands before the first piece of its body.
+    /// Opens the record at a place. The walk is then before the first piece of its body.
     ///
     /// # Errors
-    /// As [`Frames::of_record`].
+    /// Returns the errors of [`Frames::of_record`].
     pub(crate) fn open_record(&self, place: Place, reader: &Reader, rule: AccessRule) -> Result<Frames> {
         let range = place.range_to(self.frames_end);
         let route = Route::new(rule, self.source.as_ref(), range);
@@ -46,7 +46,7 @@ impl Segment {
     /// The same for a frame that is in memory.
     ///
     /// # Errors
-    /// As [`Frames::of_record`].
+    /// Returns the errors of [`Frames::of_record`].
     pub(crate) fn open_held_record(&self, place: Place, bytes: Bytes, reader: &Reader) -> Result<Frames> {
         let range = ByteRange::at(place.offset, bytes.len() as u64).unwrap_or_default();
         // One block for all of it, which begins where a page does.
@@ -60,7 +60,7 @@ impl Segment {
     /// The record whose frame is in memory, its body put together where it is in pieces.
     ///
     /// # Errors
-    /// [`Error::Damaged`] when it is not what was written.
+    /// Returns [`Error::Damaged`] if it is damaged.
     pub(crate) fn record_in(&self, place: Place, bytes: &Bytes, reader: &Reader) -> Result<Record> {
         match parse_record(self, place, bytes)? {
             Some(record) => Ok(record),
@@ -73,12 +73,12 @@ impl Segment {
 }
 
 impl Frames {
-    /// A walk over the frame of one record, with which the window begins. It then stands before the
-    /// first piece of the body.
+    /// Starts a walk over the frame of one record, at which the window begins. The walk is then
+    /// before the first piece of the body.
     ///
     /// # Errors
-    /// [`Error::Damaged`] when there is no record, or its head is not what was written; what
-    /// reading meets.
+    /// Returns [`Error::Damaged`] if there is no record, or its head is damaged; or an error of
+    /// reading.
     pub(crate) fn of_record(window: Window, salt: Salt) -> Result<Self> {
         let mut frames = Self::new(window, salt);
         let offset = frames.window.pos();
@@ -99,8 +99,8 @@ impl Frames {
     /// [`view`](Self::view); `None` after the last.
     ///
     /// # Errors
-    /// [`Error::Damaged`] when it is not what was written, or the record was abandoned; what
-    /// reading meets.
+    /// Returns [`Error::Damaged`] if it is damaged, or the record was abandoned; or an error of
+    /// reading.
     pub(crate) fn next_of_record(&mut self) -> Result<Option<BodySpan>> {
         match self.next_chunk() {
             Ok(Chunk::Bytes(span)) => Ok(Some(span)),

@@ -29,8 +29,8 @@ const AT_ONCE_LEN_MAX: u64 = 1 << 20;
 /// Blocks of a scan's ring: the half that is read ahead is what keeps the device busy.
 const RING_BLOCKS: usize = 32;
 
-/// The same through the page cache, where nothing is to be kept busy: a ring that stays in the
-/// processor's caches is copied into twice as fast as one that does not.
+/// The same through the page cache, where no device is to be kept busy: copying into a ring that
+/// stays in the processor's caches is twice as fast.
 const CACHED_RING_BLOCKS: usize = 8;
 
 /// The same where blocks come by requests, each of which pays for its latency by its length.
@@ -101,15 +101,13 @@ impl Reader {
         profile
     }
 
-    /// The bytes of one range, through the page cache. What the medium does not give back is
-    /// damage.
+    /// The bytes of one range, through the page cache. Unreadable bytes are damage.
     pub(crate) fn read(&self, source: &dyn Source, range: ByteRange) -> Result<Bytes> {
         let mut all = self.read_many(std::iter::once((source, range, Access::Cached)))?;
         all.pop().unwrap_or_else(|| Ok(Bytes::new()))
     }
 
-    /// The bytes of one range with zeros where the medium does not give them back, and where that
-    /// is.
+    /// The bytes of one range, with zeros for unreadable ones, and the holes.
     pub(crate) fn read_around(&self, source: &dyn Source, range: ByteRange) -> Result<(Bytes, Holes)> {
         let mut holes = Holes::default();
         let bytes = match self.read(source, range) {
@@ -119,8 +117,7 @@ impl Reader {
         Ok((bytes, holes))
     }
 
-    /// The bytes of many ranges, at queue depth; each is there or says why not. What the medium
-    /// does not give back is damage.
+    /// The bytes of many ranges, at queue depth, or an error for each. Unreadable bytes are damage.
     pub(crate) fn read_many<'a>(
         &self,
         ranges: impl ExactSizeIterator<Item = Read<'a>>,
@@ -169,7 +166,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Takes a session back, of which nothing is wanted any more.
+    /// Takes back a session that has no requests left.
     pub(crate) fn give_back_session(&self, session: Session) {
         if session.pending() == 0 && !session.is_broken() {
             self.idle_sessions.keep(session);
@@ -241,7 +238,7 @@ pub(crate) fn read_if_cached(source: &dyn Source, range: ByteRange, access: Acce
         return None;
     }
     let mut leaves = Vec::with_capacity(1);
-    // Whatever goes wrong here goes wrong again on the long way, and is reported there.
+    // Any error here occurs again in the full read, and is reported there.
     source.resolve(range, &mut leaves).ok()?;
     leaves_if_cached(&leaves)
 }

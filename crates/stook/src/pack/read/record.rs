@@ -12,7 +12,7 @@ use crate::pack::format::segment::Salt;
 use crate::pack::key::Key;
 use crate::pack::state::segment::Segment;
 
-/// What a record says of itself, without its body.
+/// The header of a record: everything but its body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordHead {
     /// Its key.

@@ -5,9 +5,9 @@ use crate::engine::Access;
 use crate::extent::ByteRange;
 use crate::source::{AccessRule, Source};
 
-/// Of a long range, so many bytes are read one way. Asking the kernel about so much takes a quarter
+/// The unit of a long range that is read one way. Asking the kernel about this much takes a quarter
 /// of a millisecond at most; a cache that holds the newest or the oldest part of a segment is still
-/// made use of.
+/// used.
 pub(crate) const STRETCH_LEN: u64 = 64 << 20;
 
 /// The way each stretch of a range is read.
@@ -18,7 +18,7 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    /// What a rule says for each stretch of a range.
+    /// Applies a rule to each part of a range.
     pub(crate) fn new(rule: AccessRule, source: &dyn Source, range: ByteRange) -> Self {
         let mut ways = Vec::new();
         let mut at = range.start();
@@ -30,7 +30,7 @@ impl Route {
         Self { start: range.start(), ways }
     }
 
-    /// The way of what is at this offset.
+    /// How bytes at this offset are read.
     pub(crate) fn at(&self, offset: u64) -> Access {
         let stretch = offset.saturating_sub(self.start) / STRETCH_LEN;
         let way = usize::try_from(stretch).ok().and_then(|stretch| self.ways.get(stretch));

@@ -1,8 +1,8 @@
 //! [`RecordSource`]: a record of any length that is read by range, verified chunk by chunk.
 //!
-//! Where a chunk is follows from its number, in a contiguous body as in a framed one: all pieces
-//! but the last are as long. What is read are the chunks that a range touches and, of a contiguous
-//! body, the checksums of their neighbourhood, which are remembered.
+//! The place of a chunk follows from its number, in a contiguous body as in a framed one: all
+//! pieces except the last have equal length. A read needs the chunks that a range touches and, in a
+//! contiguous body, the checksums around them, which are kept.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -42,16 +42,16 @@ const SUMS: u64 = 1024;
 /// Stretches of checksums that are remembered at most: 1 MiB.
 const SUMS_HELD_MAX: usize = 256;
 
-/// Verified chunks that are remembered at most: so many, and so many bytes.
+/// Limits of the verified chunks that are kept: their number, and their bytes.
 const CHUNKS_HELD_MAX: u64 = 8;
 const CHUNKS_HELD_LEN: u64 = 4 << 20;
 
 /// Heads of pieces that are read at once where the end of a framed body is looked for.
 const PIECES_AT_ONCE: u64 = 4096;
 
-/// A record whose body is read by range, in any order and by any number of threads. All that is
-/// handed out has been verified, and of a body of any length only the chunks are read that a range
-/// touches.
+/// A record whose body is read by range, in any order and by any number of threads. All returned
+/// bytes have been verified, and only the chunks that a range touches are read, for a body of any
+/// length.
 ///
 /// It keeps the generation that it was opened at, and with it its bytes, as long as it is there.
 #[derive(Debug)]
@@ -81,12 +81,12 @@ struct Body {
     held: Mutex<Held>,
 }
 
-/// What was read before and is likely to be wanted again.
+/// Bytes read before that are likely to be needed again.
 #[derive(Debug, Default)]
 struct Held {
     /// Stretches of checksums by their number, newest last.
     sums: VecDeque<(u64, Bytes)>,
-    /// Verified chunks of which only a part was wanted, by their number, newest last.
+    /// Verified chunks that were requested only in part, by their number, newest last.
     chunks: VecDeque<(u64, Bytes)>,
 }
 
@@ -105,8 +105,8 @@ impl Held {
 }
 
 impl Body {
-    /// What is remembered, unless another thread looks at it just now: then this one does without.
-    /// A forked child could wait for ever for a thread that it does not have.
+    /// The kept bytes, unless another thread is using them: then this one does without. A forked
+    /// child could wait forever for a thread that it does not have.
     fn held(&self) -> Option<MutexGuard<'_, Held>> {
         match self.held.try_lock() {
             Ok(held) => Some(held),
@@ -131,15 +131,15 @@ impl Body {
         self.start.saturating_add(number.saturating_mul(step))
     }
 
-    /// Where so many chunks are in the segment.
+    /// The range of these chunks in the segment.
     fn span(&self, chunks: &Range<u64>) -> ByteRange {
         let heads = if self.framed { (chunks.end - chunks.start) * PIECE_HEAD_LEN } else { 0 };
         let len = self.chunk(chunks.end - 1).end() - self.chunk(chunks.start).start();
         ByteRange::at(self.place(chunks.start), len + heads).unwrap_or_default()
     }
 
-    /// The checksums that chunks need: those of the stretches that they are in, by the number of
-    /// the first and of the one behind the last.
+    /// The checksums that chunks need: those of the runs that they are in, by the numbers of the
+    /// first and of the one after the last.
     fn sums_of(&self, chunks: &Range<u64>) -> Range<u64> {
         chunks.start / SUMS * SUMS..(chunks.end.div_ceil(SUMS) * SUMS).min(self.chunks())
     }
@@ -177,7 +177,7 @@ impl Body {
         }
     }
 
-    /// What is to be read for these chunks, of which `part` of the body is wanted.
+    /// The check of these chunks, from which `part` of the body is requested.
     fn check(self: &Arc<Self>, chunks: Range<u64>, part: ByteRange) -> crate::Result<CheckedSpan> {
         let span = self.span(&chunks);
         let mut leaves = Vec::with_capacity(2);
@@ -194,7 +194,7 @@ impl Body {
         let sums_at = self.start.saturating_add(self.len).saturating_add(wanted.start * 4);
         let sums = ByteRange::at(sums_at, (wanted.end - wanted.start) * 4).unwrap_or_default();
         match span.end() == sums.start() {
-            // The checksums stand right behind the last chunk.
+            // The checksums directly follow the last chunk.
             true => {
                 let both = ByteRange::new(span.start(), sums.end()).unwrap_or_default();
                 self.segment.resolve(both, &mut leaves)?;
@@ -225,7 +225,7 @@ struct CheckedSpan {
 enum Sums {
     /// In it, before each chunk.
     Within,
-    /// Behind it in what is read: those of these chunks.
+    /// After the bytes in the same read: those of these chunks.
     Behind(Range<u64>),
     /// Read before: from this chunk on.
     Held { first: u64, sums: Bytes },
@@ -293,8 +293,8 @@ impl CheckedSpan {
         piece.verify(bytes, &self.body.salt, self.body.sequence, number)
     }
 
-    /// Remembers the chunk that whoever reads on will want next: the last, if not all of it was
-    /// wanted.
+    /// Keeps the chunk that a sequential reader needs next: the last, if not all of it was
+    /// requested.
     fn keep_last(&self, whole: &Bytes) {
         let (first, last) = (self.body.chunk(self.chunks.start), self.body.chunk(self.chunks.end - 1));
         let is_one = self.chunks.end - self.chunks.start == 1;
@@ -395,7 +395,7 @@ impl Source for RecordSource {
 }
 
 impl RecordSource {
-    /// What it says of itself: its length, too.
+    /// Its header, which includes its length.
     pub fn head(&self) -> &RecordHead {
         &self.head
     }
@@ -403,8 +403,8 @@ impl RecordSource {
     /// The bytes of a range.
     ///
     /// # Errors
-    /// [`Error::Damaged`] when a chunk that the range touches is not what was written; what reading
-    /// meets.
+    /// Returns [`Error::Damaged`] if a chunk that the range touches is damaged, or an error of
+    /// reading.
     pub fn read(&self, range: ByteRange) -> Result<Bytes> {
         let mut all = self.read_many(&[range])?;
         all.pop().unwrap_or_else(|| Ok(Bytes::new()))
@@ -413,8 +413,8 @@ impl RecordSource {
     /// The bytes of many ranges, in their order, read together at queue depth.
     ///
     /// # Errors
-    /// Outside, when reading is impossible at all; inside, what became of each range: damage costs
-    /// those that touch it.
+    /// The outer result is an error if reading is impossible at all; the inner ones are those of
+    /// each range: damage costs only those that touch it.
     pub fn read_many(&self, ranges: &[ByteRange]) -> Result<Vec<Result<Bytes>>> {
         let results = ranges.iter().map(|_| Ok(Bytes::new())).collect();
         let mut batch = RangeBatch { record: self, ranges: ranges.iter(), results };
@@ -449,7 +449,7 @@ impl RecordSource {
         self.rule.decide_for_gets(self, &[range], || self.fits)
     }
 
-    /// What went wrong, as it is said of a record.
+    /// The error as an error of this record.
     fn error(&self, error: crate::Error) -> Error {
         let error = Damage::of_unreadable(error).map_or_else(Error::from, Error::Damaged);
         error.of(&self.head.key)
@@ -538,7 +538,7 @@ impl Pack {
         }
     }
 
-    /// How long a framed body is: its trailer says so.
+    /// The length of a framed body, from its trailer.
     fn framed_len(
         &self,
         segment: &Segment,
@@ -553,8 +553,8 @@ impl Pack {
         }
     }
 
-    /// The same where the index does not say where the trailer is: behind the last of the pieces,
-    /// of which only the heads are read.
+    /// The same if the index does not say where the trailer is: it follows the last piece, and only
+    /// the heads of the pieces are read.
     fn walked_len(&self, segment: &Segment, place: Place, header: &FrameHeader, start: u64) -> Result<u64> {
         let (source, end) = (segment.source.as_ref(), place.range_to(segment.frames_end).end());
         let (chunk_len, mut first) = (segment.salt.chunk_len, 0_u64);

@@ -9,7 +9,7 @@ use crate::pack::read::record::{Record, RecordHead, record_head};
 use crate::pack::state::open::Pack;
 use crate::pack::state::segment::Segment;
 
-/// Reads the body of one record piece by piece; nothing unverified is handed out.
+/// Reads the body of one record piece by piece; nothing unverified is returned.
 pub struct RecordReader<'p> {
     reader: &'p Reader,
     frames: Option<Frames>,
@@ -32,7 +32,7 @@ impl<'p> RecordReader<'p> {
     /// The next piece of the body; `None` after the last.
     ///
     /// # Errors
-    /// [`Error::Damaged`] when it is not what was written, what reading meets.
+    /// Returns [`Error::Damaged`] if it is damaged, or an error of reading.
     pub fn next_chunk(&mut self) -> Result<Option<&[u8]>> {
         let Some(frames) = self.frames.as_mut().filter(|_| !self.ended) else { return Ok(None) };
         match frames.next_of_record() {
@@ -47,7 +47,7 @@ impl<'p> RecordReader<'p> {
     /// All of it, the body put together.
     ///
     /// # Errors
-    /// As [`next_chunk`](Self::next_chunk).
+    /// Returns the errors of [`next_chunk`](Self::next_chunk).
     pub(crate) fn into_record(mut self) -> Result<Record> {
         let mut body = Vec::new();
         while let Some(chunk) = self.next_chunk()? {
@@ -63,11 +63,11 @@ impl<'p> RecordReader<'p> {
 }
 
 impl Pack {
-    /// Compares the body of a record with bytes that come from elsewhere; `None` when there is no
-    /// such record. One that is damaged is not the same, which [`Pack::damage_log`] lists.
+    /// Compares the body of a record with other bytes; `None` if there is no such record. A damaged
+    /// one is not the same; the damage is in [`Pack::damage_log`].
     ///
     /// # Errors
-    /// As [`open_record`](Self::open_record), but damage.
+    /// Returns the errors of [`open_record`](Self::open_record), except damage.
     pub fn compare(&self, key: &Key) -> Result<Option<BodyComparison<'_>>> {
         let log = &self.snapshot.log;
         let record = log.unless_damaged(self.open_record(key))?.flatten();
@@ -91,7 +91,7 @@ impl BodyComparison<'_> {
     /// Compares the next bytes; whether all so far are the same.
     ///
     /// # Errors
-    /// What reading the record meets, but damage.
+    /// Returns an error if reading the record fails; damage is not an error here.
     pub fn take(&mut self, mut bytes: &[u8]) -> Result<bool> {
         while self.is_same && !bytes.is_empty() {
             let left = self.chunk.get(self.at..).unwrap_or_default();
@@ -107,10 +107,10 @@ impl BodyComparison<'_> {
         Ok(self.is_same)
     }
 
-    /// Whether what was given is all of the body, and the same.
+    /// Whether the given bytes are the whole body, and equal.
     ///
     /// # Errors
-    /// As [`take`](Self::take).
+    /// Returns the errors of [`take`](Self::take).
     pub fn finish(mut self) -> Result<bool> {
         while self.is_same && self.at == self.chunk.len() {
             if !self.next_chunk()? {
@@ -120,7 +120,7 @@ impl BodyComparison<'_> {
         Ok(false)
     }
 
-    /// Whether there is a further chunk. Where it is damaged there is none, and the bodies differ.
+    /// Whether there is another chunk. If it is damaged there is none, and the bodies differ.
     fn next_chunk(&mut self) -> Result<bool> {
         self.chunk.clear();
         self.at = 0;
@@ -154,7 +154,7 @@ impl std::fmt::Debug for RecordReader<'_> {
     }
 }
 
-/// What the frame at which a walk stands says of itself.
+/// The head of the record whose frame the walk is at.
 fn head_of(segment: &Segment, frames: &Frames) -> Result<RecordHead> {
     let head = frames.head();
     let key = head.key().ok_or_else(|| {

@@ -1,8 +1,8 @@
 //! The one way to go through all frames of a span and past those that are damaged.
 //!
-//! A [`FrameVisitor`] says what becomes of whole frames and what of damage. Three loops stand
-//! apart, each for a reason that it states: recovery (`state/recover.rs`), scans (`scan/walk.rs`),
-//! and whoever believes no length of a frame (`vouched_for`, and `writer/leftovers.rs`).
+//! A [`FrameVisitor`] decides what happens to whole frames and to damage. Three loops are separate,
+//! each for a reason that it states: recovery (`state/recover.rs`), scans (`scan/walk.rs`), and
+//! walks that do not trust the length of any frame (`vouched_for`, and `writer/leftovers.rs`).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use crate::pack::read::reader::Reader;
 use crate::pack::read::route::Route;
 use crate::source::Source;
 
-/// What becomes of the frames of a walk. A closure is one that takes whole frames, and passes over
-/// damage in silence: it is reported when the record is read.
+/// Handles the frames of a walk. A closure is a visitor that takes whole frames and silently skips
+/// damage: it is reported when the record is read.
 pub(crate) trait FrameVisitor {
-    /// Takes the frame at whose body the walk stands, and steps past it.
+    /// Takes the frame whose body the walk is at, and steps past it.
     ///
     /// # Errors
-    /// [`Trouble::Broken`] when it is not what was written, and is to be passed over; anything else
-    /// ends the walk.
+    /// Returns [`Trouble::Broken`] if it is damaged, and is to be skipped; any other error ends the
+    /// walk.
     fn take(&mut self, frames: &mut Frames) -> Checked<()>;
 
-    /// Whether to go on from this offset. It is asked before every frame, and within long stretches
+    /// Whether to continue from this offset. Called before every frame, and within long ranges
     /// without any.
     fn goes_on(&mut self, _at: u64) -> bool {
         true
@@ -35,7 +35,7 @@ pub(crate) trait FrameVisitor {
     /// header.
     ///
     /// # Errors
-    /// Whatever is to end the walk.
+    /// Returns an error to end the walk.
     fn meet(&mut self, _frames: &Frames, _broken: &Broken) -> Result<()> {
         Ok(())
     }
@@ -43,7 +43,7 @@ pub(crate) trait FrameVisitor {
     /// Learns of damage when it is passed: from the broken frame to `end` nothing was read.
     ///
     /// # Errors
-    /// Whatever is to end the walk.
+    /// Returns an error to end the walk.
     fn pass(&mut self, _broken: Broken, _end: u64) -> Result<()> {
         Ok(())
     }
@@ -59,7 +59,7 @@ impl Frames {
     /// Goes from here to the end of the span; `false` when the visitor ended it before.
     ///
     /// # Errors
-    /// What reading meets, and what the visitor does not take.
+    /// Returns an error if reading fails, or the error of the visitor.
     pub(crate) fn visit(&mut self, visitor: &mut impl FrameVisitor) -> Result<bool> {
         while visitor.goes_on(self.window.pos()) {
             let broken = match self.step()? {
@@ -86,7 +86,7 @@ impl Frames {
         Ok(false)
     }
 
-    /// Steps past the current frame, whose body is only looked at where that gives its length.
+    /// Steps past the current frame, whose body is only read if that is needed for its length.
     pub(crate) fn step_over(&mut self) -> Checked<()> {
         if !self.skip_frame()? {
             self.finish_frame()?;
@@ -94,12 +94,12 @@ impl Frames {
         Ok(())
     }
 
-    /// Skips past a broken frame, however far that is: to where it ends, if that is known and a
-    /// frame is there, else to the next frame to be found. `false` when there is none.
-    /// `report_progress` is called with the position, and stops it by giving `false`.
+    /// Skips past a broken frame, at any distance: to its end, if that is known and a frame is
+    /// there, else to the next frame that is found. Returns `false` if there is none.
+    /// `report_progress` is called with the position, and stops the search by returning `false`.
     ///
     /// # Errors
-    /// [`Error::Stopped`] when it was stopped.
+    /// Returns [`Error::Stopped`] if it was stopped.
     pub(crate) fn skip_past_damage(
         &mut self,
         at: u64,
@@ -152,10 +152,10 @@ impl Broken {
 }
 
 impl Trouble {
-    /// What is broken.
+    /// The broken frame.
     ///
     /// # Errors
-    /// Where that is something else than the bytes of a frame.
+    /// Returns an error if it is anything but the bytes of a frame.
     pub(crate) fn into_broken(self) -> Result<Broken> {
         match self {
             Self::Failed(error) => Err(error),

@@ -8,8 +8,8 @@
 //! where it crosses from one read into the next; only what crosses the end of the ring is copied.
 //! With a ring as long as the source nothing is ever copied, and the whole of it is kept.
 //!
-//! What the medium does not give back is zeros, and is remembered: whoever finds that bytes are not
-//! what was written asks whether they could be read at all.
+//! Unreadable ranges are zeros, and are remembered: a caller that finds bytes damaged can ask
+//! whether they were readable at all.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ pub(crate) struct Window {
     start: u64,
     end: u64,
     pos: u64,
-    /// The next block to ask for.
+    /// The next block to request.
     next: u64,
     scratch: Vec<u8>,
     /// What could not be read so far.
@@ -69,7 +69,7 @@ pub(crate) struct Window {
 
 const ALIGNMENT: u64 = 4096;
 
-/// Blocks that are asked for at once through the page cache.
+/// Blocks that are requested at once through the page cache.
 const CACHED_AHEAD: u64 = 2;
 
 impl Window {
@@ -103,7 +103,7 @@ impl Window {
         })
     }
 
-    /// What was to be read so far and could not be.
+    /// The holes found in the reads so far.
     pub(crate) fn holes(&self) -> &Holes {
         &self.holes
     }
@@ -197,8 +197,8 @@ impl Window {
         Ok(())
     }
 
-    /// Steps over what is left of a hole of the file, whose zeros were never written: it may be far
-    /// longer than anything that could be read. Stays where it is if the file system does not say.
+    /// Steps over the rest of a hole of the file, whose zeros were never written: it may be far
+    /// longer than anything readable. Stays where it is if the file system does not say.
     pub(crate) fn skip_hole(&mut self) -> Result<()> {
         let range = ByteRange::new(self.pos, self.end).unwrap_or_default();
         let mut leaves = Vec::with_capacity(1);
@@ -209,8 +209,8 @@ impl Window {
         self.skip(data.saturating_sub(range.start()) / 8 * 8)
     }
 
-    /// Goes to any offset of the range. What the ring still holds is used again; reads that ran
-    /// ahead are given up only for places far off.
+    /// Moves to any offset of the range. Bytes still in the ring are reused; read-ahead is
+    /// discarded only for distant places.
     pub(crate) fn seek(&mut self, to: u64) -> Result<()> {
         let to = to.min(self.end);
         let blocks = self.options.blocks as u64;
@@ -262,7 +262,7 @@ impl Window {
                     return if self.is_asked { self.keep_asking() } else { Ok(()) };
                 }
                 Some(failed @ BlockSlot::Failed(..)) => {
-                    // A failure of a block that was skipped over concerns nobody.
+                    // A failure of a skipped block does not matter.
                     if let BlockSlot::Failed(held, error) = std::mem::replace(failed, BlockSlot::Empty)
                         && held == block
                     {
@@ -270,7 +270,7 @@ impl Window {
                             self.fill_around(block, slot)?;
                             continue;
                         }
-                        // It is asked for again if the caller tries again.
+                        // It is requested again if the caller tries again.
                         self.next = self.next.min(block);
                         return Err(error);
                     }
@@ -290,9 +290,9 @@ impl Window {
         }
     }
 
-    /// Asks for `wanted` and for as many blocks ahead as ring and engine have room for. Through the
-    /// page cache the system reads ahead itself, and blocks that are copied too early have left the
-    /// processor's caches.
+    /// Requests `wanted` and as many blocks ahead as ring and engine have room for. Through the
+    /// page cache the system does its own read-ahead, and blocks copied too early would have left
+    /// the processor's caches.
     fn schedule(&mut self, wanted: u64) -> Result<()> {
         let block_len = self.options.block_len as u64;
         let total = (self.end - self.start).div_ceil(block_len);
@@ -357,7 +357,7 @@ impl Window {
         self.set(slot, BlockSlot::Ready(block));
     }
 
-    /// The same with what can be read of it.
+    /// The same, with the readable part of it.
     fn fill_around(&mut self, block: u64, slot: usize) -> Result<()> {
         let bytes = read_around(self.source.as_ref(), self.range_of(block), &mut self.holes)?;
         self.fill(block, slot, &bytes);

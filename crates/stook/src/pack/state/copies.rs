@@ -17,29 +17,29 @@ pub(crate) struct Layout {
     pub(crate) len_at: usize,
     /// The longest that a copy can be, in bytes.
     pub(crate) len_max: u64,
-    /// How long a copy is, where something else has told.
+    /// The length of a copy, if it is known from elsewhere.
     pub(crate) copy_len: Option<u64>,
 }
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Debug)]
 pub(crate) struct Copies<T> {
     pub(crate) value: T,
     /// One copy.
     pub(crate) bytes: Bytes,
-    /// What is wrong with the other, or with the length of the file.
+    /// Damage of the other, or of the length of the file.
     pub(crate) damages: Vec<Damage>,
 }
 
 /// A half of a file that was read, or why its copy is not to be had.
 type Half<T> = std::result::Result<(Bytes, T), Error>;
 
-/// Reads both copies. The first that is what was written counts, and the other is reported as
-/// damage if it is not.
+/// Reads both copies. The first that verifies counts, and the other is reported as damage if it
+/// does not.
 ///
 /// # Errors
-/// [`Error::Damaged`] when neither is, or both are and differ; [`Error::Unsupported`]; what reading
-/// meets.
+/// Returns [`Error::Damaged`] if neither verifies, or both do and differ; [`Error::Unsupported`];
+/// or an error of reading.
 pub(crate) fn read_copies<T>(
     reader: &Reader,
     source: &dyn Source,
@@ -80,7 +80,7 @@ fn read_halves<T>(
             let what = format!("the file has {} bytes and ends before this copy", source.len());
             return Ok(Err(refused(source, start, Invalid::damaged(0, what))));
         };
-        // Each is read by itself: a block that cannot be read costs one copy.
+        // Each is read separately: an unreadable block costs one copy.
         let bytes = match unless_damaged(reader.read(source, range))? {
             Ok(bytes) => bytes,
             Err(damage) => return Ok(Err(Error::Damaged(damage))),
@@ -116,7 +116,7 @@ fn settle<T>(source: &dyn Source, half: u64, halves: [Half<T>; 2]) -> Result<Cop
     match other {
         None => {}
         Some(Error::Damaged(damage)) => damages.push(damage),
-        // Written by a newer version, of which the other copy is not.
+        // Written by a newer version, unlike the other copy.
         Some(error) => damages.push(Damage {
             file: source.path().to_path_buf(),
             offset: 0,
@@ -138,7 +138,7 @@ fn settle<T>(source: &dyn Source, half: u64, halves: [Half<T>; 2]) -> Result<Cop
     Ok(Copies { value, bytes, damages })
 }
 
-/// What to say of a file of which neither copy is what was written.
+/// The error for a file with both copies damaged.
 fn both(first: Error, second: Error) -> Error {
     match (first, second) {
         (Error::Damaged(first), Error::Damaged(second)) => Error::Damaged(Damage {

@@ -1,4 +1,4 @@
-//! What lies in the directory of a pack besides the files of the generation that is open.
+//! Files in the directory of a pack besides those of the opened generation.
 
 use std::path::PathBuf;
 
@@ -12,12 +12,12 @@ use crate::pack::state::snapshot::{Snapshot, read_manifest};
 use crate::storage::Storage;
 use crate::tree::Kind;
 
-/// What was found.
+/// The result.
 #[derive(Debug, Default)]
 pub(crate) struct FilesReport {
     /// Files of older generations that cannot be read.
     pub(crate) damages: Vec<Damage>,
-    /// What is no damage but worth knowing.
+    /// Notes on anything but damage.
     pub(crate) notes: Vec<String>,
 }
 
@@ -33,7 +33,7 @@ impl Snapshot {
     /// cannot be read.
     ///
     /// # Errors
-    /// What reading meets, but damage.
+    /// Returns an error if reading fails; damage is not an error here.
     pub(crate) fn look_at_files(&self, storage: &dyn Storage, reader: &Reader) -> Result<FilesReport> {
         let mut report = FilesReport::default();
         self.note_files(Home { storage, reader }, &mut report)?;
@@ -117,7 +117,7 @@ impl Home<'_> {
     }
 }
 
-/// What reading a file of an older generation came to.
+/// Notes the result of reading a file of an older generation.
 fn note_old(path: PathBuf, read: Result<Vec<Damage>>, report: &mut FilesReport) -> Result<()> {
     match read {
         Ok(damages) => report.damages.extend(damages),

@@ -1,5 +1,5 @@
-//! What was written after generations that are gone: an older manifest was restored from a backup,
-//! or a file comes from another copy of the pack. It is neither shown nor denied.
+//! Data written after generations that are gone: an older manifest was restored from a backup, or a
+//! file comes from another copy of the pack. It is neither shown nor reported as absent.
 
 use crate::extent::ByteRange;
 use crate::pack::error::{Damage, Error, Result};
@@ -11,8 +11,8 @@ use crate::storage::Entry;
 use crate::tree::Kind;
 
 impl Opening<'_> {
-    /// Whether a newer generation is there by now. A reader that meets what was written after it
-    /// then sees a writer at work.
+    /// Whether a newer generation exists by now. Then a reader that finds data written after it
+    /// sees an active writer.
     pub(crate) fn is_superseded(&self) -> Result<bool> {
         let last = newest(&self.storage.list()?);
         Ok(last.is_some_and(|last| last > self.manifest.generation))
@@ -66,7 +66,7 @@ impl Opening<'_> {
     }
 }
 
-/// What there is to say of what was written after generation `later` while `generation` is the
+/// The message about data that was written after generation `later` while `generation` is the
 /// newest.
 pub(crate) fn beyond_generation(generation: u64, later: u64) -> String {
     format!(

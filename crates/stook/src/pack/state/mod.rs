@@ -1,5 +1,5 @@
 //! The state of a pack at one generation: manifest, segments, deletion vectors, and what is
-//! recovered behind the committed lengths.
+//! recovered after the committed lengths.
 //!
 //! This room never writes: a torn tail is left for the next writer, a foreign file for its owner.
 

@@ -9,18 +9,18 @@ use crate::pack::format::manifest::Manifest;
 /// Says who the one writer is.
 pub(crate) const LOCK: &str = "writer.lock";
 
-/// What the names of files begin with that were set aside: no generation names them, and one that
-/// is gone did.
+/// The prefix of the names of files that were set aside: no generation names them, but a lost one
+/// did.
 const ORPHAN: &str = "orphan-";
 
-/// No pack comes to numbers from here on, so a name with such a number is none of a pack.
+/// No pack reaches numbers from here on, so a name with such a number does not belong to a pack.
 pub(crate) const NUMBER_END: u64 = 1 << 62;
 
-/// Names that are further ahead than this of what the manifest says comes next are no pack's own
-/// either: a writer that was killed leaves names that are next.
+/// Names further ahead than this of the next number in the manifest do not belong to the pack
+/// either: a writer that was killed leaves names that come next.
 const AHEAD_MAX: u64 = 1 << 32;
 
-/// What comes next, when the manifest says `next` and these numbers were found in names.
+/// The next free number, if the manifest states `next` and these numbers were found in names.
 pub(crate) fn next_free(next: u64, found: impl Iterator<Item = u64>) -> u64 {
     let own = found.filter(|&number| is_near(next, number));
     own.max().and_then(|last| last.checked_add(1)).unwrap_or(next)
@@ -35,7 +35,7 @@ fn is_near(next: u64, number: u64) -> bool {
 /// Takes a number and counts on.
 ///
 /// # Errors
-/// [`Error::Limit`] when they have come to an end; nothing is changed then.
+/// Returns [`Error::Limit`] if the numbers are exhausted; nothing is changed then.
 pub(crate) fn take_number(what: &'static str, next: &mut u64) -> Result<u64> {
     let number = *next;
     if number >= NUMBER_END {
@@ -45,7 +45,7 @@ pub(crate) fn take_number(what: &'static str, next: &mut u64) -> Result<u64> {
     Ok(number)
 }
 
-/// What a file is, by its name.
+/// The kind of a file, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PackFile {
     /// A generation.
@@ -65,7 +65,7 @@ pub(crate) enum PackFile {
 }
 
 impl PackFile {
-    /// What a file of this name is; `None` for a foreign one.
+    /// The kind of a file with this name; `None` for a foreign one.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         if name == LOCK {
             return Some(Self::Lock);
@@ -112,8 +112,8 @@ pub(crate) fn named_by(manifest: &Manifest) -> BTreeSet<PackFile> {
     names
 }
 
-/// Exactly 16 lower-case digits, so that a file has one name only, and a number that a pack can
-/// come to.
+/// Exactly 16 lower-case digits, so that a file has only one name, and a number that a pack can
+/// reach.
 fn hex(digits: &str) -> Option<u64> {
     let well_formed = digits.len() == 16 && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     let number = well_formed.then(|| u64::from_str_radix(digits, 16).ok()).flatten();

@@ -36,7 +36,7 @@ pub(crate) const LONG_HEAD_READ_LEN: u64 = 256 * 1024;
 pub struct OpenOptions {
     /// Makes the engines that read.
     pub engines: Arc<dyn EngineFactory>,
-    /// Direct, cached, or by what is in the page cache.
+    /// Direct, cached, or decided by the contents of the page cache.
     pub access: AccessRule,
     /// This generation, as it was published, rather than the newest. There is the newest, the one
     /// before, and any that some process has open.
@@ -71,7 +71,7 @@ pub struct Pack {
     pub(crate) fits: OnceLock<bool>,
     /// For each segment its bytes, if they are mapped; empty when none are to be.
     pub(crate) maps: Vec<Option<Bytes>>,
-    /// How it was opened in spite of what is lost.
+    /// Notes on how it was opened despite losses.
     pub(crate) notes: Vec<String>,
 }
 
@@ -80,12 +80,12 @@ pub struct Pack {
 pub struct KeyEntry {
     /// The key.
     pub key: Key,
-    /// Bytes the record takes in its segment; `None` when the index does not say.
+    /// The size of the record in its segment in bytes; `None` if the index does not have it.
     pub stored_bytes: Option<u64>,
     pub(crate) found: Found,
 }
 
-/// What is known of a segment without reading its records.
+/// Facts about a segment that are known without reading its records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentInfo {
     /// Its id.
@@ -119,7 +119,7 @@ impl Pack {
     /// Opens the pack in a directory.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// Returns the errors of [`open`](Self::open).
     pub fn open_path(path: impl AsRef<Path>, options: OpenOptions) -> Result<Self> {
         let storage_options =
             LocalStorageOptions { engine: options.engines.clone(), ..LocalStorageOptions::default() };
@@ -132,8 +132,8 @@ impl Pack {
     /// segment that a newer version wrote: see [`damages`](Self::damages).
     ///
     /// # Errors
-    /// [`Error::NotAPack`], [`Error::Unsupported`] when the manifest is of a newer version,
-    /// [`Error::Damaged`] when it was hit, [`Error::NoSuchState`], or what the storage meets.
+    /// Returns [`Error::NotAPack`], [`Error::Unsupported`] if the manifest is of a newer version,
+    /// [`Error::Damaged`] if it is damaged, [`Error::NoSuchState`], or an error of the storage.
     pub fn open(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<Self> {
         let reader = Arc::new(Reader::new(options.engines, storage.path("")));
         let view = WantedState { generation: options.generation, at_ns: options.at_ns };
@@ -143,13 +143,13 @@ impl Pack {
         Ok(Self { storage, reader, snapshot, access, fits, maps, notes: Vec::new() })
     }
 
-    /// The directory that it is in, whatever has its path by now.
+    /// The directory that it is in, even if its path leads elsewhere by now.
     pub fn storage(&self) -> &Arc<dyn Storage> {
         &self.storage
     }
 
-    /// What was found damaged so far: when it was opened, and since, where no error came of it
-    /// because there was a way around.
+    /// Damage found so far: when it was opened, and since then, where it was worked around without
+    /// an error.
     pub fn damages(&self) -> Vec<Damage> {
         self.snapshot.log.all()
     }
@@ -164,7 +164,7 @@ impl Pack {
         &self.snapshot.torn
     }
 
-    /// Whether what built it came to its end.
+    /// Whether building it was completed.
     pub fn is_complete(&self) -> bool {
         self.snapshot.manifest.state == PackState::Complete
     }
@@ -195,7 +195,7 @@ impl Pack {
         &self.snapshot.manifest.groups
     }
 
-    /// What it was packed from.
+    /// The roots that it was packed from.
     pub fn roots(&self) -> &[Vec<u8>] {
         &self.snapshot.manifest.roots
     }
@@ -234,8 +234,8 @@ impl Pack {
     /// The record with this key.
     ///
     /// # Errors
-    /// [`Error::Damaged`] when its bytes, or the page of the index, are not what was written; what
-    /// reading meets.
+    /// Returns [`Error::Damaged`] if its bytes, or the page of the index, are damaged; or an error
+    /// of reading.
     pub fn get(&self, key: &Key) -> Result<Option<Record>> {
         let mut records = self.get_many(std::slice::from_ref(key))?;
         records.pop().unwrap_or(Ok(None))
@@ -250,7 +250,8 @@ impl Pack {
     /// The records with these keys, in their order, read as one batch at queue depth.
     ///
     /// # Errors
-    /// Outside, when the index cannot be read; inside, what became of each record.
+    /// The outer result is an error if the index cannot be read; the inner ones are those of each
+    /// record.
     pub fn get_many(&self, keys: &[Key]) -> Result<Vec<Result<Option<Record>>>> {
         if self.maps.is_empty() { self.read_many_records(keys) } else { self.get_many_mapped(keys) }
     }
@@ -260,8 +261,8 @@ impl Pack {
         self.snapshot.find(key.sort_form(), &self.reader).map_err(|error| error.of(key))
     }
 
-    /// Whether what is damaged is a version of a record that counts no more: it is not missed. Not
-    /// where that is not known.
+    /// Whether the damage is in an old version of a record, which is not needed. `false` if that is
+    /// not known.
     pub(crate) fn is_of_older_version(&self, damage: &Damage) -> bool {
         let Some(key) = &damage.key else { return false };
         match self.find(key) {
@@ -279,7 +280,7 @@ impl Pack {
     /// Whether a live record has this key. Reads at most the index.
     ///
     /// # Errors
-    /// What reading the index meets.
+    /// Returns an error if reading the index fails.
     pub fn contains(&self, key: &Key) -> Result<bool> {
         Ok(self.find(key)?.is_some())
     }
@@ -299,7 +300,7 @@ impl Pack {
                 let reads = missing.iter().map(|&(_, (source, range))| (source, range, Access::Cached));
                 for ((page, _), bytes) in missing.iter().zip(self.reader.read_many(reads)?) {
                     match run.supply(*page, bytes) {
-                        // Whoever looks something up in it has it made anew.
+                        // It is rebuilt on the first look-up in it.
                         Ok(()) | Err(Error::Damaged(_)) => {}
                         Err(error) => return Err(error),
                     }
@@ -325,7 +326,7 @@ impl Pack {
     /// bodies of any length. [`open_source`](Self::open_source) reads any range of it.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// Returns the errors of [`get`](Self::get).
     pub fn open_record(&self, key: &Key) -> Result<Option<RecordReader<'_>>> {
         match self.find(key)? {
             Some(found) => self.open_found(key, found),
@@ -336,7 +337,7 @@ impl Pack {
     /// The same for a key that was [located](Self::locate): the index is not asked again.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// Returns the errors of [`get`](Self::get).
     pub fn open_located(&self, entry: &KeyEntry) -> Result<RecordReader<'_>> {
         self.open_found(&entry.key, entry.found)?.ok_or_else(|| {
             Error::Invalid(format!("the place of {} is of another state of the pack", entry.key))
@@ -354,7 +355,7 @@ impl Pack {
     /// [`Key::sort_form`]) to the last that does.
     ///
     /// # Errors
-    /// What reading the first pages of the indexes meets.
+    /// Returns an error if reading the first pages of the indexes fails.
     pub fn keys(&self, prefix: &[u8]) -> Result<Keys<'_>> {
         self.keys_in(KeyRange::prefix(prefix))
     }
@@ -362,7 +363,7 @@ impl Pack {
     /// All live keys of a range in order.
     ///
     /// # Errors
-    /// As [`keys`](Self::keys).
+    /// Returns the errors of [`keys`](Self::keys).
     pub fn keys_in(&self, range: KeyRange) -> Result<Keys<'_>> {
         Ok(Keys::new(Entries::of(self, range)?))
     }
@@ -370,7 +371,8 @@ impl Pack {
     /// Keys, attributes and lengths of records, read as one batch at queue depth.
     ///
     /// # Errors
-    /// Outside, when reading is impossible at all; inside, what became of each.
+    /// The outer result is an error if reading is impossible at all; the inner ones are those of
+    /// each.
     pub fn heads(&self, entries: &[KeyEntry]) -> Result<Vec<Result<RecordHead>>> {
         let mut wanted = Vec::with_capacity(entries.len());
         for entry in entries {
@@ -422,13 +424,13 @@ impl Pack {
     }
 }
 
-/// Whether a group is among those that were asked for; all are where none was.
+/// Whether a group is among the requested ones; all are if none was requested.
 pub fn is_in_groups(groups: &[String], group: &str) -> bool {
     groups.is_empty() || groups.iter().any(|wanted| wanted == group)
 }
 
-/// Live keys in order; made by [`Pack::keys`]. A record of which it is not known whether it was
-/// deleted is an error among them, and the keys after it follow; any other error is the last.
+/// Live keys in order; made by [`Pack::keys`]. A record that may have been deleted is an error in
+/// its place, and the keys after it follow; any other error ends the iteration.
 #[derive(Debug)]
 pub struct Keys<'p> {
     entries: Entries<'p>,

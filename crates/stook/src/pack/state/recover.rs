@@ -1,5 +1,5 @@
-//! Finds out what is in a span of frames that has no index: the tail of an active segment, or a
-//! sealed segment whose index was hit.
+//! Reads a span of frames without an index: the tail of an active segment, or a sealed segment
+//! whose index is damaged.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use crate::pack::index::tail::Tail;
 use crate::pack::key::Key;
 use crate::pack::read::frames::{Frames, Step, Trouble};
 
-/// What a writer that died had not yet made durable.
+/// What a writer had not yet made durable when it died.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TornTail {
     /// Id of the segment.
@@ -27,7 +27,7 @@ pub struct TornTail {
     pub len: u64,
 }
 
-/// A record or a deletion behind the committed length: no manifest knows yet what it overwrote.
+/// A record or a deletion after the committed length: what it overwrote is in no manifest yet.
 #[derive(Debug)]
 pub(crate) struct Fresh {
     pub(crate) form: Box<[u8]>,
@@ -37,7 +37,7 @@ pub(crate) struct Fresh {
     pub(crate) time_ns: i64,
 }
 
-/// What was found.
+/// The result of a recovery.
 #[derive(Debug, Default)]
 pub(crate) struct Recovered {
     /// Where it began.
@@ -45,46 +45,46 @@ pub(crate) struct Recovered {
     /// Index of the records, in spans; that of the last is not encoded yet.
     pub(crate) runs: Vec<Run>,
     pub(crate) tail: Tail,
-    /// Those behind the committed length, in order.
+    /// Records and deletions after the committed length, in order.
     pub(crate) fresh: Vec<Fresh>,
-    /// The longest length that a sync mark says was durable; 0 if there is none.
+    /// The longest durable length according to a sync mark; 0 if there is none.
     pub(crate) durable_len: u64,
-    /// End of what is whole.
+    /// End of the intact frames.
     pub(crate) frames_end: u64,
-    /// The last frame before it, and the last that ends at or below the committed length; none of a
-    /// batch without its end.
+    /// The last frame before it, and the last that ends at or below the committed length; frames of
+    /// a batch without its end do not count.
     pub(crate) last_frame: LastFrame,
     pub(crate) last_committed: LastFrame,
-    /// The manifest after which what stands behind the committed length was written, as the last
-    /// mark there says.
+    /// The manifest after which the frames beyond the committed length were written, according to
+    /// the last mark there.
     pub(crate) written_after: Option<Edition>,
-    /// Where begins what was not written after the manifest at hand, if anything was.
+    /// Where frames begin that were not written after the current manifest, if there are any.
     pub(crate) beyond: Option<Beyond>,
     /// What follows it, if it was never durable.
     pub(crate) torn: Option<TornTail>,
     /// What should be there and is not.
     pub(crate) damages: Damages,
-    /// The first frame that is not what was written and does not even tell its key.
+    /// The first damaged frame whose key is not even known.
     pub(crate) doubt: Option<Damage>,
     /// Whether the index may lack something: not all damage is records whose keys, places and
     /// lengths are known.
     pub(crate) unlisted: bool,
-    /// The batch whose end was not met yet.
+    /// The batch whose end was not reached yet.
     pub(crate) batch: Option<OpenBatch>,
-    /// What comes next may be the rest of a batch that began in what could not be read.
+    /// The next frames may be the rest of a batch that began in an unreadable part.
     pub(crate) follows_damage: bool,
 }
 
-/// What stands behind the committed length, and was written after another manifest than the one
-/// that is read.
+/// Frames beyond the committed length that were written after a manifest other than the one being
+/// read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Beyond {
     pub(crate) offset: u64,
-    /// After which; `None` where nothing tells.
+    /// That manifest; `None` if it is not known.
     pub(crate) after: Option<Edition>,
 }
 
-/// A span of frames, and what is known of it.
+/// A span of frames, and facts about it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RecoverySpan<'a> {
     /// Id of the segment.
@@ -93,19 +93,20 @@ pub(crate) struct RecoverySpan<'a> {
     pub(crate) path: &'a Path,
     /// The last frame before the span.
     pub(crate) last_frame: LastFrame,
-    /// What is below was committed.
+    /// Everything below was committed.
     pub(crate) committed_len: u64,
-    /// What is behind counts if it was written after this manifest; `None` when all of it counts.
+    /// Frames beyond it count if they were written after this manifest; `None` if all of them
+    /// count.
     pub(crate) edition: Option<Edition>,
-    /// An index is encoded for so many bytes.
+    /// An index is encoded for every this many bytes.
     pub(crate) run_len: u64,
 }
 
-/// Walks from where `frames` stands to its end. What cannot be read below `committed_len`, or below
-/// a length that a later sync mark vouches for, is damage; else it is a torn tail.
+/// Walks from the position of `frames` to its end. Unreadable data below `committed_len`, or below
+/// a length that a later sync mark vouches for, is damage; otherwise it is a torn tail.
 ///
-/// This is no [`Frames::visit`]: it may end before a frame that is whole, it goes back to look at
-/// one again once a batch is given up, and what ends it is what comes behind the damage.
+/// This does not use [`Frames::visit`]: it may end before an intact frame, it goes back to a frame
+/// once a batch is given up, and what follows the damage decides where it ends.
 pub(crate) fn recover(frames: &mut Frames, span: RecoverySpan<'_>) -> Result<Recovered> {
     let RecoverySpan { segment, path, last_frame, committed_len, run_len, .. } = span;
     let mut found = Recovered {
@@ -150,7 +151,7 @@ pub(crate) fn recover(frames: &mut Frames, span: RecoverySpan<'_>) -> Result<Rec
         let at = broken.frame;
         // Its header was whole when its key is known.
         let header = broken.key.clone().map(|key| (key, frames.head().header));
-        // No writer leaves behind what cannot be read: that is not the end of what one wrote.
+        // No writer leaves unreadable bytes: that is not the end of what a writer wrote.
         if at >= committed_len && !broken.unreadable && !vouched_for(frames, at)? {
             found.end_at(at, frames.window.end(), segment);
             return Ok(found);
@@ -170,7 +171,7 @@ pub(crate) fn recover(frames: &mut Frames, span: RecoverySpan<'_>) -> Result<Rec
     }
 }
 
-/// A record or a deletion, as a frame told it.
+/// A record or a deletion, from its frame.
 #[derive(Debug)]
 struct RecoveredMember {
     key: Key,
@@ -180,19 +181,19 @@ struct RecoveredMember {
     record: Option<(Place, u64)>,
 }
 
-/// What was found of a batch behind the committed length whose end was not met yet.
+/// The part of a batch after the committed length that was found before its end.
 #[derive(Debug)]
 pub(crate) struct OpenBatch {
     offset: u64,
     members: Vec<RecoveredMember>,
     sum: BatchSum,
-    /// Not all of it could be read, and all of it had been durable: its end may be what is lost.
+    /// Not all of it could be read, and all of it had been durable: its end may be lost.
     is_hurt: bool,
-    /// What stands before it could not be read: its beginning may be what is lost.
+    /// The frames before it could not be read: its beginning may be lost.
     follows_damage: bool,
 }
 
-/// A batch that is not the one of which its end speaks, or has none.
+/// A batch that does not match its end frame, or has none.
 struct Foreign {
     batch: OpenBatch,
     what: String,
@@ -206,7 +207,7 @@ impl Recovered {
         tally
     }
 
-    /// Encodes the index of what was gone through since the last time, if that is enough.
+    /// Encodes the index of the frames since the last call, if there are enough.
     fn end_run(&mut self, frames: &Frames, run_len: u64) -> Result<()> {
         let start = self.runs.last().map_or(self.start, |run| run.frames.end());
         let range = ByteRange::new(start, frames.window.pos()).unwrap_or_default();
@@ -217,8 +218,7 @@ impl Recovered {
         Ok(())
     }
 
-    /// Takes the open batch away if the frame at hand, which is whole, is not its end and cannot be
-    /// in it.
+    /// Removes the open batch if the current intact frame is not its end and cannot be in it.
     fn take_foreign(&mut self, frames: &Frames) -> Option<Foreign> {
         let head = frames.head();
         let batch = self.batch.as_ref().filter(|batch| !batch.is_hurt)?;
@@ -247,7 +247,7 @@ impl Recovered {
         });
     }
 
-    /// Takes a frame that is whole, and with which an open batch may go on or end.
+    /// Takes an intact frame, with which an open batch may continue or end.
     fn take(&mut self, frames: &Frames, body_len: Option<u64>, committed_len: u64) {
         let head = frames.head();
         self.durable_len = self.durable_len.max(marked_len(frames).unwrap_or(0));
@@ -275,15 +275,15 @@ impl Recovered {
         self.beyond.is_some()
     }
 
-    /// Asks of a frame that is whole whether it was written after the manifest that is read: the
-    /// first behind the committed length is a mark that says so, and so is the first after each
-    /// later manifest.
+    /// Checks whether an intact frame was written after the manifest being read: the first frame
+    /// after the committed length is a mark that says so, and so is the first after each later
+    /// manifest.
     fn ask_beyond(&mut self, frames: &Frames, span: &RecoverySpan<'_>) -> Option<Beyond> {
         let head = frames.head();
         let edition = span.edition.filter(|_| head.offset >= span.committed_len)?;
         self.written_after = mark_of(frames).map(|mark| mark.after).or(self.written_after);
-        // A batch is asked about at its end, if it has one. And damage, which may have taken a
-        // mark, is reported by itself.
+        // A batch is checked at its end, if it has one. Damage, which may have destroyed a mark, is
+        // reported separately.
         let is_open = head.header.in_batch || head.header.kind == FrameKind::Filler;
         let is_unknown = self.written_after.is_none() && !self.damages.is_empty();
         if is_open || is_unknown || self.written_after == Some(edition) {
@@ -293,7 +293,7 @@ impl Recovered {
         Some(Beyond { offset, after: self.written_after })
     }
 
-    /// The frame at hand is the last so far that counts.
+    /// Notes that the current frame is the last so far that counts.
     fn note_last(&mut self, frames: &Frames, committed_len: u64) {
         let LastFrame { mark_crc, .. } = self.last_frame;
         let FrameHeader { kind, crc, .. } = frames.head().header;
@@ -306,7 +306,7 @@ impl Recovered {
         }
     }
 
-    /// Takes notice of a frame that is not what was written; of its header, if that is whole.
+    /// Notes a damaged frame, and its header, if that is intact.
     fn note_broken(&mut self, damage: Damage, header: Option<&FrameHeader>) {
         if header.is_none() {
             self.doubt.get_or_insert_with(|| damage.clone());
@@ -319,8 +319,8 @@ impl Recovered {
         }
     }
 
-    /// A record whose body is damaged is listed all the same: whoever asks for its key meets the
-    /// damage, and does not get the version before it.
+    /// A record with a damaged body is listed too: a get of its key returns the damage, not the
+    /// version before it.
     fn add_broken(&mut self, key: Key, header: &FrameHeader, place: Place, committed_len: u64) {
         let body_len = match header.body {
             BodyLen::Known(len) => len,
@@ -335,7 +335,7 @@ impl Recovered {
         }
     }
 
-    /// Adds what a frame at `offset` told; members of a batch have a digest.
+    /// Adds the member from a frame at `offset`; members of a batch have a digest.
     fn add(&mut self, member: RecoveredMember, offset: u64, digest: Option<u32>, committed_len: u64) {
         // Below the committed length every batch had its end.
         let Some(digest) = digest.filter(|_| offset >= committed_len) else {
@@ -363,11 +363,11 @@ impl Recovered {
     }
 
     fn list_all(&mut self, batch: OpenBatch) {
-        // They lie behind the committed length, all of them.
+        // All of them are after the committed length.
         batch.members.into_iter().for_each(|member| self.list(member, u64::MAX, 0));
     }
 
-    /// What is whole ends at `frames_end`, and the bytes at `end`.
+    /// Ends the intact frames at `frames_end`, and the bytes at `end`.
     fn end_at(&mut self, frames_end: u64, end: u64, segment: u64) {
         let unfinished = match self.batch.take() {
             Some(batch) if batch.is_hurt => {
@@ -394,9 +394,8 @@ impl Recovered {
     }
 }
 
-/// Whether a sync mark behind `at` says that `at` had been durable. It does not go past damage by
-/// the lengths that frames claim, as [`Frames::visit`] does: behind a torn tail there may be
-/// anything.
+/// Whether a sync mark after `at` says that `at` was durable. Unlike [`Frames::visit`], this does
+/// not skip damage by the lengths that frames state: anything may follow a torn tail.
 fn vouched_for(frames: &mut Frames, at: u64) -> Result<bool> {
     let mut stands = frames.resync(at.saturating_add(8))?;
     while stands {
@@ -411,7 +410,7 @@ fn vouched_for(frames: &mut Frames, at: u64) -> Result<bool> {
     Ok(false)
 }
 
-/// What the frame at hand says if it is a sync mark.
+/// The contents of the current frame if it is a sync mark.
 fn mark_of(frames: &Frames) -> Option<SyncMark> {
     let head = frames.head();
     let attributes = (head.header.kind == FrameKind::SyncMark).then_some(&head.attributes)?;

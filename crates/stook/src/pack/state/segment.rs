@@ -29,8 +29,8 @@ use crate::storage::Storage;
 /// Read at once from the end of a sealed segment: nearly always footer and top are in it.
 const TAIL_READ_LEN: u64 = 64 * 1024;
 
-/// Where an index is made out of all frames of a sealed segment, it is made in runs of so many
-/// bytes: what is not encoded yet takes ten times the memory.
+/// If an index is rebuilt from all frames of a sealed segment, it is built in runs of this many
+/// bytes: entries that are not encoded yet take ten times the memory.
 const RUN_LEN: u64 = 64 << 20;
 
 /// Longest top of an index that is read, in bytes.
@@ -51,7 +51,7 @@ pub(crate) struct Segment {
     pub(crate) runs: Vec<Run>,
     /// Where its frames end.
     pub(crate) frames_end: u64,
-    /// Where the last checkpoint ends; frames behind it are only in the run in memory.
+    /// Where the last checkpoint ends; frames after it are only in the run in memory.
     pub(crate) checkpointed_len: u64,
     /// Its records.
     pub(crate) tally: Tally,
@@ -64,27 +64,27 @@ pub(crate) struct Segment {
     /// It grows, and this much of it is known to be on the medium; what follows was read, which is
     /// not the same.
     pub(crate) durable_len: u64,
-    /// It grows, and not all of its frames are what was written: nothing is appended to it.
+    /// It grows, and some of its frames are damaged: nothing is appended to it.
     pub(crate) damaged: bool,
-    /// Its index may lack something that is in it, so that it cannot be replaced by what the index
+    /// Its index may be incomplete, so that it cannot be replaced by the records that the index
     /// lists.
     pub(crate) unlisted: bool,
     /// Whether it is the one that the manifest speaks of.
     pub(crate) whose: Whose,
     /// Its deletion vector could not be read: dead records may look alive.
     pub(crate) vector_lost: bool,
-    /// One copy of its deletion vector could not be read: it is to be written anew.
+    /// One copy of its deletion vector could not be read: it must be rewritten.
     pub(crate) vector_hurt: bool,
-    /// A frame of which nothing is known, not even the key, where no index says what it was.
+    /// A frame about which nothing is known, not even the key, and which no index describes.
     doubt: Option<Damage>,
 }
 
-/// Whether a record still counts, as far as its own segment tells.
+/// Whether a record is still live, according to its own segment alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Life {
     Alive,
     Dead,
-    /// What would tell is lost: see
+    /// The data that would show it is lost: see
     /// [`Snapshot::refusal`](crate::pack::state::snapshot::Snapshot::refusal).
     Unknown,
 }
@@ -93,10 +93,10 @@ pub(crate) enum Life {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Whose {
     Own,
-    /// What is shown of it is; what follows was written after generations that are gone.
+    /// The part that is shown is; what follows was written after generations that are gone.
     OwnUntil,
-    /// It is of another copy of the pack, which went on by itself: nothing in it is ever made this
-    /// pack's.
+    /// It is from another copy of the pack, which diverged: nothing in it ever becomes part of this
+    /// pack.
     Foreign,
 }
 
@@ -122,7 +122,7 @@ impl Segment {
 
     /// The same for one that nothing says is dead.
     pub(crate) fn life_untold(&self, offset: u64) -> Life {
-        // What lies behind the committed length was replayed: no vector has it yet.
+        // Frames after the committed length were replayed: they are in no vector yet.
         if self.vector_lost && offset < self.entry.frames_end { Life::Unknown } else { Life::Alive }
     }
 
@@ -152,8 +152,8 @@ impl Segment {
     }
 
     /// Opens a segment that a manifest names. Damage that leaves something readable is put into
-    /// `findings`; with `None` the last of them says why there is no segment. One that needs a
-    /// newer version costs itself alone, too: what else there is can be read.
+    /// `findings`; with `None` the last of them says why there is no segment. A segment that needs
+    /// a newer version affects only itself, too: the others can be read.
     pub(crate) fn open(
         opening: &Opening<'_>,
         number: usize,
@@ -174,8 +174,8 @@ impl Segment {
         let Some(entry) = manifest.segments.get(number).copied() else { return Ok(None) };
         let name = PackFile::Segment(entry.id).to_string();
         let path = storage.path(&name);
-        // It is asked for itself: a listing made while files come and go may lack what was there
-        // all the time. Nobody removes it once its generation is held.
+        // Looked up by name: a listing made while files come and go may lack a file that was there
+        // all the time. It is not removed while its generation is held.
         let source = match storage.open(&name) {
             Ok(source) => source,
             Err(error) => {
@@ -223,7 +223,8 @@ impl Segment {
         Ok(Some(segment))
     }
 
-    /// What a segment that grows holds: its checkpoints tell, and behind them its frames.
+    /// Opens a growing segment: its contents come from its checkpoints and, after those, from its
+    /// frames.
     fn open_growing(&mut self, opening: &Opening<'_>, number: usize, findings: &mut Findings) -> Result<()> {
         let &Opening { storage, reader, manifest, .. } = opening;
         self.open_checkpoints(storage, reader)?;
@@ -243,7 +244,7 @@ impl Segment {
         self.ask_beyond(scanned, opening, findings)
     }
 
-    /// The damage that it is if the file is shorter than what was committed.
+    /// Notes the damage if the file is shorter than its committed length.
     fn note_short(&mut self) -> Option<Damage> {
         if !source_is_short(self) {
             return None;
@@ -257,13 +258,13 @@ impl Segment {
         Some(cut)
     }
 
-    /// Counts the records that were put after `at_ns` as dead. All heads are looked at: in a
-    /// segment that was compacted they do not stand in the order of their times.
+    /// Counts the records that were put after `at_ns` as dead. All heads are read: in a compacted
+    /// segment they are not ordered by time.
     pub(crate) fn hide_later(&mut self, reader: &Reader, at_ns: i64) -> Result<()> {
         let access = AccessRule::default().decide(self.source.as_ref(), self.frames());
         let mut frames = reader.frames(&self.source, self.salt, self.frames(), access)?;
         let mut later = Vec::new();
-        // What is damaged stays what it is to whoever asks for it.
+        // Damaged records stay as they are; a get reports them.
         frames.visit(&mut |frames: &mut Frames| {
             let (offset, header) = (frames.head().offset, frames.head().header);
             let is_later = header.kind == FrameKind::Record && header.time_ns > at_ns;
@@ -293,8 +294,8 @@ impl Segment {
         header.map_err(|invalid| refused(source, 0, invalid))
     }
 
-    /// The header of a segment whose own was hit, out of what the manifest says. Only when it was
-    /// made is not known.
+    /// The header of a segment whose own is damaged, rebuilt from the manifest. Only its creation
+    /// time is not known.
     fn header_by_manifest(manifest: &Manifest, entry: &SegmentEntry) -> SegmentHeader {
         let SegmentForm { marker, by_key, chunk_log2 } = entry.form;
         SegmentHeader {
@@ -361,7 +362,7 @@ impl Segment {
         let len = source.len();
         let tail_at = len.saturating_sub(TAIL_READ_LEN);
         let range = ByteRange::new(tail_at, len).unwrap_or_default();
-        // Pages may be in it, too: what of them cannot be read hurts nobody here.
+        // Pages may be in it, too: unreadable pages do not matter here.
         let (tail, holes) = reader.read_around(source.as_ref(), range)?;
         let footer_at = len.saturating_sub(FOOTER_LEN as u64);
         let at = (footer_at - tail_at) as usize;
@@ -407,7 +408,7 @@ impl Segment {
             let name = PackFile::Checkpoint(self.entry.id, self.checkpointed_len).to_string();
             let source = match storage.open(&name) {
                 Ok(source) => source,
-                // It costs a scan, whatever is the matter with it.
+                // Any error in it only costs a scan.
                 Err(error) => match Damage::of_unopened(error, storage.path(&name)) {
                     Ok(_) => break,
                     Err(error) => return Err(error.into()),
@@ -435,7 +436,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Whether this frame stands in the segment, as far as that can be read.
+    /// Whether this frame is in the segment, as far as that can be read.
     fn has_frame(&self, frame: LastFrame, reader: &Reader) -> Result<bool> {
         let at = ByteRange::at(frame.offset, HEADER_LEN as u64).unwrap_or_default();
         if at.end() > self.source.len() {
@@ -444,15 +445,15 @@ impl Segment {
         }
         match reader.read(self.source.as_ref(), at) {
             Ok(fixed) => Ok(stored_crc(&fixed) == Some(frame.crc)),
-            // Whoever reads that frame meets the damage.
+            // Reading that frame reports the damage.
             Err(Error::Damaged(_)) => Ok(true),
             Err(error) => Err(error),
         }
     }
 
-    /// Asks of a growing segment whether its committed frames are those that the manifest speaks
-    /// of. Of two copies of a pack that both went on, files of one may come to stand beside files
-    /// of the other: nonces and ids are the same.
+    /// Checks whether the committed frames of a growing segment are those that the manifest means.
+    /// If two copies of a pack diverged, files of one may end up beside files of the other: nonces
+    /// and ids are the same.
     fn ask_whose(&mut self, scanned: Scanned, findings: &mut Findings) {
         let has_frames = self.entry.frames_end > UNIT as u64;
         // Where something of it is damaged or missing, that is reported already.
@@ -465,9 +466,9 @@ impl Segment {
         }
     }
 
-    /// What stands behind what was written after the generation at hand. Where a newer one is there
-    /// by now, a writer was at work meanwhile, and this state ends here. Else it is of another
-    /// copy, or of generations that are gone.
+    /// Handles frames that were not written after the generation being opened. If a newer
+    /// generation exists by now, a writer was active meanwhile, and this state ends here. Otherwise
+    /// the frames are from another copy, or from generations that are gone.
     fn ask_beyond(&mut self, scanned: Scanned, opening: &Opening<'_>, findings: &mut Findings) -> Result<()> {
         let Some(Beyond { offset, after }) = scanned.beyond else { return Ok(()) };
         let generation = opening.manifest.generation;
@@ -506,7 +507,7 @@ impl Segment {
             Some(range) if !range.is_empty() => {
                 let mut frames = reader.frames(&self.source, self.salt, range, Access::Cached)?;
                 let committed_len = self.entry.frames_end;
-                // The tail of a segment that grows is one run, which its writer goes on with.
+                // The tail of a growing segment is one run, which its writer continues.
                 let is_sealed = self.entry.state == SegmentState::Sealed;
                 let run_len = if is_sealed { RUN_LEN } else { u64::MAX };
                 let (segment, path) = (self.entry.id, self.source.path());
@@ -521,7 +522,7 @@ impl Segment {
         })
     }
 
-    /// Takes what was found there.
+    /// Takes the result of a recovery.
     fn take_recovered(
         &mut self,
         recovered: Recovered,
@@ -587,7 +588,7 @@ impl Segment {
         Ok(())
     }
 
-    /// What it means that the deletion vector is lost.
+    /// Adds what the loss of the deletion vector means.
     fn without_vector(&self, mut damage: Damage) -> Damage {
         let SegmentEntry { id, dead_records, tally, .. } = self.entry;
         damage.what.push_str(&format!(
@@ -608,7 +609,7 @@ fn lost(mut damage: Damage, entry: &SegmentEntry) -> Damage {
     damage
 }
 
-/// What a scan of the end of a segment found.
+/// The result of a scan of the end of a segment.
 #[derive(Clone, Copy)]
 struct Scanned {
     is_damaged: bool,

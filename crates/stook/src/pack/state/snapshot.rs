@@ -1,4 +1,4 @@
-//! The state of a pack at one generation, with what was found behind it.
+//! The state of a pack at one generation, with what was recovered after it.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::pack::state::recover::TornTail;
 use crate::pack::state::segment::{Findings, Life, Segment};
 use crate::storage::{Entry, Lock, Storage};
 
-/// Why what lost its manifests is no pack.
+/// Why a directory that lost its manifests is not a pack.
 pub(crate) const NO_MANIFEST: &str =
     "it has segments, but no manifest; `stook check --repair` saves what is whole";
 
@@ -34,33 +34,34 @@ pub(crate) struct Snapshot {
     pub(crate) segments: Vec<Segment>,
     /// Unfinished ends.
     pub(crate) torn: Vec<TornTail>,
-    /// What opening it found damaged, and what was met since.
+    /// Damage found when it was opened, and since.
     pub(crate) log: DamageLog,
     /// Segments that could not be opened: what may be in them is not known to be nowhere.
     pub(crate) lost: Vec<Damage>,
-    /// The newest manifest cannot be read: what it alone says of segments and records is not known.
+    /// The newest manifest cannot be read: facts about segments and records that only it states are
+    /// not known.
     pub(crate) manifest_lost: bool,
     /// All files there were.
     pub(crate) files: Vec<Entry>,
-    /// The earlier time whose state it is, ns, if it is one.
+    /// The time, in ns, if it is the state at an earlier time.
     pub(crate) at_ns: Option<i64>,
-    /// The sequence number that the generation says comes next: those behind it were found.
+    /// The next sequence number according to the generation: higher ones were recovered.
     pub(crate) sequence_committed: u64,
-    /// Keeps its manifest, and with it all files that the manifest names, for it and for the
-    /// records that were opened of it; a salvaged one has none to keep.
+    /// Keeps its manifest, and with it all files that the manifest names, for it and for records
+    /// opened from it; a salvaged one has none to keep.
     pub(crate) hold: Option<Arc<dyn Lock>>,
 }
 
 /// Which state to open.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct WantedState {
-    /// This generation, as it was published; else the newest, with what was appended since.
+    /// This generation, as it was published; otherwise the newest, with everything appended since.
     pub(crate) generation: Option<u64>,
     /// What counted at this time, ns.
     pub(crate) at_ns: Option<i64>,
 }
 
-/// What a segment is opened from.
+/// The context in which a segment is opened.
 pub(crate) struct Opening<'a> {
     pub(crate) storage: &'a dyn Storage,
     pub(crate) reader: &'a Reader,
@@ -70,12 +71,12 @@ pub(crate) struct Opening<'a> {
     pub(crate) log: DamageLog,
 }
 
-/// What counts of that which stands behind the committed length of a growing segment.
+/// Which frames after the committed length of a growing segment count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Behind {
     /// It is not looked at.
     Nothing,
-    /// What was written after the generation that is opened, and before the next one.
+    /// Frames written after the opened generation, and before the next one.
     Own,
     /// All of it: newer generations there were cannot be read.
     All,
@@ -118,7 +119,7 @@ impl Snapshot {
         if !files.iter().any(|file| file.name == name) {
             return Err(no_such_generation(storage, &files, generation));
         }
-        // Held before it is read: from then on no writer removes what it names.
+        // Held before it is read: from then on, no writer removes the files that it names.
         let hold = storage.hold(&name).map_err(Error::of_opening)?;
         let Copies { value: manifest, damages, .. } = read_manifest(storage, reader, generation)?;
         let behind = if generation == last { Behind::Own } else { Behind::Nothing };
@@ -165,17 +166,17 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// When the first record ever was put, where all are still known. A time before it makes a pack
-    /// look empty, and is a unit or a year that was not meant; behind a compaction that let
-    /// versions go, an empty pack may be what was.
+    /// When the first record ever was put, if all are still known. A time before it would make the
+    /// pack look empty; it is usually a wrong unit or year. After a compaction that dropped
+    /// versions, the pack may really have been empty.
     fn first_ns(&self) -> Option<i64> {
         let with_records = self.segments.iter().filter(|segment| segment.tally.records > 0);
         let first_ns = with_records.map(|segment| segment.tally.time_first_ns).min();
         first_ns.filter(|_| self.manifest.history_from_ns.is_none())
     }
 
-    /// Makes it the state at an earlier time: what died later lives, what was put later is not
-    /// there.
+    /// Makes it the state at an earlier time: records that died later are live, records that were
+    /// put later are absent.
     fn go_back(&mut self, storage: &dyn Storage, reader: &Reader, at_ns: i64) -> Result<()> {
         if let Some(from_ns) = self.manifest.history_from_ns.filter(|&from_ns| at_ns < from_ns) {
             let shown = |ns| crate::report::time::time_of(ns);
@@ -247,8 +248,8 @@ impl Snapshot {
     /// The live record with this key.
     ///
     /// # Errors
-    /// [`Error::Damaged`] when there may be one and nothing tells whether it was deleted, or damage
-    /// may hide it; what reading the index meets.
+    /// Returns [`Error::Damaged`] if there may be one but it is not known whether it was deleted,
+    /// or damage may hide it. Also returns errors of reading the index.
     pub(crate) fn find(&self, form: &[u8], reader: &Reader) -> Result<Option<Found>> {
         let Versions { alive, unknown } = self.versions(form, reader, |_, _| true)?;
         if alive.is_some() {
@@ -259,8 +260,8 @@ impl Snapshot {
     }
 
     /// Why a record is refused when damage hides whether it is live; `None` when it is dead
-    /// whatever the segment has lost. This is the one place where that is decided, for every way to
-    /// a record.
+    /// whatever the segment has lost. This is the one place where that is decided, for every kind
+    /// of access.
     pub(crate) fn refusal(
         &self,
         form: &[u8],
@@ -273,8 +274,8 @@ impl Snapshot {
             let at = self.segments.get(found.segment).map(|segment| segment.entry.id);
             (at, found.place.offset) == (Some(segment.entry.id), offset)
         };
-        // There is one live record with a key, and within a segment a newer version has killed the
-        // older ones.
+        // A key has at most one live record, and within a segment a newer version has superseded
+        // the older ones.
         let found = unknown.iter().find(is_it).filter(|_| alive.is_none());
         Ok(found.and_then(|found| self.refused(form, *found)))
     }
@@ -290,7 +291,7 @@ impl Snapshot {
         Some(Damage { file, offset: found.place.offset, key: Key::from_sort_form(form), what, cause: None })
     }
 
-    /// What there is under a key.
+    /// The versions of a key.
     fn versions(
         &self,
         form: &[u8],
@@ -338,13 +339,13 @@ impl Snapshot {
 struct Versions {
     /// The one that does.
     alive: Option<Found>,
-    /// Those that would if they were not deleted, which nothing tells. With a live one they are
-    /// dead.
+    /// Those that would be live if they were not deleted, which is not known. If there is a live
+    /// one, they are dead.
     unknown: Vec<Found>,
 }
 
 impl Frames {
-    /// Why the record at hand is refused when damage hides whether it is live.
+    /// Why the current record is refused when damage hides whether it is live.
     pub(crate) fn refusal(&self, pack: &Pack, segment: &Segment) -> Checked<Option<Damage>> {
         let head = self.head();
         let Some(key) = head.key() else { return Ok(None) };
@@ -360,10 +361,10 @@ impl Frames {
     }
 }
 
-/// Whether a writer may be why this was met, so that it is not met again: it removes generations
-/// between listing and opening, and it cuts what a killed one left unfinished between asking for a
-/// length and reading up to there. A read that ends early in a file that is as long as it was is
-/// neither.
+/// Whether a writer may have caused this error, so that a retry may succeed: a writer removes
+/// generations between listing and opening, and truncates what a killed writer left unfinished
+/// between a look at the length and the read. A read that ends early in a file of unchanged length
+/// is neither.
 fn is_passing(storage: &dyn Storage, error: &crate::Error) -> bool {
     let crate::Error::ShortRead { path, offset, wanted, .. } = error else {
         return error.io_kind() == Some(std::io::ErrorKind::NotFound);

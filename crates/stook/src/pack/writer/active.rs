@@ -19,11 +19,11 @@ use crate::pack::state::names::PackFile;
 use crate::pack::state::segment::Segment;
 use crate::storage::{Appender, Storage};
 
-/// What is left of the longest segment for its index, in bytes.
+/// The bytes reserved for the index in the longest segment.
 const INDEX_ROOM: u64 = 64 << 20;
 
-/// How long a segment gets without being named by a manifest, in bytes: nobody finds what is in it
-/// until it is.
+/// How long a segment may get without being named by a manifest, in bytes: until then, readers do
+/// not find what is in it.
 const UNNAMED_LEN: u64 = 16 << 20;
 
 const PADDING: [u8; 8] = [0; 8];
@@ -40,13 +40,13 @@ pub(crate) struct Active {
     pub(crate) runs: Vec<Run>,
     /// Where the last checkpoint ends.
     checkpointed_len: u64,
-    /// Index of what follows.
+    /// Index of the frames that follow.
     pub(crate) tail: Tail,
     /// Records of the runs.
     runs_tally: Tally,
     /// Known to be on the medium.
     durable_len: u64,
-    /// What is before was acknowledged to somebody, or may have been.
+    /// Everything before this was acknowledged, or may have been.
     promised_len: u64,
     /// Where what counts ends: what follows is a record or batch that was begun.
     counted_len: u64,
@@ -54,13 +54,13 @@ pub(crate) struct Active {
     mark_due: bool,
     /// Sequence number and time of the last record.
     last: (u64, i64),
-    /// The last frame that counts: none of a batch or a record that is not at its end.
+    /// The last frame that counts: not of an unfinished batch or record.
     last_frame: LastFrame,
     /// Whether a manifest names it.
     pub(crate) published: bool,
-    /// Whether it says that one is about to.
+    /// Whether a mark in it announces that a manifest is about to name it.
     is_announced: bool,
-    /// What its marks say of who writes, and after which manifest.
+    /// Who writes, after which manifest, as its marks state.
     session: Session,
     checkpoints: Vec<PackFile>,
     /// The chunk checksums of the record that was appended last, as they are stored.
@@ -93,12 +93,11 @@ pub(crate) struct Member {
     pub(crate) record: Option<(Place, u64)>,
     /// The version that dies by it.
     pub(crate) old: Option<At>,
-    /// What stands for it in the checksum of the batch.
+    /// Its digest, for the checksum of the batch.
     pub(crate) digest: u32,
 }
 
-/// A record or deletion that was appended: where, and what stands for it in the checksum of a
-/// batch.
+/// A record or deletion that was appended: its place, and its digest for the checksum of a batch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Appended {
     pub(crate) place: Place,
@@ -141,7 +140,7 @@ impl Active {
         })
     }
 
-    /// Goes on with an unsealed segment; what is torn at its end is cut off.
+    /// Continues an unsealed segment; a torn tail is cut off.
     pub(crate) fn reopen(
         storage: &dyn Storage,
         segment: Segment,
@@ -169,7 +168,7 @@ impl Active {
             durable_len: 0,
             promised_len: segment.frames_end,
             counted_len: segment.frames_end,
-            // What follows is told to be its, and from after which manifest.
+            // A mark states who writes what follows, and after which manifest.
             mark_due: true,
             published: true,
             is_announced: true,
@@ -264,12 +263,13 @@ impl Active {
         Ok(())
     }
 
-    /// What is before was acknowledged to somebody, or may have been.
+    /// Everything before this was acknowledged, or may have been.
     pub(crate) fn promised_len(&self) -> u64 {
         self.promised_len
     }
 
-    /// A manifest names it as it is now. What follows is told to be written after that one.
+    /// Notes that a manifest names it as it is now. What follows is marked as written after that
+    /// one.
     pub(crate) fn go_on_after(&mut self, edition: Edition) {
         self.promised_len = self.durable_len;
         self.published = true;
@@ -294,8 +294,9 @@ impl Active {
         Ok(())
     }
 
-    /// Says that a manifest is about to name the segment. Whoever finds it named by none knows by
-    /// this whether one may have done so, and so whether what is in it was ever acknowledged.
+    /// Writes a mark that a manifest is about to name the segment. If no manifest names it, the
+    /// mark shows whether one may have done so, and thus whether its contents were ever
+    /// acknowledged.
     pub(crate) fn announce(&mut self) -> Result<()> {
         if self.published || self.is_announced {
             return Ok(());
@@ -326,7 +327,7 @@ impl Active {
         Ok(())
     }
 
-    /// Appends the header of a record, perhaps of a batch, and gives the offset of its frame and
+    /// Appends the header of a record, perhaps of a batch, and returns the offset of its frame and
     /// its header checksum.
     pub(crate) fn append_head(
         &mut self,
@@ -420,7 +421,7 @@ impl Active {
         Ok(self.appender.append(parts)?)
     }
 
-    /// The index has to find its place behind the frames.
+    /// The index must fit after the frames.
     fn check_room(&self) -> Result<()> {
         let (found, limit) = (self.len(), SEGMENT_LEN_MAX - INDEX_ROOM);
         if found > limit {
@@ -519,8 +520,8 @@ impl Active {
         Ok(())
     }
 
-    /// Ends the segment in its index, durably. Gives its entry for the next manifest, where its
-    /// index is, and the checkpoints that are not needed any more once that manifest is published.
+    /// Ends the segment in its index, durably. Returns its entry for the next manifest, the range
+    /// of its index, and the checkpoints that are no longer needed once that manifest is published.
     pub(crate) fn seal(&mut self, reader: &Reader) -> Result<(SegmentEntry, Vec<PackFile>)> {
         self.make_durable()?;
         let frames = ByteRange::new(UNIT as u64, self.len()).unwrap_or_default();
@@ -570,7 +571,7 @@ pub(super) fn crc_of(fixed: &[u8; HEADER_LEN]) -> u32 {
     stored_crc(fixed).unwrap_or_default()
 }
 
-/// What an index covers.
+/// The range that an index covers.
 pub(super) struct Covered {
     pub(super) frames: ByteRange,
     pub(super) tally: Tally,

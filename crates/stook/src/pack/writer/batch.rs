@@ -1,8 +1,8 @@
 //! [`Batch`]: records and deletions that count together, or not at all.
 //!
-//! They are appended one after another as frames that do not count by themselves; the frame that
-//! ends the batch makes all of them count. A crash before it leaves an unfinished end, which is cut
-//! off like any other.
+//! They are appended one after another as frames that do not count alone; the frame that ends the
+//! batch makes all of them count. A crash before it leaves a torn tail, which is cut off like any
+//! other.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -17,7 +17,7 @@ use crate::pack::key::Key;
 /// Puts and deletions that readers see all at once. It counts once [`commit`](Self::commit)
 /// returned, and is safe when a put would be; dropped before, nothing of it stays.
 ///
-/// What it puts goes to one group. A segment is not sealed within a batch, so a long one makes a
+/// All its records go to one group. A segment is not sealed within a batch, so a long one makes a
 /// long segment. Bodies go to the segment at once, but the key and the place of every member are in
 /// memory until the end.
 #[derive(Debug)]
@@ -48,11 +48,11 @@ impl<'w> Batch<'w> {
         }
     }
 
-    /// Puts a record, in place of any older one with this key, also of this batch, and gives its
+    /// Puts a record, replacing any older one with this key, also of this batch, and returns its
     /// sequence number.
     ///
     /// # Errors
-    /// As [`PackWriter::put`].
+    /// Returns the errors of [`PackWriter::put`].
     pub fn put(&mut self, key: &Key, attributes: &Attributes, body: &[u8]) -> Result<u64> {
         let attributes = attributes.encode()?;
         let sums = chunk_sums(body, self.writer.chunk_log2());
@@ -62,7 +62,7 @@ impl<'w> Batch<'w> {
     /// Deletes the record with this key, also one of this batch; whether there was one.
     ///
     /// # Errors
-    /// As [`PackWriter::delete`].
+    /// Returns the errors of [`PackWriter::delete`].
     pub fn delete(&mut self, key: &Key) -> Result<bool> {
         let was_there = self.find(key)?.is_some();
         if was_there {
@@ -71,15 +71,15 @@ impl<'w> Batch<'w> {
         Ok(was_there)
     }
 
-    /// Deletes the records with these keys, also those of this batch, and gives how many there
-    /// were. Further names (hard links) go before the file that they lead to, so that content is
-    /// not moved to a name that goes as well.
+    /// Deletes the records with these keys, also those of this batch, and returns how many there
+    /// were. Further names (hard links) are deleted before the file that they lead to, so that
+    /// content is not moved to a name that is deleted as well.
     ///
     /// `progress` is called with how many are deleted so far. When it returns `false`, this returns
     /// `None`, and some may be deleted: the batch is to be dropped then.
     ///
     /// # Errors
-    /// As [`PackWriter::delete`].
+    /// Returns the errors of [`PackWriter::delete`].
     pub fn delete_all<'k>(
         &mut self,
         keys: impl IntoIterator<Item = &'k Key>,
@@ -124,7 +124,7 @@ impl<'w> Batch<'w> {
     /// Whether a live record has this key, with all of this batch so far.
     ///
     /// # Errors
-    /// As [`PackWriter::contains`].
+    /// Returns the errors of [`PackWriter::contains`].
     pub fn contains(&self, key: &Key) -> Result<bool> {
         Ok(self.find(key)?.is_some())
     }
@@ -136,7 +136,7 @@ impl<'w> Batch<'w> {
         }
     }
 
-    /// Moves what the record at `old` holds for other names, as part of this batch.
+    /// Moves the content that the record at `old` holds for other names, as part of this batch.
     fn free_content(&mut self, key: &Key, old: At) -> Result<()> {
         if !self.writer.may_hold_content(key, old)? {
             return Ok(());
@@ -157,7 +157,7 @@ impl<'w> Batch<'w> {
                 return Err(cannot(error));
             }
         }
-        // Names of a name become names of what that leads to.
+        // A link to a link becomes a link to its target.
         let (body, rest) = match &target {
             Some(target) => (target.as_slice(), links.as_slice()),
             None => (first.key.as_bytes().unwrap_or_default(), others),
@@ -253,13 +253,13 @@ impl<'w> Batch<'w> {
     /// Makes all of it count. An empty batch changes nothing.
     ///
     /// # Errors
-    /// What the storage meets. The writer is then [stopped](Error::Stopped); the batch counts whole
-    /// or not at all.
+    /// Returns an error of the storage. The writer is then [stopped](Error::Stopped); the batch
+    /// counts as a whole or not at all.
     pub fn commit(mut self) -> Result<()> {
         let members = std::mem::take(&mut self.members);
         let group = self.group;
         self.writer.guard(|writer| writer.active_of(group)?.end_batch(&members))?;
-        // From here on it may be named by a manifest, whatever fails.
+        // From here on, a manifest may name it even if something fails.
         self.offset = None;
         self.writer.guard(|writer| {
             for Member { key, sequence, time_ns, record, old, .. } in &members {
@@ -284,7 +284,7 @@ impl Drop for Batch<'_> {
             return;
         }
         let group = self.group;
-        // A failure stops the writer, and so is reported by whatever is asked of it next.
+        // A failure stops the writer, so its next call reports it.
         let _ = self.writer.guard(|writer| writer.active_of(group)?.abandon(offset));
     }
 }

@@ -24,7 +24,7 @@ pub struct RecordWriter<'w> {
     offset: u64,
     header_crc: u32,
     salt: Salt,
-    /// What stands for it in the checksum of a batch.
+    /// Its digest, for the checksum of a batch.
     digest: u32,
     len: u64,
     /// Checksums, as they are stored, of the whole chunks so far, when the length was announced.
@@ -36,7 +36,7 @@ pub struct RecordWriter<'w> {
     piece: Vec<u8>,
     /// Chunks or pieces so far.
     chunks: u64,
-    /// Of a hard link, what it leads to.
+    /// The target, if it is a hard link.
     link: Option<Vec<u8>>,
     open: bool,
 }
@@ -87,7 +87,7 @@ impl<'w> RecordWriter<'w> {
     /// The next bytes of the body.
     ///
     /// # Errors
-    /// What the storage meets; [`Error::BodyLength`] when there are more than were announced, and
+    /// Returns an error of the storage; [`Error::BodyLength`] if there are more than announced, and
     /// then nothing of the record stays.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let len = self.len.saturating_add(bytes.len() as u64);
@@ -170,11 +170,11 @@ impl<'w> RecordWriter<'w> {
         self.digest = digest_more(self.digest, sum);
     }
 
-    /// Ends the record and gives its sequence number.
+    /// Ends the record and returns its sequence number.
     ///
     /// # Errors
-    /// What the storage meets; [`Error::BodyLength`] when fewer bytes came than were announced, and
-    /// then nothing of the record stays.
+    /// Returns an error of the storage; [`Error::BodyLength`] if there were fewer bytes than
+    /// announced, and then nothing of the record stays.
     pub fn finish(mut self) -> Result<u64> {
         self.end_body()?;
         let parts = Parts {
@@ -234,7 +234,7 @@ impl<'w> RecordWriter<'w> {
         Ok(())
     }
 
-    /// Takes back what was written of it.
+    /// Abandons the bytes written of it.
     fn abandon(&mut self) -> Result<()> {
         let (group, offset) = (self.group, self.offset);
         if !std::mem::take(&mut self.open) {
@@ -253,7 +253,7 @@ impl<'w> RecordWriter<'w> {
 
 impl Drop for RecordWriter<'_> {
     fn drop(&mut self) {
-        // A failure stops the writer, and so is reported by whatever is asked of it next.
+        // A failure stops the writer, so its next call reports it.
         let _ = self.abandon();
     }
 }

@@ -1,5 +1,5 @@
-//! What readers take is bounded, so what is written must be: checked before anything is changed, so
-//! that a compaction can still be done where more would be too much.
+//! Readers have limits, so writers must keep to them: checked before anything is changed, so that a
+//! compaction is still possible when a limit is reached.
 
 use super::{At, Dead, PackWriter, WriterOptions};
 use crate::pack::error::{Error, Result};
@@ -11,14 +11,14 @@ use crate::pack::format::segment::CHUNK_LOG2;
 /// More than a list of none takes, in bytes.
 const EMPTY_LEN: u64 = 100;
 
-/// The most bytes that a list of so many takes.
+/// The most bytes that a list of this many takes.
 pub(super) fn list_len(deaths: usize) -> u64 {
     (deaths as u64).saturating_mul(ENTRY_GROWTH).saturating_add(EMPTY_LEN)
 }
 
 impl Dead {
-    /// Whether so many more can be listed in this many bytes. The length is counted only when what
-    /// was added since it was counted last might be too much.
+    /// Whether this many more can be listed in this many bytes. The length is computed only when
+    /// the entries added since the last time might be too many.
     fn has_room(&mut self, more: u64, limit: u64) -> std::result::Result<(), u64> {
         let with = |len: u64| len.saturating_add(more.saturating_mul(ENTRY_GROWTH));
         let fits = |counted: Option<u64>| counted.is_some_and(|len| with(len) <= limit);
@@ -36,22 +36,22 @@ impl Dead {
 }
 
 impl PackWriter {
-    /// Checks that the record at `old` can die, with so many others of its segment of which no list
-    /// says so yet.
+    /// Checks that the record at `old` can die, along with this many others of its segment that are
+    /// in no list yet.
     pub(super) fn check_death(&mut self, old: At, others: u64) -> Result<()> {
         let limit = self.options.list_len_max;
         let dead = self.dead.entry(old.segment).or_default();
         dead.has_room(others.saturating_add(1), limit).map_err(|found| too_many_dead(found, limit))
     }
 
-    /// Checks that one more segment can be named, in a group with a name that is not listed yet or
-    /// in none.
+    /// Checks that one more segment can be named, in a new group with a name that is not listed
+    /// yet, or in a listed one.
     pub(super) fn check_segment(&self, new_group: &str) -> Result<()> {
         let segments = self.active.len().saturating_add(self.sealed.len()).saturating_add(1);
         check_manifest(&self.manifest, segments, new_group, self.options.list_len_max)
     }
 
-    /// Checks that all that is to be published can be read, before any of it is written.
+    /// Checks that everything to be published is readable, before any of it is written.
     pub(super) fn check_lists(&mut self) -> Result<()> {
         let limit = self.options.list_len_max;
         for dead in self.dead.values_mut().filter(|dead| dead.dirty) {
@@ -61,7 +61,7 @@ impl PackWriter {
     }
 }
 
-/// Checks that a manifest can name so many segments.
+/// Checks that a manifest can name this many segments.
 pub(super) fn check_manifest(
     manifest: &Manifest,
     segments: usize,
@@ -79,14 +79,14 @@ fn too_many_dead(found: u64, limit: u64) -> Error {
     Error::Full { what: "the list of the deleted and replaced records of a segment", found, limit }
 }
 
-/// Segments that people ask for are at least this long: shorter ones cost more than what they hold.
+/// The least segment length that can be requested: shorter segments cost more than what they hold.
 pub const SEGMENT_LEN_MIN: u64 = 1 << 20;
 
 impl WriterOptions {
     /// Checks that a pack can be made so, before anything is made of it.
     ///
     /// # Errors
-    /// [`Error::Invalid`] or [`Error::Limit`].
+    /// Returns [`Error::Invalid`] or [`Error::Limit`].
     pub fn check(&self) -> Result<()> {
         if !CHUNK_LOG2.contains(&self.chunk_log2) {
             return Err(Error::Invalid(format!("a chunk size of 2^{} is not 2^12 to 2^24", self.chunk_log2)));
@@ -98,7 +98,7 @@ impl WriterOptions {
 /// Checks that a group can have this name.
 ///
 /// # Errors
-/// [`Error::Limit`].
+/// Returns [`Error::Limit`].
 pub fn check_group(name: &str) -> Result<()> {
     let (found, limit) = (name.len() as u64, 255);
     match found > limit {
@@ -107,7 +107,7 @@ pub fn check_group(name: &str) -> Result<()> {
     }
 }
 
-/// Neither a segment nor a record in it can be longer than offsets reach.
+/// Checks that offsets reach the end of a segment of this length.
 pub(super) fn check_segment_len(len: u64) -> Result<()> {
     // Room for the header, the index and the footer stays.
     let limit = SEGMENT_LEN_MAX / 2;

@@ -8,16 +8,16 @@ use crate::pack::state::open::{OpenOptions, Pack};
 use crate::tree::target::is_manifest;
 
 impl PackWriter {
-    /// Removes the pack, if all that was ever put into it was put by this writer, or is the record
-    /// of the directory that was packed. Returns whether it did: what somebody else put meanwhile
-    /// stays, and so do files that are not the pack's.
+    /// Removes the pack, if everything ever put into it was put by this writer, or is the record of
+    /// the directory that was packed. Returns whether it did. Records that others put meanwhile
+    /// stay, and so do files that do not belong to the pack.
     ///
     /// The lock is held until all is gone. A writer that stopped after a failure does it, too:
     /// nothing is written for it.
     ///
     /// # Errors
-    /// [`Forked`](crate::pack::Error::Forked), and those of opening and listing the pack, and of
-    /// removing files.
+    /// Returns [`Forked`](crate::pack::Error::Forked), and errors of opening and listing the pack,
+    /// and of removing files.
     pub fn discard(mut self) -> Result<bool> {
         self.check_process()?;
         let is_own = self.manifest.segments.iter().all(|entry| entry.id >= self.own_segments);

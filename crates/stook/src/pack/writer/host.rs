@@ -1,4 +1,4 @@
-//! What a writer asks the machine for besides storage: the time, randomness, who it is.
+//! What a writer needs from the machine besides storage: time, randomness, its identity.
 
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,18 +13,18 @@ pub trait Host: Send + Sync + fmt::Debug {
     /// Fills `bytes` with randomness.
     ///
     /// # Errors
-    /// When the system has none to give.
+    /// Returns an error if the system has none available.
     fn random(&self, bytes: &mut [u8]) -> Result<()>;
 
     /// What this program is called, for the lock; the storage adds process, host and time.
     fn describe(&self) -> String;
 }
 
-/// How far a clock may be behind what was written before it is worth a word: clocks are set right
-/// by seconds, ns.
+/// How far the clock may be behind the last record without a note, in ns: clocks are corrected by
+/// seconds.
 const CLOCK_SLACK_NS: i64 = 60_000_000_000;
 
-/// What is to be said where the clock is behind the last time of a pack.
+/// The note for a clock that is behind the last time of a pack.
 pub(crate) fn clock_is_behind(now_ns: i64, last_ns: i64) -> Option<String> {
     let shown = crate::report::time::time_of;
     (now_ns.saturating_add(CLOCK_SLACK_NS) < last_ns).then(|| {

@@ -1,8 +1,8 @@
 //! Where the body of one record comes from: a regular file, whose length is known and which must
 //! not change while it is read, or a stream, which is read to its end.
 //!
-//! Whoever opens files decides how (a program may want to be stopped while nothing comes); what an
-//! open file is, and what its reading must not miss, is decided here.
+//! The caller decides how to open files (a program may need to be interruptible while no data
+//! comes); what an open file is, and what reading it must not miss, is decided here.
 
 use std::fs;
 use std::io::{self, Read};
@@ -22,7 +22,7 @@ use crate::source::{FileSource, Source as _};
 /// Bytes read at once.
 const READ_LEN: usize = 1 << 20;
 
-/// What an open file is to whoever makes a record of it.
+/// An open file as the input of a record.
 #[derive(Debug)]
 pub enum Input {
     /// A regular file.
@@ -42,10 +42,10 @@ pub struct FileInput {
 }
 
 impl Input {
-    /// What an open file is. The path is for messages.
+    /// Examines an open file. The path is for messages.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     pub fn of(file: &fs::File, path: &Path) -> Result<Self> {
         let failed_to = |operation| move |error| Error::from(crate::Error::io(operation, path, error));
         let metadata = file.metadata().map_err(failed_to("get the metadata of"))?;
@@ -74,17 +74,17 @@ impl FileInput {
         self.len() == 0
     }
 
-    /// What a record of it is: a file, with its mode and modification time.
+    /// The attributes of its record: a file, with its mode and modification time.
     pub fn attributes(&self) -> &Attributes {
         &self.attributes
     }
 
-    /// Writes its bytes into a record that was begun with its length. `progress` is told how many
-    /// bytes were written since it was told last, before the first of them 0.
+    /// Writes its bytes into a record that was begun with its length. `progress` gets the number of
+    /// bytes written since its last call, and 0 before the first of them.
     ///
     /// # Errors
-    /// What reading or writing meets, that the file is no longer what it was when it was looked at,
-    /// or what `progress` says.
+    /// Returns an error if reading or writing fails, if the file has changed since it was examined,
+    /// or if `progress` returns one.
     pub fn copy_to<E: From<Error>>(
         &self,
         record: &mut RecordWriter<'_>,
@@ -109,11 +109,11 @@ impl FileInput {
     }
 }
 
-/// Writes all that comes through a stream into a record: how many bytes that were. `progress` is
-/// told as by [`FileInput::copy_to`].
+/// Writes a whole stream into a record and returns its length in bytes. `progress` is called as by
+/// [`FileInput::copy_to`].
 ///
 /// # Errors
-/// What reading or writing meets, or what `progress` says.
+/// Returns an error if reading or writing fails, or the error of `progress`.
 pub fn copy_stream<E: From<Error>>(
     stream: &mut dyn Read,
     name: &str,
@@ -143,10 +143,10 @@ fn unread(name: &str, source: io::Error) -> Error {
     Error::Outside { operation: "read", name: name.to_owned(), source }
 }
 
-/// Whether stdin was closed when this program began: an empty record is not what is meant then. The
-/// standard library puts `/dev/null` in its place, open for reading and writing; what a shell opens
-/// for `</dev/null` is for reading only. Programs that start this one with theirs open for both
-/// have no input for it either.
+/// Whether stdin was closed when this program began: an empty record is not intended then. The
+/// standard library replaces it by `/dev/null`, open for reading and writing; a shell opens
+/// `</dev/null` only for reading. Programs that pass on their own `/dev/null`, open for both, have
+/// no input for it either.
 pub fn was_closed(stdin: impl AsFd) -> bool {
     let (Ok(opened), Ok(null)) = (rustix::fs::fstat(&stdin), rustix::fs::stat("/dev/null")) else {
         return false;
@@ -187,8 +187,8 @@ fn makes_contents_when_read(magic: u32) -> bool {
     )
 }
 
-/// Whether a regular file has no length, and bytes all the same. One that somebody has just begun
-/// to write has a length by the time of the second look.
+/// Whether a regular file reports length 0 but has bytes. A file that is just being written has a
+/// length at the second look.
 fn gives_more_than_its_length(file: &fs::File) -> bool {
     let is_empty = || file.metadata().is_ok_and(|metadata| metadata.len() == 0);
     is_empty() && !matches!(file.read_at(&mut [0], 0), Ok(0)) && is_empty()

@@ -21,7 +21,7 @@ const PROBES: u32 = 6;
 const FIRST_KEYS: usize = 64 << 10;
 const GROWTH: usize = 4;
 
-/// The keys of a writer, as far as a filter tells.
+/// A filter over the keys of a writer.
 #[derive(Debug, Default)]
 pub(super) struct KnownKeys {
     hasher: RandomState,
@@ -81,7 +81,7 @@ impl Filter {
     }
 }
 
-/// Words and bits of a block that stand for a hash: nine bits of it for each.
+/// Words and bits of a block for a hash: nine bits of it for each.
 fn probes(hash: u64) -> impl Iterator<Item = (usize, u64)> {
     // Mixed again, because the upper bits have chosen the block.
     let mixed = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);

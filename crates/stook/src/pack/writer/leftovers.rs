@@ -1,10 +1,10 @@
-//! What a writer finds that its generation does not name: leftovers of writers that died, files of
-//! older generations, files of somebody else, and, where an older manifest was restored from a
-//! backup, files of generations that came after it.
+//! Files that the writer's generation does not name: leftovers of writers that died, files of older
+//! generations, foreign files, and, if an older manifest was restored from a backup, files of
+//! generations that came after it.
 //!
-//! Only what is provably this pack's own, and was provably never needed, is removed. What a newer
-//! generation named is set aside under another name. What is neither for sure is left as it is;
-//! `check` lists it.
+//! Only what is provably this pack's own, and was provably never needed, is removed. Files that a
+//! newer generation named are set aside under another name. If neither is certain, a file is left
+//! as it is; `check` lists it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::tree::Kind;
 /// Where manifests and deletion vectors have the nonce of their pack.
 const PACK_NONCE_AT: usize = 32;
 
-/// What the newest generation itself says comes next.
+/// The next numbers according to the newest generation itself.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Committed {
     pub(super) segment_next: u64,
@@ -38,7 +38,7 @@ pub(super) struct Committed {
 /// What becomes of a file that no generation names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// It is this pack's own, and nothing in it was ever acknowledged, or all of it stands
+    /// It belongs to this pack, and nothing in it was ever acknowledged, or all of it is also
     /// elsewhere.
     Remove,
     /// A newer generation named it; the highest sequence number in it.
@@ -68,8 +68,7 @@ impl Named {
 }
 
 impl PackWriter {
-    /// Finds what is not needed any more and removes it; sets aside what belongs to a generation
-    /// that is gone.
+    /// Removes files that are no longer needed; sets aside files of a lost generation.
     pub(super) fn find_leftovers(&mut self, files: &[Entry], committed: Committed) -> Result<()> {
         self.storage.remove_leftovers()?;
         let own = || files.iter().filter(|file| file.kind == Kind::File);
@@ -100,7 +99,7 @@ impl PackWriter {
         }
         for name in names().filter(|name| matches!(name, PackFile::Deletes(..)) && !newest.has(name)) {
             let PackFile::Deletes(id, generation) = name else { continue };
-            // Where nothing else tells of a newer generation, frames that are there say of all
+            // If nothing else shows a newer generation, the frames that exist account for all
             // deaths.
             let is_newer = !orphans.is_empty() && generation > self.manifest.generation;
             if self.is_named_by_older(&name) {
@@ -134,8 +133,8 @@ impl PackWriter {
                 self.recovery.damages.extend(read.damages);
                 Named::by(&read.value)
             }
-            // What it names is not known: nothing is removed as long as it is there, if it is
-            // one of this pack.
+            // What it names is not known: nothing is removed while it exists, if it belongs to this
+            // pack.
             Err(Error::Damaged(_) | Error::Limit { .. } | Error::Unsupported { .. }) => {
                 let Some(source) = self.opened(&PackFile::Manifest(generation))? else { return Ok(()) };
                 match self.has_pack_nonce(source.as_ref())? {
@@ -209,8 +208,8 @@ impl PackWriter {
         self.fate_of_unsealed(&source, &header)
     }
 
-    /// A segment that a compaction wrote and sealed. It holds what stands in the segments that it
-    /// was made of: if those are all there, nothing depends on it.
+    /// A segment that a compaction wrote and sealed. It holds records of the segments that it was
+    /// made from: if those all exist, nothing depends on it.
     fn fate_of_compacted(&self, footer: &Footer, committed: Committed) -> Fate {
         let all_there =
             self.recovery.damages.is_empty() && self.sealed.values().all(|sealed| sealed.segment.is_some());
@@ -221,8 +220,8 @@ impl PackWriter {
     }
 
     /// A segment that was growing. Before a manifest names one for the first time, a mark is
-    /// written into it: without any, nothing in it was ever acknowledged. Of a file that nobody
-    /// vouches for only heads are believed: no damage is passed by a length, as
+    /// written into it: without a mark, nothing in it was ever acknowledged. In a file that no
+    /// manifest vouches for, only heads are trusted: damage is not skipped by a length, as
     /// [`Frames::visit`](crate::pack::read::frames::Frames::visit) does.
     fn fate_of_unsealed(&self, source: &Arc<dyn Source>, header: &SegmentHeader) -> Result<Fate> {
         let range = ByteRange::new(UNIT as u64, source.len()).unwrap_or_default();

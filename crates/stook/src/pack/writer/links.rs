@@ -1,13 +1,13 @@
 //! Content that several names share, moved to another name before the record that holds it dies.
 //!
 //! A file with several names is stored once; the records of its further names hold the key of that
-//! one. When it is replaced or deleted, its content is first put under one of the other names, and
-//! the rest become links to that. Every state in between is right: each name stands for the bytes
-//! that it stood for before.
+//! record. Before it is replaced or deleted, its content is put under one of the other names, and
+//! the rest become links to that. Every intermediate state is correct: each name still leads to the
+//! same bytes.
 //!
-//! Only a record that says of itself that it has further names costs a look at the hard links of
-//! the pack: at all of them once for a writer, which then keeps their keys in memory. Those that it
-//! puts itself it remembers.
+//! Only a record that is marked as having further names costs a look at the hard links of the pack:
+//! once per writer at all of them, whose keys it then keeps in memory. It also remembers those that
+//! it puts itself.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::source::Source;
 /// Read of a record to see whether it has further names, in bytes: nearly always all of its head.
 const HEAD_LEN: u64 = 512;
 
-/// What a writer knows of the names of files.
+/// What a writer knows about hard links.
 #[derive(Debug, Default)]
 pub(super) struct Links {
     /// For segments that grow or grew: from which offset on this writer wrote them.
@@ -45,7 +45,7 @@ pub(super) struct Links {
     is_complete: bool,
 }
 
-/// What a hard link to a record leads to.
+/// The target of a hard link to a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkTarget {
     /// The file with this key: the link is a further name of it.
@@ -63,7 +63,7 @@ pub(super) struct Link {
     pub(super) attributes: Attributes,
 }
 
-/// A record of which the head was read and the body follows.
+/// A record whose head was read; the body follows.
 pub(super) struct Content {
     frames: Frames,
     pub(super) attributes: Attributes,
@@ -72,7 +72,7 @@ pub(super) struct Content {
 }
 
 impl Links {
-    /// What is in a segment from this offset on is put by this writer.
+    /// Notes that everything in a segment from this offset on is put by this writer.
     pub(super) fn begin_segment(&mut self, segment: u64, from: u64) {
         self.own_from.insert(segment, from);
     }
@@ -94,15 +94,15 @@ impl Links {
         }
     }
 
-    /// Whether a record is one that this writer put.
+    /// Whether this writer put a record.
     fn is_own(&self, at: At) -> bool {
         self.own_from.get(&at.segment).is_some_and(|&from| at.place.offset >= from)
     }
 }
 
 impl PackWriter {
-    /// Moves what the record at `old` holds for other names, before something in `group` takes its
-    /// place.
+    /// Moves the content that the record at `old` holds for other names, before a record in `group`
+    /// replaces it.
     pub(super) fn free_content(&mut self, key: &Key, old: At, group: &str) -> Result<()> {
         if !self.may_hold_content(key, old)? {
             return Ok(());
@@ -130,7 +130,7 @@ impl PackWriter {
             })
         };
         moved.map_err(|error| cannot_move(key, &first.key, error))?;
-        // Names of a name become names of what that leads to.
+        // A link to a link becomes a link to its target.
         let (leads_to, rest) = match &target {
             Some(target) => (target.as_slice(), links.as_slice()),
             None => (first.key.as_bytes().unwrap_or_default(), others),
@@ -144,13 +144,13 @@ impl PackWriter {
         if is_elsewhere { self.sync() } else { Ok(()) }
     }
 
-    /// Makes the record with this key, or the one at the end of the links that begin there, say
-    /// that it holds the content of further names, if it does not yet: for whoever learns of hard
-    /// links after their file was put. The record is written anew then. Returns what a further name
-    /// leads to.
+    /// Marks the record with this key, or the one at the end of the links that begin there, as
+    /// holding the content of further names, if it is not marked yet: for callers that learn of
+    /// hard links after their file was put. The record is rewritten then. Returns the target for a
+    /// further name.
     ///
     /// # Errors
-    /// As [`put`](Self::put), and what reading the record meets.
+    /// Returns the errors of [`put`](Self::put), and of reading the record.
     pub fn mark_further_names(&mut self, first: &Key) -> Result<LinkTarget> {
         self.check_usable()?;
         let mut key = first.clone();
@@ -189,14 +189,14 @@ impl PackWriter {
         record.finish().map(drop)
     }
 
-    /// What the record at this place leads to, if it is a further name.
+    /// The target of the record at this place, if it is a further name.
     pub(super) fn link_at(&mut self, at: At) -> Result<Option<Vec<u8>>> {
         let mut content = self.content(at)?;
         let is_link = content.attributes.file_kind() == Some(FileKind::HardLink);
         is_link.then(|| content.link()).transpose()
     }
 
-    /// Whether a record may hold the content of other names: it says so, or cannot be asked.
+    /// Whether a record may hold the content of other names: it is marked so, or cannot be read.
     pub(super) fn may_hold_content(&mut self, key: &Key, old: At) -> Result<bool> {
         if key.as_bytes().is_none() {
             return Ok(false);
@@ -210,7 +210,8 @@ impl PackWriter {
             let range = ByteRange::at(old.place.offset, len).unwrap_or_default();
             let Ok(bytes) = self.reader.read(source.as_ref(), range) else { return Ok(true) };
             match names_in(&bytes, &salt, old.place.offset) {
-                // Names of a name are content, too: none of ours has any, but others may put them.
+                // Targets of links to links are content, too: ours have none, but other writers may
+                // put them.
                 NamesOfHead::Read { is_link, has_further_names } => return Ok(is_link || has_further_names),
                 NamesOfHead::Longer(needed) if needed > len => len = needed,
                 NamesOfHead::Longer(_) | NamesOfHead::Damaged => return Ok(true),
@@ -218,7 +219,7 @@ impl PackWriter {
         }
     }
 
-    /// Where to read what was there before this writer.
+    /// The source for records from before this writer.
     fn older_source(&mut self, segment: u64) -> Result<(Arc<dyn Source>, Salt)> {
         if let Some(sealed) = self.sealed.get(&segment).and_then(|sealed| sealed.segment.as_ref()) {
             return Ok((sealed.source.clone(), sealed.salt));
@@ -247,7 +248,7 @@ impl PackWriter {
         Ok(self.links.by_first.get(key).cloned().unwrap_or_default())
     }
 
-    /// The names that lead to this key, in their order; `find` tells where the record of a key is.
+    /// The names that lead to this key, in order; `find` returns the place of the record of a key.
     pub(super) fn links_to(
         &mut self,
         key: &Key,
@@ -297,7 +298,7 @@ impl PackWriter {
         Ok(())
     }
 
-    /// The record at this place, whoever put it.
+    /// Opens the record at this place, no matter who put it.
     pub(super) fn content(&mut self, at: At) -> Result<Content> {
         if let Some(active) = self.active.values_mut().find(|active| active.header.id == at.segment) {
             let flushed = active.flush();
@@ -322,7 +323,7 @@ impl PackWriter {
 }
 
 impl Content {
-    /// The whole body of a link: what it leads to.
+    /// Reads the whole body of a link: its target.
     pub(super) fn link(&mut self) -> Result<Vec<u8>> {
         let mut body = Vec::new();
         while let Some(bytes) = self.next()? {
@@ -341,7 +342,7 @@ impl Content {
     }
 }
 
-/// Damage must not make another name stand for other bytes; anything else is reported as it is.
+/// Damage must not make another name lead to other bytes; any other error is reported as it is.
 pub(super) fn cannot_move(key: &Key, link: &Key, error: Error) -> Error {
     match error {
         Error::Damaged(damage) => Error::Invalid(format!(
@@ -362,13 +363,13 @@ fn names_unknown(key: &Key, error: Error) -> Error {
     }
 }
 
-/// What the bytes of a record tell of its names.
+/// What the bytes of a record show about its names.
 enum NamesOfHead {
     Read {
         is_link: bool,
         has_further_names: bool,
     },
-    /// So many bytes of it are needed.
+    /// This many bytes of it are needed.
     Longer(u64),
     Damaged,
 }

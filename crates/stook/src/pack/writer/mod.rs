@@ -78,15 +78,15 @@ pub struct WriterOptions {
     pub segment_len: u64,
     /// Chunk size of bodies as a power of two, 12 to 24; for new packs.
     pub chunk_log2: u8,
-    /// A checkpoint is left whenever this many bytes of a segment follow the last, so that no more
-    /// than that is scanned after a crash. The first of a new segment comes after 16 MiB, or what
-    /// was written would be lost.
+    /// A checkpoint is made after every this many bytes of a segment, so that no more than that is
+    /// scanned after a crash. The first of a new segment comes after 16 MiB: unnamed segments are
+    /// lost.
     pub checkpoint_len: u64,
     /// The longest manifest and the longest list of the dead records of a segment that are written,
     /// in bytes: as long as readers take. What would need more is refused until the pack was
     /// compacted.
     pub list_len_max: u64,
-    /// Makes engines for reading what is there.
+    /// Makes engines for reading existing records.
     pub engines: Arc<dyn EngineFactory>,
     /// Clock, randomness, name of this process.
     pub host: Arc<dyn Host>,
@@ -125,7 +125,7 @@ pub struct Recovery {
     /// Files that were set aside: no generation names them, but one that is not there did or was
     /// about to.
     pub set_aside: Vec<SetAside>,
-    /// The clock is behind the last record: what there is to say about that.
+    /// A note if the clock is behind the last record.
     pub clock: Option<String>,
     /// The writer before, as it had named itself, that had been killed and whose end had to be
     /// waited for.
@@ -142,7 +142,7 @@ pub struct SetAside {
 }
 
 impl Recovery {
-    /// What whoever opened the pack should be told, but for damage: a sentence each.
+    /// Notes on opening the pack, one sentence each, without damage.
     pub fn notes(&self) -> Vec<String> {
         let waited = self
             .waited_for
@@ -192,9 +192,9 @@ pub struct PackWriter {
     reader: Reader,
     /// The generation published last.
     manifest: Manifest,
-    /// What sync marks call that one.
+    /// That generation as sync marks name it.
     edition: Edition,
-    /// The generations before that one that are still there, with the files that they name.
+    /// The earlier generations that still exist, with the files that they name.
     older: BTreeMap<u64, Named>,
     /// Higher than any generation that a file was ever seen to be of.
     generation_next: u64,
@@ -205,7 +205,7 @@ pub struct PackWriter {
     dead: BTreeMap<u64, Dead>,
     /// Keys that this writer put.
     known: KnownKeys,
-    /// What it knows of names of files.
+    /// What it knows about hard links.
     links: Links,
     /// Segments from this one on hold nothing but what this writer put.
     own_segments: u64,
@@ -222,7 +222,7 @@ pub struct PackWriter {
     in_doubt: bool,
     /// Whether a generation is on its way.
     is_publishing: bool,
-    /// Of segments that were sealed since the last generation: what was promised of them before.
+    /// The acknowledged lengths of segments that were sealed since the last generation.
     promised_lens: BTreeMap<u64, u64>,
     /// Files that the newest generation does not name, and that are to go when no older one does.
     garbage: BTreeSet<PackFile>,
@@ -242,11 +242,11 @@ impl PackWriter {
     /// Makes a new pack in an empty place.
     ///
     /// # Errors
-    /// [`Error::Exists`] when there is a pack, [`Error::NotAPack`] when there is something else,
-    /// what the storage meets, or options that make no sense.
+    /// Returns [`Error::Exists`] if there is a pack, [`Error::NotAPack`] if there is something
+    /// else, an error of the storage, or one for invalid options.
     pub fn create(storage: Arc<dyn Storage>, options: WriterOptions) -> Result<Self> {
         options.check()?;
-        // First without the lock, whose note would be left in somebody's directory.
+        // First without the lock, whose note would be left in a foreign directory.
         Self::check_create(storage.as_ref())?;
         let lock = take_lock(storage.as_ref(), options.host.as_ref())?;
         refuse_what_is_there(storage.as_ref())?;
@@ -274,11 +274,12 @@ impl PackWriter {
         Ok(writer)
     }
 
-    /// Opens a pack to go on with it. Torn tails are cut; [`recovery`](Self::recovery) tells.
+    /// Opens a pack to continue writing. Torn tails are cut off; [`recovery`](Self::recovery)
+    /// reports this.
     ///
     /// # Errors
-    /// [`Error::NotAPack`], [`Error::Core`] with `Locked` naming the other writer,
-    /// [`Error::Unsupported`] where a newer version wrote any of it, what the storage meets.
+    /// Returns [`Error::NotAPack`], [`Error::Core`] with `Locked` naming the other writer,
+    /// [`Error::Unsupported`] if a newer version wrote any of it, or an error of the storage.
     pub fn open(storage: Arc<dyn Storage>, options: WriterOptions) -> Result<Self> {
         if newest(&storage.list()?).is_none() {
             return Err(Error::NotAPack { path: storage.path(""), why: "it holds no manifest".into() });
@@ -322,8 +323,8 @@ impl PackWriter {
         Ok(writer)
     }
 
-    /// A name that a file had is not given to another, even though no manifest came to speak of it:
-    /// whether it is gone for good cannot be known when a sync of the directory failed.
+    /// The name of a file is not reused, even if no manifest ever named it: if a sync of the
+    /// directory failed, it is not known whether the file is gone for good.
     fn step_over_names(&mut self, files: &[Entry]) {
         let names = || files.iter().filter_map(|file| PackFile::parse(&file.name));
         let ids = names().filter_map(|name| match name {
@@ -407,8 +408,8 @@ impl PackWriter {
         Ok(())
     }
 
-    /// A damaged segment is not appended to: where its frames end is not certain. What was found in
-    /// it is committed, so that what is put from now on is newer than all of it.
+    /// A damaged segment is not appended to: where its frames end is not certain. The records found
+    /// in it are committed, so that later puts are newer than all of it.
     fn leave_as_it_is(&mut self, segment: Segment) -> Result<()> {
         let mut entry = segment.entry;
         if segment.frames_end > entry.committed_len && segment.whose != Whose::Foreign {
@@ -433,7 +434,7 @@ impl PackWriter {
         self.options.host.now_ns()
     }
 
-    /// The directory that it writes to, whatever has its path by now.
+    /// The directory that it writes to, even if its path leads elsewhere by now.
     pub fn storage(&self) -> &Arc<dyn Storage> {
         &self.storage
     }
@@ -443,17 +444,17 @@ impl PackWriter {
         &self.recovery
     }
 
-    /// Damage that it met so far, and goes on to meet.
+    /// The log of the damage that it has found, and will find.
     pub fn damage_log(&self) -> DamageLog {
         self.log.clone()
     }
 
-    /// Whether the generation on the medium says that whatever built it came to its end.
+    /// Whether the pack is complete according to the generation on the medium.
     pub fn is_complete(&self) -> bool {
         self.manifest.state == PackState::Complete
     }
 
-    /// Sets what a tree is being packed from, for people to see.
+    /// Sets the roots that a tree is packed from, for people.
     pub fn set_roots(&mut self, roots: Vec<Vec<u8>>) {
         self.manifest.roots = roots;
         self.unpublished = true;
@@ -465,15 +466,16 @@ impl PackWriter {
         self.unpublished = true;
     }
 
-    /// Puts a record into a group, in place of any older one with this key, and gives its sequence
+    /// Puts a record into a group, replacing any older one with this key, and returns its sequence
     /// number.
     ///
-    /// Where the older one holds the content of further names of a file (hard links), that is put
-    /// under one of those first. So it is with whatever else replaces or deletes a record.
+    /// If the older one holds the content of further names of a file (hard links), that is put
+    /// under one of those first. The same holds for everything else that replaces or deletes a
+    /// record.
     ///
     /// # Errors
-    /// What the storage meets, or a key, group or attributes that are too long. After a failed
-    /// write the writer is [stopped](Error::Stopped).
+    /// Returns an error of the storage, or one for a key, group or attributes that are too long.
+    /// After a failed write the writer is [stopped](Error::Stopped).
     pub fn put(&mut self, group: &str, key: &Key, attributes: &Attributes, body: &[u8]) -> Result<u64> {
         let attributes = attributes.encode()?;
         let sums = chunk_sums(body, self.manifest.chunk_log2);
@@ -484,7 +486,7 @@ impl PackWriter {
     /// for callers that spread the work over threads.
     ///
     /// # Errors
-    /// As [`put`](Self::put).
+    /// Returns the errors of [`put`](Self::put).
     pub fn put_encoded(
         &mut self,
         group: &str,
@@ -526,7 +528,7 @@ impl PackWriter {
     /// Begins a record whose body is given piece by piece: `len` bytes, or as many as come.
     ///
     /// # Errors
-    /// As [`put`](Self::put).
+    /// Returns the errors of [`put`](Self::put).
     pub fn begin(
         &mut self,
         group: &str,
@@ -551,12 +553,13 @@ impl PackWriter {
     /// would be safe.
     ///
     /// # Errors
-    /// As [`put`](Self::put), and what reading an index meets.
+    /// Returns the errors of [`put`](Self::put), and of reading an index.
     pub fn delete(&mut self, key: &Key) -> Result<bool> {
         self.check_usable()?;
         let Some(old) = self.find(key)? else { return Ok(false) };
         self.check_death(old, 0)?;
-        // Beside what it deletes: a group that is copied alone takes its deletions along.
+        // Next to the record that it deletes: a group that is copied alone takes its deletions
+        // along.
         let group = self.group_of(old.segment)?;
         let name = self.manifest.groups.get(group as usize).cloned().unwrap_or_default();
         self.free_content(key, old, &name)?;
@@ -576,7 +579,7 @@ impl PackWriter {
     /// at all.
     ///
     /// # Errors
-    /// As [`put`](Self::put).
+    /// Returns the errors of [`put`](Self::put).
     pub fn batch(&mut self, group: &str) -> Result<Batch<'_>> {
         let group = self.ready(group, 0)?;
         Ok(Batch::begin(self, group))
@@ -585,7 +588,7 @@ impl PackWriter {
     /// Whether a live record has this key.
     ///
     /// # Errors
-    /// What reading an index meets.
+    /// Returns an error if reading an index fails.
     pub fn contains(&self, key: &Key) -> Result<bool> {
         Ok(self.find(key)?.is_some())
     }
@@ -622,7 +625,7 @@ impl PackWriter {
         Ok(None)
     }
 
-    /// Checks that writing may go on, and that the group has an active segment with room.
+    /// Checks that writing may continue, and that the group has an active segment with room.
     fn ready(&mut self, group: &str, frame_len: u64) -> Result<u32> {
         self.check_usable()?;
         check_segment_len(frame_len)?;
@@ -691,7 +694,7 @@ impl PackWriter {
         Ok(())
     }
 
-    /// What the marks of this writer say from now on.
+    /// The session in the marks of this writer from now on.
     fn session(&self) -> Session {
         Session { after: self.edition, writer: writer_of(&self.manifest.writer_nonce) }
     }
@@ -712,7 +715,7 @@ impl PackWriter {
         take_number("the sequence number of a record", &mut self.manifest.sequence_next)
     }
 
-    /// The time for the next record. It never falls, whatever the clock does.
+    /// The time for the next record. It never decreases, even if the clock does.
     fn next_time(&mut self) -> i64 {
         let time_ns = self.options.host.now_ns().max(self.manifest.time_last_ns);
         self.manifest.time_last_ns = time_ns;
@@ -765,18 +768,18 @@ impl PackWriter {
         if self.process == std::process::id() {
             return Ok(());
         }
-        // The parent goes on writing at the same place.
+        // The parent continues writing at the same place.
         Err(Error::Forked { owner: self.process })
     }
 
-    /// Runs what changes the medium, where writing may go on; a failure stops the writer for good.
+    /// Runs a change of the medium, if writing may continue; a failure stops the writer for good.
     fn guard<T>(&mut self, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.check_usable()?;
         self.change(change)
     }
 
-    /// The same for whoever has just checked: asking for the process takes a call of the system,
-    /// which a put of few bytes feels.
+    /// The same for a caller that has just checked: getting the process id takes a system call,
+    /// which matters for a put of few bytes.
     fn change<T>(&mut self, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let changed = change(self);
         if changed.is_err() && !std::mem::replace(&mut self.stopped, true) {
@@ -790,7 +793,7 @@ fn take_lock(storage: &dyn Storage, host: &dyn Host) -> Result<Box<dyn Lock>> {
     Ok(storage.lock(names::LOCK, &host.describe())?)
 }
 
-/// The checksums of a body's chunks, as a record stores them behind its body.
+/// The checksums of a body's chunks, as a record stores them after its body.
 pub fn chunk_sums(body: &[u8], chunk_log2: u8) -> Vec<u8> {
     body.chunks(1 << chunk_log2).flat_map(|chunk| crc32c::crc32c(chunk).to_le_bytes()).collect()
 }

@@ -1,4 +1,4 @@
-//! What makes the work of a writer count: syncs, seals, generations.
+//! Making the work of a writer count: syncs, seals, generations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,15 +14,15 @@ use crate::pack::state::snapshot::{Behind, Opening};
 use crate::storage::Appender;
 
 /// Segments shorter than this are left open when a writer finishes, unless it made them: the next
-/// writer goes on with them instead of adding one more small segment.
+/// writer continues them instead of adding one more small segment.
 const SEAL_LEN_MIN: u64 = 64 << 20;
 
 impl PackWriter {
     /// Returns when everything put so far is safe.
     ///
     /// # Errors
-    /// What the storage meets; the writer is then stopped, and what was put since the last sync may
-    /// be lost.
+    /// Returns an error of the storage; the writer is then stopped, and everything put since the
+    /// last sync may be lost.
     pub fn sync(&mut self) -> Result<()> {
         self.guard(Self::sync_all)
     }
@@ -38,15 +38,15 @@ impl PackWriter {
         Ok(())
     }
 
-    /// Syncs, and publishes a generation that says so.
+    /// Syncs, and publishes a generation that includes everything so far.
     ///
     /// # Errors
-    /// As [`sync`](Self::sync).
+    /// Returns the errors of [`sync`](Self::sync).
     pub fn publish(&mut self) -> Result<()> {
         self.guard(Self::publish_now)
     }
 
-    /// Says in the next generation whether the pack is what it is meant to be.
+    /// Sets whether the next generation marks the pack as complete.
     pub fn set_complete(&mut self, complete: bool) {
         self.incomplete_on_change = false;
         let state = if complete { PackState::Complete } else { PackState::Incomplete };
@@ -54,9 +54,9 @@ impl PackWriter {
         self.manifest.state = state;
     }
 
-    /// From the first put, deletion or new segment on, the pack says that it is incomplete: the
-    /// generation that says so is published before it. A writer that changes nothing leaves the
-    /// pack called what it is. [`set_complete`](Self::set_complete) ends this.
+    /// From the first put, deletion or new segment on, the pack is marked incomplete: a generation
+    /// with this mark is published first. A writer that changes nothing leaves the mark as it is.
+    /// [`set_complete`](Self::set_complete) ends this.
     pub fn set_incomplete_on_change(&mut self) {
         self.incomplete_on_change = true;
     }
@@ -82,7 +82,7 @@ impl PackWriter {
     /// of the pack.
     ///
     /// # Errors
-    /// As [`sync`](Self::sync).
+    /// Returns the errors of [`sync`](Self::sync).
     pub fn finish(mut self, all: bool) -> Result<()> {
         self.guard(|writer| {
             let groups: Vec<u32> = writer.active.keys().copied().collect();
@@ -193,11 +193,11 @@ impl PackWriter {
         Ok(())
     }
 
-    /// After a failure: gives back the room of what was promised to nobody, for the disk may be
-    /// full, and so that what failed does not count either. That is what was begun and did not come
-    /// to its end, what was put since the last sync where a sync or a publication failed, and all
-    /// of a segment that no manifest can name. Names stay, so that nobody takes one again before
-    /// the directory is synced. Where this fails, too, the next writer does it.
+    /// After a failure: frees the space of everything that was not acknowledged, since the disk may
+    /// be full, and so that failed writes do not count. That is what was begun and not finished,
+    /// what was put since the last sync if a sync or a publication failed, and all of a segment
+    /// that no manifest can name. Names stay, so that none is reused before the directory is
+    /// synced. If this fails, too, the next writer does it.
     pub(super) fn give_room_back(&mut self) {
         let takes_back = self.is_publishing && !self.in_doubt;
         let end = |active: &Active| if takes_back { active.promised_len() } else { active.counted_len() };
@@ -206,7 +206,7 @@ impl PackWriter {
         if !self.in_doubt {
             ends.extend(self.ends_unpublished());
         }
-        // An appender that failed does nothing more, and what it has under way has to end first.
+        // A failed appender does nothing more, and its requests in flight must end first.
         self.active.clear();
         for (id, len) in ends {
             let cut = |mut appender: Box<dyn Appender>| match appender.len() > len {
@@ -218,8 +218,8 @@ impl PackWriter {
         }
     }
 
-    /// Where segments end as the generation published last knows them: those that it does not name
-    /// behind their header, and those that it does not know to be sealed where they ended for it.
+    /// Where segments end according to the last published generation: those that it does not name,
+    /// after their header; those sealed since then, where they ended in it.
     fn ends_unpublished(&self) -> BTreeMap<u64, u64> {
         let named: BTreeMap<u64, SegmentState> =
             self.manifest.segments.iter().map(|entry| (entry.id, entry.state)).collect();
@@ -271,9 +271,9 @@ impl PackWriter {
         Ok(())
     }
 
-    /// Takes away generations that nobody needs any more, and the files that only they named. The
-    /// one before the newest stays, and so does every one that some process has open. What cannot
-    /// be removed now does no harm: the next publication or the next writer tries again.
+    /// Removes generations that are no longer needed, and the files that only they named. The one
+    /// before the newest stays, and so does every one that some process has open. Files that cannot
+    /// be removed now do no harm: the next publication or the next writer tries again.
     pub(super) fn remove_garbage(&mut self) {
         let before = self.older.keys().next_back().copied();
         let candidates: Vec<u64> = self.older.keys().copied().filter(|&old| Some(old) != before).collect();

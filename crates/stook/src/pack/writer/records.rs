@@ -17,7 +17,7 @@ const PUT: u8 = 1;
 const DELETE: u8 = 2;
 const END: u8 = 0xff;
 
-/// A body is read in steps of so much, so that a length that is not true takes no memory.
+/// A body is read in steps of this size, so that a false length takes no memory.
 const STEP_LEN: u64 = 1 << 20;
 
 /// One entry of a stream.
@@ -39,8 +39,8 @@ pub enum StreamEntry {
     },
 }
 
-/// Reads entries from a stream. Whoever reads them must not make them count before
-/// [`next`](Self::next) has given `None`: only then the stream was whole.
+/// Reads entries from a stream. The caller must not make them count before [`next`](Self::next) has
+/// returned `None`: only then was the stream complete.
 #[derive(Debug)]
 pub struct RecordStream<R> {
     input: R,
@@ -55,7 +55,7 @@ impl<R: Read> RecordStream<R> {
     /// Begins with the first line of `input`, which errors call `name`.
     ///
     /// # Errors
-    /// When it cannot be read, or is no such stream.
+    /// Returns an error if it cannot be read, or is not such a stream.
     pub fn new(input: R, name: impl Into<String>) -> Result<Self> {
         let mut stream = Self { input, name: name.into(), offset: 0, entries: 0, ended: false };
         let mut line = [0; RECORDS_MAGIC.len()];
@@ -75,11 +75,11 @@ impl<R: Read> RecordStream<R> {
         self.offset
     }
 
-    /// The next entry; `None` once the end was met and nothing follows it.
+    /// The next entry; `None` once the end was reached and nothing follows it.
     ///
     /// # Errors
-    /// What reading meets, and with its offset an entry that is none, or an end that comes too
-    /// early.
+    /// Returns an error if reading fails, and, with its offset, for an invalid entry or an early
+    /// end.
     #[expect(
         clippy::should_implement_trait,
         reason = "after an error nothing more must come, which no Iterator promises"

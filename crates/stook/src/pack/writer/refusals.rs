@@ -10,18 +10,17 @@ use crate::pack::state::snapshot::{NO_MANIFEST, Snapshot, newest};
 use crate::storage::{Entry, Storage};
 
 impl Pack {
-    /// Returns the error with which a writer would refuse this pack because of what is wrong with
-    /// it, or because nothing can be written where it is: for those who only say what they would
-    /// write.
+    /// Returns the error with which a writer would refuse this pack because of its damage, or
+    /// because its place is not writable: for dry runs.
     ///
     /// # Errors
-    /// That.
+    /// Returns that error.
     pub fn check_writable(&self) -> Result<()> {
         self.storage.check_writable()?;
         self.check_appendable()
     }
 
-    /// The same, for what is wrong with the pack alone.
+    /// The same, only for damage of the pack.
     pub(crate) fn check_appendable(&self) -> Result<()> {
         for entry in &self.snapshot.manifest.segments {
             match self.snapshot.segments.iter().find(|segment| segment.entry.id == entry.id) {
@@ -44,7 +43,7 @@ impl PackWriter {
     }
 }
 
-/// Writing a new list of deleted records would bring back what the lost one said is dead.
+/// Writing a new list of deleted records would bring back those in the lost one.
 pub(super) fn refuse_lost(segment: &Segment) -> Result<()> {
     if !segment.vector_lost {
         return Ok(());
@@ -55,11 +54,11 @@ pub(super) fn refuse_lost(segment: &Segment) -> Result<()> {
     )))
 }
 
-/// What is behind the committed length of a segment that cannot be opened was put before whatever
-/// is put now, and nobody knows its keys and sequence numbers. And where the file is there and may
-/// be read some other day, its records would then be alive beside those that took their place
-/// meanwhile. So it is with one that a newer version wrote, which this one can neither index nor
-/// compact. `lost` says why segments cannot be opened.
+/// Frames after the committed length of a segment that cannot be opened are older than anything put
+/// now, and their keys and sequence numbers are unknown. If the file exists and becomes readable
+/// later, its records would be live beside those that replaced them meanwhile. The same holds for a
+/// segment of a newer version, which this version can neither index nor compact. `lost` says why
+/// segments cannot be opened.
 pub(super) fn refuse_hidden(
     storage: &dyn Storage,
     entry: &SegmentEntry,
@@ -86,9 +85,9 @@ pub(super) fn refuse_hidden(
     )))
 }
 
-/// A new pack is made where nothing is but what a writer leaves that died at once: segments of a
-/// pack that lost its manifests would be taken for leftovers, and nobody meant a directory of other
-/// files to become a pack.
+/// A new pack is made only in a directory that is empty, or has only what a writer leaves that died
+/// at once: segments of a pack that lost its manifests would be taken for leftovers, and a
+/// directory of other files is not meant to become a pack.
 pub(super) fn refuse_what_is_there(storage: &dyn Storage) -> Result<()> {
     let files = storage.list()?;
     if newest(&files).is_some() {

@@ -1,10 +1,10 @@
 //! [`SharedWriter`]: many threads put into one pack and wait for the medium together.
 //!
-//! Requests gather in a queue. The first that finds nobody at work takes all of them, appends them,
-//! syncs once, and tells every one what became of it; those that came meanwhile are the next
-//! commit, which one of them leads. There is no thread of its own: whoever waits does the work. A
-//! sync takes as long for one record as for a hundred, so what a pack takes per second rises with
-//! the number of threads that wait.
+//! Requests gather in a queue. The first thread that finds no leader takes all of them, appends
+//! them, syncs once, and reports the outcome to each; those that came meanwhile are the next
+//! commit, which one of them leads. There is no separate thread: a waiting thread does the work. A
+//! sync takes as long for one record as for a hundred, so throughput rises with the number of
+//! waiting threads.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -13,9 +13,9 @@ use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::Attributes;
 use crate::pack::key::Key;
 
-/// How often at most a leader lets other threads run before it begins, and how often in a row
-/// without any new request. Those that were told of the last commit are about to come back: without
-/// this the first of them would sync for itself alone, and all others would wait for two syncs.
+/// How often at most a leader yields to other threads before it begins, and how often in a row
+/// without a new request. Threads whose commit has just ended are about to come back: without this,
+/// the first of them would sync alone, and all others would wait for two syncs.
 const YIELDS_MAX: u32 = 256;
 const IDLE_YIELDS_MAX: u32 = 8;
 
@@ -25,8 +25,8 @@ const IDLE_YIELDS_MAX: u32 = 8;
 /// put at the same time share one sync; they count one by one, and in the order of their sequence
 /// numbers. The durability of the writer's options is left aside meanwhile.
 ///
-/// When the last clone is dropped the pack is let go; what was put is found again by the next
-/// writer. [`finish`](Self::finish) gives the writer back.
+/// When the last clone is dropped the pack is released; the next writer finds everything that was
+/// put. [`finish`](Self::finish) returns the writer.
 #[derive(Debug, Clone)]
 pub struct SharedWriter {
     shared: Arc<Shared>,
@@ -36,7 +36,7 @@ pub struct SharedWriter {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Notified when nobody leads any more.
+    /// Notified when there is no leader any more.
     rests: Condvar,
 }
 
@@ -46,7 +46,7 @@ struct State {
     writer: Option<PackWriter>,
     durability: Durability,
     queue: Vec<Request>,
-    /// Somebody leads a commit, or was asked to.
+    /// A thread leads a commit, or was asked to.
     led: bool,
     /// It was taken back, or is about to be.
     closed: bool,
@@ -105,13 +105,13 @@ impl SharedWriter {
         Self { shared: Arc::new(Shared { state: Mutex::new(state), rests: Condvar::new() }), chunk_log2 }
     }
 
-    /// Puts a record into a group, in place of any older one with this key, and gives its sequence
+    /// Puts a record into a group, replacing any older one with this key, and returns its sequence
     /// number. It is on the medium then.
     ///
     /// # Errors
-    /// As [`PackWriter::put`]. When the commit that it was part of failed, everybody in it gets
-    /// [`Error::Commit`]: whether the record is there is not known before the pack is opened again.
-    /// After that the writer is [stopped](Error::Stopped).
+    /// Returns the errors of [`PackWriter::put`]. If the commit that it was part of failed, every
+    /// request in it gets [`Error::Commit`]: whether the record is there is not known before the
+    /// pack is opened again. After that the writer is [stopped](Error::Stopped).
     pub fn put(&self, group: &str, key: &Key, attributes: &Attributes, body: &[u8]) -> Result<u64> {
         // All that needs no order is done here, beside the others.
         let work = Work::Put {
@@ -130,7 +130,7 @@ impl SharedWriter {
     /// Deletes the record with this key; whether there was one. It is gone for good then.
     ///
     /// # Errors
-    /// As [`put`](Self::put), and what reading an index meets.
+    /// Returns the errors of [`put`](Self::put), and of reading an index.
     pub fn delete(&self, key: &Key) -> Result<bool> {
         match self.shared.take_part(Work::Delete { key: key.clone() })? {
             Outcome::Deleted(was_there) => Ok(was_there),
@@ -143,11 +143,10 @@ impl SharedWriter {
         self.shared.state().queue.len()
     }
 
-    /// Waits for the commits under way and gives the writer back. Other clones can put nothing
-    /// more.
+    /// Waits for the commits in progress and returns the writer. Other clones can no longer put.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when another clone did so before; [`Error::Stopped`] when a thread
+    /// Returns [`Error::Invalid`] if another clone did so before; [`Error::Stopped`] if a thread
     /// panicked in a commit.
     pub fn finish(self) -> Result<PackWriter> {
         let mut state = self.shared.state();
@@ -194,7 +193,7 @@ impl Shared {
         }
     }
 
-    /// Commits all that waits.
+    /// Commits all waiting requests.
     fn lead(&self) {
         self.let_others_in();
         let mut state = self.state();
@@ -223,12 +222,12 @@ impl Shared {
     }
 }
 
-/// A commit under way. However it ends, everybody in it is told, and the next one is begun.
+/// A commit in progress. However it ends, its requests are answered and the next one begins.
 struct Commit<'s> {
     shared: &'s Shared,
     writer: Option<PackWriter>,
     requests: Vec<Request>,
-    /// One for each request, once the commit has come to its end.
+    /// One for each request, once the commit has ended.
     outcomes: Vec<Result<Outcome>>,
 }
 
@@ -256,7 +255,7 @@ impl Commit<'_> {
     }
 }
 
-/// Nothing of a commit that failed is known to be safe. What was refused for itself keeps its own
+/// Nothing of a failed commit is known to be durable. A request that was refused keeps its own
 /// error.
 fn fail_all(outcomes: &mut Vec<Result<Outcome>>, len: usize, cause: Error) {
     let cause = Arc::new(cause);
@@ -277,7 +276,7 @@ impl Drop for Commit<'_> {
         state.led = next.is_some();
         drop(state);
         match next {
-            // First, so that the device has something to do while the others are told.
+            // First, so that the device is busy while the others are answered.
             Some(seat) => seat.answer(Answer::Lead),
             None => self.shared.rests.notify_all(),
         }

@@ -45,7 +45,7 @@ pub struct Bars {
 }
 
 impl Bars {
-    /// A chart of values in `unit`, in the order given. The caption says what is compared.
+    /// A chart of values in `unit`, in the order given. The caption states what is compared.
     pub fn new(caption: impl Into<String>, unit: impl Into<String>, bars: Vec<Bar>) -> Self {
         Self { caption: caption.into(), unit: unit.into(), bars, reference: None }
     }
@@ -60,7 +60,7 @@ impl Bars {
     pub(in super::super) fn render(&self, html: &mut String) {
         let values = self.bars.iter().map(|bar| bar.value).chain(self.reference.iter().map(|line| line.0));
         let longest = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
-        // Without a positive value every bar has no length, whatever it is divided by.
+        // Without a positive value every bar has length 0, whatever it is divided by.
         let percent_of = |value: f64| {
             let share = if longest > 0.0 { value / longest } else { 0.0 };
             if share.is_finite() { (share * 100.0).clamp(0.0, 100.0) } else { 0.0 }

@@ -6,7 +6,7 @@ use super::super::table::{Align, Table, Tone};
 use super::frame::{CLOSE, Frame, Marker, below, numbers};
 use super::scale::Axis;
 
-/// One range and what is in it.
+/// One range and its value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Column {
     /// Where the range begins.
@@ -25,13 +25,13 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// A chart. The caption says what is seen; columns that have no place on an axis are left out
-    /// of the drawing, which then says so, and stay in the table.
+    /// A chart. The caption describes it. Columns that do not fit on an axis are left out of the
+    /// drawing, with a note, and stay in the table.
     pub fn new(caption: impl Into<String>, x: Axis, y: Axis, columns: Vec<Column>) -> Self {
         Self { frame: Frame::new(caption, x, y), columns }
     }
 
-    /// The identifier of the chart on its page; on one page each may stand once.
+    /// The identifier of the chart on its page; unique on the page.
     #[must_use]
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.frame.id = id.into();

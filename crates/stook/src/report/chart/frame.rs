@@ -13,7 +13,7 @@ pub struct Marker {
     value: f64,
     label: String,
     is_vertical: bool,
-    /// Whether its name stands at the right end of a horizontal line; at the left one otherwise.
+    /// Whether its name is at the right end of a horizontal line; otherwise at the left end.
     is_right: bool,
 }
 
@@ -58,7 +58,7 @@ impl Marker {
     }
 }
 
-/// The parts around what a chart draws.
+/// The parts around the drawing of a chart.
 #[derive(Debug, Clone)]
 pub(super) struct Frame {
     /// The identifier of the whole chart on its page; none if empty.
@@ -74,7 +74,7 @@ impl Frame {
         Self { id: String::new(), caption: caption.into(), x, y, markers: Vec::new() }
     }
 
-    /// The axes laid over what is drawn and what is marked.
+    /// The axes that cover the drawing and its marks.
     pub(super) fn scales(
         &self,
         xs: impl Iterator<Item = f64>,
@@ -165,7 +165,7 @@ impl Frame {
     }
 }
 
-/// What stands before a drawing.
+/// The markup before a drawing.
 pub(super) struct FigureHead<'a> {
     /// Different for every chart of a page.
     pub(super) number: usize,

@@ -29,7 +29,7 @@ impl HeatField {
         Self { value: Some(value), detail: String::new(), doubt: None }
     }
 
-    /// A field without a value, and why there is none.
+    /// A field without a value, and the reason.
     pub fn empty(reason: impl Into<String>) -> Self {
         Self { value: None, detail: reason.into(), doubt: None }
     }
@@ -48,7 +48,7 @@ impl HeatField {
         self
     }
 
-    /// What is read in the field.
+    /// The text in the field.
     fn text(&self) -> String {
         match (self.value, &self.doubt) {
             (Some(value), Some(_)) => format!("{} ✗", significant(value)),
@@ -109,7 +109,7 @@ impl HeatMap {
         }
     }
 
-    /// The identifier of the chart on its page; on one page each may stand once.
+    /// The identifier of the chart on its page; unique on the page.
     #[must_use]
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = id.into();
@@ -234,7 +234,7 @@ impl HeatMap {
         html.push_str("</g>\n");
     }
 
-    /// What the colours mean.
+    /// Renders the legend of the colours.
     fn render_key(&self, ends: Option<(f64, f64)>, html: &mut String) {
         let Some((least, most)) = ends else { return };
         let unit = escape(&self.unit);
@@ -259,8 +259,8 @@ impl HeatMap {
         );
     }
 
-    /// Why fields are blank, in words: there is nothing to point with on a phone or on paper. What
-    /// is wrong with hatched ones may be long and stands in the table.
+    /// Why fields are blank, in words: there are no tooltips on a phone or on paper. The text for
+    /// hatched fields may be long and is in the table.
     fn render_reasons(&self, html: &mut String) {
         let (across, down) = (&self.across.0, &self.down.0);
         let blank = self.shown().filter(|shown| shown.field.value.is_none());
@@ -292,7 +292,7 @@ impl HeatMap {
     }
 }
 
-/// A field and where it stands.
+/// A field and its position.
 struct Shown<'a> {
     row: usize,
     column: usize,
@@ -301,8 +301,8 @@ struct Shown<'a> {
     field: &'a HeatField,
 }
 
-/// How dense the colour of `value` is. Equal factors are equally far apart; where there is but one
-/// value it is full.
+/// How dense the colour of `value` is. Equal factors are equally far apart; if there is only one
+/// value, it is full.
 fn density(value: f64, (least, most): (f64, f64)) -> f64 {
     let span = (most / least).ln();
     let share = if span > 0.0 { (value / least).ln() / span } else { 1.0 };

@@ -74,13 +74,13 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// A chart. The caption says what is seen; points that have no place on an axis are left out of
-    /// the drawing, which then says so, and stay in the table.
+    /// A chart. The caption describes it. Points that do not fit on an axis are left out of the
+    /// drawing, with a note, and stay in the table.
     pub fn new(caption: impl Into<String>, x: Axis, y: Axis, series: Vec<Series>) -> Self {
         Self { frame: Frame::new(caption, x, y), series }
     }
 
-    /// The identifier of the chart on its page; on one page each may stand once.
+    /// The identifier of the chart on its page; unique on the page.
     #[must_use]
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.frame.id = id.into();

@@ -61,8 +61,8 @@ impl Axis {
         Self { label: label.into(), format: TickFormat::Number, logarithmic: false, ticks: Vec::new() }
     }
 
-    /// An axis on which equal factors are equally long. What is less than 10^-300, such as 0, has
-    /// no place on it.
+    /// An axis on which equal factors are equally long. Values less than 10^-300, such as 0, are
+    /// off the axis.
     pub fn logarithmic(label: impl Into<String>) -> Self {
         Self { logarithmic: true, ..Self::linear(label) }
     }
@@ -136,7 +136,7 @@ fn linear_ticks(low: f64, high: f64) -> Vec<f64> {
     (0..=(last - first).min(10.0) as u32).map(|index| (first + f64::from(index)) * step).collect()
 }
 
-/// Powers of ten around both; with 2 and 5 between them where that gives few marks.
+/// Powers of ten around both; with 2 and 5 between them if there would be few marks.
 fn log_ticks(low: f64, high: f64) -> Vec<f64> {
     let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
     let decades = (last - first).max(1);

@@ -17,7 +17,7 @@ pub(super) enum Failure {
     Passing { cause: String, after: Option<Duration> },
     /// It would fail again.
     Final(RemoteErrorKind, String),
-    /// The object is no longer what it was.
+    /// The object has changed.
     Changed(Box<State>),
     /// This machine could not do its part.
     Local(Error),
@@ -62,9 +62,8 @@ impl Failure {
         }
     }
 
-    /// What kept a request from being sent: mostly, that there are no credentials. `advice` says
-    /// what to do where nobody gave any, so that the metadata service of the machine was asked for
-    /// them.
+    /// Why a request was not sent: usually because there are no credentials. `advice` says what to
+    /// do if none were given, so that the metadata service of the machine was tried.
     pub(super) fn of_store(error: &object_store::Error, advice: Option<&str>) -> Self {
         let said = chain(error);
         if let Some(advice) = advice.filter(|_| is_of_metadata(&said)) {
@@ -86,7 +85,7 @@ impl Failure {
     }
 }
 
-/// Whether an error is of the service that gives credentials to virtual machines and containers.
+/// Whether an error is of the service that provides credentials to virtual machines and containers.
 fn is_of_metadata(said: &str) -> bool {
     ["169.254.", "/latest/", "metadata"].iter().any(|mark| said.contains(mark))
 }
@@ -99,7 +98,7 @@ fn is_of_tls(error: &(dyn StdError + 'static)) -> bool {
         || error.source().is_some_and(is_of_tls)
 }
 
-/// All that an error and its sources say, each once, without what may be a secret.
+/// The messages of an error and its sources, each once, without possible secrets.
 pub(super) fn chain(error: &(dyn StdError + 'static)) -> String {
     let mut text = String::new();
     let mut at = Some(error);

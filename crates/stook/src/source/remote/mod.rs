@@ -2,8 +2,8 @@
 //!
 //! A [`RemoteSource`] is opened by its address and read like any other source. Its requests run on
 //! one thread of the library's own, so the caller may be inside an asynchronous runtime, and each
-//! answer is held against what the object was when it was opened: there is never a mix of two
-//! states of it. `docs/guide/remote.md` says what can be set, and what is tried again.
+//! response is compared with the object as it was when it was opened: there is never a mix of two
+//! states of it. `docs/guide/remote.md` describes the settings, and what is retried.
 
 mod failure;
 mod options;
@@ -50,12 +50,13 @@ pub struct RemoteSource {
 
 impl RemoteSource {
     /// Opens an object: `http://…`, `https://…`, `s3://bucket/key`, `gs://bucket/key` or
-    /// `az://container/key`. This asks the server for its first byte, which shows its length and
-    /// identity. Where nothing but the time of the last change would show another one, and that was
-    /// less than two seconds ago by the server's clock, it is asked again after them.
+    /// `az://container/key`. This requests its first byte from the server, which shows its length
+    /// and identity. If only the modification time would show a change, and it is less than two
+    /// seconds ago by the server's clock, the request is repeated after that time.
     ///
     /// # Errors
-    /// [`Error::Address`] when the address or the settings are wrong, else [`Error::Remote`].
+    /// Returns [`Error::Address`] if the address or the settings are wrong, otherwise
+    /// [`Error::Remote`].
     pub fn open(address: &str, options: &RemoteOptions) -> Result<Self> {
         if !is_remote(address) {
             return Err(refused(OsStr::new(address), "http, https, s3, gs or az belongs before `://`"));
@@ -84,7 +85,7 @@ impl RemoteSource {
         Ok(Self { object: object(ways, state), held: Some((held, took)) })
     }
 
-    /// What its requests came to, in this process.
+    /// Statistics of its requests in this process.
     pub fn statistics(&self) -> RemoteStatistics {
         let client = self.object.ways.clients.get();
         client.map_or_else(|| statistics::Counters::new().snapshot(), |client| client.counters.snapshot())
@@ -102,11 +103,11 @@ impl RemoteSource {
     }
 }
 
-/// Whose bytes an address of an object gives, with these options and the settings of the
-/// environment: for others that read the same objects.
+/// The origin of an object at an address, with these options and the settings of the environment:
+/// for other readers of the same objects.
 ///
 /// # Errors
-/// [`Error::Address`] when the address or the settings are wrong.
+/// Returns [`Error::Address`] if the address or the settings are wrong.
 pub fn origin_of(address: &str, options: &RemoteOptions) -> Result<Origin> {
     origin::of(address, options).map_err(|what| refused(OsStr::new(address), what))
 }
@@ -211,11 +212,11 @@ impl Ways {
         Ok(probe)
     }
 
-    /// Its bytes, how many there are, and what it took.
+    /// Its bytes, their number, and the cost.
     fn read_whole(&self, state: &State, has_len: bool) -> Result<(Held, u64, WholeRead)> {
         let (client, state) = (self.client()?, state.clone());
         let (counting, begun) = (Arc::clone(&client), Instant::now());
-        // It was asked what it is before, and nothing else is asked of it while it is opened.
+        // Its state was requested before, and there are no other requests while it is opened.
         let before = counting.counters.snapshot();
         let mut whole = Whole::new(self.options.whole_file_memory);
         let whole = wait_for(async move {
@@ -236,7 +237,7 @@ impl Ways {
     }
 }
 
-/// Runs a task on the thread of the requests and waits for what it gives.
+/// Runs a task on the thread of the requests and waits for its result.
 fn wait_for<T: Send + 'static>(task: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
     let (sender, receiver) = channel();
     let _task = runtime::spawn(async move {
@@ -279,8 +280,7 @@ impl Object for RemoteObject {
                 return Box::new(());
             }
         };
-        // Where there can be no thread, the answer is dropped with the task, which tells the one
-        // who waits.
+        // If there can be no thread, the answer is dropped with the task, which fails the request.
         match runtime::spawn(async move { answer.give(client.read(range, &state).await) }) {
             Ok(task) => Box::new(task),
             Err(_) => Box::new(()),

@@ -1,14 +1,14 @@
-//! [`RemoteOptions`]: how an object is asked for.
+//! [`RemoteOptions`]: how an object is requested.
 
 use std::fmt;
 use std::time::Duration;
 
-/// How an object is asked for, and for how long.
+/// How an object is requested, and with which timeouts.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RemoteOptions {
     /// How often a request is sent at most, the first time included.
     pub tries: u32,
-    /// How long one range may take, with all its tries and what is waited between them.
+    /// How long one range may take, with all its tries and the waits between them.
     pub deadline: Duration,
     /// How long nothing may be heard from the server before a try counts as failed.
     pub stall: Duration,
@@ -17,8 +17,8 @@ pub struct RemoteOptions {
     pub backoff_first: Duration,
     /// The longest wait before any try, unless the server names one.
     pub backoff_max: Duration,
-    /// Requests under way at most, over all that read this object. A session has a limit of its own
-    /// below this.
+    /// The most requests in flight, over all readers of this object. A session has a limit of its
+    /// own below this.
     pub requests: usize,
     /// Reads an object whose server cannot send ranges as a whole, once, when it is opened.
     pub whole_file: bool,
@@ -54,7 +54,7 @@ impl RemoteOptions {
     /// Checks that a request can be sent and answered at all under these options.
     ///
     /// # Errors
-    /// Which of them is 0, and what it counts.
+    /// Returns an error that names an option that must not be 0.
     pub fn check(&self) -> Result<(), String> {
         if self.tries == 0 {
             return Err("tries is 0; a request is sent at least once".into());

@@ -15,19 +15,18 @@ use super::parsed::parsed;
 use super::transport;
 use crate::source::{Origin, address, shown};
 
-/// One way to sign an address: what of a query changes each time, and says nothing about what
-/// is asked for.
+/// One way to sign an address: the parts of a query that change each time, and do not affect which
+/// object is requested.
 struct Signing {
     /// It is this way if the query has all of these.
     marks: &'static [&'static str],
     /// What is left out of the origin.
     left_out: &'static [&'static str],
-    /// Of this, only what stands before the first `/` counts: who signed. Behind it is the day.
+    /// Only the part before the first `/` counts: who signed. The day follows it.
     signer: Option<&'static str>,
 }
 
-/// All that is left out of addresses, and nothing else is. `docs/guide/remote.md` has the same
-/// list.
+/// The complete list of what is left out of addresses. `docs/guide/remote.md` has the same list.
 const SIGNINGS: [Signing; 8] = [
     // AWS, version 4.
     Signing {
@@ -69,7 +68,7 @@ const SIGNINGS: [Signing; 8] = [
 
 const LEFT_OUT_OF_AZURE: &[&str] = &["se", "sig", "ske", "skt", "st"];
 
-/// Users that stand for any holder of the token that is sent as their password;
+/// User names that mean any holder of the token that is sent as their password;
 /// `docs/guide/remote.md` has the same list. So does an empty one.
 const TOKEN_USERS: [&str; 10] = [
     "__token__",
@@ -129,7 +128,7 @@ const OF_AZURE: [(&str, Azure); 14] = [
     ("token", Azure::Token),
 ];
 
-/// Whose bytes an address gives with these options.
+/// The origin of an address with these options.
 pub(super) fn of(text: &str, options: &RemoteOptions) -> Result<Origin, String> {
     let mut url = parsed(text)?;
     url.set_fragment(None);
@@ -187,9 +186,9 @@ fn with_user(origin: Origin, user: &[u8], password: &[u8]) -> Origin {
     if is_token && !password.is_empty() { origin.with("password", password) } else { origin }
 }
 
-/// A query without what changes with each signature, or as it is where a name of a signature
-/// is there twice: which of the two counts, only the server knows. Some are signed in two ways:
-/// once for the store, once for whoever stands before it.
+/// A query without the parts that change with each signature; unchanged if a name of a signature
+/// occurs twice: only the server knows which of the two counts. Some are signed in two ways: once
+/// for the store, once for a proxy before it.
 fn unsigned(query: &str) -> String {
     let name_of = |part: &str| part.split_once('=').map_or(part, |(name, _)| name).to_owned();
     let names: Vec<String> = query.split('&').map(name_of).collect();
@@ -228,7 +227,7 @@ fn user_of(name: &str, value: &str) -> Option<(Vec<u8>, Vec<u8>)> {
     Some((both, password))
 }
 
-/// What base 64 stands for.
+/// Decodes base 64.
 fn base64_decoded(text: &str) -> Option<Vec<u8>> {
     let (mut bytes, mut bits, mut count) = (Vec::new(), 0_u32, 0);
     for digit in text.trim_end_matches('=').bytes() {
@@ -288,7 +287,7 @@ fn of_store(origin: Origin, url: &Url, options: &RemoteOptions) -> Result<Origin
     Ok(origin)
 }
 
-/// Whose a key of Google is, and on which server: what of it is no secret.
+/// The account and the server of a Google key: its parts that are not secret.
 fn account(key: &str) -> String {
     let parsed: serde_json::Value = serde_json::from_str(key).unwrap_or_default();
     let names = ["client_email", "client_id", "gcs_base_url", "disable_oauth", "type"];

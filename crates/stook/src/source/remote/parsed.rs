@@ -34,8 +34,7 @@ fn check_key(text: &str) -> Result<(), String> {
     }
 }
 
-/// Whether a part of a path stands for this directory or the one above, in any of the ways it may
-/// be written.
+/// Whether a part of a path means this directory or the one above, in any spelling.
 fn is_dots(part: &str) -> bool {
     matches!(part.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..")
 }

@@ -1,5 +1,5 @@
-//! Redirects, which are followed here: where bytes come from is a part of what they are, and what a
-//! caller gave for one server goes to no other.
+//! Redirects, which are followed here: the origin of bytes is a part of their identity, and
+//! credentials for one server are not sent to another.
 
 use http::header::LOCATION;
 use http::{HeaderMap, StatusCode};
@@ -28,7 +28,7 @@ fn target(status: StatusCode, headers: &HeaderMap, from: &Url) -> Result<Option<
         ("https", "http") => Err(refused("the server redirects from https to http")),
         (_, "http" | "https") => {
             url.set_fragment(None);
-            // Whom to ask as, the caller says.
+            // The credentials come from the caller only.
             let _ = url.set_username("");
             let _ = url.set_password(None);
             Ok(Some(url))
@@ -41,7 +41,7 @@ fn refused(what: impl Into<String>) -> Failure {
     Failure::Final(RemoteErrorKind::Refused, what.into())
 }
 
-/// What is reported when there is no end of it.
+/// The failure for too many redirects.
 pub(super) fn without_end() -> Failure {
     Failure::protocol(format!("the server redirects more than {REDIRECTS_MAX} times"))
 }

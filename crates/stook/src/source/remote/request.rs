@@ -24,7 +24,7 @@ use crate::extent::ByteRange;
 /// How much of the body of a refusal is read, to find its code.
 const REFUSAL_BYTES: usize = 16 << 10;
 
-/// What one process asks for one object with.
+/// The client of one process for one object.
 #[derive(Debug)]
 pub(super) struct Client {
     path: PathBuf,
@@ -107,7 +107,7 @@ impl Client {
         Tries::new(self.path.clone(), range, &self.options, deadline)
     }
 
-    /// Waits for the next try, unless the failure ends it all.
+    /// Waits for the next try, unless the failure is final.
     async fn go_on(&self, tries: &mut Tries, failure: Failure, before: &State) -> Result<()> {
         let failure = match failure {
             Failure::Doubtful(said) => {
@@ -133,7 +133,7 @@ impl Client {
         Ok(())
     }
 
-    /// Brings what is missing of a range.
+    /// Fetches the missing part of a range.
     async fn fetch(&self, range: ByteRange, before: &State, got: &mut BytesMut) -> Result<(), Failure> {
         let begun = Instant::now();
         let from = range.start() + got.len() as u64;
@@ -186,7 +186,7 @@ impl Client {
         Ok(())
     }
 
-    /// Asks for the first byte, which shows the length, and whether parts are sent.
+    /// Requests the first byte, which shows the length, and whether ranges are supported.
     async fn ask(&self) -> Result<Probe, Failure> {
         let first = ByteRange::to(1);
         let begun = Instant::now();
@@ -246,8 +246,8 @@ impl Client {
         }
     }
 
-    /// What the server says that it refuses for, in the way of object stores; nothing else of such
-    /// a body is shown, because it may hold what was signed.
+    /// The error code in the body of a refusal, as object stores send it; nothing else of such a
+    /// body is shown, because it may contain what was signed.
     async fn code(&self, body: &mut HttpResponseBody) -> Option<String> {
         let mut bytes = Vec::new();
         while let Ok(Some(more)) = self.frame(body).await {
@@ -271,7 +271,7 @@ impl Client {
 
 /// Takes an object that is read as a whole.
 pub(super) trait Sink: Send {
-    /// Forgets what was written.
+    /// Discards the written bytes.
     fn restart(&mut self) -> Result<()>;
     /// Takes the next bytes.
     fn write(&mut self, bytes: &[u8]) -> Result<()>;

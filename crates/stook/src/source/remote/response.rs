@@ -1,4 +1,4 @@
-//! What the head of an answer says, and whether it is what was asked for.
+//! Decodes the head of a response, and checks that it matches the request.
 
 use std::path::Path;
 use std::time::Duration;
@@ -24,10 +24,10 @@ const VERSIONS: [&str; 3] = ["x-amz-version-id", "x-goog-generation", "x-ms-vers
 /// dates are whole seconds, and some file systems keep every other one.
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
-/// Whether another state of an object could have what an answer identifies it by.
+/// Whether another state of an object could have the same identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Proof {
-    /// No: what has the same identity has the same bytes.
+    /// No: the same identity means the same bytes.
     Sure,
     /// Not any more after this time, if it does not change meanwhile.
     After(Duration),
@@ -35,7 +35,7 @@ pub(super) enum Proof {
     Never,
 }
 
-/// What an answer identifies an object by.
+/// The identity of an object in a response.
 #[derive(Debug, Clone)]
 pub(super) struct State {
     pub(super) identity: Identity,
@@ -53,14 +53,14 @@ impl State {
         Self { identity: Identity { len, ..self.identity }, ..self }
     }
 
-    /// The same for people: where it was found stands for the version.
+    /// The same for people: the address where it was found replaces the version.
     pub(super) fn for_people(&self) -> Identity {
         let found = self.target.as_ref().map(|target| format!("found at {}", target.name()).into());
         Identity { version: found.or_else(|| self.identity.version.clone()), ..self.identity.clone() }
     }
 }
 
-/// That an object is no longer what it was.
+/// The error for an object that has changed.
 pub(super) fn changed(path: &Path, before: &State, after: &State) -> Error {
     if before.target == after.target {
         return Error::changed(path, before.identity.clone(), after.identity.clone());
@@ -80,7 +80,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// What it identifies an object of this length by.
+    /// The state by which it identifies an object of this length.
     pub(super) fn state(&self, len: u64) -> State {
         State { identity: identity(&self.headers, len, self.is_of_store), target: self.target.clone() }
     }
@@ -111,15 +111,15 @@ pub(super) fn content_range(headers: &HeaderMap) -> Result<ContentRange, Failure
         let (range, total) = said.trim().strip_prefix("bytes ")?.trim().split_once('/')?;
         let (first, last) = range.split_once('-')?;
         let (first, last, total) = (first.parse().ok()?, last.parse::<u64>().ok()?, total.parse().ok()?);
-        // The last byte is one of them, so there is no range of none.
+        // The last byte is included, so there are no empty ranges.
         let range = ByteRange::new(first, last.checked_add(1)?)?;
         (!range.is_empty() && range.end() <= total).then_some(ContentRange { range, total })
     };
     parsed().ok_or_else(|| Failure::protocol(format!("the server sent a strange Content-Range: {said:?}")))
 }
 
-/// The ETag of an answer. Object stores may leave out its quotes. What else of a web server is not
-/// well formed is none; without a time it is a weak one, by which a change may still be seen.
+/// The ETag of a response. Object stores may omit its quotes. A malformed one of a web server does
+/// not count; without a time it counts as a weak one, which may still show a change.
 fn etag(headers: &HeaderMap, is_of_store: bool) -> Option<String> {
     let said = text(headers, ETAG)?;
     if is_well_formed(said) {
@@ -153,9 +153,9 @@ fn identity(headers: &HeaderMap, len: u64, is_of_store: bool) -> Identity {
     }
 }
 
-/// Whether what an answer identifies an object by is a proof. A strong ETag may be made of a time
-/// and a length, so the time beside it must be old enough as well, except that object stores give
-/// another one to every write. A weak one says that bytes may differ, whatever else there is.
+/// Whether the identity in a response is a proof. A strong ETag may depend on a time and a length,
+/// so the time beside it must be old enough as well, except that object stores give a new one to
+/// every write. A weak one means that bytes may differ, whatever the rest.
 pub(super) fn proof(headers: &HeaderMap, identity: &Identity, is_of_store: bool) -> Proof {
     if is_of_store && identity.strong_etag().is_some() {
         return Proof::Sure;
@@ -164,11 +164,11 @@ pub(super) fn proof(headers: &HeaderMap, identity: &Identity, is_of_store: bool)
     let modified = date(LAST_MODIFIED);
     let is_weak = identity.etag.is_some() && identity.strong_etag().is_none();
     let (Some(now), Some(modified)) = (date(DATE), modified) else {
-        // A time whose age is not known proves nothing, neither by itself nor for an ETag.
+        // A time whose age is not known proves nothing, neither alone nor for an ETag.
         let is_sure = identity.strong_etag().is_some() && !headers.contains_key(LAST_MODIFIED);
         return if is_sure { Proof::Sure } else { Proof::Never };
     };
-    // A time in the future was set by somebody: the next change may have the same.
+    // A time in the future was set explicitly: the next change may have the same.
     let Ok(age) = Duration::try_from(now - modified) else { return Proof::Never };
     match SETTLED_AFTER.checked_sub(age).filter(|left| !left.is_zero()) {
         Some(left) => Proof::After(left),
@@ -187,7 +187,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(until.try_into().unwrap_or(Duration::ZERO))
 }
 
-/// An answer that is not 200 or 206; `code` is what the body of an object store's says.
+/// An answer that is not 200 or 206; `code` is from the body of an object store's response.
 pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, code: Option<&str>) -> Failure {
     let code = code.map(|code| format!(" {code}")).unwrap_or_default();
     let said = format!("the server answered {status}{code}");
@@ -225,8 +225,8 @@ pub(super) fn check_encoding(headers: &HeaderMap) -> Result<(), Failure> {
     }
 }
 
-/// What there is to say about a server that cannot send parts. How to have it read as a whole, each
-/// surface says in its own words.
+/// The message for a server that cannot send ranges. Each surface adds how to have it read as a
+/// whole.
 pub(super) const NO_RANGES: &str = "the server sends the whole where a part was asked for (200 instead of 206), \
                                     so that it can only be read as a whole";
 

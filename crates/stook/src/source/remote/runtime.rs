@@ -37,10 +37,10 @@ impl Runtime {
     }
 }
 
-/// Runs a task on the thread, until it ends or what is returned is dropped.
+/// Runs a task on the thread, until it ends or the returned value is dropped.
 ///
 /// # Errors
-/// When there can be no thread.
+/// Returns an error if no thread can be started.
 pub(super) fn spawn(task: impl Future<Output = ()> + Send + 'static) -> io::Result<Task> {
     let runtime = RUNTIME.get_or_try_init(Runtime::start)?;
     let handle = runtime.handle.spawn(task).abort_handle();
@@ -56,7 +56,7 @@ pub(super) struct Task {
 
 impl Drop for Task {
     fn drop(&mut self) {
-        // In a forked child the thread is not there, and what it had locked stays locked.
+        // In a forked child the thread does not exist, and its locks stay locked.
         if self.process == std::process::id() {
             self.handle.abort();
         }

@@ -1,4 +1,4 @@
-//! What the requests for an object came to.
+//! Statistics of the requests for an object.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::report::histogram::LatencyHistogram;
 
-/// What the requests for an object came to, in this process, until now.
+/// Statistics of the requests for an object in this process so far.
 #[derive(Debug, Clone)]
 pub struct RemoteStatistics {
     /// Requests that were sent, those among them that were tried again and those for the identity.

@@ -1,9 +1,8 @@
 //! How one request reaches a server.
 //!
-//! What an address is, whose credentials are used and how a request is signed, `object_store`
-//! knows. What is done with an answer is decided here, the same for every kind of server. So each
-//! request carries a [`Ticket`]: the connector below leaves the answer on it, before `object_store`
-//! has a look.
+//! `object_store` handles addresses, credentials and signatures. Responses are handled here, the
+//! same for every kind of server. So each request carries a [`Ticket`]: the connector below puts
+//! the response on it, before `object_store` sees it.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,7 +41,7 @@ pub(super) enum Transport {
     Store {
         store: Box<dyn ObjectStore>,
         path: Path,
-        /// What to do where the metadata service of the machine gives no credentials; nothing where
+        /// What to do if the metadata service of the machine provides no credentials; `None` if
         /// there are others.
         advice: Option<&'static str>,
     },
@@ -54,7 +53,8 @@ pub(super) struct Plain {
     url: Url,
     /// Headers that any server gets.
     headers: HeaderMap,
-    /// Headers that only the server of the address gets: who asks, and what the caller gave.
+    /// Headers that are sent only to the server of the address: credentials, and those of the
+    /// caller.
     own: HeaderMap,
 }
 
@@ -75,10 +75,10 @@ impl fmt::Debug for Transport {
 }
 
 impl Transport {
-    /// The way to what an address means. Nothing is sent yet.
+    /// Builds the transport for an address. Nothing is sent yet.
     ///
     /// # Errors
-    /// What is wrong with the address or the settings, for people to read.
+    /// Returns what is wrong with the address or the settings, for people.
     pub(super) fn new(address: &str, options: &RemoteOptions) -> Result<Self, String> {
         // Another one may have been installed by the program; it is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -93,7 +93,7 @@ impl Transport {
         matches!(self, Self::Store { .. })
     }
 
-    /// Asks for the object, or for a range of it, if it still has this ETag.
+    /// Requests the object, or a range of it, if it still has this ETag.
     pub(super) async fn get(
         &self,
         range: Option<ByteRange>,
@@ -121,7 +121,7 @@ impl Transport {
 }
 
 impl Plain {
-    /// Asks, wherever that leads to.
+    /// Sends the request and follows redirects.
     async fn get(&self, range: Option<ByteRange>, if_match: Option<&str>) -> Result<ServerAnswer, Failure> {
         let (mut url, mut is_home) = (self.url.clone(), true);
         for led in 0..=REDIRECTS_MAX {
@@ -134,7 +134,7 @@ impl Plain {
             let Some(next) = redirect::next(&response, &url).map_err(failed)? else {
                 return Ok(ServerAnswer { response, target });
             };
-            // Nor when another server leads back.
+            // Nor if another server redirects back.
             is_home &= next.origin() == self.url.origin();
             url = next;
         }

@@ -60,7 +60,7 @@ impl Tries {
     /// How long to wait before the next try.
     ///
     /// # Errors
-    /// When there is none: the failure would come again, or there were enough.
+    /// Returns the failure if there is no further try: it would occur again, or there were enough.
     pub(super) fn wait_after(&mut self, failure: Failure) -> Result<Duration> {
         let (cause, after) = match failure {
             Failure::Passing { cause, after } => (cause, after),

@@ -32,7 +32,7 @@ impl Whole {
         self.len
     }
 
-    /// What can be read now.
+    /// Returns the readable content.
     pub(super) fn finish(self, path: &Path) -> Held {
         match self.file {
             None => Held::Memory(self.memory.freeze()),

@@ -24,7 +24,7 @@ pub(super) struct Piece {
     pub(super) place: Place,
 }
 
-/// What a piece is read from.
+/// The origin of a piece.
 #[derive(Debug, Clone)]
 pub(super) enum PieceOrigin {
     File(Arc<File>, Access),
@@ -44,7 +44,7 @@ impl PieceOrigin {
 }
 
 impl Piece {
-    /// What to ask for, if it is a piece of an object.
+    /// The object and range to request, if it is a piece of an object.
     pub(super) fn object(&self) -> Option<(&Arc<dyn Object>, ByteRange)> {
         match &self.origin {
             PieceOrigin::Object(object) => Some((object, ByteRange::at(self.offset, self.len as u64)?)),
@@ -52,7 +52,7 @@ impl Piece {
         }
     }
 
-    /// Its bytes, if it is a checked leaf, out of what became of reading the leaves below it.
+    /// Its verified bytes, if it is a checked leaf, from the result of reading the leaves below it.
     pub(super) fn verified(&self, read: Result<Bytes>) -> Result<Bytes> {
         match &self.origin {
             PieceOrigin::Checked(check, _) => verified(check.as_ref(), read?, self.len as u64),
@@ -72,7 +72,7 @@ pub(super) struct Limits {
 /// Where the bytes of a piece go.
 #[derive(Debug)]
 pub(super) enum Place {
-    /// They are the whole range: the buffer they were read into is handed out.
+    /// They are the whole range: the buffer they were read into is returned.
     Alone,
     /// They are read into this part of the range's arena, beside the others.
     Beside(Range<usize>),
@@ -88,10 +88,10 @@ pub(super) struct Assembly {
     pub(super) token: u64,
     /// Pieces that have not come back.
     pub(super) missing: usize,
-    /// The first error that a piece met.
+    /// The first error of a piece.
     pub(super) failure: Option<Error>,
-    /// The checked leaf that it is read for: a piece of another assembly. `None` where it is handed
-    /// out itself.
+    /// The checked leaf that it is read for: a piece of another assembly. `None` if it is returned
+    /// itself.
     pub(super) above: Option<Piece>,
     target: Target,
 }
@@ -150,7 +150,7 @@ impl Assembly {
         self.failure.get_or_insert(error);
     }
 
-    /// What is handed out when no piece is missing.
+    /// The result to return when no piece is missing.
     pub(super) fn finish(self) -> (u64, Result<Bytes>) {
         let result = match (self.failure, self.target) {
             (Some(error), _) => Err(error),
@@ -188,7 +188,7 @@ impl IntoIterator for Pieces {
 /// Cuts a range, given as its leaves, into reads and requests that are not too long.
 ///
 /// # Errors
-/// When there is no memory for it.
+/// Returns an error if there is no memory for it.
 pub(super) fn disassemble(
     token: u64,
     leaves: &mut Vec<Leaf>,
@@ -267,7 +267,7 @@ fn way_into(file: &File, range: ByteRange, capacity: usize, limits: Limits) -> O
     })
 }
 
-/// A range that one read or request brings.
+/// A range that is fetched by one read or request.
 fn alone(origin: PieceOrigin, range: ByteRange) -> Piece {
     let (offset, len) = (range.start(), range.len() as usize);
     Piece { request: 0, origin, offset, len, place: Place::Alone }
@@ -304,8 +304,8 @@ fn beside(
     Ok((Target::Beside { arena, data }, pieces))
 }
 
-/// A range of several leaves, of a fill, or a long one of an object: what is here is copied now,
-/// the rest when it is read. A checked leaf is never cut: what is verified as one is read as one.
+/// A range of several leaves, of a fill, or a long one of an object: available bytes are copied
+/// now, the rest when it is read. A checked leaf is never cut: it is verified and read as a unit.
 fn copied(
     leaves: &mut Vec<Leaf>,
     len: u64,
@@ -350,7 +350,7 @@ fn scatter(leaves: &mut Vec<Leaf>, memory: &mut Buffer, limits: Limits, is_zeroe
     pieces
 }
 
-/// Pieces of at most `step` bytes, the first of which is copied to `at`.
+/// Pieces of at most `step` bytes; the first is copied to `at`.
 fn cut(origin: &PieceOrigin, range: ByteRange, step: usize, at: usize) -> impl Iterator<Item = Piece> {
     (range.start()..range.end()).step_by(step).map(move |offset| {
         let len = (range.end() - offset).min(step as u64) as usize;

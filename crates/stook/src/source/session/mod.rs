@@ -9,8 +9,7 @@
 //! range of its own, and verified before it is handed out; what is wrong with it fails the ranges
 //! that it is in, and no other.
 //!
-//! It does not merge or sort what it is given; that is the planner's work. It never hands out fewer
-//! bytes than were asked for.
+//! It does not merge or sort ranges; the planner does. It never returns fewer bytes than requested.
 
 mod assembly;
 mod requests;
@@ -91,7 +90,7 @@ pub struct Session {
     /// Pieces in the engine, by the token of their request.
     flights: Slab<Piece>,
     requests: Requests,
-    /// Checked leaves of which nothing is asked for yet.
+    /// Checked leaves that are not yet requested.
     checks: VecDeque<Piece>,
     /// How many of the assemblies are read for a checked leaf of another one.
     below: usize,
@@ -106,7 +105,7 @@ impl Session {
     /// A session on an engine of its own.
     ///
     /// # Errors
-    /// When the engine cannot be made.
+    /// Returns an error if the engine cannot be made.
     pub fn new(factory: &dyn EngineFactory, options: SessionOptions) -> Result<Self> {
         let engine = factory.build(options.depth)?;
         let depth = options.depth.min(engine.depth());
@@ -153,10 +152,10 @@ impl Session {
         self.assemblies.len() - self.below + self.ready.len()
     }
 
-    /// Asks for a range of a source; its bytes come from [`next`](Self::next) with this token.
+    /// Requests a range of a source; its bytes come from [`next`](Self::next) with this token.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`], and whatever resolving the range meets. Nothing was begun then.
+    /// Returns [`Error::OutOfBounds`], or an error of resolving the range. Nothing was begun then.
     pub fn submit(
         &mut self,
         token: u64,
@@ -239,8 +238,8 @@ impl Session {
         }
     }
 
-    /// Begins with checked leaves while less is queued than can be asked for at once: what is read
-    /// of each is memory beside that of its range.
+    /// Begins checked leaves while fewer reads are queued than can be in flight: each takes memory
+    /// beside that of its range.
     fn begin_checks(&mut self) {
         while self.queue.len() < self.depth && !self.requests.is_full() {
             let Some(piece) = self.checks.pop_front() else { return };
@@ -252,7 +251,7 @@ impl Session {
         }
     }
 
-    /// Queues the reads of what is below a checked leaf.
+    /// Queues the reads below a checked leaf.
     fn begin_check(&mut self, piece: Piece) {
         let PieceOrigin::Checked(check, access) = &piece.origin else { return };
         let (mut leaves, access) = (check.leaves().to_vec(), *access);
@@ -272,10 +271,10 @@ impl Session {
         }
     }
 
-    /// Waits for the next range that is read; `None` when nothing was asked for any more.
+    /// Waits for the next completed range; `None` if nothing is requested any more.
     ///
-    /// The error of a range comes with its token: [`Error::ShortRead`] when the file ends before
-    /// it, or what the system or the server met. The other ranges continue.
+    /// The error of a range comes with its token: [`Error::ShortRead`] if the file ends before it,
+    /// or the error of the system or the server. The other ranges continue.
     #[expect(clippy::should_implement_trait, reason = "an iterator would end, this goes on after more work")]
     pub fn next(&mut self) -> Option<(u64, Result<Bytes>)> {
         loop {
@@ -293,13 +292,13 @@ impl Session {
                 self.take_answers(true);
                 continue;
             }
-            // Files are faster than anything that is asked for, so they come first.
+            // Files are faster than requests, so they come first.
             if let Err(error) = self.reap(1) {
                 self.break_down(&error);
                 continue;
             }
-            // What waited goes to the device before the caller looks at what is here: it must not
-            // stand idle meanwhile.
+            // Waiting reads are submitted before the caller processes this one: the device must not
+            // be idle meanwhile.
             if let Err(error) = self.hand_over() {
                 self.break_down(&error);
             }
@@ -365,7 +364,7 @@ impl Session {
         self.begin_requests();
     }
 
-    /// Asks for queued pieces of objects while there is room.
+    /// Requests queued pieces of objects while there is room.
     fn begin_requests(&mut self) {
         self.begin_checks();
         while self.requests.has_room() {
@@ -378,7 +377,7 @@ impl Session {
         }
     }
 
-    /// Starts what the engine was given, and takes what is done: at least this many.
+    /// Starts submitted requests, and takes at least this many completions.
     fn reap(&mut self, min: usize) -> Result<()> {
         let mut completions = std::mem::take(&mut self.completions);
         let reaped = self.engine.reap(min, &mut completions);
@@ -389,14 +388,14 @@ impl Session {
         reaped
     }
 
-    /// Reads ranges of one source, in the order given, having checked before and after that what
-    /// they are made of is the same as when it was opened.
+    /// Reads ranges of one source, in the given order, and checks before and after that their
+    /// sources have not changed since they were opened.
     ///
     /// # Errors
-    /// [`Error::SourceChanged`], or the first error met.
+    /// Returns [`Error::SourceChanged`], or the first error.
     ///
     /// # Panics
-    /// When other ranges are pending.
+    /// Panics if other ranges are pending.
     pub fn read_batch(
         &mut self,
         source: &dyn Source,
@@ -410,7 +409,7 @@ impl Session {
         source.check_ranges(ranges)?;
         let read = self.read_all(source, ranges, access);
         match (read, source.check_ranges(ranges)) {
-            // That the source has changed explains whatever else was met.
+            // A change of the source explains all other errors.
             (_, Err(changed @ Error::SourceChanged { .. })) | (Ok(_), Err(changed)) => Err(changed),
             (read, _) => read,
         }
@@ -504,8 +503,8 @@ impl Session {
         }
     }
 
-    /// Hands out what has come; or, where it was read for a checked leaf, verifies it and puts it
-    /// into its place, and gives the range that then has a piece less to wait for.
+    /// Returns completed bytes; or, if they were read for a checked leaf, verifies them, puts them
+    /// into place, and returns the range that then waits for one piece less.
     fn hand_on(&mut self, mut assembly: Assembly) -> Option<usize> {
         let Some(piece) = assembly.above.take() else {
             self.ready.push_back(assembly.finish());
@@ -570,7 +569,7 @@ fn broken() -> Error {
 /// keeps a [`Session`].
 ///
 /// # Errors
-/// As [`Session::read_batch`], or when the engine cannot be made.
+/// Returns the errors of [`Session::read_batch`], or one if the engine cannot be made.
 pub fn read_batch(
     factory: &dyn EngineFactory,
     source: &dyn Source,
@@ -587,7 +586,7 @@ pub fn read_batch(
 /// Reads one range of a source; see [`read_batch`].
 ///
 /// # Errors
-/// As [`read_batch`].
+/// Returns the errors of [`read_batch`].
 pub fn read_range(
     factory: &dyn EngineFactory,
     source: &dyn Source,

@@ -1,4 +1,4 @@
-//! The requests of a session: pieces of objects, asked for a few at a time and answered by another
+//! The requests of a session: pieces of objects, requested a few at a time and answered by another
 //! thread.
 
 use std::collections::VecDeque;
@@ -49,7 +49,7 @@ impl Requests {
         self.flights.len() > 0 && self.process != std::process::id()
     }
 
-    /// Asks for a piece of an object.
+    /// Requests a piece of an object.
     pub(super) fn begin(&mut self, piece: Piece) {
         let Some((object, range)) = piece.object() else { return };
         if self.flights.len() == 0 {
@@ -60,7 +60,7 @@ impl Requests {
         self.flights.insert((piece, pending));
     }
 
-    /// An answer that is here; when `wait` says so, one that comes.
+    /// An available answer; with `wait`, waits for one.
     pub(super) fn answer(&mut self, wait: bool) -> Option<(Piece, Result<Bytes>)> {
         while self.flights.len() > 0 {
             let answered = if wait { self.receiver.recv().ok() } else { self.receiver.try_recv().ok() };

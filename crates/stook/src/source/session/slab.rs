@@ -1,6 +1,6 @@
-//! A table whose places are used again: tokens for what is in flight, without hashing.
+//! A table whose slots are reused: tokens for requests in flight, without hashing.
 
-/// Values by small numbers that it hands out itself.
+/// Values by small numbers that it assigns itself.
 #[derive(Debug)]
 pub(super) struct Slab<T> {
     slots: Vec<Option<T>>,

@@ -1,7 +1,7 @@
 //! The directory of a cache: its files by name, and the locks on them.
 //!
-//! A lock belongs to an opening of a file, which a forked child shares. So a file is opened anew
-//! for each lock.
+//! A lock belongs to an open file description, which a forked child shares. So a file is opened
+//! again for each lock.
 
 use std::fs::{DirBuilder, File};
 use std::io;
@@ -23,12 +23,12 @@ const BLOCK: u64 = 512;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileId(u64, u64);
 
-/// What is known of a file.
+/// Metadata of a file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct About {
     pub(super) id: FileId,
     pub(super) len: u64,
-    /// What it takes of the disk.
+    /// Its size on disk.
     pub(super) disk_bytes: u64,
     pub(super) modified: (i64, i64),
 }
@@ -52,7 +52,7 @@ fn about_name(stat: &Stat) -> About {
     }
 }
 
-/// A directory that stays the same one whatever becomes of its path.
+/// An open directory. It stays the same one even if its path changes.
 #[derive(Debug)]
 pub(super) struct CacheDirectory {
     fd: OwnedFd,
@@ -76,8 +76,8 @@ impl Drop for Locked {
 impl CacheDirectory {
     /// Opens it, or makes it for the user of this process only.
     ///
-    /// What lies in it is handed out as the bytes of sources. So nobody else may be able to put
-    /// anything there.
+    /// Its contents are returned as the bytes of sources. So no other user may be able to write
+    /// there.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let fail = |operation| move |error: io::Error| Error::io(operation, path, error);
         DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(fail("make the directory"))?;
@@ -100,8 +100,8 @@ impl CacheDirectory {
 
     /// Opens a file that is there.
     pub(super) fn open_file(&self, name: &str, flags: OFlags) -> io::Result<File> {
-        // Without waiting: a pipe that somebody put there is not read, and nothing waits for its
-        // other end.
+        // Without blocking: a pipe that was put there is not read, and nothing waits for its other
+        // end.
         let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         Ok(retry_on_intr(|| rustix::fs::openat(&self.fd, name, flags, FILE_MODE))?.into())
     }
@@ -110,7 +110,7 @@ impl CacheDirectory {
         self.open_file(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)
     }
 
-    /// What is known of the file of this name, if there is one.
+    /// The metadata of the file with this name, if there is one.
     pub(super) fn about(&self, name: &str) -> io::Result<Option<About>> {
         match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(about_name(&stat))),
@@ -135,7 +135,7 @@ impl CacheDirectory {
     pub(super) fn names(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.fd)? {
-            // Names that are no text are none of ours.
+            // Names that are not UTF-8 are not ours.
             if let Ok(name) = entry?.file_name().to_str() {
                 names.push(name.to_owned());
             }
@@ -143,14 +143,14 @@ impl CacheDirectory {
         Ok(names)
     }
 
-    /// Locks the directory: for whoever begins, removes or shortens an entry.
+    /// Locks the directory, to begin, remove or shorten an entry.
     pub(super) fn lock(&self) -> io::Result<Locked> {
         let file = self.open_file(LOCK, OFlags::RDWR | OFlags::CREATE)?;
         retry_on_intr(|| rustix::fs::flock(&file, FlockOperation::LockExclusive))?;
         Ok(Locked { file })
     }
 
-    /// The same, or `None` where somebody else is at it.
+    /// The same, or `None` if it is already locked.
     pub(super) fn try_lock(&self) -> io::Result<Option<Locked>> {
         let file = self.open_file(LOCK, OFlags::RDWR | OFlags::CREATE)?;
         match retry_on_intr(|| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)) {
@@ -160,8 +160,8 @@ impl CacheDirectory {
         }
     }
 
-    /// Locks the index of an entry, for whoever adds to it, and gives what it then is; `None` where
-    /// it is gone.
+    /// Locks the index of an entry for adding to it, and returns its metadata then; `None` if it is
+    /// gone.
     pub(super) fn lock_index(&self, name: &str) -> io::Result<Option<(Locked, About)>> {
         loop {
             let file = match self.open_file(name, OFlags::RDWR) {
@@ -185,7 +185,7 @@ pub(super) fn stamp(file: &File) -> io::Result<()> {
     set_times(file, now)
 }
 
-/// Gives a file the time of another.
+/// Sets the modification time of a file.
 pub(super) fn set_modified(file: &File, (seconds, ns): (i64, i64)) -> io::Result<()> {
     set_times(file, rustix::fs::Timespec { tv_sec: seconds, tv_nsec: ns })
 }
@@ -195,7 +195,7 @@ fn set_times(file: &File, last_modification: rustix::fs::Timespec) -> io::Result
     Ok(rustix::fs::futimens(file, &rustix::fs::Timestamps { last_access, last_modification })?)
 }
 
-/// Gives the room of a range of a file back; it then reads as zeros.
+/// Frees the space of a range of a file; it then reads as zeros.
 #[cfg(target_os = "linux")]
 pub(super) fn punch(file: &File, start: u64, len: u64) -> io::Result<()> {
     let flags = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;

@@ -1,4 +1,4 @@
-//! [`DiskEntry`]: what is kept of one source.
+//! [`DiskEntry`]: the cached bytes of one source.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -23,10 +23,10 @@ const STAMP_EVERY: Duration = Duration::from_secs(5);
 /// Writes that are left out after one was refused: 1, 2, 4, up to 2 to the power of this.
 const BACK_OFF_MAX: u32 = 10;
 
-/// What is kept on disk of one state of one source, for any number of threads.
+/// The bytes of one state of one source on disk, for any number of threads.
 ///
-/// No call of it fails: what the disk does not give is not held, and what it does not take is not
-/// kept. The [statistics](DiskCache::statistics) of the cache show it.
+/// No call fails: data that cannot be read from disk is not held, and data that cannot be written
+/// is not kept. The [statistics](DiskCache::statistics) of the cache show it.
 #[derive(Debug)]
 pub struct DiskEntry {
     cache: Arc<DiskCache>,
@@ -61,11 +61,11 @@ struct Room {
 }
 
 impl DiskCache {
-    /// The entry of what has this origin and is in this state. What is there of another state is
-    /// thrown away.
+    /// Opens the entry for this origin in this state. Data of another state is discarded.
     ///
-    /// The name of the origin is written to the disk: it must not hold secrets. Nothing is kept of
-    /// sources whose states cannot be distinguished, having neither a strong ETag nor a time.
+    /// The name of the origin is written to the disk: it must not hold secrets. Nothing is kept for
+    /// sources whose states cannot be distinguished, because they have neither a strong ETag nor a
+    /// time.
     pub fn entry(self: &Arc<Self>, origin: &Origin, identity: &Identity) -> DiskEntry {
         let owner = Owner::new(origin, identity, &self.salt);
         let name = name_of(&owner.key);
@@ -96,7 +96,7 @@ impl DiskEntry {
         self.state().live.as_ref().map_or_else(|| vec![range], |live| live.gaps(range))
     }
 
-    /// What is held of a range, verified: positions and bytes, ascending, in whole records, which
+    /// The held bytes of a range, verified: positions and bytes, ascending, in whole records, which
     /// may reach beyond the range and overlap.
     pub fn read(&self, range: ByteRange) -> Vec<(u64, Bytes)> {
         let Some((data, id, records)) = self.records(range) else { return Vec::new() };
@@ -137,7 +137,7 @@ impl DiskEntry {
         self.state().refused = 0;
     }
 
-    /// Throws away what is kept: the source is not what it was.
+    /// Discards the kept bytes: the source has changed.
     pub fn discard(&self) {
         let Some(live) = self.state().live.take() else { return };
         let discarded = self.discard_file(live.id);
@@ -145,7 +145,7 @@ impl DiskEntry {
     }
 
     fn state(&self) -> MutexGuard<'_, EntryState> {
-        // What it guards is whole between any two calls.
+        // The guarded state is consistent between any two calls.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -160,7 +160,7 @@ impl DiskEntry {
         self.owner.identity.can_be_proof()
     }
 
-    /// Whether this write is one of those that are not tried, because the last one was refused.
+    /// Whether to skip this write, because the last one was refused.
     fn is_left_out(&self) -> bool {
         let mut state = self.state();
         let is_left_out = state.left_out > 0;
@@ -168,7 +168,7 @@ impl DiskEntry {
         is_left_out
     }
 
-    /// Takes notice of what other processes did to the entry.
+    /// Picks up the changes of other processes to the entry.
     fn refresh(&self, state: &mut EntryState, is_first: bool) -> io::Result<()> {
         let directory = &self.cache.directory;
         if let Some(live) = &mut state.live {
@@ -226,7 +226,7 @@ impl DiskEntry {
         found
     }
 
-    /// Notes that it was used, for whoever evicts.
+    /// Notes that it was used, for eviction.
     fn stamp(&self, state: &mut EntryState) {
         let Some(live) = &state.live else { return };
         if live.is_writable && state.stamped.is_none_or(|stamped| stamped.elapsed() >= STAMP_EVERY) {
@@ -235,9 +235,9 @@ impl DiskEntry {
         }
     }
 
-    /// Holds no longer what was not as it was written.
+    /// Drops records that failed to verify.
     fn distrust(&self, failed: &[(Record, Failed)], id: FileId) {
-        // Whoever evicts makes holes before the index without them is seen, and holds this lock
+        // Eviction makes holes before the index without them is visible, and holds this lock
         // meanwhile.
         let is_current = match self.cache.directory.lock_index(&self.index_name) {
             Ok(current) => current.is_some_and(|(_, found)| found.id == id),
@@ -299,7 +299,7 @@ impl DiskEntry {
         }))
     }
 
-    /// Begins the entry, if nobody else has.
+    /// Begins the entry, unless it was begun already.
     fn begin(&self) -> io::Result<()> {
         let directory = &self.cache.directory;
         let _locked = directory.lock()?;
@@ -332,14 +332,13 @@ impl DiskEntry {
         let Some((locked, found)) = self.cache.directory.lock_index(&self.index_name)? else {
             return Ok(());
         };
-        // Where the entry was shortened or begun anew, what was written may have been evicted
-        // already.
+        // If the entry was shortened or begun again, written data may have been evicted already.
         let Some(records_len) = found.len.checked_sub(room.header_len).filter(|_| found.id == room.id) else {
             return Ok(());
         };
         let whole = room.header_len + records_len / RECORD_LEN as u64 * RECORD_LEN as u64;
         if whole != found.len {
-            // Whoever wrote this record was killed.
+            // The writer of this record was killed.
             locked.file.set_len(whole)?;
         }
         locked.file.write_all_at(records, whole).inspect_err(|_| {

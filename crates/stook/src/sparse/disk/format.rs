@@ -19,7 +19,7 @@ const HAS_VERSION: u16 = 2;
 
 /// The bytes of one record.
 pub(super) const RECORD_LEN: usize = 20;
-/// The longest range of one record: what is read to verify any byte of it.
+/// The longest range of one record: all of it is read to verify any byte.
 pub(super) const RANGE_LEN_MAX: u64 = 64 << 10;
 
 /// Why bytes are not the index of an entry.
@@ -32,7 +32,7 @@ pub enum CacheIndexError {
     /// Another version of Stook wrote them.
     #[error("it is of version {found}; only version {VERSION} is known here")]
     Version {
-        /// What they say.
+        /// The version found.
         found: u16,
     },
     /// The header is not whole.
@@ -43,7 +43,7 @@ pub enum CacheIndexError {
 /// Whose bytes an entry holds, and in which file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct IndexHeader {
-    /// Names the data file, and tells one beginning of an entry from another.
+    /// Names the data file, and distinguishes one beginning of an entry from another.
     pub(super) nonce: u64,
     pub(super) identity: Identity,
     /// The salted hash of the origin.
@@ -83,7 +83,7 @@ impl IndexHeader {
         Some(out)
     }
 
-    /// Decodes a header at the beginning of `bytes`, and gives its length and checksum too.
+    /// Decodes a header at the beginning of `bytes`, and returns its length and checksum, too.
     pub(super) fn decode(bytes: &[u8]) -> Result<(Self, usize, u32), CacheIndexError> {
         let mut fields = Fields::new(bytes);
         if fields.array() != Some(MAGIC) {
@@ -166,12 +166,12 @@ impl Record {
     }
 }
 
-/// Records are bound to their index: one that strayed in from another entry is none here.
+/// Records are bound to their index: one from another entry is invalid here.
 fn first_sum(header_sum: u32) -> u32 {
     crc32c::crc32c(&header_sum.to_le_bytes())
 }
 
-/// Cutting leaves what is needed to verify the part that stays: all of the record.
+/// Cutting keeps what is needed to verify the remaining part: the whole record.
 impl ExtentValue for Record {
     fn split_off(&mut self, _offset: u64) -> Self {
         *self
@@ -182,8 +182,7 @@ impl ExtentValue for Record {
     }
 }
 
-/// What the index of an entry of a [`DiskCache`](super::DiskCache) says: for whoever wants to look
-/// into one.
+/// The decoded index of an entry of a [`DiskCache`](super::DiskCache), for tools that inspect one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheIndex {
     pub(super) header: IndexHeader,
@@ -196,7 +195,7 @@ impl CacheIndex {
     /// one that was cut off.
     ///
     /// # Errors
-    /// When they do not begin with a header that is whole.
+    /// Returns an error if they do not begin with a complete header.
     pub fn decode(bytes: &[u8]) -> Result<Self, CacheIndexError> {
         let (header, header_len, sum) = IndexHeader::decode(bytes)?;
         let mut index = Self { header, records: Vec::new(), damaged_records: 0 };
@@ -229,7 +228,7 @@ impl CacheIndex {
         &self.header.key
     }
 
-    /// The state of it of which the bytes are.
+    /// The state of the source that the bytes are from.
     pub fn identity(&self) -> &Identity {
         &self.header.identity
     }

@@ -18,18 +18,17 @@ const RECORDS: u64 = 8192;
 /// How often an entry may be replaced while it is being opened.
 const TRIES: usize = 100;
 
-/// What is found under the name of an index.
+/// The result of opening an index by name.
 pub(super) enum Found {
     Nothing,
     /// Bytes of another source, of another state of it, or of another version of the format.
     OfAnother(FileId),
-    /// What cannot be used by anybody.
+    /// An entry that cannot be used.
     Damaged(FileId),
     Live(Box<Live>),
 }
 
-/// An entry as it was begun at one time; when it is begun anew, or shortened, this is of no use any
-/// more.
+/// An entry from one beginning; once it is begun again, or shortened, this is invalid.
 #[derive(Debug)]
 pub(super) struct Live {
     pub(super) data: Arc<File>,
@@ -89,12 +88,13 @@ impl Live {
         Ok(Found::Nothing)
     }
 
-    /// How far the index was read: where it is shorter now, it is not what it was.
+    /// How far the index was read: if it is shorter now, it was replaced.
     pub(super) fn known_len(&self) -> u64 {
         self.known_len
     }
 
-    /// Reads what was added to the index, which is `index_len` long, about a source of `len` bytes.
+    /// Reads the records added to the index, which is `index_len` long, about a source of `len`
+    /// bytes.
     pub(super) fn read_to(&mut self, index_len: u64, len: u64) -> io::Result<()> {
         const RECORD: u64 = RECORD_LEN as u64;
         loop {
@@ -138,7 +138,7 @@ impl Live {
         records
     }
 
-    /// Holds a record no longer whose bytes are not what they were.
+    /// Drops a record whose bytes are damaged.
     pub(super) fn forget(&mut self, record: &Record) {
         let pieces = self.held.pieces(record.range).filter(|piece| piece.value == record);
         let ranges: Vec<ByteRange> = pieces.map(|piece| piece.range).collect();
@@ -146,7 +146,7 @@ impl Live {
     }
 }
 
-/// Opens a data file, for reading only where nobody may write; `None` where it is gone.
+/// Opens a data file, read-only if it must not be written; `None` if it is gone.
 fn open_data(directory: &CacheDirectory, name: &str) -> io::Result<Option<(File, bool)>> {
     let opened = match directory.open_file(name, OFlags::RDWR) {
         Ok(file) => return Ok(Some((file, true))),

@@ -1,9 +1,9 @@
-//! [`DiskCache`]: what was fetched of sources, kept in a directory for the next time.
+//! [`DiskCache`]: fetched bytes of sources, kept in a directory for the next time.
 //!
-//! A cache promises nothing about what it keeps, only that what it gives is right. So nothing is
-//! ever synced, and every range carries a checksum that is verified whenever it is read: whatever a
-//! crash, a full disk or a bad sector left of a range, it is either as it was written or not held.
-//! `docs/formats/sparse-cache-v1.md` has the bytes.
+//! A cache does not promise to keep anything, only that what it returns is correct. So nothing is
+//! ever synced, and every range has a checksum that is verified on each read: after a crash, a full
+//! disk or a bad sector, a range is either as it was written or not held.
+//! `docs/formats/sparse-cache-v1.md` specifies the bytes.
 
 mod directory;
 mod entry;
@@ -28,10 +28,11 @@ pub use format::{CacheIndex, CacheIndexError};
 /// How a [`DiskCache`] behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiskCacheOptions {
-    /// What all entries together may take of the disk, bytes. What was used longest ago is evicted.
+    /// The most disk space of all entries together, in bytes. The least recently used entries are
+    /// evicted.
     ///
-    /// Each process that writes looks at what there is after every 1/32 of it, so several may
-    /// together exceed it by as much each.
+    /// Each writing process checks the total after every 1/32 of it, so several may exceed it by
+    /// that much each.
     pub budget_bytes: u64,
 }
 
@@ -42,7 +43,7 @@ impl Default for DiskCacheOptions {
     }
 }
 
-/// What a [`DiskCache`] did in this process.
+/// Counters of a [`DiskCache`] in this process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DiskStatistics {
     /// Bytes that were read and verified.
@@ -62,12 +63,11 @@ pub struct DiskStatistics {
     /// Operations that failed: a full disk, a directory that may only be read. Reads continue
     /// without the disk.
     pub failures: u64,
-    /// What the first of them was.
+    /// The message of the first failure.
     pub first_failure: Option<Arc<str>>,
 }
 
-/// A directory in which what was fetched of sources is kept, within a budget, shared by any number
-/// of processes.
+/// A directory of fetched bytes of sources, within a budget, shared by any number of processes.
 ///
 /// Each source has an entry: a sparse file of its bytes, and an index of the ranges that are held.
 /// It is given to files by [`SparseFileOptions::disk`](super::SparseFileOptions::disk).
@@ -113,12 +113,12 @@ struct DiskCounters {
 }
 
 impl DiskCache {
-    /// Opens a directory, which is made for nobody but the user of this process where there is
-    /// none.
+    /// Opens a directory. If there is none, it is created, accessible only to the user of this
+    /// process.
     ///
     /// # Errors
-    /// When it cannot be made or opened, others may write in it, it is within a pack, or it holds
-    /// files and none of a cache.
+    /// Returns an error if it cannot be made or opened, if others may write in it, if it is within
+    /// a pack, or if it holds files but none of a cache.
     pub fn open(directory: impl AsRef<Path>, options: DiskCacheOptions) -> Result<Arc<Self>> {
         let path = directory.as_ref();
         target::refuse_inside_pack(path).map_err(|error| Error::io("keep a cache in", path, error))?;
@@ -145,12 +145,12 @@ impl DiskCache {
         self.directory.path()
     }
 
-    /// What it was opened with.
+    /// The options that it was opened with.
     pub fn options(&self) -> &DiskCacheOptions {
         &self.options
     }
 
-    /// What it did since it was opened.
+    /// Counters since it was opened.
     pub fn statistics(&self) -> DiskStatistics {
         let counted = &self.counted;
         DiskStatistics {
@@ -165,7 +165,7 @@ impl DiskCache {
         }
     }
 
-    /// Takes notice of what the system refused: readers continue without the disk.
+    /// Notes an operation that the system refused: readers continue without the disk.
     fn failed(&self, operation: &str, error: &io::Error) {
         self.counted.failures.fetch_add(1, Relaxed);
         self.counted.first_failure.get_or_init(|| {
@@ -174,9 +174,9 @@ impl DiskCache {
     }
 }
 
-/// Refuses a directory with files of which none is a cache's: nobody wants ours among them. One
-/// file is enough to know a cache: the first opening may have been cut off, and any file of a cache
-/// may be removed.
+/// Refuses a directory with files if none belongs to a cache: ours must not be mixed with them. One
+/// file is enough to recognise a cache: the first opening may have been interrupted, and any file
+/// of a cache may be removed.
 fn refuse_files_of_others(directory: &CacheDirectory) -> io::Result<()> {
     let mut is_empty = true;
     for name in directory.names()? {
@@ -217,7 +217,7 @@ fn data_name(name: &str, nonce: u64) -> String {
     format!("{name}.{nonce:016x}.data")
 }
 
-/// What an index is written under before it is seen.
+/// The name of an index before it is published.
 fn draft_name(name: &str, nonce: u64) -> String {
     format!("{name}.{nonce:016x}.draft")
 }

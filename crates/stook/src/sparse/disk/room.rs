@@ -15,13 +15,13 @@ use super::live::read_up_to;
 use super::{DiskCache, data_name, draft_name, index_name};
 use crate::extent::{ByteRange, ExtentMap, OnOverlap};
 
-/// After writing this part of the budget, what others wrote is looked at: 1/32.
+/// After writing this part of the budget, the use by others is checked: 1/32.
 const LOOK_SHARE: u64 = 32;
-/// How much is evicted at a time, beside what is needed: 1/8 of the budget.
+/// How much is evicted at a time, beyond what is needed: 1/8 of the budget.
 const EVICT_SHARE: u64 = 8;
-/// What a write takes beside its bytes, at most: the blocks at its ends, and its records.
+/// The most overhead of a write: the blocks at its ends, and its records.
 const SLACK: u64 = 12 << 10;
-/// What can be given back of a file: blocks of this size, at multiples of it.
+/// The unit that can be freed in a file: blocks of this size, at multiples of it.
 const BLOCK: u64 = 4096;
 /// An index that is longer (of some 3 TiB) is not shortened; its entry goes as a whole.
 const INDEX_LEN_MAX: u64 = 1 << 30;
@@ -87,8 +87,8 @@ impl DiskCache {
         Ok(entries)
     }
 
-    /// Evicts until no more than `target` is taken, and tells how much is; `None` where another
-    /// process is at it.
+    /// Evicts until no more than `target` is used, and returns how much is; `None` if another
+    /// process is evicting.
     fn evict_to(&self, target: u64) -> io::Result<Option<u64>> {
         let Some(_locked) = self.directory.try_lock()? else { return Ok(None) };
         let mut entries = Vec::new();
@@ -116,8 +116,8 @@ impl DiskCache {
         Ok(Some(taken))
     }
 
-    /// Removes what was left by processes that were killed: nobody begins or removes an entry now.
-    /// `None` where nothing stays.
+    /// Removes files left by killed processes: the lock keeps others from beginning or removing
+    /// entries. `None` if nothing stays.
     fn without_leftovers(
         &self,
         name: &str,
@@ -148,8 +148,7 @@ impl DiskCache {
 
     /// Removes all files of an entry; the directory is locked.
     pub(super) fn remove_entry(&self, name: &str) -> io::Result<()> {
-        // The index first: whoever looks for the data of one that is there would take it for
-        // damaged.
+        // The index first: an index without its data would be taken for damaged.
         self.directory.remove(&index_name(name))?;
         for file in self.directory.names()? {
             if file.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')) {
@@ -159,7 +158,7 @@ impl DiskCache {
         Ok(())
     }
 
-    /// Gives back about `excess` bytes of an entry, or tells that it must go as a whole.
+    /// Frees about `excess` bytes of an entry, or returns that it must be removed as a whole.
     fn shorten(&self, name: &str, excess: u64) -> Option<u64> {
         let shortened = self.directory.lock_index(&index_name(name)).and_then(|locked| match locked {
             Some((locked, about)) => self.shorten_locked(name, &locked, about, excess),
@@ -195,9 +194,8 @@ impl DiskCache {
             let file = self.directory.create_file(&draft)?;
             file.write_all_at(&index.encode(), 0)?;
             directory::set_modified(&file, about.modified)?;
-            // Whoever finds a hole where the index had bytes waits for the lock that is held here,
-            // and then finds another index. In the other order, a write to it could fall into a
-            // hole.
+            // A reader that finds a hole where the index had bytes waits for the lock held here,
+            // and then finds another index. In the other order, a write could fall into a hole.
             punch_all_but(&data, &index, before.len)?;
             self.directory.rename(&draft, &index_name(name))
         };
@@ -208,7 +206,7 @@ impl DiskCache {
     }
 }
 
-/// All of an index file; `None` where it is none, or larger than any that is worth its memory.
+/// Reads a whole index file; `None` if it is invalid, or larger than is worth its memory.
 fn whole_index(file: &std::fs::File) -> io::Result<Option<CacheIndex>> {
     let len = directory::about(file)?.len;
     if len > INDEX_LEN_MAX {
@@ -218,7 +216,7 @@ fn whole_index(file: &std::fs::File) -> io::Result<Option<CacheIndex>> {
     Ok(CacheIndex::decode(&bytes).ok())
 }
 
-/// Gives back the room of whatever is in a data file and not in its index.
+/// Frees the space of everything in a data file that is not in its index.
 fn punch_all_but(data: &std::fs::File, index: &CacheIndex, len: u64) -> io::Result<()> {
     let mut kept: ExtentMap<()> = ExtentMap::new();
     index.ranges().for_each(|range| add_blocks(&mut kept, range));

@@ -1,5 +1,5 @@
-//! What the origins of a cache are hashed with, so that nothing can be learned from a name that
-//! others have, too.
+//! The salt with which the origins of a cache are hashed, so that names of entries reveal nothing,
+//! even if others have the same source.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -12,7 +12,7 @@ use super::live::read_up_to;
 pub(super) const NAME: &str = "salt";
 pub(super) const LEN: usize = 32;
 
-/// The salt of a directory, made where there is none that is whole.
+/// The salt of a directory, created if there is no valid one.
 pub(super) fn of(directory: &CacheDirectory) -> io::Result<[u8; LEN]> {
     if let Some(salt) = read(directory)? {
         return Ok(salt);
@@ -28,13 +28,13 @@ pub(super) fn of(directory: &CacheDirectory) -> io::Result<[u8; LEN]> {
         directory.rename(&draft, NAME)
     };
     write().inspect_err(|_| {
-        // Nobody takes what stays for anything.
+        // A leftover file has no effect.
         let _ = directory.remove(&draft);
     })?;
     Ok(salt)
 }
 
-/// A salt that nobody has yet.
+/// A new random salt.
 pub(super) fn fresh() -> io::Result<[u8; LEN]> {
     let mut salt = [0; LEN];
     getrandom::fill(&mut salt).map_err(io::Error::other)?;

@@ -1,21 +1,21 @@
-//! [`Ahead`]: how much more than what is asked for a request fetches, without foreknowledge.
+//! [`Ahead`]: how much more than requested is fetched, without foreknowledge.
 //!
 //! Programs that read a few structures out of a huge file jump to a place, read there for a while
-//! in tiny steps, and jump on. What was asked for, with gaps of up to `max_gap` filled, is a
-//! **neighbourhood**; with all reads known in advance, each neighbourhood would be fetched by one
-//! request. How long it will be is not known when it is first touched. So:
+//! in tiny steps, and jump again. The requested bytes, with gaps of up to `max_gap` filled, form
+//! **neighbourhoods**. If all reads were known in advance, each neighbourhood would be fetched by
+//! one request. Its length is not known when it is first touched. So:
 //!
 //! - The first read of a neighbourhood fetches a window around itself: as far as earlier
-//!   neighbourhoods reached from their first reads, or a share of what may still be fetched without
-//!   need. Where earlier ones were all small, so is the window.
-//! - A read that goes on past what was fetched doubles what is there of its neighbourhood, in the
-//!   direction in which it went; gaps between neighbours are filled at once.
+//!   neighbourhoods reached from their first reads, or a share of the remaining allowance. If
+//!   earlier ones were all small, so is the window.
+//! - A read that continues past the fetched bytes doubles its neighbourhood, in the direction of
+//!   the read; gaps between neighbours are filled at once.
 //! - Where first reads came at equal distances, those that would be next are fetched too: two, then
 //!   four, up to sixteen.
 //!
-//! What is fetched never exceeds `max(2 n, n + allowance)` bytes, where `n` is the length of all
-//! neighbourhoods so far; n itself is what whoever knew all reads would have fetched. Something of
-//! the allowance is kept for neighbourhoods that turn out longer.
+//! Fetched bytes never exceed `max(2 n, n + allowance)`, where `n` is the length of all
+//! neighbourhoods so far; a reader that knew all reads in advance would have fetched `n`. A part of
+//! the allowance is reserved for neighbourhoods that turn out longer.
 
 use std::collections::VecDeque;
 
@@ -43,16 +43,16 @@ impl Default for AheadOptions {
 
 /// Neighbourhoods that are looked back at.
 const HISTORY: usize = 8;
-/// The part of what is left of the allowance that one new neighbourhood may take on suspicion: 1/4.
+/// The share of the remaining allowance that one new neighbourhood may use speculatively: 1/4.
 const SHARE: u64 = 4;
 /// The part of the allowance that is not spent on suspicion: 1/4.
 const RESERVE: u64 = 4;
 /// How far a neighbourhood may be guessed to reach beyond the longest of those before it: times 4.
 const SURPRISE: u64 = 4;
-/// First reads at equal distances that are fetched before they are asked for, at most.
+/// The most first reads at equal distances that are fetched before they are requested.
 const STRIDE_MAX: u32 = 16;
 
-/// What was asked for and fetched so far, and what follows from it.
+/// What was requested and fetched so far, and what follows from it.
 #[derive(Debug)]
 pub(super) struct Ahead {
     options: AheadOptions,
@@ -60,7 +60,7 @@ pub(super) struct Ahead {
     end: u64,
     /// Neighbourhoods.
     near: ExtentMap<()>,
-    /// What has been fetched at any time. What is fetched again, because it was evicted, is needed
+    /// All ranges that were ever fetched. A range that is fetched again after eviction is needed
     /// again.
     fetched: ExtentMap<()>,
     /// The first reads of the latest neighbourhoods, oldest first.
@@ -75,7 +75,7 @@ struct Noted {
     neighbourhood: ByteRange,
 }
 
-/// The parts of a range that are neither held nor on their way, ascending.
+/// The parts of a range that are neither held nor in flight, ascending.
 pub(super) type Missing<'a> = dyn Fn(ByteRange) -> Vec<ByteRange> + 'a;
 
 impl Ahead {
@@ -100,7 +100,7 @@ impl Ahead {
         self.note(wanted);
     }
 
-    /// Takes notice of what a caller who knows has fetched.
+    /// Notes ranges fetched by a caller with foreknowledge.
     pub(super) fn note_known(&mut self, ranges: &[ByteRange]) {
         for &range in ranges {
             self.note_fetched(range);
@@ -171,7 +171,7 @@ impl Ahead {
         Noted { is_new, neighbourhood }
     }
 
-    /// `start..end` with the gaps to what is held of its neighbourhood on both sides.
+    /// `start..end` with the gaps to the held parts of its neighbourhood on both sides.
     fn bridged(&self, neighbourhood: ByteRange, start: u64, end: u64, missing: &Missing<'_>) -> ByteRange {
         let gap = self.options.max_gap;
         let from = start.saturating_sub(gap).max(neighbourhood.start());
@@ -183,7 +183,7 @@ impl Ahead {
         ByteRange::new(start, end).unwrap_or_default()
     }
 
-    /// What one new neighbourhood may take of the allowance on suspicion.
+    /// The part of the allowance that one new neighbourhood may use speculatively.
     fn share(&self, room: u64) -> u64 {
         room.saturating_sub(self.options.allowance / RESERVE) / SHARE
     }
@@ -194,7 +194,7 @@ impl Ahead {
         let (mut backs, mut aheads) = (Vec::new(), Vec::new());
         let earlier = self.first_reads.len().saturating_sub(1);
         for first in self.first_reads.iter().take(earlier) {
-            // The head of a file tells nothing about what it leads to.
+            // The head of a file shows nothing about the structures that it refers to.
             if first.start() > 0
                 && let Some((whole, ())) = self.near.get(first.start())
             {
@@ -222,7 +222,7 @@ impl Ahead {
         }
     }
 
-    /// What is needed with a window around it, where it is at the edge of its neighbourhood.
+    /// The needed range with a window around it, if it is at the edge of its neighbourhood.
     fn widened(&self, needed: ByteRange, neighbourhood: ByteRange, (back, ahead): (u64, u64)) -> ByteRange {
         let back = if needed.start() == neighbourhood.start() { back } else { 0 };
         let ahead = if needed.end() == neighbourhood.end() { ahead } else { 0 };

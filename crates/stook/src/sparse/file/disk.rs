@@ -1,5 +1,5 @@
-//! What a file does with its cache on disk: looks there before it fetches, keeps there what it has
-//! fetched.
+//! How a file uses its cache on disk: it looks there before fetching, and keeps fetched bytes
+//! there.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use crate::report::units;
 use crate::source::Source;
 use crate::sparse::{DiskCache, DiskEntry, OnDifference};
 
-/// What is loaded from disk at a time, so that memory is needed for no more than that. A multiple
-/// of what records end at.
+/// How much is loaded from disk at a time, which bounds the memory. A multiple of the alignment of
+/// record ends.
 const STEP: u64 = 8 << 20;
 
 pub(super) fn entry_of(cache: &Arc<DiskCache>, source: &dyn Source) -> DiskEntry {
@@ -18,7 +18,7 @@ pub(super) fn entry_of(cache: &Arc<DiskCache>, source: &dyn Source) -> DiskEntry
 }
 
 impl SparseFile {
-    /// Takes into memory what the disk has of what is missing of a range.
+    /// Loads missing bytes of a range into memory, if they are on disk.
     pub(super) fn load(&self, range: ByteRange) -> Result<(), SparseFileError> {
         let Some(disk) = self.kept.disk.as_ref().filter(|_| self.source().is_proven()) else { return Ok(()) };
         for gap in self.kept.buffer.gaps(range).into_iter().flat_map(steps) {
@@ -57,7 +57,7 @@ impl SparseFile {
         missing
     }
 
-    /// Why the disk is of less use than whoever gave it expects, if it is.
+    /// Why the cache on disk is less effective than expected, if it is.
     pub(super) fn disk_remark(&self) -> Option<Arc<str>> {
         let cache = self.kept.disk.as_ref()?.cache();
         let unproven = self.kept.counted.unproven_bytes();

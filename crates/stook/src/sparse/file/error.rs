@@ -1,4 +1,4 @@
-//! What can go wrong with reads through a cache.
+//! Errors of reads through a cache.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ pub enum SparseFileError {
     /// receive the same.
     #[error(transparent)]
     Source(Arc<Error>),
-    /// The cache refused what the source gave.
+    /// The cache refused bytes of the source.
     #[error(transparent)]
     Cache(Arc<SparseError>),
 }
 
 impl SparseFileError {
-    /// Whether the source is no longer what it was when it was opened.
+    /// Whether the source has changed since it was opened.
     pub fn is_changed_source(&self) -> bool {
         matches!(self.source_error(), Some(Error::SourceChanged { .. }))
     }
 
-    /// What the source met, if it was the source.
+    /// The error of the source, if it is one.
     pub(super) fn source_error(&self) -> Option<&Error> {
         match self {
             Self::Source(error) => Some(error),

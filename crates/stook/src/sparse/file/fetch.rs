@@ -37,7 +37,8 @@ impl Fetcher {
     /// unchanged.
     ///
     /// # Errors
-    /// [`Error::SourceChanged`], or what reading met first; other ranges may have been handed out.
+    /// Returns [`Error::SourceChanged`], or the first read error; other ranges may have been
+    /// delivered.
     pub(super) fn fetch(
         &self,
         ranges: &[ByteRange],
@@ -67,7 +68,7 @@ impl Fetcher {
             Ok(())
         });
         match self.source.check_ranges(ranges) {
-            // That the source has changed explains whatever else was met.
+            // A change of the source explains all other errors.
             Err(changed @ Error::SourceChanged { .. }) => return Err(changed),
             Err(error) => return Err(read.err().unwrap_or(error)),
             Ok(()) => {}

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use super::error::SparseFileError;
 use crate::extent::ByteRange;
 
-/// A range that one thread fetches and others may wait for.
+/// A range that one thread fetches, and that others may wait for.
 #[derive(Debug)]
 pub(super) struct Flight {
     pub(super) range: ByteRange,

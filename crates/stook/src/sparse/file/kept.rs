@@ -1,4 +1,4 @@
-//! [`Kept`]: what a file has of its source, shared with the requests that are under way for others.
+//! [`Kept`]: the bytes that a file has of its source, shared with requests in flight for others.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::extent::ByteRange;
 use crate::sparse::lease::Lease;
 use crate::sparse::{DiskEntry, OnDifference, SparseBuffer};
 
-/// What is held in memory and on disk, and what that came to.
+/// What is held in memory and on disk, with statistics.
 #[derive(Debug)]
 pub(super) struct Kept {
     pub(super) buffer: Arc<SparseBuffer>,
@@ -39,15 +39,15 @@ impl Kept {
         self.changed.get()
     }
 
-    /// Notes that the source has changed: what was held is gone.
+    /// Notes that the source has changed: held bytes are discarded.
     pub(super) fn note_changed(&self, error: &SparseFileError) {
         self.changed.get_or_init(|| error.clone());
         self.buffer.clear();
         self.discard();
     }
 
-    /// Whether what comes now is kept beyond this file, which asks for a proof. To be called before
-    /// it comes: what is read within the tick of a change may be of either state.
+    /// Whether bytes fetched now are kept beyond this file, which requires a proof. Call it before
+    /// the fetch: bytes read within the clock tick of a change may be of either state.
     pub(super) fn expect(&self, is_proven: impl FnOnce() -> bool) -> bool {
         let is_kept = self.disk.is_some() || self.lease.is_some();
         let is_proven = is_kept && is_proven();
@@ -57,7 +57,7 @@ impl Kept {
         is_proven
     }
 
-    /// Takes the answer, of the right length, to a request for a range that somebody else made.
+    /// Takes the answer, of the right length, to a request for a range that was made elsewhere.
     pub(super) fn take(&self, range: ByteRange, answer: &Result<Bytes>, is_proven: bool, took: Duration) {
         match answer {
             Ok(bytes) => {
@@ -69,23 +69,23 @@ impl Kept {
                 let error = Error::changed(path, before.as_ref().clone(), after.as_ref().clone());
                 self.note_changed(&error.into());
             }
-            // Whoever asked meets it, too.
+            // The requester gets this error, too.
             Err(_) => {}
         }
     }
 
-    /// Keeps on disk what was fetched, if the identity of the source was a proof before.
+    /// Keeps fetched bytes on disk, if the identity of the source was a proof before.
     pub(super) fn keep(&self, range: ByteRange, bytes: &[u8], is_held: bool, is_proven: bool) {
         match &self.disk {
             Some(_) if is_held && !is_proven => self.counted.unproven(range.len()),
             Some(disk) if is_held => disk.write(range.start(), bytes),
-            // What was fetched is not what was held, and nobody knows which of both is right.
+            // The fetched bytes differ from the held ones, and it is not known which are right.
             Some(disk) => disk.discard(),
             None => {}
         }
     }
 
-    /// Throws away what is on disk: the source has changed.
+    /// Discards the bytes on disk: the source has changed.
     fn discard(&self) {
         if let Some(disk) = &self.disk {
             disk.discard();

@@ -38,10 +38,10 @@ pub struct SparseFileOptions {
     pub ahead: AheadOptions,
     /// Requests under way at most, and how long one may be.
     pub session: SessionOptions,
-    /// What makes engines for local sources.
+    /// Makes engines for local sources.
     pub engines: Arc<dyn EngineFactory>,
-    /// Where what was fetched is kept for the next time, if anywhere. The name of the
-    /// [origin](Source::origin) of the source is written there too.
+    /// The cache for fetched bytes, if any. The name of the [origin](Source::origin) of the source
+    /// is written there too.
     pub disk: Option<Arc<DiskCache>>,
 }
 
@@ -64,10 +64,10 @@ impl Default for SparseFileOptions {
 /// A source that is read through a cache in memory, and on disk where that is wanted, from any
 /// number of threads.
 ///
-/// A read gives what is held and fetches what is missing, in few large requests, ahead of the
-/// reader where its pattern allows a guess. What one thread is fetching no other asks for again.
-/// All bytes are of one state of the source: once it has changed, every read is an error that names
-/// both states, and what was held is gone.
+/// A read returns held bytes and fetches missing ones, in few large requests, ahead of the reader
+/// if its pattern allows a guess. Bytes in flight for one thread are not requested again by
+/// another. All bytes are of one state of the source: once it has changed, every read fails with an
+/// error that names both states, and the held bytes are discarded.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -96,7 +96,7 @@ pub struct SparseFile {
 /// Decides what to fetch.
 type Planner<'a> = dyn FnMut(&mut FileState, &Missing<'_>) -> Vec<ByteRange> + 'a;
 
-/// What changes of a file: what was read ahead and what is in flight.
+/// The mutable state of a file: read-ahead and requests in flight.
 #[derive(Debug)]
 struct FileState {
     ahead: Ahead,
@@ -112,15 +112,15 @@ impl SparseFile {
 
     /// A source whose bytes are held in a store, under its budget.
     ///
-    /// What is held under this name is given only if it is of this source in this state, and both
-    /// are [proven](Source::is_proven): by the rule of the cache on disk. Otherwise the name stands
-    /// for this source from now on; a file that is still open under it keeps its own bytes, under
-    /// the same budget. What is proven stays in the store for the next file; all else goes with the
-    /// last file over it.
+    /// Bytes held under this name are reused only if they are of this source in this state, and
+    /// both are [proven](Source::is_proven), by the rule of the cache on disk. Otherwise the name
+    /// belongs to this source from now on; a file that is still open under it keeps its own bytes,
+    /// under the same budget. Proven bytes stay in the store for the next file; all others are
+    /// dropped with the last file over them.
     ///
     /// # Errors
-    /// [`SparseError::NotOfASource`] where bytes are held under this name that no such file put
-    /// there.
+    /// Returns [`SparseError::NotOfASource`] if bytes are held under this name that no such file
+    /// put there.
     pub fn in_store(
         source: Arc<dyn Source>,
         store: &SparseStore,
@@ -159,7 +159,7 @@ impl SparseFile {
         }
     }
 
-    /// What is read.
+    /// The source that is read.
     pub fn source(&self) -> &Arc<dyn Source> {
         self.fetcher.source()
     }
@@ -174,17 +174,17 @@ impl SparseFile {
         self.len() == 0
     }
 
-    /// What the source was when it was opened.
+    /// The identity of the source when it was opened.
     pub fn identity(&self) -> Identity {
         self.source().identity()
     }
 
-    /// What is held in memory.
+    /// The bytes held in memory.
     pub fn buffer(&self) -> &Arc<SparseBuffer> {
         &self.kept.buffer
     }
 
-    /// What was asked for and what that cost, since it was made.
+    /// Returns what was requested and what that cost, since it was made.
     pub fn statistics(&self) -> SparseStatistics {
         let disk = self.kept.disk.as_ref().map(|disk| disk.cache().statistics()).unwrap_or_default();
         let counted = self.kept.counted.snapshot(self.kept.buffer.counters().evicted_bytes, disk);
@@ -194,7 +194,7 @@ impl SparseFile {
     /// Reads bytes at `position` into `out`; fewer than it has room for only where the source ends.
     ///
     /// # Errors
-    /// What fetching met; that the source has changed.
+    /// Returns an error if fetching fails or the source has changed.
     pub fn read_at(&self, position: u64, out: &mut [u8]) -> Result<usize, SparseFileError> {
         let left = self.len().saturating_sub(position);
         let len = usize::try_from(left).unwrap_or(usize::MAX).min(out.len());
@@ -206,9 +206,9 @@ impl SparseFile {
         Ok(len)
     }
 
-    /// What [`read_at`](Self::read_at) gives, where that is held in memory and nothing need be
-    /// waited for. Otherwise `out` is as it was, and nothing is counted: callers that must not wait
-    /// where they are look here first.
+    /// Returns the result of [`read_at`](Self::read_at) if the bytes are in memory and no wait is
+    /// needed. Otherwise `out` is unchanged and nothing is counted: for callers that must not
+    /// block.
     pub fn read_at_once(&self, position: u64, out: &mut [u8]) -> Option<usize> {
         let left = self.len().saturating_sub(position);
         let len = usize::try_from(left).unwrap_or(usize::MAX).min(out.len());
@@ -222,7 +222,8 @@ impl SparseFile {
     /// The bytes of a range, without a copy where they came by one request.
     ///
     /// # Errors
-    /// What fetching met; that the source has changed; [`Error::OutOfBounds`] past its end.
+    /// Returns an error if fetching fails or the source has changed; [`Error::OutOfBounds`] past
+    /// its end.
     pub fn read(&self, range: ByteRange) -> Result<Bytes, SparseFileError> {
         crate::source::check_bounds(self.source().as_ref(), range)?;
         if range.is_empty() {
@@ -234,7 +235,7 @@ impl SparseFile {
     /// The bytes of many ranges, in their order, fetched together.
     ///
     /// # Errors
-    /// Those of [`read`](Self::read).
+    /// Returns the errors of [`read`](Self::read).
     pub fn read_many(&self, ranges: &[ByteRange]) -> Result<Vec<Bytes>, SparseFileError> {
         let _pins: Vec<_> = ranges.iter().map(|&range| self.kept.buffer.pin(range)).collect();
         self.prefetch(ranges)?;
@@ -256,7 +257,7 @@ impl SparseFile {
     /// [`AheadOptions::max_gap`] lies between them.
     ///
     /// # Errors
-    /// Those of [`read`](Self::read); [`SparseError::Plan`] for too many ranges.
+    /// Returns the errors of [`read`](Self::read); [`SparseError::Plan`] for too many ranges.
     pub fn prefetch(&self, ranges: &[ByteRange]) -> Result<(), SparseFileError> {
         for &range in ranges {
             crate::source::check_bounds(self.source().as_ref(), range)?;
@@ -296,7 +297,7 @@ impl SparseFile {
         }
     }
 
-    /// Gives what `read` gives where `range` is held.
+    /// Returns the result of `read` if `range` is held.
     fn at_once<T>(
         &self,
         range: ByteRange,
@@ -307,14 +308,14 @@ impl SparseFile {
         }
         let found = read(&self.kept.buffer).ok()?;
         self.kept.counted.read(true, range.len());
-        // A pattern may be learned from most reads as well as from all: nobody waits to tell.
+        // A pattern is learned from most reads as well as from all: no read waits for the lock.
         if let Ok(mut state) = self.state.try_lock() {
             state.ahead.note_hit(range);
         }
         Some(found)
     }
 
-    /// Gives what `read` gives once `range` is held.
+    /// Returns the result of `read` once `range` is held.
     fn through<T>(
         &self,
         range: ByteRange,
@@ -340,8 +341,8 @@ impl SparseFile {
         read(&self.kept.buffer).map_err(|error| self.kept.changed().cloned().unwrap_or_else(|| error.into()))
     }
 
-    /// Fetches until all of `range` is held, or on its way by others, for whom this waits. What to
-    /// fetch is what `plan` gives, which is asked again after each wait.
+    /// Fetches until all of `range` is held. Waits for parts that other threads are fetching.
+    /// `plan` decides what to fetch, and is called again after each wait.
     fn fill(&self, range: ByteRange, plan: &mut Planner<'_>) -> Result<(), SparseFileError> {
         self.load(range)?;
         let mut state = self.state();
@@ -392,7 +393,7 @@ impl SparseFile {
         begun
     }
 
-    /// Fetches flights that were begun, and ends them all, whatever happens.
+    /// Fetches flights that were begun, and ends them all, even on errors.
     fn fetch(&self, flights: &[Arc<Flight>]) -> Result<(), SparseFileError> {
         if flights.is_empty() {
             return Ok(());
@@ -425,7 +426,7 @@ impl SparseFile {
     }
 
     fn state(&self) -> MutexGuard<'_, FileState> {
-        // What it guards is changed by calls that leave it whole.
+        // The guarded state is changed only by calls that leave it consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -437,7 +438,7 @@ struct Landing<'a> {
 }
 
 impl Landing<'_> {
-    /// All that have not landed have failed.
+    /// Fails all flights that have not ended.
     fn fail(&self, error: &SparseFileError) {
         let mut state = self.file.state();
         if error.is_changed_source() {

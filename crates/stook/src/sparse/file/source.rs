@@ -1,5 +1,5 @@
-//! A [`SparseFile`] as a source: what is held is bytes, what is missing comes from below, and is
-//! kept on its way where it may be.
+//! A [`SparseFile`] as a source: held ranges are bytes, missing ones come from the source below,
+//! and are kept if allowed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use crate::error::{Error, Result};
 use crate::extent::ByteRange;
 use crate::source::{Answer, Identity, Leaf, Object, Origin, Pending, Source, WholeRead, check_bounds};
 
-/// What is taken from the cache on disk for one range, at most: who asks where a longer one lies
-/// may not want its bytes at all.
+/// The most bytes loaded from the cache on disk for one range: a caller that resolves a longer one
+/// may not need its bytes at all.
 const LOADED_MAX: u64 = 64 << 20;
 
 /// Reads go to the source below: its identity, its checks and its origin are those of the file.
-/// What requests bring is kept in memory, and on disk, as if the file had asked for it; what
-/// engines read of files is not. Nothing is read ahead.
+/// Bytes from requests are kept in memory, and on disk, as if the file had requested them; bytes
+/// that engines read from files are not. Nothing is read ahead.
 impl Source for SparseFile {
     fn path(&self) -> &Path {
         self.source().path()
@@ -52,7 +52,7 @@ impl Source for SparseFile {
         let buffer = &self.kept.buffer;
         let _pinned = buffer.pin(range);
         if range.len() <= LOADED_MAX {
-            // What it cannot give comes from below.
+            // What is not on disk comes from the source below.
             self.load(range).ok();
         }
         let mut at = range.start();
@@ -96,20 +96,20 @@ impl SparseFile {
         }
     }
 
-    /// Leaves of what was held a moment ago.
+    /// Leaves of bytes that were held a moment ago.
     fn resolve_held(&self, start: u64, end: u64, leaves: &mut Vec<Leaf>) -> Result<()> {
         let Some(range) = ByteRange::new(start, end).filter(|range| !range.is_empty()) else {
             return Ok(());
         };
         match self.kept.buffer.read_bytes(range) {
             Ok(bytes) => leaves.push(Leaf::Bytes(bytes)),
-            // Somebody emptied it in between.
+            // It was emptied in between.
             Err(_) => self.resolve_below(range, leaves)?,
         }
         Ok(())
     }
 
-    /// Leaves of the source below. Where each of its reads is checked, what they bring is kept.
+    /// Leaves of the source below. If each of its reads is checked, their bytes are kept.
     fn resolve_below(&self, range: ByteRange, leaves: &mut Vec<Leaf>) -> Result<()> {
         let (source, first) = (self.source(), leaves.len());
         source.resolve(range, leaves)?;

@@ -1,4 +1,4 @@
-//! What a file was asked for, and what that cost.
+//! What was requested of a file, and what that cost.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 use crate::source::WholeRead;
 use crate::sparse::DiskStatistics;
 
-/// What was asked of a [`SparseFile`](super::SparseFile), and what it fetched.
+/// What was requested of a [`SparseFile`](super::SparseFile), and what it fetched.
 #[derive(Debug, Clone)]
 pub struct SparseStatistics {
     /// Reads.
@@ -20,21 +20,21 @@ pub struct SparseStatistics {
     pub misses: u64,
     /// Bytes of all reads, bytes that were read twice counted twice.
     pub asked_bytes: u64,
-    /// Requests to the source, as the planner made them. What the source tried again is counted
-    /// there. Of a source that was [read as a whole](crate::source::Source::whole_read) when it was
+    /// Requests to the source, as the planner made them. Retries of the source are counted there.
+    /// For a source that was [read as a whole](crate::source::Source::whole_read) when it was
     /// opened, these are the requests for that, and reads make no more.
     pub requests: u64,
     /// Bytes of all requests.
     pub fetched_bytes: u64,
     /// Bytes that were read from disk and verified, instead of being fetched again.
     pub from_disk_bytes: u64,
-    /// What the [cache on disk](super::SparseFileOptions::disk) met, of this file and of all others
-    /// in it: operations that were refused, ranges that were damaged. No read fails for it.
+    /// Problems of the [cache on disk](super::SparseFileOptions::disk), for this file and all
+    /// others in it: refused operations, damaged ranges. They never make a read fail.
     pub disk_failures: u64,
-    /// What was refused first.
+    /// The first refused operation.
     pub disk_failure: Option<Arc<str>>,
-    /// Why the cache on disk keeps less than what is fetched, where that is so: nothing proves that
-    /// the source will be the same the next time, or the budget is too small.
+    /// Why the cache on disk keeps less than is fetched, if it does: nothing proves that the source
+    /// will be the same the next time, or the budget is too small.
     pub disk_remark: Option<Arc<str>>,
     /// Bytes that were evicted from memory.
     pub evicted_bytes: u64,
@@ -43,7 +43,7 @@ pub struct SparseStatistics {
 }
 
 impl SparseStatistics {
-    /// Bytes fetched for each byte asked for; `None` while nothing was.
+    /// Bytes fetched for each requested byte; `None` while nothing was requested.
     pub fn amplification(&self) -> Option<f64> {
         (self.asked_bytes > 0).then(|| self.fetched_bytes as f64 / self.asked_bytes as f64)
     }
@@ -57,8 +57,7 @@ pub(super) struct FileCounters {
     asked_bytes: AtomicU64,
     requests: AtomicU64,
     fetched_bytes: AtomicU64,
-    /// Whether the source was read as a whole when it was opened: what is read of it now, no
-    /// request brings.
+    /// Whether the source was read as a whole when it was opened: reads then need no requests.
     is_whole: bool,
     from_disk_bytes: AtomicU64,
     unproven_bytes: AtomicU64,
@@ -97,7 +96,7 @@ impl FileCounters {
         self.asked_bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// What came of the source.
+    /// Counts a request to the source.
     pub(super) fn request(&self, bytes: u64, took: Duration) {
         if !self.is_whole {
             self.fetched(1, bytes, took);
@@ -124,7 +123,7 @@ impl FileCounters {
         self.unproven_bytes.load(Relaxed)
     }
 
-    /// The note on the cache directory is none of this.
+    /// The note on the cache directory is not part of this.
     pub(super) fn snapshot(&self, evicted_bytes: u64, disk: DiskStatistics) -> SparseStatistics {
         let (hits, misses) = (self.hits.load(Relaxed), self.misses.load(Relaxed));
         SparseStatistics {

@@ -1,9 +1,8 @@
 //! The end of a local file that grows.
 //!
-//! Bytes gather in a block. A full block that is aligned takes the way that the options name; what
-//! a flush finds unfinished, and the rest of that block later, go through the page cache, so that
-//! no byte is written twice. Full blocks of zeros are not written at all: the file gets its length
-//! and a hole.
+//! Bytes gather in a block. A full aligned block is written as the options say; an incomplete block
+//! at a flush, and the rest of that block later, go through the page cache, so that no byte is
+//! written twice. Full blocks of zeros are not written at all: the file gets its length and a hole.
 //!
 //! While full blocks follow one another, the file is made longer than its data ahead of them, since
 //! a direct write inside a file costs the system far less than one that extends it. Every flush
@@ -230,8 +229,8 @@ impl Appender for LocalAppender {
 }
 
 impl Drop for LocalAppender {
-    /// What was not flushed is lost, as after a crash. Room made ahead is taken back if possible;
-    /// if it is not, the file ends in zeros, as after a crash.
+    /// Unflushed bytes are lost, as after a crash. Space extended ahead is truncated if possible;
+    /// otherwise the file ends in zeros, as after a crash.
     fn drop(&mut self) {
         self.queue.unregister(self.owner);
         if self.system_len > self.written {

@@ -2,8 +2,8 @@
 
 use crate::engine::Buffer;
 
-/// Bytes that will be written at once. A block ends where a multiple of its buffer's length lies in
-/// the file, so that blocks that follow one another are aligned whatever the first began with.
+/// Bytes that are written at once. A block ends at a multiple of its buffer's length in the file,
+/// so that the blocks after it are aligned wherever the first began.
 #[derive(Debug)]
 pub(super) struct Block {
     buffer: Buffer,
@@ -41,7 +41,7 @@ impl Block {
         self.start.is_multiple_of(alignment) && self.end().is_multiple_of(alignment)
     }
 
-    /// Takes from the front of `bytes` what there is room for and returns how much that was.
+    /// Takes as many bytes from the front of `bytes` as there is room for, and returns how many.
     pub(super) fn fill(&mut self, bytes: &[u8]) -> usize {
         let room = self.len_max - self.len();
         let (taken, _) = bytes.split_at(room.min(bytes.len()));
@@ -56,7 +56,7 @@ impl Block {
     }
 
     pub(super) fn is_all_zeros(&self) -> bool {
-        // Piece by piece, so that a block with data in it is told from its first bytes.
+        // Piece by piece, so that a block with data is recognised by its first bytes.
         self.buffer.data().chunks(4096).all(|piece| piece.iter().all(|byte| *byte == 0))
     }
 

@@ -1,8 +1,8 @@
-//! An open directory and what is done to the names in it.
+//! An open directory and the operations on its names.
 //!
-//! Whatever lies in the directory may be somebody else's work: a FIFO without a writer, a link
-//! to a file of the user's, a device. So every file is opened in one place, [`Directory::open_at`],
-//! relative to the open directory, and only if it is a regular file.
+//! Entries of the directory may come from others: a FIFO without a writer, a link to one of the
+//! user's files, a device. So every file is opened in one place, [`Directory::open_at`], relative
+//! to the open directory, and only if it is a regular file.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,13 +23,13 @@ const FILE_MODE: Mode = Mode::from_raw_mode(0o666);
 /// How often a listing is made again while names change.
 const LIST_TRIES_MAX: u32 = 20;
 
-/// Bytes of names that one call of the system gives: about 20,000 of them.
+/// Bytes of names that one system call returns: about 20,000 names.
 const LIST_LEN: usize = 1 << 20;
 
-/// Names with what they are of.
+/// Names with their kinds.
 type Names = BTreeMap<String, Kind>;
 
-/// A directory that stays the same one whatever becomes of its path.
+/// An open directory. It stays the same one even if its path changes.
 #[derive(Debug)]
 pub(super) struct Directory {
     fd: OwnedFd,
@@ -37,7 +37,8 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// The path may lead through links: it is the user's. What is in the directory is not.
+    /// The path may lead through links: it is the user's. The contents of the directory are not
+    /// trusted.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         // What is not there need not have been meant as a directory.
@@ -88,7 +89,7 @@ impl Directory {
     /// A regular file that is there, and its length.
     ///
     /// # Errors
-    /// [`Error::NotARegularFile`], or an I/O error.
+    /// Returns [`Error::NotARegularFile`], or an I/O error.
     pub(super) fn open_file(
         &self,
         operation: &'static str,
@@ -108,7 +109,7 @@ impl Directory {
         Ok((fd, len_of(&stat)))
     }
 
-    /// What has the name, links not followed.
+    /// The status of the entry with this name, without following links.
     fn about(&self, name: &str) -> rustix::io::Result<Stat> {
         rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)
     }
@@ -120,7 +121,7 @@ impl Directory {
         }
     }
 
-    /// Why an opening failed: for what the name turned into meanwhile, if that is no file.
+    /// Why an opening failed: because of what the name leads to by now, if that is not a file.
     fn refused(&self, operation: &'static str, name: &str, errno: Errno) -> Error {
         let about = self.about(name).ok();
         let what = about.and_then(|stat| self.check_regular(name, &stat).err());
@@ -148,19 +149,19 @@ impl Directory {
         rustix::fs::fsync(&self.fd).map_err(|errno| Error::io("sync the directory", &self.path, errno.into()))
     }
 
-    /// All entries, sorted, as they were at one moment. Names that are not UTF-8 are somebody
-    /// else's and left out.
+    /// All entries, sorted, as they were at one moment. Names that are not UTF-8 are foreign and
+    /// left out.
     ///
-    /// Lengths are those of a moment later. What is gone by then is listed without one: left out,
-    /// it would hide that there had been something newer than what is listed beside it.
+    /// Lengths are those of a moment later. Files that are gone by then are listed without one:
+    /// leaving them out would hide that there had been something newer than the other listed files.
     pub(super) fn entries(&self) -> Result<Vec<Entry>> {
         let names = self.names()?.into_iter();
         names.map(|(name, kind)| self.look_at(&name, kind)).collect()
     }
 
-    /// The names at one moment, and what they are of. A listing of several calls, made while names
-    /// come and go, may show neither the name that went nor the one that had come before: it is
-    /// made again until two are the same.
+    /// The names at one moment, and their inodes. A listing that takes several calls while names
+    /// change may miss both a removed name and a name that appeared before it: it is repeated until
+    /// two are equal.
     fn names(&self) -> Result<Names> {
         let (mut names, mut is_one_call) = self.list_once()?;
         for _ in 0..LIST_TRIES_MAX {
@@ -174,8 +175,8 @@ impl Directory {
         Ok(names)
     }
 
-    /// Names, and whether one call of the system gave all of them: nobody changes a directory
-    /// during one.
+    /// Names, and whether one system call returned all of them: a directory does not change during
+    /// one call.
     fn list_once(&self) -> Result<(Names, bool)> {
         let fail = |errno: Errno| Error::io("list", &self.path, errno.into());
         let fd = self.open_again().map_err(fail)?;
@@ -195,7 +196,7 @@ impl Directory {
         Ok((names, calls <= 1))
     }
 
-    /// An entry by its name, and what it was of when it was listed.
+    /// The name of an entry, and its inode when it was listed.
     fn look_at(&self, name: &str, kind: Kind) -> Result<Entry> {
         let (kind, len) = match self.about(name) {
             Ok(stat) if kind_of(&stat) == Kind::File => (Kind::File, len_of(&stat)),
@@ -224,7 +225,7 @@ fn kind_of(stat: &Stat) -> Kind {
 /// Bytes that may still be written to the file system of a directory, by those who are not root.
 ///
 /// # Errors
-/// I/O errors.
+/// Returns I/O errors.
 pub fn free_bytes(directory: impl AsRef<Path>) -> Result<u64> {
     Directory::open(directory.as_ref())?.free_bytes()
 }
@@ -232,7 +233,7 @@ pub fn free_bytes(directory: impl AsRef<Path>) -> Result<u64> {
 /// The same where a path is, or will be made.
 ///
 /// # Errors
-/// I/O errors.
+/// Returns I/O errors.
 pub fn free_at(path: impl AsRef<Path>) -> Result<u64> {
     let there = path.as_ref().ancestors().find(|path| path.is_dir());
     free_bytes(there.unwrap_or(Path::new(".")))
@@ -260,7 +261,7 @@ pub(super) fn parent_of(path: &Path) -> &Path {
 /// Whether files can be made in a directory, as far as rights and the mount show.
 ///
 /// # Errors
-/// Why not.
+/// Returns the reason if not.
 pub(super) fn check_writable(path: &Path) -> Result<()> {
     rustix::fs::access(path, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK)
         .map_err(|errno| Error::io("make files in", path, errno.into()))

@@ -23,9 +23,9 @@ pub(super) fn lives(note: &str) -> bool {
     process_of(note, &host()).is_none_or(|process| !is_dying(process))
 }
 
-/// The process that a note names, if it is one of this host.
+/// The process that a note names, if it is on this host.
 fn process_of(note: &str, host: &str) -> Option<i32> {
-    // From the end: what stands before is the holder's own text.
+    // From the end: the text before it is the holder's own.
     let (rest, _since) = note.rsplit_once(", since ")?;
     let (rest, on_host) = rest.rsplit_once(" on ")?;
     let (_, process) = rest.rsplit_once(", process ")?;
@@ -42,7 +42,7 @@ fn is_dying(process: i32) -> bool {
 #[cfg(target_os = "linux")]
 fn is_ending(process: i32) -> bool {
     let read = |what: &str| std::fs::read_to_string(format!("/proc/{process}/{what}"));
-    // What cannot be read belongs to somebody else, or is not mounted: nothing is known.
+    // What cannot be read belongs to another user, or is not mounted: nothing is known.
     read("stat").is_ok_and(|stat| stat_says_ending(&stat))
         || read("status").is_ok_and(|status| is_killed(&status))
 }

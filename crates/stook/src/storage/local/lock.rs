@@ -1,10 +1,10 @@
 //! Locks that die with their holder: an exclusive one for the writer, shared ones that keep a file
 //! from removal.
 //!
-//! The exclusive lock is a `flock` on the directory itself. A file with the lock on it could be
-//! removed while it is held, and another be made and locked in its place; the directory that is
-//! written to cannot. The note beside it says who holds the lock; it is written under another name
-//! and renamed into place, so that whatever had its name (a link to a file of the user's, say) is
+//! The exclusive lock is a `flock` on the directory itself. A lock file could be removed while it
+//! is locked, and another one made and locked in its place; the directory being written to cannot.
+//! The note beside it names the holder of the lock. It is written under another name and renamed
+//! into place, so that anything that had its name (such as a link to one of the user's files) is
 //! replaced and not written to.
 //!
 //! A `flock` belongs to an opening, which a forked child shares. An exclusive lock is let go for
@@ -83,7 +83,7 @@ pub(super) fn hold(directory: &Directory, name: &str) -> Result<LocalHold> {
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) => return Err(fail(Errno::NOENT)),
-        // Where nobody can lock, nobody removes: see `unlink_unless_held`.
+        // Where locks are not supported, nothing is removed: see `unlink_unless_held`.
         Err(errno) if cannot_lock(errno) => return Ok(LocalHold { _file: None }),
         Err(errno) => return Err(fail(errno)),
     }
@@ -120,7 +120,7 @@ fn cannot_lock(errno: Errno) -> bool {
     [Errno::NOLCK, Errno::NOSYS, Errno::OPNOTSUPP].contains(&errno)
 }
 
-/// How long somebody waits, by the clock.
+/// Limits a wait, by the clock.
 #[derive(Debug)]
 pub(super) struct Patience {
     since: Instant,
@@ -188,15 +188,13 @@ fn write_note(directory: &Directory, note: &str, holder: &str) -> Result<()> {
     let rename = || rustix::fs::renameat(directory.fd(), &temporary, directory.fd(), note);
     let written = written.and_then(|()| rename().map_err(|errno| fail(errno.into())));
     if written.is_err() {
-        // The first error is the one to tell; the temporary file goes with the next
-        // `remove_leftovers`.
+        // The first error is reported; the next `remove_leftovers` removes the temporary file.
         drop(directory.unlink(&temporary));
     }
     written
 }
 
-/// What the holder left, fit for a message: one line of bounded length. `None` when there is
-/// nothing.
+/// The note of the holder, for a message: one line of bounded length. `None` if there is none.
 fn read_note(directory: &Directory, note: &str) -> Option<String> {
     let mut bytes = [0; NOTE_LEN_MAX];
     // What has its name may be anything; who holds the lock is then not known.
@@ -217,7 +215,7 @@ mod tests {
         (temporary, directory)
     }
 
-    /// A note of a process that is no more, and the lock that it still has.
+    /// A note of a dead process, and the lock that it still has.
     fn dead_holder(temporary: &tempfile::TempDir, directory: &Directory) -> (OwnedFd, String) {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         child.wait().unwrap();

@@ -1,10 +1,9 @@
 //! A storage that is a directory of the local file system.
 //!
 //! The directory is opened once, and all names are looked up relative to that opening, so that
-//! nothing lands elsewhere, or comes from elsewhere, when somebody moves the directory or puts
-//! another in its place. What is in it is not trusted: only regular files are opened, links are
-//! never followed ([`directory`]). What a crash can leave is written down at [`Storage`]; how it is
-//! come by here:
+//! nothing is written or read elsewhere if the directory is moved or replaced. Its contents are not
+//! trusted: only regular files are opened, links are never followed ([`directory`]). [`Storage`]
+//! specifies what a crash can leave. How it is achieved here:
 //! - appenders gather blocks and write them through an engine ([`appender`]); one queue of bounded
 //!   depth and memory serves all appenders of a storage ([`queue`]);
 //! - publication is temporary file, write, sync, rename that refuses to replace, sync of the
@@ -63,7 +62,7 @@ impl WriteAccess {
 /// How a [`LocalStorage`] writes.
 #[derive(Debug, Clone)]
 pub struct LocalStorageOptions {
-    /// What makes the engines that write and sync.
+    /// Makes the engines that write and sync.
     pub engine: Arc<dyn EngineFactory>,
     /// Which way full blocks take.
     pub write_access: WriteAccess,
@@ -98,8 +97,8 @@ impl LocalStorage {
     /// Opens a directory that is there.
     ///
     /// # Errors
-    /// [`Error::Io`] when it is missing, is no directory, or may not be read; `InvalidInput` when
-    /// the options make no sense.
+    /// Returns [`Error::Io`] if it is missing, is not a directory, or may not be read;
+    /// `InvalidInput` if the options are invalid.
     pub fn open(path: impl AsRef<Path>, options: LocalStorageOptions) -> Result<Self> {
         let directory = Arc::new(Directory::open(path.as_ref())?);
         let queue = Arc::new(WriteQueue::new(directory.path(), options)?);
@@ -110,7 +109,7 @@ impl LocalStorage {
     /// pack.
     ///
     /// # Errors
-    /// [`Error::AlreadyExists`], and what [`open`](Self::open) meets.
+    /// Returns [`Error::AlreadyExists`], or the errors of [`open`](Self::open).
     pub fn create(path: impl AsRef<Path>, options: LocalStorageOptions) -> Result<Self> {
         Self::check_create(path.as_ref())?;
         directory::create_durably(path.as_ref())?;
@@ -120,9 +119,9 @@ impl LocalStorage {
     /// Refuses what [`create`](Self::create) refuses, and makes nothing.
     ///
     /// # Errors
-    /// Those of [`create`](Self::create), as far as they can be known before.
+    /// Returns the errors of [`create`](Self::create), as far as they can be known before.
     pub(crate) fn check_create(path: &Path) -> Result<()> {
-        // Without a slash at its end, behind which a link would be followed.
+        // Without a trailing slash, which would make the system follow a link.
         let path: PathBuf = path.components().collect();
         // First: a pack that is there already is inside itself.
         if path.symlink_metadata().is_ok() {
@@ -140,7 +139,7 @@ impl LocalStorage {
     /// Bytes that may still be written to the file system of the directory.
     ///
     /// # Errors
-    /// I/O errors.
+    /// Returns I/O errors.
     pub fn free_bytes(&self) -> Result<u64> {
         self.directory.free_bytes()
     }
@@ -154,7 +153,7 @@ fn refuse_inside_pack(path: &Path) -> Result<()> {
     target::refuse_inside_pack(path).map_err(|error| Error::io("make files in", path, error))
 }
 
-/// A publication makes regular files; a directory of such a name is somebody else's.
+/// A publication makes regular files; a directory with such a name is foreign.
 fn is_leftover(entry: &Entry) -> bool {
     super::is_temporary(&entry.name) && entry.kind != Kind::Directory
 }

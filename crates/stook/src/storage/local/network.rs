@@ -1,15 +1,15 @@
 //! File systems on which a lock excludes no other machine.
 //!
-//! Over a network an exclusive lock may be missing, be known to one machine only, or be lost when
-//! the server restarts, and a directory cannot be locked at all. So nothing is written there. What
-//! is mounted by a program (FUSE) cannot be distinguished, and is trusted.
+//! Over a network an exclusive lock may be missing, be known to only one machine, or be lost when
+//! the server restarts, and a directory cannot be locked at all. So nothing is written there. FUSE
+//! file systems cannot be distinguished, and are trusted.
 
 use rustix::fd::AsFd;
 
 use super::directory::Directory;
 use crate::error::{Error, Result};
 
-/// Refuses a directory on which locks do not do what they must.
+/// Refuses a directory on which locks are not reliable.
 pub(super) fn refuse(directory: &Directory) -> Result<()> {
     match name_of(magic_of(directory)?) {
         None => Ok(()),
@@ -31,7 +31,7 @@ fn magic_of(_: &Directory) -> Result<u32> {
     Ok(0)
 }
 
-/// What a file system with this number (`statfs(2)`) is called, if it is one of those.
+/// The name of the network file system with this number (`statfs(2)`), if it is one.
 fn name_of(magic: u32) -> Option<&'static str> {
     Some(match magic {
         0x6969 => "NFS",

@@ -1,8 +1,8 @@
 //! The queue through which all appenders of a storage write: one engine, a bounded number of blocks
 //! in flight, and a bounded number of large buffers, however many appenders are open.
 //!
-//! Syncs do not stand in the queue: each runs on an engine of its own, so that a slow one holds up
-//! nobody else's writes.
+//! Syncs are not queued: each runs on its own engine, so that a slow sync does not delay other
+//! writes.
 
 use std::collections::HashMap;
 use std::io;
@@ -13,11 +13,11 @@ use super::LocalStorageOptions;
 use crate::engine::{Access, Buffer, Completion, Engine, File, Operation, Request};
 use crate::error::{Error, Result};
 
-/// Large buffers of a storage together, in bytes: what does not fit gathers in small ones.
+/// Large buffers of a storage together, in bytes: beyond that, data gathers in small ones.
 const LARGE_BUFFERS_BYTES: usize = 64 << 20;
 
-/// Bytes of a small buffer: what an appender begins with, and what it makes do with when all large
-/// ones are taken.
+/// Bytes of a small buffer: what an appender begins with, and keeps using while all large ones are
+/// taken.
 pub(super) const SMALL_LEN: usize = 64 << 10;
 
 /// Block lengths must be multiples of this, so that full blocks suit every device.
@@ -106,9 +106,9 @@ impl WriteQueue {
         owner
     }
 
-    /// Waits for what the owner has in flight and forgets it, errors and all.
+    /// Waits for the requests of the owner in flight and discards them, including errors.
     pub(super) fn unregister(&self, owner: Owner) {
-        // Whoever lets an appender go without a flush has asked for no answer.
+        // An appender that is dropped without a flush does not need the outcome.
         drop(self.wait(owner));
         self.state().owners.remove(&owner);
     }
@@ -142,7 +142,7 @@ impl WriteQueue {
     /// Writes the buffer's data, waiting only while the queue is full.
     ///
     /// # Errors
-    /// What any earlier write of this owner met.
+    /// Returns the error of any earlier write of this owner.
     pub(super) fn submit(
         &self,
         owner: Owner,
@@ -178,7 +178,7 @@ impl WriteQueue {
     /// Waits until nothing of the owner is in flight.
     ///
     /// # Errors
-    /// What any of its writes met.
+    /// Returns the error of any of its writes.
     pub(super) fn wait(&self, owner: Owner) -> Result<()> {
         loop {
             // The lock is let go between rounds, so that others get on with their work.
@@ -242,7 +242,7 @@ impl WriteQueue {
         }
     }
 
-    /// The engine broke: what was in flight will never be heard of again.
+    /// The engine broke: requests in flight will never complete.
     fn give_up(&self, state: &mut State) {
         state.engine = None;
         state.writes.clear();

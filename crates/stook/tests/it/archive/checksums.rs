@@ -36,7 +36,7 @@ fn is_damage(error: &Error) -> bool {
     matches!(error, Error::Damaged { what, .. } if what.contains("the compressed bytes are damaged or cut off"))
 }
 
-/// Before: the offset could lie behind the end of the file, and nothing said what it counts.
+/// Before: the offset could be past the end of the file, and its unit was not stated.
 #[test]
 fn the_offset_of_damage_in_compressed_bytes_is_said_to_be_in_what_they_decompress_to() {
     let good = gzip(&tar());
@@ -45,7 +45,7 @@ fn the_offset_of_damage_in_compressed_bytes_is_said_to_be_in_what_they_decompres
     assert!(error.to_string().contains("the offset is in what they decompress to"), "{error}");
 }
 
-/// How many members a stream has, or what was met.
+/// How many members a stream has, or the error.
 fn members(bytes: Vec<u8>) -> Result<u64, Error> {
     let mut stream = tar_stream(Cursor::new(bytes), "stream")?;
     let mut members = 0;
@@ -170,7 +170,7 @@ fn whoever_passes_over_the_last_member_is_told_behind_it() {
     assert!(reading.chunk().unwrap().is_some());
     reading.next().unwrap().unwrap();
     assert!(is_damage(&reading.next().unwrap_err()));
-    // Of what was never read nothing has to be right.
+    // Members that were never read need not be intact.
     let mut reading = archive.read(vec![number(&archive, b"first")]).unwrap();
     reading.next().unwrap().unwrap();
     assert!(reading.next().unwrap().is_none());

@@ -1,5 +1,4 @@
-//! The index beside a tar: used when it is of this tar, made anew whenever anything is wrong with
-//! it.
+//! The index beside a tar: used if it is of this tar, rebuilt whenever anything is wrong with it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -170,7 +169,7 @@ fn what_somebody_else_put_beside_an_archive_is_neither_believed_nor_waited_for()
         assert!(useless(&open(&place.tar)).contains("it belongs to somebody else"));
         assert_eq!(fs::metadata(&place.index).unwrap().uid(), 0);
     }
-    // Names of what only its owner may read are not for others to see.
+    // Names in an archive that only its owner may read must not be visible to others.
     fs::remove_file(&place.index).unwrap();
     fs::set_permissions(&place.tar, fs::Permissions::from_mode(0o600)).unwrap();
     open(&place.tar);

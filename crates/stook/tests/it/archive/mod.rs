@@ -15,7 +15,7 @@ use std::process::Command;
 
 use stook::archive::{Archive, Error, MemberKind, OpenOptions};
 
-/// Runs a program that the test needs, and fails with what it said.
+/// Runs a program that the test needs, and fails with its message.
 fn run(program: &str, args: &[&str], folder: &Path) -> Vec<u8> {
     let output = Command::new(program).args(args).current_dir(folder).env("TZ", "UTC").output();
     let output = output.unwrap_or_else(|error| panic!("{program} is needed: {error}"));

@@ -197,7 +197,7 @@ fn what_leads_out_is_refused_and_all_else_is_there() {
         member(b"d/../sideways", b'0', b"4"),
         member(b"d//twice", b'0', b"5"),
         member(b"./dotted", b'0', b"6"),
-        // Another name of what is refused is a file.
+        // Another name of a refused member is a file.
         link(b"saved", b'1', b"/absolute"),
         link(b"nothing", b'1', b"nowhere"),
         end(),
@@ -245,7 +245,7 @@ fn what_others_are_below_is_a_directory() {
     let tree = tree_of(tar.concat());
     assert_eq!(paths(&tree), ["a", "a/b"]);
     assert_eq!(tree.refused().len(), 1);
-    // What the archive says of directories is kept, and of others nothing is made up.
+    // Metadata of directories in the archive is kept, and none is invented for others.
     let named = tree_of([member(b"./", b'5', b""), member(b"d/f", b'0', b""), end()].concat());
     let node = named.node(named.root()).unwrap();
     assert_eq!((node.mode, node.owner, node.mtime_ns), (Some(0o644), Some((1, 2)), Some(10_000_000_000)));
@@ -406,7 +406,7 @@ fn what_a_compressed_tar_lost_since_its_index_was_made_is_met_by_who_opens_first
         assert_eq!(read_file(&tree, "a").unwrap(), b"1");
         assert_eq!(read_file(&tree, "b").unwrap(), b"2");
     }
-    // To the end with the first; behind the first again; and from then on in pairs.
+    // To the end with the first; after the first again; and from then on in pairs.
     assert_eq!(tree.archive().passes(), 4);
 }
 

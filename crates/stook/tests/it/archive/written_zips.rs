@@ -42,7 +42,7 @@ impl Made {
         }
     }
 
-    /// Rights that nobody is known to have been given are left out.
+    /// Set-user-id and set-group-id bits are left out if the owner is not known.
     fn permissions(&self) -> u32 {
         self.mode & if self.owner.is_some() { 0o7777 } else { 0o1777 }
     }
@@ -52,7 +52,7 @@ impl Made {
     }
 }
 
-/// A regular file of nobody, from 1970.
+/// A regular file without an owner, from 1970.
 fn plain(key: &[u8], len: u64) -> Head<'_> {
     let (kind, mode) = (MemberKind::File, 0o644);
     Head { key, kind, mode, mtime_ns: 0, owner: None, len, crc32: 0, is_behind: false }
@@ -289,8 +289,8 @@ fn as_many_members_as_sixteen_bits_hold_and_one_more_are_read_by_all() {
     }
 }
 
-/// A zip with a member of `len` zeroes, which are a hole, and a small one behind it; where the
-/// small one is.
+/// A zip with a member of `len` zeroes, which are a hole, and a small one after it; returns the
+/// offset of the small one.
 fn with_a_hole(path: &Path, len: u64, is_behind: bool) -> u64 {
     let file = File::create(path).unwrap();
     let mut at = 0;
@@ -298,7 +298,7 @@ fn with_a_hole(path: &Path, len: u64, is_behind: bool) -> u64 {
         file.write_all_at(bytes, *at).unwrap();
         *at += bytes.len() as u64;
     };
-    // Nobody reads the hole, so nobody asks for its CRC-32.
+    // The hole is not read, so its CRC-32 is not needed.
     let hole = Head { is_behind, ..plain(b"hole", len) };
     write(&mut at, &hole.local().unwrap());
     at += len;
@@ -329,7 +329,7 @@ z = zipfile.ZipFile('wide.zip')
 print(z.getinfo('hole').file_size, z.getinfo('small').header_offset, z.read('small'))";
         let printed = run("python3", &["-c", script], dir.path());
         assert_eq!(String::from_utf8(printed).unwrap(), format!("{len} {small_at} b'hello'\n"));
-        // Of a length of just so many bytes Info-ZIP 6.0 takes the next member for one as long.
+        // For exactly this length, Info-ZIP 6.0 assumes the same length for the next member.
         if len != WIDE {
             run("unzip", &["-tqq", "wide.zip", "small"], dir.path());
         }

@@ -101,7 +101,7 @@ zipfile.ZipFile('empty.zip', 'w').close()
     assert_eq!(bz.find(b"b").unwrap().method, Method::Unknown(12));
     assert!(!contents(&bz).contains_key(&b"b"[..]));
     assert!(opened("empty.zip").is_empty());
-    // A program before it moves a zip, and says so nowhere.
+    // A program before it moves a zip, and this is recorded nowhere.
     let moved = [vec![b'#'; 70_001], fs::read(dir.path().join("twice.zip")).unwrap()].concat();
     fs::write(dir.path().join("moved.zip"), moved).unwrap();
     assert_eq!(contents(&opened("moved.zip")), twice);

@@ -87,8 +87,7 @@ fn slower_by(share: f64) -> Device {
     device
 }
 
-/// What requests of a device come to that are made 500 times a second, each at a moment of its own:
-/// the seconds of a run.
+/// The seconds of a run with 500 requests a second to a device, at independent moments.
 fn open_loop(device: &Device, time_s: f64, seed: u64) -> Vec<Second> {
     let arrival = Arrival::Poisson(500.0);
     let run = device.run(Workload { arrival, seed, ..Workload::reads(1, 4096.0, time_s) });

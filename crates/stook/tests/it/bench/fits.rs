@@ -1,5 +1,5 @@
 //! Fits recover the parameters of simulated devices, do not depend on units, and refuse what they
-//! cannot tell.
+//! cannot determine.
 
 use proptest::prelude::*;
 use stook::bench::model::ModelError;

@@ -58,8 +58,8 @@ pub(super) fn open(due: u64, done: u64, held_back: u64, unserved: u64) -> Load {
     }
 }
 
-/// So many requests, each done in time: how late the tool began them on average, and how long they
-/// took from when they were due.
+/// This many requests, each completed in time, with the mean delay of the tool in beginning them,
+/// and the mean latency from when they were due.
 fn arriving(requests: u64, late_mean_s: f64, latency_mean_s: f64) -> Load {
     Load::Open {
         due: requests,
@@ -84,7 +84,7 @@ fn fires(name: GateName, bad: &CellFacts<'_>, neighbour: &CellFacts<'_>, why: &s
     ends(name, (State::Invalid, Outcome::Failed), bad, neighbour, why);
 }
 
-/// Exactly this gate cannot tell for `bad`, where no gate fails, and passes for `neighbour`.
+/// Exactly this gate is unverified for `bad`, where no gate fails, and passes for `neighbour`.
 fn doubts(name: GateName, bad: &CellFacts<'_>, neighbour: &CellFacts<'_>, why: &str) {
     ends(name, (State::Unverified, Outcome::Unverified), bad, neighbour, why);
     assert!(!check(bad).iter().any(|gate| gate.is_failed()), "{bad:?}");
@@ -253,8 +253,8 @@ fn the_sampled_count_alone_can_contradict() {
     assert_eq!(outcome(&cell, GateName::LittleSampled), Outcome::Failed);
 }
 
-/// Before: held against rate × time, which a random schedule does not keep; and "the device does
-/// not keep up" was said of an idle device.
+/// Before: compared with rate × time, which a random schedule does not match; and "the device does
+/// not keep up" was reported for an idle device.
 #[test]
 fn a_rate_that_is_not_reached_fails_and_the_device_is_blamed_only_where_the_depth_was_reached() {
     let cell = |due, held_back| {
@@ -296,7 +296,7 @@ fn bytes_at_the_device_tell_caches_and_other_traffic() {
         reported(12.626)
     );
     // Before: of 1 MiB in 10 ms, "a cache or compression stood in between": the counters of the
-    // device were a little behind.
+    // device lagged a little.
     let short = CellFacts { steady_s: 0.01, requests: 256, ..read(0.83) };
     let found = gate(&short, GateName::DeviceBytesRead);
     assert_eq!(found.outcome, Outcome::Unverified);
@@ -333,7 +333,7 @@ fn a_thread_without_time_left_is_the_limit_itself() {
     fires(GateName::ThreadCpu, &cell(0.90), &cell(0.8999), "the tool is the limit");
 }
 
-/// Before: jobs that kept one another from the processors were told to leave the machine alone.
+/// Before: for jobs that competed for the processors, the advice was to leave the machine alone.
 #[test]
 fn threads_that_use_up_all_processors_are_the_limit_though_none_is_busy() {
     let cell = |jobs, processors_share| CellFacts { jobs, processors_share, ..good() };
@@ -359,7 +359,7 @@ fn a_thread_that_waits_for_a_processor_makes_latencies_longer() {
     assert_eq!(outcome(&short, GateName::ProcessorWait), Outcome::Unverified, "one turn of another thread");
 }
 
-/// Before: "the latencies leave out part of the time", where whoever looks had woken late.
+/// Before: "the latencies leave out part of the time", if the observer had woken late.
 #[test]
 fn looks_that_had_to_wait_for_a_processor_do_not_contradict_latencies() {
     let cell = |share| CellFacts {
@@ -398,7 +398,7 @@ fn in_a_light_load_waiting_for_a_processor_is_held_against_the_latencies() {
     fires(GateName::ProcessorWait, &light(577e-6, 0.03), &light(577e-6, 0.0038), why);
     let measured = |cell: &CellFacts<'_>| gate(cell, GateName::ProcessorWait).measured.unwrap();
     assert!((measured(&light(577e-6, 0.03)) - 0.29 / 0.577).abs() < 1e-9);
-    // Requests of 20 µs that wait 8 µs each for a processor that nobody uses.
+    // Requests of 20 µs that wait 8 µs each for an idle processor.
     assert_eq!(measured(&light(20e-6, 0.0008)), 0.0008);
     // Four jobs share the requests, so each waited for a quarter of the latencies.
     let four = CellFacts { jobs: 4, ..light(577e-6, 0.03) };
@@ -443,7 +443,7 @@ fn waiting_that_may_have_been_for_the_run_itself_proves_nothing() {
     assert_eq!(outcome(&cell(0.28, 0.2), GateName::ProcessorWait), Outcome::Failed, "8% are sure");
 }
 
-/// Before: a mean of 44 µs of which 32 were the timer of the tool was valid.
+/// Before: a mean of 44 µs was valid although 32 of them were the timer of the tool.
 #[test]
 fn latencies_that_are_mostly_a_late_timer_are_not_those_of_the_device() {
     let late = |late_mean_s| {
@@ -525,7 +525,7 @@ fn with_series(rates: &[f64]) -> CellFacts<'_> {
 
 #[test]
 fn a_run_that_is_not_steady_fails() {
-    // Up and down without a slope: only the spread tells.
+    // Up and down without a slope: only the spread shows it.
     let waves = |height: f64| -> Vec<f64> {
         [0.0, 1.0, 0.0, 1.0, 0.0].iter().flat_map(|up| [100e6 + height * up; 4]).collect()
     };

@@ -113,7 +113,7 @@ fn latencies_that_leave_out_half_of_the_time_are_refused_at_any_load_that_tells(
             let (reported, unreported) =
                 (gate(&half, GateName::LittleSampled), gate(&whole, GateName::LittleSampled));
             if asked.rate_per_s * asked.latency_s < 0.01 {
-                // Three looks of a thousand: nothing is proven, and it says so.
+                // Three looks of a thousand: nothing is proven, and that is reported.
                 assert_eq!(unreported.outcome, Outcome::Unverified, "{unreported:?}");
                 assert!(unreported.reason.contains("too seldom"), "{unreported:?}");
             } else {

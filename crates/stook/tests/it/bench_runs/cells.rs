@@ -93,7 +93,7 @@ fn syncs_are_asked_for_after_every_so_many_writes_and_are_no_part_of_the_total()
         adds_up(&found);
         let syncs = found.sync.as_ref().unwrap();
         assert_eq!((found.total.count, syncs.bytes), (64, 0));
-        // The one that follows the last write is not asked for any more.
+        // The one after the last write is not requested any more.
         assert_eq!(syncs.count, 7);
     }
 }
@@ -192,7 +192,7 @@ fn a_cell_takes_a_majority_of_rounds_that_agree() {
     };
     let odd = said(&[(1985.0, Invalid), (8147.0, Valid), (1763.0, Invalid), (8014.0, Unverified)]);
     assert!(odd.contains("2 of 4 rounds are not valid"), "{odd}");
-    // Their own reasons say it all.
+    // Their own reasons are enough.
     assert!(!said(&[(1.0, Invalid), (1.0, Invalid)]).contains("rounds"));
     assert!(said(&[(100.0, Valid), (130.0, Unverified), (90.0, Valid)]).contains("37.5%"));
     assert!(said(&[(0.0, Valid), (0.0, Valid)]).contains("changes from round to round"));

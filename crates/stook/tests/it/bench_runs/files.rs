@@ -1,4 +1,4 @@
-//! The file that is measured on: its own, an existing one, one that is not what it should be.
+//! The file that is measured on: its own, an existing one, an unsuitable one.
 
 use std::fs;
 use std::path::Path;

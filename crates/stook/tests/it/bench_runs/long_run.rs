@@ -56,7 +56,7 @@ fn a_short_run_into_a_cache_is_a_burst_by_its_long_run() {
             let gate = gate(&result, at, run);
             assert!(gate.is_failed() && gate.reason.contains("too short to leave the cache"), "{gate:?}");
         }
-        // Both rounds say so, and it is reported once.
+        // It applies to both rounds, and is reported once.
         let reported = |reason: &&String| reason.contains("too short to leave the cache");
         assert_eq!(cell.reasons.iter().filter(reported).count(), 1, "{:?}", cell.reasons);
     }
@@ -75,7 +75,7 @@ fn the_same_run_without_a_long_one_does_not_know_and_says_how_to() {
 
 #[test]
 fn a_device_without_a_cache_has_no_burst_in_a_long_run() {
-    // Four milliseconds each, whatever was written before.
+    // Four milliseconds each, regardless of earlier writes.
     let device = Device::new(Costs::new(4e-3, 1e12), 1);
     let long = Bench { long_run_s: Some(3.0), ..bench(&[Workload { time_s: Some(1.0), ..write() }]) };
     let result = run(&long, &DeviceEngines::new(Backend::Threads, device));

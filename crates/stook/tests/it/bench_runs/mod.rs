@@ -17,7 +17,7 @@ use stook::engine::{Backend, EngineFactory};
 /// The length of test files.
 const FILE_BYTES: u64 = 4 << 20;
 
-/// The backends there are on this system. Where `io_uring` is refused, `Auto` stands for threads.
+/// The backends on this system. If `io_uring` is refused, `Auto` means threads.
 const BACKENDS: [Backend; 2] = [Backend::Auto, Backend::Threads];
 
 /// A short cell. Through the page cache, so that it runs on any file system.

@@ -1,4 +1,4 @@
-//! What measured cells come to, and what a whole result says.
+//! Models of measured cells, and of a whole result.
 
 use stook::bench::gates::state;
 use stook::bench::model::block::BlockCell;
@@ -18,7 +18,7 @@ fn measured() -> BenchResult {
     twice.run(directory.path(), &Backend::Threads, &Unobserved).unwrap()
 }
 
-/// The cell as if each of its runs had completed so many requests in each second.
+/// The cell as if each of its runs had completed these numbers of requests in each second.
 fn with_rates(mut cell: CellResult, runs: [&[u64]; 2]) -> CellResult {
     for (run, rates) in cell.runs.iter_mut().zip(runs) {
         run.steady_s = rates.len() as f64;
@@ -59,7 +59,7 @@ fn the_interval_of_a_rate_is_that_of_its_seconds_and_open_where_they_are_too_few
     let rate = Cell::of(&steady).rate_per_s;
     assert!(900.0 < rate.interval.low && rate.interval.low < 1000.0, "{rate:?}");
     assert!(1000.0 < rate.interval.high && rate.interval.high < 1100.0, "{rate:?}");
-    // An invalid run says nothing, whatever its rate.
+    // An invalid run does not count, whatever its rate.
     let mut half = with_rates(cell.clone(), [&[990, 1010, 1000, 1000, 1000], &[10, 5000, 10, 5000, 10]]);
     half.runs[1].state = State::Invalid;
     let rate = Cell::of(&half).rate_per_s;

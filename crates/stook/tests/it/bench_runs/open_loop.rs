@@ -1,4 +1,4 @@
-//! Requests that arrive whatever has completed.
+//! Requests that arrive independently of completions.
 
 use stook::bench::gates::{GateName, Outcome};
 use stook::bench::{Arrival, Workload};
@@ -41,7 +41,7 @@ fn what_comes_too_late_is_counted_and_its_waiting_is_part_of_its_latency() {
     // They waited for a place, which is no fault of a timer.
     let punctual = found.runs[0].gates.iter().find(|gate| gate.name == GateName::Punctual).unwrap();
     assert_eq!(punctual.outcome, Outcome::Passed, "{punctual:?}");
-    // The request served last was due long before; a closed loop would tell 20 ms of each.
+    // The request served last was due long before; a closed loop would report 20 ms for each.
     let worst_ns = found.total.latency_max_ns.unwrap();
     assert!(worst_ns > 500_000_000, "{worst_ns}");
 }
@@ -62,7 +62,7 @@ fn syncs_take_no_arrivals() {
     assert!(open_loop.late_mean_ns.unwrap() > 0.0, "nothing begins in the very nanosecond");
 }
 
-/// Before: held against rate × time, a schedule that came to fewer was "not reached".
+/// Before: compared with rate × time, a schedule with fewer requests was "not reached".
 #[test]
 fn what_a_ramp_asked_for_is_not_due_in_the_measured_time() {
     let (ramp_s, time_s, arrival) = (0.5, Some(0.5), Arrival::Poisson);

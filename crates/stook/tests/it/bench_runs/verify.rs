@@ -1,4 +1,4 @@
-//! Verified cells: what was written is what is read, or path and offset of what is not are
+//! Verified cells: reads return the written bytes, or path and offset of the difference are
 //! reported.
 
 use std::fs;

@@ -20,7 +20,7 @@ use super::damage::{Files, files_of, storage_with};
 const SEGMENT: &str = "segment-0000000000000001";
 const CHUNK: usize = 64 << 10;
 
-/// A body and its one checksum take 64 KiB together; so do a piece and what stands before it in two
+/// A body and its one checksum take 64 KiB together; so do a piece and the bytes before it in two
 /// chunks and a bit.
 const ONE_CHUNK: usize = CHUNK - 4;
 const THREE_CHUNKS: usize = 2 * CHUNK + 500;
@@ -86,7 +86,7 @@ fn drained(pack: &Pack, key: &Key) -> Result<Vec<u8>, Error> {
     Ok(body)
 }
 
-/// Every way to a record tells exactly the damage of these, and gives the others.
+/// Every way to read reports exactly the damage of these records, and returns the others.
 fn assert_reported(storage: &SimStorage, model: &PackModel, hurt: &[u64]) {
     let hurt: BTreeSet<Key> = hurt.iter().copied().map(Key::id).collect();
     let whole: PackModel =

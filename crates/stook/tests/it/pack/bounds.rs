@@ -22,7 +22,7 @@ fn is_full(error: &Error) -> bool {
     matches!(error, Error::Full { .. })
 }
 
-/// A pack of so many records in one segment, and its writer.
+/// A pack of this many records in one segment, and its writer.
 fn made(count: u64, list_len_max: u64) -> (SimStorage, PackWriter, PackModel) {
     let storage = SimStorage::new();
     let mut writer = PackWriter::create(shared(&storage), options(list_len_max)).unwrap();
@@ -59,7 +59,7 @@ fn a_list_of_dead_records_never_gets_longer_than_readers_take() {
         }
     }
     let refused = refused.expect("it is refused at last");
-    // Nothing was changed, and what needs no room in the list goes on.
+    // Nothing was changed, and operations that need no room in the list continue.
     writer.put("", &Key::id(1000), &Attributes::new(), b"another").unwrap();
     model.insert(Key::id(1000), b"another".to_vec());
     writer.publish().unwrap();

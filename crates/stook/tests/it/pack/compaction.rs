@@ -1,4 +1,4 @@
-//! Compaction: what it keeps, in which order, in how much room, and that it changes nothing when it
+//! Compaction: what it keeps, in which order, in how much space, and that it changes nothing if it
 //! fails.
 
 use std::sync::Arc;
@@ -188,7 +188,7 @@ fn older_versions_are_read_by_time_until_compaction_lets_them_go() {
             OpenOptions { engines: Arc::new(NoEngines), at_ns: Some(at_ns), ..OpenOptions::default() };
         Pack::open(shared(&storage), options)
     };
-    // Before there was anything a time is one that was not meant: seconds for nanoseconds, say.
+    // A time before the first record is a mistake: seconds instead of nanoseconds, for example.
     match at(99) {
         Err(Error::NoSuchState { what, .. }) => assert!(what.contains("first of its records"), "{what}"),
         other => panic!("{other:?}"),

@@ -110,7 +110,7 @@ fn a_segment_without_its_first_block_is_read_and_not_appended_to() {
     for name in small.files.keys().filter(|name| name.starts_with("segment-")) {
         let mut hit = small.files[name].clone();
         hit[..4096].fill(0);
-        // What follows is not needed to tell what stood there.
+        // What follows is not needed to know what was there.
         let storage = storage_with(&small.files, name, Some(&hit));
         assert_whole_and_reported(&storage, &small, name, name);
         let mut writer = PackWriter::open(shared(&storage), options()).unwrap();

@@ -27,7 +27,7 @@ const ALONE: u8 = 23;
 const LAST_BATCH: u64 = 1002;
 
 /// Put by the last batches of group `c` only, each of whose frames takes a page. [`DROPPED`] is
-/// written in part and dropped; [`AFTER_DROPPED`] comes to lie where it was.
+/// written in part and dropped; [`AFTER_DROPPED`] is written in its place.
 const PAGES: [u8; 3] = [30, 32, 34];
 const DROPPED: u64 = 2001;
 const AFTER_DROPPED: u64 = 2002;
@@ -50,7 +50,7 @@ fn key(number: u8) -> Key {
     if number.is_multiple_of(2) { Key::id(u64::from(number)) } else { Key::bytes([number; 5]).unwrap() }
 }
 
-/// Every version has a body of its own, so that what is found tells which it is.
+/// Every version has a distinct body, so that a found body identifies it.
 fn body(number: u8, version: u64) -> Vec<u8> {
     if PAGES.contains(&number) {
         let len = 4096 - AROUND - if version == 1 { MARK } else { 0 };
@@ -70,7 +70,7 @@ fn version(number: u8, found: &[u8]) -> u64 {
     version
 }
 
-/// A workload: puts in two groups, and acknowledgements of what was put so far.
+/// A workload: puts in two groups, and acknowledgements of the puts so far.
 struct Work<'a> {
     writer: PackWriter,
     given: &'a Acknowledgements<Promise>,
@@ -128,8 +128,8 @@ impl Work<'_> {
         self.writer.put("c", &key(PAGES[0]), &Attributes::new(), &body(PAGES[0], 1))?;
         self.writer.sync()?;
         self.put.insert(PAGES[0], 1);
-        // A sync mark comes behind the first, whose segment is about to be named, and before each
-        // of the others: so that what follows begins with a page.
+        // A sync mark follows the first, whose segment is about to be named, and precedes each of
+        // the others, so that what follows begins at a page.
         for number in [PAGES[1], PAGES[2]] {
             self.writer.put("c", &key(number), &Attributes::new(), &body(number, 1))?;
             self.put.insert(number, 1);
@@ -238,7 +238,7 @@ fn assert_kept(found: &Promise, promises: &[Promise]) {
     }
 }
 
-/// Opens for reading, then for writing, goes on, finishes; nothing that was there may go.
+/// Opens for reading, then for writing, continues, finishes; no existing record may vanish.
 fn recovers(state: &SimStorage, promises: &[Promise], _: &CrashPoint) {
     let (found, held) = match open_simulated(state) {
         Err(Error::NotAPack { .. }) => {

@@ -37,8 +37,8 @@ impl Storage for Cutting {
     }
 }
 
-/// Opens a pack with ten records behind which a killed writer left rubbish that is cut under the
-/// reader so often.
+/// Opens a pack with ten records, after which a killed writer left rubbish that is truncated this
+/// often while the reader opens it.
 fn opened(directory: &Path, cuts: u32) -> Result<Pack, Error> {
     let storage = || LocalStorage::open(directory, LocalStorageOptions::default()).unwrap();
     let mut writer = PackWriter::create(Arc::new(storage()), WriterOptions::default()).unwrap();

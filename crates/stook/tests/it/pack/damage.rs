@@ -14,10 +14,10 @@ use stook_testing::sim::SimStorage;
 /// The files of a pack.
 pub(super) type Files = BTreeMap<String, Vec<u8>>;
 
-/// A pack and what it must hold.
+/// A pack and its model.
 pub(super) struct Small {
     pub(super) files: Files,
-    /// Live records, all of which were acknowledged.
+    /// Live records, all acknowledged.
     pub(super) model: PackModel,
     /// Keys that were used and are in `model`, or never were.
     pub(super) keys: Vec<Key>,

@@ -272,7 +272,7 @@ fn a_read_that_fails_is_reported_and_gives_no_wrong_bytes() {
                 continue;
             }
             if fault == EngineFault::Fails {
-                // What a device gives back when it is asked again is neither damaged nor missing.
+                // Bytes that a device returns on a retry are neither damaged nor missing.
                 assert!(errors.is_empty() && given.len() == whole.len(), "read {nth}: {errors:?}");
                 continue;
             }
@@ -328,9 +328,8 @@ fn with_one_record() -> SimStorage {
     medium
 }
 
-/// What a put, or a batch, that failed has written is of use to nobody, and the disk may be full. A
-/// half of an append may have come to the medium; a sync may fail, or the publication before its
-/// manifest gets its name.
+/// The bytes of a failed put or batch are useless, and the disk may be full. Half of an append may
+/// have reached the medium; a sync may fail, or the publication before its manifest gets its name.
 #[test]
 fn a_put_that_fails_gives_its_room_back() {
     let short = (StorageCall::Append, StorageFault::Short);
@@ -350,8 +349,8 @@ fn a_put_that_fails_gives_its_room_back() {
             let faulty = Arc::new(FaultStorage::new(Arc::new(medium.clone())));
             let options = |seed| WriterOptions {
                 durability: Durability::Every,
-                // What a checkpoint needs comes after the sync: then the put is safe, whatever
-                // fails.
+                // The operations of a checkpoint come after the sync: then the put is durable,
+                // whatever fails.
                 checkpoint_len: 1 << 20,
                 ..tiny_writer(ScriptedHost::new(seed))
             };
@@ -363,8 +362,7 @@ fn a_put_that_fails_gives_its_room_back() {
             }
             drop(writer);
             let after = rooms(&medium);
-            // A mark of 64 bytes may stand before what was begun, and a new segment keeps its
-            // header.
+            // A mark of 64 bytes may precede the begun record, and a new segment keeps its header.
             assert!(after[0].1 <= before[0].1 + 64, "{case}: {after:?}, {before:?}");
             assert!(after.iter().skip(1).all(|file| file.1 <= 4096), "{case}: {after:?}");
             let next = PackWriter::open(Arc::new(medium.clone()), options(3)).unwrap();
@@ -374,9 +372,9 @@ fn a_put_that_fails_gives_its_room_back() {
     }
 }
 
-/// What is put counts if its generation comes to the medium, and not if that fails before its
-/// manifest could have its name: before, a record that was synced stayed in a segment that an older
-/// manifest names, and the put that failed counted.
+/// A put counts if its generation reaches the medium, and not if that fails before its manifest
+/// could have its name. Before: a synced record stayed in a segment that an older manifest names,
+/// and the failed put counted.
 #[test]
 fn what_was_put_does_not_count_where_its_generation_fails() {
     for (call, seals) in
@@ -404,8 +402,8 @@ fn what_was_put_does_not_count_where_its_generation_fails() {
     }
 }
 
-/// The same where a checkpoint is due: before, its sync counted as a promise, and a record of which
-/// the put had failed was there all the same.
+/// The same if a checkpoint is due. Before: its sync counted as a promise, and the record of a
+/// failed put was there anyway.
 #[test]
 fn what_was_put_does_not_count_where_its_checkpoint_or_the_generation_behind_it_fails() {
     for call in [StorageCall::Sync, StorageCall::Prepare, StorageCall::SyncDirectory] {
@@ -425,7 +423,7 @@ fn what_was_put_does_not_count_where_its_checkpoint_or_the_generation_behind_it_
             for state in std::iter::once(medium.after_process_death()).chain(crashed) {
                 let after = scanned(&open_simulated(&state).unwrap()).unwrap();
                 assert!(after == before, "{call:?} {nth}");
-                // And the next writer goes on, whatever is left of the checkpoint.
+                // And the next writer continues, whatever is left of the checkpoint.
                 let mut next =
                     PackWriter::open(Arc::new(state.clone()), tiny_writer(ScriptedHost::new(3))).unwrap();
                 put_one_way(&mut next, Way::Whole, "old").unwrap();
@@ -436,8 +434,8 @@ fn what_was_put_does_not_count_where_its_checkpoint_or_the_generation_behind_it_
     }
 }
 
-/// What is sealed at the end as well: every operation of the medium fails once. Only from the
-/// rename on may the manifest be there after a crash, and then what it names is kept.
+/// The same for sealing at the end: every operation of the medium fails once. Only from the rename
+/// on may the manifest exist after a crash, and then the files that it names are kept.
 #[test]
 fn only_a_generation_that_may_have_its_name_keeps_the_room_of_what_it_names() {
     let options = |seed| WriterOptions { checkpoint_len: 1 << 20, ..tiny_writer(ScriptedHost::new(seed)) };

@@ -1,8 +1,8 @@
 //! The packs in `tests/golden/` are made today byte for byte as on the day they were committed, and
 //! read as such.
 //!
-//! What is expected of them is noted from what was put, not from what was read. `make golden`
-//! writes them anew; that is for a new version of the format only. `tests/python` reads them with
+//! Expected contents are recorded from what was put, not from what was read. `make golden`
+//! regenerates them; that is only for a new version of the format. `tests/python` reads them with
 //! code that shares nothing with ours.
 
 use std::collections::BTreeMap;
@@ -26,8 +26,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden")
 }
 
-/// A machine with a clock that stands until it is moved, and randomness that is the same every
-/// time.
+/// A machine with a clock that is set by the test, and reproducible randomness.
 #[derive(Debug)]
 struct FixedHost {
     now_ns: AtomicI64,
@@ -101,7 +100,7 @@ impl Maker {
     /// Puts records with bodies of these lengths, or deletes, all in one batch.
     pub(super) fn batch(&mut self, writer: &mut PackWriter, members: &[(u64, Option<usize>)]) {
         let mut batch = writer.batch("").unwrap();
-        // The clock goes on, and all of a batch has the time of its first.
+        // The clock advances, and all of a batch has the time of its first.
         let first_ns = self.host.now_ns.load(Relaxed) + 1_000_000_007;
         for (number, len) in members {
             self.host.now_ns.fetch_add(1_000_000_007, Relaxed);

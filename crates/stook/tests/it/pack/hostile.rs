@@ -1,4 +1,4 @@
-//! A pack may come from anywhere: what stands in it under the name of a file may be none.
+//! A pack may come from anywhere: an entry with the name of a file may be something else.
 
 use std::fs;
 use std::path::Path;
@@ -56,7 +56,7 @@ fn repair(from: &Path, to: &Path) -> Result<()> {
     stook::pack::repair(local(from).as_ref(), local(to), options(), &mut quarantine, &mut |_| true).map(drop)
 }
 
-/// Everything that is done to a pack, and what it said.
+/// Everything that is done to a pack, and the messages.
 fn all_that_is_said(directory: &Path, keys: &[Key], repaired: &Path) -> String {
     let mut said = Vec::new();
     match open(directory) {
@@ -84,8 +84,8 @@ fn whatever_stands_in_place_of_a_file_is_reported_and_neither_followed_nor_waite
                 continue;
             }
             let said = all_that_is_said(&directory, &small.keys, &parent.path().join("repaired"));
-            // Without its checkpoint a segment is scanned; older generations and the note are
-            // nobody's need.
+            // Without its checkpoint a segment is scanned; older generations and the note are not
+            // needed.
             let is_needed = !name.starts_with("checkpoint-") && name != "writer.lock";
             let newest = small.files.keys().rfind(|name| name.starts_with("manifest-")).unwrap();
             if is_needed && (!name.starts_with("manifest-") || name == newest) {

@@ -187,7 +187,7 @@ fn the_longest_keys_and_thousands_of_versions_are_found() {
     agrees(&model, &[b"\x01ke".to_vec(), b"\x01key\0".to_vec(), vec![1; 65_536], vec![0xff; 70_000]]);
 }
 
-/// The page with the checksum that its bytes ask for.
+/// The page with the checksum of its bytes.
 fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
     if bytes.len() >= 4 {
         let crc = crc32c_of(SALT, &0u32.to_le_bytes());

@@ -1,4 +1,4 @@
-//! The smallest and the largest of everything, and neighbours that are none of a pack's business.
+//! The smallest and the largest of everything, and neighbouring files that do not belong to a pack.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;

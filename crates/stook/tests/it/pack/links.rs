@@ -1,5 +1,5 @@
-//! Names of one file share one content: it stays what it was under every other name, whatever
-//! becomes of the record that holds it.
+//! Names of one file share one content: it stays unchanged under every other name, whatever happens
+//! to the record that holds it.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ fn put_names(writer: &mut PackWriter, names: &[(&str, &str)]) -> Result<()> {
     Ok(())
 }
 
-/// What a name stands for: the bytes, and under which name they are stored.
+/// The bytes of a name, and the name under which they are stored.
 fn content(pack: &Pack, name: &str) -> Option<(Vec<u8>, String)> {
     let mut at = key(name);
     for _ in 0..4 {
@@ -57,7 +57,7 @@ fn content(pack: &Pack, name: &str) -> Option<(Vec<u8>, String)> {
     panic!("{name} is a link to a link to a link");
 }
 
-/// A pack in a directory, made anew or opened.
+/// A pack in a directory, new or opened.
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -84,7 +84,7 @@ impl Place {
         Pack::open_path(self.0.path().join("p.stook"), OpenOptions::default()).unwrap()
     }
 
-    /// `a` is what it became, and the others have what they had.
+    /// `a` has its new content, and the others have their old one.
     fn holds(&self, a: Option<&[u8]>, others: &[&str]) {
         let pack = self.pack();
         assert_eq!(content(&pack, "a").map(|(bytes, _)| bytes).as_deref(), a);
@@ -235,7 +235,7 @@ fn content_that_is_damaged_is_not_taken_for_the_new_one() {
     let mut writer = place.writer();
     let refused = writer.put("", &key("a"), &file(1), b"new").unwrap_err().to_string();
     assert!(refused.contains("a holds the content of b"), "{refused}");
-    // The writer goes on, and whoever gives the name up may replace it.
+    // The writer continues, and the name may be replaced after it is given up.
     assert!(writer.delete(&key("b")).unwrap());
     writer.put("", &key("a"), &file(1), b"new").unwrap();
     writer.finish(true).unwrap();
@@ -282,8 +282,8 @@ fn names_of_a_name_keep_their_content_when_that_name_goes() {
         for before in [true, false] {
             let place = Place::new();
             let mut writer = place.writer();
-            // `b` holds it, `a` is a name of `b`, and `c` and `d` are names of `a`: nobody else
-            // would do that.
+            // `b` holds it, `a` is a name of `b`, and `c` and `d` are names of `a`: our own writers
+            // do not do that.
             writer.put("", &key("b"), &file(2), SHARED).unwrap();
             writer.put("", &key("a"), &link(), b"b").unwrap();
             writer.put("", &key("c"), &link(), b"a").unwrap();

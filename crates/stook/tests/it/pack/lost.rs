@@ -1,5 +1,5 @@
 //! Without a deletion vector that can be trusted, records that it could concern are refused: by
-//! every way to them, and neither they nor what they replaced are handed out.
+//! every way to read them, and neither they nor the records that they replaced are returned.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ fn put(writer: &mut PackWriter, group: &str, number: u64, version: u64) -> Vec<u
     body
 }
 
-/// In segment 1: 0 … 5, of which 1 was replaced there, 2 in segment 2, 3 deleted, and then, behind
+/// In segment 1: 0 … 5, of which 1 was replaced there, 2 in segment 2, 3 deleted, and then, after
 /// all generations, 4 replaced and 5 deleted. In segment 2: 2, 10 and 11, and 4.
 fn made(sealed: bool) -> (Files, String) {
     let storage = SimStorage::new();
@@ -66,7 +66,7 @@ fn whole() -> PackModel {
 }
 
 fn refused() -> BTreeSet<Key> {
-    // Whether 0 and the newer 1 count nobody knows, nor that 3 does not.
+    // It is not known whether 0 and the newer 1 count, nor that 3 does not.
     [0, 1, 3].map(Key::id).into()
 }
 

@@ -1,4 +1,4 @@
-//! An index that is damaged hides no record: what it said is found again, in its own pages or in
+//! An index that is damaged hides no record: its entries are found again, in its own pages or in
 //! the frames.
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ const RECORDS: u64 = 2500;
 struct Sample {
     files: Files,
     model: PackModel,
-    /// Where the index of the segment is, and what is behind it.
+    /// The range of the index of the segment, and of what follows it.
     index: Range<usize>,
 }
 
@@ -133,7 +133,7 @@ fn whatever_of_an_index_is_hit_every_record_is_found_and_the_damage_is_reported_
         ("pages side by side", (vec![page(5), page(6), page(7)], 3)),
         ("all pages", ((0..pages).map(page).collect(), usize::MAX)),
         ("footer, top, a page", (vec![footer, top, page(9)], 2)),
-        // Behind the last whole page nobody knows of another.
+        // After the last intact page no other is known.
         ("top, first and last page", (vec![top, page(0), page(pages - 1)], 2)),
         ("top, pages side by side", (vec![top, page(11), page(12)], 2)),
         ("everything", ((0..pages).map(page).chain([footer, top]).collect(), 1)),
@@ -142,7 +142,7 @@ fn whatever_of_an_index_is_hit_every_record_is_found_and_the_damage_is_reported_
         let reported = sample.assert_whole(&spoiled(bytes, &places), what);
         assert!(reported == damages || damages == usize::MAX, "{what}: {reported} damages");
     }
-    // Each page by itself, and each with the one that versions of a key cross into.
+    // Each page alone, and each with the one in which versions of a key continue.
     for number in (0..pages).step_by(7) {
         sample.assert_whole(&spoiled(bytes, &[page(number)]), &format!("page {number}"));
         sample.assert_whole(&spoiled(bytes, &[top, page(number)]), &format!("top and page {number}"));
@@ -216,7 +216,7 @@ fn a_hit_page_and_a_killed_writer_do_not_keep_a_pack_from_opening_nor_a_repair_f
         assert_eq!(repaired.damages, reported, "page {number}");
         assert!(!repaired.notes.iter().any(|note| note.contains("manifest")), "{:?}", repaired.notes);
         assert_holds(&open_simulated(&saved).unwrap(), &model);
-        // And the next writer goes on.
+        // And the next writer continues.
         let mut writer = PackWriter::open(Arc::new(storage.clone()), options()).unwrap();
         writer.put("", &key(1), &Attributes::new(), b"again").unwrap();
         writer.finish(true).unwrap();

@@ -219,7 +219,7 @@ fn segments_that_grow_are_not_mapped() {
     assert!(!is_mapped(&path));
 }
 
-/// Whether this process has a file mapped, as far as the system tells.
+/// Whether this process has a file mapped, as far as the system reports it.
 fn is_mapped(path: &Path) -> bool {
     let path = path.canonicalize().unwrap();
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();

@@ -92,14 +92,14 @@ fn key(number: u8) -> Key {
 /// The clock moves so far with every step.
 const STEP_NS: i64 = 1_000;
 
-/// A pack that is being written, and what it must hold.
+/// A pack that is being written, and its model.
 struct Modelled {
     writer: Option<PackWriter>,
     model: PackModel,
     count: u64,
     host: Arc<ScriptedHost>,
     now_ns: i64,
-    /// What it held after each step, as far as its history is to be kept.
+    /// Its contents after each step, as far as its history is to be kept.
     history: Vec<(i64, PackModel)>,
     /// The last two that looked, and what they saw.
     readers: Vec<(Pack, PackModel)>,

@@ -104,7 +104,7 @@ fn a_segment_of_a_newer_version_costs_readers_a_check_and_a_repair_itself_alone(
     assert!(costs > 0, "the segments hold something");
 }
 
-/// Before: a writer was refused because nobody could open the pack.
+/// Before: a writer was refused because the pack could not be opened.
 #[test]
 fn a_pack_with_a_segment_of_a_newer_version_is_written_to_by_nobody() {
     let small = small();

@@ -1,5 +1,5 @@
 //! The records of a pack as a tree: names, nodes and bytes are those that were packed; damage costs
-//! what it hits, and no record vanishes in silence.
+//! only what it hits, and no record vanishes silently.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -197,7 +197,7 @@ fn keys_that_are_no_paths_are_called_as_they_are_shown() {
     writer.finish(true).unwrap();
     let tree = open(directory.path());
     let (names, failures) = listed(&tree, tree.root());
-    // That a path has `..` in it makes it none, whatever it begins with.
+    // A path with `..` in it is invalid, whatever it begins with.
     let wanted = [
         r"bytes:",
         r"bytes:.",

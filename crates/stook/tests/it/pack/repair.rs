@@ -244,7 +244,8 @@ fn an_older_manifest_does_not_make_the_new_pack_complete_where_the_newest_is_los
     assert_eq!((reported.records, pack.len(), pack.is_complete()), (2, 2, false));
 }
 
-/// Before: the new pack was incomplete for ever, and a `stook pack` was to go on that never was.
+/// Before: the new pack was incomplete forever, and the advice was to continue a `stook pack` that
+/// never existed.
 #[test]
 fn a_pack_of_single_records_is_complete_again_without_its_manifest() {
     let of_tree = Attributes::of_file(FileKind::File, 0o644, 1, None);

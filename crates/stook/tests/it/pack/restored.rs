@@ -1,5 +1,5 @@
-//! An older manifest is put back, as half a backup does it: what newer generations named is set
-//! aside, not removed. What writers that were killed left goes as ever.
+//! An older manifest is restored, as from half a backup: files that newer generations named are set
+//! aside, not removed. Files of killed writers are removed as usual.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -153,7 +153,7 @@ fn leftovers_of_killed_writers_are_removed_and_nothing_is_set_aside() {
             next.finish(true).unwrap();
             let model: PackModel = [(Key::id(1), vec![1; 300]), (Key::id(2), vec![2; 300])].into();
             assert_holds(&open_simulated(&medium).unwrap(), &model);
-            // An empty file is nobody's: it stays.
+            // An empty file belongs to no writer: it stays.
             let left: Vec<_> = medium.list().unwrap().into_iter().filter(|file| file.len > 0).collect();
             let left: Vec<_> = left.iter().filter(|file| file.name.starts_with("segment-")).collect();
             assert!(left.len() <= if compacts { 3 } else { 2 }, "{nth}: {left:?}");
@@ -164,7 +164,7 @@ fn leftovers_of_killed_writers_are_removed_and_nothing_is_set_aside() {
     }
 }
 
-/// A checkpoint that no generation came to name, of a stretch whose end was cut off since.
+/// A checkpoint that no generation names, of a range whose end was cut off since.
 #[test]
 fn a_checkpoint_of_a_stretch_that_was_cut_off_is_not_believed_later() {
     let medium = SimStorage::new();
@@ -183,7 +183,7 @@ fn a_checkpoint_of_a_stretch_that_was_cut_off_is_not_believed_later() {
     assert!(stopped);
     drop(writer);
     assert_eq!(names(&medium, "checkpoint-").len(), 1);
-    // A bit rots behind the committed length: what follows is a torn tail.
+    // A bit rots after the committed length: what follows is a torn tail.
     let mut files = files_of(&medium);
     let segment = files.get_mut("segment-0000000000000001").unwrap();
     segment[committed as usize + 500] ^= 1;
@@ -208,10 +208,10 @@ fn a_checkpoint_of_a_stretch_that_was_cut_off_is_not_believed_later() {
     assert_holds(&open_simulated(&medium).unwrap(), &model);
 }
 
-/// How each of two copies of a pack goes on.
+/// How each of two copies of a pack continues.
 type GoOn = fn(&mut PackWriter, u64);
 
-/// Two copies of a growing pack, after each of them went on by itself.
+/// Two diverged copies of a growing pack.
 fn two_copies(checkpoint_len: u64, seals: bool, go_on: GoOn) -> [Files; 2] {
     let medium = SimStorage::new();
     let options = |seed| WriterOptions { checkpoint_len, ..options(seed) };
@@ -233,8 +233,7 @@ fn put_one(writer: &mut PackWriter, id: u64) {
     writer.put("a", &Key::id(id), &Attributes::new(), &[7; 300]).unwrap();
 }
 
-/// Half a backup: the segments of another copy of the same pack, which went on too, under this
-/// manifest.
+/// Half a backup: the segments of another, diverged copy of the same pack, under this manifest.
 #[test]
 fn files_of_another_copy_that_went_on_are_damage() {
     let ways: [(&str, GoOn); 4] = [
@@ -299,8 +298,8 @@ fn assert_restored_half(mine: &Files, theirs: &Files, prefixes: &[&str], case: &
     assert!(open_simulated(&storage).unwrap().get(&Key::id(99)).unwrap().is_some(), "{case}");
 }
 
-/// What one copy put behind the committed length of a segment that the other did not touch is not
-/// the other's.
+/// Records that one copy put after the committed length of a segment that the other did not touch
+/// do not belong to the other.
 #[test]
 fn what_another_copy_put_behind_the_committed_length_is_left_out_and_reported() {
     let medium = SimStorage::new();
@@ -329,7 +328,7 @@ fn what_another_copy_put_behind_the_committed_length_is_left_out_and_reported() 
     for (id, body) in [(1, &b"one"[..]), (2, b"two"), (3, b"three"), (4, b"ours")] {
         assert_eq!(pack.get(&Key::id(id)).unwrap().unwrap().body, body, "{id}");
     }
-    // Neither a writer nor a compaction makes it this pack's.
+    // Neither a writer nor a compaction adopts it.
     let mut writer = PackWriter::open(shared(&storage), options(7)).unwrap();
     writer.put("g", &Key::id(99), &Attributes::new(), b"newest").unwrap();
     writer.compact(&CompactOptions::default(), &mut |_| true).unwrap();
@@ -355,7 +354,7 @@ fn text(pack: &Pack, id: u64) -> Option<String> {
     record.map(|record| String::from_utf8(record.body.to_vec()).unwrap())
 }
 
-/// A pack with a record in each of two groups, whose segments go on growing.
+/// A pack with a record in each of two groups, whose segments keep growing.
 fn two_groups() -> Files {
     let medium = SimStorage::new();
     PackWriter::create(shared(&medium), options(1)).unwrap().finish(false).unwrap();
@@ -450,7 +449,7 @@ fn what_was_written_after_generations_that_are_gone_is_reported() {
         assert_eq!(pack.damages().len(), 1, "{writers}: {:?}", pack.damages());
         let what = &pack.damages()[0].what;
         assert!(what.contains("generation"), "{what}");
-        // The same where it goes on in a segment that the older manifest names.
+        // The same if it continues in a segment that the older manifest names.
         finish_with(&medium, 5, |writer| put_text(writer, "a", 2, "twice"));
         let mut files = files_of(&restored(&before, &files_of(&medium)));
         files.remove("segment-0000000000000002");

@@ -1,4 +1,4 @@
-//! What is put is what is got, whatever its size, and after every way of reopening.
+//! Gets return what was put, for all sizes, and after every way of reopening.
 
 use std::path::Path;
 use std::sync::Arc;

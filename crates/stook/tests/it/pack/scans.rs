@@ -97,7 +97,7 @@ fn through_text(cursor: &Cursor) -> Cursor {
     again
 }
 
-/// Stops before every record and goes on from a cursor in a pack that was opened anew.
+/// Stops before every record and continues from a cursor in a reopened pack.
 fn goes_on_everywhere(storage: &SimStorage, begin: &dyn Fn(&Pack) -> Scan<'_>) {
     let pack = open_simulated(storage).unwrap();
     let all = rest_of(begin(&pack)).unwrap();
@@ -212,8 +212,8 @@ fn records_longer_than_splits_and_empty_packs_are_split() {
     writer.publish().unwrap();
     assert_eq!(open_simulated(&storage).unwrap().splits(5, &[]).unwrap(), []);
     let mut model = PackModel::new();
-    // One that is longer than what is searched for a frame, another behind it, and a group with
-    // little in it.
+    // One that is longer than the range searched for a frame, another after it, and a group with
+    // few records.
     for (number, group, len) in
         [(1, "a", 10), (2, "a", 9 << 20), (3, "a", 6 << 20), (4, "a", 1), (5, "b", 70_000)]
     {
@@ -260,7 +260,7 @@ fn a_cursor_or_split_of_another_pack_or_generation_is_refused_and_both_are_named
     let generation = |pack: &Pack| format!("generation {}", pack.generation());
     assert!(pack.generation() < later.generation());
     refused(&later, [generation(&pack), generation(&later)]);
-    // Nor does the state at another time count as the same pack.
+    // The state at another time does not count as the same pack either.
     let options = OpenOptions { at_ns: Some(1_000), ..OpenOptions::default() };
     let past = Pack::open(shared(&storage), options).unwrap();
     let cursor = past.scan(by_key()).cursor();
@@ -328,7 +328,7 @@ fn forged() -> (SimStorage, PackModel, usize) {
     writer.sync().unwrap();
     let name = "segment-0000000000000001";
     let salt = SegmentHeader::decode(&contents(&storage, name)[..4096]).unwrap().salt();
-    // Where the frame will be: behind a sync mark.
+    // Where the frame will be: after a sync mark.
     let host = contents(&storage, name).len().next_multiple_of(8) + 64;
     let body_at = host + 40 + 8;
     let mut body = Vec::new();
@@ -528,7 +528,7 @@ fn a_prefix_on_disk_reads_little_more_than_its_records() {
     assert!(bytes < 1_400_000, "{bytes} bytes were read for a million");
 }
 
-/// Whoever asks a scan to stop need not wait for the next whole record.
+/// Stopping a scan does not wait for the next intact record.
 #[test]
 fn a_scan_stops_within_damage_when_it_is_asked_to() {
     use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Many threads put into one pack: what each is told is on the medium, in the order of the
+//! Many threads put into one pack: acknowledged puts are on the medium, in the order of the
 //! sequence numbers.
 
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ fn shared_writer(storage: Arc<dyn Storage>) -> SharedWriter {
     SharedWriter::new(PackWriter::create(storage, options()).unwrap())
 }
 
-/// Keys that one thread alone uses, and others that all do.
+/// Keys of a single thread, and keys that all threads use.
 fn own_key(thread: u64, number: u64) -> Key {
     Key::id(thread << 32 | number)
 }
@@ -44,8 +44,7 @@ struct Did {
     common: Vec<(u64, Key, Vec<u8>)>,
 }
 
-/// Puts and deletes, and sees to it that a sequence number is behind those that were given
-/// before it was asked for.
+/// Puts and deletes, and checks that a sequence number is higher than those given before the call.
 fn use_it(writer: &SharedWriter, thread: u64, steps: u64, reported: &AtomicU64) -> Did {
     let mut did = Did::default();
     let mut last = 0;
@@ -116,7 +115,7 @@ proptest! {
         let storage = SimStorage::new();
         let writer = shared_writer(Arc::new(storage.clone()));
         let model = used_by(&writer, threads, steps);
-        // Whatever is lost in a crash now was not promised to anybody.
+        // Anything lost in a crash now was not acknowledged.
         for state in storage.crash_states(storage.operation_count(), &ExploreOptions { seed: 1, variants: 6 }) {
             assert_holds(&open_simulated(&state).unwrap(), &model);
         }
@@ -149,7 +148,7 @@ fn many_threads_leave_in_a_directory_what_a_map_would() {
     assert_holds(&open(), &model);
 }
 
-/// Every call of a kind waits until the gate is open, and tells that it waits.
+/// Every call of a kind waits until the gate is open, and signals that it waits.
 #[derive(Default)]
 struct Gate {
     state: Mutex<(usize, bool)>,
@@ -164,7 +163,7 @@ impl Gate {
         drop(self.changed.wait_while(state, |state| !state.1).unwrap());
     }
 
-    /// Waits until somebody stands before it.
+    /// Waits until a thread waits at the gate.
     fn wait_for_one(&self) {
         drop(self.changed.wait_while(self.state.lock().unwrap(), |state| state.0 == 0).unwrap());
     }
@@ -175,15 +174,15 @@ impl Gate {
     }
 }
 
-/// A writer whose first sync of a commit is under way, for one record, while `others` threads wait
-/// for the next one. Then the gate is opened, and what all were told is returned: that of the
-/// first thread, and those of the others.
+/// A writer whose first sync of a commit is in progress, for one record, while `others` threads
+/// wait for the next one. Then the gate is opened; returns all outcomes: that of the first thread,
+/// and those of the others.
 fn while_a_sync_is_under_way<T: Send>(
     faulty: &Arc<FaultStorage>,
     others: u64,
     put: impl Fn(&SharedWriter, u64) -> T + Sync,
 ) -> (T, Vec<T>) {
-    // Its segment is there and named, and no checkpoint comes, so that a commit is one sync.
+    // Its segment exists and is named, and no checkpoint comes, so that a commit is one sync.
     let options = WriterOptions { checkpoint_len: 1 << 20, segment_len: 1 << 20, ..options() };
     let writer = SharedWriter::new(PackWriter::create(faulty.clone(), options).unwrap());
     writer.put("", &Key::bytes("first").unwrap(), &Attributes::new(), b"").unwrap();
@@ -247,7 +246,7 @@ fn a_failed_sync_is_told_to_everybody_who_waits_for_it() {
                 faulty.inject(Some(StorageCall::Sync), nth, StorageFault::Fails(Failure::Io));
             }
             let reported = put_one(writer, number);
-            // Whoever was told of a failure finds the writer stopped.
+            // A thread that got a failure finds the writer stopped.
             if reported.is_err() {
                 assert!(matches!(put_one(writer, 99), Err(Error::Stopped)));
                 assert!(matches!(writer.delete(&Key::id(0)), Err(Error::Stopped)));
@@ -294,7 +293,7 @@ fn a_failure_at_any_call_loses_nothing_that_was_acknowledged() {
         let failed = reported.iter().any(|(_, reported)| reported.is_err());
         met = faulty.calls().len() - calls_before > nth;
         let mut writer = writer.finish().unwrap();
-        // What cannot be removed is left for the next writer, and nobody need know.
+        // Files that cannot be removed are left to the next writer, silently.
         let call = faulty.calls().get(calls_before + nth).cloned();
         let harmless = call.as_ref().is_none_or(|(call, _)| *call == StorageCall::Unlink);
         assert!(failed != harmless, "{fault:?} at {call:?}");

@@ -1,5 +1,4 @@
-//! Readers hold a generation: what they see stays, in as many processes as there are, whatever a
-//! writer does.
+//! Readers hold a generation: their view stays, in any number of processes, whatever a writer does.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -121,7 +121,7 @@ fn small_chunks_of_segments_that_grow_are_read_by_range() {
     let storage = SimStorage::new();
     let options = WriterOptions { segment_len: 64 << 20, ..tiny_writer(ScriptedHost::new(1)) };
     let mut writer = PackWriter::create(Arc::new(storage.clone()), options).unwrap();
-    // So many chunks that their checksums are in several stretches.
+    // Enough chunks that their checksums are in several runs.
     let bodies = [noise(1, 4096 * 1024), noise(2, 4096 * 1024 + 1), noise(3, 9)];
     for (body, id) in bodies.iter().zip((0..).step_by(2)) {
         put(&mut writer, id, body);
@@ -169,7 +169,7 @@ fn a_flipped_byte_costs_the_ranges_that_touch_its_chunk() {
                 // Of a piece of a framed body it is where its head is.
                 assert!((at as u64 - 8..=at as u64).contains(&damage.offset), "{damage}");
             }
-            // Whoever reads it by a session of his own learns file and offset, too.
+            // Reading it by another session returns file and offset, too.
             let error = read_range(&Backend::Auto, &*record, ranges[2], stook::engine::Access::Cached);
             assert!(matches!(error, Err(stook::Error::Damaged { path, .. }) if path == segment));
             std::fs::write(&segment, &whole).unwrap();

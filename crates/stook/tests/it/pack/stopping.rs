@@ -1,5 +1,5 @@
-//! Whoever waits for the next whole frame of a damaged segment can be stopped, however far away
-//! that is.
+//! The search for the next intact frame of a damaged segment can be stopped, however far away that
+//! is.
 
 use std::cell::Cell;
 use std::fs;
@@ -36,7 +36,7 @@ thread_local! {
     static LEFT: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Says so after a few questions: as many as there are frames, without what is between them.
+/// Stops after a few calls: as many as there are frames, without the gaps between them.
 fn stops() -> Stop {
     LEFT.set(4);
     Stop(|| {
@@ -56,7 +56,7 @@ fn scans_and_loads_are_stopped_where_no_frame_is_for_long() {
     let mut scan = pack.scan(options());
     let next = scan.next();
     assert!(matches!(next, Err(Error::Stopped)), "{:?}", next.map(|record| record.is_some()));
-    // Nobody stops it: what is behind is there.
+    // Without a stop: what follows is found.
     let options = ScanOptions { on_damage: OnDamage::Skip, ..ScanOptions::default() };
     assert_eq!(pack.load(&options).unwrap().len(), 1);
 }

@@ -1,5 +1,5 @@
-//! Files with the names of a pack's own that are not: whatever number they have and whatever they
-//! are, what is acknowledged stays, nothing panics, and they are not removed.
+//! Foreign files with names of a pack: whatever their number and kind, acknowledged records stay,
+//! nothing panics, and the files are not removed.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use stook_testing::conformance::Strange;
 
 use super::hostile::{local, open, options};
 
-/// What stands under a name.
+/// The entry under a name.
 #[derive(Debug, Clone, Copy)]
 enum Content {
     Empty,
@@ -125,7 +125,7 @@ fn a_stray_with_any_number_costs_no_acknowledged_record_and_is_left_alone() {
         [0, 1, 2, 3, 4, 5, 4096, (1 << 32) + 2, (1 << 32) + 3, (1 << 62) - 1, 1 << 62, 1 << 63, u64::MAX];
     for number in numbers {
         for name in names(number) {
-            // Whatever stands there is treated alike; where a number is next, all of it is tried.
+            // All contents are treated alike; for a next number, all of them are tried.
             let few = if (2..=4).contains(&number) { &CONTENTS[..] } else { &CONTENTS[..1] };
             for &content in few {
                 let directory = tempfile::tempdir().unwrap();
@@ -148,7 +148,7 @@ fn numbers_that_have_come_to_an_end_are_refused_before_anything_is_changed() {
     };
     let before = files();
     assert!(before.iter().all(|name| name != "writer.lock"), "{before:?}");
-    // A stray next to the last of all is foreign, so that numbers never come to an end by one.
+    // A stray next to the last number is foreign, so that it never exhausts the numbers.
     fs::write(directory.path().join(format!("segment-{:016x}", (1u64 << 62) - 1)), b"").unwrap();
     let mut writer = PackWriter::open(local(directory.path()), options()).unwrap();
     writer.put("another", &Key::id(2), &Attributes::new(), b"two").unwrap();

@@ -1,5 +1,5 @@
-//! A reader looks at a growing segment while a writer cuts what a killed one left there, and goes
-//! on.
+//! A reader reads a growing segment while a writer truncates what a killed one left there, and
+//! continues.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -49,8 +49,8 @@ fn make_torn(pack: &Path, whole: &Path) {
     fs::write(segment_of(pack), &bytes[..bytes.len() - BODY_LEN / 8]).unwrap();
 }
 
-/// Cuts what is torn and puts more, each synced, so that marks vouch for what stands where the tear
-/// was.
+/// Cuts off the torn tail and puts more, each synced, so that marks vouch for the bytes where the
+/// tear was.
 fn take_over(pack: &Path, publishes: bool) {
     let mut writer = PackWriter::open(storage(pack), WriterOptions::default()).unwrap();
     for number in 3..12 {
@@ -62,7 +62,7 @@ fn take_over(pack: &Path, publishes: bool) {
     }
 }
 
-/// Before: what was read half before the cut and half behind it was taken for damage, because a
+/// Before: bytes read half before the truncation and half after it were taken for damage, because a
 /// mark that came later vouched for the place.
 #[test]
 fn a_tail_that_is_cut_and_written_anew_while_it_is_read_is_no_damage() {

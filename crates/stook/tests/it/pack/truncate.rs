@@ -78,7 +78,7 @@ fn an_active_segment_cut_behind_the_last_mark_loses_what_follows_it_and_grows_on
             assert!(matches!(outcome(&storage, &small, &what), Outcome::Told));
             continue;
         }
-        // Nobody can tell this from a crash before the rest was written.
+        // This cannot be distinguished from a crash before the rest was written.
         let held = scanned(&pack).unwrap();
         fewer += usize::from(held != small.model);
         assert!(held.iter().all(|(key, body)| is_version(body, key)), "{what}");

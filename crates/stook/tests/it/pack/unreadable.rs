@@ -99,7 +99,7 @@ impl Sample {
         all
     }
 
-    /// The keys of the records of which no byte is in this range of a file.
+    /// The keys of the records without a byte in this range of a file.
     fn untouched(&self, name: &str, bad: ByteRange) -> BTreeSet<Key> {
         let is_hit = |segment: u64, frame: &ByteRange| {
             format!("segment-{segment:016x}") == name
@@ -153,7 +153,8 @@ fn refused(pack: &Pack, keys: &[Key]) -> BTreeSet<Key> {
     keys.iter().filter(|key| matches!(pack.get(key), Err(Error::Damaged(_)))).cloned().collect()
 }
 
-/// The keys that a scan and a load tell, the same, and those that a check and a repair do.
+/// The keys that a scan and a load report, which are the same, and those that a check and a repair
+/// report.
 fn keys_reported(storage: &UnreadableStorage) -> (BTreeSet<Key>, BTreeSet<Key>) {
     let keys = |damages: &[Damage]| -> BTreeSet<Key> {
         damages.iter().filter_map(|damage| damage.key.clone()).collect()
@@ -189,7 +190,7 @@ fn a_bad_block_costs_the_records_in_it_and_no_other_in_any_way_of_reading() {
         let untouched = sample.untouched(&name, bad);
         for (key, body) in &reported.given {
             let right = sample.model.get(key) == Some(body);
-            // That it was replaced may stand in the bad block only.
+            // Its replacement may be recorded only in the bad block.
             let was_put = sample.put.iter().any(|(put, old)| put == key && old == body);
             assert!(right || was_put && !untouched.contains(key), "{what}: {key} is another");
         }
@@ -201,8 +202,8 @@ fn a_bad_block_costs_the_records_in_it_and_no_other_in_any_way_of_reading() {
         assert_eq!(reported.complaints.is_empty(), silent, "{what}: {:?}", reported.complaints);
         let (read, looked_at) = keys_reported(&storage);
         let refused = refused(&pack, &sample.keys);
-        // Behind the last checkpoint no index knows what a lost frame was, and so no absent key is
-        // known to be absent.
+        // After the last checkpoint no index has the key of a lost frame, so no absent key is known
+        // to be absent.
         let is_reported = if name == sample.active() { read.is_subset(&refused) } else { read == refused };
         assert!(is_reported, "{what}: {read:?} are reported, {refused:?} refused");
         // What a check and a repair look at besides are versions that no longer count.

@@ -167,7 +167,7 @@ fn what_is_buffered_stays_within_the_limit_while_the_consumer_is_slow() {
     let (mut consumed, mut ahead_max) = (0, 0);
     walk.run::<Error>(|_| {
         if consumed < 20 {
-            // Long enough for the threads to fill whatever room they believe to have.
+            // Long enough for the threads to fill their queue.
             std::thread::sleep(Duration::from_millis(5));
         }
         consumed += 1;

@@ -1,4 +1,4 @@
-//! Random trees give what a plain walk gives, whatever the threads, limits and hooks.
+//! Random trees give the result of a plain walk, for all threads, limits and hooks.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;

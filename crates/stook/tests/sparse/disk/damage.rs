@@ -26,8 +26,8 @@ fn small_entry(bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
     paths.map(|path| (path.file_name().unwrap().to_str().unwrap().into(), fs::read(path).unwrap())).collect()
 }
 
-/// Reads a source twice through a cache with these files, and tells what the cache did first and
-/// fetched.
+/// Reads a source twice through a cache with these files; returns the first statistics and the
+/// fetched ranges.
 fn read_through(bytes: &[u8], entry: &[(String, Vec<u8>)]) -> (DiskStatistics, Vec<ByteRange>) {
     let directory = salted();
     for (name, contents) in entry {
@@ -153,7 +153,7 @@ fn an_entry_under_the_name_of_another_is_not_taken_for_it() {
     let (statistics, asked) = read_through(&bytes, &moved);
     assert_eq!(asked.iter().map(ByteRange::len).sum::<u64>(), LEN);
     assert_eq!(statistics.discarded_entries, 1);
-    // Nor are its records, in the index of this one.
+    // Nor are its records valid in the index of this one.
     let mut mixed = entry;
     let records = moved[0].1.len() - 20;
     mixed[0].1.extend(&moved[0].1[records..]);
@@ -190,7 +190,7 @@ fn the_bytes_of_an_index_are_those_of_the_document() {
     assert_eq!((index.identity(), index.damaged_records()), (&identity, 0));
     assert_eq!(index.ranges().collect::<Vec<_>>(), [range(100, 65_636), range(0, 3)]);
     assert_eq!(index.encode(), bytes);
-    // Ranges that cannot be are none, though their checksums are right.
+    // Invalid ranges do not count, though their checksums are right.
     for (start, len) in [(0_u64, 0_u32), (0, 65_537), ((1 << 20) - 1, 2), (u64::MAX, 1)] {
         let mut record = start.to_le_bytes().to_vec();
         record.extend(len.to_le_bytes());

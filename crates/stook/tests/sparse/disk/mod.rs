@@ -66,7 +66,7 @@ fn cache(directory: &Path, budget_bytes: u64) -> Arc<DiskCache> {
 
 const PLENTY: u64 = 1 << 30;
 
-/// The origin of what is called this.
+/// The origin with this name.
 fn named(name: &str) -> Origin {
     Origin::of_path(Path::new(name))
 }
@@ -213,7 +213,7 @@ fn a_directory_of_other_files_is_no_cache_and_stays_as_it_is() {
         (&["a.jpg", "salt.txt", entry, "a.draft"], false),
         // As caches make them, but for what they say.
         (&["full/lock", "full/salt"], false),
-        // Whatever a first opening that was cut off left, or somebody removed.
+        // Whatever an interrupted first opening left, or after files were removed.
         (&["lock"], true),
         (&["lock", "a.jpg"], true),
         (&["salt.0123456789abcdef.draft"], true),

@@ -45,7 +45,7 @@ fn replayed(trace: &Trace, ahead: AheadOptions) -> (u64, u64) {
     (replay.requests, replay.bytes_fetched)
 }
 
-/// What may be fetched: twice what whoever knows all reads fetches, or 1 MiB more.
+/// The limit for fetched bytes: twice those of a reader that knows all reads, or 1 MiB more.
 fn most(trace: &Trace) -> u64 {
     let bytes = trace.optimum(64 << 10).unwrap().bytes;
     (2 * bytes).max(bytes + (1 << 20))

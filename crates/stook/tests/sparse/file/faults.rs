@@ -35,7 +35,7 @@ fn a_changed_source_is_an_error_of_every_read_and_what_was_held_is_gone() {
 
 #[test]
 fn what_was_read_while_the_source_changed_is_not_kept() {
-    // The identity is asked for before and after each fetch: the second answer is another one.
+    // The identity is requested before and after each fetch: the second answer is another one.
     let memory = Arc::new(MemorySource::new("memory", vec![1_u8; 1 << 20]));
     let source = Arc::new(FaultSource::new(memory, SourceFault::Changes { nth: 1 }));
     let file = SparseFile::with_options(source, Arc::default(), plain());
@@ -113,7 +113,7 @@ fn a_file_that_shrinks_grows_or_is_replaced_between_two_reads_is_reported() {
 #[test]
 fn what_was_only_read_ahead_may_fail_without_harm() {
     let bytes: Vec<u8> = (0..4_000_000_u32).map(|n| (n / 3) as u8).collect();
-    // First reads at equal distances: the third is read together with those that would be next, one
+    // First reads at equal distances: the third is read together with the expected next ones, one
     // of which fails.
     for nth in 2..6 {
         let object = TestObject::new(bytes.clone(), Some((nth, ObjectFault::Fails)));

@@ -1,4 +1,4 @@
-//! Many threads read one file: what one fetches no other asks for again.
+//! Many threads read one file: bytes in flight for one are not requested again by another.
 
 use std::sync::{Arc, Barrier};
 use std::thread;

@@ -19,9 +19,9 @@ use stook_testing::conformance::pattern;
 #[derive(Debug)]
 pub(crate) struct CountedSource {
     inner: MemorySource,
-    /// Each range that was asked for.
+    /// Each requested range.
     asked: Mutex<Vec<ByteRange>>,
-    /// What it says is the version of the bytes.
+    /// The version of the bytes that it reports.
     version: AtomicU64,
 }
 

@@ -1,4 +1,4 @@
-//! Whatever is read in whatever order gives the bytes of the source.
+//! Reads in any order return the bytes of the source.
 
 use proptest::prelude::*;
 use stook::extent::ByteRange;

@@ -1,5 +1,4 @@
-//! Files whose bytes are held in a store, by a name that may stand for something else the next
-//! time.
+//! Files whose bytes are held in a store, by a name that may mean something else the next time.
 
 use std::sync::Arc;
 

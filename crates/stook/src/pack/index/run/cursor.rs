@@ -25,7 +25,7 @@ pub(crate) struct RunCursor<'a> {
 }
 
 impl<'a> RunCursor<'a> {
-    /// At the first entry that is not before `from`; `None` when there is none.
+    /// Returns a cursor at the first entry that is not before `from`; `None` if there is none.
     pub(crate) fn seek(run: &'a Run, reader: &'a Reader, from: &[u8]) -> Result<Option<Self>> {
         let place = Place { offset: 0, len: None };
         let (page, bytes) = (run.page_of(from), Bytes::new());
@@ -56,7 +56,7 @@ impl<'a> RunCursor<'a> {
         self.place
     }
 
-    /// Takes the page at hand, or the first one behind that has entries; `false` when there is
+    /// Enters the current page, or the first one after it that has entries; `false` if there is
     /// none.
     fn enter(&mut self, first: impl Fn(Page<'_>, Vec<u8>) -> PageCursor<'_>) -> Result<bool> {
         while self.page < self.run.pages() {
@@ -73,7 +73,7 @@ impl<'a> RunCursor<'a> {
         Ok(false)
     }
 
-    /// Goes on to the next page until there is an entry that is not before `from`.
+    /// Advances to the next page until there is an entry that is not before `from`.
     fn settle(mut self, from: &[u8]) -> Result<Option<Self>> {
         loop {
             let place = Page::parse(&self.bytes).ok().and_then(|page| page.place(self.at.number()));
@@ -94,7 +94,7 @@ impl<'a> RunCursor<'a> {
 /// Goes through several runs as one: by key, versions of one key newest (highest offset) first.
 #[derive(Debug)]
 pub(crate) struct MergeCursor<'a> {
-    /// Kept so that the entry that is next stands last.
+    /// Ordered so that the next entry is last.
     cursors: Vec<(usize, RunCursor<'a>)>,
 }
 

@@ -1,9 +1,9 @@
-//! Makes pages of an index anew out of the frames that they were made of.
+//! Rebuilds pages of an index from the frames that they index.
 //!
-//! A page names the records whose keys lie between those of its neighbours. Where it is lost, the
+//! A page names the records whose keys lie between those of its neighbours. If it is lost, the
 //! frames of the segment are walked once and those records are collected: about as many as fit into
-//! a page. What a lost page held is known from nowhere else; so a frame whose head is
-//! lost as well leaves a doubt, and a key that is not found then may be that of this frame.
+//! a page. The contents of a lost page are known from nowhere else; so a frame whose head is lost
+//! as well leaves a doubt: a key that is not found may be that of this frame.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -27,17 +27,16 @@ use crate::pack::read::route::Route;
 use crate::pack::read::walker::FrameVisitor;
 use crate::source::AccessRule;
 
-/// Lost pages that follow one another are made anew by one walk, so many at once: their records are
-/// in memory for that.
+/// Adjacent lost pages are rebuilt in one walk, at most this many at once: their entries are in
+/// memory meanwhile.
 const MENDED_AT_ONCE: usize = 256;
 
-/// What is needed to make pages anew.
+/// What is needed to rebuild pages.
 #[derive(Debug)]
 pub(super) struct Mending {
     pub(super) salt: Salt,
     pub(super) log: DamageLog,
-    /// Pages that are lost: once that was said of one it stays so, whatever the medium gives the
-    /// next time.
+    /// Lost pages. A page that was found lost stays so, whatever the medium returns the next time.
     pub(super) lost: Mutex<BTreeSet<usize>>,
     /// One walk at a time: others who want the same page wait for it.
     pub(super) at_work: Mutex<()>,
@@ -46,7 +45,7 @@ pub(super) struct Mending {
 /// What takes the place of a page.
 #[derive(Debug)]
 pub(super) struct Mended {
-    /// Its records; `None` when there are none.
+    /// Its records; `None` if there are none.
     run: Option<Run>,
     doubt: Option<Damage>,
 }
@@ -85,7 +84,7 @@ struct LostBounds<'r> {
 }
 
 impl LostBounds<'_> {
-    /// Whether an entry is one of them. Versions of one key stand newest first.
+    /// Whether an entry is one of them. Versions of one key are ordered newest first.
     fn hold(&self, form: &[u8], offset: u64) -> bool {
         let entry = (form, Reverse(offset));
         let is_behind = match &self.after {
@@ -101,7 +100,7 @@ impl LostBounds<'_> {
     }
 }
 
-/// What was found of lost pages.
+/// The records found for lost pages.
 #[derive(Default)]
 struct MendedRecords {
     entries: Vec<(Box<[u8]>, Place)>,
@@ -113,20 +112,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Run {
-    /// Whether a page is lost, and can be made anew.
+    /// Whether a page is lost, and can be rebuilt.
     pub(super) fn is_lost(&self, number: usize) -> bool {
         let mending = self.home.as_ref().and_then(|home| home.mending.as_ref());
         mending.is_some_and(|mending| lock(&mending.lost).contains(&number))
     }
 
-    /// Notes that a page is lost, if it can be made anew.
+    /// Notes that a page is lost, if it can be rebuilt.
     pub(super) fn lose(&self, number: usize, damage: Option<&Damage>) {
         let Some(mending) = self.home.as_ref().and_then(|home| home.mending.as_ref()) else { return };
         lock(&mending.lost).insert(number);
         mending.log.note(damage.cloned());
     }
 
-    /// Makes a lost page anew, and those behind it that are lost, too.
+    /// Rebuilds a lost page, and the lost pages that follow it.
     pub(super) fn mend(&self, number: usize, reader: &Reader) -> Result<()> {
         let Some((home, mending)) = self.home.as_ref().and_then(|home| Some((home, home.mending.as_ref()?)))
         else {
@@ -145,7 +144,7 @@ impl Run {
         self.put_in_place(number, end, found)
     }
 
-    /// Whether a page is what was written; it is kept then.
+    /// Whether a page verifies; it is kept then.
     fn is_whole(&self, number: usize, reader: &Reader) -> Result<bool> {
         if let Some((source, range)) = self.missing(number) {
             match self.supply(number, reader.read(source, range)) {
@@ -156,7 +155,7 @@ impl Run {
         Ok(matches!(self.pages.get(number).and_then(OnceLock::get), Some(LoadedPage::Page(_))))
     }
 
-    /// What the pages from `first` to before `end` must have held, by their neighbours.
+    /// The key range of the pages from `first` to before `end`, by their neighbours.
     fn bounds(&self, first: usize, end: usize, reader: &Reader) -> Result<LostBounds<'_>> {
         let neighbour = |number: usize| -> Result<Option<Page<'_>>> {
             if !self.is_whole(number, reader)? {
@@ -190,7 +189,7 @@ impl Run {
         Ok(bounds)
     }
 
-    /// Keeps what was found in place of the pages from `first` to before `end`.
+    /// Keeps the found records in place of the pages from `first` to before `end`.
     fn put_in_place(&self, first: usize, end: usize, found: MendedRecords) -> Result<()> {
         let MendedRecords { mut entries, doubt } = found;
         entries.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(b.1.offset.cmp(&a.1.offset)));
@@ -243,7 +242,7 @@ struct Collecting<'a> {
 }
 
 impl FrameVisitor for Collecting<'_> {
-    /// Takes the record at hand, if it is one of them, and steps over it.
+    /// Takes the current record, if it is one of them, and steps over it.
     fn take(&mut self, frames: &mut Frames) -> Checked<()> {
         let head = frames.head();
         let offset = head.offset;
@@ -251,8 +250,8 @@ impl FrameVisitor for Collecting<'_> {
         let Some(key) = key.filter(|key| self.bounds.hold(key.sort_form(), offset)) else {
             return frames.step_over();
         };
-        // Of a framed one only its end tells whether it was abandoned. Whether a body is whole is
-        // for who reads it.
+        // Only the end of a framed body shows whether it was abandoned. Whether a body is intact is
+        // checked when it is read.
         let counts = frames.skip_frame()? || frames.finish_frame()?.is_some();
         if counts {
             let place = Place::new(offset, frames.window.pos() - offset);
@@ -266,7 +265,7 @@ impl FrameVisitor for Collecting<'_> {
         Ok(())
     }
 
-    /// A frame whose key is known is listed all the same: whoever asks for it learns of the damage.
+    /// A frame whose key is known is listed too: a get of it reports the damage.
     fn pass(&mut self, broken: Broken, end: u64) -> Result<()> {
         let at = broken.frame;
         match (&broken.key, self.header) {

@@ -1,8 +1,7 @@
 //! A run: the index of one stretch of a segment, in memory or on disk.
 //!
-//! Pages of a run on disk are read when something is looked up in them, and kept; walks over all of
-//! them keep none. A page that is not what was written, or cannot be read, is made anew out of the
-//! frames: see [`mend`].
+//! Pages of a run on disk are read on the first look-up in them, and kept; walks over all of them
+//! keep none. A page that is damaged or unreadable is rebuilt from the frames: see [`mend`].
 
 mod cursor;
 mod mend;
@@ -56,21 +55,21 @@ enum LoadedPage {
     Mended(Box<Mended>),
 }
 
-/// What makes searches quick, as far as it was asked for.
+/// What makes searches fast, if it was requested.
 #[derive(Debug)]
 struct Finders {
     top: Option<TopFinder>,
     pages: Box<[OnceLock<Option<Finder>>]>,
 }
 
-/// What a quick search found.
+/// The result of a quick search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Newest {
     /// The newest version of the key.
     At(Place),
-    /// There is none.
+    /// There is no record.
     Absent,
-    /// Only a search that takes its time can tell.
+    /// Only a full search can decide.
     Unsure,
 }
 
@@ -79,7 +78,7 @@ pub(crate) enum Newest {
 struct IndexFile {
     source: Arc<dyn Source>,
     index: ByteRange,
-    /// Where the frames are in the same file, what is needed to make a page out of them.
+    /// The data to rebuild a page from the frames, if they are in the same file.
     mending: Option<Mending>,
 }
 
@@ -161,8 +160,8 @@ impl Run {
         ByteRange::at(start, len as u64)
     }
 
-    /// What was read for a page, if it is what was written; else it is lost, which is noted where
-    /// it can be mended.
+    /// The bytes read for a page, if they verify; otherwise it is lost, which is noted if it can be
+    /// rebuilt.
     fn verified(&self, number: usize, read: Result<Bytes>) -> Result<Bytes> {
         let first = self.top.page(number).map_or(0, |(first, _)| first);
         let verified = read.and_then(|bytes| match Page::verify(&bytes, self.salt_crc, first) {
@@ -175,7 +174,7 @@ impl Run {
         verified
     }
 
-    /// Takes what was read for a page and keeps it.
+    /// Takes the bytes read for a page and keeps them.
     pub(crate) fn supply(&self, number: usize, read: Result<Bytes>) -> Result<()> {
         let bytes = self.verified(number, read)?;
         self.keep(number, LoadedPage::Page(bytes));
@@ -189,7 +188,7 @@ impl Run {
         }
     }
 
-    /// A page, read or made anew if it must be, and kept.
+    /// Returns a page, read or rebuilt if necessary, and keeps it.
     fn held(&self, number: usize, reader: &Reader) -> Result<&LoadedPage> {
         if let Some((source, range)) = self.missing(number) {
             match self.supply(number, reader.read(source, range)) {
@@ -204,7 +203,7 @@ impl Run {
         slot.and_then(OnceLock::get).ok_or_else(|| self.damaged(0, Invalid::damaged(0, "a page is missing")))
     }
 
-    /// A page, or, of one that was lost, one of those in its place. What is not here is not kept.
+    /// A page, or one of those in place of a lost one. A page that is not in memory is not kept.
     fn part(&self, number: usize, part: usize, reader: &Reader) -> Result<Option<Bytes>> {
         if part == 0
             && let Some((source, range)) = self.missing(number)
@@ -232,8 +231,8 @@ impl Run {
         Page::parse(bytes).map_err(|invalid| self.damaged(first, invalid))
     }
 
-    /// Reads every page and keeps it, so that the file is not needed any more; `false` when one is
-    /// not what was written.
+    /// Reads every page and keeps it, so that the file is not needed any more; `false` if one is
+    /// damaged.
     pub(crate) fn take_all(&self, reader: &Reader) -> Result<bool> {
         let at_once = reader.profile().depth;
         let mut number = 0;
@@ -283,8 +282,8 @@ impl Run {
                 }
             };
             number += 1;
-            // Only a page that ends in this key can have more of it behind it, and the top tells
-            // whether it has.
+            // Versions can continue after a page only if it ends in this key, and the top shows
+            // whether they do.
             if ended || !self.top.continues(number, form) {
                 break;
             }
@@ -324,8 +323,8 @@ impl Run {
         self.finders.get_or_init(|| Finders::of(&self.top))
     }
 
-    /// The newest version of a key, found by what is prepared for it. Preparing a page costs as
-    /// much as some hundred searches in it, and memory, so this is for who asks for many keys.
+    /// Finds the newest version of a key in prepared pages. Preparing a page costs as much as some
+    /// hundred searches in it, and memory, so this is for callers that look up many keys.
     pub(crate) fn newest(&self, form: &[u8], reader: &Reader) -> Result<Newest> {
         self.newest_in(self.prefetch_page(form), form, reader)
     }

@@ -1,8 +1,8 @@
 //! Finds the index of a sealed segment again whose footer or top is lost.
 //!
-//! Pages verify by themselves, and begin where the frames end, which the manifest says. The top is
-//! the first thing behind them; where it is lost, it is made anew: of the keys of neighbouring
-//! pages, as whoever wrote it did.
+//! Pages verify on their own, and begin where the frames end, which the manifest states. The top
+//! directly follows them. If it is lost, it is rebuilt from the keys of neighbouring pages, as its
+//! writer did.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ use crate::source::Source;
 /// Read at once.
 const STEP_LEN: u64 = 1 << 20;
 
-/// Units that are no page, at most: with more of them the frames tell sooner what there is.
+/// The most units that are not pages: with more of them, walking the frames is faster.
 const LOST_UNITS_MAX: u32 = 64;
 
-/// What is known of a segment whose index is looked for.
+/// The known facts about a segment whose index is being rebuilt.
 pub(crate) struct LostIndex<'a> {
     pub(crate) source: &'a Arc<dyn Source>,
     pub(crate) frames: ByteRange,
@@ -164,8 +164,8 @@ impl Pages {
         }
         let mut end = self.whole_end;
         if self.entries < sealed.tally.records {
-            // Whether there were more pages nobody can tell: the frames do, if somebody asks for a
-            // later key.
+            // Whether there were more pages is not known; a look-up of a later key walks the
+            // frames.
             self.lost.push((self.top.pages(), None));
             self.top.add_lost(end);
             end = units.max(end + 1);

@@ -1,5 +1,4 @@
-//! One step of a compaction: reads what is kept of some segments in the order of the keys, and
-//! writes it.
+//! One step of a compaction: reads the kept records of some segments in key order, and writes them.
 
 use super::super::PackWriter;
 use super::super::bounds::check_manifest;
@@ -26,14 +25,14 @@ use crate::storage::Storage;
 /// Frames that are longer than this are not gathered with others but copied through a window.
 const GATHERED_LEN_MAX: u64 = 16 << 20;
 
-/// What a record takes of memory on its way besides the bytes of its frame: its place, and those of
-/// the reads for it.
+/// The memory of a record in flight besides the bytes of its frame: its place, and those of the
+/// reads for it.
 const RECORD_LEN: u64 = 192;
 
 /// Progress is reported, and may stop it, at least this often.
 const PROGRESS_LEN: u64 = 1 << 20;
 
-/// What was copied.
+/// Counts of copied records.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::pack) struct Copied {
     pub(in crate::pack) records: u64,
@@ -158,7 +157,7 @@ impl<'w> Copying<'w> {
         })
     }
 
-    /// What was written, the ids of all files that were made, and what was copied.
+    /// The finished outputs, the ids of all files that were made, and the counts.
     pub(super) fn into_parts(self) -> (Vec<Finished>, Vec<u64>, Copied) {
         (self.target.finished, self.made, self.copied)
     }
@@ -223,7 +222,7 @@ pub(in crate::pack) trait Feed {
     fn fill(&mut self, window: &mut CopyWindow, memory_len: usize, copied: &mut Copied) -> Result<bool>;
 }
 
-/// Goes through what is kept of some segments, by key, versions of one key oldest first.
+/// Goes through the kept records of some segments, by key, versions of one key oldest first.
 struct KeptWalk<'a> {
     sources: &'a [(&'a Segment, &'a Deaths)],
     /// Which segment a run is of.
@@ -404,7 +403,7 @@ impl From<'_> {
     }
 }
 
-/// A version of a key, its head and what is in memory of it verified.
+/// A version of a key; its head and its bytes in memory are verified.
 struct Version<'a> {
     segment: &'a Segment,
     place: Place,
@@ -472,8 +471,8 @@ impl<'a> Version<'a> {
         }
     }
 
-    /// Writes it; gives the bytes of its frame, and `None` when `progress`, which is told how many
-    /// are written, stopped it.
+    /// Writes it; returns the bytes of its frame, or `None` if `progress`, which gets the number of
+    /// bytes written, stopped it.
     fn write(
         &self,
         reader: &Reader,
@@ -531,7 +530,7 @@ impl<'a> Version<'a> {
         Ok(whole)
     }
 
-    /// Hands out the verified chunks of the body, until there are no more or `take` wants none.
+    /// Passes the verified chunks of the body to `take`, until there are no more or it stops.
     fn each_chunk(&self, reader: &Reader, take: &mut dyn FnMut(&[u8]) -> Result<bool>) -> Result<bool> {
         let opened = self.segment.open_record(self.place, reader, AccessRule::default());
         let mut frames = opened.map_err(|error| error.of(&self.key))?;

@@ -1,11 +1,12 @@
 //! Compaction: the records that still count are written once more, in the order of their keys, into
 //! new segments; then a generation names those instead of the old ones.
 //!
-//! It goes in steps. A step takes some segments of one group, needs as much room again as what it
-//! keeps of them, and ends in a generation; so the extra room is bounded, what is done stays done
-//! when the next step is cut off, and between two steps the writer can put and delete. Nothing that
-//! a generation names is ever changed: until the new one is published the old state is whole, and
-//! readers that opened it keep it (see [`Storage::hold`](crate::storage::Storage::hold)).
+//! It works in steps. A step takes some segments of one group, needs as much space again as it
+//! keeps of them, and ends in a generation. So the extra space is bounded, finished steps stay
+//! finished if the next one is cut off, and the writer can put and delete between two steps.
+//! Nothing that a generation names is ever changed: until the new one is published the old state is
+//! intact, and readers that opened it keep it (see
+//! [`Storage::hold`](crate::storage::Storage::hold)).
 
 mod copy;
 mod output;
@@ -33,14 +34,14 @@ pub struct CompactOptions {
     pub groups: Vec<String>,
     /// Versions that died less long ago than this stay readable.
     pub keep: Duration,
-    /// Only groups in which at least this share of bytes, 0 to 1, is dead; `None` also restores the
-    /// order of keys where nothing is dead.
+    /// Only groups in which at least this share of bytes, 0 to 1, is dead; `None` also restores key
+    /// order where nothing is dead.
     pub max_dead: Option<f64>,
-    /// Room that a step may take on top of what is there, in bytes.
+    /// Extra space that a step may take, in bytes.
     pub extra_len: u64,
     /// Memory for records on their way, in bytes.
     pub memory_len: usize,
-    /// Steps to take at most: one, for a writer that wants to go on putting in between.
+    /// The most steps to take: one, for a writer that puts records in between.
     pub steps_max: usize,
 }
 
@@ -57,10 +58,10 @@ impl Default for CompactOptions {
     }
 }
 
-/// What a compaction did.
+/// The result of a compaction.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Compacted {
-    /// Steps that came to their end.
+    /// Completed steps.
     pub steps: u64,
     /// Records that were written once more, kept older versions included.
     pub records: u64,
@@ -72,9 +73,9 @@ pub struct Compacted {
     pub before_bytes: u64,
     /// Bytes of the files that replace them.
     pub after_bytes: u64,
-    /// It was told to stop before its end; running it again goes on.
+    /// It was stopped before its end; running it again continues.
     pub interrupted: bool,
-    /// Segments that were left as they are, because something in them is not what was written.
+    /// Segments that were left unchanged, because something in them is damaged.
     pub left_out: Vec<Damage>,
     /// Segments that were left as they are for want of room.
     pub too_large: Vec<TooLarge>,
@@ -84,7 +85,7 @@ impl Pack {
     /// What [`PackWriter::compact`] would do now.
     ///
     /// # Errors
-    /// What reading the indexes meets.
+    /// Returns an error if reading the indexes fails.
     pub fn plan_compaction(&self, options: &CompactOptions, now_ns: i64) -> Result<CompactPlan> {
         let candidate = |segment| Candidate::new(segment, &segment.deaths);
         let segments: Vec<Candidate<'_>> = self.snapshot.segments.iter().map(candidate).collect();
@@ -98,16 +99,16 @@ fn horizon_ns(options: &CompactOptions, now_ns: i64) -> i64 {
 }
 
 impl PackWriter {
-    /// Writes the records that count once more, in the order of their keys, and lets go of the
-    /// rest. All that was put before is safe when it returns.
+    /// Rewrites the live records in key order, and drops the rest. Everything that was put before
+    /// is durable when it returns.
     ///
     /// `progress` receives the bytes of frames written so far, and stops the compaction by giving
     /// `false`: the step under way is taken back, those before it stay. Segments with damage are
     /// left as they are and reported.
     ///
     /// # Errors
-    /// What reading and writing meet. The step under way is then taken back and the pack is as it
-    /// was before it.
+    /// Returns an error if reading or writing fails. The step in progress is then undone, and the
+    /// pack is as it was before it.
     pub fn compact(
         &mut self,
         options: &CompactOptions,
@@ -130,8 +131,8 @@ impl PackWriter {
         }
         match done.steps {
             0 => self.sync()?,
-            // The generation before the newest keeps its files: once more, so that it is none of
-            // the old.
+            // The generation before the newest keeps its files: publish again, so that it is not an
+            // old one.
             _ => self.publish()?,
         }
         Ok(done)
@@ -155,8 +156,7 @@ impl PackWriter {
         self.options.host.now_ns().max(self.manifest.time_last_ns)
     }
 
-    /// Takes a step, without the segments in which it meets damage; `false` when it was told to
-    /// stop.
+    /// Takes a step, without the segments in which it finds damage; `false` if it was stopped.
     fn finish_step(
         &mut self,
         mut step: CompactStep,
@@ -191,7 +191,7 @@ impl PackWriter {
         Ok(())
     }
 
-    /// Whether the dead of a group, as far as its counters tell, reach the share that is asked for.
+    /// Whether the dead bytes of a group reach the requested share, according to its counters.
     fn is_worth_sealing(&mut self, group: u32, options: &CompactOptions) -> Result<bool> {
         let Some(max_dead) = options.max_dead else { return Ok(true) };
         let (mut dead, mut all) = (0u64, 0u64);
@@ -206,7 +206,7 @@ impl PackWriter {
         self.storage.path(&PackFile::Segment(segment).to_string())
     }
 
-    /// Replaces the segments of one step; `false` when it was told to stop.
+    /// Replaces the segments of one step; `false` if it was stopped.
     fn run_step(
         &mut self,
         step: &CompactStep,
@@ -222,7 +222,7 @@ impl PackWriter {
         match ran {
             Ok(true) => {}
             stopped => {
-                // No generation came to name them.
+                // No generation names them.
                 self.garbage.extend(made.iter().map(|&id| PackFile::Segment(id)));
                 self.remove_garbage();
                 return stopped;
@@ -241,7 +241,7 @@ impl PackWriter {
         Ok(true)
     }
 
-    /// Publishes the generation that names what a step wrote instead of what it read.
+    /// Publishes the generation that names the segments a step wrote instead of those it read.
     fn replace(
         &mut self,
         step: &CompactStep,
@@ -263,7 +263,7 @@ impl PackWriter {
         Ok((before_bytes, entries.iter().map(|entry| entry.committed_len).sum()))
     }
 
-    /// Names what was written in the next generation.
+    /// Adds the written segments to the next generation.
     fn take_outputs(&mut self, outputs: Vec<output::Finished>) -> Vec<SegmentEntry> {
         let entries: Vec<SegmentEntry> = outputs.iter().map(|output| output.entry).collect();
         for output in outputs {

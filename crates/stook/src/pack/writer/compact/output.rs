@@ -113,8 +113,8 @@ impl Output {
         self.end(old, offset)
     }
 
-    /// Begins a record whose body and chunk checksums are appended piece by piece; gives the offset
-    /// of its frame.
+    /// Begins a record whose body and chunk checksums are appended piece by piece; returns the
+    /// offset of its frame.
     pub(super) fn begin(&mut self, old: Old<'_>) -> Result<u64> {
         let stored = old.key.stored();
         let header = FrameHeader {

@@ -24,7 +24,7 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// What a compaction would do.
+/// The plan of a compaction.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct CompactPlan {
     /// Its steps, in their order.
@@ -57,7 +57,7 @@ pub struct CompactStep {
     pub won_bytes: u64,
     /// Versions that go.
     pub dead_records: u64,
-    /// Whether all that is kept stands in the order of the keys already.
+    /// Whether all kept records are already in key order.
     pub in_order: bool,
 }
 
@@ -78,14 +78,14 @@ impl CompactPlan {
     }
 }
 
-/// What is known of a segment after a walk over its index.
+/// Facts about a segment after a walk over its index.
 #[derive(Debug)]
 struct Surveyed {
     id: u64,
     kept_bytes: u64,
     won_bytes: u64,
     dead_records: u64,
-    /// Its kept records stand in the order of their keys.
+    /// Its kept records are in key order.
     in_order: bool,
     /// Its first and last key, as sort forms.
     keys: Option<[Box<[u8]>; 2]>,
@@ -147,8 +147,8 @@ fn survey(candidate: &Candidate<'_>, horizon_ns: i64, reader: &Reader) -> Result
             }
             kept => {
                 found.kept_bytes = found.kept_bytes.saturating_add(place.len_min());
-                // Older versions stand before newer ones, and the index has them the other way
-                // round.
+                // Older versions come before newer ones in the segment, and after them in the
+                // index.
                 found.in_order &= kept.is_some() || place.offset > last_offset;
                 last_offset = last_offset.max(place.offset);
                 let form: Box<[u8]> = entry.form().into();

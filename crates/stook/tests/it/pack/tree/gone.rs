@@ -1,4 +1,4 @@
-//! How much of what is gone is deleted without being asked for.
+//! How many records of missing files are deleted without an explicit request.
 
 use std::fs;
 use std::path::PathBuf;
@@ -31,8 +31,8 @@ fn deleting(place: &Place) -> PackTree<'static> {
     PackTree { delete: Delete::UpToHalf, ..place.packing() }
 }
 
-/// Packs again, which has to be refused with these words, and to delete nothing; then with leave,
-/// which has to delete so many.
+/// Packs again, which must be refused with these words, and delete nothing; then with permission,
+/// which must delete this many.
 fn refused_then_deleted(place: &Place, mut packing: PackTree<'_>, reported: &str, deleted: u64) {
     let summary = packing.run(None, Some(&place.open()), &mut |_, _| true).unwrap();
     assert_eq!((summary.deleted, summary.gone.len() as u64), (0, deleted), "{summary:?}");

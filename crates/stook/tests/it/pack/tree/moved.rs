@@ -14,7 +14,7 @@ fn direct(trees: &Place) -> Pack {
     Pack::open_path(trees.pack_path(), options).unwrap()
 }
 
-/// Removes, and calls `meanwhile` when so many entries were gone through.
+/// Removes, and calls `meanwhile` after this many entries.
 fn remove(trees: &Place, at: u64, mut meanwhile: impl FnMut() -> bool) -> MoveSummary {
     let mut done = false;
     let mut progress = |seen: u64, _| {

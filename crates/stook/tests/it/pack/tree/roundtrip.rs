@@ -229,7 +229,7 @@ proptest! {
         let mut directories = Vec::new();
         for (path, time, what) in all {
             let path = place.tree().join(OsStr::from_bytes(&path));
-            // Where something stands in the way, the tree is smaller than drawn.
+            // If something is in the way, the tree is smaller than generated.
             if fs::create_dir_all(path.parent().unwrap()).is_err() || path.symlink_metadata().is_ok() {
                 continue;
             }

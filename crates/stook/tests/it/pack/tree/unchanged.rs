@@ -13,7 +13,7 @@ use stook_testing::model::pack::ScriptedHost;
 
 use super::{Place, failed, set_time, write};
 
-/// Short files are read by the walk, long ones by whoever packs.
+/// Short files are read by the walk, long ones by the packing thread.
 const LENS: [(&str, usize); 3] = [("empty", 0), ("short", 1000), ("long", 3 << 20)];
 
 fn time_of(path: &Path) -> u64 {
@@ -89,7 +89,8 @@ fn of_a_tree_that_was_copied_nothing_is_packed_but_what_differs() {
     fs::rename(&copy, place.tree()).unwrap();
     let summary = place.pack();
     assert_eq!((summary.added(), summary.unchanged), (0, 5), "{summary:?}");
-    // Nor are more names or other rights of the inode a reason, as long as the bytes are the same.
+    // More names or other permissions of the inode are no reason either, as long as the bytes are
+    // the same.
     fs::hard_link(place.tree().join("short"), place.path("elsewhere")).unwrap();
     assert_eq!(place.pack().added(), 0);
     fs::remove_file(place.path("elsewhere")).unwrap();
@@ -99,8 +100,8 @@ fn of_a_tree_that_was_copied_nothing_is_packed_but_what_differs() {
     place.comes_back("out");
 }
 
-/// Before: the new name became the file where it was met first, with its bytes stored again, and a
-/// dry run said that one link would be packed.
+/// Before: the new name became the file where it was found first, with its bytes stored again, and
+/// a dry run said that one link would be packed.
 #[test]
 fn a_new_name_of_a_file_is_a_link_also_where_it_is_met_first() {
     for (name, _) in LENS {

@@ -43,7 +43,7 @@ fn what_is_there_is_kept_and_named_unless_told_otherwise() {
     assert_eq!(fs::read(place.path("out/a")).unwrap(), b"mine");
     assert_eq!(fs::read(place.path("out/d/linked")).unwrap(), b"mine, too");
     assert_eq!(fs::metadata(place.path("out/d")).unwrap().permissions().mode() & 0o7777, 0o711);
-    // Not a name of what was kept, but with the bytes of the pack.
+    // Not a name of the kept file, but with the bytes of the pack.
     assert_eq!(fs::read(place.path("out/d/again")).unwrap(), "a".repeat(1000).as_bytes());
     let mut unpacking = place.unpacking("out");
     unpacking.overwrite = Overwrite::Always;
