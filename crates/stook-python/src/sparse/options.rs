@@ -284,8 +284,11 @@ impl Fetching {
     }
 }
 
-/// Directory and budget of the argument `cache`, and the cache itself if it is a `DiskCache`.
-fn cache_of(cache: &Bound<'_, PyAny>) -> PyResult<(Option<(PathBuf, u64)>, Option<Arc<sparse::DiskCache>>)> {
+/// Directory and budget of a cache, and the cache itself if it is a `DiskCache`.
+type Cache = (Option<(PathBuf, u64)>, Option<Arc<sparse::DiskCache>>);
+
+/// Reads the argument `cache`.
+fn cache_of(cache: &Bound<'_, PyAny>) -> PyResult<Cache> {
     if let Ok(cache) = cache.cast::<DiskCache>() {
         let cache = &cache.get().cache;
         let settings = (std::path::absolute(cache.directory())?, cache.options().budget_bytes);

@@ -206,7 +206,8 @@ fn what_lies_over_the_file_of_a_loop_device_is_not_taken_for_it() {
     made.disk_of_files("stooka");
     let image = made.file("image").display().to_string();
     let device = made.loop_device(&image, true);
-    let numbers: [(fn(&str, &str) -> io::Result<(u64, u64)>, String); 3] = [
+    type Numbers = fn(&str, &str) -> io::Result<(u64, u64)>;
+    let numbers: [(Numbers, String); 3] = [
         // Another file of the same file system, and one with the same number on another.
         (
             |_name, path| fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino() + 1)),
