@@ -134,7 +134,8 @@ fn an_incomplete_pack_says_so() {
     assert_eq!(place.run("load", &[]).0, 0);
 }
 
-/// Before: it was left out with exit code 0, and an empty pack was made, which called itself complete.
+/// Before: it was left out with exit code 0, and an empty pack was made, which called itself
+/// complete.
 #[test]
 fn a_special_file_that_is_named_itself_is_an_error_and_leaves_no_pack() {
     let place = Place::new();

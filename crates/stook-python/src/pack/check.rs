@@ -28,8 +28,8 @@ pub(super) fn with_bytes<T: Send + 'static, E: Raise>(
 ///
 /// Args:
 ///     pack: The pack.
-///     accept: Whether a pack that is incomplete, and has no damage, is called complete as it is: for
-///         one whose sources are gone. Then nothing else may write to it meanwhile.
+///     accept: Whether a pack that is incomplete, and has no damage, is called complete as it is:
+///         for one whose sources are gone. Then nothing else may write to it meanwhile.
 ///     progress: Called now and then with the bytes gone through and all there are, on another
 ///         thread. ``True`` shows a bar with tqdm.
 ///

@@ -51,8 +51,9 @@ impl Feed {
         Self { groups, range, state: Mutex::new(State { seen, put: VecDeque::new() }) }
     }
 
-    /// The next record that is there, and the state that it is in; `None` where [`wait`](Self::wait)
-    /// has to come first. One that was replaced or deleted meanwhile is passed over.
+    /// The next record that is there, and the state that it is in; `None` where
+    /// [`wait`](Self::wait) has to come first. One that was replaced or deleted meanwhile is passed
+    /// over.
     ///
     /// # Errors
     /// What reading meets. The next call goes on behind it.

@@ -57,8 +57,8 @@ pub fn split_member(address: impl AsRef<OsStr>) -> Option<(OsString, OsString)> 
 
 /// A pack and a key in one path, as it is written by those who join and normalise paths; an empty
 /// key where the pack itself is meant. Two slashes stand between them, or one where the name of the
-/// pack ends in `.stook`; where that may be at several places, what is a pack decides. Where nothing
-/// marks a key, the nearest directory that is there may be a pack.
+/// pack ends in `.stook`; where that may be at several places, what is a pack decides. Where
+/// nothing marks a key, the nearest directory that is there may be a pack.
 pub fn split_pack_path(path: &OsStr) -> (&OsStr, &OsStr) {
     let bytes = path.as_bytes();
     let mut places: Vec<(&[u8], &[u8])> = Vec::new();

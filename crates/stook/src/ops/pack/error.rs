@@ -64,8 +64,8 @@ pub enum Error {
     /// [`STREAM`](crate::ops::import::STREAM) is among the sources more than once.
     #[error("`-` stands for one tar that comes through a stream: name it once")]
     StreamTwice,
-    /// A source is a pipe, a socket or a device. Within a tree those are left out and reported; here
-    /// nothing would be packed of what was named.
+    /// A source is a pipe, a socket or a device. Within a tree those are left out and reported;
+    /// here nothing would be packed of what was named.
     #[error("cannot pack {}: it is {}, and packs hold directories, files and links", path.display(), kind.noun())]
     Special {
         /// The source.

@@ -205,8 +205,8 @@ impl Packing<'_, '_> {
         Ok(true)
     }
 
-    /// Puts what is no file: a link with its target, a further name with the first, a directory with
-    /// nothing.
+    /// Puts what is no file: a link with its target, a further name with the first, a directory
+    /// with nothing.
     pub(super) fn put_link(
         &mut self,
         key: &[u8],

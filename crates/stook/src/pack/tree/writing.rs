@@ -17,10 +17,10 @@ use super::unpacking::UnpackSummary;
 use crate::pack::error::{Error, Result};
 use crate::pack::read::stream::RecordReader;
 use crate::pack::scan::Scan;
-use crate::tree::{Part, WhyKept};
 use crate::tree::existing::{self, Comparison, Overwrite, Plan};
 use crate::tree::filling::Filling;
 use crate::tree::target::{self, FileMetadata, Unset};
+use crate::tree::{Part, WhyKept};
 
 /// Where something goes.
 #[derive(Debug)]
