@@ -158,8 +158,11 @@ fn an_interruption_leaves_whole_files_only_and_the_next_run_makes_the_rest() {
         });
         let summary = summary.unwrap();
         assert!(summary.interrupted && summary.failures.is_empty(), "{stop_at}: {summary:?}");
-        for entry in fs::read_dir(place.path("out")).unwrap() {
-            let entry = entry.unwrap();
+        // The first calls come while the keys are looked at: nothing is made yet.
+        let made = fs::read_dir(place.path("out")).map_or(Vec::new(), Iterator::collect);
+        assert!(stop_at == 1 || !made.is_empty(), "{stop_at}");
+        for entry in made {
+            let entry: fs::DirEntry = entry.unwrap();
             let bytes = fs::read(entry.path()).unwrap();
             assert!(bytes == fs::read(place.tree().join(entry.file_name())).unwrap(), "{entry:?}");
         }
