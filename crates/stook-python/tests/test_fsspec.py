@@ -199,9 +199,9 @@ def test_ranges_of_a_record_read_no_damage_that_they_do_not_touch(tmp_path: Path
             file.read()
     with pytest.raises(ValueError, match="closed"):
         file.read(1)
-    for whole in (lambda: fs.cat_file(f"{path}//data"), lambda: fs.cat_file(f"{path}//data", 999_000, 1_001_000)):
+    for bounds in ((None, None), (999_000, 1_001_000)):
         with pytest.raises(stook.DamagedError):
-            whole()
+            fs.cat_file(f"{path}//data", *bounds)
 
 
 #: The system counts what system calls read, not what io_uring does.

@@ -324,8 +324,8 @@ def test_trees_go_in_and_come_out(tmp_path: Path) -> None:
         stook.unpack("t.stook", "out", overwrite="yes")  # type: ignore[arg-type]
     assert stook.unpack("t.stook", "out", overwrite="different").files == 1
     Path("out/sub").chmod(0o777)
-    report = stook.unpack("t.stook", "out", overwrite="different")
-    assert report.kept == report.too_open == ["sub"]
+    loose = stook.unpack("t.stook", "out", overwrite="different")
+    assert loose.kept == loose.too_open == ["sub"]
     assert stook.unpack("t.stook", "out", overwrite="always").kept == []
     assert Path("out/sub/b.txt").read_bytes() == b"bb"
     assert stook.unpack("t.stook", "out", overwrite="always", select=lambda key: "link" not in key).files == 1

@@ -54,7 +54,7 @@ from ._sparse import (
     SparseStatistics as SparseStatistics,
 )
 from ._stook import DEBUG as _DEBUG
-from ._stook import VERSION as __version__
+from ._stook import VERSION as _VERSION
 from ._stook import (
     Archive as Archive,
     Batch as Batch,
@@ -106,6 +106,8 @@ from ._typing import (
     StudyName as StudyName,
     Workload as Workload,
 )
+
+__version__ = _VERSION
 
 _Mapping.register(Pack)
 _Mapping.register(SparseStore)
