@@ -311,7 +311,7 @@ def test_a_record_is_a_file_of_its_pack(tmp_path: Path) -> None:
     assert base.read_many([(0, 4), (500_000, 500_004), (7, 7)]) == [b"line", DATA[500_000:500_004], b""]
     called: list[tuple[int, int]] = []
     file.prefetch([(0, len(DATA))], progress=lambda done, total: called.append((done, total)))
-    assert called == [(len(DATA), len(DATA))]
+    assert called[-1] == (len(DATA), len(DATA))
     with pytest.raises(stook.OutOfBoundsError):
         file.prefetch([(0, len(DATA) + 1)])
     # Another process finds the newest state.
@@ -338,6 +338,8 @@ def test_what_an_address_names_is_open_as_long_as_its_file(tmp_path: Path) -> No
         assert isinstance(file.base, SparseFile) and file.read_at(700, 7) == DATA[700:707]
 
 
+# What is not indexed yet is looked at, and warned of, when the pack is opened.
+@pytest.mark.filterwarnings("ignore::stook.DamageWarning")
 def test_damage_of_a_record_costs_the_reads_that_touch_it(tmp_path: Path) -> None:
     with stook.Pack(tmp_path / "data.stook", "x") as pack:
         pack["lines"] = DATA

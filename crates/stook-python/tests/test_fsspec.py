@@ -169,6 +169,8 @@ def test_an_opened_record_tells_of_itself_what_files_of_fsspec_do(pack: Path) ->
     assert fs.read_block(f"{pack}//top", 1, 3) == content[1:4]
 
 
+# What is not indexed yet is looked at, and warned of, when the pack is opened.
+@pytest.mark.filterwarnings("ignore::stook.DamageWarning")
 def test_ranges_of_a_record_read_no_damage_that_they_do_not_touch(tmp_path: Path) -> None:
     path = tmp_path / "data.stook"
     with stook.Pack(path, "x") as made:

@@ -406,7 +406,11 @@ def _open_again(pack: Callable[[], Pack], key: Key) -> RecordFile:
 def _open_member(archive: Callable[..., Archive], path: str, key: Key) -> Any:
     """What a member that was given to another process is read through."""
     with archive(path) as opened:
-        return opened.open(key).base
+        file = opened.open(key)
+        base = file.base
+        # The file would close it.
+        del file._base
+        return base
 
 
 def _read_range(record: RecordFile, start: int, end: int) -> bytes:

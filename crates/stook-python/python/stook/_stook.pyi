@@ -457,8 +457,7 @@ class Pack:
             value: The value: `bytes` or anything with a buffer in one piece.
             attributes: Small values that go with it, by name: ``int``, ``str`` or ``bytes``. The
                 names ``kind``, ``mode``, ``mtime_ns``, ``user_id``, ``group_id``, ``names``,
-                ``ctime_ns``, ``inode``, ``xattrs`` and ``holes`` are those of packed files, and take what
-                those have.
+                ``ctime_ns`` and ``inode`` are those of packed files, and take what those have.
             group: The group to put it into.
 
         Returns:

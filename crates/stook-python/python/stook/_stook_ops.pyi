@@ -188,8 +188,8 @@ def check(pack: Path, *, accept: bool = False, progress: Progress = None) -> Che
 
     Args:
         pack: The pack.
-        accept: Whether a pack that is incomplete, and has no damage, is called complete as it is: for
-            one whose sources are gone. Then nothing else may write to it meanwhile.
+        accept: Whether a pack that is incomplete, and has no damage, is called complete as it is:
+            for one whose sources are gone. Then nothing else may write to it meanwhile.
         progress: Called now and then with the bytes gone through and all there are, on another
             thread. ``True`` shows a bar with tqdm.
 

@@ -337,7 +337,7 @@ impl Archive {
             archive.open_member(&member).map(Some).map_err(|error| of_archive(&error, Some(wanted)))
         })?;
         let source = source.ok_or_else(|| key::missing(key))?;
-        let ((again, path), key) = arguments;
+        let ((again, (path,)), key) = arguments;
         let open = py.import("stook._file")?.getattr("_open_member")?;
         let again = py.import("functools")?.getattr("partial")?.call1((open, again, path, key))?;
         file_over(Bound::new(py, SparseFile::over(py, source, again)?)?)
