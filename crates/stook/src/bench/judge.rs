@@ -51,6 +51,7 @@ pub(super) fn judge(
             .ok_or_else(|| "the system does not report how long threads wait for a processor".to_owned()),
         processor_wait_unsure: measured.waiting_unsure,
         quota_stop: measured.quota_stop.clone(),
+        stopped_share: measured.stopped_share,
         throttled: throttled(workload, measured),
         durable_after_s: measured.durable_after_s,
         series: Series { window_s, rates_bytes_per_s: &rates },

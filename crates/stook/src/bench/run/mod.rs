@@ -19,6 +19,7 @@ mod others;
 mod pace;
 mod quota;
 mod record;
+mod stops;
 mod threads;
 
 use std::num::NonZeroU64;
@@ -32,6 +33,7 @@ use self::job::{JobOutcome, JobThread};
 use self::others::{Others, OthersShare};
 use self::pace::Pace;
 use self::quota::Quota;
+use self::stops::Stops;
 use self::threads::Threads;
 use super::error::{Error, Result};
 use super::gates::{Looks, QuotaStop};
@@ -140,6 +142,8 @@ pub(super) struct Measured {
     pub(super) processors_share: f64,
     /// The control group that stopped the process because its processor quota was used up.
     pub(super) quota_stop: Option<QuotaStop>,
+    /// How much of the time the whole program stood still and wanted no processor.
+    pub(super) stopped_share: f64,
     pub(super) device: Option<DeviceUse>,
     /// Why the counters of the device prove nothing, or why there are none.
     pub(super) device_doubt: Option<String>,
@@ -242,6 +246,8 @@ struct Seen {
     quota_stop: Option<QuotaStop>,
     /// Whether a quota may have stopped the process that cannot be seen from here.
     is_quota_hidden: bool,
+    /// How long the whole program stood still and wanted no processor.
+    stopped_ns: u64,
     device: Option<DeviceUse>,
     device_doubt: Option<String>,
     copies: u64,
@@ -274,12 +280,13 @@ struct Begun {
     counters: Option<Counters>,
     quota: Quota,
     others: Option<Others>,
+    stops: Stops,
 }
 
 impl Begun {
     fn now(below: &Below) -> Self {
         let (cpu_ns, counters) = (own_cpu_ns(), below.counters());
-        Self { cpu_ns, counters, quota: Quota::now(), others: Others::now() }
+        Self { cpu_ns, counters, quota: Quota::now(), others: Others::now(), stops: Stops::now() }
     }
 
     /// Notes the counters since then.
@@ -288,6 +295,7 @@ impl Begun {
         let counted = self.counters.zip(below.counters());
         seen.device = counted.map(|(before, after)| below.use_between(before, after));
         seen.quota_stop = self.quota.stop_since();
+        seen.stopped_ns = self.stops.stopped_ns();
         seen.is_quota_hidden = quota::is_hidden();
         let others = Others::now().zip(self.others.as_ref());
         seen.others_share = others.and_then(|(now, before)| now.share_since(before));
@@ -360,7 +368,10 @@ fn watch(
         if observer.is_interrupted() {
             shared.aborted.store(true, Ordering::Relaxed);
         }
-        pace.wait(shared.clock, pace.pause_ns(&mut random));
+        let late_ns = pace.wait(shared.clock, pace.pause_ns(&mut random));
+        if let Some(begun) = &mut begun {
+            begun.stops.note(late_ns);
+        }
     }
     if let Some(begun) = begun {
         begun.note(below, &mut seen);
@@ -439,6 +450,7 @@ fn summary(
         waiting_thread: kept_waiting.map(|kept| kept.most),
         waiting_unsure: kept_waiting.map_or(0.0, |kept| kept.most - kept.least),
         quota_stop: seen.quota_stop,
+        stopped_share: seen.stopped_ns as f64 / 1e9 / seconds,
         device: seen.device,
         device_doubt: seen.device_doubt,
         copies: seen.copies,

@@ -46,13 +46,16 @@ impl Pace {
         pause_ns.saturating_sub(self.awake_ns)
     }
 
-    /// Comes back when the pause is over.
-    pub(super) fn wait(self, clock: Clock, pause_ns: u64) {
+    /// Comes back when the pause is over, and says how long after its end.
+    pub(super) fn wait(self, clock: Clock, pause_ns: u64) -> u64 {
         let until_ns = clock.now_ns().saturating_add(pause_ns);
         thread::sleep(Duration::from_nanos(self.asleep_ns(pause_ns)));
-        while clock.now_ns() < until_ns {
-            // A ready job runs first, if there is one processor for both.
-            thread::yield_now();
+        loop {
+            match clock.now_ns().checked_sub(until_ns) {
+                Some(late_ns) => return late_ns,
+                // A ready job runs first, if there is one processor for both.
+                None => thread::yield_now(),
+            }
         }
     }
 }
@@ -93,8 +96,8 @@ mod tests {
         let clock = Clock::start();
         for pause_ns in [0, 1, 100_000, 400_000] {
             let until_ns = clock.now_ns() + pause_ns;
-            open().wait(clock, pause_ns);
-            assert!(clock.now_ns() >= until_ns, "{pause_ns}");
+            let late_ns = open().wait(clock, pause_ns);
+            assert!(clock.now_ns() >= until_ns + late_ns, "{pause_ns}");
         }
     }
 }
