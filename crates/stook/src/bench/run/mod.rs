@@ -17,6 +17,7 @@ mod job;
 mod offsets;
 mod others;
 mod pace;
+mod policy;
 mod quota;
 mod record;
 mod stops;
@@ -244,7 +245,8 @@ struct Seen {
     /// The processor time of other programs ÷ time, if known.
     others_share: Option<OthersShare>,
     quota_stop: Option<QuotaStop>,
-    /// Whether a quota may have stopped the process that cannot be seen from here.
+    /// Whether a quota may well have stopped the process that cannot be seen from here: one above
+    /// its container, or one for threads of real time.
     is_quota_hidden: bool,
     /// How long the whole program stood still and wanted no processor.
     stopped_ns: u64,
@@ -264,6 +266,8 @@ struct Shares {
     cpu: f64,
     /// Ready, and waiting for a processor.
     waiting: f64,
+    /// How much of that idle processors may have taken to begin, each time that it was woken.
+    waking: f64,
 }
 
 /// How much of its time a thread waited for a processor that other programs used, or that a quota
@@ -296,7 +300,7 @@ impl Begun {
         seen.device = counted.map(|(before, after)| below.use_between(before, after));
         seen.quota_stop = self.quota.stop_since();
         seen.stopped_ns = self.stops.stopped_ns();
-        seen.is_quota_hidden = quota::is_hidden();
+        seen.is_quota_hidden = quota::is_hidden() || policy::is_real_time();
         let others = Others::now().zip(self.others.as_ref());
         seen.others_share = others.and_then(|(now, before)| now.share_since(before));
     }
@@ -315,11 +319,14 @@ impl Seen {
         let nobody_knows =
             OthersShare { least: f64::INFINITY, most: f64::INFINITY, by_anybody: f64::INFINITY };
         let others = self.others_share.unwrap_or(nobody_knows);
-        let each = threads.iter().map(|&Shares { cpu, waiting }| {
-            // Waiting beyond the use of all programs meanwhile is due to a quota: an invisible one,
-            // if the visible stops do not account for it.
-            let by_nobody = (waiting - (others.by_anybody - cpu).max(0.0)).max(0.0);
-            let unseen = if self.is_quota_hidden { (by_nobody - stopped).max(0.0) } else { 0.0 };
+        let each = threads.iter().map(|&Shares { cpu, waiting, waking }| {
+            // Waiting beyond the use of all programs meanwhile is due to a quota, an invisible one if
+            // the visible stops do not account for it. Where none is to be expected, threads may
+            // just have been woken often.
+            let used = others.by_anybody.max(all_cpu + others.most);
+            let by_nobody = (waiting - (used - cpu).max(0.0)).max(0.0);
+            let waking = if self.is_quota_hidden { 0.0 } else { waking };
+            let unseen = (by_nobody - stopped - waking).max(0.0);
             let most = waiting.min(others.most + stopped + unseen);
             // Other threads of the run may all have been on its processor.
             let beyond_own = (waiting - (all_cpu - cpu).max(0.0)).max(0.0);
@@ -428,10 +435,7 @@ fn summary(
     let steady_ns = seen.draining_ns.unwrap_or(ended_ns).min(ended_ns).min(shared.end_ns());
     let measured = || outcomes.iter().filter(|outcome| outcome.wall_ns > 0);
     let busy = measured().map(|outcome| outcome.cpu_ns as f64 / outcome.wall_ns as f64);
-    let waiting = measured().filter_map(|outcome| {
-        let share = |ns: u64| ns as f64 / outcome.wall_ns as f64;
-        Some(Shares { cpu: share(outcome.cpu_ns), waiting: share(outcome.waiting_ns?) })
-    });
+    let waiting = measured().filter_map(|outcome| Some(outcome.spent?.of_time(outcome.wall_ns)));
     let threads: Vec<Shares> = waiting.chain(seen.threads.iter().copied()).collect();
     let (seconds, process_cpu_s) = (since(ended_ns), seen.process_cpu_ns as f64 / 1e9);
     let processors = thread::available_parallelism().map_or(1.0, |count| count.get() as f64);
@@ -482,13 +486,18 @@ mod tests {
         ((least * 1e6).round() / 1e6, (most * 1e6).round() / 1e6)
     }
 
+    fn share(cpu: f64, waiting: f64) -> Shares {
+        Shares { cpu, waiting, waking: 0.0 }
+    }
+
     /// Before: `--engine threads` and several jobs were always refused on a machine with nothing
     /// else to do, as were most runs at depth 256 and on btrfs: threads of the same run counted as
     /// others, and those of the kernel that worked for it.
     #[test]
     fn a_thread_was_kept_waiting_as_far_as_other_programs_or_a_quota_kept_it() {
-        let alone = [Shares { cpu: 0.25, waiting: 0.75 }];
-        let others = Some([0.01, 0.01, 0.3]);
+        let alone = [share(0.25, 0.75)];
+        // The kernel used the rest.
+        let others = Some([0.01, 0.01, 1.1]);
         assert_eq!(kept(&seen(others, None, 0.5), &alone), (0.01, 0.01));
         assert_eq!(kept(&seen(others, Some(1.0), 0.5), &alone), (0.51, 0.51));
         assert_eq!(kept(&seen(None, None, 0.5), &alone), (0.75, 0.75), "others are not known: all counts");
@@ -500,12 +509,12 @@ mod tests {
     #[test]
     fn what_a_thread_may_have_waited_for_others_of_its_run_is_not_sure() {
         let busy = Some([1.5, 1.5, 2.0]);
-        let pool = [Shares { cpu: 0.02, waiting: 0.28 }; 32];
+        let pool = [share(0.02, 0.28); 32];
         assert_eq!(kept(&seen(busy, None, 1.28), &pool), (0.0, 0.28));
         // A thread of its own, or one that waited longer than all others of the run worked.
-        let alone = [Shares { cpu: 0.5, waiting: 0.5 }];
+        let alone = [share(0.5, 0.5)];
         assert_eq!(kept(&seen(busy, None, 1.0), &alone), (0.5, 0.5));
-        let starved = [Shares { cpu: 0.1, waiting: 0.8 }, Shares { cpu: 0.1, waiting: 0.0 }];
+        let starved = [share(0.1, 0.8), share(0.1, 0.0)];
         assert_eq!(kept(&seen(busy, None, 0.4), &starved), (0.7, 0.8));
         // One that ended, and whose use is not known: it may have been that.
         assert_eq!(kept(&seen(Some([0.0, 0.5, 1.0]), None, 1.0), &alone), (0.0, 0.5));
@@ -518,12 +527,27 @@ mod tests {
     #[test]
     fn waiting_while_nobody_used_a_processor_may_be_a_quota_that_is_not_seen() {
         let hidden = |others, stopped_s| Seen { is_quota_hidden: true, ..seen(Some(others), stopped_s, 0.6) };
-        let stopped = [Shares { cpu: 0.3, waiting: 0.7 }];
-        assert_eq!(kept(&seen(Some([0.0, 0.0, 0.32]), None, 0.6), &stopped), (0.0, 0.0), "all are seen");
+        let stopped = [share(0.3, 0.7)];
         assert_eq!(kept(&hidden([0.0, 0.0, 0.32], None), &stopped), (0.0, 0.68));
         // What threads of the run and of the kernel did is no such thing.
         assert_eq!(kept(&hidden([0.0, 0.0, 1.1], None), &stopped), (0.0, 0.0));
         // One that is seen has stopped it for as long.
         assert_eq!(kept(&hidden([0.0, 0.0, 0.32], Some(1.4)), &stopped), (0.7, 0.7));
+    }
+
+    /// Before: a quota for threads of real time (`cpu.rt_runtime_us`), which counts no stops, was
+    /// called "other programs", and with nothing else to do the run was valid.
+    #[test]
+    fn waiting_while_nobody_used_a_processor_is_not_sure_anywhere() {
+        let quiet = seen(Some([0.0, 0.0, 0.32]), None, 0.6);
+        let stopped = [share(0.3, 0.7)];
+        assert_eq!(kept(&quiet, &stopped), (0.0, 0.68));
+        // A thread that is woken again and again waits a little each time, on an idle machine, too.
+        let woken = [Shares { waking: 0.8, ..share(0.3, 0.7) }];
+        assert_eq!(kept(&quiet, &woken), (0.0, 0.0));
+        // Where a quota is to be expected that is no excuse.
+        assert_eq!(kept(&Seen { is_quota_hidden: true, ..quiet }, &woken), (0.0, 0.68));
+        // What the run itself used is known exactly, and need not show in ticks.
+        assert_eq!(kept(&seen(Some([0.0, 0.0, 0.1]), None, 2.0), &stopped), (0.0, 0.0));
     }
 }
