@@ -130,6 +130,8 @@ pub(super) struct Measured {
     pub(super) steady_s: f64,
     pub(super) record: Record,
     pub(super) in_flight: Looks,
+    /// Whether the watching thread, and those that it began, run before all ordinary ones.
+    pub(super) is_real_time: bool,
     pub(super) process_cpu_s: f64,
     /// The greatest share of its time that a thread spent on a processor: one of a job, of its
     /// engine, or of the kernel for them.
@@ -248,6 +250,8 @@ struct Seen {
     /// Whether a quota may well have stopped the process that cannot be seen from here: one above
     /// its container, or one for threads of real time.
     is_quota_hidden: bool,
+    /// Whether the watching thread, and those that it began, run before all ordinary ones.
+    is_real_time: bool,
     /// How long the whole program stood still and wanted no processor.
     stopped_ns: u64,
     device: Option<DeviceUse>,
@@ -300,7 +304,7 @@ impl Begun {
         seen.device = counted.map(|(before, after)| below.use_between(before, after));
         seen.quota_stop = self.quota.stop_since();
         seen.stopped_ns = self.stops.stopped_ns();
-        seen.is_quota_hidden = quota::is_hidden() || policy::is_real_time();
+        seen.is_quota_hidden = quota::is_hidden() || seen.is_real_time;
         let others = Others::now().zip(self.others.as_ref());
         seen.others_share = others.and_then(|(now, before)| now.share_since(before));
     }
@@ -348,7 +352,8 @@ fn watch(
     let _punctual = Punctual::now();
     let mut random = Random::new(workload.seed, u64::MAX - 1);
     let mut seen = Seen::default();
-    let pace = Pace::of(workload);
+    seen.is_real_time = policy::is_real_time();
+    let pace = Pace::of(workload, seen.is_real_time);
     let mut begun: Option<Begun> = None;
     let mut reported_ms = 0;
     let mut look_at_threads_ns = 0;
@@ -448,6 +453,7 @@ fn summary(
         steady_s: since(steady_ns),
         record,
         in_flight: seen.in_flight,
+        is_real_time: seen.is_real_time,
         process_cpu_s,
         processors_share: process_cpu_s / (seconds * processors),
         busiest_thread: busy.chain(seen.busiest_thread).fold(0.0, f64::max),
