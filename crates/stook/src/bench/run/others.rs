@@ -106,10 +106,18 @@ impl Used {
         // If none waited for it, its use is in no program any more: only the processor counters
         // include it.
         let on_allowed = allowed.all().saturating_sub(own.all()).max(0);
-        let most = if gone.peek().is_some() { on_allowed } else { known.min(on_allowed) };
-        let used_before = gone.fold(0i64, |sum, (_, ticks)| sum.saturating_add(*ticks));
         let elsewhere = self.elsewhere.since(before.elsewhere).all();
-        let least = known.saturating_sub(used_before).saturating_sub(elsewhere).min(most).max(0);
+        // A program's own use is exact, and that of processors is who was there at each tick. What
+        // rests at every tick is in the first only, and which processor it used is not known.
+        let avoids_ticks = known / 2 > on_allowed.saturating_add(elsewhere);
+        let most = match gone.peek() {
+            Some(_) => on_allowed,
+            None if avoids_ticks => known,
+            None => known.min(on_allowed),
+        };
+        let used_before = gone.fold(0i64, |sum, (_, ticks)| sum.saturating_add(*ticks));
+        let sure = known.saturating_sub(used_before).saturating_sub(elsewhere);
+        let least = sure.min(most).min(on_allowed).max(0);
         Some([least, most, by_anybody])
     }
 }
@@ -300,6 +308,20 @@ mod tests {
         let programs = [this(10, 20), KERNEL, other("900", 50, [200, 0, 0, 0])];
         assert_eq!(on_first(&programs, [[10, 20], [200, 0]]).since(&before), Some([0, 0, 30]));
         assert_eq!(on_first(&programs, [[110, 20], [100, 0]]).since(&before), Some([100, 100, 130]));
+    }
+
+    /// Before: such a program hid behind the ticks: beside it a run was valid whose thread had waited
+    /// for half of its time.
+    #[test]
+    fn a_program_that_rests_at_every_tick_is_not_taken_for_an_idle_one() {
+        let before = read(&[this(0, 0), KERNEL, other("900", 50, [0; 4])], [[0, 0]; 2]);
+        let seen = |used, processors| {
+            read(&[this(10, 20), KERNEL, other("900", 50, [used, 0, 0, 0])], processors).since(&before)
+        };
+        assert_eq!(seen(100, [[10, 20], [0, 0]]), Some([0, 100, 30]));
+        assert_eq!(seen(100, [[14, 20], [6, 0]]), Some([10, 100, 40]));
+        // Ticks that miss some of it, by chance, are as good as any.
+        assert_eq!(seen(100, [[60, 20], [0, 0]]), Some([50, 50, 80]));
     }
 
     #[test]
