@@ -184,8 +184,8 @@ mod tests {
         assert_eq!(rates(&ticks(107), 10.6, 1000), (1.0, vec![40_000.0; 10]));
     }
 
-    /// Before: an honest open loop under `chrt -f 50` was refused ten of eleven times, by looks that
-    /// were not at random moments.
+    /// Before: an honest open loop under `chrt -f 50` was refused ten of eleven times, by looks
+    /// that were not at random moments.
     #[test]
     fn looks_of_a_real_time_thread_say_nothing_of_an_open_loop() {
         let mut in_flight = Looks::default();

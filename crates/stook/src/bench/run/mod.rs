@@ -324,9 +324,9 @@ impl Seen {
             OthersShare { least: f64::INFINITY, most: f64::INFINITY, by_anybody: f64::INFINITY };
         let others = self.others_share.unwrap_or(nobody_knows);
         let each = threads.iter().map(|&Shares { cpu, waiting, waking }| {
-            // Waiting beyond the use of all programs meanwhile is due to a quota, an invisible one if
-            // the visible stops do not account for it. Where none is to be expected, threads may
-            // just have been woken often.
+            // Waiting beyond the use of all programs meanwhile is due to a quota, an invisible one
+            // if the visible stops do not account for it. Where none is to be expected, threads
+            // may just have been woken often.
             let used = others.by_anybody.max(all_cpu + others.most);
             let by_nobody = (waiting - (used - cpu).max(0.0)).max(0.0);
             let waking = if self.is_quota_hidden { 0.0 } else { waking };
@@ -351,8 +351,7 @@ fn watch(
 ) -> Seen {
     let _punctual = Punctual::now();
     let mut random = Random::new(workload.seed, u64::MAX - 1);
-    let mut seen = Seen::default();
-    seen.is_real_time = policy::is_real_time();
+    let mut seen = Seen { is_real_time: policy::is_real_time(), ..Seen::default() };
     let pace = Pace::of(workload, seen.is_real_time);
     let mut begun: Option<Begun> = None;
     let mut reported_ms = 0;

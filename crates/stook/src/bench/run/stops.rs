@@ -9,8 +9,8 @@ use rustix::time::{ClockId, clock_getres};
 
 use super::threads::Spent;
 
-/// A look that is late by less is no stop. Timers are late by tens of microseconds, and a hypervisor
-/// takes a processor for a few milliseconds at a time.
+/// A look that is late by less is no stop. Timers are late by tens of microseconds, and a
+/// hypervisor takes a processor for a few milliseconds at a time.
 const LATE_MIN_NS: u64 = 5_000_000;
 
 /// The stops so far.
