@@ -159,14 +159,14 @@ fn a_program_that_is_stopped_again_and_again_is_not_the_device() {
     let file = device.path().join("file");
     fs::write(&file, vec![7; 16 << 20]).unwrap();
     let mut command = bench(&file, &["--time", "2s"]);
-    // Nobody reads while it runs, and what does not fit in a pipe would hold it up.
+    // Its output is not read while it runs: what does not fit in a pipe would block it.
     let out = tempfile::NamedTempFile::new().unwrap();
     let mut child = command.stdout(out.reopen().unwrap()).spawn().unwrap();
     let number = Pid::from_child(&child);
     // As `cpulimit` does it.
     while child.try_wait().unwrap().is_none() {
         for signal in [Signal::STOP, Signal::CONT] {
-            // Nobody waits for it between these lines, so the number is still its own.
+            // It has not been waited for, so the number is still its own.
             kill_process(number, signal).unwrap();
             std::thread::sleep(Duration::from_millis(50));
         }

@@ -311,7 +311,7 @@ impl System {
             _ if memory::is_file_system(kind) => {
                 Below::unknown(kind, format!("{kind} keeps files in memory: this is not a device"))
             }
-            // Its source is any text: FUSE takes the name of a device from whoever mounts it.
+            // Its source may be any text: with FUSE the caller of `mount` chooses it.
             _ => Below::unknown(kind, format!("{kind} lies on no device whose counters could be read")),
         }
     }

@@ -113,8 +113,8 @@ pub(super) fn processor_wait(cell: &CellFacts<'_>) -> Gate {
     Gate { reason, ..or_unverified(gate) }
 }
 
-/// The program stood still for this share of the time. Who stopped it is not known: it may have
-/// been whoever measures, or the host below.
+/// The program stood still for this share of the time. Who stopped it is not known: the user, a
+/// manager of containers, or the host below.
 fn stopped(share: f64) -> Gate {
     let above = format!(
         "the program was stopped for {:.0}% of the time (by a signal, a debugger, a freezer of control \
