@@ -123,6 +123,24 @@ fn an_overlay_whose_upper_directory_is_hidden_is_never_valid() {
     hides(&overlay.path().join("sub"), &READ);
 }
 
+/// Before: tmpfs was valid as the disk whose mount it hid, while others read from that disk.
+#[test]
+fn memory_over_the_mount_of_a_device_is_never_valid() {
+    let device = LoopDevice::mount(64 * MIB, 512);
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("x")).unwrap();
+    let command = bench(&folder.path().join("x"), &READ);
+    let mut inside = Command::new("unshare");
+    let mounts = "mount --bind \"$0\" \"$1/x\" && mount -t tmpfs none \"$1\" && mkdir \"$1/x\"";
+    inside.args(["--mount", "sh", "-c", &format!("{mounts} && shift && exec \"$@\"")]);
+    inside.args([device.path(), folder.path()]).arg(command.get_program()).args(command.get_args());
+    let found = report(&mut inside);
+    let doubt = "tmpfs keeps files in memory: this is not a device";
+    assert_eq!(found["environment"]["device_doubt"], doubt);
+    assert_eq!(found["environment"]["device"], Value::Null);
+    assert_unverified(&only_run(&found), "device_bytes_read", doubt);
+}
+
 #[test]
 fn a_loop_device_that_serves_from_the_page_cache_of_its_file_is_not_the_device() {
     for is_direct in [true, false] {

@@ -5,8 +5,12 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use super::loop_device::{BTRFS, LoopDevice};
-use super::measured::{assert_fired, assert_passed, assert_unverified, bench, measured, only_run, report};
+use super::measured::{
+    assert_fired, assert_passed, assert_unverified, bench, gate, measured, only_run, report,
+};
 use super::throttle::{Quota, Throttle};
 
 const MIB: u64 = 1 << 20;
@@ -146,6 +150,37 @@ fn a_processor_that_others_use_is_not_the_device() {
     let _busy = Busy::on_the_first_processor();
     let found = measured(&mut command);
     assert_fired(&found, "processor_wait", "for a processor that other programs used");
+}
+
+/// Before: valid, at half the rate: a stopped thread sleeps, and waits for no processor.
+#[test]
+fn a_program_that_is_stopped_again_and_again_is_not_the_device() {
+    let device = LoopDevice::mount(64 * MIB, 512);
+    let file = device.path().join("file");
+    fs::write(&file, vec![7; 16 << 20]).unwrap();
+    let mut command = bench(&file, &["--time", "2s"]);
+    // Its output is not read while it runs: what does not fit in a pipe would block it.
+    let out = tempfile::NamedTempFile::new().unwrap();
+    let mut child = command.stdout(out.reopen().unwrap()).spawn().unwrap();
+    let number = Pid::from_child(&child);
+    // As `cpulimit` does it.
+    while child.try_wait().unwrap().is_none() {
+        for signal in [Signal::STOP, Signal::CONT] {
+            // It has not been waited for, so the number is still its own.
+            kill_process(number, signal).unwrap();
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+    assert!(child.wait().unwrap().success());
+    let found = only_run(&serde_json::from_slice(&fs::read(out.path()).unwrap()).unwrap());
+    let gate = gate(&found, "processor_wait");
+    assert_ne!(gate["outcome"], "passed", "{gate}");
+    assert_ne!(found["state"], "valid", "{found}");
+    // On a machine with other work it may fail for that.
+    if gate["outcome"] == "unverified" {
+        let reason = gate["reason"].as_str().unwrap();
+        assert!(reason.starts_with("the program was stopped for "), "{gate}");
+    }
 }
 
 /// Before: "a thread waited … for a processor that other programs used", where there were none.

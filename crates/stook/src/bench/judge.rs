@@ -1,6 +1,6 @@
 //! Passes the results of a run to the gates.
 
-use super::gates::{CellFacts, Gate, Load, Series, Throttled, check};
+use super::gates::{CellFacts, Gate, Load, Looks, Sampled, Series, Throttled, check};
 use super::long_run::LongRun;
 use super::run::{Measured, TICK_NS, Tick};
 use super::workload::{Arrival, Workload};
@@ -37,7 +37,7 @@ pub(super) fn judge(
         // What was late to begin was not in flight before it did.
         latency_mean_s: (latency_sum_ns(&all) - record.waited_ns as f64) / requests.max(1) as f64 / 1e9,
         earlier_s: record.earlier_ns as f64 / 1e9,
-        in_flight: measured.in_flight.sampled(),
+        in_flight: sampled(workload, measured.is_real_time, &measured.in_flight),
         read_bytes: record.reads.count() * workload.block_size,
         written_bytes: record.writes.count() * workload.block_size,
         device_read_bytes,
@@ -51,11 +51,25 @@ pub(super) fn judge(
             .ok_or_else(|| "the system does not report how long threads wait for a processor".to_owned()),
         processor_wait_unsure: measured.waiting_unsure,
         quota_stop: measured.quota_stop.clone(),
+        stopped_share: measured.stopped_share,
         throttled: throttled(workload, measured),
         durable_after_s: measured.durable_after_s,
         series: Series { window_s, rates_bytes_per_s: &rates },
         long_run: long_run.map(LongRun::series),
     })
+}
+
+/// What was seen in flight. In an open loop a look that sleeps until its moment wakes together with
+/// the job whose request is due, and a thread of real time has to sleep.
+fn sampled(workload: &Workload, is_real_time: bool, in_flight: &Looks) -> Result<Sampled, String> {
+    match workload.rate_per_s {
+        Some(_) if is_real_time => {
+            Err("the program runs with a real-time policy (chrt), and its looks at what is in \
+             flight come when requests are due"
+                .to_owned())
+        }
+        _ => in_flight.sampled(),
+    }
 }
 
 fn load(workload: &Workload, measured: &Measured) -> Load {
@@ -168,6 +182,19 @@ mod tests {
     fn short_runs_are_judged_by_ticks_and_long_ones_by_seconds() {
         assert_eq!(rates(&ticks(25), 2.0, 1000), (0.1, vec![40_000.0; 20]));
         assert_eq!(rates(&ticks(107), 10.6, 1000), (1.0, vec![40_000.0; 10]));
+    }
+
+    /// Before: an honest open loop under `chrt -f 50` was refused ten of eleven times, by looks
+    /// that were not at random moments.
+    #[test]
+    fn looks_of_a_real_time_thread_say_nothing_of_an_open_loop() {
+        let mut in_flight = Looks::default();
+        (0..100).for_each(|_| in_flight.add(3));
+        let open = Workload { rate_per_s: Some(1000.0), ..Workload::default() };
+        let refused = sampled(&open, true, &in_flight).unwrap_err();
+        assert!(refused.contains("a real-time policy (chrt)"), "{refused}");
+        assert_eq!(sampled(&open, false, &in_flight), in_flight.sampled());
+        assert_eq!(sampled(&Workload::default(), true, &in_flight), in_flight.sampled());
     }
 
     /// Before: cells that only read were checked against the limit of writes, with writes of other

@@ -258,6 +258,8 @@ pub(crate) struct System {
     sys: PathBuf,
     /// The text of `/proc/self/mountinfo`.
     mounts: String,
+    /// Returns the number of the mount that a path lies on; replaceable in tests.
+    mount_id_of: fn(&Path) -> Option<u64>,
     /// Returns the file of a loop device; replaceable in tests.
     numbers_of_loop_file: fn(&str, &str) -> io::Result<FileNumbers>,
 }
@@ -268,6 +270,7 @@ impl System {
         Self {
             sys: PathBuf::from("/sys"),
             mounts: mountinfo(),
+            mount_id_of: mount::id_of,
             numbers_of_loop_file: loop_device::numbers_of_file,
         }
     }
@@ -279,14 +282,14 @@ impl System {
 
     /// The mount that a path lies on.
     pub(crate) fn mount_of(&self, path: &Path) -> Option<Mount> {
-        Mount::among(&self.mounts, path)
+        Mount::among(&self.mounts, (self.mount_id_of)(path), path)
     }
 
     fn below_file(&self, path: &Path, device: u64, layers: u32) -> Below {
         if layers == 0 {
             return Below::unknown("more layers", too_many());
         }
-        let mount = Mount::among(&self.mounts, path);
+        let mount = self.mount_of(path);
         let is_copy_on_write =
             mount.as_ref().is_some_and(|mount| COPY_ON_WRITE.contains(&mount.kind.as_str()));
         // Where the number of the file is that of a device, the mount says nothing about devices.
@@ -294,7 +297,7 @@ impl System {
             (Some(device), _) => self.below_block(device, layers),
             (None, Some(mount)) => self.below_mount(&mount, path, layers),
             (None, None) => {
-                Below::unknown("an unknown file system", "the system does not report what the file lies on")
+                Below::unknown("an unknown file system", "what the file lies on cannot be seen from here")
             }
         };
         Below { is_copy_on_write: below.is_copy_on_write || is_copy_on_write, ..below }
@@ -308,12 +311,8 @@ impl System {
             _ if memory::is_file_system(kind) => {
                 Below::unknown(kind, format!("{kind} keeps files in memory: this is not a device"))
             }
-            _ => match BlockDevice::of_source(self, &mount.source) {
-                Some(device) => self.below_block(device, layers),
-                None => {
-                    Below::unknown(kind, format!("{kind} lies on no device whose counters could be read"))
-                }
-            },
+            // Its source may be any text: with FUSE the caller of `mount` chooses it.
+            _ => Below::unknown(kind, format!("{kind} lies on no device whose counters could be read")),
         }
     }
 

@@ -29,6 +29,7 @@ impl Made {
         let system = System {
             sys: dir.path().join("sys"),
             mounts: String::new(),
+            mount_id_of: |_path| None,
             numbers_of_loop_file: |_name, path| {
                 fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino()))
             },
@@ -136,8 +137,40 @@ fn what_has_no_device_is_doubted_by_its_kind() {
     let reported = made.below_file("far/file");
     assert_eq!(reported.doubt(), Some("fuse.sshfs lies on no device whose counters could be read"));
     assert_eq!(reported.device_name(), None);
+    // Before: the name of a device was enough, and memory behind FUSE was "valid" as that device.
+    made.device("stookv", (723, 0));
     made.system.mounts.clear();
-    assert_eq!(made.below_file("far/file").doubt(), Some("the system does not report what the file lies on"));
+    made.mount("/", "far", "fuse.any /dev/stookv rw");
+    let named = made.below_file("far/file");
+    assert_eq!(named.doubt(), Some("fuse.any lies on no device whose counters could be read"));
+    assert!(named.device_name().is_none() && named.counters().is_none());
+    made.system.mounts.clear();
+    assert_eq!(made.below_file("far/file").doubt(), Some("what the file lies on cannot be seen from here"));
+}
+
+/// Before: the longest mount point was taken for the one of the file: tmpfs over a btrfs was
+/// "valid" as the disk below that, and a btrfs over tmpfs was called memory.
+#[test]
+fn a_mount_that_another_hides_is_not_taken_for_the_one_of_the_file() {
+    let mut made = btrfs(&["single"]);
+    let at = made.files().display().to_string();
+    let pool = format!("30 22 0:31 / {at}/pool rw - btrfs /dev/stookb rw\n");
+    let memory = format!("31 22 0:40 / {at} rw - tmpfs none rw\n");
+    let memory_in_pool = "tmpfs keeps files in memory: this is not a device";
+    made.system.mounts = format!("{pool}{memory}");
+    assert_eq!(made.below_file("pool/file").doubt(), Some(memory_in_pool));
+    let memory = format!("30 22 0:40 / {at}/pool rw - tmpfs none rw\n");
+    let pool = format!("31 22 0:31 / {at} rw - btrfs /dev/stookb rw\n");
+    made.system.mounts = format!("{memory}{pool}");
+    let below = made.below_file("pool/file");
+    assert_eq!((below.device_name(), below.doubt()), (Some("stooka, stookb"), None));
+    // The number that the kernel says decides: one that is not listed cannot be seen.
+    made.system.mount_id_of = |_path| Some(30);
+    assert_eq!(made.below_file("pool/file").doubt(), Some(memory_in_pool));
+    made.system.mount_id_of = |_path| Some(99);
+    let below = made.below_file("pool/file");
+    assert_eq!(below.doubt(), Some("what the file lies on cannot be seen from here"));
+    assert_eq!((below.device_name(), below.counters().is_none()), (None, true));
 }
 
 #[test]

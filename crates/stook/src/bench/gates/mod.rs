@@ -44,7 +44,7 @@ pub enum GateName {
     /// whichever is more.
     ThreadCpu,
     /// The longest wait of a thread for a processor ÷ time, or ÷ the time in which requests were in
-    /// flight, whichever is more.
+    /// flight, or the time in which the program was stopped ÷ time, whichever is more.
     ProcessorWait,
     /// Measured time and requests ÷ the required ones.
     Length,
@@ -189,6 +189,8 @@ pub struct CellFacts<'a> {
     /// The control group that stopped the program because it had used up its processor quota;
     /// `None` if none did.
     pub quota_stop: Option<QuotaStop>,
+    /// The time in which the whole program stood still and wanted no processor ÷ time.
+    pub stopped_share: f64,
     /// The limits of control groups on the device, and their use; empty if there are none.
     pub throttled: Vec<Throttled>,
     /// How long it took, after the last write, until everything was durable; `None` if that was not

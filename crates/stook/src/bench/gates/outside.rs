@@ -96,8 +96,14 @@ pub(super) fn processor_wait(cell: &CellFacts<'_>) -> Gate {
     };
     let within = format!("no thread waited more than {percent:.1}% of {time} for a processor");
     let gate = judge(name, share, PROCESSOR_WAIT, Words { below: within.clone(), within, above });
-    let is_sure = PROCESSOR_WAIT.max.is_none_or(|max| sure > max);
-    if !gate.is_failed() || is_sure {
+    let is_more = |share: f64| PROCESSOR_WAIT.max.is_none_or(|max| share > max);
+    if gate.is_failed() && is_more(sure) {
+        return gate;
+    }
+    if is_more(cell.stopped_share) {
+        return stopped(cell.stopped_share);
+    }
+    if !gate.is_failed() {
         return gate;
     }
     let reason = format!(
@@ -105,6 +111,18 @@ pub(super) fn processor_wait(cell: &CellFacts<'_>) -> Gate {
          programs, a quota that cannot be seen from here, or threads of the run itself"
     );
     Gate { reason, ..or_unverified(gate) }
+}
+
+/// The program stood still for this share of the time. Who stopped it is not known: the user, a
+/// manager of containers, or the host below.
+fn stopped(share: f64) -> Gate {
+    let above = format!(
+        "the program was stopped for {:.0}% of the time (by a signal, a debugger, a freezer of control \
+         groups, or the host below): rates and latencies hold that time",
+        share * 100.0
+    );
+    let words = Words { below: String::new(), within: String::new(), above };
+    or_unverified(judge(GateName::ProcessorWait, share, PROCESSOR_WAIT, words))
 }
 
 /// The wait of a thread beyond its wake-up time ÷ the time in which its requests were in flight; 0

@@ -64,8 +64,9 @@ pub(super) struct JobOutcome {
     /// Processor time of its thread, and the time that passed, since the ramp.
     pub(super) cpu_ns: u64,
     pub(super) wall_ns: u64,
-    /// How much of that time it was ready and waited for a processor, where that is known.
-    pub(super) waiting_ns: Option<u64>,
+    /// What the system counted of its thread in that time, where it does: how long it was ready
+    /// and waited for a processor.
+    pub(super) spent: Option<Spent>,
     /// Open loop: requests that were due in the measured time.
     pub(super) due: u64,
     /// Open loop: reads and writes that ended in it.
@@ -215,7 +216,7 @@ impl<'a> JobThread<'a> {
             ended_ns: self.last_ns,
             cpu_ns: until.cpu_ns.saturating_sub(since.cpu_ns),
             wall_ns: until.now_ns.saturating_sub(since.now_ns),
-            waiting_ns: since.spent.zip(until.spent).map(|(since, until)| until.since(since).waiting_ns),
+            spent: since.spent.zip(until.spent).map(|(since, until)| until.since(since)),
             due: self.due,
             done: self.done_in_time,
             overruns: self.overruns,

@@ -17,8 +17,10 @@ mod job;
 mod offsets;
 mod others;
 mod pace;
+mod policy;
 mod quota;
 mod record;
+mod stops;
 mod threads;
 
 use std::num::NonZeroU64;
@@ -32,6 +34,7 @@ use self::job::{JobOutcome, JobThread};
 use self::others::{Others, OthersShare};
 use self::pace::Pace;
 use self::quota::Quota;
+use self::stops::Stops;
 use self::threads::Threads;
 use super::error::{Error, Result};
 use super::gates::{Looks, QuotaStop};
@@ -127,6 +130,8 @@ pub(super) struct Measured {
     pub(super) steady_s: f64,
     pub(super) record: Record,
     pub(super) in_flight: Looks,
+    /// Whether the watching thread, and those that it began, run before all ordinary ones.
+    pub(super) is_real_time: bool,
     pub(super) process_cpu_s: f64,
     /// The greatest share of its time that a thread spent on a processor: one of a job, of its
     /// engine, or of the kernel for them.
@@ -140,6 +145,8 @@ pub(super) struct Measured {
     pub(super) processors_share: f64,
     /// The control group that stopped the process because its processor quota was used up.
     pub(super) quota_stop: Option<QuotaStop>,
+    /// How much of the time the whole program stood still and wanted no processor.
+    pub(super) stopped_share: f64,
     pub(super) device: Option<DeviceUse>,
     /// Why the counters of the device prove nothing, or why there are none.
     pub(super) device_doubt: Option<String>,
@@ -240,8 +247,13 @@ struct Seen {
     /// The processor time of other programs ÷ time, if known.
     others_share: Option<OthersShare>,
     quota_stop: Option<QuotaStop>,
-    /// Whether a quota may have stopped the process that cannot be seen from here.
+    /// Whether a quota may well have stopped the process that cannot be seen from here: one above
+    /// its container, or one for threads of real time.
     is_quota_hidden: bool,
+    /// Whether the watching thread, and those that it began, run before all ordinary ones.
+    is_real_time: bool,
+    /// How long the whole program stood still and wanted no processor.
+    stopped_ns: u64,
     device: Option<DeviceUse>,
     device_doubt: Option<String>,
     copies: u64,
@@ -258,6 +270,8 @@ struct Shares {
     cpu: f64,
     /// Ready, and waiting for a processor.
     waiting: f64,
+    /// How much of that idle processors may have taken to begin, each time that it was woken.
+    waking: f64,
 }
 
 /// How much of its time a thread waited for a processor that other programs used, or that a quota
@@ -274,12 +288,13 @@ struct Begun {
     counters: Option<Counters>,
     quota: Quota,
     others: Option<Others>,
+    stops: Stops,
 }
 
 impl Begun {
     fn now(below: &Below) -> Self {
         let (cpu_ns, counters) = (own_cpu_ns(), below.counters());
-        Self { cpu_ns, counters, quota: Quota::now(), others: Others::now() }
+        Self { cpu_ns, counters, quota: Quota::now(), others: Others::now(), stops: Stops::now() }
     }
 
     /// Notes the counters since then.
@@ -288,7 +303,8 @@ impl Begun {
         let counted = self.counters.zip(below.counters());
         seen.device = counted.map(|(before, after)| below.use_between(before, after));
         seen.quota_stop = self.quota.stop_since();
-        seen.is_quota_hidden = quota::is_hidden();
+        seen.stopped_ns = self.stops.stopped_ns();
+        seen.is_quota_hidden = quota::is_hidden() || seen.is_real_time;
         let others = Others::now().zip(self.others.as_ref());
         seen.others_share = others.and_then(|(now, before)| now.share_since(before));
     }
@@ -307,11 +323,14 @@ impl Seen {
         let nobody_knows =
             OthersShare { least: f64::INFINITY, most: f64::INFINITY, by_anybody: f64::INFINITY };
         let others = self.others_share.unwrap_or(nobody_knows);
-        let each = threads.iter().map(|&Shares { cpu, waiting }| {
-            // Waiting beyond the use of all programs meanwhile is due to a quota: an invisible one,
-            // if the visible stops do not account for it.
-            let by_nobody = (waiting - (others.by_anybody - cpu).max(0.0)).max(0.0);
-            let unseen = if self.is_quota_hidden { (by_nobody - stopped).max(0.0) } else { 0.0 };
+        let each = threads.iter().map(|&Shares { cpu, waiting, waking }| {
+            // Waiting beyond the use of all programs meanwhile is due to a quota, an invisible one
+            // if the visible stops do not account for it. Where none is to be expected, threads
+            // may just have been woken often.
+            let used = others.by_anybody.max(all_cpu + others.most);
+            let by_nobody = (waiting - (used - cpu).max(0.0)).max(0.0);
+            let waking = if self.is_quota_hidden { 0.0 } else { waking };
+            let unseen = (by_nobody - stopped - waking).max(0.0);
             let most = waiting.min(others.most + stopped + unseen);
             // Other threads of the run may all have been on its processor.
             let beyond_own = (waiting - (all_cpu - cpu).max(0.0)).max(0.0);
@@ -332,8 +351,8 @@ fn watch(
 ) -> Seen {
     let _punctual = Punctual::now();
     let mut random = Random::new(workload.seed, u64::MAX - 1);
-    let mut seen = Seen::default();
-    let pace = Pace::of(workload);
+    let mut seen = Seen { is_real_time: policy::is_real_time(), ..Seen::default() };
+    let pace = Pace::of(workload, seen.is_real_time);
     let mut begun: Option<Begun> = None;
     let mut reported_ms = 0;
     let mut look_at_threads_ns = 0;
@@ -360,7 +379,10 @@ fn watch(
         if observer.is_interrupted() {
             shared.aborted.store(true, Ordering::Relaxed);
         }
-        pace.wait(shared.clock, pace.pause_ns(&mut random));
+        let late_ns = pace.wait(shared.clock, pace.pause_ns(&mut random));
+        if let Some(begun) = &mut begun {
+            begun.stops.note(late_ns);
+        }
     }
     if let Some(begun) = begun {
         begun.note(below, &mut seen);
@@ -417,10 +439,7 @@ fn summary(
     let steady_ns = seen.draining_ns.unwrap_or(ended_ns).min(ended_ns).min(shared.end_ns());
     let measured = || outcomes.iter().filter(|outcome| outcome.wall_ns > 0);
     let busy = measured().map(|outcome| outcome.cpu_ns as f64 / outcome.wall_ns as f64);
-    let waiting = measured().filter_map(|outcome| {
-        let share = |ns: u64| ns as f64 / outcome.wall_ns as f64;
-        Some(Shares { cpu: share(outcome.cpu_ns), waiting: share(outcome.waiting_ns?) })
-    });
+    let waiting = measured().filter_map(|outcome| Some(outcome.spent?.of_time(outcome.wall_ns)));
     let threads: Vec<Shares> = waiting.chain(seen.threads.iter().copied()).collect();
     let (seconds, process_cpu_s) = (since(ended_ns), seen.process_cpu_ns as f64 / 1e9);
     let processors = thread::available_parallelism().map_or(1.0, |count| count.get() as f64);
@@ -433,12 +452,14 @@ fn summary(
         steady_s: since(steady_ns),
         record,
         in_flight: seen.in_flight,
+        is_real_time: seen.is_real_time,
         process_cpu_s,
         processors_share: process_cpu_s / (seconds * processors),
         busiest_thread: busy.chain(seen.busiest_thread).fold(0.0, f64::max),
         waiting_thread: kept_waiting.map(|kept| kept.most),
         waiting_unsure: kept_waiting.map_or(0.0, |kept| kept.most - kept.least),
         quota_stop: seen.quota_stop,
+        stopped_share: seen.stopped_ns as f64 / 1e9 / seconds,
         device: seen.device,
         device_doubt: seen.device_doubt,
         copies: seen.copies,
@@ -470,13 +491,18 @@ mod tests {
         ((least * 1e6).round() / 1e6, (most * 1e6).round() / 1e6)
     }
 
+    fn share(cpu: f64, waiting: f64) -> Shares {
+        Shares { cpu, waiting, waking: 0.0 }
+    }
+
     /// Before: `--engine threads` and several jobs were always refused on a machine with nothing
     /// else to do, as were most runs at depth 256 and on btrfs: threads of the same run counted as
     /// others, and those of the kernel that worked for it.
     #[test]
     fn a_thread_was_kept_waiting_as_far_as_other_programs_or_a_quota_kept_it() {
-        let alone = [Shares { cpu: 0.25, waiting: 0.75 }];
-        let others = Some([0.01, 0.01, 0.3]);
+        let alone = [share(0.25, 0.75)];
+        // The kernel used the rest.
+        let others = Some([0.01, 0.01, 1.1]);
         assert_eq!(kept(&seen(others, None, 0.5), &alone), (0.01, 0.01));
         assert_eq!(kept(&seen(others, Some(1.0), 0.5), &alone), (0.51, 0.51));
         assert_eq!(kept(&seen(None, None, 0.5), &alone), (0.75, 0.75), "others are not known: all counts");
@@ -488,12 +514,12 @@ mod tests {
     #[test]
     fn what_a_thread_may_have_waited_for_others_of_its_run_is_not_sure() {
         let busy = Some([1.5, 1.5, 2.0]);
-        let pool = [Shares { cpu: 0.02, waiting: 0.28 }; 32];
+        let pool = [share(0.02, 0.28); 32];
         assert_eq!(kept(&seen(busy, None, 1.28), &pool), (0.0, 0.28));
         // A thread of its own, or one that waited longer than all others of the run worked.
-        let alone = [Shares { cpu: 0.5, waiting: 0.5 }];
+        let alone = [share(0.5, 0.5)];
         assert_eq!(kept(&seen(busy, None, 1.0), &alone), (0.5, 0.5));
-        let starved = [Shares { cpu: 0.1, waiting: 0.8 }, Shares { cpu: 0.1, waiting: 0.0 }];
+        let starved = [share(0.1, 0.8), share(0.1, 0.0)];
         assert_eq!(kept(&seen(busy, None, 0.4), &starved), (0.7, 0.8));
         // One that ended, and whose use is not known: it may have been that.
         assert_eq!(kept(&seen(Some([0.0, 0.5, 1.0]), None, 1.0), &alone), (0.0, 0.5));
@@ -506,12 +532,27 @@ mod tests {
     #[test]
     fn waiting_while_nobody_used_a_processor_may_be_a_quota_that_is_not_seen() {
         let hidden = |others, stopped_s| Seen { is_quota_hidden: true, ..seen(Some(others), stopped_s, 0.6) };
-        let stopped = [Shares { cpu: 0.3, waiting: 0.7 }];
-        assert_eq!(kept(&seen(Some([0.0, 0.0, 0.32]), None, 0.6), &stopped), (0.0, 0.0), "all are seen");
+        let stopped = [share(0.3, 0.7)];
         assert_eq!(kept(&hidden([0.0, 0.0, 0.32], None), &stopped), (0.0, 0.68));
         // What threads of the run and of the kernel did is no such thing.
         assert_eq!(kept(&hidden([0.0, 0.0, 1.1], None), &stopped), (0.0, 0.0));
         // One that is seen has stopped it for as long.
         assert_eq!(kept(&hidden([0.0, 0.0, 0.32], Some(1.4)), &stopped), (0.7, 0.7));
+    }
+
+    /// Before: a quota for threads of real time (`cpu.rt_runtime_us`), which counts no stops, was
+    /// called "other programs", and with nothing else to do the run was valid.
+    #[test]
+    fn waiting_while_nobody_used_a_processor_is_not_sure_anywhere() {
+        let quiet = seen(Some([0.0, 0.0, 0.32]), None, 0.6);
+        let stopped = [share(0.3, 0.7)];
+        assert_eq!(kept(&quiet, &stopped), (0.0, 0.68));
+        // A thread that is woken again and again waits a little each time, on an idle machine, too.
+        let woken = [Shares { waking: 0.8, ..share(0.3, 0.7) }];
+        assert_eq!(kept(&quiet, &woken), (0.0, 0.0));
+        // Where a quota is to be expected that is no excuse.
+        assert_eq!(kept(&Seen { is_quota_hidden: true, ..quiet }, &woken), (0.0, 0.68));
+        // What the run itself used is known exactly, and need not show in ticks.
+        assert_eq!(kept(&seen(Some([0.0, 0.0, 0.1]), None, 2.0), &stopped), (0.0, 0.0));
     }
 }

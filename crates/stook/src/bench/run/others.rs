@@ -28,7 +28,8 @@ pub(super) struct OthersShare {
     /// mostly for this one.
     pub(super) least: f64,
     pub(super) most: f64,
-    /// The use of these processors by all programs.
+    /// The use of these processors by all programs, with that by interrupts, and what a hypervisor
+    /// took away.
     pub(super) by_anybody: f64,
 }
 
@@ -52,6 +53,8 @@ struct Ticks {
     user: i64,
     /// In the system, for programs and for itself.
     system: i64,
+    /// Of processors: in interrupts, or taken away by a hypervisor.
+    taken: i64,
 }
 
 impl Others {
@@ -85,7 +88,7 @@ impl Used {
     fn since(&self, before: &Self) -> Option<[i64; 3]> {
         let own = self.own.since(before.own);
         let allowed = self.allowed.since(before.allowed);
-        let by_anybody = allowed.all();
+        let by_anybody = allowed.all().saturating_add(allowed.taken);
         let (now, then) = match (&self.programs, &before.programs) {
             (Some(now), Some(then)) => (now, then),
             (None, None) => {
@@ -102,11 +105,19 @@ impl Used {
         // The program that waited for an ended one inherits all of its use, including earlier use.
         // If none waited for it, its use is in no program any more: only the processor counters
         // include it.
-        let on_allowed = by_anybody.saturating_sub(own.all()).max(0);
-        let most = if gone.peek().is_some() { on_allowed } else { known.min(on_allowed) };
-        let used_before = gone.fold(0i64, |sum, (_, ticks)| sum.saturating_add(*ticks));
+        let on_allowed = allowed.all().saturating_sub(own.all()).max(0);
         let elsewhere = self.elsewhere.since(before.elsewhere).all();
-        let least = known.saturating_sub(used_before).saturating_sub(elsewhere).min(most).max(0);
+        // A program's own use is exact, and that of processors is who was there at each tick. What
+        // rests at every tick is in the first only, and which processor it used is not known.
+        let avoids_ticks = known / 2 > on_allowed.saturating_add(elsewhere);
+        let most = match gone.peek() {
+            Some(_) => on_allowed,
+            None if avoids_ticks => known,
+            None => known.min(on_allowed),
+        };
+        let used_before = gone.fold(0i64, |sum, (_, ticks)| sum.saturating_add(*ticks));
+        let sure = known.saturating_sub(used_before).saturating_sub(elsewhere);
+        let least = sure.min(most).min(on_allowed).max(0);
         Some([least, most, by_anybody])
     }
 }
@@ -121,7 +132,8 @@ impl Ticks {
     }
 
     fn each(self, other: Self, of: fn(i64, i64) -> i64) -> Self {
-        Self { user: of(self.user, other.user), system: of(self.system, other.system) }
+        let (user, system) = (of(self.user, other.user), of(self.system, other.system));
+        Self { user, system, taken: of(self.taken, other.taken) }
     }
 }
 
@@ -166,8 +178,8 @@ impl Program {
             number: number.parse().ok()?,
             began: field(22)?,
             is_of_kernel: field(9)? & OF_KERNEL != 0,
-            own: Ticks { user: field(14)?, system: field(15)? },
-            of_ended: Ticks { user: field(16)?, system: field(17)? },
+            own: Ticks { user: field(14)?, system: field(15)?, taken: 0 },
+            of_ended: Ticks { user: field(16)?, system: field(17)?, taken: 0 },
         })
     }
 
@@ -177,7 +189,8 @@ impl Program {
 }
 
 /// What was used of the processors that a program may use, and of the others, from the text of
-/// `/proc/stat` (`proc_stat(5)`): the fields user and nice, and system. `None` where it names none
+/// `/proc/stat` (`proc_stat(5)`): the fields user and nice, and system; and irq, softirq and
+/// steal, which old kernels lack. `None` where it names none
 /// that may be used.
 fn of_processors(text: &str, is_allowed: impl Fn(usize) -> bool) -> Option<(Ticks, Ticks)> {
     let (mut allowed, mut elsewhere) = (None, Ticks::default());
@@ -199,7 +212,9 @@ fn of_processor(line: &str) -> Option<(usize, Ticks)> {
     let processor = fields.next()?.strip_prefix("cpu")?.parse().ok()?;
     let mut next = || fields.next()?.parse::<i64>().ok();
     let (user, nice, system) = (next()?, next()?, next()?);
-    Some((processor, Ticks { user: user.saturating_add(nice), system }))
+    let (_idle, _iowait) = (next(), next());
+    let taken = [next(), next(), next()].into_iter().flatten().fold(0, i64::saturating_add);
+    Some((processor, Ticks { user: user.saturating_add(nice), system, taken }))
 }
 
 #[cfg(test)]
@@ -295,6 +310,20 @@ mod tests {
         assert_eq!(on_first(&programs, [[110, 20], [100, 0]]).since(&before), Some([100, 100, 130]));
     }
 
+    /// Before: such a program hid behind the ticks: beside it a run was valid whose thread had
+    /// waited for half of its time.
+    #[test]
+    fn a_program_that_rests_at_every_tick_is_not_taken_for_an_idle_one() {
+        let before = read(&[this(0, 0), KERNEL, other("900", 50, [0; 4])], [[0, 0]; 2]);
+        let seen = |used, processors| {
+            read(&[this(10, 20), KERNEL, other("900", 50, [used, 0, 0, 0])], processors).since(&before)
+        };
+        assert_eq!(seen(100, [[10, 20], [0, 0]]), Some([0, 100, 30]));
+        assert_eq!(seen(100, [[14, 20], [6, 0]]), Some([10, 100, 40]));
+        // Ticks that miss some of it, by chance, are as good as any.
+        assert_eq!(seen(100, [[60, 20], [0, 0]]), Some([50, 50, 80]));
+    }
+
     #[test]
     fn where_other_programs_cannot_be_seen_time_in_user_mode_counts() {
         // In a container the number of the thread of the kernel is that of any program.
@@ -307,6 +336,10 @@ mod tests {
         }
         assert_eq!(Used::read(tempfile::tempdir().unwrap().path(), |_| true), None);
         assert_eq!(Used::read(made(&[this(1, 1)], [[1, 1]; 2]).path(), |_| false), None);
+        // Interrupts and what a hypervisor took are no program's.
+        let taken = of_processor("cpu1 1 2 3 4 5 6 7 8 9 10").unwrap();
+        assert_eq!(taken, (1, Ticks { user: 3, system: 3, taken: 21 }));
+        assert_eq!(of_processor("cpu1 1 2 3").unwrap().1.taken, 0);
         for line in ["", "cpu 1 2 3", "cpu1", "cpu1 1 2", "cpux 1 2 3", "cpu1 1 x 3"] {
             assert_eq!(of_processor(line), None, "{line:?}");
         }
@@ -321,7 +354,7 @@ mod tests {
         let used = Used {
             programs: Some(BTreeMap::from([((900, 50), ticks(used_s))])),
             own: Ticks::default(),
-            allowed: Ticks { user: ticks(used_s), system: 0 },
+            allowed: Ticks { user: ticks(used_s), ..Ticks::default() },
             elsewhere: Ticks::default(),
         };
         Others { at: begin + Duration::from_secs_f64(seconds), used }

@@ -10,6 +10,9 @@ use super::Shares;
 /// Where the system lists the threads of this process.
 const TASKS: &str = "/proc/self/task";
 const THIS_THREAD: &str = "/proc/thread-self/schedstat";
+/// How long a thread that is woken may wait until an idle processor takes it: tens of microseconds
+/// in virtual machines. A quota stops threads for milliseconds.
+const WAKING_MAX_NS: f64 = 50e3;
 
 /// What a thread has done so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -18,6 +21,8 @@ pub(super) struct Spent {
     pub(super) cpu_ns: u64,
     /// Ready, and waiting for one.
     pub(super) waiting_ns: u64,
+    /// How often it got one.
+    slices: u64,
 }
 
 /// Looks at all threads but those that were there before the run.
@@ -62,9 +67,7 @@ impl Threads {
             let passed_ns = now_ns.checked_sub(*since_ns).filter(|passed_ns| *passed_ns > 0)?;
             // A thread that began later had done nothing.
             let before = first.get(thread).copied().unwrap_or_default();
-            let Spent { cpu_ns, waiting_ns } = spent.since(before);
-            let of_time = |ns: u64| ns as f64 / passed_ns as f64;
-            Some(Shares { cpu: of_time(cpu_ns), waiting: of_time(waiting_ns) })
+            Some(spent.since(before).of_time(passed_ns))
         };
         self.last.iter().filter_map(share).collect()
     }
@@ -87,7 +90,7 @@ impl Spent {
         let mut fields = text.split_ascii_whitespace().map(|field| field.parse::<u64>().ok());
         let mut next = || fields.next().flatten();
         let (cpu_ns, waiting_ns, slices) = (next()?, next()?, next()?);
-        (slices > 0).then_some(Self { cpu_ns, waiting_ns })
+        (slices > 0).then_some(Self { cpu_ns, waiting_ns, slices })
     }
 
     /// What was done since.
@@ -95,6 +98,17 @@ impl Spent {
         Self {
             cpu_ns: self.cpu_ns.saturating_sub(before.cpu_ns),
             waiting_ns: self.waiting_ns.saturating_sub(before.waiting_ns),
+            slices: self.slices.saturating_sub(before.slices),
+        }
+    }
+
+    /// Each ÷ the time in which it was done.
+    pub(super) fn of_time(self, passed_ns: u64) -> Shares {
+        let share = |ns: f64| ns / passed_ns as f64;
+        Shares {
+            cpu: share(self.cpu_ns as f64),
+            waiting: share(self.waiting_ns as f64),
+            waking: share(self.slices as f64 * WAKING_MAX_NS),
         }
     }
 }
@@ -182,17 +196,20 @@ mod tests {
             last: BTreeMap::from([(1, (1200, spent(150, 27))), (2, (2000, spent(100, 300)))]),
         };
         assert_eq!(threads.busiest_share(), Some(0.5));
-        let shares = [Shares { cpu: 0.5, waiting: 0.1 }, Shares { cpu: 0.1, waiting: 0.3 }];
+        let share = |cpu, waiting| Shares { cpu, waiting, waking: 0.0 };
+        let shares = [share(0.5, 0.1), share(0.1, 0.3)];
         assert_eq!(threads.shares(), shares);
     }
 
     fn spent(cpu_ns: u64, waiting_ns: u64) -> Spent {
-        Spent { cpu_ns, waiting_ns }
+        Spent { cpu_ns, waiting_ns, slices: 0 }
     }
 
     #[test]
     fn a_kernel_that_does_not_count_tells_nothing() {
-        assert_eq!(Spent::parse("12 34 5\n"), Some(Spent { cpu_ns: 12, waiting_ns: 34 }));
+        assert_eq!(Spent::parse("12 34 5\n"), Some(Spent { slices: 5, ..spent(12, 34) }));
+        let waking = Spent { slices: 5, ..spent(12, 34) }.of_time(1_000_000).waking;
+        assert!((waking - 0.25).abs() < 1e-9, "{waking}");
         assert_eq!((Spent::parse("0 0 0\n"), Spent::parse("1 2"), Spent::parse("")), (None, None, None));
     }
 }

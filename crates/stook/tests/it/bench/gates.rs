@@ -37,6 +37,7 @@ pub(super) fn good() -> CellFacts<'static> {
         processor_wait_share_max: Ok(0.01),
         processor_wait_unsure: 0.0,
         quota_stop: None,
+        stopped_share: 0.0,
         throttled: Vec::new(),
         durable_after_s: None,
         series: Series { window_s: 1.0, rates_bytes_per_s: FLAT },
@@ -441,6 +442,24 @@ fn waiting_that_may_have_been_for_the_run_itself_proves_nothing() {
                programs, a quota that cannot be seen from here, or threads of the run itself";
     doubts(GateName::ProcessorWait, &cell(0.28, 0.24), &cell(0.04, 0.04), why);
     assert_eq!(outcome(&cell(0.28, 0.2), GateName::ProcessorWait), Outcome::Failed, "8% are sure");
+}
+
+/// Before: a run that SIGSTOP or a freezer stopped for half of its time was valid at half the rate.
+#[test]
+fn time_in_which_the_program_was_stopped_is_not_the_device() {
+    let cell = |stopped_share| CellFacts { stopped_share, ..good() };
+    let why = "the program was stopped for 49% of the time (by a signal, a debugger, a freezer of control \
+               groups, or the host below): rates and latencies hold that time";
+    doubts(GateName::ProcessorWait, &cell(0.49), &cell(0.05), why);
+    assert_eq!(gate(&cell(0.49), GateName::ProcessorWait).measured, Some(0.49));
+    // What other programs surely did is what it fails for.
+    let busy = CellFacts { processor_wait_share_max: Ok(0.23), ..cell(0.49) };
+    assert!(gate(&busy, GateName::ProcessorWait).is_failed());
+    let unsure = CellFacts { processor_wait_unsure: 0.23, ..busy };
+    assert!(gate(&unsure, GateName::ProcessorWait).reason.starts_with("the program was stopped"));
+    // Looks are late with everything else.
+    let looks = CellFacts { in_flight: sampled(4.0 * 8.0), ..cell(0.49) };
+    assert_eq!(outcome(&looks, GateName::LittleSampled), Outcome::Unverified);
 }
 
 /// Before: a mean of 44 µs was valid although 32 of them were the timer of the tool.
