@@ -134,7 +134,10 @@ fn read(path: &Path, key: &str) -> Result<Option<Measured>, String> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = match fs::OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        // Under `sudo -u` the home directory is often still that of another user.
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
+            return Ok(None);
+        }
         Err(error) => return Err(error.to_string()),
     };
     if !file.metadata().map_err(|error| error.to_string())?.is_file() {
