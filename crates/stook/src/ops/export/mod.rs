@@ -45,8 +45,8 @@ type Sink<'a> = &'a mut dyn FnMut(&[u8], &mut dyn FnMut() -> bool) -> Result<()>
 
 impl Export<'_> {
     /// Writes the tar. Damaged records and keys that are no paths are
-    /// [failures](Summary::failures), and not in it. Where a long file turns out damaged only when
-    /// its length is written already, zeroes stand for the rest of it.
+    /// [failures](super::unpack::Summary::failures), and not in it. Where a long file turns out
+    /// damaged only when its length is written already, zeroes stand for the rest of it.
     ///
     /// # Errors
     /// [`Error::Write`] where `to` fails, I/O errors of the pack, groups that are not there,
@@ -57,9 +57,9 @@ impl Export<'_> {
 
     /// The same into a file, which appears when it is whole: see [`Draft::named`]. A file that is
     /// there is replaced only by a tar of all that was asked for, if that is anything, or with
-    /// [`force`](Self::force); else it is [kept](Summary::kept), and nothing is written. Nor is
-    /// there a tar of what is [missing](Nothing::Missing). The reader of a pipe is waited for until
-    /// `progress` returns `false`.
+    /// [`force`](Self::force); else it is [kept](super::unpack::Summary::kept), and nothing is
+    /// written. Nor is there a tar of what is [missing](Nothing::Missing). The reader of a pipe is
+    /// waited for until `progress` returns `false`.
     ///
     /// # Errors
     /// I/O errors, groups that are not there, [`Error::Interrupted`].
