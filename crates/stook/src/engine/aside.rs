@@ -1,7 +1,9 @@
-//! [`Aside`]: the calls for which a ring has no operation, carried out by threads.
+//! [`Aside`]: the steps that a ring has no operation for, or must not be given, carried out by
+//! threads.
 //!
 //! A descriptor becomes readable when a call is done. The ring polls it, so waiting for the ring
 //! also waits for the threads.
+#![expect(unsafe_code, reason = "a step names memory that a transfer owns")]
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -9,11 +11,20 @@ use std::sync::Arc;
 
 use rustix::event::EventfdFlags;
 
-use super::calls::Call;
+use super::threads::carry_out;
+use super::transfer::Step;
 use super::workers::Workers;
 
-/// A call of the transfer in this slot.
-type Job = (usize, Call);
+/// A step of the transfer in this slot.
+#[derive(Debug)]
+struct Job {
+    slot: usize,
+    step: Step,
+}
+
+// SAFETY: the memory that the step names belongs to the transfer in that slot. The transfer stays
+// there until the outcome was taken, or is leaked, and nothing else touches the memory meanwhile.
+unsafe impl Send for Job {}
 
 /// What became of it.
 pub(super) type Done = (usize, io::Result<u64>);
@@ -23,12 +34,12 @@ pub(super) type Done = (usize, io::Result<u64>);
 pub(super) struct Aside {
     workers: Workers<Job, Done>,
     bell: Arc<OwnedFd>,
-    /// Calls whose outcomes were not taken.
+    /// Steps whose outcomes were not taken.
     pending: usize,
 }
 
 impl Aside {
-    /// Allows at most this many calls at once. Threads are started on demand.
+    /// Allows at most this many steps at once. Threads are started on demand.
     ///
     /// # Errors
     /// Returns an error if the system refuses the descriptor or the first thread.
@@ -40,22 +51,22 @@ impl Aside {
             // then anyway.
             let _counted = rustix::io::write(&*rung, &1_u64.to_ne_bytes());
         };
-        let run = |(slot, call): Job| (slot, call.carry_out());
+        let run = |job: Job| (job.slot, carry_out(job.step));
         Ok(Self { workers: Workers::start(depth, run, notify)?, bell, pending: 0 })
     }
 
-    /// Hands a call over.
-    pub(super) fn begin(&mut self, slot: usize, call: Call) {
+    /// Hands a step over.
+    pub(super) fn begin(&mut self, slot: usize, step: Step) {
         self.pending += 1;
-        self.workers.hand_over((slot, call));
+        self.workers.hand_over(Job { slot, step });
     }
 
-    /// The descriptor that is readable when a call is done. It may become readable once too often.
+    /// The descriptor that is readable when a step is done. It may become readable once too often.
     pub(super) fn bell(&self) -> RawFd {
         self.bell.as_raw_fd()
     }
 
-    /// Calls whose outcomes were not taken.
+    /// Steps whose outcomes were not taken.
     pub(super) fn pending(&self) -> usize {
         self.pending
     }

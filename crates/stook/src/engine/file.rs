@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Access, OperationKind, SeekTarget, calls, holes, may_have_holes};
+use super::{Access, OperationKind, SeekTarget, calls, file_system, holes, may_have_holes};
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
 use crate::source::Identity;
@@ -49,6 +49,7 @@ pub struct File {
     direct: OnceLock<Option<fs::File>>,
     direct_refused: AtomicBool,
     facts: OnceLock<DirectFacts>,
+    on_fuse: OnceLock<bool>,
 }
 
 /// What the system reports about direct I/O on a file.
@@ -105,6 +106,7 @@ impl File {
             direct: OnceLock::new(),
             direct_refused: AtomicBool::new(false),
             facts: OnceLock::new(),
+            on_fuse: OnceLock::new(),
         }
     }
 
@@ -188,7 +190,10 @@ impl File {
                     .unwrap_or(Alignment::ASSUMED),
                 bypasses_cache: answer.stx_dio_offset_align != 0,
             },
-            None => DirectFacts { alignment: Alignment::ASSUMED, bypasses_cache: !self.is_in_memory() },
+            None => DirectFacts {
+                alignment: Alignment::ASSUMED,
+                bypasses_cache: !file_system::is_in_memory(&self.cached),
+            },
         }
     }
 
@@ -197,13 +202,10 @@ impl File {
         DirectFacts { alignment: Alignment::ASSUMED, bypasses_cache: true }
     }
 
-    /// Whether its file system is the page cache: tmpfs, ramfs or hugetlbfs, by `statfs(2)`.
+    /// Whether a process serves its file system, by FUSE. The system is asked once.
     #[cfg(target_os = "linux")]
-    fn is_in_memory(&self) -> bool {
-        const IN_MEMORY: [u32; 3] = [0x0102_1994, 0x8584_58F6, 0x9584_58F6];
-        // The type of the field differs between machines; the numbers have 32 bits.
-        rustix::fs::fstatfs(&self.cached)
-            .is_ok_and(|stat| IN_MEMORY.contains(&((stat.f_type as u64 & u64::from(u32::MAX)) as u32)))
+    pub(super) fn is_on_fuse(&self) -> bool {
+        *self.on_fuse.get_or_init(|| file_system::is_fuse(&self.cached))
     }
 
     /// The range in the file that a read of `len` bytes at `offset` touches: widened to the

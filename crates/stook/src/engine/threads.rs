@@ -77,7 +77,9 @@ fn gone() -> Error {
     Error::io("wait for", "an I/O thread", io::ErrorKind::BrokenPipe.into())
 }
 
-fn carry_out(step: Step) -> io::Result<u64> {
+/// Makes the system call of a step, and waits for it. The memory and the descriptors are those of
+/// the transfer that gave the step, which has to keep them until this returns.
+pub(super) fn carry_out(step: Step) -> io::Result<u64> {
     match step {
         Step::Read { fd, memory, len, offset } => {
             // SAFETY: the transfer owns `len` bytes at `memory`, and keeps the descriptor open,

@@ -226,6 +226,14 @@ impl Transfer {
         }
     }
 
+    /// Whether this step must not be given to a ring. Where FUSE splits a direct read into requests
+    /// and one of them fails, the kernel (seen with Linux 6.18) tells a ring that all was read, and
+    /// `pread` what was.
+    #[cfg(target_os = "linux")]
+    pub(super) fn needs_thread(&self, step: &Step) -> bool {
+        matches!(step, Step::Read { .. } | Step::Write { .. }) && self.file.is_on_fuse()
+    }
+
     fn shortened(&self, step: Step, most: u64) -> Step {
         let unit = if self.direct { self.file.alignment().offset_bytes } else { 1 };
         let most = most.max(1).checked_next_multiple_of(unit).unwrap_or(u64::MAX);

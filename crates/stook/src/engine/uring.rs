@@ -4,8 +4,8 @@
 //! because an engine may be made by one thread and used by another, nor `DEFER_TASKRUN`, which
 //! requires that and cost more than it saved where it was measured.
 //!
-//! Calls for which the ring has no operation (seek, clone, copy) are made by threads, and the ring
-//! polls for their ends (`aside.rs`). Outcomes of these are taken when the poll is over and at no
+//! Calls for which the ring has no operation (seek, clone, copy), and reads and writes of files on
+//! FUSE, are made by threads, and the ring polls for their ends (`aside.rs`). Outcomes of these are taken when the poll is over and at no
 //! other time, so that there are never more entries than slots.
 #![expect(unsafe_code, reason = "the ring reads and writes memory that a transfer owns")]
 
@@ -18,6 +18,7 @@ use io_uring::{IoUring, Probe, opcode, squeue, types};
 
 use super::aside::Aside;
 use super::calls::Call;
+use super::threads::carry_out;
 use super::transfer::{Step, Transfer};
 use super::{CallFaults, Completion, Engine, Request};
 use crate::error::{Error, Result};
@@ -40,7 +41,7 @@ pub struct UringEngine {
     /// Entries in the submission queue or in the kernel.
     entries: usize,
     operations: Operations,
-    /// Threads for calls that the ring has no operation for, once there was one.
+    /// Threads for steps that the ring is not given, once there was one.
     aside: Option<Aside>,
     /// Whether one of the entries polls for them.
     polls: bool,
@@ -96,16 +97,17 @@ impl UringEngine {
                 }
                 return;
             };
-            let call = match self.operations.entry(step) {
-                Ok(entry) => return self.push(&entry.user_data(slot as u64)),
-                Err(call) => call,
-            };
+            if !transfer.needs_thread(&step)
+                && let Some(entry) = self.operations.entry(step)
+            {
+                return self.push(&entry.user_data(slot as u64));
+            }
             if let Some(aside) = self.aside() {
-                aside.begin(slot, call);
+                aside.begin(slot, step);
                 return self.poll();
             }
             // Where there is no thread to be had, it takes the time of this one.
-            let outcome = call.carry_out();
+            let outcome = carry_out(step);
             if let Some(transfer) = self.slots[slot].as_mut() {
                 transfer.advance(outcome);
             }
@@ -265,10 +267,10 @@ impl Operations {
         })
     }
 
-    /// The entry for a step; or its call, where the ring has no operation for it.
-    fn entry(self, step: Step) -> Result<squeue::Entry, Call> {
+    /// The entry for a step; `None` where the ring has no operation for it.
+    fn entry(self, step: Step) -> Option<squeue::Entry> {
         // No step moves or drops more than 1 GiB.
-        Ok(match step {
+        Some(match step {
             Step::Read { fd, memory, len, offset } => {
                 opcode::Read::new(types::Fd(fd), memory, len as u32).offset(offset).build()
             }
@@ -287,7 +289,7 @@ impl Operations {
                 let advice = libc::POSIX_FADV_DONTNEED;
                 opcode::Fadvise::new(types::Fd(fd), len as libc::off_t, advice).offset(offset).build()
             }
-            Step::Call(call) => return Err(call),
+            Step::Call(_) => return None,
         })
     }
 }

@@ -17,6 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
+use super::durable::sync_below;
 use super::target::{self, Target};
 use crate::error::{Error, Result};
 use crate::source::zeroes;
@@ -156,8 +157,7 @@ impl Folder {
     /// # Errors
     /// What the system meets.
     pub fn sync(&self) -> Result<()> {
-        let synced = rustix::fs::syncfs(self.target.root());
-        synced.map_err(|errno| Error::io("sync", &self.path, errno.into()))
+        sync_below(self.target.root()).map_err(|error| Error::io("sync", &self.path, error))
     }
 }
 

@@ -7,6 +7,7 @@ pub(crate) mod acl;
 mod ahead;
 mod any;
 mod draft;
+pub(crate) mod durable;
 pub(crate) mod existing;
 pub(crate) mod filling;
 mod gather;

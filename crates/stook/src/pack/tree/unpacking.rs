@@ -137,7 +137,7 @@ impl UnpackTree<'_> {
         unpacking.set_directory_metadata();
         // One sync for all: each file was complete when it got its name, and now all are on the
         // medium.
-        rustix::fs::syncfs(unpacking.target.root()).map_err(|errno| io("sync")(errno.into()))?;
+        crate::tree::durable::sync_below(unpacking.target.root()).map_err(io("sync"))?;
         Ok(writing.into_summary())
     }
 }
