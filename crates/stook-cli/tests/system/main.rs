@@ -7,6 +7,7 @@ mod below;
 mod bench;
 mod cache;
 mod devices;
+mod faults;
 mod full;
 mod gates;
 mod loop_device;
