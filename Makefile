@@ -7,7 +7,7 @@ SHELL := bash
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help
 .PHONY: help run test test-system format lint unit doc tidy deny advisories msrv fuzz-smoke python \
-	wheels fuzz soak bench golden clean
+	wheels fuzz soak faults bench golden clean
 
 # Tests and benchmarks read as if nothing had been measured of this machine.
 export STOOK_PROFILE_DIR :=
@@ -105,12 +105,19 @@ fuzz: ## Fuzz: TARGET=… (default: all) for SECONDS=… each.
 	@scripts/need rust fuzz
 	scripts/fuzz '$(SECONDS)' $(TARGET)
 
-soak: ## Soak a pack for SECONDS=… (3600 for an hour): kills, compactions, readers, an outside log; a bad sector at every block; whole sweeps.
+soak: ## Soak a pack for SECONDS=… (3600 for an hour): kills, compactions, readers, an outside log; a bad sector at every block; whole sweeps, also of failing file systems.
 	@scripts/need rust system
 	STOOK_BAD_BLOCKS=all cargo test --release --locked -p stook-cli --test system -- unreadable --nocapture
+	STOOK_SWEEPS=whole cargo test --release --locked -p stook-cli --test system -- faults:: --test-threads=1 --nocapture
 	STOOK_SWEEPS=whole cargo test --release --locked -p stook --test it
 	cargo build --release --locked -p stook-testing --bin soak
 	dir=$$(mktemp -d); target/release/soak "$$dir" --seconds '$(SECONDS)' --seed "$$RANDOM"; rm -rf "$$dir"
+
+faults: ## Let each operation of packs, tar, unzip, SQLite and LMDB fail; writes benchmarks/runs/. MOST=0 tries each.
+	@scripts/need rust system
+	@[ "$$(id -u)" = 0 ] || { echo 'make faults needs root'; exit 1; }
+	cargo build --release --locked -p stook-cli
+	cargo run --release --locked -p stook-peers -- faults $(if $(MOST),--most '$(MOST)')
 
 bench: ## Compare with other systems; writes benchmarks/runs/.
 	@scripts/need rust system

@@ -6,10 +6,13 @@
 
 mod bench;
 mod builds;
+mod faults;
 mod gather;
 mod pack;
 mod result;
 mod sparse;
+
+use std::process::ExitCode;
 
 use clap::Parser;
 
@@ -30,16 +33,24 @@ enum Command {
     Bench(bench::Args),
     /// Many files read in one pass, against one file with the same bytes
     Gather(gather::Args),
+    /// What becomes of data where the file system fails: packs, tar, unzip, SQLite and LMDB
+    Faults(faults::Args),
+    /// One of those that are tried, in a process of its own
+    #[command(hide = true)]
+    FaultStore(faults::store::Args),
     /// Sparse files in memory against svfsc, range-cache and rangemap
     Sparse(sparse::Args),
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().command {
         Command::Pack(args) => pack::run(&args),
         Command::Builds(args) => builds::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Faults(args) => faults::run(&args),
+        Command::FaultStore(args) => return faults::store::run(&args),
         Command::Gather(args) => gather::run(&args),
         Command::Sparse(args) => sparse::run(&args),
     }
+    .map(|()| ExitCode::SUCCESS)
 }

@@ -7,7 +7,7 @@ mod commit;
 mod counting;
 mod gets;
 mod large;
-mod lmdb;
+pub(crate) mod lmdb;
 mod load;
 mod mixed;
 mod random;

@@ -1,0 +1,295 @@
+//! What becomes of data where the file system fails: packs, unpacked trees, tar, unzip, SQLite and
+//! LMDB on the fault mount of the testing crate.
+//!
+//! A run without faults counts the operations of a system. Then each n-th of a kind fails in a run
+//! of its own, and what is left is looked at. Nothing here is a measurement of time.
+
+pub(crate) mod store;
+mod system;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use serde::Serialize;
+use stook_study::environment::{Environment, version_of};
+use stook_study::sample;
+use stook_testing::fuse::{Fault, FaultMount, Operation, PageCache, Rule, Which};
+
+use self::system::{Bench, Left, System};
+
+/// Flags of the comparison.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Runs of each cell: every n-th operation fails, so that there are about so many; 0 lets each
+    /// fail
+    #[arg(long, default_value_t = 24)]
+    most: u64,
+    /// The program under test
+    #[arg(long, default_value = "target/release/stook")]
+    stook: PathBuf,
+    /// Seconds after which a run counts as hung
+    #[arg(long, default_value_t = 20)]
+    patience: u64,
+    /// Where the data is made, removed at the end
+    #[arg(long, default_value = "target/peers-faults")]
+    work: PathBuf,
+    /// The folder that the raw results and the table go into
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+/// What fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    EioOnWrite,
+    NoRoomFromWrite,
+    EioOnSync,
+    IgnoredSyncs,
+    PowerCut,
+    EioOnRead,
+    ShortReads,
+    EioOnRename,
+}
+
+const EIO: Fault = Fault::Errno(5);
+const ENOSPC: Fault = Fault::Errno(28);
+
+/// Most bytes of a short read.
+const SHORT: [u64; 4] = [100, 511, 4096, 10_000];
+
+impl Kind {
+    const ALL: [Self; 8] = [
+        Self::EioOnWrite,
+        Self::NoRoomFromWrite,
+        Self::EioOnSync,
+        Self::IgnoredSyncs,
+        Self::PowerCut,
+        Self::EioOnRead,
+        Self::ShortReads,
+        Self::EioOnRename,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::EioOnWrite => "a write fails (EIO)",
+            Self::NoRoomFromWrite => "the disk is full from a write on (ENOSPC)",
+            Self::EioOnSync => "a sync fails (EIO)",
+            Self::IgnoredSyncs => "all syncs are ignored, power cut after exit 0",
+            Self::PowerCut => "power cut after exit 0",
+            Self::EioOnRead => "a read fails (EIO)",
+            Self::ShortReads => "all reads are short",
+            Self::EioOnRename => "a rename fails (EIO)",
+        }
+    }
+
+    fn cuts_power(self) -> bool {
+        matches!(self, Self::IgnoredSyncs | Self::PowerCut)
+    }
+
+    fn page_cache(self) -> PageCache {
+        // With the page cache a short read is the end of the file.
+        if self == Self::ShortReads { PageCache::Off } else { PageCache::On }
+    }
+
+    /// The rules of each run, with so many operations of each kind.
+    fn runs(self, counts: &BTreeMap<Operation, u64>, most: u64) -> Vec<Vec<Rule>> {
+        let each = |operation, which: fn(u64) -> Which, fault| {
+            let count = counts.get(&operation).copied().unwrap_or(0);
+            let step = if most == 0 { 1 } else { count.div_ceil(most).max(1) };
+            let numbers = (0..count).step_by(step as usize);
+            numbers.map(move |number| vec![Rule::new(operation, which(number), fault)])
+        };
+        match self {
+            Self::EioOnWrite => each(Operation::Write, Which::Nth, EIO).collect(),
+            Self::NoRoomFromWrite => each(Operation::Write, Which::From, ENOSPC).collect(),
+            Self::EioOnSync => each(Operation::Sync, Which::Nth, EIO)
+                .chain(each(Operation::SyncDirectory, Which::Nth, EIO))
+                .collect(),
+            Self::IgnoredSyncs => {
+                let syncs = [Operation::Sync, Operation::SyncDirectory];
+                vec![syncs.map(|sync| Rule::new(sync, Which::All, Fault::Ignored)).to_vec()]
+            }
+            Self::PowerCut => vec![Vec::new()],
+            Self::EioOnRead => each(Operation::Read, Which::Nth, EIO).collect(),
+            Self::ShortReads => {
+                let rule = |most| vec![Rule::new(Operation::Read, Which::All, Fault::AtMost(most))];
+                SHORT.map(rule).to_vec()
+            }
+            Self::EioOnRename => each(Operation::Rename, Which::Nth, EIO).collect(),
+        }
+    }
+}
+
+/// What came of the runs of one system under one kind of fault.
+#[derive(Debug, Default, Serialize)]
+struct Cell {
+    system: &'static str,
+    fault: &'static str,
+    /// Runs that met the fault.
+    runs: u64,
+    /// Exit code 0, and all is there.
+    unharmed: u64,
+    /// Another exit code, and nothing wrong has its final name.
+    said: u64,
+    /// Another exit code, and something half-made or wrong has its final name.
+    said_but_half_made: u64,
+    /// Exit code 0, and something is missing or wrong.
+    silent: u64,
+    /// Killed, because it did not end.
+    hung: u64,
+    /// The first of the bad ones.
+    examples: Vec<String>,
+}
+
+/// All results of a run.
+#[derive(Debug, Serialize)]
+struct Results {
+    environment: Environment,
+    tools: BTreeMap<String, String>,
+    command: Vec<String>,
+    cells: Vec<Cell>,
+}
+
+/// Tries all, and writes what was found.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    ensure!(rustix::process::geteuid().is_root(), "only root may mount: run this as root");
+    sample::prepare_work(&args.work)?;
+    let stook = args.stook.canonicalize().with_context(|| format!("cannot find {}", args.stook.display()))?;
+    let work = args.work.canonicalize()?.join("inputs");
+    sample::remove(&work)?;
+    std::fs::create_dir(&work)?;
+    let bench = Bench { stook, work, patience: Duration::from_secs(args.patience) };
+    bench.prepare()?;
+    let mut results = Results {
+        environment: Environment::of(&args.work),
+        tools: tools(),
+        command: std::env::args().skip(1).collect(),
+        cells: Vec::new(),
+    };
+    for system in System::ALL {
+        let counts = count(&bench, system)?;
+        for kind in Kind::ALL {
+            if kind == Kind::ShortReads && system.maps() {
+                continue;
+            }
+            let cell = cell(&bench, system, kind, &counts, args.most)?;
+            eprintln!("{}", line(&cell));
+            results.cells.push(cell);
+        }
+        write(args, &results)?;
+    }
+    println!("{}", markdown(&results.cells));
+    sample::clean(&args.work, |_| true)?;
+    Ok(())
+}
+
+/// The operations of a run without faults, which has to succeed.
+fn count(bench: &Bench, system: System) -> anyhow::Result<BTreeMap<Operation, u64>> {
+    let base = base(bench)?;
+    bench.copy_input(system, &base)?;
+    let mount = FaultMount::mount(&base, PageCache::On)?;
+    let ended = bench.run(system, mount.path())?;
+    let counts = mount.counts();
+    mount.unmount()?;
+    let name = system.name();
+    ensure!(ended.is_some_and(|status| status.success()), "{name} fails without faults: {ended:?}");
+    let left = bench.look(system, &base)?;
+    ensure!(left == Left::All, "{name} without faults leaves {left:?}");
+    Ok(counts)
+}
+
+/// An empty directory for one run.
+fn base(bench: &Bench) -> anyhow::Result<PathBuf> {
+    let base = bench.work.with_file_name("base");
+    sample::remove(&base)?;
+    std::fs::create_dir(&base)?;
+    Ok(base)
+}
+
+fn cell(
+    bench: &Bench,
+    system: System,
+    kind: Kind,
+    counts: &BTreeMap<Operation, u64>,
+    most: u64,
+) -> anyhow::Result<Cell> {
+    let mut cell = Cell { system: system.name(), fault: kind.name(), ..Cell::default() };
+    for rules in kind.runs(counts, most) {
+        let base = base(bench)?;
+        bench.copy_input(system, &base)?;
+        let mount = FaultMount::mount(&base, kind.page_cache())?;
+        rules.iter().for_each(|rule| mount.add(rule.clone()));
+        let ended = bench.run(system, mount.path())?;
+        let has_struck = mount.struck() > 0;
+        if kind.cuts_power() {
+            mount.lose_unsynced()?;
+        } else {
+            mount.unmount()?;
+        }
+        if !has_struck && !kind.cuts_power() {
+            continue;
+        }
+        cell.runs += 1;
+        let left = bench.look(system, &base)?;
+        let counted = match (ended, left) {
+            (None, _) => &mut cell.hung,
+            (Some(status), Left::All) if status.success() => &mut cell.unharmed,
+            (Some(status), _) if status.success() => &mut cell.silent,
+            (Some(_), Left::Wrong) => &mut cell.said_but_half_made,
+            (Some(_), Left::All | Left::NothingWrong) => &mut cell.said,
+        };
+        *counted += 1;
+        let is_bad = match ended {
+            None => true,
+            Some(status) if status.success() => left != Left::All,
+            Some(_) => left == Left::Wrong,
+        };
+        if is_bad && cell.examples.len() < 3 {
+            cell.examples.push(format!("{rules:?}: {ended:?}, left {left:?}"));
+        }
+    }
+    Ok(cell)
+}
+
+fn line(cell: &Cell) -> String {
+    let Cell { system, fault, runs, unharmed, said, said_but_half_made, silent, hung, .. } = cell;
+    format!(
+        "| {system} | {fault} | {runs} | {unharmed} | {said} | {said_but_half_made} | {silent} | {hung} |"
+    )
+}
+
+fn markdown(cells: &[Cell]) -> String {
+    let mut text = String::from(
+        "| system | fault | runs | unharmed | said so | said so, half-made | silent | hung |\n\
+         |---|---|---|---|---|---|---|---|\n",
+    );
+    for cell in cells {
+        let _ = writeln!(text, "{}", line(cell));
+    }
+    text
+}
+
+fn write(args: &Args, results: &Results) -> anyhow::Result<()> {
+    let out = args.out.clone().unwrap_or_else(|| {
+        let date = results.environment.time.get(..10).unwrap_or("undated");
+        PathBuf::from(format!("benchmarks/runs/{date}-faults"))
+    });
+    std::fs::create_dir_all(&out)?;
+    sample::publish(&out.join("faults.json"), &serde_json::to_vec_pretty(results)?)?;
+    sample::publish(&out.join("faults.md"), markdown(&results.cells).as_bytes())
+}
+
+fn tools() -> BTreeMap<String, String> {
+    let mut tools = BTreeMap::new();
+    for (name, argument) in [("tar", "--version"), ("unzip", "-v")] {
+        if let Some(version) = version_of(name, argument) {
+            tools.insert(name.to_owned(), version);
+        }
+    }
+    tools.insert("SQLite".to_owned(), rusqlite::version().to_owned());
+    tools.insert("LMDB".to_owned(), heed::lmdb_version().string.to_owned());
+    tools
+}

@@ -1,0 +1,235 @@
+//! Who is tried: what each is given, how it is run, and how it is judged.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail, ensure};
+
+use super::store::{ONLY_OLD, Store, Work};
+use crate::pack::collect;
+
+/// Who is tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum System {
+    Pack,
+    Unpack,
+    Tar,
+    Unzip,
+    Store(Store),
+}
+
+impl System {
+    /// All of them.
+    pub(super) const ALL: [Self; 7] = [
+        Self::Pack,
+        Self::Unpack,
+        Self::Tar,
+        Self::Unzip,
+        Self::Store(Store::Sqlite),
+        Self::Store(Store::SqliteExtra),
+        Self::Store(Store::Lmdb),
+    ];
+
+    /// Its name in results.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Pack => "`stook pack`",
+            Self::Unpack => "`stook unpack`",
+            Self::Tar => "`tar xf`",
+            Self::Unzip => "`unzip`",
+            Self::Store(Store::Sqlite) => "SQLite, FULL",
+            Self::Store(Store::SqliteExtra) => "SQLite, EXTRA",
+            Self::Store(Store::Lmdb) => "LMDB",
+        }
+    }
+
+    /// Whether it reads through a mapping, to which a short read is the end of the file.
+    pub(super) fn maps(self) -> bool {
+        self == Self::Store(Store::Lmdb)
+    }
+
+    /// What it is given, of all that was made.
+    fn input(self) -> &'static str {
+        match self {
+            Self::Pack => "tree",
+            Self::Unpack => "p.stook",
+            Self::Tar => "t.tar",
+            Self::Unzip => "z.zip",
+            Self::Store(store) => store.name(),
+        }
+    }
+}
+
+/// What a run left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Left {
+    /// All that was to be made, and as it should be.
+    All,
+    /// Some or none of it; what has its final name is as it should be.
+    NothingWrong,
+    /// Something half-made or wrong under its final name.
+    Wrong,
+}
+
+/// Programs, and what was made for them.
+pub(super) struct Bench {
+    /// `stook`.
+    pub(super) stook: PathBuf,
+    /// Where the inputs are.
+    pub(super) work: PathBuf,
+    /// How long a run may take.
+    pub(super) patience: Duration,
+}
+
+impl Bench {
+    /// Makes the inputs.
+    pub(super) fn prepare(&self) -> anyhow::Result<()> {
+        let tree = self.work.join("tree");
+        for number in 0..16_usize {
+            let folder = tree.join(format!("{}/deep", number % 3));
+            fs::create_dir_all(&folder)?;
+            let len = if number == 5 { 400_000 } else { number * 900 };
+            let bytes: Vec<u8> = (0..len).map(|at| ((at * at + number * 7919) >> 4) as u8).collect();
+            fs::write(folder.join(format!("file-{number:02}")), bytes)?;
+        }
+        let path = |name: &str| self.work.join(name);
+        let mut pack = self.stook();
+        done(pack.arg("pack").args([&tree, &path("p.stook")]))?;
+        done(Command::new("tar").arg("-C").arg(&self.work).args(["-cf"]).arg(path("t.tar")).arg("tree"))?;
+        done(Command::new("zip").current_dir(&self.work).args(["-qr", "z.zip", "tree"]))?;
+        for store in [Store::Sqlite, Store::SqliteExtra, Store::Lmdb] {
+            fs::create_dir(path(store.name()))?;
+            done(&mut store_command(Work::Make, store, &path(store.name()))?)?;
+        }
+        Ok(())
+    }
+
+    fn stook(&self) -> Command {
+        let mut command = Command::new(&self.stook);
+        command.env_remove("STOOK_ENGINE").env("STOOK_PROFILE_DIR", "");
+        command
+    }
+
+    /// An own copy of what a system is given.
+    pub(super) fn copy_input(&self, system: System, base: &Path) -> anyhow::Result<()> {
+        done(Command::new("cp").arg("-a").arg(self.work.join(system.input())).arg(base))
+    }
+
+    /// Runs the system on what lies in a directory: how it ended, or `None` if it had to be killed.
+    pub(super) fn run(&self, system: System, base: &Path) -> anyhow::Result<Option<ExitStatus>> {
+        let path = |name: &str| base.join(name);
+        let mut command = match system {
+            System::Pack => {
+                let mut command = self.stook();
+                command.arg("pack").args([path("tree"), path("out.stook")]);
+                command
+            }
+            System::Unpack => {
+                let mut command = self.stook();
+                command.arg("unpack").args([path("p.stook"), path("tree")]);
+                command
+            }
+            System::Tar => {
+                let mut command = Command::new("tar");
+                command.arg("-C").arg(base).arg("-xf").arg(path("t.tar"));
+                command
+            }
+            System::Unzip => {
+                let mut command = Command::new("unzip");
+                command.arg("-q").arg(path("z.zip")).arg("-d").arg(base);
+                command
+            }
+            System::Store(store) => store_command(Work::Put, store, &path(store.name()))?,
+        };
+        ended(&mut command, self.patience)
+    }
+
+    /// Looks at what a run left in a directory, on which nothing fails any more.
+    pub(super) fn look(&self, system: System, base: &Path) -> anyhow::Result<Left> {
+        match system {
+            System::Pack => self.look_at_pack(base),
+            System::Unpack | System::Tar | System::Unzip => self.look_at_tree(&base.join("tree")),
+            System::Store(store) => {
+                let mut command = store_command(Work::Check, store, &base.join(store.name()))?;
+                let code = ended(&mut command, self.patience)?.and_then(|status| status.code());
+                Ok(match code {
+                    Some(0) => Left::All,
+                    Some(code) if code == i32::from(ONLY_OLD) => Left::NothingWrong,
+                    _ => Left::Wrong,
+                })
+            }
+        }
+    }
+
+    fn look_at_pack(&self, base: &Path) -> anyhow::Result<Left> {
+        let (pack, out) = (base.join("out.stook"), base.join("looked"));
+        let succeeds = |command: &mut Command| -> anyhow::Result<bool> {
+            Ok(ended(command, self.patience)?.is_some_and(|status| status.success()))
+        };
+        if !pack.exists() {
+            return Ok(Left::NothingWrong);
+        }
+        if succeeds(self.stook().arg("check").arg(&pack))? {
+            let is_unpacked = succeeds(self.stook().arg("unpack").args([&pack, &out]))?;
+            let left = self.look_at_tree(&out)?;
+            // An incomplete pack is unpacked as far as it goes, and says so.
+            return Ok(if left == Left::All && !is_unpacked { Left::Wrong } else { left });
+        }
+        // Before its first generation it is no pack; the next run begins anew then.
+        let has_generation = fs::read_dir(&pack)?
+            .collect::<Result<Vec<_>, _>>()?
+            .iter()
+            .any(|entry| entry.file_name().to_string_lossy().starts_with("manifest-"));
+        Ok(if has_generation { Left::Wrong } else { Left::NothingWrong })
+    }
+
+    fn look_at_tree(&self, made: &Path) -> anyhow::Result<Left> {
+        let tree = self.work.join("tree");
+        let mut names = Vec::new();
+        collect(&tree, "", &mut names)?;
+        let mut left = Left::All;
+        for name in names {
+            match fs::read(made.join(&name)) {
+                Ok(found) if found == fs::read(tree.join(&name))? => {}
+                Ok(_) => return Ok(Left::Wrong),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => left = Left::NothingWrong,
+                Err(error) => bail!("cannot look at {name}: {error}"),
+            }
+        }
+        Ok(left)
+    }
+}
+
+/// This program as a child.
+fn store_command(work: Work, store: Store, path: &Path) -> anyhow::Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["fault-store", work.name(), store.name()]).arg(path);
+    Ok(command)
+}
+
+/// Runs a command that must succeed.
+fn done(command: &mut Command) -> anyhow::Result<()> {
+    let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {command:?}"))?;
+    ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}
+
+/// Runs a command to its end. One that takes longer is killed.
+fn ended(command: &mut Command, patience: Duration) -> anyhow::Result<Option<ExitStatus>> {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().with_context(|| format!("cannot run {command:?}"))?;
+    let started = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if started.elapsed() > patience {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_millis(3));
+    }
+}
