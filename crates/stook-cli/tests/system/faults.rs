@@ -191,8 +191,11 @@ fn fresh(template: &Template, base: &Path) -> Result<(), String> {
     template.all_is_made(base)
 }
 
+/// What fails, how, and which of them.
+type Kind<'a> = (&'a [Operation], Fault, fn(u64) -> Which);
+
 /// Lets each operation of these kinds fail in turn.
-fn swept(job: Job, kinds: &[(Operation, Fault, fn(u64) -> Which)]) {
+fn swept(job: Job, kinds: &[Kind<'_>]) {
     let template = Template::new(job);
     let counts = {
         let base = template.copied();
@@ -203,11 +206,11 @@ fn swept(job: Job, kinds: &[(Operation, Fault, fn(u64) -> Which)]) {
         mount.counts()
     };
     let (mut cases, mut wrong) = (0, Vec::new());
-    for &(operation, fault, which) in kinds {
-        let count = counts.get(&operation).copied().unwrap_or(0);
-        assert!(count > 0, "{operation:?} does not come: {counts:?}");
+    for &(operations, fault, which) in kinds {
+        let count = operations.iter().filter_map(|operation| counts.get(operation)).sum();
+        assert!(count > 0, "{operations:?} do not come: {counts:?}");
         for number in tried(count) {
-            wrong.extend(case(&template, PageCache::On, &[Rule::new(operation, which(number), fault)]));
+            wrong.extend(case(&template, PageCache::On, &[Rule::of(operations, which(number), fault)]));
             cases += 1;
         }
     }
@@ -217,33 +220,32 @@ fn swept(job: Job, kinds: &[(Operation, Fault, fn(u64) -> Which)]) {
 
 #[test]
 fn a_pack_whose_making_fails_at_any_write_sync_or_rename_says_so_and_is_completed_by_the_next_run() {
-    let kinds: [(Operation, Fault, fn(u64) -> Which); 6] = [
-        (Operation::Write, EIO, Which::Nth),
-        (Operation::Write, ENOSPC, Which::From),
-        (Operation::Sync, EIO, Which::Nth),
-        (Operation::SyncDirectory, EIO, Which::Nth),
-        (Operation::Rename, EIO, Which::Nth),
-        (Operation::Create, ENOSPC, Which::From),
+    let kinds: [Kind<'_>; 5] = [
+        (&[Operation::Write], EIO, Which::Nth),
+        (&Operation::TAKE_ROOM, ENOSPC, Which::From),
+        (&[Operation::Sync], EIO, Which::Nth),
+        (&[Operation::SyncDirectory], EIO, Which::Nth),
+        (&[Operation::Rename], EIO, Which::Nth),
     ];
     swept(Job::Pack, &kinds);
 }
 
 #[test]
 fn a_source_that_cannot_be_read_is_reported_and_packed_by_the_next_run() {
-    swept(Job::Pack, &[(Operation::Read, EIO, Which::Nth), (Operation::Open, EIO, Which::Nth)]);
+    swept(Job::Pack, &[(&[Operation::Read], EIO, Which::Nth), (&[Operation::Open], EIO, Which::Nth)]);
 }
 
 #[test]
 fn unpacking_that_fails_anywhere_says_so_and_leaves_no_file_half_made() {
-    let kinds: [(Operation, Fault, fn(u64) -> Which); 8] = [
-        (Operation::Write, EIO, Which::Nth),
-        (Operation::Write, ENOSPC, Which::From),
-        (Operation::Sync, EIO, Which::Nth),
-        (Operation::SyncDirectory, EIO, Which::Nth),
-        (Operation::Rename, EIO, Which::Nth),
-        (Operation::Create, EIO, Which::Nth),
-        (Operation::Link, EIO, Which::Nth),
-        (Operation::MakeDirectory, EIO, Which::Nth),
+    let kinds: [Kind<'_>; 8] = [
+        (&[Operation::Write], EIO, Which::Nth),
+        (&Operation::TAKE_ROOM, ENOSPC, Which::From),
+        (&[Operation::Sync], EIO, Which::Nth),
+        (&[Operation::SyncDirectory], EIO, Which::Nth),
+        (&[Operation::Rename], EIO, Which::Nth),
+        (&[Operation::Create], EIO, Which::Nth),
+        (&[Operation::Link], EIO, Which::Nth),
+        (&[Operation::MakeDirectory], EIO, Which::Nth),
     ];
     swept(Job::Unpack, &kinds);
 }
@@ -295,15 +297,14 @@ fn a_power_cut_anywhere_leaves_nothing_half_made_and_the_next_run_completes_it()
             let base = template.copied();
             let mount = FaultMount::mount(base.path(), PageCache::On).unwrap();
             template.run(mount.path());
-            mount.counts()[&Operation::Sync]
+            let counts = mount.counts();
+            Operation::SYNCS.iter().filter_map(|sync| counts.get(sync)).sum()
         };
         for number in tried(count) {
             let base = template.copied();
             let mount = FaultMount::mount(base.path(), PageCache::On).unwrap();
             // From here on nothing reaches the medium, and all is said to be well.
-            for operation in [Operation::Sync, Operation::SyncDirectory] {
-                mount.add(Rule::new(operation, Which::From(number), Fault::Ignored));
-            }
+            mount.add(Rule::of(&Operation::SYNCS, Which::From(number), Fault::Ignored));
             template.run(mount.path());
             mount.lose_unsynced().unwrap();
             let half_made = template.half_made(base.path());
@@ -339,7 +340,7 @@ fn a_direct_read_across_a_bad_sector_on_fuse_is_never_whole() {
             };
             assert_eq!(read(LEN).unwrap(), (LEN, content.clone()));
             mount.add(Rule {
-                operation: Operation::Read,
+                operations: vec![Operation::Read],
                 files: Files::At("file".into()),
                 which: Which::Bytes(bad),
                 fault: EIO,

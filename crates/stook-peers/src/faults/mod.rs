@@ -75,7 +75,7 @@ impl Kind {
     fn name(self) -> &'static str {
         match self {
             Self::EioOnWrite => "a write fails (EIO)",
-            Self::NoRoomFromWrite => "the disk is full from a write on (ENOSPC)",
+            Self::NoRoomFromWrite => "the disk is full from one operation on (ENOSPC)",
             Self::EioOnSync => "a sync fails (EIO)",
             Self::IgnoredSyncs => "all syncs are ignored, power cut after exit 0",
             Self::PowerCut => "power cut after exit 0",
@@ -96,29 +96,26 @@ impl Kind {
 
     /// The rules of each run, with so many operations of each kind.
     fn runs(self, counts: &BTreeMap<Operation, u64>, most: u64) -> Vec<Vec<Rule>> {
-        let each = |operation, which: fn(u64) -> Which, fault| {
-            let count = counts.get(&operation).copied().unwrap_or(0);
+        let each = |operations: &[Operation], which: fn(u64) -> Which, fault| -> Vec<Vec<Rule>> {
+            let count: u64 = operations.iter().filter_map(|operation| counts.get(operation)).sum();
             let step = if most == 0 { 1 } else { count.div_ceil(most).max(1) };
             let numbers = (0..count).step_by(step as usize);
-            numbers.map(move |number| vec![Rule::new(operation, which(number), fault)])
+            numbers.map(|number| vec![Rule::of(operations, which(number), fault)]).collect()
         };
         match self {
-            Self::EioOnWrite => each(Operation::Write, Which::Nth, EIO).collect(),
-            Self::NoRoomFromWrite => each(Operation::Write, Which::From, ENOSPC).collect(),
-            Self::EioOnSync => each(Operation::Sync, Which::Nth, EIO)
-                .chain(each(Operation::SyncDirectory, Which::Nth, EIO))
-                .collect(),
+            Self::EioOnWrite => each(&[Operation::Write], Which::Nth, EIO),
+            Self::NoRoomFromWrite => each(&Operation::TAKE_ROOM, Which::From, ENOSPC),
+            Self::EioOnSync => each(&Operation::SYNCS, Which::Nth, EIO),
             Self::IgnoredSyncs => {
-                let syncs = [Operation::Sync, Operation::SyncDirectory];
-                vec![syncs.map(|sync| Rule::new(sync, Which::All, Fault::Ignored)).to_vec()]
+                vec![vec![Rule::of(&Operation::SYNCS, Which::All, Fault::Ignored)]]
             }
             Self::PowerCut => vec![Vec::new()],
-            Self::EioOnRead => each(Operation::Read, Which::Nth, EIO).collect(),
+            Self::EioOnRead => each(&[Operation::Read], Which::Nth, EIO),
             Self::ShortReads => {
                 let rule = |most| vec![Rule::new(Operation::Read, Which::All, Fault::AtMost(most))];
                 SHORT.map(rule).to_vec()
             }
-            Self::EioOnRename => each(Operation::Rename, Which::Nth, EIO).collect(),
+            Self::EioOnRename => each(&[Operation::Rename], Which::Nth, EIO),
         }
     }
 }

@@ -33,7 +33,7 @@ impl Mirror {
     /// From now on no read that touches this range of a file succeeds.
     pub fn spoil(&self, name: &str, range: ByteRange) {
         self.mount.add(Rule {
-            operation: Operation::Read,
+            operations: vec![Operation::Read],
             files: Files::At(name.into()),
             which: Which::Bytes(range),
             fault: Fault::Errno(libc::EIO),

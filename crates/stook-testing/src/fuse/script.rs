@@ -60,6 +60,9 @@ impl Operation {
         Self::List,
     ];
 
+    /// Those that make something durable.
+    pub const SYNCS: [Self; 2] = [Self::Sync, Self::SyncDirectory];
+
     /// Those that take room on the medium: a full disk refuses them.
     pub const TAKE_ROOM: [Self; 5] =
         [Self::Write, Self::Create, Self::MakeDirectory, Self::Link, Self::Allocate];
@@ -78,7 +81,7 @@ pub enum Fault {
     Delay(Duration),
 }
 
-/// Which of the operations of one kind and on chosen files.
+/// Which of the operations of the chosen kinds and on the chosen files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which {
     /// Each.
@@ -116,8 +119,8 @@ impl Files {
 /// One way to fail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// Operations of this kind …
-    pub operation: Operation,
+    /// Operations of these kinds, counted together …
+    pub operations: Vec<Operation>,
     /// … on these files …
     pub files: Files,
     /// … and of those these …
@@ -127,9 +130,14 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// A rule for all files.
+    /// A rule for operations of one kind on all files.
     pub fn new(operation: Operation, which: Which, fault: Fault) -> Self {
-        Self { operation, files: Files::All, which, fault }
+        Self::of(&[operation], which, fault)
+    }
+
+    /// A rule for operations of several kinds, counted together, on all files.
+    pub fn of(operations: &[Operation], which: Which, fault: Fault) -> Self {
+        Self { operations: operations.to_vec(), files: Files::All, which, fault }
     }
 }
 
@@ -168,13 +176,13 @@ impl Script {
         bytes: Option<ByteRange>,
     ) -> Option<Fault> {
         *self.counts.entry(operation).or_default() += 1;
-        if !self.rules.iter().any(|(rule, _)| rule.operation == operation) {
+        if !self.rules.iter().any(|(rule, _)| rule.operations.contains(&operation)) {
             return None;
         }
         let path = path();
         let mut met = None;
         for (rule, count) in &mut self.rules {
-            if rule.operation != operation || !rule.files.take(path.as_deref()) {
+            if !rule.operations.contains(&operation) || !rule.files.take(path.as_deref()) {
                 continue;
             }
             let number = *count;
@@ -208,7 +216,7 @@ mod tests {
         let mut script = Script::default();
         let eio = Fault::Errno(libc::EIO);
         let files = Files::Containing("seg".into());
-        script.add(Rule { operation: Operation::Write, files, which: Which::Nth(1), fault: eio });
+        script.add(Rule { operations: vec![Operation::Write], files, which: Which::Nth(1), fault: eio });
         script.add(Rule::new(Operation::Sync, Which::From(2), Fault::Ignored));
         assert_eq!(met(&mut script, Operation::Write, "segment"), None);
         assert_eq!(met(&mut script, Operation::Write, "other"), None);
@@ -225,7 +233,7 @@ mod tests {
         let mut script = Script::default();
         let range = |start, end| Which::Bytes(ByteRange::new(start, end).unwrap());
         let rule = |which| Rule {
-            operation: Operation::Read,
+            operations: vec![Operation::Read],
             files: Files::At("file".into()),
             which,
             fault: Fault::Errno(libc::EIO),
