@@ -114,7 +114,7 @@ soak: ## Soak a pack for SECONDS=… (3600 for an hour): kills, compactions, rea
 	dir=$$(mktemp -d); target/release/soak "$$dir" --seconds '$(SECONDS)' --seed "$$RANDOM"; rm -rf "$$dir"
 
 faults: ## Let each operation of packs, tar, unzip, SQLite and LMDB fail; writes benchmarks/runs/. MOST=0 tries each.
-	@scripts/need rust system
+	@scripts/need rust system archives
 	@[ "$$(id -u)" = 0 ] || { echo 'make faults needs root'; exit 1; }
 	cargo build --release --locked -p stook-cli
 	cargo run --release --locked -p stook-peers -- faults $(if $(MOST),--most '$(MOST)')

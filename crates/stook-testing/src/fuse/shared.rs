@@ -8,7 +8,7 @@ use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _, chown};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
@@ -215,7 +215,7 @@ impl Shared {
         self.look_up(parent, name)
     }
 
-    pub(super) fn symlink(&self, parent: u64, name: &OsStr, target: &std::path::Path) -> io::Result<Entry> {
+    pub(super) fn symlink(&self, parent: u64, name: &OsStr, target: &Path) -> io::Result<Entry> {
         self.meet_name(Operation::Link, parent, name)?;
         std::os::unix::fs::symlink(target, self.child(parent, name)?)?;
         self.look_up(parent, name)
@@ -314,7 +314,7 @@ fn at_most(len: usize, met: Option<Fault>) -> usize {
 }
 
 /// What another user makes is theirs.
-fn own(path: &std::path::Path, (uid, gid): (u32, u32)) -> io::Result<()> {
+fn own(path: &Path, (uid, gid): (u32, u32)) -> io::Result<()> {
     chown(path, Some(uid), Some(gid))
 }
 
