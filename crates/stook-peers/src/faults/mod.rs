@@ -16,9 +16,9 @@ use anyhow::{Context as _, ensure};
 use serde::Serialize;
 use stook_study::environment::{Environment, version_of};
 use stook_study::sample;
-use stook_testing::fuse::{Fault, FaultMount, Operation, PageCache, Rule, Which};
+use stook_testing::fuse::{Fault, FaultMount, Files, Operation, PageCache, Rule, Which};
 
-use self::system::{Bench, Left, System};
+use self::system::{Bench, Block, Left, System};
 
 /// Flags of the comparison.
 #[derive(Debug, clap::Args)]
@@ -49,7 +49,7 @@ enum Kind {
     EioOnSync,
     IgnoredSyncs,
     PowerCut,
-    EioOnRead,
+    BadSector,
     ShortReads,
     EioOnRename,
 }
@@ -67,7 +67,7 @@ impl Kind {
         Self::EioOnSync,
         Self::IgnoredSyncs,
         Self::PowerCut,
-        Self::EioOnRead,
+        Self::BadSector,
         Self::ShortReads,
         Self::EioOnRename,
     ];
@@ -79,7 +79,7 @@ impl Kind {
             Self::EioOnSync => "a sync fails (EIO)",
             Self::IgnoredSyncs => "all syncs are ignored, power cut after exit 0",
             Self::PowerCut => "power cut after exit 0",
-            Self::EioOnRead => "a read fails (EIO)",
+            Self::BadSector => "4 KiB of the input cannot be read (EIO)",
             Self::ShortReads => "all reads are short",
             Self::EioOnRename => "a rename fails (EIO)",
         }
@@ -94,12 +94,11 @@ impl Kind {
         if self == Self::ShortReads { PageCache::Off } else { PageCache::On }
     }
 
-    /// The rules of each run, with so many operations of each kind.
-    fn runs(self, counts: &BTreeMap<Operation, u64>, most: u64) -> Vec<Vec<Rule>> {
+    /// The rules of each run, with so many operations of each kind, and these blocks of the input.
+    fn runs(self, counts: &BTreeMap<Operation, u64>, blocks: &[Block], most: u64) -> Vec<Vec<Rule>> {
         let each = |operations: &[Operation], which: fn(u64) -> Which, fault| -> Vec<Vec<Rule>> {
             let count: u64 = operations.iter().filter_map(|operation| counts.get(operation)).sum();
-            let step = if most == 0 { 1 } else { count.div_ceil(most).max(1) };
-            let numbers = (0..count).step_by(step as usize);
+            let numbers = (0..count).step_by(step(count, most));
             numbers.map(|number| vec![Rule::of(operations, which(number), fault)]).collect()
         };
         match self {
@@ -110,7 +109,7 @@ impl Kind {
                 vec![vec![Rule::of(&Operation::SYNCS, Which::All, Fault::Ignored)]]
             }
             Self::PowerCut => vec![Vec::new()],
-            Self::EioOnRead => each(&[Operation::Read], Which::Nth, EIO),
+            Self::BadSector => bad_sectors(blocks, most),
             Self::ShortReads => {
                 let rule = |most| vec![Rule::new(Operation::Read, Which::All, Fault::AtMost(most))];
                 SHORT.map(rule).to_vec()
@@ -118,6 +117,24 @@ impl Kind {
             Self::EioOnRename => each(&[Operation::Rename], Which::Nth, EIO),
         }
     }
+}
+
+/// Every so many of so many things are tried, where at most `most` are to be; 0 is all.
+fn step(count: u64, most: u64) -> usize {
+    if most == 0 { 1 } else { count.div_ceil(most).max(1) as usize }
+}
+
+/// Each run has one bad block, however often it is read. A read that fails once would be made again
+/// by the kernel, page by page.
+fn bad_sectors(blocks: &[Block], most: u64) -> Vec<Vec<Rule>> {
+    let tried = blocks.iter().step_by(step(blocks.len() as u64, most));
+    let rule = |block: &Block| Rule {
+        operations: vec![Operation::Read],
+        files: Files::At(block.file.clone()),
+        which: Which::Bytes(block.range),
+        fault: EIO,
+    };
+    tried.map(|block| vec![rule(block)]).collect()
 }
 
 /// What came of the runs of one system under one kind of fault.
@@ -168,11 +185,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     };
     for system in System::ALL {
         let counts = count(&bench, system)?;
+        let blocks = bench.input_blocks(system)?;
         for kind in Kind::ALL {
             if kind == Kind::ShortReads && system.maps() {
                 continue;
             }
-            let cell = cell(&bench, system, kind, &counts, args.most)?;
+            let cell = cell(&bench, system, kind, &kind.runs(&counts, &blocks, args.most))?;
             eprintln!("{}", line(&cell));
             results.cells.push(cell);
         }
@@ -206,15 +224,9 @@ fn base(bench: &Bench) -> anyhow::Result<PathBuf> {
     Ok(base)
 }
 
-fn cell(
-    bench: &Bench,
-    system: System,
-    kind: Kind,
-    counts: &BTreeMap<Operation, u64>,
-    most: u64,
-) -> anyhow::Result<Cell> {
+fn cell(bench: &Bench, system: System, kind: Kind, runs: &[Vec<Rule>]) -> anyhow::Result<Cell> {
     let mut cell = Cell { system: system.name(), fault: kind.name(), ..Cell::default() };
-    for rules in kind.runs(counts, most) {
+    for rules in runs {
         let base = base(bench)?;
         bench.copy_input(system, &base)?;
         let mount = FaultMount::mount(&base, kind.page_cache())?;

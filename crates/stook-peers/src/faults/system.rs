@@ -6,9 +6,13 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
+use stook::extent::ByteRange;
 
 use super::store::{ONLY_OLD, Store, Work};
 use crate::pack::collect;
+
+/// Bytes of a bad sector.
+const BLOCK: u64 = 4096;
 
 /// Who is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +64,12 @@ impl System {
             Self::Store(store) => store.name(),
         }
     }
+}
+
+/// A part of a file of the input that may go bad.
+pub(super) struct Block {
+    pub(super) file: PathBuf,
+    pub(super) range: ByteRange,
 }
 
 /// What a run left.
@@ -161,6 +171,24 @@ impl Bench {
                 })
             }
         }
+    }
+
+    /// All blocks of what a system is given, under the names that they have in a copy.
+    pub(super) fn input_blocks(&self, system: System) -> anyhow::Result<Vec<Block>> {
+        let input = system.input();
+        let mut names = Vec::new();
+        match self.work.join(input).is_dir() {
+            true => collect(&self.work.join(input), input, &mut names)?,
+            false => names.push(input.to_owned()),
+        }
+        names.sort();
+        let mut blocks = Vec::new();
+        for name in names {
+            let len = fs::symlink_metadata(self.work.join(&name))?.len();
+            let ranges = (0..len).step_by(BLOCK as usize).filter_map(|at| ByteRange::at(at, BLOCK));
+            blocks.extend(ranges.map(|range| Block { file: PathBuf::from(&name), range }));
+        }
+        Ok(blocks)
     }
 
     fn look_at_pack(&self, base: &Path) -> anyhow::Result<Left> {
