@@ -183,6 +183,29 @@ fn a_program_that_is_stopped_again_and_again_is_not_the_device() {
     }
 }
 
+/// Before: valid. A tracer stopped the one thread of the job for half of the time, while the thread
+/// that watches ran on and found nothing late.
+#[test]
+fn a_run_that_is_traced_is_not_the_device_alone() {
+    let device = LoopDevice::mount(64 * MIB, 512);
+    let file = device.path().join("file");
+    fs::write(&file, vec![7; 16 << 20]).unwrap();
+    let cell = bench(&file, &["--time", "1s"]);
+    let mut command = Command::new("strace");
+    // Reads of the job's thread are not traced, so that this is not about speed.
+    command.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=none", "--"]);
+    command.arg(cell.get_program()).args(cell.get_args());
+    let found = measured(&mut command);
+    assert_ne!(found["state"], "valid", "{found}");
+    let gate = gate(&found, "processor_wait");
+    assert_ne!(gate["outcome"], "passed", "{gate}");
+    // On a machine with other work it may fail for that.
+    if gate["outcome"] == "unverified" {
+        let reason = gate["reason"].as_str().unwrap();
+        assert!(reason.contains("traces a thread of the run"), "{gate}");
+    }
+}
+
 /// Before: "a thread waited … for a processor that other programs used", where there were none.
 #[test]
 fn a_quota_of_processors_is_reported_as_one() {

@@ -147,6 +147,7 @@ fn facts<'a>(run: &Run, workload: &Workload, rates: &'a [f64]) -> CellFacts<'a> 
         processor_wait_unsure: 0.0,
         quota_stop: None,
         stopped_share: 0.0,
+        tracer: None,
         throttled: Vec::new(),
         durable_after_s: Some(0.0),
         series: Series { window_s: WINDOW_S, rates_bytes_per_s: rates },

@@ -52,6 +52,7 @@ pub(super) fn judge(
         processor_wait_unsure: measured.waiting_unsure,
         quota_stop: measured.quota_stop.clone(),
         stopped_share: measured.stopped_share,
+        tracer: measured.tracer,
         throttled: throttled(workload, measured),
         durable_after_s: measured.durable_after_s,
         series: Series { window_s, rates_bytes_per_s: &rates },

@@ -12,6 +12,8 @@ mod outside;
 mod state;
 mod steady;
 
+use std::num::NonZeroU32;
+
 use serde::{Deserialize, Serialize};
 
 pub use burst::{BurstFall, find_fall};
@@ -191,6 +193,9 @@ pub struct CellFacts<'a> {
     pub quota_stop: Option<QuotaStop>,
     /// The time in which the whole program stood still and wanted no processor ÷ time.
     pub stopped_share: f64,
+    /// The process that traced a thread of the run, and may have stopped that one alone; `None` if
+    /// none was seen.
+    pub tracer: Option<NonZeroU32>,
     /// The limits of control groups on the device, and their use; empty if there are none.
     pub throttled: Vec<Throttled>,
     /// How long it took, after the last write, until everything was durable; `None` if that was not

@@ -1,6 +1,8 @@
 //! The checks of what is between the requests and the device: timers, processors, configured
 //! limits, and pending writes of a file system.
 
+use std::num::NonZeroU32;
+
 use super::{
     Allowed, CellFacts, Gate, GateName, Load, Words, judge, not_applicable, or_unverified, unverified,
 };
@@ -103,6 +105,9 @@ pub(super) fn processor_wait(cell: &CellFacts<'_>) -> Gate {
     if is_more(cell.stopped_share) {
         return stopped(cell.stopped_share);
     }
+    if let (Some(tracer), false) = (cell.tracer, gate.is_failed()) {
+        return traced(tracer);
+    }
     if !gate.is_failed() {
         return gate;
     }
@@ -123,6 +128,16 @@ fn stopped(share: f64) -> Gate {
     );
     let words = Words { below: String::new(), within: String::new(), above };
     or_unverified(judge(GateName::ProcessorWait, share, PROCESSOR_WAIT, words))
+}
+
+/// A stopped thread sleeps, as one that waits for the device does, so what a tracer stopped is not
+/// known.
+fn traced(tracer: NonZeroU32) -> Gate {
+    let reason = format!(
+        "process {tracer} traces a thread of the run (a debugger, or strace): it may stop the thread, and \
+         latencies hold that time; measure without it"
+    );
+    unverified(GateName::ProcessorWait, reason)
 }
 
 /// The wait of a thread beyond its wake-up time ÷ the time in which its requests were in flight; 0

@@ -23,7 +23,7 @@ mod record;
 mod stops;
 mod threads;
 
-use std::num::NonZeroU64;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock};
 use std::thread::{self, Builder, ScopedJoinHandle};
@@ -147,6 +147,8 @@ pub(super) struct Measured {
     pub(super) quota_stop: Option<QuotaStop>,
     /// How much of the time the whole program stood still and wanted no processor.
     pub(super) stopped_share: f64,
+    /// The process that traced a thread of the run.
+    pub(super) tracer: Option<NonZeroU32>,
     pub(super) device: Option<DeviceUse>,
     /// Why the counters of the device prove nothing, or why there are none.
     pub(super) device_doubt: Option<String>,
@@ -254,6 +256,8 @@ struct Seen {
     is_real_time: bool,
     /// How long the whole program stood still and wanted no processor.
     stopped_ns: u64,
+    /// The process that traced a thread of the run.
+    tracer: Option<NonZeroU32>,
     device: Option<DeviceUse>,
     device_doubt: Option<String>,
     copies: u64,
@@ -389,6 +393,7 @@ fn watch(
     }
     seen.busiest_thread = threads.busiest_share();
     seen.threads = threads.shares();
+    seen.tracer = threads.tracer();
     seen.device_doubt = below.doubt().map(str::to_owned);
     (seen.copies, seen.limits) = (below.copies(), Limits::on(below));
     seen
@@ -460,6 +465,7 @@ fn summary(
         waiting_unsure: kept_waiting.map_or(0.0, |kept| kept.most - kept.least),
         quota_stop: seen.quota_stop,
         stopped_share: seen.stopped_ns as f64 / 1e9 / seconds,
+        tracer: seen.tracer,
         device: seen.device,
         device_doubt: seen.device_doubt,
         copies: seen.copies,

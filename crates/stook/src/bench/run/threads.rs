@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::num::NonZeroU32;
 
 use super::Shares;
 
@@ -34,24 +35,33 @@ pub(super) struct Threads {
     first: Option<(u64, BTreeMap<u32, Spent>)>,
     /// The same when each was last seen: an ended thread keeps its last values.
     last: BTreeMap<u32, (u64, Spent)>,
+    /// The process that traced one of them at a look.
+    tracer: Option<NonZeroU32>,
 }
 
 impl Threads {
     /// Notes who is there already.
     pub(super) fn now() -> Self {
-        Self { others: numbers().collect(), first: None, last: BTreeMap::new() }
+        Self { others: numbers().collect(), first: None, last: BTreeMap::new(), tracer: None }
     }
 
     /// Reads the clocks of all threads; the first look is what later ones are counted from.
     pub(super) fn look(&mut self, now_ns: u64) {
-        let ours = numbers().filter(|thread| !self.others.contains(thread));
+        let ours: Vec<u32> = numbers().filter(|thread| !self.others.contains(thread)).collect();
+        self.tracer = self.tracer.or_else(|| ours.iter().find_map(|&thread| tracer_of(thread)));
         // A thread that ends meanwhile has no file any more.
-        let spent = ours.filter_map(|thread| Some((thread, Spent::of(thread)?)));
+        let spent = ours.into_iter().filter_map(|thread| Some((thread, Spent::of(thread)?)));
         if self.first.is_none() {
             self.first = Some((now_ns, spent.collect()));
         } else {
             self.last.extend(spent.map(|(thread, spent)| (thread, (now_ns, spent))));
         }
+    }
+
+    /// The process that traced any of them when they were looked at: a debugger, or `strace`. It can
+    /// stop one thread alone, which no clock counts: a stopped thread sleeps.
+    pub(super) fn tracer(&self) -> Option<NonZeroU32> {
+        self.tracer
     }
 
     /// Processor time of the busiest one ÷ time, between the first and the last look at it; `None`
@@ -111,6 +121,16 @@ impl Spent {
             waking: share(self.slices as f64 * WAKING_MAX_NS),
         }
     }
+}
+
+/// Who traces a thread, by its field `TracerPid`.
+fn tracer_of(thread: u32) -> Option<NonZeroU32> {
+    traced_by(&fs::read_to_string(format!("{TASKS}/{thread}/status")).ok()?)
+}
+
+fn traced_by(status: &str) -> Option<NonZeroU32> {
+    let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"))?;
+    NonZeroU32::new(tracer.trim().parse().ok()?)
 }
 
 /// The threads of this process.
@@ -189,11 +209,22 @@ mod tests {
     }
 
     #[test]
+    fn the_tracer_of_a_thread_is_what_its_status_says() {
+        let status = |tracer: &str| format!("Name:\tstook\nPid:\t7\nTracerPid:\t{tracer}\nUid:\t0\n");
+        assert_eq!(traced_by(&status("4711")), NonZeroU32::new(4711));
+        for other in ["0", "", "-1", "x"] {
+            assert_eq!(traced_by(&status(other)), None, "{other}");
+        }
+        assert_eq!(traced_by("Name:\tTracerPid: 5\n"), None);
+    }
+
+    #[test]
     fn a_thread_that_has_ended_still_counts_for_as_long_as_it_was_seen() {
         let threads = Threads {
             others: BTreeSet::new(),
             first: Some((1000, BTreeMap::from([(1, spent(50, 7))]))),
             last: BTreeMap::from([(1, (1200, spent(150, 27))), (2, (2000, spent(100, 300)))]),
+            tracer: None,
         };
         assert_eq!(threads.busiest_share(), Some(0.5));
         let share = |cpu, waiting| Shares { cpu, waiting, waking: 0.0 };

@@ -38,6 +38,7 @@ pub(super) fn good() -> CellFacts<'static> {
         processor_wait_unsure: 0.0,
         quota_stop: None,
         stopped_share: 0.0,
+        tracer: None,
         throttled: Vec::new(),
         durable_after_s: None,
         series: Series { window_s: 1.0, rates_bytes_per_s: FLAT },
@@ -460,6 +461,20 @@ fn time_in_which_the_program_was_stopped_is_not_the_device() {
     // Looks are late with everything else.
     let looks = CellFacts { in_flight: sampled(4.0 * 8.0), ..cell(0.49) };
     assert_eq!(outcome(&looks, GateName::LittleSampled), Outcome::Unverified);
+}
+
+/// Before: a debugger stopped the one thread of a job again and again, and the run was valid.
+#[test]
+fn a_run_whose_threads_are_traced_is_never_valid() {
+    let traced = CellFacts { tracer: std::num::NonZeroU32::new(4711), ..good() };
+    let found = gate(&traced, GateName::ProcessorWait);
+    assert_eq!(found.outcome, Outcome::Unverified);
+    assert!(found.reason.starts_with("process 4711 traces a thread of the run"), "{}", found.reason);
+    // What is known of other programs, or of stops of the whole program, says more.
+    let busy = CellFacts { processor_wait_share_max: Ok(0.23), ..traced };
+    assert!(gate(&busy, GateName::ProcessorWait).is_failed());
+    let stopped = CellFacts { processor_wait_share_max: Ok(0.0), stopped_share: 0.49, ..busy };
+    assert!(gate(&stopped, GateName::ProcessorWait).reason.starts_with("the program was stopped"));
 }
 
 /// Before: a mean of 44 µs was valid although 32 of them were the timer of the tool.

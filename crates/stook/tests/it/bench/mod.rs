@@ -60,6 +60,7 @@ fn facts<'a>(run: &Run, rates: &'a [f64]) -> CellFacts<'a> {
         processor_wait_unsure: 0.0,
         quota_stop: None,
         stopped_share: 0.0,
+        tracer: None,
         throttled: Vec::new(),
         durable_after_s: None,
         series: Series { window_s: run.workload.window_s, rates_bytes_per_s: rates },
