@@ -12,6 +12,7 @@
 //! the disk.
 
 mod appender;
+#[cfg(target_os = "linux")]
 mod calls;
 mod explore;
 mod medium;
@@ -28,6 +29,7 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+#[cfg(target_os = "linux")]
 pub use calls::SimCalls;
 pub use explore::{Acknowledgements, CrashPoint, ExploreOptions, explore, explore_failures};
 pub use operation::{Inode, Operation, Recorded};
