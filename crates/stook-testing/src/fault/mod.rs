@@ -3,6 +3,7 @@
 mod calls;
 mod engine;
 mod object;
+mod outbox;
 mod source;
 mod storage;
 mod unreadable;
@@ -10,6 +11,7 @@ mod unreadable;
 pub use calls::CallFaultEngines;
 pub use engine::{EngineCall, EngineFault, EngineOperation, FaultEngineFactory};
 pub use object::{ObjectFault, ObjectSource, TestObject};
+pub use outbox::{FaultCalls, OutFault};
 pub use source::{FaultSource, SourceFault};
 pub use storage::{FaultStorage, StorageCall, StorageFault};
 pub use unreadable::UnreadableStorage;

@@ -175,6 +175,10 @@ impl Medium {
                 self.files.insert(*inode, FileState::default());
                 self.rename(NameChange::Add { name: name.clone(), inode: *inode });
             }
+            Operation::Link { inode, name } => {
+                self.files.entry(*inode).or_default();
+                self.rename(NameChange::Add { name: name.clone(), inode: *inode });
+            }
             Operation::Truncate { inode, len } => self.change(*inode, Change::Truncate { len: *len }),
             Operation::Rename { inode, from, to } => {
                 self.rename(NameChange::Move { from: from.clone(), to: to.clone(), inode: *inode });

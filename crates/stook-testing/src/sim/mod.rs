@@ -12,6 +12,8 @@
 //! the disk.
 
 mod appender;
+#[cfg(target_os = "linux")]
+mod calls;
 mod explore;
 mod medium;
 mod operation;
@@ -22,10 +24,13 @@ mod storage;
 mod tests;
 mod variant;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+#[cfg(target_os = "linux")]
+pub use calls::SimCalls;
 pub use explore::{Acknowledgements, CrashPoint, ExploreOptions, explore, explore_failures};
 pub use operation::{Inode, Operation, Recorded};
 pub use storage::SIM_DIRECTORY;
@@ -74,6 +79,13 @@ impl SimStorage {
     /// All operations so far, in order.
     pub fn operations(&self) -> Vec<Recorded> {
         self.state().log.clone()
+    }
+
+    /// All names and their bytes, as the running process sees them.
+    pub fn files(&self) -> BTreeMap<String, Vec<u8>> {
+        let state = self.state();
+        let bytes = |inode| state.live.files.get(inode).map(|bytes| bytes.to_vec()).unwrap_or_default();
+        state.live.names.iter().map(|(name, inode)| (name.clone(), bytes(inode))).collect()
     }
 
     /// How many operations there have been.

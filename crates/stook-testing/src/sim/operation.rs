@@ -17,6 +17,13 @@ pub enum Operation {
         /// The file that it leads to.
         inode: Inode,
     },
+    /// One more name for a file, or the first one for a file that was made without.
+    Link {
+        /// The file.
+        inode: Inode,
+        /// The name.
+        name: String,
+    },
     /// Bytes handed to the system.
     Write {
         /// The file.
@@ -66,6 +73,7 @@ impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Create { name, inode } => write!(f, "create {name} (inode {inode})"),
+            Self::Link { inode, name } => write!(f, "link {name} (inode {inode})"),
             Self::Write { inode, offset, bytes } => {
                 write!(f, "write {} bytes at {offset} of inode {inode}", bytes.len())
             }

@@ -100,6 +100,10 @@ impl State {
                 self.live.names.insert(name.clone(), *inode);
                 self.live.files.insert(*inode, Arc::default());
             }
+            Operation::Link { inode, name } => {
+                self.live.names.insert(name.clone(), *inode);
+                self.live.files.entry(*inode).or_default();
+            }
             Operation::Write { inode, offset, bytes } => {
                 write_at(self.content(*inode), *offset, bytes);
             }

@@ -6,14 +6,13 @@
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, FileType};
+use rustix::fs::FileType;
 
 use super::error::{Error, Result};
 use super::member::{Member, MemberKind};
@@ -22,6 +21,7 @@ use super::reading::{Piece, Reading};
 use crate::storage::free_at;
 use crate::tree::existing::{self, Comparison, Overwrite, Plan};
 use crate::tree::filling::Filling;
+use crate::tree::outbox::{Batch, Calls, OutFile, Outbox, Published, System, Waiting};
 use crate::tree::room;
 use crate::tree::target::{self, FileMetadata, MetadataOutcome, Target};
 use crate::tree::{SelectKeys, WhyKept, Xattrs};
@@ -71,31 +71,46 @@ impl Unpack<'_> {
         archive: &Archive,
         progress: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Result<UnpackSummary> {
+        self.run_through(archive, Arc::new(System), progress)
+    }
+
+    /// The same, with system calls that somebody else makes.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_through(
+        &self,
+        archive: &Archive,
+        calls: Arc<dyn Calls>,
+        progress: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<UnpackSummary> {
         let io = |operation| move |error| Error::from(crate::Error::io(operation, &self.target, error));
-        let chance = getrandom::u64().map_err(|error| io("choose names in")(io::Error::other(error)))?;
+        let outbox = Outbox::new(calls.clone()).map_err(io("choose names in"))?;
         let mut members = archive.selection(|key| key.is_empty() || (self.select)(key));
         members.sort_by_key(|member| member.data_at);
         self.check_room(&members)?;
         let (links, read): (Vec<_>, Vec<_>) =
             members.into_iter().partition(|member| member.kind() == MemberKind::HardLink);
+        let target = Target::open_through(&self.target, calls).map_err(io("open"))?;
         let mut unpacking = Unpacking {
             options: self,
-            target: Target::open(&self.target).map_err(io("open"))?,
-            prefix: format!(".stook-{chance:016x}-"),
-            drafts: 0,
+            batch: Some(Batch::new(target.root())),
+            target,
+            outbox,
             summary: UnpackSummary::default(),
             directories: Vec::new(),
             files: HashMap::new(),
             progress,
             seen: 0,
         };
-        unpacking.members(archive, &read, false)?;
+        let read = unpacking.members(archive, &read, false);
+        unpacking.publish_waiting();
+        read?;
         unpacking.members(archive, &links, true)?;
         unpacking.set_directory_metadata();
         archive.check_unchanged()?;
-        // One sync for all: each file was complete when it got its name, and now all are on the
-        // medium.
-        crate::tree::durable::sync_below(unpacking.target.root()).map_err(io("sync"))?;
+        // Each file was on the medium when it got its name, and now all names are.
+        unpacking.outbox.sync_all(&unpacking.target.root()).map_err(io("sync"))?;
         Ok(unpacking.summary)
     }
 
@@ -117,9 +132,10 @@ impl Unpack<'_> {
 struct Unpacking<'a> {
     options: &'a Unpack<'a>,
     target: Target,
-    /// What temporary names begin with. No archive can know it.
-    prefix: String,
-    drafts: u64,
+    outbox: Outbox,
+    /// Files that wait for their names; `None` when others are linked to them, and each gets its
+    /// name at once.
+    batch: Option<Batch>,
     summary: UnpackSummary,
     /// What is put off until everything is in them.
     directories: Vec<(Vec<u8>, FileMetadata)>,
@@ -265,47 +281,72 @@ impl Unpacking<'_> {
             }
             false => None,
         };
-        let draft = self.draft();
-        let mut file = target::create(&place.parent, &draft, place.metadata.mode)
-            .map_err(|error| self.io("create", member.key, error))?;
-        let filled = self.fill(Some(&mut file), comparison.as_mut(), member.key, reading);
-        let written = filled.and_then(|len| {
-            let Some(len) = len else {
-                self.summary.interrupted = true;
-                return Ok(None);
-            };
-            if let Some(comparison) = comparison
-                && !self.compared(member, place, comparison, plan)?
-            {
-                return Ok(None);
-            }
-            let finish = || -> io::Result<target::Unset> {
-                let unset = target::set_metadata(&file, &place.metadata)?;
-                if plan.replaces() {
-                    // What takes the place of something must not be lost together with it.
-                    file.sync_all()?;
-                }
-                target::publish(&place.parent, &draft, &place.name, plan.replaces())?;
-                Ok(unset)
-            };
-            let unset = finish().map_err(|error| self.io("finish", member.key, error))?;
+        let file = self.outbox.file(&place.parent, place.metadata.mode, plan.replaces());
+        let file = file.map_err(|error| self.io("create", member.key, error))?;
+        let discard = |unpacking: &Self, file: OutFile| {
+            file.discard().map_err(|error| unpacking.io("remove the unfinished", member.key, error))
+        };
+        let Some(len) = self.fill(Some(&file), comparison.as_mut(), member.key, reading)? else {
+            self.summary.interrupted = true;
+            return discard(self, file);
+        };
+        if let Some(comparison) = comparison
+            && !self.compared(member, place, comparison, plan)?
+        {
+            return discard(self, file);
+        }
+        self.finish(file, len, plan, member, place).map_err(|error| self.io("finish", member.key, error))
+    }
+
+    /// Gives a whole file its attributes and its name, or has it wait for that.
+    fn finish(
+        &mut self,
+        file: OutFile,
+        len: u64,
+        plan: Plan,
+        member: &Member<'_>,
+        place: &Destination,
+    ) -> io::Result<()> {
+        let unset = file.set_metadata(&place.metadata)?;
+        let batch = self.batch.as_ref().filter(|_| !plan.replaces());
+        let published = if let Some(batch) = batch {
+            let (name, key) = (place.name.clone(), member.key.to_vec());
+            batch.put(&self.outbox, Waiting { file, name, key, len, unset })
+        } else {
+            // What takes the place of something must not be lost together with it.
+            file.sync()?;
+            file.publish(&place.name, plan.replaces())?;
             self.summary.unset_xattrs.note(member.key, unset);
-            Ok(Some(len))
-        });
-        match written {
-            Ok(Some(len)) => {
-                self.summary.files += 1;
-                self.summary.bytes += len;
-                if has_names(member) {
-                    self.files.insert(member.data_at, member.key.to_vec());
-                }
-                Ok(())
-            }
-            other => {
-                let removed = target::remove(&place.parent, &draft);
-                other?;
-                removed.map_err(|error| self.io("remove the unfinished", member.key, error))
-            }
+            Vec::new()
+        };
+        self.summary.files += 1;
+        self.summary.bytes += len;
+        if has_names(member) {
+            self.files.insert(member.data_at, member.key.to_vec());
+        }
+        self.note_published(published);
+        Ok(())
+    }
+
+    /// All files that were written get their names; from now on each does at once.
+    fn publish_waiting(&mut self) {
+        let published = self.batch.take().map(|batch| batch.publish(&self.outbox));
+        self.note_published(published.unwrap_or_default());
+    }
+
+    /// Notes what became of files that counted as written when they began to wait.
+    fn note_published(&mut self, all: Vec<Published>) {
+        for Published { key, len, unset, result, .. } in all {
+            let Err((_, error)) = result else {
+                self.summary.unset_xattrs.note(&key, unset);
+                continue;
+            };
+            self.summary.files = self.summary.files.saturating_sub(1);
+            self.summary.bytes = self.summary.bytes.saturating_sub(len);
+            // Nothing is linked to it.
+            self.files.retain(|_, first| *first != key);
+            let error = self.io("finish", &key, error);
+            self.summary.failures.push(Failure { key, error });
         }
     }
 
@@ -313,7 +354,7 @@ impl Unpacking<'_> {
     /// when the caller stopped it.
     fn fill(
         &mut self,
-        file: Option<&mut File>,
+        file: Option<&OutFile>,
         comparison: Option<&mut Comparison>,
         key: &[u8],
         reading: &mut Reading<'_>,
@@ -351,13 +392,9 @@ impl Unpacking<'_> {
                 return Ok(());
             }
         }
-        let draft = self.draft();
-        let made = rustix::fs::symlinkat(OsStr::from_bytes(&link_to), &*place.parent, &draft);
-        made.map_err(|errno| self.io("make the link", member.key, errno.into()))?;
-        let mut unset = target::Unset::default();
-        let result = target::set_link_metadata(&place.parent, &draft, &place.metadata);
-        let result = result.map(|what| unset = what);
-        self.publish(member.key, place, &draft, plan, result)?;
+        let place_at = (&*place.parent, place.name.as_os_str());
+        let made = self.outbox.symlink(place_at, &link_to, &place.metadata, plan.replaces());
+        let unset = made.map_err(|error| self.io("make the link", member.key, error))?;
         self.summary.unset_xattrs.note(member.key, unset);
         self.summary.symlinks += 1;
         Ok(())
@@ -376,31 +413,10 @@ impl Unpacking<'_> {
             return Err(Error::Invalid("the first name of a file is empty".into()));
         };
         let from = self.target.directory(parents).map_err(|error| self.io("open", &first, error))?;
-        let draft = self.draft();
-        let linked = rustix::fs::linkat(&*from, *name, &*place.parent, &draft, AtFlags::empty());
-        linked.map_err(|errno| self.io("link", member.key, errno.into()))?;
-        self.publish(member.key, &place, &draft, plan, Ok(()))?;
+        let linked = self.outbox.hard_link((&from, name), (&place.parent, &place.name), plan.replaces());
+        linked.map_err(|error| self.io("link", member.key, error))?;
         self.summary.hard_links += 1;
         Ok(())
-    }
-
-    fn publish(
-        &self,
-        key: &[u8],
-        place: &Destination,
-        draft: &OsStr,
-        plan: Plan,
-        so_far: io::Result<()>,
-    ) -> Result<()> {
-        let published =
-            so_far.and_then(|()| target::publish(&place.parent, draft, &place.name, plan.replaces()));
-        // Renaming one name of a file onto another name of the same file leaves both.
-        match target::remove(&place.parent, draft) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(self.io("remove the unfinished", key, error))
-            }
-            _ => published.map_err(|error| self.io("give its name to", key, error)),
-        }
     }
 
     fn place(&mut self, key: &[u8], metadata: FileMetadata) -> Result<Destination> {
@@ -418,11 +434,6 @@ impl Unpacking<'_> {
     fn metadata(&self, member: &Member<'_>) -> FileMetadata {
         FileMetadata::new(member.node.mode, member.node.mtime_ns, member.node.owner, self.options.with_owner)
             .with_xattrs(Xattrs::decode(member.xattrs), self.options.xattrs)
-    }
-
-    fn draft(&mut self) -> OsString {
-        self.drafts += 1;
-        OsString::from(format!("{}{}.part", self.prefix, self.drafts))
     }
 
     fn io(&self, operation: &'static str, key: &[u8], error: io::Error) -> Error {

@@ -18,6 +18,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::durable::sync_below;
+use super::outbox::{Calls as _, System, publish};
 use super::target::{self, Target};
 use crate::error::{Error, Result};
 use crate::source::zeroes;
@@ -157,7 +158,7 @@ impl Folder {
     /// # Errors
     /// What the system meets.
     pub fn sync(&self) -> Result<()> {
-        sync_below(self.target.root()).map_err(|error| Error::io("sync", &self.path, error))
+        sync_below(&System, self.target.root()).map_err(|error| Error::io("sync", &self.path, error))
     }
 }
 
@@ -201,7 +202,8 @@ impl Draft {
         names: &mut Names,
     ) -> Result<Self> {
         let draft = names.next();
-        let file = target::create(&parent, &draft, None)
+        let file = System
+            .create(parent.as_fd(), &draft, 0o666)
             .map_err(|error| Error::io("create a file beside", &shown, error))?;
         let beside = Beside { parent, draft, name: name.to_os_string(), sync };
         Ok(Self { file, shown, beside: Some(beside), is_pipe: false, len: 0, written: 0 })
@@ -323,13 +325,13 @@ impl Draft {
                 .map_err(|error| Error::io("set the length of", &self.shown, error))?;
         }
         if *sync {
-            self.file.sync_all().map_err(|error| Error::io("sync", &self.shown, error))?;
+            System.sync(self.file.as_fd()).map_err(|error| Error::io("sync", &self.shown, error))?;
         }
-        let published = target::publish(parent, draft, name, true);
+        let published = publish(&System, parent, draft, name, true);
         published.map_err(|error| Error::io("give its name to", &self.shown, error))?;
         if *sync {
-            let synced = rustix::fs::fsync(parent);
-            synced.map_err(|errno| Error::io("sync the directory of", &self.shown, errno.into()))?;
+            let synced = System.sync(parent.as_fd());
+            synced.map_err(|error| Error::io("sync the directory of", &self.shown, error))?;
         }
         self.beside = None;
         Ok(())
@@ -341,7 +343,7 @@ impl Drop for Draft {
         if let Some(Beside { parent, draft, .. }) = &self.beside {
             // It was given up because of something worse, which is reported; a draft that stays is
             // only untidy.
-            let _ = target::remove(parent, draft);
+            let _ = System.unlink(parent.as_fd(), draft);
         }
     }
 }

@@ -3,9 +3,10 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{Dir, FileType, Mode, OFlags, fstat, fsync, openat};
+use rustix::fs::{Dir, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 
+use super::outbox::Calls;
 use crate::engine::is_fuse;
 
 /// Everything below a directory, and its own name, is on the medium when this returns.
@@ -16,18 +17,21 @@ use crate::engine::is_fuse;
 ///
 /// # Errors
 /// I/O errors; the data may then be lost although a second call succeeds.
-pub(crate) fn sync_below(root: impl AsFd) -> io::Result<()> {
-    #[cfg(target_os = "linux")]
-    rustix::fs::syncfs(&root)?;
-    if cfg!(target_os = "linux") && !is_fuse(&root) {
-        return Ok(());
+pub(crate) fn sync_below(calls: &dyn Calls, root: impl AsFd) -> io::Result<()> {
+    if has_syncfs(&root) {
+        return calls.sync_file_system(root.as_fd());
     }
-    sync_each(&root)?;
-    sync_above(&root)
+    sync_each(calls, &root)?;
+    sync_above(calls, &root)
+}
+
+/// Whether one call makes everything durable on the file system of a directory.
+pub(crate) fn has_syncfs(root: impl AsFd) -> bool {
+    cfg!(target_os = "linux") && !is_fuse(root)
 }
 
 /// Syncs files and directories.
-fn sync_each(root: &impl AsFd) -> io::Result<()> {
+fn sync_each(calls: &dyn Calls, root: &impl AsFd) -> io::Result<()> {
     let root = openat(root, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let mut waiting = vec![root];
     while let Some(directory) = waiting.pop() {
@@ -42,11 +46,11 @@ fn sync_each(root: &impl AsFd) -> io::Result<()> {
             let Some(opened) = open(&directory, name)? else { continue };
             match FileType::from_raw_mode(fstat(&opened)?.st_mode) {
                 FileType::Directory => waiting.push(opened),
-                FileType::RegularFile => fsync(opened)?,
+                FileType::RegularFile => calls.sync(opened.as_fd())?,
                 _ => {}
             }
         }
-        fsync(&directory)?;
+        calls.sync(directory.as_fd())?;
     }
     Ok(())
 }
@@ -64,7 +68,7 @@ fn open(directory: &OwnedFd, name: &std::ffi::CStr) -> io::Result<Option<OwnedFd
 }
 
 /// Syncs the directories that lead to it.
-fn sync_above(root: &impl AsFd) -> io::Result<()> {
+fn sync_above(calls: &dyn Calls, root: &impl AsFd) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut place = fstat(root)?;
     let mut parent = openat(root, c"..", flags, Mode::empty());
@@ -76,7 +80,7 @@ fn sync_above(root: &impl AsFd) -> io::Result<()> {
         if above.st_dev != place.st_dev || above.st_ino == place.st_ino {
             return Ok(());
         }
-        fsync(&directory)?;
+        calls.sync(directory.as_fd())?;
         place = above;
         parent = openat(&directory, c"..", flags, Mode::empty());
     }
@@ -89,6 +93,7 @@ mod tests {
 
     use rustix::fs::CWD;
 
+    use super::super::outbox::System;
     use super::*;
 
     #[test]
@@ -100,8 +105,8 @@ mod tests {
         symlink("nowhere", path("a/link")).unwrap();
         let _listener = std::os::unix::net::UnixListener::bind(path("socket")).unwrap();
         let opened = openat(CWD, directory.path(), OFlags::RDONLY, Mode::empty()).unwrap();
-        sync_each(&opened).unwrap();
-        sync_above(&opened).unwrap();
-        sync_below(&opened).unwrap();
+        sync_each(&System, &opened).unwrap();
+        sync_above(&System, &opened).unwrap();
+        sync_below(&System, &opened).unwrap();
     }
 }

@@ -1,9 +1,9 @@
 //! The bytes of a file on their way into it: written, compared with what is there, or both.
 
-use std::fs::File;
-use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::io;
 
 use super::existing::Comparison;
+use super::outbox::OutFile;
 
 /// What was to be done, and the I/O error.
 pub(crate) type Failed = (&'static str, io::Error);
@@ -11,7 +11,7 @@ pub(crate) type Failed = (&'static str, io::Error);
 /// A file that is filled from its beginning, in pieces of any length.
 #[derive(Debug)]
 pub(crate) struct Filling<'a> {
-    file: Option<&'a mut File>,
+    file: Option<&'a OutFile>,
     comparison: Option<&'a mut Comparison>,
     /// Bytes so far, holes included.
     len: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Filling<'a> {
 
 impl<'a> Filling<'a> {
     /// Into a new file, compared with another, or both.
-    pub(crate) fn new(file: Option<&'a mut File>, comparison: Option<&'a mut Comparison>) -> Self {
+    pub(crate) fn new(file: Option<&'a OutFile>, comparison: Option<&'a mut Comparison>) -> Self {
         Self { file, comparison, len: 0, written: 0 }
     }
 
@@ -62,11 +62,8 @@ impl<'a> Filling<'a> {
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         // Behind a hole, no bytes at all must not be taken for what ends the file.
-        let Some(file) = self.file.as_mut().filter(|_| !bytes.is_empty()) else { return Ok(()) };
-        if self.written != self.len {
-            file.seek(SeekFrom::Start(self.len))?;
-        }
-        file.write_all(bytes)?;
+        let Some(file) = self.file.filter(|_| !bytes.is_empty()) else { return Ok(()) };
+        file.write_at(bytes, self.len)?;
         self.len = self.len.saturating_add(bytes.len() as u64);
         self.written = self.len;
         Ok(())
@@ -76,13 +73,18 @@ impl<'a> Filling<'a> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::MetadataExt as _;
+    use std::sync::Arc;
 
     use super::*;
+    use crate::tree::outbox::{Outbox, System};
+    use crate::tree::target;
 
     /// Fills a file: bytes, and how many zeros of a hole follow them. What it takes of the medium.
     fn filled(parts: &[(&[u8], u64)]) -> u64 {
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        let mut filling = Filling::new(Some(file.as_file_mut()), None);
+        let directory = tempfile::tempdir().unwrap();
+        let parent = Arc::new(target::open(directory.path()).unwrap());
+        let file = Outbox::new(Arc::new(System)).unwrap().file(&parent, None, true).unwrap();
+        let mut filling = Filling::new(Some(&file), None);
         let mut all = Vec::new();
         for (bytes, hole) in parts {
             filling.take(bytes).unwrap();
@@ -92,8 +94,9 @@ mod tests {
         }
         filling.take(&[]).unwrap();
         assert_eq!((filling.taken(), filling.finish().unwrap()), (all.len() as u64, all.len() as u64));
-        assert!(std::fs::read(file.path()).unwrap() == all);
-        file.as_file().sync_all().unwrap();
+        let path = std::fs::read_dir(directory.path()).unwrap().next().unwrap().unwrap().path();
+        assert!(std::fs::read(path).unwrap() == all);
+        file.sync().unwrap();
         file.as_file().metadata().unwrap().blocks() * 512
     }
 

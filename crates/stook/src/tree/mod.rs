@@ -13,6 +13,7 @@ pub(crate) mod filling;
 mod gather;
 mod holes;
 mod node;
+pub mod outbox;
 mod page;
 pub(crate) mod parts;
 pub(crate) mod room;

@@ -6,7 +6,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -15,11 +14,9 @@ use std::sync::Arc;
 
 use super::existing::Overwrite;
 use super::holes::Holes;
+use super::outbox::{Calls, System, again};
 use super::xattrs::{ACL_ACCESS, Xattrs, is_foreign, names_text};
-use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, Stat, Timespec, Timestamps, XattrFlags, fsetxattr,
-    lsetxattr,
-};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 /// Directories whose descriptors are kept open.
@@ -122,16 +119,22 @@ pub(crate) struct Target {
     open: HashMap<Vec<u8>, Arc<OwnedFd>>,
     /// Device and inode of directories that were not there before; the root counts if it was empty.
     made: HashSet<(u64, u64)>,
+    calls: Arc<dyn Calls>,
 }
 
 impl Target {
     /// Opens a directory, made if it is not there.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        Self::open_through(path, Arc::new(System))
+    }
+
+    /// The same, with system calls that somebody else makes.
+    pub(crate) fn open_through(path: &Path, calls: Arc<dyn Calls>) -> io::Result<Self> {
         refuse_inside_pack(path)?;
         std::fs::create_dir_all(path)?;
         // What was not there a moment ago may lead elsewhere: `new/../pack`.
         refuse_inside_pack(path)?;
-        let mut target = Self::at(path)?;
+        let mut target = Self { calls, ..Self::at(path)? };
         if path.read_dir()?.next().is_none() {
             target.made.insert(identity(&target.root)?);
         }
@@ -145,6 +148,7 @@ impl Target {
             path: path.to_path_buf(),
             open: HashMap::new(),
             made: HashSet::new(),
+            calls: Arc::new(System),
         })
     }
 
@@ -190,7 +194,7 @@ impl Target {
         let parts = parts(key).unwrap_or_default();
         let Some(directory) = self.existing(&parts)? else { return Err(io::ErrorKind::NotFound.into()) };
         if overwrite == Overwrite::Always || self.made(&directory)? {
-            return Ok(MetadataOutcome::Set(set_metadata(&*directory, metadata)?));
+            return Ok(MetadataOutcome::Set(set_metadata(&*self.calls, &*directory, metadata)?));
         }
         let mode = rustix::fs::fstat(&*directory)?.st_mode & 0o777;
         let is_open = !key.is_empty() && metadata.mode.is_some_and(|recorded| mode & !recorded != 0);
@@ -258,10 +262,10 @@ impl Target {
             Err(Errno::NOENT) => {}
             other => return Ok(other?),
         }
-        let made = match rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(0o777)) {
+        let made = match again(|| self.calls.make_directory(parent.as_fd(), name, 0o777)) {
             Ok(()) => true,
-            Err(Errno::EXIST) => false,
-            Err(error) => return Err(error.into()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+            Err(error) => return Err(error),
         };
         let opened = open_directory(parent, name)?;
         if made {
@@ -382,54 +386,26 @@ pub(crate) fn has_metadata(status: &Stat, metadata: &FileMetadata) -> bool {
         && metadata.mode.is_none_or(|wanted| wanted & 0o7777 == mode || is_narrower(wanted))
 }
 
-/// Makes a file of a temporary name, to be renamed when it is whole. A mode that is not known is
-/// what the process gives to new files.
-pub(crate) fn create(parent: &OwnedFd, name: &OsStr, mode: Option<u32>) -> io::Result<File> {
-    let mode = Mode::from_raw_mode(if mode.is_some() { 0o600 } else { 0o666 });
-    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OFlags::CLOEXEC;
-    Ok(File::from(rustix::fs::openat(parent, name, flags, mode)?))
-}
-
-/// Gives a finished file its name; `AlreadyExists` unless it may replace.
-pub(crate) fn publish(parent: &OwnedFd, from: &OsStr, to: &OsStr, replace: bool) -> io::Result<()> {
-    if replace {
-        return Ok(rustix::fs::renameat(parent, from, parent, to)?);
-    }
-    match rustix::fs::renameat_with(parent, from, parent, to, RenameFlags::NOREPLACE) {
-        // Not every file system knows how: a link also refuses what is there.
-        Err(Errno::INVAL | Errno::NOSYS) => {
-            rustix::fs::linkat(parent, from, parent, to, AtFlags::empty())?;
-            Ok(rustix::fs::unlinkat(parent, from, AtFlags::empty())?)
-        }
-        other => Ok(other?),
-    }
-}
-
-/// Removes a file that did not become whole.
-pub(crate) fn remove(parent: &OwnedFd, name: &OsStr) -> io::Result<()> {
-    Ok(rustix::fs::unlinkat(parent, name, AtFlags::empty())?)
-}
-
 /// Owner, extended attributes, mode and modification time of an open file or directory, in the
 /// order in which they do not undo one another: a new owner takes capabilities away, and a mode may
 /// forbid what else is set.
-pub(crate) fn set_metadata(file: impl AsFd, metadata: &FileMetadata) -> io::Result<Unset> {
-    if let Some((user, group)) = metadata.owner {
-        let (user, group) = (rustix::fs::Uid::from_raw(user), rustix::fs::Gid::from_raw(group));
-        rustix::fs::fchown(&file, Some(user), Some(group))?;
+pub(crate) fn set_metadata(calls: &dyn Calls, file: impl AsFd, metadata: &FileMetadata) -> io::Result<Unset> {
+    let file = file.as_fd();
+    if let Some(owner) = metadata.owner {
+        again(|| calls.set_owner(file, owner))?;
     }
-    let set = |name: &[u8], value: &[u8]| fsetxattr(&file, name, value, XattrFlags::empty());
+    let set = |name: &[u8], value: &[u8]| again(|| calls.set_xattr(file, name, value));
     let (unset, has_lost_acl) = set_xattrs(&metadata.xattrs, set)?;
     let mode = match has_lost_acl {
         true => metadata.mode.map(|mode| metadata.xattrs.mode_without_acl(mode)),
         false => metadata.mode,
     };
     if let Some(mode) = mode {
-        let mode = mode & 0o7777 & !misplaced(&file, mode, metadata.meant_for)?;
-        rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
+        let mode = mode & 0o7777 & !misplaced(file, mode, metadata.meant_for)?;
+        again(|| calls.set_mode(file, mode))?;
     }
     if let Some(ns) = metadata.mtime_ns {
-        rustix::fs::futimens(&file, &times(ns))?;
+        again(|| calls.set_mtime(file, ns))?;
     }
     Ok(unset)
 }
@@ -440,10 +416,7 @@ pub(crate) fn set_metadata(file: impl AsFd, metadata: &FileMetadata) -> io::Resu
 ///
 /// # Errors
 /// That the medium fails. What is refused costs only itself.
-fn set_xattrs(
-    xattrs: &Xattrs,
-    set: impl Fn(&[u8], &[u8]) -> rustix::io::Result<()>,
-) -> io::Result<(Unset, bool)> {
+fn set_xattrs(xattrs: &Xattrs, set: impl Fn(&[u8], &[u8]) -> io::Result<()>) -> io::Result<(Unset, bool)> {
     let (mut refused, mut why, mut has_foreign) = (Vec::new(), None, false);
     for xattr in xattrs.as_slice() {
         let Some(value) = &xattr.value else {
@@ -453,16 +426,18 @@ fn set_xattrs(
         };
         match set(&xattr.name, value) {
             Ok(()) => {}
-            Err(errno @ (Errno::IO | Errno::ROFS)) => return Err(errno.into()),
+            Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::IO | Errno::ROFS)) => {
+                return Err(error);
+            }
             Err(_) if is_foreign(&xattr.name) => has_foreign = true,
-            Err(errno) => {
+            Err(error) => {
                 refused.push(xattr.name.as_slice());
-                why.get_or_insert(errno);
+                why.get_or_insert(error);
             }
         }
     }
     let has_lost_acl = refused.contains(&ACL_ACCESS);
-    let why = why.map(|errno| format!("{}: {}", names_text(&refused, false), io::Error::from(errno)));
+    let why = why.map(|error| format!("{}: {error}", names_text(&refused, false)));
     let lost = xattrs.lost_here().map(|names| format!("{names}: the values are not there"));
     let why = match (why, lost) {
         (Some(why), Some(lost)) => Some(format!("{why}; {lost}")),
@@ -487,19 +462,19 @@ fn misplaced(file: impl AsFd, mode: u32, meant_for: Option<(u32, u32)>) -> io::R
 
 /// Owner, extended attributes and modification time of a link itself.
 pub(crate) fn set_link_metadata(
+    calls: &dyn Calls,
     parent: &OwnedFd,
     name: &OsStr,
     metadata: &FileMetadata,
 ) -> io::Result<Unset> {
-    if let Some((user, group)) = metadata.owner {
-        let (user, group) = (rustix::fs::Uid::from_raw(user), rustix::fs::Gid::from_raw(group));
-        rustix::fs::chownat(parent, name, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?;
+    if let Some(owner) = metadata.owner {
+        again(|| calls.set_link_owner(parent.as_fd(), name, owner))?;
     }
     let path = path_in(parent, name.as_bytes());
-    let set = |xattr: &[u8], value: &[u8]| lsetxattr(path.as_slice(), xattr, value, XattrFlags::empty());
+    let set = |xattr: &[u8], value: &[u8]| again(|| calls.set_link_xattr(&path, xattr, value));
     let (unset, _) = set_xattrs(&metadata.xattrs, set)?;
     if let Some(ns) = metadata.mtime_ns {
-        rustix::fs::utimensat(parent, name, &times(ns), AtFlags::SYMLINK_NOFOLLOW)?;
+        again(|| calls.set_link_mtime(parent.as_fd(), name, ns))?;
     }
     Ok(unset)
 }
@@ -507,15 +482,6 @@ pub(crate) fn set_link_metadata(
 /// The path of what has a name in an open directory, for calls that take no directory.
 pub(crate) fn path_in(parent: &OwnedFd, name: &[u8]) -> Vec<u8> {
     [format!("/proc/self/fd/{}/", parent.as_raw_fd()).as_bytes(), name].concat()
-}
-
-fn times(mtime_ns: i64) -> Timestamps {
-    let omit = Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT };
-    let modified = Timespec {
-        tv_sec: mtime_ns.div_euclid(1_000_000_000),
-        tv_nsec: mtime_ns.rem_euclid(1_000_000_000) as _,
-    };
-    Timestamps { last_access: omit, last_modification: modified }
 }
 
 #[cfg(test)]
@@ -539,13 +505,13 @@ mod tests {
         assert_eq!((metadata(true).mode, metadata(false).mode), (Some(0o660), Some(0o600)));
         assert!(metadata(false).xattrs.is_empty());
         let refuses = |name: &[u8], _: &[u8]| {
-            if name.starts_with(b"user.") { Ok(()) } else { Err(Errno::NOTSUP) }
+            if name.starts_with(b"user.") { Ok(()) } else { Err(Errno::NOTSUP.into()) }
         };
         let (unset, has_lost_acl) = set_xattrs(&metadata(true).xattrs, refuses).unwrap();
         let why = unset.why.unwrap();
         assert!(has_lost_acl && why.contains("system.posix_acl_access") && why.contains("user.b"), "{why}");
         assert!(unset.has_foreign && !why.contains("com.apple"), "{why}");
-        let fails = |_: &[u8], _: &[u8]| Err(Errno::IO);
+        let fails = |_: &[u8], _: &[u8]| Err(Errno::IO.into());
         assert!(set_xattrs(&metadata(true).xattrs, fails).is_err());
         assert_eq!(set_xattrs(&Xattrs::default(), fails).unwrap(), (Unset::default(), false));
     }

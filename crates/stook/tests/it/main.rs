@@ -14,6 +14,8 @@ mod ops;
 #[cfg(unix)]
 mod ops_change;
 mod ops_out;
+#[cfg(unix)]
+mod outbox;
 mod pack;
 mod plan;
 mod source;

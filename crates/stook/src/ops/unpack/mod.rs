@@ -5,6 +5,7 @@ mod filter;
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub(crate) use filter::Filtering;
 pub use filter::{PathFilter, Prefix};
@@ -13,6 +14,7 @@ use super::contents::{self, Opened};
 use crate::archive::{self, Archive, MemberKind};
 use crate::pack::tree::UnpackTree;
 use crate::pack::{self, Damage, Pack};
+use crate::tree::outbox::{Calls, System};
 use crate::tree::{self, Kept, Overwrite, WhyKept};
 
 /// Threads that write small files of a pack, where nobody says how many.
@@ -199,10 +201,23 @@ impl Unpack<'_> {
     /// The target cannot be made or synced, I/O errors of what is unpacked, groups that are not
     /// there or of an archive, [`Error::Interrupted`] before anything was written.
     pub fn run(&self, packed: Packed<'_>, progress: OnProgress<'_>) -> Result<Unpacked> {
+        self.run_through(packed, Arc::new(System), progress)
+    }
+
+    /// The same, with system calls that somebody else makes.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_through(
+        &self,
+        packed: Packed<'_>,
+        calls: Arc<dyn Calls>,
+        progress: OnProgress<'_>,
+    ) -> Result<Unpacked> {
         let is_new = !self.target.exists();
         let mut unpacked = match packed {
-            Packed::Pack(pack) => self.pack(pack, progress)?,
-            Packed::Archive(archive) => self.archive(archive, progress)?,
+            Packed::Pack(pack) => self.pack(pack, calls, progress)?,
+            Packed::Archive(archive) => self.archive(archive, calls, progress)?,
         };
         if is_new && unpacked.nothing == Some(Nothing::Missing) {
             let failed = |error| crate::Error::io("remove", &self.target, error);
@@ -217,7 +232,7 @@ impl Unpack<'_> {
         self.with_owner && rustix::process::geteuid().is_root()
     }
 
-    fn pack(&self, pack: &Pack, progress: OnProgress<'_>) -> Result<Unpacked> {
+    fn pack(&self, pack: &Pack, calls: Arc<dyn Calls>, progress: OnProgress<'_>) -> Result<Unpacked> {
         pack.check_groups(&self.filter.groups)?;
         let total_bytes = pack.segments().iter().map(|segment| segment.tally.body_bytes).sum();
         let mut report = |entries, bytes| progress(Progress { entries, bytes, total_bytes });
@@ -234,11 +249,16 @@ impl Unpack<'_> {
             force: self.force,
         };
         let mut go_on = |entries, bytes| !filtering.has_failed() && report(entries, bytes);
-        let summary = tree.run(pack, &mut go_on)?.with_errors_as();
+        let summary = tree.run_through(pack, calls, &mut go_on)?.with_errors_as();
         Ok(Unpacked::of_pack(summary, pack, &filtering))
     }
 
-    fn archive(&self, archive: &Archive, progress: OnProgress<'_>) -> Result<Unpacked> {
+    fn archive(
+        &self,
+        archive: &Archive,
+        calls: Arc<dyn Calls>,
+        progress: OnProgress<'_>,
+    ) -> Result<Unpacked> {
         if !self.filter.groups.is_empty() {
             return Err(Error::only_packs("group", archive));
         }
@@ -257,7 +277,7 @@ impl Unpack<'_> {
         };
         let mut go_on =
             |entries, bytes| !filtering.has_failed() && progress(Progress { entries, bytes, total_bytes });
-        let summary = unpack.run(archive, &mut go_on)?.with_errors_as();
+        let summary = unpack.run_through(archive, calls, &mut go_on)?.with_errors_as();
         let has_end = archive.index().summary().has_end;
         // That an archive was cut off is known when it is opened, and costs nothing that is in it.
         Ok(Unpacked::new(summary, has_end, 0, &filtering))

@@ -9,7 +9,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{AtFlags, FileType};
+use rustix::fs::FileType;
 
 use super::writing::{Body, Destination, Writing, Written};
 use crate::pack::error::{Error, Result};
@@ -128,14 +128,7 @@ impl Linking<'_> {
         let Some((parent, name)) = self.parent_of(source)? else {
             return Err(io::ErrorKind::NotFound.into());
         };
-        let temporary = self.writing.temporary();
-        rustix::fs::linkat(&*parent, name, &*place.parent, &temporary, AtFlags::empty())?;
-        let published = target::publish(&place.parent, &temporary, &place.name, replaces);
-        // Renaming one name of a file onto another name of the same file leaves both.
-        match target::remove(&place.parent, &temporary) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => published,
-        }
+        self.writing.outbox.hard_link((&parent, name), (&place.parent, &place.name), replaces)
     }
 }
 

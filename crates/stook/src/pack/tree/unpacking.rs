@@ -22,6 +22,7 @@ use crate::pack::scan::{OnDamage, Scan, ScanOptions, ScanRecord};
 use crate::pack::state::open::{Pack, is_in_groups};
 use crate::storage::free_at;
 use crate::tree::existing::Overwrite;
+use crate::tree::outbox::{Calls, System};
 use crate::tree::room;
 use crate::tree::target::{FileMetadata, MetadataOutcome, Target};
 use crate::tree::{SelectKeys, WhyKept};
@@ -89,8 +90,8 @@ impl UnpackTree<'_> {
     /// with every file either whole or absent.
     ///
     /// Directories that were there keep mode and time, unless files are to be replaced too.
-    /// Everything is synced once, at the end; only what takes the place of something is synced
-    /// before it does.
+    /// Files are synced many at a time, then get their names; what takes the place of something is
+    /// synced by itself. At the end all is on the medium.
     ///
     /// Damaged records, unsafe paths and files that cannot be written are
     /// [failures](UnpackSummary::failures); the rest goes on.
@@ -98,18 +99,32 @@ impl UnpackTree<'_> {
     /// # Errors
     /// That the target cannot be made or synced, or what reading the pack meets.
     pub fn run(&self, pack: &Pack, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<UnpackSummary> {
+        self.run_through(pack, Arc::new(System), progress)
+    }
+
+    /// The same, with system calls that somebody else makes.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_through(
+        &self,
+        pack: &Pack,
+        calls: Arc<dyn Calls>,
+        progress: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<UnpackSummary> {
         let io = |operation| move |error| Error::from(crate::Error::io(operation, &self.target, error));
         pack.check_groups(&self.groups)?;
         self.check_room(pack)?;
         let Some(paths) = Paths::of(pack, &mut || progress(0, 0))? else {
             return Ok(UnpackSummary { interrupted: true, ..UnpackSummary::default() });
         };
-        let writing =
-            Writing::new(self.overwrite, &self.target).map_err(io("choose names of temporary files in"))?;
+        let target = Target::open_through(&self.target, calls.clone()).map_err(io("open"))?;
+        let writing = Writing::new(self.overwrite, &self.target, target.root(), calls)
+            .map_err(io("choose names of temporary files in"))?;
         let mut unpacking = Unpacking {
             tree: self,
             pack,
-            target: Target::open(&self.target).map_err(io("open"))?,
+            target,
             writing: &writing,
             paths,
             directories: Vec::new(),
@@ -117,7 +132,7 @@ impl UnpackTree<'_> {
             progress,
             seen: 0,
         };
-        std::thread::scope(|scope| {
+        let gone = std::thread::scope(|scope| {
             let (sender, receiver) = mpsc::sync_channel::<Job>(QUEUE_LEN);
             let receiver = Arc::new(Mutex::new(receiver));
             for _ in 0..self.threads.max(1) {
@@ -132,12 +147,13 @@ impl UnpackTree<'_> {
             }
             drop(receiver);
             unpacking.go_through(&sender)
-        })?;
+        });
+        writing.publish_waiting();
+        gone?;
         unpacking.make_links();
         unpacking.set_directory_metadata();
-        // One sync for all: each file was complete when it got its name, and now all are on the
-        // medium.
-        crate::tree::durable::sync_below(unpacking.target.root()).map_err(io("sync"))?;
+        // Each file was on the medium when it got its name, and now all names are.
+        writing.outbox.sync_all(&unpacking.target.root()).map_err(io("sync"))?;
         Ok(writing.into_summary())
     }
 }

@@ -4,12 +4,11 @@
 //! Threads share this; nothing here decides where something goes.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::packing::Failure;
@@ -19,7 +18,8 @@ use crate::pack::read::stream::RecordReader;
 use crate::pack::scan::Scan;
 use crate::tree::existing::{self, Comparison, Overwrite, Plan};
 use crate::tree::filling::Filling;
-use crate::tree::target::{self, FileMetadata, Unset};
+use crate::tree::outbox::{Batch, Calls, OutFile, Outbox, Published, Waiting};
+use crate::tree::target::{FileMetadata, Unset};
 use crate::tree::{Part, WhyKept};
 
 /// Where something goes.
@@ -62,6 +62,8 @@ pub(super) enum Written {
     Kept,
     /// The caller stopped in the middle, and nothing is left.
     Interrupted,
+    /// It was written and noted, and waits for its name.
+    Waits,
 }
 
 /// What threads that write have in common.
@@ -70,18 +72,62 @@ pub(super) struct Writing {
     pub(super) overwrite: Overwrite,
     /// The directory, for messages.
     target: PathBuf,
-    /// What temporary names begin with. No pack can know it.
-    prefix: String,
-    next: AtomicU64,
+    pub(super) outbox: Outbox,
+    /// Files that wait for their names.
+    batch: Batch,
+    /// Whether files get their names at once: others are linked to them.
+    is_at_once: AtomicBool,
     summary: Mutex<UnpackSummary>,
 }
 
 impl Writing {
-    pub(super) fn new(overwrite: Overwrite, target: &Path) -> io::Result<Self> {
-        let chance = getrandom::u64().map_err(io::Error::other)?;
-        let prefix = format!(".stook-{chance:016x}-");
-        let (target, next) = (target.to_path_buf(), AtomicU64::new(0));
-        Ok(Self { overwrite, target, prefix, next, summary: Mutex::default() })
+    pub(super) fn new(
+        overwrite: Overwrite,
+        target: &Path,
+        root: Arc<OwnedFd>,
+        calls: Arc<dyn Calls>,
+    ) -> io::Result<Self> {
+        let (target, batch, is_at_once) = (target.to_path_buf(), Batch::new(root), AtomicBool::new(false));
+        let outbox = Outbox::new(calls)?;
+        Ok(Self { overwrite, target, outbox, batch, is_at_once, summary: Mutex::default() })
+    }
+
+    /// All files that were written get their names; from now on each does at once.
+    pub(super) fn publish_waiting(&self) {
+        self.is_at_once.store(true, Ordering::Relaxed);
+        self.note_published(self.batch.publish(&self.outbox));
+    }
+
+    /// Notes what became of files that counted as written when they began to wait.
+    fn note_published(&self, all: Vec<Published>) {
+        for Published { key, len, unset, parent, name, result } in all {
+            let Err((operation, error)) = result else {
+                self.note_unset(&key, unset);
+                continue;
+            };
+            {
+                let mut summary = self.summary();
+                summary.files = summary.files.saturating_sub(1);
+                summary.bytes = summary.bytes.saturating_sub(len);
+            }
+            self.note(&key, self.came_between((&parent, &name), &key, operation, error));
+        }
+    }
+
+    /// What it means that a file did not get its name. What came in between stays, but a directory
+    /// is never kept in place of a file.
+    fn came_between(
+        &self,
+        (parent, name): (&OwnedFd, &OsStr),
+        key: &[u8],
+        operation: &'static str,
+        error: io::Error,
+    ) -> Result<Written> {
+        if error.kind() != io::ErrorKind::AlreadyExists {
+            return Err(self.io(operation, key, error));
+        }
+        let planned = self.overwrite.plan(parent, name, None);
+        planned.map(|_| Written::Kept).map_err(|error| self.io("write", key, error))
     }
 
     /// The error of something that is done to what a key comes out as.
@@ -101,11 +147,6 @@ impl Writing {
         self.summary().failures.push(Failure { key, error });
     }
 
-    pub(super) fn temporary(&self) -> OsString {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        OsString::from_vec(format!("{}{number}.part", self.prefix).into_bytes())
-    }
-
     /// Notes what became of a file.
     pub(super) fn note(&self, key: &[u8], written: Result<Written>) {
         match written {
@@ -117,6 +158,7 @@ impl Writing {
             Ok(Written::Same) => self.summary().unchanged += 1,
             Ok(Written::Kept) => self.summary().keep(key.to_vec(), WhyKept::OtherContent),
             Ok(Written::Interrupted) => self.summary().interrupted = true,
+            Ok(Written::Waits) => {}
             Err(error) => self.fail(key.to_vec(), error),
         }
     }
@@ -128,8 +170,8 @@ impl Writing {
         }
     }
 
-    /// Writes a file under a temporary name and gives it its own when it is whole. `go_on` receives
-    /// the bytes written so far.
+    /// Writes a file, which gets its name when it is whole, and durable. `go_on` receives the bytes
+    /// written so far.
     pub(super) fn write_file(
         &self,
         place: &Destination,
@@ -161,42 +203,50 @@ impl Writing {
                 compared(comparison).map_err(io("read"))
             };
         }
-        let temporary = self.temporary();
-        let mut file = target::create(parent, &temporary, metadata.mode).map_err(io("create"))?;
-        let filled = self.fill((Some(&mut file), comparison.as_mut()), body, go_on, place);
-        let published = filled.and_then(|len| {
-            let Some(len) = len else { return Ok(Written::Interrupted) };
-            if comparison.is_some() && compared(comparison.take()).map_err(io("read"))? == Written::Same {
-                return Ok(Written::Same);
-            }
-            let unset = target::set_metadata(&file, metadata).map_err(io("set mode and time of"))?;
-            if plan.replaces() {
-                // What takes the place of something must not be lost together with it.
-                file.sync_all().map_err(io("sync"))?;
-            }
-            match target::publish(parent, &temporary, name, plan.replaces()) {
-                Ok(()) => {
-                    self.note_unset(key, unset);
-                    Ok(Written::New(len))
+        let file = self.outbox.file(parent, metadata.mode, plan.replaces()).map_err(io("create"))?;
+        match self.fill((Some(&file), comparison.as_mut()), body, go_on, place) {
+            Ok(Some(len)) => {
+                if comparison.is_some() && compared(comparison).map_err(io("read"))? == Written::Same {
+                    file.discard().map_err(io("remove the unfinished"))?;
+                    return Ok(Written::Same);
                 }
-                // It came in between: a directory is never kept in place of a file.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    self.overwrite.plan(parent, name, None).map(|_| Written::Kept).map_err(io("write"))
-                }
-                Err(error) => Err(io("give its name to")(error)),
+                self.finish(file, len, plan, place)
             }
-        });
-        if !matches!(published, Ok(Written::New(_))) {
-            target::remove(parent, &temporary).map_err(io("remove the unfinished"))?;
+            Ok(None) => {
+                file.discard().map_err(io("remove the unfinished"))?;
+                Ok(Written::Interrupted)
+            }
+            Err(error) => Err(error),
         }
-        published
+    }
+
+    /// Gives a whole file its attributes and its name, or has it wait for that.
+    fn finish(&self, file: OutFile, len: u64, plan: Plan, place: &Destination) -> Result<Written> {
+        let Destination { parent, name, key, metadata } = place;
+        let io = |operation| move |error| self.io(operation, key, error);
+        let unset = file.set_metadata(metadata).map_err(io("set mode and time of"))?;
+        if !plan.replaces() && !self.is_at_once.load(Ordering::Relaxed) {
+            let waiting = Waiting { file, name: name.clone(), key: key.clone(), len, unset };
+            self.note(key, Ok(Written::New(len)));
+            self.note_published(self.batch.put(&self.outbox, waiting));
+            return Ok(Written::Waits);
+        }
+        // What takes the place of something must not be lost together with it.
+        file.sync().map_err(io("sync"))?;
+        match file.publish(name, plan.replaces()) {
+            Ok(()) => {
+                self.note_unset(key, unset);
+                Ok(Written::New(len))
+            }
+            Err(error) => self.came_between((parent, name), key, "give its name to", error),
+        }
     }
 
     /// Goes through all of a body, which is written to a file, compared with another, or both;
     /// `None` when the caller stopped it.
     fn fill(
         &self,
-        (file, comparison): (Option<&mut File>, Option<&mut Comparison>),
+        (file, comparison): (Option<&OutFile>, Option<&mut Comparison>),
         body: &mut Body<'_, '_>,
         go_on: &mut dyn FnMut(u64) -> bool,
         place: &Destination,
@@ -236,21 +286,13 @@ impl Writing {
         } else if plan == Plan::Compare {
             return Ok(Written::Kept);
         }
-        let temporary = self.temporary();
-        rustix::fs::symlinkat(OsStr::from_bytes(link_to), parent, &temporary)?;
-        let published = target::set_link_metadata(parent, &temporary, metadata).and_then(|unset| {
-            target::publish(parent, &temporary, name, plan.replaces())?;
-            Ok(unset)
-        });
-        match published {
+        match self.outbox.symlink((parent, name), link_to, metadata, plan.replaces()) {
             Ok(unset) => {
                 self.note_unset(key, unset);
                 Ok(Written::New(0))
             }
-            Err(error) => {
-                target::remove(parent, &temporary)?;
-                if error.kind() == io::ErrorKind::AlreadyExists { Ok(Written::Kept) } else { Err(error) }
-            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Written::Kept),
+            Err(error) => Err(error),
         }
     }
 }

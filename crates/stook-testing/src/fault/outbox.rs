@@ -1,0 +1,185 @@
+//! System calls of the way out that fail, or do less than requested.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use stook::tree::outbox::{Calls, System};
+
+/// What a call meets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutFault {
+    /// It fails with this number of an error, and does nothing.
+    Fails(i32),
+    /// A write writes half of its bytes; other calls are as they are.
+    Short,
+}
+
+/// Calls of the system, one of which meets a fault. Syncs only seem to be made: what they are for
+/// shows in the crash simulator.
+#[derive(Debug)]
+pub struct FaultCalls {
+    nth: usize,
+    fault: OutFault,
+    has_unnamed: bool,
+    calls: AtomicUsize,
+    met: Mutex<Option<&'static str>>,
+}
+
+impl FaultCalls {
+    /// The `nth` call, from 0, meets the fault.
+    pub fn nth(nth: usize, fault: OutFault) -> Self {
+        Self { nth, fault, has_unnamed: true, calls: AtomicUsize::new(0), met: Mutex::new(None) }
+    }
+
+    /// None meets one.
+    pub fn none() -> Self {
+        Self::nth(usize::MAX, OutFault::Short)
+    }
+
+    /// As on a file system that has no files without names.
+    #[must_use]
+    pub fn without_unnamed(self) -> Self {
+        Self { has_unnamed: false, ..self }
+    }
+
+    /// How many calls there were.
+    pub fn calls(&self) -> usize {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    /// Which call met the fault.
+    pub fn met(&self) -> Option<&'static str> {
+        *self.met.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_next(&self, name: &'static str) -> bool {
+        let is_next = self.calls.fetch_add(1, Ordering::Relaxed) == self.nth;
+        if is_next {
+            *self.met.lock().unwrap_or_else(PoisonError::into_inner) = Some(name);
+        }
+        is_next
+    }
+
+    fn meet(&self, name: &'static str) -> io::Result<()> {
+        match (self.is_next(name), self.fault) {
+            (true, OutFault::Fails(errno)) => Err(io::Error::from_raw_os_error(errno)),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Calls for FaultCalls {
+    fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        match (self.is_next("write_at"), self.fault) {
+            (true, OutFault::Fails(errno)) => Err(io::Error::from_raw_os_error(errno)),
+            (true, OutFault::Short) => System.write_at(file, &bytes[..bytes.len().div_ceil(2)], offset),
+            _ => System.write_at(file, bytes, offset),
+        }
+    }
+
+    fn sync(&self, _: BorrowedFd<'_>) -> io::Result<()> {
+        self.meet("sync")
+    }
+
+    fn sync_file_system(&self, _: BorrowedFd<'_>) -> io::Result<()> {
+        self.meet("sync_file_system")
+    }
+
+    fn create(&self, parent: BorrowedFd<'_>, name: &OsStr, mode: u32) -> io::Result<File> {
+        self.meet("create")?;
+        System.create(parent, name, mode)
+    }
+
+    fn create_unnamed(&self, parent: BorrowedFd<'_>, mode: u32) -> io::Result<File> {
+        if !self.has_unnamed {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        self.meet("create_unnamed")?;
+        System.create_unnamed(parent, mode)
+    }
+
+    fn make_directory(&self, parent: BorrowedFd<'_>, name: &OsStr, mode: u32) -> io::Result<()> {
+        self.meet("make_directory")?;
+        System.make_directory(parent, name, mode)
+    }
+
+    fn make_symlink(&self, target: &OsStr, parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
+        self.meet("make_symlink")?;
+        System.make_symlink(target, parent, name)
+    }
+
+    fn set_len(&self, file: &File, len: u64) -> io::Result<()> {
+        self.meet("set_len")?;
+        System.set_len(file, len)
+    }
+
+    fn set_owner(&self, file: BorrowedFd<'_>, owner: (u32, u32)) -> io::Result<()> {
+        self.meet("set_owner")?;
+        System.set_owner(file, owner)
+    }
+
+    fn set_mode(&self, file: BorrowedFd<'_>, mode: u32) -> io::Result<()> {
+        self.meet("set_mode")?;
+        System.set_mode(file, mode)
+    }
+
+    fn set_mtime(&self, file: BorrowedFd<'_>, mtime_ns: i64) -> io::Result<()> {
+        self.meet("set_mtime")?;
+        System.set_mtime(file, mtime_ns)
+    }
+
+    fn set_xattr(&self, file: BorrowedFd<'_>, name: &[u8], value: &[u8]) -> io::Result<()> {
+        self.meet("set_xattr")?;
+        System.set_xattr(file, name, value)
+    }
+
+    fn set_link_owner(&self, parent: BorrowedFd<'_>, name: &OsStr, owner: (u32, u32)) -> io::Result<()> {
+        self.meet("set_link_owner")?;
+        System.set_link_owner(parent, name, owner)
+    }
+
+    fn set_link_mtime(&self, parent: BorrowedFd<'_>, name: &OsStr, mtime_ns: i64) -> io::Result<()> {
+        self.meet("set_link_mtime")?;
+        System.set_link_mtime(parent, name, mtime_ns)
+    }
+
+    fn set_link_xattr(&self, path: &[u8], name: &[u8], value: &[u8]) -> io::Result<()> {
+        self.meet("set_link_xattr")?;
+        System.set_link_xattr(path, name, value)
+    }
+
+    fn rename(&self, parent: BorrowedFd<'_>, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        self.meet("rename")?;
+        System.rename(parent, from, to)
+    }
+
+    fn rename_new(&self, parent: BorrowedFd<'_>, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        self.meet("rename_new")?;
+        System.rename_new(parent, from, to)
+    }
+
+    fn link(
+        &self,
+        from: BorrowedFd<'_>,
+        name: &OsStr,
+        parent: BorrowedFd<'_>,
+        new: &OsStr,
+    ) -> io::Result<()> {
+        self.meet("link")?;
+        System.link(from, name, parent, new)
+    }
+
+    fn link_unnamed(&self, file: &File, parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
+        self.meet("link_unnamed")?;
+        System.link_unnamed(file, parent, name)
+    }
+
+    fn unlink(&self, parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
+        self.meet("unlink")?;
+        System.unlink(parent, name)
+    }
+}

@@ -1,0 +1,190 @@
+//! The system calls of the way out, made on a directory and recorded as operations of the simulator.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use stook::tree::outbox::{Calls, System};
+
+use super::SimStorage;
+use super::medium::Image;
+use super::operation::{Inode, Operation};
+
+/// Calls that reach the system, and are recorded: names as paths relative to a directory. Links
+/// hold what they lead to, and have it as soon as they are made.
+#[derive(Debug)]
+pub struct SimCalls {
+    root: PathBuf,
+    storage: SimStorage,
+    /// Numbers of the system, which it gives again, and numbers of the simulator.
+    inodes: Mutex<BTreeMap<u64, Inode>>,
+}
+
+impl SimCalls {
+    /// For a directory, and what is in it, all of which is durable.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub fn new(root: &Path) -> io::Result<Self> {
+        let root = root.canonicalize()?;
+        let (mut image, mut inodes) = (Image::default(), BTreeMap::new());
+        let mut folders = vec![root.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder)? {
+                let path = entry?.path();
+                if path.is_dir() {
+                    folders.push(path);
+                    continue;
+                }
+                let inode = inodes.len() as Inode + 1;
+                inodes.insert(number(File::open(&path)?.as_fd())?, inode);
+                image.files.insert(inode, Arc::new(fs::read(&path)?));
+                image.names.insert(relative(&root, &path), inode);
+            }
+        }
+        let storage = SimStorage::from_image(image);
+        storage.state().next_inode = inodes.len() as Inode;
+        Ok(Self { root, storage, inodes: Mutex::new(inodes) })
+    }
+
+    /// What was recorded.
+    pub fn storage(&self) -> &SimStorage {
+        &self.storage
+    }
+
+    fn name(&self, parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<String> {
+        let parent = fs::read_link(format!("/proc/self/fd/{}", parent.as_raw_fd()))?;
+        Ok(relative(&self.root, &parent.join(name)))
+    }
+
+    fn record(&self, operation: Operation) -> io::Result<()> {
+        self.storage.state().perform(operation)
+    }
+
+    /// The number of a file that is there, or of a new one.
+    fn inode(&self, file: BorrowedFd<'_>, is_new: bool) -> io::Result<Inode> {
+        let number = number(file)?;
+        let mut inodes = self.inodes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(inode) = inodes.get(&number).filter(|_| !is_new) {
+            return Ok(*inode);
+        }
+        let mut state = self.storage.state();
+        state.next_inode += 1;
+        inodes.insert(number, state.next_inode);
+        Ok(state.next_inode)
+    }
+
+    fn inode_at(&self, parent: BorrowedFd<'_>, name: &OsStr, is_new: bool) -> io::Result<Inode> {
+        use rustix::fs::{Mode, OFlags};
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(parent, name, flags, Mode::empty())?;
+        self.inode(file.as_fd(), is_new)
+    }
+
+    fn moved(&self, parent: BorrowedFd<'_>, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        let inode = self.inode_at(parent, to, false)?;
+        let (from, to) = (self.name(parent, from)?, self.name(parent, to)?);
+        self.record(Operation::Rename { inode, from, to })
+    }
+}
+
+impl Calls for SimCalls {
+    fn create(&self, parent: BorrowedFd<'_>, name: &OsStr, mode: u32) -> io::Result<File> {
+        let file = System.create(parent, name, mode)?;
+        let (inode, name) = (self.inode(file.as_fd(), true)?, self.name(parent, name)?);
+        self.record(Operation::Create { name, inode })?;
+        Ok(file)
+    }
+
+    fn create_unnamed(&self, parent: BorrowedFd<'_>, mode: u32) -> io::Result<File> {
+        let file = System.create_unnamed(parent, mode)?;
+        self.inode(file.as_fd(), true)?;
+        Ok(file)
+    }
+
+    fn make_symlink(&self, target: &OsStr, parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
+        System.make_symlink(target, parent, name)?;
+        let (inode, name) = (self.inode_at(parent, name, true)?, self.name(parent, name)?);
+        self.record(Operation::Create { name, inode })?;
+        let bytes = Bytes::copy_from_slice(target.as_bytes());
+        self.record(Operation::Write { inode, offset: 0, bytes })?;
+        self.record(Operation::Sync { inode })
+    }
+
+    fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        let written = System.write_at(file, bytes, offset)?;
+        let inode = self.inode(file.as_fd(), false)?;
+        let bytes = Bytes::copy_from_slice(&bytes[..written]);
+        self.record(Operation::Write { inode, offset, bytes })?;
+        Ok(written)
+    }
+
+    fn set_len(&self, file: &File, len: u64) -> io::Result<()> {
+        System.set_len(file, len)?;
+        let inode = self.inode(file.as_fd(), false)?;
+        self.record(Operation::Truncate { inode, len })
+    }
+
+    fn sync(&self, file: BorrowedFd<'_>) -> io::Result<()> {
+        let status = rustix::fs::fstat(file)?;
+        if rustix::fs::FileType::from_raw_mode(status.st_mode).is_dir() {
+            return self.record(Operation::SyncDirectory);
+        }
+        self.record(Operation::Sync { inode: self.inode(file, false)? })
+    }
+
+    fn sync_file_system(&self, _: BorrowedFd<'_>) -> io::Result<()> {
+        let inodes: Vec<Inode> = self.storage.state().live.files.keys().copied().collect();
+        for inode in inodes {
+            self.record(Operation::Sync { inode })?;
+        }
+        self.record(Operation::SyncDirectory)
+    }
+
+    fn rename(&self, parent: BorrowedFd<'_>, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        System.rename(parent, from, to)?;
+        self.moved(parent, from, to)
+    }
+
+    fn rename_new(&self, parent: BorrowedFd<'_>, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        System.rename_new(parent, from, to)?;
+        self.moved(parent, from, to)
+    }
+
+    fn link(
+        &self,
+        from: BorrowedFd<'_>,
+        name: &OsStr,
+        parent: BorrowedFd<'_>,
+        new: &OsStr,
+    ) -> io::Result<()> {
+        System.link(from, name, parent, new)?;
+        let (inode, name) = (self.inode_at(parent, new, false)?, self.name(parent, new)?);
+        self.record(Operation::Link { inode, name })
+    }
+
+    fn link_unnamed(&self, file: &File, parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
+        System.link_unnamed(file, parent, name)?;
+        let (inode, name) = (self.inode(file.as_fd(), false)?, self.name(parent, name)?);
+        self.record(Operation::Link { inode, name })
+    }
+
+    fn unlink(&self, parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
+        System.unlink(parent, name)?;
+        self.record(Operation::Unlink { name: self.name(parent, name)? })
+    }
+}
+
+fn number(file: BorrowedFd<'_>) -> io::Result<u64> {
+    Ok(rustix::fs::fstat(file)?.st_ino as u64)
+}
+
+fn relative(root: &Path, path: &Path) -> String {
+    path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned()
+}

@@ -1,0 +1,223 @@
+//! The system calls of everything that is put into a directory, one method each: tests make each
+//! of them fail, and record them.
+//!
+//! Nothing here decides anything: rules are in the modules that call.
+
+use std::ffi::OsStr;
+use std::fmt::Debug;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd as _, BorrowedFd};
+use std::os::unix::fs::FileExt as _;
+
+use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid, XattrFlags};
+
+/// System calls that change a directory, or a file below it. Each method makes one; its errors are
+/// those of the system.
+pub trait Calls: Debug + Send + Sync {
+    /// Makes a file, which must not be there, and opens it for writing.
+    ///
+    /// # Errors
+    /// I/O errors.
+    fn create(&self, parent: BorrowedFd<'_>, name: &OsStr, mode: u32) -> io::Result<File> {
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OFlags::CLOEXEC;
+        Ok(File::from(rustix::fs::openat(parent, name, flags, Mode::from_raw_mode(mode as _))?))
+    }
+
+    /// Makes a file that has no name yet, and opens it for writing.
+    ///
+    /// # Errors
+    /// I/O errors; that the file system, or this system, has no such files.
+    fn create_unnamed(&self, parent: BorrowedFd<'_>, mode: u32) -> io::Result<File> {
+        #[cfg(target_os = "linux")]
+        {
+            let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+            Ok(File::from(rustix::fs::openat(parent, ".", flags, Mode::from_raw_mode(mode))?))
+        }
+        #[cfg(not(target_os = "linux"))]
+        {
+            let _ = (parent, mode);
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
+
+    /// Makes a directory.
+    ///
+    /// # Errors
+    /// I/O errors.
+    fn make_directory(&self, parent: BorrowedFd<'_>, name: &OsStr, mode: u32) -> io::Result<()> {
+        Ok(rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(mode as _))?)
+    }
+
+    /// Makes a symbolic link.
+    ///
+    /// # Errors
+    /// I/O errors.
+    fn make_symlink(&self, target: &OsStr, parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::symlinkat(target, parent, name)?)
+    }
+
+    /// Writes bytes, or the first of them: how many it were.
+    ///
+    /// # Errors
+    /// I/O errors.
+    fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        file.write_at(bytes, offset)
+    }
+
+    /// Sets the length of a file.
+    ///
+    /// # Errors
+    /// I/O errors.
+    fn set_len(&self, file: &File, len: u64) -> io::Result<()> {
+        Ok(rustix::fs::ftruncate(file, len)?)
+    }
+
+    /// Sets user and group.
+    ///
+    /// # Errors
+    /// I/O errors.
+    fn set_owner(&self, file: BorrowedFd<'_>, (user, group): (u32, u32)) -> io::Result<()> {
+        Ok(rustix::fs::fchown(file, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)))?)
+    }
+
+    /// Sets the permission bits.
+    ///
+    /// # Errors
+    /// I/O errors.
+    fn set_mode(&self, file: BorrowedFd<'_>, mode: u32) -> io::Result<()> {
+        Ok(rustix::fs::fchmod(file, Mode::from_raw_mode(mode as _))?)
+    }
+
+    /// Sets the modification time, ns since 1970.
+    ///
+    /// # Errors
+    /// I/O errors.
+    fn set_mtime(&self, file: BorrowedFd<'_>, mtime_ns: i64) -> io::Result<()> {
+        Ok(rustix::fs::futimens(file, &times(mtime_ns))?)
+    }
+
+    /// Sets an extended attribute.
+    ///
+    /// # Errors
+    /// I/O errors.
+    fn set_xattr(&self, file: BorrowedFd<'_>, name: &[u8], value: &[u8]) -> io::Result<()> {
+        Ok(rustix::fs::fsetxattr(file, name, value, XattrFlags::empty())?)
+    }
+
+    /// Sets user and group of a symbolic link itself.
+    ///
+    /// # Errors
+    /// I/O errors.
+    fn set_link_owner(
+        &self,
+        parent: BorrowedFd<'_>,
+        name: &OsStr,
+        (user, group): (u32, u32),
+    ) -> io::Result<()> {
+        let (user, group) = (Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
+        Ok(rustix::fs::chownat(parent, name, user, group, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    /// Sets the modification time of a symbolic link itself, ns since 1970.
+    ///
+    /// # Errors
+    /// I/O errors.
+    fn set_link_mtime(&self, parent: BorrowedFd<'_>, name: &OsStr, mtime_ns: i64) -> io::Result<()> {
+        Ok(rustix::fs::utimensat(parent, name, &times(mtime_ns), AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    /// Sets an extended attribute of what a path leads to, not of what a link there leads to.
+    ///
+    /// # Errors
+    /// I/O errors.
+    fn set_link_xattr(&self, path: &[u8], name: &[u8], value: &[u8]) -> io::Result<()> {
+        Ok(rustix::fs::lsetxattr(path, name, value, XattrFlags::empty())?)
+    }
+
+    /// Makes a file durable, or the names of a directory.
+    ///
+    /// # Errors
+    /// I/O errors. After one it is not known what is durable, whatever later calls return.
+    fn sync(&self, file: BorrowedFd<'_>) -> io::Result<()> {
+        Ok(rustix::fs::fsync(file)?)
+    }
+
+    /// Makes durable all that was written to the file system of a directory.
+    ///
+    /// # Errors
+    /// I/O errors of any file of it.
+    fn sync_file_system(&self, directory: BorrowedFd<'_>) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        {
+            Ok(rustix::fs::syncfs(directory)?)
+        }
+        #[cfg(not(target_os = "linux"))]
+        {
+            let _ = directory;
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
+
+    /// Gives a file another name in its directory, in place of whatever has it.
+    ///
+    /// # Errors
+    /// I/O errors.
+    fn rename(&self, parent: BorrowedFd<'_>, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::renameat(parent, from, parent, to)?)
+    }
+
+    /// Gives a file another name in its directory, which nothing has.
+    ///
+    /// # Errors
+    /// I/O errors; that something has the name, or that the file system cannot tell.
+    fn rename_new(&self, parent: BorrowedFd<'_>, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::renameat_with(parent, from, parent, to, RenameFlags::NOREPLACE)?)
+    }
+
+    /// Gives a file one more name, which nothing has.
+    ///
+    /// # Errors
+    /// I/O errors.
+    fn link(
+        &self,
+        from: BorrowedFd<'_>,
+        name: &OsStr,
+        parent: BorrowedFd<'_>,
+        new: &OsStr,
+    ) -> io::Result<()> {
+        Ok(rustix::fs::linkat(from, name, parent, new, AtFlags::empty())?)
+    }
+
+    /// Gives a file without a name its first one, which nothing has.
+    ///
+    /// # Errors
+    /// I/O errors.
+    fn link_unnamed(&self, file: &File, parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
+        let open = format!("/proc/self/fd/{}", file.as_raw_fd());
+        Ok(rustix::fs::linkat(CWD, open, parent, name, AtFlags::SYMLINK_FOLLOW)?)
+    }
+
+    /// Takes a name away.
+    ///
+    /// # Errors
+    /// I/O errors.
+    fn unlink(&self, parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(parent, name, AtFlags::empty())?)
+    }
+}
+
+/// The system itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct System;
+
+impl Calls for System {}
+
+fn times(mtime_ns: i64) -> Timestamps {
+    let omit = Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT };
+    let modified = Timespec {
+        tv_sec: mtime_ns.div_euclid(1_000_000_000),
+        tv_nsec: mtime_ns.rem_euclid(1_000_000_000) as _,
+    };
+    Timestamps { last_access: omit, last_modification: modified }
+}
