@@ -227,8 +227,8 @@ impl Transfer {
     }
 
     /// Whether this step must not be given to a ring. Where FUSE splits a direct read into requests
-    /// and one of them fails, the kernel (seen with Linux 6.18) tells a ring that all was read, and
-    /// `pread` what was.
+    /// and one of them fails, a ring was reported to say that all was read (fio, Linux 6.18);
+    /// `pread` says what was.
     #[cfg(target_os = "linux")]
     pub(super) fn needs_thread(&self, step: &Step) -> bool {
         matches!(step, Step::Read { .. } | Step::Write { .. }) && self.file.is_on_fuse()

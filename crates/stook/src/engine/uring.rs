@@ -5,8 +5,9 @@
 //! requires that and cost more than it saved where it was measured.
 //!
 //! Calls for which the ring has no operation (seek, clone, copy), and reads and writes of files on
-//! FUSE, are made by threads, and the ring polls for their ends (`aside.rs`). Outcomes of these are taken when the poll is over and at no
-//! other time, so that there are never more entries than slots.
+//! FUSE, are made by threads, and the ring polls for their ends (`aside.rs`). Outcomes of these are
+//! taken when the poll is over and at no other time, so that there are never more entries than
+//! slots.
 #![expect(unsafe_code, reason = "the ring reads and writes memory that a transfer owns")]
 
 use std::io;
