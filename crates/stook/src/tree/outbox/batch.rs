@@ -1,5 +1,6 @@
 //! Many files, made durable by one sync before any of them gets its name.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -46,20 +47,20 @@ pub(crate) struct Published {
 /// Files that wait for one sync of the file system.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    root: Arc<OwnedFd>,
     waiting: Mutex<(Vec<Waiting>, u64)>,
-    /// Who syncs. The others fill the next batch meanwhile, and wait when that is full, too.
-    turn: Mutex<()>,
+    /// A directory of each file system, by device: what is mounted below the target is another. Who
+    /// has them syncs. The others fill the next batch meanwhile, and wait when that is full, too.
+    directories: Mutex<BTreeMap<u64, Arc<OwnedFd>>>,
     files_max: usize,
 }
 
 impl Batch {
-    /// One for what goes below a directory.
-    pub(crate) fn new(root: Arc<OwnedFd>) -> Self {
+    /// An empty one.
+    pub(crate) fn new() -> Self {
         let open = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         let share = open.map_or(FILES_MAX, |open| usize::try_from(open / SHARE).unwrap_or(FILES_MAX));
         let files_max = share.clamp(1, FILES_MAX);
-        Self { root, waiting: Mutex::default(), turn: Mutex::new(()), files_max }
+        Self { waiting: Mutex::default(), directories: Mutex::default(), files_max }
     }
 
     fn waiting(&self) -> MutexGuard<'_, (Vec<Waiting>, u64)> {
@@ -80,18 +81,30 @@ impl Batch {
     /// Makes durable what waits, then gives each its name. Where the sync fails nobody knows whose
     /// bytes were lost: none gets its name, and all have failed.
     pub(crate) fn publish(&self, outbox: &Outbox) -> Vec<Published> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut directories = self.directories.lock().unwrap_or_else(PoisonError::into_inner);
         let (files, _) = std::mem::take(&mut *self.waiting());
         if files.is_empty() {
             return Vec::new();
         }
-        let synced = outbox.sync_all(&self.root);
-        let publish = |waiting: Waiting| {
+        let mut synced: BTreeMap<u64, io::Result<()>> = BTreeMap::new();
+        let files: Vec<(u64, Waiting)> = files
+            .into_iter()
+            .map(|waiting| {
+                let device = waiting.file.device;
+                // The same one each time: it reports an error once.
+                let directory = directories.entry(device).or_insert_with(|| waiting.file.parent.clone());
+                synced.entry(device).or_insert_with(|| outbox.sync_all(directory));
+                (device, waiting)
+            })
+            .collect();
+        let publish = |(device, waiting): (u64, Waiting)| {
             let Waiting { file, name, key, len, unset } = waiting;
             let parent = file.parent.clone();
-            let result = match &synced {
-                Ok(()) => file.publish(&name, false).map_err(|error| ("give its name to", error)),
-                Err(error) => Err(("sync", copy_of(error))),
+            let result = match synced.get(&device) {
+                None | Some(Ok(())) => {
+                    file.publish(&name, false).map_err(|error| ("give its name to", error))
+                }
+                Some(Err(error)) => Err(("sync", copy_of(error))),
             };
             Published { key, len, unset, parent, name, result }
         };

@@ -37,6 +37,8 @@ pub(crate) struct Outbox {
 pub(crate) struct OutFile {
     calls: Arc<dyn Calls>,
     file: File,
+    /// The device of its file system.
+    device: u64,
     parent: Arc<OwnedFd>,
     /// Its temporary name, if it has one.
     temporary: Option<OsString>,
@@ -66,8 +68,14 @@ impl Outbox {
         replaces: bool,
     ) -> io::Result<OutFile> {
         let mode = if mode.is_some() { 0o600 } else { 0o666 };
-        let out =
-            |file, temporary| OutFile { calls: self.calls.clone(), file, parent: parent.clone(), temporary };
+        let device = rustix::fs::fstat(parent)?.st_dev as u64;
+        let out = |file, temporary| OutFile {
+            calls: self.calls.clone(),
+            file,
+            device,
+            parent: parent.clone(),
+            temporary,
+        };
         if !replaces && self.has_unnamed.load(Ordering::Relaxed) {
             match again(|| self.calls.create_unnamed(parent.as_fd(), mode)) {
                 Ok(file) => return Ok(out(file, None)),
