@@ -94,7 +94,7 @@ impl Unpack<'_> {
         let target = Target::open_through(&self.target, calls).map_err(io("open"))?;
         let mut unpacking = Unpacking {
             options: self,
-            batch: Some(Batch::new(target.root())),
+            batch: Some(Batch::new()),
             target,
             outbox,
             summary: UnpackSummary::default(),

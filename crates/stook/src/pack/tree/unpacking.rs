@@ -119,7 +119,7 @@ impl UnpackTree<'_> {
             return Ok(UnpackSummary { interrupted: true, ..UnpackSummary::default() });
         };
         let target = Target::open_through(&self.target, calls.clone()).map_err(io("open"))?;
-        let writing = Writing::new(self.overwrite, &self.target, target.root(), calls)
+        let writing = Writing::new(self.overwrite, &self.target, calls)
             .map_err(io("choose names of temporary files in"))?;
         let mut unpacking = Unpacking {
             tree: self,

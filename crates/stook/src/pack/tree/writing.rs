@@ -81,13 +81,8 @@ pub(super) struct Writing {
 }
 
 impl Writing {
-    pub(super) fn new(
-        overwrite: Overwrite,
-        target: &Path,
-        root: Arc<OwnedFd>,
-        calls: Arc<dyn Calls>,
-    ) -> io::Result<Self> {
-        let (target, batch, is_at_once) = (target.to_path_buf(), Batch::new(root), AtomicBool::new(false));
+    pub(super) fn new(overwrite: Overwrite, target: &Path, calls: Arc<dyn Calls>) -> io::Result<Self> {
+        let (target, batch, is_at_once) = (target.to_path_buf(), Batch::new(), AtomicBool::new(false));
         let outbox = Outbox::new(calls)?;
         Ok(Self { overwrite, target, outbox, batch, is_at_once, summary: Mutex::default() })
     }

@@ -46,7 +46,6 @@ pub(crate) struct Published {
 /// Files that wait for one sync of the file system.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    root: Arc<OwnedFd>,
     waiting: Mutex<(Vec<Waiting>, u64)>,
     /// Who syncs. The others fill the next batch meanwhile, and wait when that is full, too.
     turn: Mutex<()>,
@@ -54,12 +53,12 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// One for what goes below a directory.
-    pub(crate) fn new(root: Arc<OwnedFd>) -> Self {
+    /// An empty one.
+    pub(crate) fn new() -> Self {
         let open = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         let share = open.map_or(FILES_MAX, |open| usize::try_from(open / SHARE).unwrap_or(FILES_MAX));
         let files_max = share.clamp(1, FILES_MAX);
-        Self { root, waiting: Mutex::default(), turn: Mutex::new(()), files_max }
+        Self { waiting: Mutex::default(), turn: Mutex::new(()), files_max }
     }
 
     fn waiting(&self) -> MutexGuard<'_, (Vec<Waiting>, u64)> {
@@ -85,13 +84,15 @@ impl Batch {
         if files.is_empty() {
             return Vec::new();
         }
-        let synced = outbox.sync_files(&self.root, files.iter().map(|waiting| &waiting.file));
+        let synced = outbox.sync_files(files.iter().map(|waiting| &waiting.file));
         let publish = |waiting: Waiting| {
             let Waiting { file, name, key, len, unset } = waiting;
-            let parent = file.parent.clone();
-            let result = match &synced {
-                Ok(()) => file.publish(&name, false).map_err(|error| ("give its name to", error)),
-                Err(error) => Err(("sync", copy_of(error))),
+            let (parent, device) = (file.parent.clone(), file.device);
+            let result = match synced.get(&device) {
+                None | Some(Ok(())) => {
+                    file.publish(&name, false).map_err(|error| ("give its name to", error))
+                }
+                Some(Err(error)) => Err(("sync", copy_of(error))),
             };
             Published { key, len, unset, parent, name, result }
         };

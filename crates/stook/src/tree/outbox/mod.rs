@@ -7,13 +7,14 @@
 mod batch;
 mod calls;
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 
@@ -31,6 +32,8 @@ pub(crate) struct Outbox {
     given: AtomicU64,
     /// Whether files without names are tried: not every file system has them.
     has_unnamed: AtomicBool,
+    /// A directory of each file system, by device: what is mounted below the target is another.
+    directories: Mutex<BTreeMap<u64, Arc<OwnedFd>>>,
 }
 
 /// A file on its way. What is dropped before it has its name leaves no file.
@@ -38,6 +41,8 @@ pub(crate) struct Outbox {
 pub(crate) struct OutFile {
     calls: Arc<dyn Calls>,
     file: File,
+    /// The device of its file system.
+    device: u64,
     parent: Arc<OwnedFd>,
     /// Its temporary name, if it has one.
     temporary: Option<OsString>,
@@ -50,7 +55,7 @@ impl Outbox {
         let (prefix, given) = (format!(".stook-{chance:016x}-"), AtomicU64::new(0));
         // That is where such a file is found when it gets its name.
         let has_unnamed = AtomicBool::new(std::path::Path::new("/proc/self/fd").exists());
-        Ok(Self { calls, prefix, given, has_unnamed })
+        Ok(Self { calls, prefix, given, has_unnamed, directories: Mutex::default() })
     }
 
     fn temporary(&self) -> OsString {
@@ -67,8 +72,15 @@ impl Outbox {
         replaces: bool,
     ) -> io::Result<OutFile> {
         let mode = if mode.is_some() { 0o600 } else { 0o666 };
-        let out =
-            |file, temporary| OutFile { calls: self.calls.clone(), file, parent: parent.clone(), temporary };
+        let device = rustix::fs::fstat(parent)?.st_dev as u64;
+        self.directories().entry(device).or_insert_with(|| parent.clone());
+        let out = |file, temporary| OutFile {
+            calls: self.calls.clone(),
+            file,
+            device,
+            parent: parent.clone(),
+            temporary,
+        };
         if !replaces && self.has_unnamed.load(Ordering::Relaxed) {
             match again(|| self.calls.create_unnamed(parent.as_fd(), mode)) {
                 Ok(file) => return Ok(out(file, None)),
@@ -126,21 +138,47 @@ impl Outbox {
         }
     }
 
-    /// Makes all that was published below a directory durable.
+    /// Makes all that was published below a directory durable, also where other file systems are
+    /// mounted there.
     pub(crate) fn sync_all(&self, directory: &OwnedFd) -> io::Result<()> {
-        sync_below(&*self.calls, directory)
+        let device = rustix::fs::fstat(directory)?.st_dev as u64;
+        sync_below(&*self.calls, directory)?;
+        let directories = self.known_directories();
+        let mut others = directories.iter().filter(|(other, _)| **other != device);
+        others.try_for_each(|(_, directory)| sync_below(&*self.calls, directory))
     }
 
-    /// Makes the bytes of files below a directory durable, by one call where that is possible.
-    fn sync_files<'a>(
-        &self,
-        directory: &OwnedFd,
-        mut files: impl Iterator<Item = &'a OutFile>,
-    ) -> io::Result<()> {
-        if has_syncfs(directory) {
-            return self.calls.sync_file_system(directory.as_fd());
+    /// Makes the bytes of files durable, by one call for each file system where that is possible:
+    /// the result for each, by device.
+    fn sync_files<'a>(&self, files: impl Iterator<Item = &'a OutFile>) -> BTreeMap<u64, io::Result<()>> {
+        let directories = self.known_directories();
+        let mut synced: BTreeMap<u64, io::Result<()>> = BTreeMap::new();
+        for file in files {
+            match directories.get(&file.device).filter(|directory| has_syncfs(directory)) {
+                // The same descriptor each time: it reports an error once.
+                Some(directory) => {
+                    synced
+                        .entry(file.device)
+                        .or_insert_with(|| self.calls.sync_file_system(directory.as_fd()));
+                }
+                None => {
+                    let so_far = synced.entry(file.device).or_insert(Ok(()));
+                    if so_far.is_ok() {
+                        *so_far = file.sync();
+                    }
+                }
+            }
         }
-        files.try_for_each(OutFile::sync)
+        synced
+    }
+
+    /// A copy: other threads begin files while these are synced.
+    fn known_directories(&self) -> BTreeMap<u64, Arc<OwnedFd>> {
+        self.directories().clone()
+    }
+
+    fn directories(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<OwnedFd>>> {
+        self.directories.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
