@@ -274,7 +274,8 @@ fn ctrl_c_leaves_no_half_file() {
     let mut command = stook(["unpack", "p.stook", "out"]);
     let child = command.current_dir(place.dir.path()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
     let mut child = child.unwrap();
-    wait_until(&mut child, || part_in(&place));
+    let id = child.id();
+    wait_until(&mut child, || files_without_their_names(&place, id) == 2);
     send("-INT", &child);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
@@ -283,11 +284,17 @@ fn ctrl_c_leaves_no_half_file() {
     assert_eq!(left, ["small"]);
 }
 
-fn part_in(place: &Place) -> bool {
-    let Ok(files) = fs::read_dir(place.path("out")) else { return false };
-    let names: Vec<_> = files.flatten().map(|file| file.file_name()).collect();
-    names.iter().any(|name| name.to_string_lossy().ends_with(".part"))
-        && names.iter().any(|name| name == "small")
+/// How many files of the target the program has open that do not have their names yet: where the
+/// file system has files without names, these, otherwise temporary ones.
+fn files_without_their_names(place: &Place, process: u32) -> usize {
+    let out = place.path("out").canonicalize().unwrap_or_default();
+    let Ok(open) = fs::read_dir(format!("/proc/{process}/fd")) else { return 0 };
+    let paths = open.flatten().filter_map(|file| fs::read_link(file.path()).ok());
+    let is_waiting = |path: &std::path::Path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        path.parent() == Some(&*out) && (name.ends_with(".part") || name.ends_with(" (deleted)"))
+    };
+    paths.filter(|path| is_waiting(path)).count()
 }
 
 #[test]

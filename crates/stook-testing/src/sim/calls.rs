@@ -1,4 +1,5 @@
-//! The system calls of the way out, made on a directory and recorded as operations of the simulator.
+//! The system calls of the way out, made on a directory and recorded as operations of the
+//! simulator.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

@@ -58,8 +58,8 @@ impl Threads {
         }
     }
 
-    /// The process that traced any of them when they were looked at: a debugger, or `strace`. It can
-    /// stop one thread alone, which no clock counts: a stopped thread sleeps.
+    /// The process that traced any of them when they were looked at: a debugger, or `strace`. It
+    /// can stop one thread alone, which no clock counts: a stopped thread sleeps.
     pub(super) fn tracer(&self) -> Option<NonZeroU32> {
         self.tracer
     }

@@ -1,8 +1,8 @@
 //! The way out: the one place that gives names to files, links and directories of a user's tree.
 //!
 //! A file has no name, or a temporary one, until its bytes, its attributes, its times and its owner
-//! are there, and as durable as was asked for. Then it gets its own, in place of exactly what it may
-//! replace. Every system call goes through [`Calls`].
+//! are there, and as durable as was asked for. Then it gets its own, in place of exactly what it
+//! may replace. Every system call goes through [`Calls`].
 
 mod batch;
 mod calls;
@@ -265,8 +265,8 @@ pub(crate) fn publish(
     }
 }
 
-/// Makes a call again that a signal interrupted. Not for syncs, and not for what gives a name: after
-/// those it is not known what was done.
+/// Makes a call again that a signal interrupted. Not for syncs, and not for what gives a name:
+/// after those it is not known what was done.
 pub(crate) fn again<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
