@@ -125,6 +125,8 @@ bench: ## Compare with other systems; writes benchmarks/runs/.
 	cargo run --release --locked -p stook-peers -- bench
 	cargo run --release --locked -p stook-peers -- sparse
 	cargo run --release --locked -p stook-peers -- gather
+	@scripts/need copiers
+	cargo run --release --locked -p stook-peers -- unpack
 
 golden: ## Write the golden packs anew (only for a new version of the format).
 	@scripts/need rust

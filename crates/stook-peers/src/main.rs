@@ -11,6 +11,7 @@ mod gather;
 mod pack;
 mod result;
 mod sparse;
+mod unpack;
 
 use std::process::ExitCode;
 
@@ -38,6 +39,8 @@ enum Command {
     /// One of those that are tried, in a process of its own
     #[command(hide = true)]
     FaultStore(faults::store::Args),
+    /// Unpacking, syncs included, against `tar x` and xcp
+    Unpack(unpack::Args),
     /// Sparse files in memory against svfsc, range-cache and rangemap
     Sparse(sparse::Args),
 }
@@ -50,6 +53,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Faults(args) => faults::run(&args),
         Command::FaultStore(args) => return faults::store::run(&args),
         Command::Gather(args) => gather::run(&args),
+        Command::Unpack(args) => unpack::run(&args),
         Command::Sparse(args) => sparse::run(&args),
     }
     .map(|()| ExitCode::SUCCESS)
