@@ -89,3 +89,59 @@ impl Merger {
         Ok(())
     }
 }
+
+/// The range from the start of `before` to the end of both, if one read may bring both: `next`
+/// begins in `before`, or at most `max_gap` bytes after it, and together they are at most `max_len`
+/// bytes.
+///
+/// The rule of [`Merger`] for callers whose ranges each have to lie in one read. A `Merger` cuts a
+/// range that reaches past `max_len`; here it begins the next read.
+pub(crate) fn merged_whole(
+    before: ByteRange,
+    next: ByteRange,
+    max_gap: u64,
+    max_len: u64,
+) -> Option<ByteRange> {
+    let reach = before.end().saturating_add(max_gap);
+    let is_near = next.start() >= before.start() && next.start() <= reach;
+    let merged = ByteRange::new(before.start(), before.end().max(next.end()))?;
+    (is_near && merged.len() <= max_len).then_some(merged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::PlanOptions;
+
+    fn range(start: u64, end: u64) -> ByteRange {
+        ByteRange::new(start, end).unwrap()
+    }
+
+    #[test]
+    fn whole_ranges_that_are_near_are_merged_within_the_longest_read() {
+        let merged = |before, next| merged_whole(before, next, 5, 100);
+        assert_eq!(merged(range(10, 20), range(20, 30)), Some(range(10, 30)));
+        assert_eq!(merged(range(10, 20), range(12, 15)), Some(range(10, 20)), "within the first");
+        assert_eq!(merged(range(10, 20), range(25, 26)), Some(range(10, 26)));
+        assert_eq!(merged(range(10, 20), range(26, 27)), None, "too far");
+        assert_eq!(merged(range(10, 20), range(9, 30)), None, "backwards");
+        assert_eq!(merged(range(0, 100), range(100, 101)), None, "too long");
+    }
+
+    #[test]
+    fn whole_ranges_are_merged_where_a_merger_makes_one_read_of_both() {
+        let options = PlanOptions { max_gap: 2, max_len: 6, ..PlanOptions::default() };
+        let merger = Merger::new(&options).unwrap();
+        let before = range(3, 6);
+        for (start, end) in (3..12).flat_map(|start| (start + 1..14).map(move |end| (start, end))) {
+            let mut reads = Vec::new();
+            merger.add(before, &mut reads).unwrap();
+            merger.add(range(start, end), &mut reads).unwrap();
+            let expected = match reads[..] {
+                [one] => Some(one),
+                _ => None,
+            };
+            assert_eq!(merged_whole(before, range(start, end), 2, 6), expected, "{start}..{end}");
+        }
+    }
+}

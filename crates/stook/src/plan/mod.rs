@@ -8,6 +8,7 @@ mod options;
 mod pieces;
 
 pub use merger::Merger;
+pub(crate) use merger::merged_whole;
 pub use options::{PlanError, PlanOptions};
 pub use pieces::PlanPiece;
 

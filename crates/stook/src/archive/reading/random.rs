@@ -14,6 +14,7 @@ use super::super::zip::body::{Step, ZipBody};
 use super::super::zip::directory::LOCAL_LEN;
 use super::{ReadingOptions, Stepped, is_read};
 use crate::extent::ByteRange;
+use crate::plan::merged_whole;
 use crate::profile::Profile;
 use crate::source::{Source as _, read_range};
 
@@ -360,7 +361,9 @@ impl<'a> Random<'a> {
             if let Some(member) = self.archive.index().member(*number).filter(is_read) {
                 let Some(part) = self.part(&member) else { break };
                 if !part.is_empty() {
-                    let all = together.map_or(Some(part), |before| joined(before, part, &self.profile));
+                    let Profile { gap_bytes, block_bytes, .. } = self.profile;
+                    let all = together
+                        .map_or(Some(part), |before| merged_whole(before, part, gap_bytes, block_bytes));
                     let Some(all) = all else { break };
                     together = Some(all);
                     parts.push(part);
@@ -384,32 +387,5 @@ impl<'a> Random<'a> {
         let len = self.raw_len(member);
         let part = ByteRange::at(member.data_at, len).filter(|_| !member.is_sparse)?;
         (len < self.profile.block_bytes).then_some(part)
-    }
-}
-
-/// A range that has both, where the second begins in the first or close behind it, and together
-/// they are not too long for one request.
-fn joined(before: ByteRange, next: ByteRange, profile: &Profile) -> Option<ByteRange> {
-    let reach = before.end().saturating_add(profile.gap_bytes);
-    let is_close = next.start() >= before.start() && next.start() <= reach;
-    let joined = ByteRange::new(before.start(), before.end().max(next.end()))?;
-    (is_close && joined.len() <= profile.block_bytes).then_some(joined)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_lies_close_behind_each_other_is_joined() {
-        let range = |start, end| ByteRange::new(start, end).unwrap();
-        let (gap, longest) = (Profile::OBJECT.gap_bytes, Profile::OBJECT.block_bytes);
-        let joined = |before, next| joined(before, next, &Profile::OBJECT);
-        assert_eq!(joined(range(10, 20), range(20, 30)), Some(range(10, 30)));
-        assert_eq!(joined(range(10, 20), range(12, 15)), Some(range(10, 20)), "within the first");
-        assert_eq!(joined(range(10, 20), range(20 + gap, 21 + gap)), Some(range(10, 21 + gap)));
-        assert_eq!(joined(range(10, 20), range(21 + gap, 22 + gap)), None, "too far");
-        assert_eq!(joined(range(10, 20), range(9, 30)), None, "backwards");
-        assert_eq!(joined(range(0, longest), range(longest, longest + 1)), None, "too long");
     }
 }

@@ -311,7 +311,7 @@ impl Pack {
         };
         let route = Route::new(self.access, segment.source.as_ref(), range);
         let mut frames = self.reader.frames(&segment.source, segment.salt, range, route)?;
-        frames.visit(&mut Listing { records: &mut records, end: span.end() })?;
+        frames.visit(&mut RecordCollector { records: &mut records, end: span.end() })?;
         self.reader.take_back(frames)?;
         Ok(records)
     }
@@ -364,12 +364,12 @@ struct Seen {
 }
 
 /// Collects the records that begin before `end`.
-struct Listing<'a> {
+struct RecordCollector<'a> {
     records: &'a mut BTreeMap<u64, Seen>,
     end: u64,
 }
 
-impl FrameVisitor for Listing<'_> {
+impl FrameVisitor for RecordCollector<'_> {
     fn goes_on(&mut self, at: u64) -> bool {
         at < self.end
     }

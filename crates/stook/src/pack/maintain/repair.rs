@@ -30,6 +30,7 @@ use crate::pack::state::open::{OpenOptions, Pack};
 use crate::pack::state::segment::{Life, Segment};
 use crate::pack::state::snapshot::Snapshot;
 use crate::pack::writer::{Copied, CopyWindow, Feed, PackWriter, WriterOptions};
+use crate::plan::merged_whole;
 use crate::source::AccessRule;
 use crate::storage::{Appender, Storage};
 
@@ -39,7 +40,7 @@ const MEMORY_LEN: usize = 128 << 20;
 /// Memory that a key takes besides its bytes, about.
 const KEY_LEN: usize = 160;
 
-/// Whole bytes between two quarantined stretches up to which they are one.
+/// Whole bytes between two quarantined ranges up to which they are one.
 const GAP_LEN: u64 = 64 << 10;
 
 /// One piece of quarantined bytes, as it is copied.
@@ -342,7 +343,7 @@ fn write(
                 .filter(|&(segment, _)| is_ours(segment))
                 .map(|(segment, place)| (&**form, segment, place))
         });
-        let mut feed = Listed { records: &mut records };
+        let mut feed = RecordFeed { records: &mut records };
         let before = repaired.bytes;
         let sources = (&segments[..], reader);
         let copied = writer
@@ -513,11 +514,11 @@ impl FrameVisitor for SurveyWalk<'_> {
 }
 
 /// Feeds the records of one group, by key.
-struct Listed<'r, 'k> {
+struct RecordFeed<'r, 'k> {
     records: &'r mut (dyn Iterator<Item = (&'k [u8], usize, Place)> + 'r),
 }
 
-impl Feed for Listed<'_, '_> {
+impl Feed for RecordFeed<'_, '_> {
     fn fill(&mut self, window: &mut CopyWindow, memory_len: usize, _: &mut Copied) -> Result<bool> {
         window.clear();
         while !window.is_full(memory_len) {
@@ -528,19 +529,19 @@ impl Feed for Listed<'_, '_> {
     }
 }
 
-/// Stretches of one segment with little between them are set aside as one: a file and its sync for
+/// Ranges of one segment with little between them are set aside as one: a file and its sync for
 /// each of thousands of hit records would take longer than all the rest.
 fn joined(broken: &[(usize, ByteRange)]) -> Vec<(usize, ByteRange)> {
     let mut all = broken.to_vec();
     all.sort_unstable_by_key(|(segment, range)| (*segment, range.start()));
     let mut joined: Vec<(usize, ByteRange)> = Vec::new();
     for (segment, range) in all {
-        match joined.last_mut() {
-            Some((last, before)) if *last == segment && range.start() <= before.end() + GAP_LEN => {
-                let end = before.end().max(range.end());
-                *before = ByteRange::new(before.start(), end).unwrap_or(*before);
-            }
-            _ => joined.push((segment, range)),
+        let before = joined.last_mut().filter(|(last, _)| *last == segment);
+        let merged =
+            before.and_then(|(_, before)| Some((merged_whole(*before, range, GAP_LEN, u64::MAX)?, before)));
+        match merged {
+            Some((merged, before)) => *before = merged,
+            None => joined.push((segment, range)),
         }
     }
     joined

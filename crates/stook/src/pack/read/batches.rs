@@ -6,14 +6,14 @@ use crate::pack::state::open::Pack;
 
 /// Keys of a batch where records are mapped: few enough that their values are still in the
 /// processor's cache when they are handed on.
-const MAPPED: Bounds = Bounds { keys: 512, bytes: 4 << 20 };
+const MAPPED: BatchLimits = BatchLimits { keys: 512, bytes: 4 << 20 };
 /// The same where records are read: enough to keep a device busy.
-const READ: Bounds = Bounds { keys: 4096, bytes: 32 << 20 };
+const READ: BatchLimits = BatchLimits { keys: 4096, bytes: 32 << 20 };
 /// The first batch, whose record lengths are not known.
 const FIRST_BATCH_LEN: usize = 64;
 
 #[derive(Debug, Clone, Copy)]
-struct Bounds {
+struct BatchLimits {
     keys: usize,
     bytes: usize,
 }
@@ -22,7 +22,7 @@ struct Bounds {
 #[derive(Debug)]
 pub struct KeyBatches<'k> {
     keys: &'k [Key],
-    bounds: Bounds,
+    limits: BatchLimits,
     /// Keys of the next batch, and of the one before.
     len: usize,
     taken: usize,
@@ -31,8 +31,8 @@ pub struct KeyBatches<'k> {
 impl<'k> KeyBatches<'k> {
     /// Batches of these keys, whose records are mapped or read.
     pub fn new(keys: &'k [Key], are_mapped: bool) -> Self {
-        let bounds = if are_mapped { MAPPED } else { READ };
-        Self { keys, bounds, len: FIRST_BATCH_LEN, taken: 0 }
+        let limits = if are_mapped { MAPPED } else { READ };
+        Self { keys, limits, len: FIRST_BATCH_LEN, taken: 0 }
     }
 
     /// The next batch; `None` after the last.
@@ -44,8 +44,8 @@ impl<'k> KeyBatches<'k> {
 
     /// So many bytes came of the batch: how long the next one is.
     pub fn came(&mut self, bytes: usize) {
-        let fitting = self.bounds.bytes.saturating_mul(self.taken) / bytes.max(1);
-        self.len = fitting.min(4 * self.len).clamp(1, self.bounds.keys);
+        let fitting = self.limits.bytes.saturating_mul(self.taken) / bytes.max(1);
+        self.len = fitting.min(4 * self.len).clamp(1, self.limits.keys);
     }
 }
 

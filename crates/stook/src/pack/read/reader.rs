@@ -196,7 +196,7 @@ impl Reader {
         chunk_len: u64,
     ) -> Result<Window> {
         let route = route.into();
-        let Layout { block_len, ring_blocks } = self.layout(source.as_ref(), &route);
+        let RingLayout { block_len, ring_blocks } = self.layout(source.as_ref(), &route);
         // A chunk may begin in the middle of a block, and half of a ring is for what is read ahead.
         let needed = chunk_len.div_ceil(block_len as u64).saturating_add(1).saturating_mul(2);
         let blocks = usize::try_from(needed).unwrap_or(usize::MAX).max(ring_blocks);
@@ -212,21 +212,21 @@ impl Reader {
         route: impl Into<Route>,
     ) -> Result<Window> {
         let route = route.into();
-        let Layout { block_len, .. } = self.layout(source.as_ref(), &route);
+        let RingLayout { block_len, .. } = self.layout(source.as_ref(), &route);
         let options = WindowOptions { block_len, blocks: usize::MAX / block_len, route };
         Ok(Window::new(self.session()?, source, range, options)?)
     }
 
-    fn layout(&self, source: &dyn Source, route: &Route) -> Layout {
+    fn layout(&self, source: &dyn Source, route: &Route) -> RingLayout {
         if source.reads_by_request() {
-            return Layout { block_len: ASKED_BLOCK_LEN, ring_blocks: ASKED_RING_BLOCKS };
+            return RingLayout { block_len: ASKED_BLOCK_LEN, ring_blocks: ASKED_RING_BLOCKS };
         }
         match route.layout() {
             Access::Direct => {
                 let block_len = self.profile().block_bytes.clamp(BLOCK_LEN_MIN, BLOCK_LEN_MAX) as usize;
-                Layout { block_len, ring_blocks: RING_BLOCKS }
+                RingLayout { block_len, ring_blocks: RING_BLOCKS }
             }
-            Access::Cached => Layout { block_len: CACHED_BLOCK_LEN, ring_blocks: CACHED_RING_BLOCKS },
+            Access::Cached => RingLayout { block_len: CACHED_BLOCK_LEN, ring_blocks: CACHED_RING_BLOCKS },
         }
     }
 }
@@ -282,7 +282,7 @@ pub(crate) fn read_leaves(leaves: &[Leaf]) -> crate::Result<Bytes> {
 }
 
 /// How the ring of a window is divided.
-struct Layout {
+struct RingLayout {
     block_len: usize,
     ring_blocks: usize,
 }

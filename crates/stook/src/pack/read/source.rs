@@ -60,7 +60,7 @@ pub struct RecordSource {
     path: PathBuf,
     identity: Identity,
     origin: Origin,
-    body: Arc<Body>,
+    body: Arc<RecordBody>,
     reader: Arc<Reader>,
     rule: AccessRule,
     /// Whether the pack is best left in the page cache.
@@ -70,7 +70,7 @@ pub struct RecordSource {
 
 /// Where a body is, and what its checksums are bound to.
 #[derive(Debug)]
-struct Body {
+struct RecordBody {
     segment: Arc<dyn Source>,
     salt: Salt,
     sequence: u64,
@@ -78,19 +78,19 @@ struct Body {
     start: u64,
     len: u64,
     framed: bool,
-    held: Mutex<Held>,
+    held: Mutex<ChunkCache>,
 }
 
 /// Bytes read before that are likely to be needed again.
 #[derive(Debug, Default)]
-struct Held {
+struct ChunkCache {
     /// Stretches of checksums by their number, newest last.
     sums: VecDeque<(u64, Bytes)>,
     /// Verified chunks that were requested only in part, by their number, newest last.
     chunks: VecDeque<(u64, Bytes)>,
 }
 
-impl Held {
+impl ChunkCache {
     fn find(held: &VecDeque<(u64, Bytes)>, number: u64) -> Option<Bytes> {
         held.iter().rev().find(|(held, _)| *held == number).map(|(_, bytes)| bytes.clone())
     }
@@ -104,10 +104,10 @@ impl Held {
     }
 }
 
-impl Body {
+impl RecordBody {
     /// The kept bytes, unless another thread is using them: then this one does without. A forked
     /// child could wait forever for a thread that it does not have.
-    fn held(&self) -> Option<MutexGuard<'_, Held>> {
+    fn held(&self) -> Option<MutexGuard<'_, ChunkCache>> {
         match self.held.try_lock() {
             Ok(held) => Some(held),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
@@ -148,8 +148,9 @@ impl Body {
     fn held_sums(&self, sums: &Range<u64>) -> Option<Bytes> {
         let held = self.held()?;
         let mut stretches = (sums.start / SUMS)..sums.end.div_ceil(SUMS);
-        let first = Held::find(&held.sums, stretches.next()?)?;
-        let rest: Option<Vec<Bytes>> = stretches.map(|stretch| Held::find(&held.sums, stretch)).collect();
+        let first = ChunkCache::find(&held.sums, stretches.next()?)?;
+        let rest: Option<Vec<Bytes>> =
+            stretches.map(|stretch| ChunkCache::find(&held.sums, stretch)).collect();
         match rest?.as_slice() {
             [] => Some(first),
             rest => Some(std::iter::once(&first).chain(rest).flatten().copied().collect()),
@@ -160,7 +161,7 @@ impl Body {
         let Some(mut held) = self.held() else { return };
         for (stretch, bytes) in (sums.start / SUMS..).zip(bytes.chunks(SUMS as usize * 4)) {
             // Not the memory of the read, which may be far more.
-            Held::keep(&mut held.sums, stretch, Bytes::copy_from_slice(bytes), SUMS_HELD_MAX);
+            ChunkCache::keep(&mut held.sums, stretch, Bytes::copy_from_slice(bytes), SUMS_HELD_MAX);
         }
     }
 
@@ -173,7 +174,7 @@ impl Body {
     fn keep_chunk(&self, number: u64, bytes: Bytes) {
         let most = (CHUNKS_HELD_LEN / self.salt.chunk_len).clamp(1, CHUNKS_HELD_MAX);
         if let Some(mut held) = self.held() {
-            Held::keep(&mut held.chunks, number, bytes, most as usize);
+            ChunkCache::keep(&mut held.chunks, number, bytes, most as usize);
         }
     }
 
@@ -211,7 +212,7 @@ impl Body {
 /// Chunks of a body that are read and verified as one.
 #[derive(Debug)]
 struct CheckedSpan {
-    body: Arc<Body>,
+    body: Arc<RecordBody>,
     /// The numbers of the chunks; never none.
     chunks: Range<u64>,
     /// What of the body is wanted; it is in the chunks.
@@ -356,7 +357,7 @@ impl Source for RecordSource {
         let mut at = range.start();
         while at < range.end() {
             let first = at / chunk_len;
-            let held = body.held().and_then(|held| Held::find(&held.chunks, first));
+            let held = body.held().and_then(|held| ChunkCache::find(&held.chunks, first));
             if let Some(chunk) = held {
                 let whole = body.chunk(first);
                 let end = whole.end().min(range.end());
@@ -500,7 +501,7 @@ impl Pack {
             return Err(damaged(segment, head.offset, "the frame reaches past the end of the frames"));
         }
         let (salt, sequence, source) = (segment.salt, header.sequence, segment.source.clone());
-        let body = Body { segment: source, salt, sequence, start, len, framed, held: Mutex::default() };
+        let body = RecordBody { segment: source, salt, sequence, start, len, framed, held: Mutex::default() };
         let mut path = self.storage.path("").components().as_path().as_os_str().to_owned();
         path.push(format!("//{key}"));
         let path = PathBuf::from(path);

@@ -32,7 +32,7 @@ pub(super) struct AnyTree<'p> {
 }
 
 /// A file that was listed.
-struct Listed {
+struct ListedFile {
     key: Vec<u8>,
     id: NodeId,
     node: Node,
@@ -47,9 +47,9 @@ struct Unlisted {
 }
 
 /// What is still to be gone through of a tree.
-struct Listing {
+struct TreeListing {
     directories: Vec<Unlisted>,
-    files: Vec<Listed>,
+    files: Vec<ListedFile>,
 }
 
 impl PackTree<'_> {
@@ -113,7 +113,7 @@ impl Packing<'_, '_> {
             Err(error) => self.take_failure(Vec::new(), error.into())?,
         }
         let root = Unlisted { key: Vec::new(), id: root, unknown: None };
-        let mut listing = Listing { directories: vec![root], files: Vec::new() };
+        let mut listing = TreeListing { directories: vec![root], files: Vec::new() };
         while let Some(directory) = listing.directories.pop() {
             self.list(of, directory, &mut listing, &claims)?;
         }
@@ -130,7 +130,7 @@ impl Packing<'_, '_> {
         &mut self,
         of: AnyTree<'_>,
         directory: Unlisted,
-        listing: &mut Listing,
+        listing: &mut TreeListing,
         claims: &Claims,
     ) -> Result<(), Abort> {
         let tree = self.tree;
@@ -166,7 +166,7 @@ impl Packing<'_, '_> {
                         listing.directories.push(Unlisted { key, id, unknown });
                     }
                     (Decision::Skip, _) => {}
-                    (_, Kind::File) => listing.files.push(Listed { key, id: entry.id, node }),
+                    (_, Kind::File) => listing.files.push(ListedFile { key, id: entry.id, node }),
                     _ => _ = self.take_other(of, key, entry.id, node)?,
                 }
             }
@@ -201,7 +201,7 @@ impl Packing<'_, '_> {
     }
 
     /// Takes files, those that are wanted with their bytes.
-    fn take_files(&mut self, of: AnyTree<'_>, files: Vec<Listed>, claims: &Claims) -> Result<(), Abort> {
+    fn take_files(&mut self, of: AnyTree<'_>, files: Vec<ListedFile>, claims: &Claims) -> Result<(), Abort> {
         let (existing, dry, rule) = (self.existing, self.writer.is_none(), self.rule());
         let mut wanted = Vec::new();
         for file in files {
@@ -218,10 +218,10 @@ impl Packing<'_, '_> {
     }
 
     /// Takes files with their bytes.
-    fn read_files(&mut self, of: AnyTree<'_>, files: Vec<Listed>) -> Result<(), Abort> {
+    fn read_files(&mut self, of: AnyTree<'_>, files: Vec<ListedFile>) -> Result<(), Abort> {
         let (short, long): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| file.node.len <= WHOLE_MAX);
         self.read_short(of, short.into_iter().map(Some).collect())?;
-        for Listed { key, id, node } in long {
+        for ListedFile { key, id, node } in long {
             let mut body = LongNode { of, id, len: node.len };
             self.take_item(item(key, Status::of_node(id, node), ItemBody::Long(&mut body)))?;
         }
@@ -229,7 +229,7 @@ impl Packing<'_, '_> {
     }
 
     /// Takes files whose bytes are read in one pass.
-    fn read_short(&mut self, of: AnyTree<'_>, mut files: Vec<Option<Listed>>) -> Result<(), Abort> {
+    fn read_short(&mut self, of: AnyTree<'_>, mut files: Vec<Option<ListedFile>>) -> Result<(), Abort> {
         let ids: Vec<NodeId> = files.iter().flatten().map(|file| file.id).collect();
         let options = GatherOptions { piece_bytes: WHOLE_MAX, ..GatherOptions::default() };
         let mut taken = Ok(());
@@ -244,8 +244,8 @@ impl Packing<'_, '_> {
         taken
     }
 
-    fn take_gathered(&mut self, of: AnyTree<'_>, file: Listed, gathered: Gathered) -> Result<(), Abort> {
-        let Listed { key, id, node } = file;
+    fn take_gathered(&mut self, of: AnyTree<'_>, file: ListedFile, gathered: Gathered) -> Result<(), Abort> {
+        let ListedFile { key, id, node } = file;
         let read = || -> Result<(BodyPiece, (Xattrs, Holes))> {
             let piece = gathered.result?;
             if piece.body_len != node.len || !piece.is_whole() {
@@ -271,7 +271,7 @@ impl Packing<'_, '_> {
                 Ok(Some((id, of.tree.node(id)?)))
             };
             match found() {
-                Ok(Some((id, node))) => files.push(Listed { key: key.to_vec(), id, node }),
+                Ok(Some((id, node))) => files.push(ListedFile { key: key.to_vec(), id, node }),
                 // Whoever asked for it tells that it could not be read.
                 Ok(None) => {}
                 Err(error) => self.take_failure(key.to_vec(), error)?,

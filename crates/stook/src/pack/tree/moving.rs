@@ -293,12 +293,9 @@ impl Moving<'_> {
     /// that the pack holds; whether it was there.
     fn unlink(&mut self, key: &Key, status: &Status, held: &Xattrs) -> Result<bool> {
         let shown = key.as_bytes().unwrap_or_default();
-        let io = |error| Error::from(crate::Error::io("remove", path(shown), error));
-        let Some(EntryLocation { parent, name }) = self.roots.find(shown).map_err(io)? else {
+        let Some((EntryLocation { parent, name }, now)) = self.find_to_remove(shown)? else {
             return Ok(false);
         };
-        let Some(stat) = target::status(&parent, &name).map_err(io)? else { return Ok(false) };
-        let now = Status::from_stat(&stat).map_err(io)?;
         let (before, mut after) = (status.identity(), now.identity());
         if now.node.kind == Kind::Symlink && status.node.links > 1 {
             // Another name of the link was removed; what a link leads to never changes.
@@ -308,7 +305,8 @@ impl Moving<'_> {
             return Err(crate::Error::changed(path(shown), before, after).into());
         }
         check_xattrs(&parent, &name, shown, held)?;
-        rustix::fs::unlinkat(&*parent, &name, AtFlags::empty()).map_err(|errno| io(errno.into()))?;
+        rustix::fs::unlinkat(&*parent, &name, AtFlags::empty())
+            .map_err(|errno| not_removed(shown, errno.into()))?;
         Ok(true)
     }
 
@@ -443,12 +441,9 @@ impl Moving<'_> {
     /// Removes a directory if it is empty, and whether it was.
     fn remove_directory(&mut self, key: &Key, status: &Status, held: &Xattrs) -> Result<bool> {
         let shown = key.as_bytes().unwrap_or_default();
-        let io = |error| Error::from(crate::Error::io("remove", path(shown), error));
-        let Some(EntryLocation { parent, name }) = self.roots.find(shown).map_err(io)? else {
+        let Some((EntryLocation { parent, name }, now)) = self.find_to_remove(shown)? else {
             return Ok(false);
         };
-        let Some(stat) = target::status(&parent, &name).map_err(io)? else { return Ok(false) };
-        let now = Status::from_stat(&stat).map_err(io)?;
         if (now.node.kind, now.device, now.inode) != (Kind::Directory, status.device, status.inode) {
             let (before, after) = (status.identity(), now.identity());
             return Err(crate::Error::changed(path(shown), before, after).into());
@@ -457,9 +452,21 @@ impl Moving<'_> {
         match rustix::fs::unlinkat(&*parent, &name, AtFlags::REMOVEDIR) {
             Ok(()) => Ok(true),
             Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(false),
-            Err(errno) => Err(io(errno.into())),
+            Err(errno) => Err(not_removed(shown, errno.into())),
         }
     }
+
+    /// An entry that is to be removed, and what it is now; `None` where it is gone already.
+    fn find_to_remove(&mut self, shown: &[u8]) -> Result<Option<(EntryLocation, Status)>> {
+        let io = |error| not_removed(shown, error);
+        let Some(entry) = self.roots.find(shown).map_err(io)? else { return Ok(None) };
+        let Some(stat) = target::status(&entry.parent, &entry.name).map_err(io)? else { return Ok(None) };
+        Ok(Some((entry, Status::from_stat(&stat).map_err(io)?)))
+    }
+}
+
+fn not_removed(shown: &[u8], error: std::io::Error) -> Error {
+    crate::Error::io("remove", path(shown), error).into()
 }
 
 fn status_of(file: &File, key: &Key) -> Result<Status> {

@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::active::{Appended, Member};
-use super::links::{self, Link};
+use super::links::{self, LinkRecord};
 use super::{At, PackWriter, Parts, RecordWriter, chunk_sums};
 use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::Attributes;
@@ -170,7 +170,7 @@ impl<'w> Batch<'w> {
     }
 
     /// Puts the body of the record at `old` under the name of a link.
-    fn move_content(&mut self, old: At, link: &Link) -> Result<()> {
+    fn move_content(&mut self, old: At, link: &LinkRecord) -> Result<()> {
         let mut content = self.writer.content(old)?;
         let time_ns = self.time_ns();
         let mut record = RecordWriter::begin(

@@ -57,7 +57,7 @@ pub enum LinkTarget {
 }
 
 /// A name that leads to a record.
-pub(super) struct Link {
+pub(super) struct LinkRecord {
     pub(super) key: Key,
     pub(super) at: At,
     pub(super) attributes: Attributes,
@@ -110,7 +110,7 @@ impl PackWriter {
         let links = self.links_to(key, &Self::find)?;
         let Some((first, others)) = links.split_first() else { return Ok(()) };
         let mut is_elsewhere = false;
-        let mut group_of = |writer: &Self, link: &Link| -> Result<String> {
+        let mut group_of = |writer: &Self, link: &LinkRecord| -> Result<String> {
             let name = writer.manifest.groups.get(writer.group_of(link.at.segment)? as usize).cloned();
             let name = name.unwrap_or_default();
             is_elsewhere |= name != group;
@@ -253,12 +253,12 @@ impl PackWriter {
         &mut self,
         key: &Key,
         find: &dyn Fn(&Self, &Key) -> Result<Option<At>>,
-    ) -> Result<Vec<Link>> {
+    ) -> Result<Vec<LinkRecord>> {
         let mut links = Vec::new();
         for candidate in self.names_of(key)? {
             let Some(at) = find(self, &candidate)?.filter(|_| candidate != *key) else { continue };
             match self.is_link_to(at, key) {
-                Ok(Some(attributes)) => links.push(Link { key: candidate, at, attributes }),
+                Ok(Some(attributes)) => links.push(LinkRecord { key: candidate, at, attributes }),
                 // What is damaged leads nowhere any more.
                 Ok(None) | Err(Error::Damaged(_)) => {}
                 Err(error) => return Err(error),

@@ -3,7 +3,7 @@
 use super::super::html::append;
 use super::super::html::escape;
 use super::super::table::{Align, Table, Tone};
-use super::frame::{CLOSE, Frame, Marker, below, numbers};
+use super::frame::{CLOSE, Frame, Marker, below, frame_methods, numbers};
 use super::scale::Axis;
 
 /// One range and its value.
@@ -31,19 +31,7 @@ impl Columns {
         Self { frame: Frame::new(caption, x, y), columns }
     }
 
-    /// The identifier of the chart on its page; unique on the page.
-    #[must_use]
-    pub fn id(mut self, id: impl Into<String>) -> Self {
-        self.frame.id = id.into();
-        self
-    }
-
-    /// Marks a value across the whole chart.
-    #[must_use]
-    pub fn marker(mut self, marker: Marker) -> Self {
-        self.frame.markers.push(marker);
-        self
-    }
+    frame_methods!();
 
     fn shown(&self) -> impl Iterator<Item = &Column> {
         let Frame { x, y, .. } = &self.frame;

@@ -69,6 +69,26 @@ pub(super) struct Frame {
     pub(super) markers: Vec<Marker>,
 }
 
+/// The methods by which a chart with a [`Frame`] is built, which every such chart has.
+macro_rules! frame_methods {
+    () => {
+        /// The identifier of the chart on its page; unique on the page.
+        #[must_use]
+        pub fn id(mut self, id: impl Into<String>) -> Self {
+            self.frame.id = id.into();
+            self
+        }
+
+        /// Marks a value across the whole chart.
+        #[must_use]
+        pub fn marker(mut self, marker: Marker) -> Self {
+            self.frame.markers.push(marker);
+            self
+        }
+    };
+}
+pub(super) use frame_methods;
+
 impl Frame {
     pub(super) fn new(caption: impl Into<String>, x: Axis, y: Axis) -> Self {
         Self { id: String::new(), caption: caption.into(), x, y, markers: Vec::new() }

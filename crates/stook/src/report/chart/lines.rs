@@ -2,7 +2,7 @@
 
 use super::super::html::{append, escape};
 use super::super::table::{Align, Table, Tone};
-use super::frame::{CLOSE, Frame, Marker, below, numbers};
+use super::frame::{CLOSE, Frame, Marker, below, frame_methods, numbers};
 use super::scale::{Axis, Scale};
 
 /// How many colours the style has for series.
@@ -80,19 +80,7 @@ impl Lines {
         Self { frame: Frame::new(caption, x, y), series }
     }
 
-    /// The identifier of the chart on its page; unique on the page.
-    #[must_use]
-    pub fn id(mut self, id: impl Into<String>) -> Self {
-        self.frame.id = id.into();
-        self
-    }
-
-    /// Marks a value across the whole chart.
-    #[must_use]
-    pub fn marker(mut self, marker: Marker) -> Self {
-        self.frame.markers.push(marker);
-        self
-    }
+    frame_methods!();
 
     fn shown<'a>(&self, series: &'a Series) -> impl Iterator<Item = &'a Point> {
         let Frame { x, y, .. } = &self.frame;

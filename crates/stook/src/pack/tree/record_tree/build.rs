@@ -35,7 +35,7 @@ pub(super) struct Built {
 }
 
 /// A hard link on its way into the table.
-struct Link {
+struct PendingLink {
     key: Key,
     segment: u64,
     offset: u64,
@@ -49,7 +49,7 @@ pub(super) struct Building<'p> {
     lost: HashSet<u64>,
     hiding: Vec<Damage>,
     hidden: Hidden,
-    links: Vec<Link>,
+    links: Vec<PendingLink>,
 }
 
 impl<'p> Building<'p> {
@@ -125,7 +125,9 @@ impl<'p> Building<'p> {
         };
         if head.is_hard_link() {
             match len <= KEY_LEN_MAX as u64 {
-                true => self.links.push(Link { key: head.key, segment: head.segment, offset: head.offset }),
+                true => {
+                    self.links.push(PendingLink { key: head.key, segment: head.segment, offset: head.offset })
+                }
                 false => self.add_lost(&head.key),
             }
             return Ok(());
@@ -225,8 +227,8 @@ impl<'p> Building<'p> {
     }
 
     /// A link that leads to no file of the tree.
-    fn add_lost_link(&mut self, link: Link) -> Result<()> {
-        let Link { key, segment, offset } = link;
+    fn add_lost_link(&mut self, link: PendingLink) -> Result<()> {
+        let PendingLink { key, segment, offset } = link;
         let damage = match self.pack.open_source(&key) {
             Err(Error::Damaged(damage)) => damage,
             Err(error @ (Error::Invalid(_) | Error::Limit { .. })) => {

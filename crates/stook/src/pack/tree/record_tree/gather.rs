@@ -12,6 +12,7 @@ use crate::pack::error::Result;
 use crate::pack::key::Key;
 use crate::pack::read::gather::GAP_CACHED;
 use crate::pack::state::snapshot::Found;
+use crate::plan::merged_whole;
 use crate::source::Source;
 use crate::tree::{GatherOptions, Kind, Next, NodeId, Span, Supply, Tree as _, not_a_file};
 
@@ -120,17 +121,15 @@ impl<'a> RecordSupply<'a> {
         Some((&segment.source, one.found.place.range_to(segment.frames_end)))
     }
 
-    /// A record with all that are near behind it.
+    /// A record with all that follow it closely.
     fn span(&mut self, first: Located) -> Next<Located> {
         let Some((source, mut range)) = self.short(&first) else { return self.by_itself(&first) };
         let segment = first.found.segment;
         let mut parts = vec![first];
         while let Some(next) = self.located.front() {
             let Some((_, frame)) = self.short(next).filter(|_| next.found.segment == segment) else { break };
-            let end = range.end().max(frame.end());
-            let is_near = frame.start() <= range.end().saturating_add(GAP_CACHED);
-            let wider = ByteRange::new(range.start(), end).filter(|wider| wider.len() <= self.span_len_max);
-            let Some(wider) = wider.filter(|_| is_near) else { break };
+            let wider = merged_whole(range, frame, GAP_CACHED, self.span_len_max);
+            let Some(wider) = wider else { break };
             range = wider;
             parts.extend(self.located.pop_front());
         }
