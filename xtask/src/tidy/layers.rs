@@ -7,14 +7,14 @@ use super::Violation;
 use super::repository::Repository;
 use super::tokens::{group, ident, is_ident, is_punct, line};
 
-const LIBRARY: &str = "crates/stook/src/";
+pub(super) const LIBRARY: &str = "crates/stook/src/";
 const CORE: &[&str] = &[
     "device", "engine", "error", "extent", "format", "names", "plan", "profile", "report", "source",
     "storage", "tree", "walk",
 ];
 /// Operations that need several capabilities; imported by neither them nor the core.
 const JOINTS: &[&str] = &["ops"];
-const CAPABILITIES: &[&str] = &["archive", "bench", "copy", "pack", "sparse", "stitch"];
+pub(super) const CAPABILITIES: &[&str] = &["archive", "bench", "copy", "pack", "sparse", "stitch"];
 
 pub(super) fn check(repository: &Repository) -> Vec<Violation> {
     let mut violations = Vec::new();

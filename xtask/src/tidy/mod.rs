@@ -14,6 +14,7 @@ mod modules;
 mod repository;
 mod retired;
 mod tokens;
+mod types;
 mod words;
 
 use std::fmt;
@@ -58,6 +59,7 @@ const RULES: &[Rule] = &[
     manifests::check,
     modules::check,
     retired::check,
+    types::check,
     words::check,
 ];
 

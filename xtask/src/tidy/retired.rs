@@ -1,8 +1,9 @@
 //! Words that were replaced by those of the field do not come back; the glossary has the
 //! replacements.
 //!
-//! A retired identifier is refused as a whole identifier of Rust and Python. In comments and texts
-//! the same word may be ordinary English, and is free. A retired phrase is refused everywhere.
+//! A retired identifier is refused as a whole identifier of Rust and Python, a retired part of one
+//! also within a longer identifier. In comments and texts the same word may be ordinary English,
+//! and is free. A retired phrase is refused everywhere.
 
 use proc_macro2::TokenTree;
 
@@ -19,11 +20,20 @@ const IDENTIFIERS: &[(&str, &str)] = &[
     ("FurtherName", "HardLink"),
     ("Landed", "VerifiedFrame"),
     ("Lately", "PendingChange"),
+    ("Told", "a word for what is reported"),
     ("Wish", "ScanFilter"),
     ("approach", "prefetch"),
     ("besiege", "run_soak"),
     ("go_behind", "skip_past_damage"),
+    ("remark", "note"),
+    ("told", "into_error"),
 ];
+
+/// The same for Rust only: files of Python have a method of this name.
+const RUST_IDENTIFIERS: &[(&str, &str)] = &[("tell", "report_progress")];
+
+/// Retired parts of identifiers, in lower case with an underscore between words.
+const PARTS: &[(&str, &str)] = &[("further_name", "hard_link"), ("stretch", "span")];
 
 /// Retired phrases in lower case, each with what to use instead.
 const PHRASES: &[(&str, &str)] = &[("what the system met", "I/O error")];
@@ -43,7 +53,7 @@ pub(super) fn check(repository: &Repository) -> Vec<Violation> {
     }
     for (path, tokens) in repository.rust.iter().filter(|(path, _)| is_checked(path)) {
         let fault = |token: &TokenTree| {
-            let retired = retired(&ident(Some(token))?)?;
+            let retired = retired_in_rust(&ident(Some(token))?)?;
             Some(violation(path, line(token), retired))
         };
         each_level(tokens, &mut |level| violations.extend(level.iter().filter_map(fault)));
@@ -56,7 +66,37 @@ fn is_checked(path: &str) -> bool {
 }
 
 fn retired(word: &str) -> Option<(&'static str, &'static str)> {
-    IDENTIFIERS.iter().find(|(retired, _)| *retired == word).copied()
+    let is_part = |(part, _): &&(&str, &str)| has_part(&snake_case(word), part);
+    let whole = IDENTIFIERS.iter().find(|(retired, _)| *retired == word);
+    whole.or_else(|| PARTS.iter().find(is_part)).copied()
+}
+
+fn retired_in_rust(word: &str) -> Option<(&'static str, &'static str)> {
+    let only_here = RUST_IDENTIFIERS.iter().find(|(retired, _)| *retired == word);
+    retired(word).or(only_here.copied())
+}
+
+/// `FurtherNames`, `FURTHER_NAMES` and `further_names` are one.
+fn snake_case(word: &str) -> String {
+    let mut snake = String::new();
+    let mut was_lower = false;
+    for character in word.chars() {
+        if was_lower && character.is_uppercase() {
+            snake.push('_');
+        }
+        was_lower = character.is_lowercase();
+        snake.extend(character.to_lowercase());
+    }
+    snake
+}
+
+/// Whether `part` stands in an identifier as whole words, or as their plural.
+fn has_part(snake: &str, part: &str) -> bool {
+    snake.match_indices(part).any(|(start, _)| {
+        let (before, after) = (&snake[..start], &snake[start + part.len()..]);
+        let after = after.strip_prefix("es").or(after.strip_prefix('s')).unwrap_or(after);
+        (before.is_empty() || before.ends_with('_')) && (after.is_empty() || after.starts_with('_'))
+    })
 }
 
 fn violation(path: &str, line: usize, (retired, instead): (&str, &str)) -> Violation {
@@ -114,6 +154,23 @@ mod tests {
     fn a_retired_identifier_of_rust_is_found_also_in_macros() {
         assert_eq!(lines("a.rs", "struct Wish;\nfn f(wish: Wish) {}\n"), [1, 2]);
         assert_eq!(lines("a.rs", "m! { fn g() {\n x.go_behind() } }\n"), [2]);
+    }
+
+    #[test]
+    fn a_retired_part_of_an_identifier_is_found_in_any_case() {
+        for name in ["further_names", "FURTHER_NAME", "is_further_name_of", "FurtherNames", "STRETCH_LEN"] {
+            assert_eq!(lines("a.rs", &format!("const {name}: u8 = 1;\n")), [1], "{name}");
+            assert_eq!(lines("a.py", &format!("{name} = 1\n")), [1], "{name}");
+        }
+        for name in ["stretched", "further_named", "no_further", "outstretch"] {
+            assert_eq!(lines("a.rs", &format!("const {name}: u8 = 1;\n")), [0; 0], "{name}");
+        }
+    }
+
+    #[test]
+    fn tell_is_retired_in_rust_and_a_method_of_files_in_python() {
+        assert_eq!(lines("a.rs", "fn tell() {}\n"), [1]);
+        assert_eq!(lines("a.py", "def tell(self): ...\n"), [0; 0]);
     }
 
     #[test]
