@@ -80,7 +80,7 @@ fn what_is_read_is_left_to_the_parent(engine: &Backend) {
 fn in_child(source: &RemoteSource, mut session: Session, url: &str) {
     assert_eq!(source.statistics().requests, 0);
     let orphaned = session.next().unwrap().1;
-    assert!(orphaned.is_err(), "nobody answers in the child what the parent asked");
+    assert!(orphaned.is_err(), "what the parent asked is not answered in the child");
     // Threads that its engine would wait for are not there.
     drop(session);
     look(source);

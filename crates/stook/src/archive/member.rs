@@ -9,9 +9,9 @@ pub const KEY_LEN_MAX: usize = 65_535;
 impl MemberKind {
     /// What a node is as a member. Of pipes, sockets and devices an archive is asked for no more
     /// than the name.
-    pub(super) fn of(kind: Kind, is_further_name: bool) -> Self {
+    pub(super) fn of(kind: Kind, is_hard_link: bool) -> Self {
         match kind {
-            Kind::File if is_further_name => Self::HardLink,
+            Kind::File if is_hard_link => Self::HardLink,
             Kind::File => Self::File,
             Kind::Directory => Self::Directory,
             Kind::Symlink => Self::Symlink,
@@ -19,7 +19,7 @@ impl MemberKind {
         }
     }
 
-    /// What it is in a tree: a further name of a file is that file.
+    /// What it is in a tree: a hard link to a file is that file.
     pub(super) fn in_tree(self) -> Kind {
         match self {
             Self::File | Self::HardLink => Kind::File,
@@ -64,8 +64,8 @@ pub struct Member<'a> {
     /// are those of its file; what only the program knows that made it may have some, too. Its
     /// names are those that the archive has for the file, and are counted at the first.
     pub node: Node,
-    /// Whether it is a further name (hard link) of a file that stands before it.
-    pub is_further_name: bool,
+    /// Whether it is a hard link to a file that stands before it.
+    pub is_hard_link: bool,
     /// Bytes it takes in the archive.
     pub stored_len: u64,
     /// Where its header is: later members are newer.
@@ -92,7 +92,7 @@ pub struct Member<'a> {
 impl Member<'_> {
     /// What it is as a member.
     pub fn kind(&self) -> MemberKind {
-        MemberKind::of(self.node.kind, self.is_further_name)
+        MemberKind::of(self.node.kind, self.is_hard_link)
     }
 }
 

@@ -262,7 +262,7 @@ impl Archive {
             *member = match file.first == member.key {
                 true => {
                     let node = Node { links: file.names, ..member.node };
-                    Member { node, is_further_name: false, link: b"", ..*member }
+                    Member { node, is_hard_link: false, link: b"", ..*member }
                 }
                 false => Member { link: file.first, ..*member },
             };

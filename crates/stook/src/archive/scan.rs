@@ -28,7 +28,7 @@ pub(super) fn tar(
         let seen = Seen {
             key: &entry.key,
             node: entry.node,
-            is_further_name: entry.is_further_name,
+            is_hard_link: entry.is_hard_link,
             stored_len: entry.stored_len,
             header_at: entry.header_at,
             data_at: entry.data_at,

@@ -54,13 +54,13 @@ fn section(text: &mut String, number: usize, cell: &Workload, file: &Path, file_
     }
 }
 
-/// Which part of the file: jobs of a sequence have a stretch each, as ours do.
+/// Which part of the file: jobs of a sequence have a span each, as ours do.
 fn range(cell: &Workload, file_bytes: u64) -> Vec<String> {
     if cell.pattern == Pattern::Random || cell.jobs == 1 {
         return vec![format!("size={file_bytes}")];
     }
-    let stretch = file_bytes / u64::from(cell.jobs.max(1)) / cell.block_size.max(1) * cell.block_size;
-    vec![format!("size={stretch}"), format!("offset_increment={stretch}")]
+    let span = file_bytes / u64::from(cell.jobs.max(1)) / cell.block_size.max(1) * cell.block_size;
+    vec![format!("size={span}"), format!("offset_increment={span}")]
 }
 
 fn duration(cell: &Workload) -> Vec<String> {

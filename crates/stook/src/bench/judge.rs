@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn stretches_in_which_nothing_completes_count_as_nothing() {
+    fn spans_in_which_nothing_completes_count_as_nothing() {
         let (window_s, rates) = rates(&ticks(2), 0.5, 1000);
         assert_eq!((window_s, rates), (0.1, vec![40_000.0, 40_000.0, 0.0, 0.0, 0.0]));
     }

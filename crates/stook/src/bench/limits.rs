@@ -75,7 +75,7 @@ impl Limits {
         *limit = Some(limit.map_or(value, |least| least.min(value)));
     }
 
-    /// Where a device takes every write so many times.
+    /// How many times a device takes every write.
     fn with_copies(self, copies: u64) -> Self {
         let each = |limit: Option<f64>| limit.map(|limit| limit / copies.max(1) as f64);
         Self {

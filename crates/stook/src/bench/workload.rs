@@ -245,7 +245,7 @@ impl Workload {
                 self.jobs
             ));
         }
-        // Each job of a verified cell keeps to its stretch, and no block is in flight twice.
+        // Each job of a verified cell keeps to its span, and no block is in flight twice.
         if self.verify && self.writes() && blocks / u64::from(self.jobs) < 2 * u64::from(self.depth) {
             return refuse(format!(
                 "the file has {} blocks for each job; verification at depth {} expects at least {}",

@@ -225,7 +225,7 @@ mod tests {
         assert!(refused(|| assert!(!arena.bytes(2 * CHUNK - 1..2 * CHUNK).is_empty())));
         assert!(refused(|| arena.copy_within(0..10, CHUNK)));
         assert_eq!(arena.bytes(0..CHUNK).len(), CHUNK, "what lies before it is free");
-        assert_eq!(arena.take(2 * CHUNK..4 * CHUNK).capacity(), 2 * CHUNK, "and what lies behind it");
+        assert_eq!(arena.take(2 * CHUNK..4 * CHUNK).capacity(), 2 * CHUNK, "and what lies after it");
         drop(piece);
         assert_eq!(arena.bytes(0..4 * CHUNK), [0; 4 * CHUNK]);
     }

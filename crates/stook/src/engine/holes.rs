@@ -6,11 +6,11 @@ use std::os::fd::BorrowedFd;
 use super::{SeekTarget, calls};
 use crate::extent::ByteRange;
 
-/// No hole is shorter: it is a block at least, and nobody misses what is shorter than a page.
+/// No hole is shorter: it is a block at least, and less than a page is not worth a hole.
 const HOLE_LEN_MIN: u64 = 4096;
 
-/// Whether a file of so many bytes, which takes so many on its medium, may have holes. So may one
-/// that the file system compresses; what room was reserved for is no hole.
+/// Whether a file of `len` bytes, which takes `stored_len` on its medium, may have holes. So may
+/// one that the file system compresses; what room was reserved for is no hole.
 pub(crate) fn may_have_holes(len: u64, stored_len: u64) -> bool {
     stored_len.saturating_add(HOLE_LEN_MIN) <= len
 }

@@ -72,8 +72,8 @@ impl Mapping {
 
 impl AsRef<[u8]> for Mapping {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: these bytes are mapped for reading as long as this value lives; whoever requested
-        // the mapping guarantees that they do not change.
+        // SAFETY: these bytes are mapped for reading as long as this value lives; the caller that
+        // mapped them guarantees that they do not change.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }

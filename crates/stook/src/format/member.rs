@@ -9,7 +9,7 @@ pub enum MemberKind {
     Directory,
     /// A symbolic link; its bytes are its target.
     Symlink,
-    /// A further name of a file that comes before it.
+    /// A hard link to a file that comes before it.
     HardLink,
     /// A pipe, a device, or what only the program that made it knows.
     Other,

@@ -30,7 +30,7 @@ pub fn check(
 /// # Errors
 /// Returns I/O errors, or [`pack::Error::Stopped`] if it was stopped.
 pub fn check_pack(pack: &Pack, progress: &mut dyn FnMut(u64, u64) -> bool) -> pack::Result<CheckReport> {
-    let total = pack.stretches(&[]).iter().map(|(_, range)| range.len()).sum();
+    let total = pack.segment_ranges(&[]).iter().map(|(_, range)| range.len()).sum();
     pack.check_until(&mut |bytes| progress(bytes, total))
 }
 

@@ -3,8 +3,8 @@
 use super::contents::Selected;
 use crate::pack::{self, PackWriter};
 
-/// Deletes the selected records in one batch: a crash leaves all of them, or none. Further names
-/// (hard links) are deleted first, so that content is not moved to a name that is deleted as well.
+/// Deletes the selected records in one batch: a crash leaves all of them, or none. Hard links (hard
+/// links) are deleted first, so that content is not moved to a name that is deleted as well.
 /// `progress` is called with the number of records deleted so far; if it returns `false`, nothing
 /// is deleted, and this returns `false`.
 ///

@@ -42,7 +42,7 @@ pub enum ChildHead {
     Record(RecordHead),
 }
 
-/// The heads of the records with these keys, in their order; of further names of a file with the
+/// The heads of the records with these keys, in their order; of hard links to a file with the
 /// length of the file. `None` where there is no such record.
 ///
 /// # Errors

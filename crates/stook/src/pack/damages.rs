@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::error::{Damage, Error, Result};
 
 /// The most damages that are reported one by one by a pass over a pack; the rest is only counted.
-const TOLD_MAX: usize = 100_000;
+const LISTED_MAX: usize = 100_000;
 
 /// The most damages that are deduplicated, at 16 bytes each. Beyond that, only an upper bound of
 /// their number is known.
@@ -41,7 +41,7 @@ impl Damages {
         if !self.know(hash_of(&damage)) {
             return;
         }
-        if self.all.len() < TOLD_MAX {
+        if self.all.len() < LISTED_MAX {
             return self.all.push(damage);
         }
         self.count(damage);
@@ -59,10 +59,10 @@ impl Damages {
 
     /// Says after those that are listed how many more there are; the first of them was `damage`.
     fn count(&mut self, damage: Damage) {
-        let more = (self.known.len() - TOLD_MAX) as u64 + self.uncertain;
+        let more = (self.known.len() - LISTED_MAX) as u64 + self.uncertain;
         let about = if self.uncertain > 0 { "up to " } else { "" };
-        let what = format!("and {about}{more} more places behind this one are damaged");
-        match self.all.get_mut(TOLD_MAX) {
+        let what = format!("and {about}{more} more places after this one are damaged");
+        match self.all.get_mut(LISTED_MAX) {
             Some(last) => last.what = what,
             None => self.all.push(Damage { key: None, what, ..damage }),
         }
@@ -71,7 +71,7 @@ impl Damages {
     /// Adds all of `others`: counted ones are counted here, and common ones once.
     pub(crate) fn join(&mut self, others: Self) {
         let Self { mut all, known, uncertain } = others;
-        let counted = all.split_off(all.len().min(TOLD_MAX)).pop();
+        let counted = all.split_off(all.len().min(LISTED_MAX)).pop();
         let is_reported: HashSet<u128> = match counted {
             Some(_) => all.iter().map(hash_of).collect(),
             None => HashSet::new(),
@@ -211,18 +211,18 @@ mod tests {
 
     #[test]
     fn however_much_damage_there_is_so_much_is_kept_and_the_rest_is_counted() {
-        let reported = TOLD_MAX as u64;
+        let reported = LISTED_MAX as u64;
         let mut all = Damages::default();
         all.extend((0..reported).map(damage));
-        assert_eq!((all.len(), all.last().unwrap()), (TOLD_MAX, &damage(reported - 1)));
+        assert_eq!((all.len(), all.last().unwrap()), (LISTED_MAX, &damage(reported - 1)));
         all.extend((reported..reported + 5000).map(damage));
         let last = all.last().unwrap();
-        assert_eq!((all.len(), last.offset), (TOLD_MAX + 1, reported));
-        assert_eq!(last.what, "and 5000 more places behind this one are damaged");
+        assert_eq!((all.len(), last.offset), (LISTED_MAX + 1, reported));
+        assert_eq!(last.what, "and 5000 more places after this one are damaged");
         let mut more = Damages::default();
         more.extend((reported - 10..reported * 2).map(damage));
         all.join(more);
-        assert_eq!(all.last().unwrap().what, "and 100000 more places behind this one are damaged");
+        assert_eq!(all.last().unwrap().what, "and 100000 more places after this one are damaged");
         let log = DamageLog::default();
         log.note((0..reported * 2).map(damage));
         assert_eq!(log.all(), *all);
@@ -230,18 +230,18 @@ mod tests {
 
     #[test]
     fn what_is_met_twice_is_counted_once_and_where_nobody_can_know_that_it_is_said() {
-        let reported = TOLD_MAX as u64;
+        let reported = LISTED_MAX as u64;
         let (mut all, log) = (Damages::default(), DamageLog::default());
         for _ in 0..2 {
             all.extend((0..reported + 5000).map(damage));
             log.note((0..reported + 5000).map(damage));
             all.join(log.damages());
         }
-        assert_eq!(all.last().unwrap().what, "and 5000 more places behind this one are damaged");
+        assert_eq!(all.last().unwrap().what, "and 5000 more places after this one are damaged");
         assert_eq!(log.all(), *all);
         let known = KNOWN_MAX as u64;
         all.extend((0..known + 7).map(damage));
-        let what = format!("and up to {} more places behind this one are damaged", known + 7 - reported);
+        let what = format!("and up to {} more places after this one are damaged", known + 7 - reported);
         assert_eq!(all.last().unwrap().what, what);
     }
 }

@@ -2,7 +2,7 @@
 //! long one should be, what an opening costs.
 //!
 //! What was not measured is assumed by the [`Class`] of the storage, and never by more than the
-//! system tells for certain: a disk that may or may not rotate is taken for one that does not. What
+//! system says for certain: a disk that may or may not rotate is taken for one that does not. What
 //! was measured is kept by what the storage *is* ([`Medium`]), so that it is found again under
 //! another name, in another machine ([`Profiles`]).
 //!

@@ -87,7 +87,7 @@ impl Profiles {
             let source = io::Error::new(io::ErrorKind::InvalidInput, what.to_owned());
             Error::io("keep", PathBuf::from("a profile"), source)
         };
-        let key = medium.key().ok_or_else(|| refused("nothing that lasts tells its device from others"))?;
+        let key = medium.key().ok_or_else(|| refused("nothing that lasts identifies its device"))?;
         let directory = self.directory.as_deref().ok_or_else(|| refused("no directory is set for it"))?;
         if let Some(name) = measured.impossible() {
             return Err(refused(&format!("its {name} is impossible")));

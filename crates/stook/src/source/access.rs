@@ -48,7 +48,7 @@ impl AccessRule {
             Self::Direct => return Access::Direct,
             Self::Cached => return Access::Cached,
             // Where bytes come by requests there is no page cache to be asked about, and resolving
-            // a long range may fetch what nobody wants yet.
+            // a long range may fetch what is not wanted yet.
             Self::Auto if source.reads_by_request() => return Access::Cached,
             Self::Auto => {}
         }
@@ -73,12 +73,12 @@ impl AccessRule {
 struct Sampled<'a> {
     file: &'a File,
     range: ByteRange,
-    /// Of the bytes that are read from files, so many.
+    /// How many of the bytes that are read from files.
     speaks_for: u64,
 }
 
 /// Of all that leaves read from files, those ranges in which some places lie that are equally far
-/// from each other. What repeats, as a header before each member and a fill behind it, does not
+/// from each other. What repeats, as a header before each member and a fill after it, does not
 /// decide so which of the leaves are asked about, and long ones count for what they are.
 fn sampled(leaves: &[Leaf]) -> Vec<Sampled<'_>> {
     let mut total = 0_u64;
@@ -179,7 +179,7 @@ mod tests {
         assert!(sampled(&[Leaf::Fill { byte: 0, len: 9 }]).is_empty());
     }
 
-    /// Its leaves one behind another, to be read as a whole.
+    /// Its leaves one after another, to be read as a whole.
     #[derive(Debug)]
     struct Joined(Vec<Leaf>);
 

@@ -118,16 +118,16 @@ fn local(address: &OsStr, rest: &str) -> Result<PathBuf> {
 pub(super) fn percent_decoded(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
-    while let Some((&byte, behind)) = rest.split_first() {
-        rest = behind;
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
         if byte != b'%' {
             bytes.push(byte);
             continue;
         }
-        let (digits, behind) = rest.split_at_checked(2)?;
+        let (digits, after) = rest.split_at_checked(2)?;
         let digits = std::str::from_utf8(digits).ok().filter(|text| !text.starts_with('+'))?;
         bytes.push(u8::from_str_radix(digits, 16).ok()?);
-        rest = behind;
+        rest = after;
     }
     Some(bytes)
 }

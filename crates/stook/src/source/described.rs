@@ -85,7 +85,7 @@ const VARIABLES: [&str; 31] = [
 /// let modified = ("Last-Modified", "Wed, 21 Oct 2015 07:28:00 GMT");
 /// let described = Described::new([("size", "5"), ("ETag", "\"a1\""), modified], true);
 /// assert_eq!(described.proof(), None, "a web server may make an ETag of a time and a length");
-/// assert_eq!(described.signs(), None, "and nobody knows how long ago that time was by its clock");
+/// assert_eq!(described.signs(), None, "and how long ago that time was by its clock is unknown");
 /// let described = Described::new([("ETag", "\"a1\""), modified, ("Date", "Wed, 21 Oct 2015 07:28:02 GMT")], true);
 /// assert!(described.signs().is_some_and(|signs| signs.contains("a1")), "now a change would be seen");
 /// assert_eq!(described.wait(), Some(std::time::Duration::ZERO));
@@ -203,7 +203,7 @@ pub fn who_asks<'a>(
 /// Whether Python writes an object so, where it knows no better: `<function f at 0x7f3a5c0d2e80>`.
 /// Something else may be at that address the next time.
 fn is_of_memory(text: &str) -> bool {
-    text.split(" at 0x").skip(1).any(|behind| behind.starts_with(|c: char| c.is_ascii_hexdigit()))
+    text.split(" at 0x").skip(1).any(|after| after.starts_with(|c: char| c.is_ascii_hexdigit()))
 }
 
 /// Names and values in one text that no others have.

@@ -185,10 +185,10 @@ pub trait Source: Send + Sync + fmt::Debug {
         false
     }
 
-    /// The ranges that its medium does not keep because they are nothing but zeros: whoever copies
-    /// it can leave them out and make the same holes. None where the medium does not say, or knows
-    /// none. Where they are asked for before the bytes are read, a source that is unchanged
-    /// afterwards had them all the time.
+    /// The ranges that its medium does not keep because they are nothing but zeros: a copy can
+    /// leave them out and make the same holes. None where the medium does not say, or knows none.
+    /// Where they are asked for before the bytes are read, a source that is unchanged afterwards
+    /// had them all the time.
     ///
     /// # Errors
     /// I/O errors.
@@ -197,7 +197,7 @@ pub trait Source: Send + Sync + fmt::Debug {
     }
 
     /// What it took to read all of it when it was opened, if that was done: reads bring nothing
-    /// more then, and whoever counts what was brought counts this.
+    /// more then, and a count of what was brought includes this.
     fn whole_read(&self) -> Option<WholeRead> {
         None
     }

@@ -19,8 +19,8 @@ pub fn shown(address: &str) -> String {
     let mut is_inside = false;
     // An address may have others in its path; after a `?` nothing is shown anyway.
     while let Some((scheme, end)) = found(if is_inside { before(rest, &QUERY) } else { rest }) {
-        let (mark, behind) = rest.split_at(end);
-        let (user, behind) = behind.split_at(user_len(scheme, behind));
+        let (mark, after) = rest.split_at(end);
+        let (user, after) = after.split_at(user_len(scheme, after));
         if is_inside {
             shown_text.push_str(&without_parameters(mark));
         } else {
@@ -33,7 +33,7 @@ pub fn shown(address: &str) -> String {
         if user.contains(SLASHES) || user == HIDDEN_USER {
             shown_text.push_str(HIDDEN_USER);
         }
-        (rest, is_inside) = (behind, true);
+        (rest, is_inside) = (after, true);
     }
     if is_inside { shown_text + &without_query(rest) } else { address.to_owned() }
 }
@@ -55,13 +55,13 @@ pub fn shown_in(text: &str) -> String {
 /// objects, text with fewer or other slashes is treated as an address, too.
 fn found(text: &str) -> Option<(&str, usize)> {
     text.match_indices(':').find_map(|(colon, mark)| {
-        let (front, behind) = text.split_at(colon);
+        let (front, after) = text.split_at(colon);
         let (_, name) = front.split_at(front.trim_end_matches(is_of_scheme).len());
         // In `git+https` the last part decides.
         let scheme = name.rsplit(['+', '-', '.']).next().unwrap_or(name);
-        let behind = behind.strip_prefix(mark)?;
-        let is_address = behind.starts_with("//") || is_known(scheme);
-        is_address.then(|| (scheme, text.len() - behind.trim_start_matches(SLASHES).len()))
+        let after = after.strip_prefix(mark)?;
+        let is_address = after.starts_with("//") || is_known(scheme);
+        is_address.then(|| (scheme, text.len() - after.trim_start_matches(SLASHES).len()))
     })
 }
 

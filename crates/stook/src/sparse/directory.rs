@@ -43,7 +43,7 @@ impl LeafDirectory {
         chunk.leaves.get(at).copied().unwrap_or(0)
     }
 
-    /// A new leaf whose stretch begins at `low`, which is not 0 and not the low end of another.
+    /// A new leaf whose span begins at `low`, which is not 0 and not the low end of another.
     pub(super) fn insert(&mut self, low: u64, leaf: u32) {
         let number = self.chunk_of(low);
         let Some(chunk) = self.chunks.get_mut(number) else { return };

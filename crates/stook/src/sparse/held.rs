@@ -403,7 +403,7 @@ impl Held {
     /// Erases the bytes of `range` in a leaf; `false` if the leaf was full and is now split.
     fn cut_out(&mut self, number: u32, range: ByteRange, erased: &mut Erased) -> bool {
         let Some(leaf) = self.index.leaf_mut(number) else { return true };
-        let mut from = leaf.first_behind(range.start());
+        let mut from = leaf.first_after(range.start());
         let Some((start, place)) = leaf.get(from).filter(|(start, _)| *start < range.end()) else {
             return true;
         };
@@ -484,7 +484,7 @@ impl Held {
         for _ in 0..SWEEP_SEGMENTS {
             let number = self.index.leaf_at(at);
             let Some(leaf) = self.index.leaf(number) else { break };
-            let index = leaf.first_behind(at);
+            let index = leaf.first_after(at);
             let Some((start, place)) = leaf.get(index) else {
                 at = leaf.high();
                 if at == u64::MAX {

@@ -1,8 +1,7 @@
 //! Where segments are: an ordered map of small sorted leaves.
 //!
-//! A leaf holds the segments that begin in its stretch of positions, and no segment reaches out of
-//! the stretch of its leaf. The stretches of all leaves together are all positions. Knows nothing
-//! about bytes.
+//! A leaf holds the segments that begin in its span of positions, and no segment reaches out of the
+//! span of its leaf. The spans of all leaves together are all positions. Knows nothing about bytes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,10 +15,10 @@ pub(super) const LEAF_MAX: usize = 128;
 /// as much memory as full ones.
 const ROOM: usize = 16;
 
-/// The segments of one stretch of positions, ascending, in three lists of one length.
+/// The segments of one span of positions, ascending, in three lists of one length.
 #[derive(Debug)]
 pub(super) struct Leaf {
-    /// The stretch: from here on,
+    /// The span: from here on,
     low: u64,
     /// up to here.
     high: u64,
@@ -80,7 +79,7 @@ impl Leaf {
 
     /// The first segment that ends after `position`: its index.
     #[inline]
-    pub(super) fn first_behind(&self, position: u64) -> usize {
+    pub(super) fn first_after(&self, position: u64) -> usize {
         let after = self.upto(position);
         let before = after.wrapping_sub(1);
         match self.get(before) {
@@ -209,7 +208,7 @@ impl Index {
         last.map_or(0, |(start, place)| start + place.len() as u64)
     }
 
-    /// The number of the leaf whose stretch `position` is in; `hint` is that of a leaf where it may
+    /// The number of the leaf whose span `position` is in; `hint` is that of a leaf where it may
     /// be.
     #[inline]
     pub(super) fn leaf_near(&self, position: u64, hint: u32) -> u32 {
@@ -350,7 +349,7 @@ impl Index {
     #[inline]
     pub(super) fn segments_near(&self, range: ByteRange, hint: u32) -> Segments<'_> {
         let leaf = self.leaf(self.leaf_near(range.start(), hint)).filter(|_| !range.is_empty());
-        let at = leaf.map_or(0, |leaf| leaf.first_behind(range.start()));
+        let at = leaf.map_or(0, |leaf| leaf.first_after(range.start()));
         Segments { index: self, leaf, at, end: range.end() }
     }
 }

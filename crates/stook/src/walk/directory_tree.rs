@@ -5,10 +5,10 @@
 //! of it. It never writes.
 //!
 //! Ids are numbers in a table of what was met, found by device, inode and kind. Those three alone
-//! could not be an id: nobody without privileges opens a file by them. Names alone could not
-//! either: two names of one file would be two nodes, and a renamed file another one. The price is
-//! that each entry of a listing is asked for its inode, so listings have the whole node, and that
-//! the table grows with what was met, by about 120 bytes and its name for each.
+//! could not be an id: it takes privileges to open a file by them. Names alone could not either:
+//! two names of one file would be two nodes, and a renamed file another one. The price is that each
+//! entry of a listing is asked for its inode, so listings have the whole node, and that the table
+//! grows with what was met, by about 120 bytes and its name for each.
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{CStr, CString};
@@ -42,14 +42,14 @@ use crate::tree::{
 ///   path for that id; looked up or listed again, the name has another id. A file that was renamed
 ///   keeps its id, and is found again when it is met under its new name;
 /// - where the system gives the inode of a removed file to a new one of the same kind, the new one
-///   has the id of the old: what is open is told apart all the same, by its
+///   has the id of the old: what is open is distinguished all the same, by its
 ///   [`Identity`](crate::source::Identity);
 /// - a mount point that leads back to a directory above it is not entered.
 #[derive(Debug)]
 pub struct DirectoryTree {
     path: PathBuf,
     known: Mutex<Known>,
-    /// Listings that ended at a page, the last at the end. One that goes on in the same stream
+    /// Listings that ended at a page, the last at the end. One that continues in the same stream
     /// neither opens nor seeks, and where offsets are positions (tmpfs before Linux 6.6) it misses
     /// nothing when others are removed.
     listings: Mutex<VecDeque<Listing>>,
@@ -58,7 +58,7 @@ pub struct DirectoryTree {
 /// Listings that are kept open.
 const LISTINGS_MAX: usize = 8;
 
-/// A listing that goes on.
+/// A listing that can be continued.
 #[derive(Debug)]
 struct Listing {
     directory: NodeId,

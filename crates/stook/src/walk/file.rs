@@ -68,8 +68,8 @@ fn without_access_time(_: &Status) -> Option<OFlags> {
     None
 }
 
-/// The holes of an open file; nobody is asked where it takes as much room as it has bytes. Moves
-/// where the file is read next.
+/// The holes of an open file; the system is not asked where it takes as much room as it has bytes.
+/// Moves where the file is read next.
 pub(super) fn holes(file: impl AsFd, status: &Status) -> io::Result<Holes> {
     match status.may_have_holes() {
         true => Ok(Holes::of(engine::holes(file.as_fd(), status.node.len, HOLES_MAX)?)),
@@ -81,8 +81,8 @@ pub(super) fn holes(file: impl AsFd, status: &Status) -> io::Result<Holes> {
 /// are wanted.
 ///
 /// The name was asked before the open and the open file is asked after the last byte: when both
-/// agree, the file that was read is the file that was named, and nothing moved in between. Whoever
-/// changes an extended attribute changes a time that is looked at there.
+/// agree, the file that was read is the file that was named, and nothing moved in between. A change
+/// of an extended attribute changes a time that is looked at there.
 ///
 /// # Errors
 /// [`Error::SourceChanged`] when they do not agree; [`Error::ShortRead`] when they agree and yet
@@ -95,7 +95,7 @@ pub(super) fn read_whole(
     path: impl Fn() -> PathBuf,
 ) -> Result<(FileBytes, Xattrs, Holes)> {
     let len = named.node.len;
-    // One byte more than there should be: getting exactly `len` tells that the end was met.
+    // One byte more than there should be: getting exactly `len` shows that the end was met.
     let wanted = usize::try_from(len.saturating_add(1)).ok();
     let Some((mut bytes, wanted)) = reading.buffers.take(len.saturating_add(1)).zip(wanted) else {
         let source = io::Error::new(io::ErrorKind::OutOfMemory, format!("no memory for its {len} bytes"));

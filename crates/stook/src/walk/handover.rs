@@ -71,7 +71,7 @@ impl HandOver {
         }
     }
 
-    /// Takes room that nobody knew would be needed, without waiting for it: whoever has room
+    /// Takes room whose need was not foreseen, without waiting for it: a thread that has room
     /// already must not wait for more.
     pub(super) fn charge(&self, cost: u64) {
         let mut state = lock(&self.state);

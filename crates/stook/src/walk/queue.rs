@@ -83,8 +83,8 @@ impl Queue {
         state.entries > BACKLOG_MAX && state.suspended < SUSPENDED_MAX
     }
 
-    /// The next task; `None` when all work is done or the walk was stopped. Whoever got a task
-    /// calls [`finished`](Self::finished) after it.
+    /// The next task; `None` when all work is done or the walk was stopped. The thread that got a
+    /// task calls [`finished`](Self::finished) after it.
     pub(super) fn next(&self) -> Option<Task> {
         let mut state = lock(&self.state);
         loop {

@@ -33,8 +33,7 @@ pub(crate) fn read_at(parent: &OwnedFd, name: &[u8]) -> io::Result<Xattrs> {
     Ok(read_all(|names| llistxattr(path, names), |name, value| lgetxattr(path, name, value))?)
 }
 
-/// Those of a link, or of what is not opened. Where the system has no `/proc`, nobody can ask for
-/// them.
+/// Those of a link, or of what is not opened. Where the system has no `/proc`, they cannot be read.
 pub(super) fn read_unopened(parent: &OwnedFd, name: &[u8]) -> Xattrs {
     match read_at(parent, name) {
         Ok(xattrs) => xattrs,

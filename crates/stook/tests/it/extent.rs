@@ -278,7 +278,7 @@ fn all_offsets_can_be_covered_at_once() {
 }
 
 #[test]
-fn a_difference_behind_the_first_overlapping_byte_is_found() {
+fn a_difference_after_the_first_overlapping_byte_is_found() {
     let mut map = ExtentMap::new();
     map.insert(range(10, 14), Bytes::from_static(b"abcd"), OnOverlap::Refuse).unwrap();
     map.insert(range(20, 24), Bytes::from_static(b"efgh"), OnOverlap::Refuse).unwrap();

@@ -142,7 +142,7 @@ fn a_step_takes_what_is_asked_for_or_else_half_of_what_is_free_and_16_gib_at_mos
     }
 }
 
-/// A pack with a file, and further names with their targets.
+/// A pack with a file, and hard links with their targets.
 fn with_names(path: &Path, names: &[(&str, &str)]) -> PackWriter {
     let storage = LocalStorage::create(path, LocalStorageOptions::default()).unwrap();
     let mut writer = PackWriter::create(Arc::new(storage), WriterOptions::default()).unwrap();

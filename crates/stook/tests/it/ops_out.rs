@@ -362,11 +362,11 @@ impl io::Write for Flipping {
 }
 
 #[test]
-fn damage_that_comes_while_a_long_file_is_written_costs_no_member_behind_it() {
+fn damage_that_comes_while_a_long_file_is_written_costs_no_member_after_it() {
     let place = Place::new();
     let mut writer = PackWriter::create(place.storage("long", true), WriterOptions::default()).unwrap();
     let long = vec![b'm'; 20_000_001];
-    for (name, body) in [("a", &b"before"[..]), ("m", &long[..]), ("z", &b"behind"[..])] {
+    for (name, body) in [("a", &b"before"[..]), ("m", &long[..]), ("z", &b"beyond"[..])] {
         writer.put("", &Key::bytes(name).unwrap(), &Attributes::new(), body).unwrap();
     }
     writer.set_complete(true);
@@ -386,7 +386,7 @@ fn damage_that_comes_while_a_long_file_is_written_costs_no_member_behind_it() {
         ended.stdout
     };
     assert_eq!(tar("-tf", &[]), b"a\nm\nz\n");
-    assert_eq!([tar("-xOf", &["a"]), tar("-xOf", &["z"])], [b"before", b"behind"]);
+    assert_eq!([tar("-xOf", &["a"]), tar("-xOf", &["z"])], [b"before", b"beyond"]);
     let member = tar("-xOf", &["m"]);
     assert_eq!(member.len(), long.len());
     let whole = member.iter().take_while(|&&byte| byte == b'm').count();
@@ -458,7 +458,7 @@ fn a_repair_that_ends_half_way_leaves_nothing_and_one_that_does_not_says_what_it
 }
 
 #[test]
-fn whoever_follows_a_pack_waits_for_a_newer_state_or_until_it_is_told_to_end() {
+fn a_reader_that_follows_a_pack_waits_for_a_newer_state_or_until_it_is_asked_to_end() {
     let place = Place::new();
     let seen = place.pack();
     let open = || -> pack::Result<Pack> { Ok(place.pack()) };

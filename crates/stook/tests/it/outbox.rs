@@ -162,9 +162,9 @@ fn sweep(place: &Place, fault: OutFault, is_old: bool, has_unnamed: bool) -> BTr
             let found = tree_at(&target);
             place.check_no_half(&found, is_old, &case);
             let failed = match &done {
-                Err(error) => Some(told(error)),
+                Err(error) => Some(with_causes(error)),
                 Ok(done) if done.undone > 0 => {
-                    Some(done.summary.failures.iter().map(|failure| told(&failure.error)).collect())
+                    Some(done.summary.failures.iter().map(|failure| with_causes(&failure.error)).collect())
                 }
                 Ok(_) => None,
             };
@@ -187,7 +187,7 @@ fn sweep(place: &Place, fault: OutFault, is_old: bool, has_unnamed: bool) -> BTr
 }
 
 /// An error with all that caused it.
-fn told(error: &dyn std::error::Error) -> String {
+fn with_causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(|error| format!("{error}\n")).collect()
 }

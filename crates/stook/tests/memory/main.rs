@@ -37,7 +37,7 @@ fn assert_reported(what: &str, file: &SparseBuffer, given: u64) {
     let reported = file.memory_bytes();
     assert!(
         reported * 10 >= given * 9 && reported * 9 <= given * 10,
-        "{what}: {reported} told, {given} given"
+        "{what}: {reported} reported, {given} given"
     );
 }
 

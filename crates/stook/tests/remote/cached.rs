@@ -381,7 +381,7 @@ fn a_weak_etag_beside_another_time_is_another_state() {
     let (server, is_second) = replaced((a, b), None);
     let source = RemoteSource::open(&server.url("/a"), &quick()).unwrap();
     is_second.store(true, SeqCst);
-    assert!(super::read(&source, range(0, LEN)).is_err(), "two states are told apart by their times");
+    assert!(super::read(&source, range(0, LEN)).is_err(), "two states differ by their times");
     assert!(source.check_unchanged().is_err());
 }
 

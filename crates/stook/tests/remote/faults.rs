@@ -88,13 +88,13 @@ fn what_does_not_pass_is_not_tried_again() {
 
 #[test]
 fn what_fails_behind_a_redirect_is_reported_with_where_that_was() {
-    let behind = WebServer::start(|_, _| Reply::status(404));
-    let target = behind.url("/there?signature=secret");
+    let redirected = WebServer::start(|_, _| Reply::status(404));
+    let target = redirected.url("/there?signature=secret");
     let server = WebServer::start(move |_, _| Reply::status(302).header("Location", &target));
     let (kind, _, text) = reported(&RemoteSource::open(&server.url("/here"), &quick()).unwrap_err());
     assert_eq!(kind, RemoteErrorKind::NotFound);
     assert!(text.contains(&server.url("/here")) && !text.contains("secret"), "{text}");
-    assert!(text.contains(&format!("(found at {}", behind.url("/there?…"))), "{text}");
+    assert!(text.contains(&format!("(found at {}", redirected.url("/there?…"))), "{text}");
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn a_server_that_dies_in_the_middle_is_reported() {
     let (server, source) = bent(&quick(), |reply, _, _| reply.end(End::Killed(5000)));
     let (kind, tries, text) = reported(&read(&source, range(0, LEN)).unwrap_err());
     assert_eq!((kind, tries), (RemoteErrorKind::GaveUp, 4), "{text}");
-    assert!(text.contains("refused"), "the last cause is that nobody is there: {text}");
+    assert!(text.contains("refused"), "the last cause is that no server is there: {text}");
     drop(server);
 }
 

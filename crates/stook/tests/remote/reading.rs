@@ -121,20 +121,20 @@ fn wrong_addresses_are_reported() {
 fn redirects_are_followed_with_range_and_condition() {
     let page = Page::new(noise(6, 9000));
     let bytes = page.bytes.clone();
-    let behind = WebServer::start(move |request, _| page.reply(request));
-    let target = behind.url("/there?signature=secret");
+    let redirected = WebServer::start(move |request, _| page.reply(request));
+    let target = redirected.url("/there?signature=secret");
     let server = WebServer::start(move |_, _| Reply::status(302).header("Location", &target));
     let source = RemoteSource::open(&server.url("/here"), &quick()).unwrap();
     assert!(read(&source, range(100, 8000)).unwrap() == bytes[100..8000]);
-    let last = behind.requests().pop().unwrap();
+    let last = redirected.requests().pop().unwrap();
     assert_eq!((last.range(), last.header("if-match")), (Some((100, 8000)), Some("\"first\"")));
 }
 
 #[test]
 fn what_a_caller_gives_for_one_server_goes_to_no_other() {
     let page = Page::new(noise(9, 9000));
-    let behind = WebServer::start(move |request, _| page.reply(request));
-    let there = behind.url("/there");
+    let redirected = WebServer::start(move |request, _| page.reply(request));
+    let there = redirected.url("/there");
     // Another one leads back, and then to the object.
     let home = Arc::new(OnceLock::<String>::new());
     let back = Arc::clone(&home);
@@ -158,7 +158,7 @@ fn what_a_caller_gives_for_one_server_goes_to_no_other() {
         assert_eq!(request.header("x-api-key").is_some(), is_home, "{request:?}");
         assert_eq!(request.header("authorization").is_some(), is_home, "{request:?}");
     }
-    let asked = [other.requests(), behind.requests()].concat();
+    let asked = [other.requests(), redirected.requests()].concat();
     assert_eq!(asked.len(), 3);
     for request in asked {
         assert!(!format!("{request:?}").contains("hidden"), "{request:?}");

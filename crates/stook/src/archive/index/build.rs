@@ -15,7 +15,7 @@ pub(in super::super) struct Seen<'a> {
     pub(in super::super) key: &'a [u8],
     /// As it is in a tree, with one name.
     pub(in super::super) node: Node,
-    pub(in super::super) is_further_name: bool,
+    pub(in super::super) is_hard_link: bool,
     pub(in super::super) stored_len: u64,
     pub(in super::super) header_at: u64,
     pub(in super::super) data_at: u64,
@@ -37,7 +37,7 @@ struct Row {
     xattrs: Text,
     /// Its names are counted when all are there.
     node: Node,
-    is_further_name: bool,
+    is_hard_link: bool,
     stored_len: u64,
     header_at: u64,
     data_at: u64,
@@ -80,14 +80,14 @@ impl Builder {
             link: put(&mut self.text, seen.link),
             xattrs: put(&mut self.text, seen.xattrs),
             node: seen.node,
-            is_further_name: seen.is_further_name,
+            is_hard_link: seen.is_hard_link,
             stored_len: seen.stored_len,
             header_at: seen.header_at,
             data_at: seen.data_at,
             method: seen.method,
             crc32: seen.crc32,
             extents,
-            has_body: matches!(seen.node.kind, Kind::File | Kind::Symlink) && !seen.is_further_name,
+            has_body: matches!(seen.node.kind, Kind::File | Kind::Symlink) && !seen.is_hard_link,
             file: None,
         };
         self.rows.push(row);
@@ -158,7 +158,7 @@ impl Builder {
     /// unpacking the archive from the front would produce.
     fn resolve_links(&mut self, order: &[usize]) {
         for number in 0..self.rows.len() {
-            let Some(link) = self.rows.get(number).copied().filter(|row| row.is_further_name) else {
+            let Some(link) = self.rows.get(number).copied().filter(|row| row.is_hard_link) else {
                 continue;
             };
             let target = self.get(link.link);
@@ -170,8 +170,8 @@ impl Builder {
             };
             let first = file.file.unwrap_or(found);
             // One more name of a link is a link with the same target.
-            let is_further_name = file.node.kind != Kind::Symlink;
-            let is_first = file.node.kind == Kind::File && !file.is_further_name;
+            let is_hard_link = file.node.kind != Kind::Symlink;
+            let is_first = file.node.kind == Kind::File && !file.is_hard_link;
             let text = if is_first { file.key } else { file.link };
             let Node { mode, mtime_ns, owner, .. } = link.node;
             if let Some(row) = self.rows.get_mut(number)
@@ -180,7 +180,7 @@ impl Builder {
                 *row = Row {
                     key: link.key,
                     link: text,
-                    is_further_name,
+                    is_hard_link,
                     header_at: link.header_at,
                     node: Node { mode, mtime_ns, owner, ..file.node },
                     file: Some(first),
@@ -193,7 +193,7 @@ impl Builder {
     /// Counts the names of files among the members that are left.
     fn count_names(&mut self, newest: &[usize]) {
         for number in newest {
-            let first = self.rows.get(*number).filter(|row| row.is_further_name);
+            let first = self.rows.get(*number).filter(|row| row.is_hard_link);
             if let Some(first) = first.and_then(|row| row.file).and_then(|first| self.rows.get_mut(first)) {
                 first.node.links = first.node.links.saturating_add(1);
             }
@@ -232,7 +232,7 @@ fn encode(out: &mut Vec<u8>, row: &Row, key: Text, link: Text, xattrs_len: u32) 
     let before = out.len();
     out.extend(key.0.to_le_bytes());
     out.extend(key.1.to_le_bytes());
-    out.extend([MemberKind::of(row.node.kind, row.is_further_name).code(), flags]);
+    out.extend([MemberKind::of(row.node.kind, row.is_hard_link).code(), flags]);
     out.extend(row.method.code().to_le_bytes());
     for number in [row.node.mode.unwrap_or(0), user, group, row.crc32.unwrap_or(0)] {
         out.extend(number.to_le_bytes());

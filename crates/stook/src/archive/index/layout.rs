@@ -126,7 +126,7 @@ fn fields(header: &[u8]) -> Option<(Summary, Layout, u32)> {
 }
 
 /// The header of an index with this after it.
-pub(super) fn encode_header(summary: &Summary, layout: Layout, behind_sum: u32) -> [u8; HEADER_LEN] {
+pub(super) fn encode_header(summary: &Summary, layout: Layout, table_sum: u32) -> [u8; HEADER_LEN] {
     let mut header = Vec::with_capacity(HEADER_LEN);
     header.extend(MAGIC);
     header.extend(VERSION.to_le_bytes());
@@ -140,7 +140,7 @@ pub(super) fn encode_header(summary: &Summary, layout: Layout, behind_sum: u32) 
     }
     header.extend(u32::from(summary.has_end).to_le_bytes());
     header.extend([0; 4]);
-    header.extend(behind_sum.to_le_bytes());
+    header.extend(table_sum.to_le_bytes());
     header.extend([0; 16]);
     let sum = crc32c::crc32c(&header);
     header.extend(sum.to_le_bytes());

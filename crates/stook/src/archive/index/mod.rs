@@ -82,7 +82,7 @@ impl Index {
                 links: u32_at(entry, 96)?.max(1),
                 device: 0,
             },
-            is_further_name: kind == MemberKind::HardLink,
+            is_hard_link: kind == MemberKind::HardLink,
             stored_len: at(56)?,
             header_at: at(64)?,
             data_at: at(48)?,

@@ -17,11 +17,11 @@ const EXTENDED_MAX: usize = 32;
 pub struct Entry {
     /// Its path, without `./` before it and `/` after it.
     pub key: Vec<u8>,
-    /// What it is in a tree, as far as its headers say, with one name. Of a further name of a file
+    /// What it is in a tree, as far as its headers say, with one name. Of a hard link to a file
     /// they do not say the length.
     pub node: Node,
-    /// Whether it is a further name (hard link) of a file that stands before it.
-    pub is_further_name: bool,
+    /// Whether it is a hard link to a file that stands before it.
+    pub is_hard_link: bool,
     /// Bytes of these that are stored.
     pub stored_len: u64,
     /// Where its first header is, extended ones included.
@@ -39,7 +39,7 @@ pub struct Entry {
 impl Entry {
     /// What it is as a member.
     pub fn kind(&self) -> MemberKind {
-        MemberKind::of(self.node.kind, self.is_further_name)
+        MemberKind::of(self.node.kind, self.is_hard_link)
     }
 
     /// What is not stored of it because it is zeros.
@@ -223,7 +223,7 @@ impl<I: Input> Walk<I> {
                 },
                 ..Node::new(member.kind.in_tree())
             },
-            is_further_name: member.kind == MemberKind::HardLink,
+            is_hard_link: member.kind == MemberKind::HardLink,
             stored_len: stored,
             header_at,
             data_at: self.input.position(),

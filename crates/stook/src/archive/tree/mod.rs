@@ -275,7 +275,7 @@ fn can_be(member: &Member<'_>) -> bool {
 
 /// The node of a member; `None` for a name of a file that is not in the archive.
 fn node_of(member: &Member<'_>) -> Option<Node> {
-    if member.is_further_name && !member.has_body {
+    if member.is_hard_link && !member.has_body {
         return None;
     }
     let len = if matches!(member.node.kind, Kind::File | Kind::Symlink) { member.node.len } else { 0 };

@@ -148,7 +148,7 @@ fn push(builder: &mut Builder, entry: &Entry, start: u64) -> Result<(), Fault> {
     builder.push(&Seen {
         key: &key,
         node,
-        is_further_name: entry.kind == MemberKind::HardLink,
+        is_hard_link: entry.kind == MemberKind::HardLink,
         stored_len: entry.stored_len,
         header_at: start,
         data_at: start,

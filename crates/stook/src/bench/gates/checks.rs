@@ -116,7 +116,7 @@ pub(super) fn rate_reached(cell: &CellFacts<'_>) -> Gate {
         late => format!(
             "{start}; {} began late or never, because as many as allowed were in flight: {}",
             count(late),
-            behind(cell, unserved as f64 / due as f64)
+            why_late(cell, unserved as f64 / due as f64)
         ),
     };
     let words = Words { below, above: start.clone(), within: start };
@@ -126,7 +126,7 @@ pub(super) fn rate_reached(cell: &CellFacts<'_>) -> Gate {
 
 /// Why requests waited for others. `unserved` is the share that was still waiting at the end: after
 /// a stall there is none.
-fn behind(cell: &CellFacts<'_>, unserved: f64) -> &'static str {
+fn why_late(cell: &CellFacts<'_>, unserved: f64) -> &'static str {
     match thread_cpu(cell).is_failed() {
         true => "the tool had no time left for more, and is the limit",
         false if unserved > 1.0 - RATE_MIN => "the device does not keep up, so latencies grow without end",

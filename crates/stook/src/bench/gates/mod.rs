@@ -131,7 +131,7 @@ pub enum Load {
     },
 }
 
-/// Equally long stretches of a run, in order.
+/// Equally long ranges of a run, in order.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Series<'a> {
     /// How long each is. The last is left out unless it is whole.

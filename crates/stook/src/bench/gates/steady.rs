@@ -54,7 +54,7 @@ pub fn steadiness(series: Series<'_>) -> Option<Steadiness> {
     let len = rates.len() as f64 / WINDOWS as f64;
     let means: [f64; WINDOWS] = std::array::from_fn(|index| {
         let from = index as f64 * len;
-        mean_of_stretch(rates, from, from + len)
+        mean_of_span(rates, from, from + len)
     });
     let mean = means.iter().sum::<f64>() / WINDOWS as f64;
     if mean <= 0.0 {
@@ -75,7 +75,7 @@ pub fn steadiness(series: Series<'_>) -> Option<Steadiness> {
 
 /// The mean of the values from one place to another, each counted by the share of it that lies
 /// between.
-fn mean_of_stretch(values: &[f64], from: f64, to: f64) -> f64 {
+fn mean_of_span(values: &[f64], from: f64, to: f64) -> f64 {
     let covered = |index: usize| (to.min(index as f64 + 1.0) - from.max(index as f64)).max(0.0);
     values.iter().enumerate().map(|(index, value)| value * covered(index)).sum::<f64>() / (to - from)
 }

@@ -163,15 +163,15 @@ fn of_url(name: &[u8]) -> Vec<u8> {
 fn unescaped(text: &[u8], may: impl Fn(u8) -> bool) -> Vec<u8> {
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let (mut out, mut rest) = (Vec::with_capacity(text.len()), text);
-    while let Some((first, behind)) = rest.split_first() {
-        let byte = match (first, behind) {
+    while let Some((first, after)) = rest.split_first() {
+        let byte = match (first, after) {
             (b'%', [high, low, ..]) => {
                 digit(*high).zip(digit(*low)).map(|(high, low)| (high << 4) | low).filter(|byte| may(*byte))
             }
             _ => None,
         };
         out.push(byte.unwrap_or(*first));
-        rest = if byte.is_some() { behind.get(2..).unwrap_or_default() } else { behind };
+        rest = if byte.is_some() { after.get(2..).unwrap_or_default() } else { after };
     }
     out
 }

@@ -20,7 +20,7 @@ pub const NAME_LEN_MAX: usize = u16::MAX as usize;
 const DESCRIPTOR: u32 = 0x0807_4b50;
 
 /// Bits of a member: CRC-32 and lengths follow its bytes; its name is UTF-8.
-const BEHIND: u16 = 1 << 3;
+const HAS_DESCRIPTOR: u16 = 1 << 3;
 const UTF_8: u16 = 1 << 11;
 
 /// Versions of the format that a reader has to know, tenfold: directories, zip64.
@@ -59,7 +59,7 @@ pub struct Head<'a> {
     /// Whether the CRC-32 and the length follow the bytes ([`descriptor`](Self::descriptor)),
     /// because the CRC-32 is not known before them: [`local`](Self::local) then does not look at
     /// it.
-    pub is_behind: bool,
+    pub has_descriptor: bool,
 }
 
 impl Head<'_> {
@@ -95,7 +95,7 @@ impl Head<'_> {
         self.check()?;
         let is_wide = self.len >= WIDE_FROM;
         // What follows the bytes is zero here.
-        let (crc32, len) = if self.is_behind { (0, 0) } else { (self.crc32, self.len) };
+        let (crc32, len) = if self.has_descriptor { (0, 0) } else { (self.crc32, self.len) };
         let shown = if is_wide { u32::MAX } else { short(len) };
         // Both lengths or none: so the format wants it before a member.
         let both = [len, len];
@@ -110,7 +110,7 @@ impl Head<'_> {
     /// What follows its bytes; nothing, unless the CRC-32 was not known before them.
     pub fn descriptor(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        if self.is_behind {
+        if self.has_descriptor {
             out.extend(DESCRIPTOR.to_le_bytes());
             out.extend(self.crc32.to_le_bytes());
             let len = match self.len >= WIDE_FROM {
@@ -149,8 +149,8 @@ impl Head<'_> {
     fn common(&self, out: &mut Vec<u8>, is_wide: bool, numbers: [u32; 3], extra: &[u8]) {
         let needs = if is_wide { NEEDS_WIDE } else { NEEDS_PLAIN };
         let is_text = !self.key.is_ascii() && std::str::from_utf8(self.key).is_ok();
-        let behind = if self.is_behind { BEHIND } else { 0 };
-        let flags = behind | if is_text { UTF_8 } else { 0 };
+        let descriptor = if self.has_descriptor { HAS_DESCRIPTOR } else { 0 };
+        let flags = descriptor | if is_text { UTF_8 } else { 0 };
         let (time, date) = dos_time(self.mtime_ns);
         // Stored.
         for number in [needs, flags, 0, time, date] {

@@ -99,8 +99,8 @@ impl Contents for Archive {
     }
 }
 
-/// The files of an archive in the order in which they lie in it, each with its further names: all
-/// are read in one pass.
+/// The files of an archive in the order in which they lie in it, each with its hard links: all are
+/// read in one pass.
 ///
 /// # Errors
 /// A key that no pack could have.
@@ -131,13 +131,13 @@ pub struct MemberCounts {
     pub directories: u64,
     /// Symbolic links.
     pub symlinks: u64,
-    /// Further names of files.
+    /// Hard links to files.
     pub hard_links: u64,
     /// Pipes, devices, and what only the program knows that made the archive.
     pub other: u64,
     /// Sparse ones among these: not every byte is stored.
     pub sparse: u64,
-    /// Bytes of all bodies; further names of a file count once.
+    /// Bytes of all bodies; hard links to a file count once.
     pub body_bytes: u64,
     /// Bytes that these take in the archive.
     pub stored_bytes: u64,

@@ -38,8 +38,8 @@ pub trait Getting<'a>: Send {
 /// What became of a key.
 #[derive(Debug)]
 pub enum Found {
-    /// An entry of this kind, if that is known, whose body comes in pieces. A further name of a
-    /// file has the content of the file.
+    /// An entry of this kind, if that is known, whose body comes in pieces. A hard link to a file
+    /// has the content of the file.
     Body(Option<FileKind>),
     /// There is none, or it cannot be read.
     Failed(Failure),

@@ -167,7 +167,7 @@ pub(super) fn load_pack(pack: &Pack, options: &LoadOptions, events: &dyn LoadEve
         let (records, bytes) = (loaded.len() as u64, loaded.body_bytes());
         LoadReport { records, bytes, damages, ..LoadReport::default() }
     } else {
-        let spans = pack.stretches(&options.groups);
+        let spans = pack.segment_ranges(&options.groups);
         let has_cursor = options.wants_cursor || options.from.is_some();
         if options.keys.is_all() && options.part.is_none() && !has_cursor {
             events.total(spans.iter().map(|(_, range)| range.len()).sum());
@@ -315,7 +315,7 @@ fn in_parallel(pack: &Pack, options: &LoadOptions, events: &dyn LoadEvents) -> R
     Ok(all.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Loads an archive, in the order of the medium. Further names of files are not read again.
+/// Loads an archive, in the order of the medium. Hard links to files are not read again.
 pub(super) fn load_archive(
     archive: &Archive,
     options: &LoadOptions,

@@ -139,7 +139,7 @@ impl Contents for PackContents {
     }
 
     fn spans(&self, groups: &[String]) -> Vec<(Arc<dyn Source>, ByteRange)> {
-        self.pack.stretches(groups)
+        self.pack.segment_ranges(groups)
     }
 
     fn check_features(&self, _features: &[Feature]) -> Result<(), Unsupported> {

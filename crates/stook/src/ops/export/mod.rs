@@ -40,7 +40,7 @@ impl Default for Export<'_> {
 /// Called with records and bytes of the tar so far; ends the work by returning `false`.
 pub type OnProgress<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
 
-/// Takes the next bytes of the tar, and asks whether to wait for whoever reads them.
+/// Takes the next bytes of the tar, and asks whether to wait for their reader.
 type Sink<'a> = &'a mut dyn FnMut(&[u8], &mut dyn FnMut() -> bool) -> Result<()>;
 
 impl Export<'_> {
@@ -168,7 +168,7 @@ impl Exporting<'_> {
         Ok(self.filtering.takes(path) && entry.is_some_and(is_in))
     }
 
-    /// In a tar a link stands behind its file, so the first of its names in the order of keys that
+    /// In a tar a link stands after its file, so the first of its names in the order of keys that
     /// is a path of the tree is the file.
     fn links(&mut self) -> Result<Links> {
         let mut names: BTreeMap<Key, BTreeSet<Key>> = BTreeMap::new();
@@ -305,7 +305,7 @@ impl Exporting<'_> {
     }
 }
 
-/// A wait for whoever reads a pipe that the caller ended is no failure of the pipe.
+/// A wait for the reader of a pipe that the caller ended is no failure of the pipe.
 fn of_draft(error: crate::Error) -> Error {
     match error.io_kind() {
         Some(io::ErrorKind::Interrupted) => Error::Interrupted,

@@ -71,8 +71,8 @@ impl<'a> Tar<'a> {
         to(bytes, &mut || progress(*seen, *at))
     }
 
-    /// The extended attributes that go into the tar. Those that grant rights do not, as
-    /// set-user-id bits do not, where nobody was recorded whom they were meant for.
+    /// The extended attributes that go into the tar. Those that grant rights do not, as set-user-id
+    /// bits do not, where the owner that they were meant for was not recorded.
     fn xattrs(&mut self, entry: &Entry<'_>) -> Xattrs {
         if !self.with_xattrs {
             return Xattrs::default();
@@ -112,7 +112,7 @@ impl<'a> Tar<'a> {
         self.write(&if holes.is_empty() { head.encode() } else { head.encode_sparse(holes) })
     }
 
-    /// What stands behind them.
+    /// What follows the bytes.
     pub(super) fn end_file(&mut self, len: u64, holes: &Holes) -> Result<()> {
         self.summary.files += 1;
         self.summary.bytes += len;

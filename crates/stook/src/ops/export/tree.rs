@@ -1,7 +1,7 @@
 //! Any tree as a tar.
 //!
 //! Directories come before what is in them, their names in the order of bytes, and files in the
-//! order of the medium, some thousands at a time, read as one gather. Further names of files come
+//! order of the medium, some thousands at a time, read as one gather. Hard links to files come
 //! last.
 
 use std::collections::HashMap;
@@ -69,7 +69,7 @@ struct Exporting<'a> {
     tar: Tar<'a>,
     /// Files that are to be written.
     files: Vec<Listed>,
-    /// Further names of files.
+    /// Hard links to files.
     links: Vec<Listed>,
     /// Of files with several names, the one that is the file, and whether it is in the tar.
     firsts: HashMap<NodeId, (Vec<u8>, bool)>,
@@ -87,7 +87,7 @@ impl Exporting<'_> {
     fn all(&mut self) -> Result<()> {
         let root = self.tree.root();
         match self.tree.node(root) {
-            // Nobody asked for modes and times of which the tree says nothing.
+            // Modes and times of which the tree says nothing are not written.
             Ok(node) if node == Node::new(Kind::Directory) => {}
             Ok(node) => self.directory(&Listed { key: Vec::new(), id: root, node, is_taken: true })?,
             Err(error) => self.fail(Vec::new(), error),

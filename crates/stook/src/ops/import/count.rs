@@ -12,8 +12,8 @@ use crate::walk::Kind;
 const BATCH: usize = 4096;
 
 /// Counts what importing adds at least, without reading a body: what the pack has under the same
-/// key and as long may be the same, and how long a tar is that comes through a stream nobody knows.
-/// When `progress`, which is given members and bytes, says no, counting ends there.
+/// key and as long may be the same, and how long a tar in a stream is cannot be known. When
+/// `progress`, which is given members and bytes, says no, counting ends there.
 ///
 /// # Errors
 /// What reading the pack meets.

@@ -8,25 +8,25 @@ use crate::tree::{Holes, Node, Xattrs};
 
 /// The kind that a node has as a record, under its first name or a further one; `None` for what
 /// packs do not hold.
-pub(super) fn kind_of(node: &Node, is_further_name: bool) -> Option<FileKind> {
+pub(super) fn kind_of(node: &Node, is_hard_link: bool) -> Option<FileKind> {
     match FileKind::of_kind(node.kind) {
-        Some(FileKind::File) if is_further_name => Some(FileKind::HardLink),
+        Some(FileKind::File) if is_hard_link => Some(FileKind::HardLink),
         kind => kind,
     }
 }
 
 /// The kind that a member has as a record; `None` for what packs do not hold.
 pub fn kind(member: &Member<'_>) -> Option<FileKind> {
-    kind_of(&member.node, member.is_further_name)
+    kind_of(&member.node, member.is_hard_link)
 }
 
 /// The attributes that packing the unpacked member would give, but for those of the inode.
 pub(super) fn attributes(
-    (node, is_further_name): (&Node, bool),
+    (node, is_hard_link): (&Node, bool),
     (xattrs, holes): (&Xattrs, &Holes),
     with_owner: bool,
 ) -> Attributes {
-    match kind_of(node, is_further_name) {
+    match kind_of(node, is_hard_link) {
         Some(kind) => NewRecord { kind, node, inode: None, xattrs, holes }.attributes(with_owner),
         None => {
             let owner = node.owner.filter(|_| with_owner);
@@ -45,7 +45,7 @@ pub fn head(member: &Member<'_>) -> Result<RecordHead, pack::Error> {
     let (xattrs, holes) = (Xattrs::decode(member.xattrs), Holes::default());
     Ok(RecordHead {
         key: Key::bytes(member.key)?,
-        attributes: attributes((&member.node, member.is_further_name), (&xattrs, &holes), true),
+        attributes: attributes((&member.node, member.is_hard_link), (&xattrs, &holes), true),
         body_len: Some(member.node.len),
         sequence: member.header_at,
         time_ns: member.node.mtime_ns.unwrap_or(0),

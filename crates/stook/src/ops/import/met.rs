@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
 
-/// Keys that were met, 16 bytes for each: two hashes that nobody can foresee, which for different
+/// Keys that were met, 16 bytes for each: two hashes that cannot be foreseen, which for different
 /// keys are never the same.
 #[derive(Default)]
 pub(super) struct Met {

@@ -8,8 +8,8 @@ use crate::archive::recognise;
 /// What files end in that are imported rather than packed as they are.
 const NAMES: [&[u8]; 6] = [b".tar", b".tar.gz", b".tgz", b".tar.zst", b".tzst", b".zip"];
 
-/// What archives end in that cannot be read here. As one record they would be of little use, and
-/// nobody would know.
+/// What archives end in that cannot be read here. As one record they would be of little use,
+/// without a warning.
 const OTHER_NAMES: [&[u8]; 10] = [
     b".tar.xz",
     b".txz",

@@ -10,7 +10,7 @@ use super::put::{Body, Meter, Record, There, put};
 use super::{Error, Import, Imported, Result, Source};
 use crate::archive::{self, Archive, Member, MemberKind, Piece, Reading, TarStream};
 use crate::error::chain;
-use crate::pack::format::attributes::{HOLES, KIND, NAMES as FURTHER_NAMES, Name, Value, XATTRS};
+use crate::pack::format::attributes::{HOLES, KIND, NAMES as HARD_LINKS, Name, Value, XATTRS};
 use crate::pack::tree::{Failure, PackSummary, add_own_attributes};
 use crate::pack::{self, Attributes, FileKind, Key, LinkTarget, Pack, PackWriter};
 use crate::tree::Xattrs;
@@ -132,7 +132,7 @@ impl Importing<'_, '_> {
         Ok(archive.check_unchanged()?)
     }
 
-    /// Reads on to the checksum behind all members.
+    /// Reads on to the checksum after all members.
     fn verify(&mut self, reading: &mut Reading<'_>, path: &Path) -> Result<()> {
         loop {
             if self.is_stopped() {
@@ -251,7 +251,7 @@ impl Importing<'_, '_> {
             return Ok(());
         };
         if self.writer.is_none() && kind == FileKind::HardLink {
-            // It leads to no member: its body, which is not read to be counted, tells that.
+            // It leads to no member: its body, which is not read to be counted, shows that.
             if let Err(error) = reading.piece() {
                 self.fail(member.key, of_member(error.into())?);
                 return Ok(());
@@ -288,7 +288,7 @@ impl Importing<'_, '_> {
             if !self.is_taken(&entry.key, entry.kind()) {
                 continue;
             }
-            let Some(kind) = kind_of(&entry.node, entry.is_further_name) else {
+            let Some(kind) = kind_of(&entry.node, entry.is_hard_link) else {
                 self.leave_out(&entry.key, entry.node.len);
                 continue;
             };
@@ -302,7 +302,7 @@ impl Importing<'_, '_> {
             let none = Xattrs::default();
             let xattrs = if self.import.xattrs { &entry.xattrs } else { &none };
             let attributes = members::attributes(
-                (&entry.node, entry.is_further_name),
+                (&entry.node, entry.is_hard_link),
                 (xattrs, &entry.holes()),
                 self.import.with_owner,
             );
@@ -331,7 +331,7 @@ impl Importing<'_, '_> {
         Ok(())
     }
 
-    /// Notes a member that is not packed, and whose further names are not either.
+    /// Notes a member that is not packed, and whose hard links are not either.
     fn fail(&mut self, key: &[u8], error: pack::Error) {
         self.failed.insert(key.to_vec());
         self.summary.failures.push(Failure { key: key.to_vec(), error });
@@ -349,7 +349,7 @@ impl Importing<'_, '_> {
         self.left_out.push(key.to_vec());
     }
 
-    /// Notes a further name of a file that is not packed.
+    /// Notes a hard link to a file that is not packed.
     fn fail_name(&mut self, key: &[u8], first: &[u8]) {
         let first = first.escape_ascii();
         let error =
@@ -357,13 +357,13 @@ impl Importing<'_, '_> {
         self.fail(key, error);
     }
 
-    /// Puts a further name whose file is there under another key, or as a symbolic link, as what it
-    /// is; tells of one without a file. Whether that was all there is to do.
+    /// Puts a hard link whose file is there under another key, or as a symbolic link, as what it
+    /// is; reports one without a file. Whether that was all there is to do.
     fn puts_name(&mut self, record: &Record<'_>) -> Result<bool> {
         let (FileKind::HardLink, Some(first)) = (record.kind, record.first) else { return Ok(false) };
         let leads_to = match &mut self.writer {
             _ if self.failed.contains(first) => LinkTarget::Nothing,
-            Some(writer) => writer.mark_further_names(&Key::bytes(first)?)?,
+            Some(writer) => writer.mark_hard_links(&Key::bytes(first)?)?,
             None => return Ok(false),
         };
         match leads_to {
@@ -397,7 +397,7 @@ impl Importing<'_, '_> {
     /// Puts a record, unless the pack holds the same. What is wrong with its bytes is a failure of
     /// it alone.
     fn put(&mut self, record: &Record<'_>, body: &mut Body<'_>) -> Result<()> {
-        // The file of a further name has to be there before it.
+        // The file of a hard link has to be there before it.
         if self.puts_name(record)? {
             return Ok(());
         }
@@ -476,7 +476,7 @@ fn of_member(error: Error) -> Result<pack::Error> {
     }
 }
 
-/// Whether it is put as the name of another member. One that leads to none is read, which tells why
+/// Whether it is put as the name of another member. One that leads to none is read, which shows why
 /// it cannot be.
 fn is_name(member: &Member<'_>) -> bool {
     member.kind() == MemberKind::HardLink && member.has_body
@@ -487,12 +487,12 @@ fn body_len(member: &Member<'_>) -> u64 {
     if member.kind() == MemberKind::HardLink { member.link.len() as u64 } else { member.node.len }
 }
 
-/// Whether attributes say the same, but for how many names there are: a stream tells that when they
+/// Whether attributes say the same, but for how many names there are: a stream shows that when they
 /// come. Extended attributes count only where they are kept; holes are how a file was stored, not
 /// what it is.
 fn is_alike(one: &Attributes, other: &Attributes, with_xattrs: bool) -> bool {
     let is_compared = |(name, _): &&(Name, Value)| match name {
-        Name::Id(FURTHER_NAMES | HOLES) => false,
+        Name::Id(HARD_LINKS | HOLES) => false,
         Name::Id(XATTRS) => with_xattrs,
         _ => true,
     };
@@ -500,11 +500,11 @@ fn is_alike(one: &Attributes, other: &Attributes, with_xattrs: bool) -> bool {
 }
 
 /// The attributes of its record: those that packing the unpacked member would give, and the
-/// checksum of a zip, which tells the next time whether its bytes are the same.
+/// checksum of a zip, which shows the next time whether its bytes are the same.
 fn attributes(archive: &Archive, member: &Member<'_>, import: &Import<'_>) -> Attributes {
     let xattrs = if import.xattrs { Xattrs::decode(member.xattrs) } else { Xattrs::default() };
     let mut attributes = members::attributes(
-        (&member.node, member.is_further_name),
+        (&member.node, member.is_hard_link),
         (&xattrs, &archive.holes(member)),
         import.with_owner,
     );

@@ -77,7 +77,7 @@ impl PackSources<'_> {
         Ok(tree)
     }
 
-    /// Files that are opened at once where nobody says how many.
+    /// Files that are opened at once unless the caller says how many.
     fn opens(&self) -> usize {
         self.sources.first().map_or(Profile::LOCAL, |source| Profile::of_path(source)).opens
     }

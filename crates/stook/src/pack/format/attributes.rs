@@ -62,7 +62,7 @@ pub enum FileKind {
     Directory,
     /// A symbolic link; the body is its target.
     Symlink,
-    /// A further name of a file; the body is the key of the first.
+    /// A hard link to a file; the body is the key of the first.
     HardLink,
 }
 
@@ -93,7 +93,7 @@ impl FileKind {
         }
     }
 
-    /// What it is in a tree: a further name of a file is that file.
+    /// What it is in a tree: a hard link to a file is that file.
     pub fn in_tree(self) -> Kind {
         match self {
             Self::File | Self::HardLink => Kind::File,
@@ -394,8 +394,8 @@ impl Attributes {
         }
     }
 
-    /// Whether the file had further names: hard links, whose records have its key as their body.
-    pub fn has_further_names(&self) -> bool {
+    /// Whether the file had hard links to it: records whose body is its key.
+    pub fn has_hard_links(&self) -> bool {
         self.u32(NAMES).is_some_and(|names| names > 1)
     }
 
@@ -412,8 +412,8 @@ impl Attributes {
     }
 
     /// Whether encoded attributes mark the record as a hard link, and whether they mark its file as
-    /// having further names; neither if these are not attributes. Called for every put, so nothing
-    /// is allocated.
+    /// having hard links; neither if these are not attributes. Called for every put, so nothing is
+    /// allocated.
     pub(crate) fn name_flags(bytes: &[u8]) -> (bool, bool) {
         let (mut is_link, mut has_further) = (false, false);
         let mut cursor = FieldCursor::new(bytes);
@@ -657,10 +657,10 @@ mod tests {
         for node in [all, Node { mode: None, ..all }, Node { mtime_ns: None, owner: None, ..all }] {
             let attributes = Attributes::of_node(Some(FileKind::File), &node);
             assert_eq!(attributes.node(99), Node { links: 1, ..node });
-            assert!(attributes.has_further_names());
+            assert!(attributes.has_hard_links());
         }
         let link = Attributes::of_node(Some(FileKind::HardLink), &all);
-        assert!(link.node(99).kind == Kind::File && !link.has_further_names());
+        assert!(link.node(99).kind == Kind::File && !link.has_hard_links());
         assert_eq!(Attributes::of_node(Some(FileKind::Directory), &all).node(99).len, 0);
         assert_eq!(Attributes::new().node(5), Node::file(5));
         let unknown = Attributes::decode(&[KIND, 4, 77]).unwrap();

@@ -49,7 +49,7 @@ impl Tally {
         });
     }
 
-    /// Counts the records of another stretch.
+    /// Counts the records of another span.
     pub fn join(&mut self, other: &Self) {
         if other.records == 0 {
             return;

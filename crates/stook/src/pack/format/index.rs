@@ -33,8 +33,8 @@ impl Place {
     }
 }
 
-/// Makes the index of a stretch out of its keys, which must come in order: by sort form, and
-/// versions of one key newest (highest offset) first.
+/// Makes the index of a span out of its keys, which must come in order: by sort form, and versions
+/// of one key newest (highest offset) first.
 #[derive(Debug)]
 pub struct IndexBuilder {
     salt_crc: u32,
@@ -55,7 +55,7 @@ pub struct EncodedIndex {
 }
 
 impl EncodedIndex {
-    /// The index of a stretch without records.
+    /// The index of a span without records.
     pub fn empty(salt_crc: u32) -> Self {
         let mut top = vec![0; TOP_HEAD_LEN];
         seal(&mut top, salt_crc);
@@ -282,7 +282,7 @@ impl TopBuilder {
     }
 
     /// Adds a page after lost ones, which may hold newer versions of its first key.
-    pub(crate) fn add_behind_lost(&mut self, first: &[u8], unit: u32) {
+    pub(crate) fn add_after_lost(&mut self, first: &[u8], unit: u32) {
         self.separators.extend_from_slice(first);
         self.separators.push(0);
         self.push(unit);

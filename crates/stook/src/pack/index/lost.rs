@@ -1,4 +1,4 @@
-//! Records in stretches of a segment where no frame can be read. Its index still knows their keys.
+//! Records in spans of a segment where no frame can be read. Its index still knows their keys.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ const LISTED_MAX: u64 = 10_000;
 /// The ranges where a walk over a segment found no frames, in file order.
 #[derive(Debug, Default)]
 pub(crate) struct Lost {
-    stretches: Vec<ByteRange>,
+    spans: Vec<ByteRange>,
     /// Frames whose damage was reported with their key.
     named: HashSet<u64>,
 }
@@ -25,21 +25,21 @@ impl Lost {
     /// Notes that from a broken frame to `end` nothing was read; `is_named` when its key is
     /// known.
     pub(crate) fn note(&mut self, frame: u64, end: u64, is_named: bool) {
-        self.stretches.extend(ByteRange::new(frame, end));
+        self.spans.extend(ByteRange::new(frame, end));
         if is_named {
             self.named.insert(frame);
         }
     }
 
-    /// Whether a frame at this offset would be in one of the stretches.
+    /// Whether a frame at this offset would be in one of the spans.
     pub(crate) fn contains(&self, offset: u64) -> bool {
-        let at = self.stretches.partition_point(|range| range.end() <= offset);
-        self.stretches.get(at).is_some_and(|range| range.start() <= offset)
+        let at = self.spans.partition_point(|range| range.end() <= offset);
+        self.spans.get(at).is_some_and(|range| range.start() <= offset)
     }
 
-    /// The stretches.
-    pub(crate) fn stretches(&self) -> &[ByteRange] {
-        &self.stretches
+    /// The spans.
+    pub(crate) fn spans(&self) -> &[ByteRange] {
+        &self.spans
     }
 
     /// The damage of each record of the index that is in such a range and is `wanted`, by key and
@@ -54,7 +54,7 @@ impl Lost {
         wanted: &dyn Fn(&Key, u64) -> bool,
     ) -> Result<Vec<Damage>> {
         let mut damages = Vec::new();
-        if self.stretches.is_empty() {
+        if self.spans.is_empty() {
             return Ok(damages);
         }
         match self.add_records(segment, reader, wanted, &mut damages) {
@@ -94,7 +94,7 @@ impl Lost {
             cursor.advance()?;
         }
         if unlisted > 0 {
-            let offset = self.stretches.first().map_or(0, |first| first.start());
+            let offset = self.spans.first().map_or(0, |first| first.start());
             let what =
                 format!("{} more records lie where the segment cannot be read", units::count(unlisted));
             damages.push(damage(offset, None, what));

@@ -7,8 +7,8 @@ use crate::pack::key::{Key, KeyValue};
 use crate::pack::scan::KeyRange;
 use crate::pack::state::open::{KeyEntry, Pack};
 
-/// So many keys of a directory are passed by one after another; then the rest of it is jumped over,
-/// which costs a search in each index.
+/// This many keys of a directory are passed by one after another; then the rest of it is jumped
+/// over, which costs a search in each index.
 const PASSED_MAX: usize = 64;
 
 /// What lies directly below a directory.
@@ -42,7 +42,7 @@ impl Pack {
         loop {
             let mut keys = self.keys_in(range.clone())?;
             let mut within: Option<(Key, usize)> = None;
-            let behind = loop {
+            let after = loop {
                 let Some(entry) = keys.next().transpose()? else {
                     return Ok(children.into_values().collect());
                 };
@@ -63,8 +63,8 @@ impl Pack {
                     }
                 }
             };
-            // `0` comes right behind `/`.
-            let mut form = behind.as_bytes().unwrap_or_default().to_vec();
+            // `0` comes right after `/`.
+            let mut form = after.as_bytes().unwrap_or_default().to_vec();
             form.push(b'/' + 1);
             range = range.from(&Key::bytes(form)?);
         }

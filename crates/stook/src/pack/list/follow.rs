@@ -15,7 +15,7 @@ use crate::storage::Entry;
 impl Pack {
     /// Whether nothing was written since it was opened, as far as names and lengths of files show.
     /// A reader that follows a pack asks now and then, opens it again when this is `false`, and
-    /// goes on with [`put_since`](Self::put_since).
+    /// continues with [`put_since`](Self::put_since).
     ///
     /// # Errors
     /// What listing the files meets.

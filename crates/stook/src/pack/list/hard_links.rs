@@ -1,5 +1,4 @@
-//! What the further names of a file lead to: a hard link is a record whose body is the key of
-//! another.
+//! What the hard links to a file lead to: a hard link is a record whose body is the key of another.
 
 use std::sync::Arc;
 
@@ -53,7 +52,7 @@ fn endless(key: &Key) -> Error {
 }
 
 impl RecordHead {
-    /// Whether it is a further name of a file: its body is the key of that file.
+    /// Whether it is a hard link to a file: its body is the key of that file.
     pub fn is_hard_link(&self) -> bool {
         self.attributes.file_kind() == Some(FileKind::HardLink)
     }
@@ -88,7 +87,7 @@ impl RecordReader<'_> {
 }
 
 impl Pack {
-    /// The record with this key or, where that is a further name of a file, the record of the file.
+    /// The record with this key or, where that is a hard link to a file, the record of the file.
     ///
     /// # Errors
     /// As [`open_record`](Self::open_record), and [`Error::Invalid`] when the names lead to no
@@ -146,7 +145,7 @@ impl Pack {
     }
 
     /// The records with these keys in their order, as [`get_many`](Self::get_many) gives them;
-    /// where one is a further name of a file, with the content of the file for its body, and its
+    /// where one is a hard link to a file, with the content of the file for its body, and its
     /// length.
     ///
     /// # Errors
@@ -191,7 +190,7 @@ impl Pack {
     }
 
     /// Has `look` look at the content of the file with this key where it lies, as
-    /// [`get_with`](Self::get_with) does at a record: of a further name at that of the file.
+    /// [`get_with`](Self::get_with) does at a record: of a hard link at that of the file.
     ///
     /// # Errors
     /// As [`get_file`](Self::get_file).
@@ -208,11 +207,11 @@ impl Pack {
     }
 
     /// Has `each` look at the contents of the files with these keys where they lie, as
-    /// [`get_many_with`](Self::get_many_with) does at records: of further names at those of the
-    /// files, behind all others.
+    /// [`get_many_with`](Self::get_many_with) does at records: of hard links at those of the files,
+    /// after all others.
     ///
     /// # Errors
-    /// When the index cannot be read. What became of each file is told to `each`.
+    /// When the index cannot be read. What became of each file is given to `each`.
     pub fn get_files_with(
         &self,
         keys: &[Key],
@@ -233,7 +232,7 @@ impl Pack {
         Ok(())
     }
 
-    /// The contents of the files that further names lead to: of each its key, and the body of its
+    /// The contents of the files that hard links lead to: of each its key, and the body of its
     /// record.
     ///
     /// # Errors
@@ -325,9 +324,9 @@ impl Pack {
         Ok(known)
     }
 
-    /// Goes from further names to their files, all of them one step at a time. `read` gives what
-    /// keys have, and `step` says of it where it leads on to, whether it is a file, and what is
-    /// wanted of one.
+    /// Goes from hard links to their files, all of them one step at a time. `read` gives what keys
+    /// have, and `step` says of it where it leads on to, whether it is a file, and what is wanted
+    /// of one.
     fn followed<'k, R, T>(
         &self,
         names: impl Iterator<Item = (&'k Key, Bytes)>,
@@ -366,7 +365,7 @@ impl Pack {
         Ok(results)
     }
 
-    /// The damage that each further name is which leads to no file. A record that cannot be read is
+    /// The damage that each hard link is which leads to no file. A record that cannot be read is
     /// reported elsewhere.
     ///
     /// # Errors
@@ -390,7 +389,7 @@ impl Pack {
         Ok(damages)
     }
 
-    /// The damage that a further name is which leads to no file.
+    /// The damage that a hard link is which leads to no file.
     pub(crate) fn lost_link(&self, segment: u64, offset: u64, key: Key, error: &Error) -> Damage {
         let file = self.storage.path(&PackFile::Segment(segment).to_string());
         Damage { file, offset, key: Some(key), what: error.to_string(), cause: None }

@@ -5,9 +5,8 @@ use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::FileKind;
 use crate::pack::state::open::{KeyEntry, Pack};
 
-/// Kinds of records. A further name of a file (a hard link) is a file, and so is what no tree was
-/// packed from: both have content. Directories have none, and what a symbolic link holds is where
-/// it leads.
+/// Kinds of records. A hard link to a file is a file, and so is what no tree was packed from: both
+/// have content. Directories have none, and what a symbolic link holds is where it leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kinds {
     /// Files, and records that do not say what they are.
@@ -39,7 +38,7 @@ impl Kinds {
                 "all" => all = Self::ALL,
                 other => {
                     return Err(Error::Invalid(format!(
-                        "kinds are 'file' (further names of files are files, too), 'directory', 'symlink' or 'all', not \
+                        "kinds are 'file' (hard links to files are files, too), 'directory', 'symlink' or 'all', not \
                          {other:?}"
                     )));
                 }
@@ -63,8 +62,7 @@ impl Kinds {
 
 impl Pack {
     /// Of these entries, those of records of these kinds. Reads their heads, unless all kinds are
-    /// meant. One whose head is damaged stays: whoever reads it meets the
-    /// damage.
+    /// meant. One whose head is damaged stays: reading it reports the damage.
     ///
     /// # Errors
     /// When reading is impossible at all.

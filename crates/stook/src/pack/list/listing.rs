@@ -1,5 +1,4 @@
-//! What lists and summaries of a pack ask for: where keys are, which stretches of which files are
-//! read.
+//! What lists and summaries of a pack ask for: where keys are, which spans of which files are read.
 //!
 //! Nothing here reads a body.
 
@@ -58,7 +57,7 @@ impl Pack {
         if !any_from(0)? {
             return Ok(None);
         }
-        // There is one from `low` on, and none from behind `high` on.
+        // There is one from `low` on, and none after `high` on.
         let (mut low, mut high) = (0, u64::MAX);
         while low < high {
             let middle = low + (high - low).div_ceil(2);
@@ -156,14 +155,14 @@ impl Pack {
     }
 
     /// What a scan of these groups (all if empty) goes through: ranges of segments, in its order.
-    pub fn stretches(&self, groups: &[String]) -> Vec<(Arc<dyn Source>, ByteRange)> {
+    pub fn segment_ranges(&self, groups: &[String]) -> Vec<(Arc<dyn Source>, ByteRange)> {
         let wanted = |segment: &&Segment| is_in_groups(groups, self.group_of(segment));
-        let stretch = |segment: &Segment| (segment.source.clone(), segment.frames());
+        let span = |segment: &Segment| (segment.source.clone(), segment.frames());
         self.snapshot
             .segments
             .iter()
             .filter(wanted)
-            .map(stretch)
+            .map(span)
             .filter(|(_, range)| !range.is_empty())
             .collect()
     }
@@ -174,8 +173,8 @@ impl Pack {
         files.map(|file| file.len).sum()
     }
 
-    /// The head, with the length of a framed body as its trailer tells it. A trailer that cannot be
-    /// told from damage leaves the length unsaid: whoever reads the body will meet the damage.
+    /// The head, with the length of a framed body as its trailer has it. A trailer that may be
+    /// damaged leaves the length unsaid: reading the body will report the damage.
     pub(crate) fn with_length(
         &self,
         segment: &Segment,

@@ -6,6 +6,6 @@
 pub(crate) mod children;
 pub(crate) mod file_names;
 pub(crate) mod follow;
-pub(crate) mod further_names;
+pub(crate) mod hard_links;
 pub(crate) mod kinds;
 pub(crate) mod listing;

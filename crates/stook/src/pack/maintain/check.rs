@@ -40,8 +40,8 @@ pub struct CheckReport {
     pub notes: Vec<String>,
     /// Nothing can be written to the pack, or it cannot even be opened, before it is repaired.
     pub needs_repair: bool,
-    /// Whether the pack was incomplete, and whoever asked for the check called it complete because
-    /// of it.
+    /// Whether the pack was incomplete, and the caller of the check called it complete because of
+    /// it.
     pub accepted: bool,
 }
 
@@ -83,7 +83,7 @@ struct Walked {
     spans: BTreeMap<u64, SpanSums>,
     /// Where frames are broken, to the next whole one.
     lost: Lost,
-    /// Whether there is a live further name of a file.
+    /// Whether there is a live hard link to a file.
     has_links: bool,
 }
 
@@ -95,8 +95,8 @@ impl Walked {
 
 impl Pack {
     /// Verifies every record, live or dead, every index page, that indexes and records agree, that
-    /// deletions speak of records, that no key is alive twice, and that further names of files lead
-    /// to files. `progress` receives the bytes of segments gone through.
+    /// deletions speak of records, that no key is alive twice, and that hard links to files lead to
+    /// files. `progress` receives the bytes of segments gone through.
     ///
     /// # Errors
     /// Returns an error if reading fails. Damage is not an error here; it is in the report.

@@ -3,8 +3,8 @@
 //!
 //! Nothing of the old pack is changed or believed more than its checksums: every frame of every
 //! segment is looked at. Of the whole records with a key the newest counts, unless a deletion
-//! vector lists it or a later deletion names its key. Further names of files (hard links) that then
-//! lead to no file are taken out of the new pack again: it has no damage.
+//! vector lists it or a later deletion names its key. Hard links to files that then lead to no file
+//! are taken out of the new pack again: it has no damage.
 //!
 //! Memory is bounded, however many records there are: keys are settled one range of them after
 //! another, in as many walks over the segments as that takes. The first walk looks at every byte;
@@ -55,7 +55,7 @@ pub struct Repaired {
     pub bytes: u64,
     /// All damage that was found.
     pub damages: Damages,
-    /// Stretches that could not be saved, each in a file of the quarantine.
+    /// Spans that could not be saved, each in a file of the quarantine.
     pub quarantined: Vec<Quarantined>,
     /// Differences between the new pack and the old one, and why.
     pub notes: Vec<String>,
@@ -127,7 +127,7 @@ struct Survey {
     /// Whether there are versions that no longer count: those are left out, and with them earlier
     /// states.
     has_history: bool,
-    /// Whether there are further names of files.
+    /// Whether there are hard links to files.
     has_links: bool,
     /// Whether there is a record at all, and whether one states a kind of file: packing trees or
     /// archives states it, and may have been interrupted.
@@ -141,9 +141,9 @@ struct Survey {
 pub type Quarantine<'a> = &'a mut dyn FnMut() -> Result<Arc<dyn Storage>>;
 
 /// Writes all whole, live records of the pack in `from` into a new pack in `to`, with their groups,
-/// attributes, sequence numbers and times, in the order of their keys. Further names that then lead
-/// to no file are damage, and not in it. `progress` receives bytes
-/// read and written, of about twice the size of the pack, and stops the repair by giving `false`.
+/// attributes, sequence numbers and times, in the order of their keys. Hard links that then lead to
+/// no file are damage, and not in it. `progress` receives bytes read and written, of about twice
+/// the size of the pack, and stops the repair by giving `false`.
 ///
 /// # Errors
 /// Returns an error if reading or writing fails; damage is not an error. [`Error::Stopped`] if it
@@ -222,7 +222,7 @@ fn new_state(snapshot: &Snapshot, survey: &Survey, damages: &Damages) -> (bool, 
         _ if snapshot.manifest_lost && is_all_there && is_of_single_records => (
             true,
             "the manifest that said whether the pack was complete is lost; no record came from a tree or \
-             an archive, so that no `stook pack` has to go on, and the new pack says that it is complete",
+             an archive, so that no `stook pack` has to continue it, and the new pack says that it is complete",
         ),
         _ if snapshot.manifest_lost => (
             false,
@@ -242,7 +242,7 @@ fn new_state(snapshot: &Snapshot, survey: &Survey, damages: &Damages) -> (bool, 
     (is_complete, Some(note.into()))
 }
 
-/// Takes further names out of the new pack that lead to no file, because that could not be saved or
+/// Takes hard links out of the new pack that lead to no file, because that could not be saved or
 /// never was there.
 fn leave_out(lost: &[Damage], to: Arc<dyn Storage>, options: WriterOptions) -> Result<PackWriter> {
     let host = options.host.clone();
@@ -256,7 +256,7 @@ fn leave_out(lost: &[Damage], to: Arc<dyn Storage>, options: WriterOptions) -> R
     Ok(writer)
 }
 
-/// Reports further names that were left out where they are in the old pack, and sets them aside.
+/// Reports hard links that were left out where they are in the old pack, and sets them aside.
 fn report_lost(
     lost: Vec<Damage>,
     snapshot: &Snapshot,
@@ -414,7 +414,7 @@ impl Survey {
             self.damages.extend(unreported);
             let is_live = |_: &Key, offset| segment.life(offset) != Life::Dead;
             self.damages.extend(lost.records(segment, reader, &is_live)?);
-            self.broken.extend(lost.stretches().iter().map(|range| (number, *range)));
+            self.broken.extend(lost.spans().iter().map(|range| (number, *range)));
         }
         reader.take_back(frames)
     }

@@ -14,7 +14,7 @@ use crate::pack::read::reader::Reader;
 use crate::pack::state::copies::{Copies, Layout, read_copies};
 use crate::pack::state::names::PackFile;
 use crate::pack::state::segment::{Findings, Segment, refused};
-use crate::pack::state::snapshot::{Behind, Opening, Snapshot, WantedState, newest, read_manifest};
+use crate::pack::state::snapshot::{Opening, Snapshot, Uncommitted, WantedState, newest, read_manifest};
 use crate::source::Source;
 use crate::storage::{Entry, Storage};
 use crate::tree::Kind;
@@ -55,7 +55,8 @@ impl Snapshot {
         add_unnamed(storage, reader, &files, &mut manifest, &mut findings.damages)?;
         let mut segments = Vec::new();
         let log = DamageLog::default();
-        let opening = Opening { storage, reader, manifest: &manifest, behind: Behind::All, log: log.clone() };
+        let opening =
+            Opening { storage, reader, manifest: &manifest, uncommitted: Uncommitted::All, log: log.clone() };
         let mut lost = Vec::new();
         for number in 0..manifest.segments.len() {
             match Segment::open(&opening, number, &mut findings)? {

@@ -26,7 +26,7 @@ const PATIENCE_LEN: u64 = 64 * PIECE_LEN;
 /// are holes on both sides.
 const STRIDE_LEN: u64 = 1 << 20;
 
-/// A stretch that cannot be read.
+/// A span that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hole {
     pub(crate) range: ByteRange,
@@ -119,7 +119,7 @@ pub(crate) fn read_around(
 ) -> crate::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut at = range.start();
-    // Up to here nothing is given up untried: a stretch was seen to end before.
+    // Up to here nothing is given up untried: a span was seen to end before.
     let mut tried_to = 0;
     while at < range.end() {
         bytes.resize((at - range.start()) as usize, 0);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_gigabyte_takes_few_tries_and_what_is_behind_it_is_read() {
+    fn a_dead_gigabyte_takes_few_tries_and_what_is_after_it_is_read() {
         let dead = range(1 << 20, (1 << 30) + 12_288);
         let (mut source, _) = bad(0, &[dead]);
         source.sevens = (1 << 30) + 20_480;

@@ -42,7 +42,7 @@ impl<'k> KeyBatches<'k> {
         (!batch.is_empty()).then_some(batch)
     }
 
-    /// So many bytes came of the batch: how long the next one is.
+    /// How many bytes came of the batch decides how long the next one is.
     pub fn came(&mut self, bytes: usize) {
         let fitting = self.limits.bytes.saturating_mul(self.taken) / bytes.max(1);
         self.len = fitting.min(4 * self.len).clamp(1, self.limits.keys);

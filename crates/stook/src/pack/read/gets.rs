@@ -205,7 +205,7 @@ mod tests {
 
     /// The file of the only segment, and the share of its frames that is in the page cache.
     fn cached(pack: &Pack) -> (std::path::PathBuf, Option<f64>) {
-        let (source, range) = pack.stretches(&[]).remove(0);
+        let (source, range) = pack.segment_ranges(&[]).remove(0);
         let mut leaves = Vec::new();
         source.resolve(range, &mut leaves).unwrap();
         let [Leaf::File { file, range }] = leaves.as_slice() else { panic!("{leaves:?}") };

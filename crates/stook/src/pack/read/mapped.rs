@@ -68,7 +68,7 @@ impl<'a> RecordView<'a> {
         }
     }
 
-    /// Whether it is a further name of a file: its body is the key of that file.
+    /// Whether it is a hard link to a file: its body is the key of that file.
     pub fn is_hard_link(&self) -> bool {
         match self.head {
             ViewHead::Read(record) => record.head.is_hard_link(),
@@ -129,8 +129,8 @@ impl<'a> Line<'a> {
     /// The next step of every key that is on its way.
     #[inline]
     fn look_up_to(&mut self, step: usize) -> Result<()> {
-        let key = |behind: usize| {
-            let number = step.checked_sub(behind)?;
+        let key = |after: usize| {
+            let number = step.checked_sub(after)?;
             Some((number, self.keys.get(number)?))
         };
         let [first, second, third] = [0, STAGE, 2 * STAGE].map(key);

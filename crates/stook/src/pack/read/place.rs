@@ -88,7 +88,7 @@ impl Frames {
                 return Ok(frames);
             }
             Step::Frame => "the index names a frame that is no record",
-            Step::End => "the index names a place behind the last frame",
+            Step::End => "the index names a place after the last frame",
             Step::Invalid(broken) => return Err(Error::Damaged(broken.into_damage(frames.window.path()))),
         };
         let file = frames.window.path().to_path_buf();
@@ -222,7 +222,7 @@ mod tests {
         };
         let (mark, end) = (segment.frames().start(), segment.frames_end);
         let what = open(end);
-        assert!(what.contains("the index names a place behind the last frame"), "{what}");
+        assert!(what.contains("the index names a place after the last frame"), "{what}");
         let what = open(mark + 8);
         assert!(what.contains(&format!("is damaged at offset {}", mark + 8)), "{what}");
     }

@@ -1,4 +1,4 @@
-//! Reads for packs: small reads at once, batches at queue depth, windows over long stretches.
+//! Reads for packs: small reads at once, batches at queue depth, windows over long spans.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -186,8 +186,8 @@ impl Reader {
         }
     }
 
-    /// A window over a stretch of frames whose bodies have chunks of this length: any of them can
-    /// be looked at in one piece.
+    /// A window over a span of frames whose bodies have chunks of this length: any of them can be
+    /// looked at in one piece.
     pub(crate) fn window(
         &self,
         source: Arc<dyn Source>,
@@ -204,7 +204,7 @@ impl Reader {
         Ok(Window::new(self.session()?, source, range, options)?)
     }
 
-    /// A window that holds all of a stretch.
+    /// A window that holds all of a span.
     pub(crate) fn whole_window(
         &self,
         source: Arc<dyn Source>,

@@ -1,5 +1,4 @@
-//! Which way a long range is read: directly or through the page cache, decided for each stretch of
-//! it.
+//! Which way a long range is read: directly or through the page cache, decided for each span of it.
 
 use crate::engine::Access;
 use crate::extent::ByteRange;
@@ -8,9 +7,9 @@ use crate::source::{AccessRule, Source};
 /// The unit of a long range that is read one way. Asking the kernel about this much takes a quarter
 /// of a millisecond at most; a cache that holds the newest or the oldest part of a segment is still
 /// used.
-pub(crate) const STRETCH_LEN: u64 = 64 << 20;
+pub(crate) const SPAN_LEN: u64 = 64 << 20;
 
-/// The way each stretch of a range is read.
+/// The way each span of a range is read.
 #[derive(Debug, Clone)]
 pub(crate) struct Route {
     start: u64,
@@ -23,7 +22,7 @@ impl Route {
         let mut ways = Vec::new();
         let mut at = range.start();
         while at < range.end() {
-            let end = at.saturating_add(STRETCH_LEN).min(range.end());
+            let end = at.saturating_add(SPAN_LEN).min(range.end());
             ways.push(rule.decide(source, ByteRange::new(at, end).unwrap_or_default()));
             at = end;
         }
@@ -32,13 +31,13 @@ impl Route {
 
     /// How bytes at this offset are read.
     pub(crate) fn at(&self, offset: u64) -> Access {
-        let stretch = offset.saturating_sub(self.start) / STRETCH_LEN;
-        let way = usize::try_from(stretch).ok().and_then(|stretch| self.ways.get(stretch));
+        let span = offset.saturating_sub(self.start) / SPAN_LEN;
+        let way = usize::try_from(span).ok().and_then(|span| self.ways.get(span));
         way.or(self.ways.last()).copied().unwrap_or(Access::Cached)
     }
 
-    /// The way for which a window is laid out: any stretch that comes from the device needs reads
-    /// far ahead.
+    /// The way for which a window is laid out: any span that comes from the device needs reads far
+    /// ahead.
     pub(crate) fn layout(&self) -> Access {
         if self.ways.contains(&Access::Direct) { Access::Direct } else { Access::Cached }
     }
@@ -55,10 +54,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_stretch_has_a_way_and_what_is_past_the_end_goes_the_last() {
+    fn each_span_has_a_way_and_what_is_past_the_end_goes_the_last() {
         use Access::{Cached, Direct};
         let route = Route { start: 4096, ways: vec![Cached, Direct] };
-        let ways = [0, 4096, 4095 + STRETCH_LEN, 4096 + STRETCH_LEN, 4096 + 9 * STRETCH_LEN];
+        let ways = [0, 4096, 4095 + SPAN_LEN, 4096 + SPAN_LEN, 4096 + 9 * SPAN_LEN];
         let found = ways.map(|offset| route.at(offset));
         assert_eq!(found, [Cached, Cached, Cached, Direct, Direct]);
         assert_eq!(route.layout(), Direct);

@@ -39,7 +39,7 @@ const SPAN_LEN: u64 = 1 << 20;
 /// Checksums that are read at once, and remembered as one: 4 KiB, for 64 MiB of body as a rule.
 const SUMS: u64 = 1024;
 
-/// Stretches of checksums that are remembered at most: 1 MiB.
+/// Spans of checksums that are remembered at most: 1 MiB.
 const SUMS_HELD_MAX: usize = 256;
 
 /// Limits of the verified chunks that are kept: their number, and their bytes.
@@ -84,7 +84,7 @@ struct RecordBody {
 /// Bytes read before that are likely to be needed again.
 #[derive(Debug, Default)]
 struct ChunkCache {
-    /// Stretches of checksums by their number, newest last.
+    /// Spans of checksums by their number, newest last.
     sums: VecDeque<(u64, Bytes)>,
     /// Verified chunks that were requested only in part, by their number, newest last.
     chunks: VecDeque<(u64, Bytes)>,
@@ -147,10 +147,9 @@ impl RecordBody {
     /// The same, if all of them are remembered.
     fn held_sums(&self, sums: &Range<u64>) -> Option<Bytes> {
         let held = self.held()?;
-        let mut stretches = (sums.start / SUMS)..sums.end.div_ceil(SUMS);
-        let first = ChunkCache::find(&held.sums, stretches.next()?)?;
-        let rest: Option<Vec<Bytes>> =
-            stretches.map(|stretch| ChunkCache::find(&held.sums, stretch)).collect();
+        let mut spans = (sums.start / SUMS)..sums.end.div_ceil(SUMS);
+        let first = ChunkCache::find(&held.sums, spans.next()?)?;
+        let rest: Option<Vec<Bytes>> = spans.map(|span| ChunkCache::find(&held.sums, span)).collect();
         match rest?.as_slice() {
             [] => Some(first),
             rest => Some(std::iter::once(&first).chain(rest).flatten().copied().collect()),
@@ -159,15 +158,15 @@ impl RecordBody {
 
     fn keep_sums(&self, sums: &Range<u64>, bytes: &[u8]) {
         let Some(mut held) = self.held() else { return };
-        for (stretch, bytes) in (sums.start / SUMS..).zip(bytes.chunks(SUMS as usize * 4)) {
+        for (span, bytes) in (sums.start / SUMS..).zip(bytes.chunks(SUMS as usize * 4)) {
             // Not the memory of the read, which may be far more.
-            ChunkCache::keep(&mut held.sums, stretch, Bytes::copy_from_slice(bytes), SUMS_HELD_MAX);
+            ChunkCache::keep(&mut held.sums, span, Bytes::copy_from_slice(bytes), SUMS_HELD_MAX);
         }
     }
 
     fn forget_sums(&self, chunk: u64) {
         if let Some(mut held) = self.held() {
-            held.sums.retain(|(stretch, _)| *stretch != chunk / SUMS);
+            held.sums.retain(|(span, _)| *span != chunk / SUMS);
         }
     }
 
@@ -205,7 +204,7 @@ impl RecordBody {
                 self.segment.resolve(sums, &mut leaves)?;
             }
         }
-        Ok(CheckedSpan { body: self.clone(), chunks, part, sums: Sums::Behind(wanted), leaves })
+        Ok(CheckedSpan { body: self.clone(), chunks, part, sums: Sums::After(wanted), leaves })
     }
 }
 
@@ -227,7 +226,7 @@ enum Sums {
     /// In it, before each chunk.
     Within,
     /// After the bytes in the same read: those of these chunks.
-    Behind(Range<u64>),
+    After(Range<u64>),
     /// Read before: from this chunk on.
     Held { first: u64, sums: Bytes },
 }
@@ -245,11 +244,11 @@ impl CheckedSpan {
     fn contiguous(&self, read: &Bytes) -> crate::Result<Bytes> {
         let body = &self.body;
         let len = body.span(&self.chunks).len() as usize;
-        let (data, behind) = read.split_at_checked(len).ok_or_else(|| self.cut_short())?;
+        let (data, after) = read.split_at_checked(len).ok_or_else(|| self.cut_short())?;
         let (first, sums) = match &self.sums {
             Sums::Held { first, sums } => (*first, &**sums),
-            Sums::Behind(sums) => (sums.start, behind),
-            Sums::Within => (self.chunks.start, behind),
+            Sums::After(sums) => (sums.start, after),
+            Sums::Within => (self.chunks.start, after),
         };
         let from = (self.chunks.start - first) as usize * 4;
         let own = sums.get(from..from + (self.chunks.end - self.chunks.start) as usize * 4);
@@ -259,8 +258,8 @@ impl CheckedSpan {
             body.forget_sums(self.chunks.start + invalid.offset / body.salt.chunk_len);
             return Err(self.damaged(body.place(self.chunks.start) + invalid.offset, invalid.what));
         }
-        if let Sums::Behind(sums) = &self.sums {
-            body.keep_sums(sums, behind);
+        if let Sums::After(sums) = &self.sums {
+            body.keep_sums(sums, after);
         }
         Ok(read.slice(..len))
     }
@@ -493,11 +492,11 @@ impl Pack {
             BodyLen::Known(len) => (false, len),
             BodyLen::Framed => (true, self.framed_len(segment, found.place, &header, &head, start)?),
         };
-        let behind = match framed {
+        let after = match framed {
             true => len.div_ceil(segment.salt.chunk_len).saturating_mul(PIECE_HEAD_LEN),
             false => checksums_len(len, segment.salt.chunk_len),
         };
-        if start.saturating_add(len).saturating_add(behind) > segment.frames_end {
+        if start.saturating_add(len).saturating_add(after) > segment.frames_end {
             return Err(damaged(segment, head.offset, "the frame reaches past the end of the frames"));
         }
         let (salt, sequence, source) = (segment.salt, header.sequence, segment.source.clone());
@@ -622,7 +621,7 @@ mod tests {
             record.write(&vec![7; len]).unwrap();
             record.finish().unwrap();
         }
-        writer.put("", &Key::id(99), &Attributes::new(), b"behind them").unwrap();
+        writer.put("", &Key::id(99), &Attributes::new(), b"after them").unwrap();
         writer.finish(true).unwrap();
         let pack = Pack::open_path(directory.path(), OpenOptions::default()).unwrap();
         for (len, id) in lens.into_iter().zip(0..) {

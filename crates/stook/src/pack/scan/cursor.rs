@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::entries::BehindKey;
+use super::entries::AfterKey;
 use super::split::{Piece, check_pieces};
 use super::token::{self, Hex, Origin};
 use super::{KeyRange, OnDamage, Scan, ScanOptions, ScanOrder, ScanRecord, Stop};
@@ -19,12 +19,12 @@ const KIND: &str = "cursor";
 #[serde(rename_all = "snake_case")]
 pub(super) enum Position {
     Start,
-    /// Behind the record with a frame there.
+    /// After the record with a frame there.
     Disk {
         segment: u64,
         offset: u64,
     },
-    /// Behind the record with this key, whose frame is there.
+    /// After the record with this key, whose frame is there.
     Key {
         form: Hex,
         segment: u64,
@@ -34,7 +34,7 @@ pub(super) enum Position {
 }
 
 impl Position {
-    pub(super) fn behind(record: &ScanRecord<'_>, order: ScanOrder) -> Self {
+    pub(super) fn after(record: &ScanRecord<'_>, order: ScanOrder) -> Self {
         let (segment, offset) = (record.segment(), record.offset());
         match (order, record.key()) {
             (ScanOrder::Key, Some(key)) => Self::Key { form: Hex(key.sort_form().to_vec()), segment, offset },
@@ -42,10 +42,10 @@ impl Position {
         }
     }
 
-    pub(super) fn behind_key(&self, pack: &Pack) -> Option<BehindKey> {
+    pub(super) fn after_key(&self, pack: &Pack) -> Option<AfterKey> {
         let Self::Key { form, segment, offset } = self else { return None };
         let segment = pack.number_of(*segment)?;
-        Some(BehindKey { form: form.0.clone(), segment, offset: *offset })
+        Some(AfterKey { form: form.0.clone(), segment, offset: *offset })
     }
 }
 

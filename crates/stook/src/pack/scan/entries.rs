@@ -11,7 +11,7 @@ use crate::pack::state::snapshot::Found;
 
 /// Where a walk stopped, to continue after it.
 #[derive(Debug, Clone)]
-pub(super) struct BehindKey {
+pub(super) struct AfterKey {
     pub(super) form: Vec<u8>,
     /// Number of the segment in the snapshot, and offset of the frame.
     pub(super) segment: usize,
@@ -27,7 +27,7 @@ pub(in crate::pack) struct Entries<'p> {
     segment_of_run: Vec<usize>,
     range: KeyRange,
     view: View,
-    behind: Option<BehindKey>,
+    after: Option<AfterKey>,
     /// Records that are refused and were stepped over, where that is wanted.
     skipped: Option<Vec<Damage>>,
 }
@@ -52,7 +52,7 @@ impl<'p> Entries<'p> {
         wanted: impl Fn(&Segment) -> bool,
         range: KeyRange,
         view: View,
-        behind: Option<BehindKey>,
+        after: Option<AfterKey>,
         skips: bool,
     ) -> Result<Self> {
         let mut segment_of_run = Vec::new();
@@ -63,10 +63,10 @@ impl<'p> Entries<'p> {
                 runs.extend(&segment.runs);
             }
         }
-        let start = behind.as_ref().map_or(range.start(), |behind| behind.form.as_slice()).max(range.start());
+        let start = after.as_ref().map_or(range.start(), |after| after.form.as_slice()).max(range.start());
         let cursor = MergeCursor::seek(runs.into_iter(), &pack.reader, start)?;
         let skipped = skips.then(Vec::new);
-        Ok(Self { pack, cursor, segment_of_run, range, view, behind, skipped })
+        Ok(Self { pack, cursor, segment_of_run, range, view, after, skipped })
     }
 
     /// The next one. An error of one record, which has a key, does not end it.
@@ -83,7 +83,7 @@ impl<'p> Entries<'p> {
             else {
                 break;
             };
-            let is_new = is_behind(&mut self.behind, form, number, place.offset);
+            let is_new = is_after(&mut self.after, form, number, place.offset);
             let life = if is_new { self.view.life(segment, place.offset) } else { Life::Dead };
             let refusal = match life {
                 Life::Unknown => {
@@ -114,14 +114,14 @@ impl<'p> Entries<'p> {
 }
 
 /// Whether an entry comes after the one at which a walk stopped.
-fn is_behind(behind: &mut Option<BehindKey>, form: &[u8], segment: usize, offset: u64) -> bool {
-    let Some(last) = behind else { return true };
+fn is_after(after: &mut Option<AfterKey>, form: &[u8], segment: usize, offset: u64) -> bool {
+    let Some(last) = after else { return true };
     if form != last.form {
-        *behind = None;
+        *after = None;
         return true;
     }
     if (segment, offset) == (last.segment, last.offset) {
-        *behind = None;
+        *after = None;
     }
     false
 }

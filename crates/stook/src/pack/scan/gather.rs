@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use super::batch::{BATCH_LEN, RecordBatch, Wanted};
-use super::entries::{BehindKey, Entries};
+use super::entries::{AfterKey, Entries};
 use super::walk::{ScanFilter, SegmentSpan};
 use super::{OnDamage, RecordAt};
 use crate::engine::Access;
@@ -76,10 +76,10 @@ impl<'p> Gather<'p> {
         wanted: impl Fn(&Segment) -> bool,
         within: Option<Vec<(usize, ByteRange)>>,
         filter: &ScanFilter,
-        behind: Option<BehindKey>,
+        after: Option<AfterKey>,
     ) -> Result<Self> {
         let skips = filter.on_damage == OnDamage::Skip;
-        let entries = Entries::seek(pack, wanted, filter.keys.clone(), filter.view, behind, skips)?;
+        let entries = Entries::seek(pack, wanted, filter.keys.clone(), filter.view, after, skips)?;
         Ok(Self::new(pack, Order::Keys(Box::new(entries)), within))
     }
 
@@ -97,11 +97,11 @@ impl<'p> Gather<'p> {
             let found = match entries.next() {
                 Ok(Some((_, found))) => found,
                 Ok(None) => break,
-                // Some are refused: the frames are walked, which tells each.
+                // Some are refused: the frames are walked, which reports each.
                 Err(Error::Damaged(_)) => return Ok(None),
                 Err(error) => return Err(error),
             };
-            let is_new = span.behind.is_none_or(|behind| found.place.offset > behind);
+            let is_new = span.after.is_none_or(|after| found.place.offset > after);
             if is_new && span.range.contains(found.place.offset) {
                 if places.len() == SORTED_MAX {
                     return Ok(None);
@@ -195,7 +195,7 @@ impl<'p> Gather<'p> {
         while let Some(batch) = self.batches.front()
             && batch.at >= batch.wanted.len()
         {
-            // What nobody waited for is still on its way; its token must not be taken for another.
+            // What was not waited for is still on its way; its token must not be taken for another.
             while let Some(number) = self.batches.front().and_then(RecordBatch::under_way) {
                 self.wait_for(number)?;
             }

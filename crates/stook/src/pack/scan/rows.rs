@@ -33,7 +33,7 @@ const POOLED_BYTES_MAX: usize = 2 * BATCH_BYTES;
 pub struct Row {
     /// Its head. Attributes are there once they were [decoded](Self::decoded).
     pub head: RecordHead,
-    /// The body; of a further name of a file that of the file.
+    /// The body; of a hard link to a file that of the file.
     pub body: Bytes,
     /// The group that it is in.
     pub group: Arc<str>,
@@ -85,7 +85,7 @@ pub struct Rows {
     handed_out: u64,
     /// Records to skip, where a cursor points into a batch.
     to_skip: u64,
-    /// What came behind the batch.
+    /// What came after the batch.
     error: Option<Error>,
     ended: bool,
     damages: Damages,
@@ -164,7 +164,7 @@ impl Rows {
     /// The next row; `None` after the last.
     ///
     /// # Errors
-    /// As [`Scan::next`]; a further name that leads to no file.
+    /// As [`Scan::next`]; a hard link that leads to no file.
     pub fn next(&mut self, scan: &mut Scan<'_>) -> Result<Option<Row>> {
         loop {
             if let Some(row) = self.ready() {
@@ -190,7 +190,7 @@ impl Rows {
         format!("{}+{begun}", handed_out + self.to_skip)
     }
 
-    /// The scan that a cursor goes on with, and how many records of it [`new`](Self::new) skips.
+    /// The scan that a cursor continues with, and how many records of it [`new`](Self::new) skips.
     ///
     /// # Errors
     /// [`Error::Invalid`] where it is none.
@@ -218,7 +218,7 @@ impl Rows {
         let skipped = self.to_skip.min(taken.records);
         (self.to_skip, self.handed_out) = (self.to_skip - skipped, skipped);
         self.ended = filled.is_ok() && !taken.more;
-        // A link without a file comes before an error behind the batch.
+        // A link without a file comes before an error after the batch.
         let (contents, error) = match contents {
             Ok(contents) => (contents, filled.err()),
             Err(error) => (VecDeque::new(), Some(error)),

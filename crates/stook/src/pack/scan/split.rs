@@ -29,7 +29,7 @@ const SEARCH_LEN: u64 = 4 << 20;
 const SEARCH_BLOCK_LEN: usize = 128 << 10;
 const SEARCH_BLOCKS: usize = 6;
 
-/// A stretch of a segment that begins and ends where records do.
+/// A span of a segment that begins and ends where records do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Piece {
     segment: u64,
@@ -153,7 +153,7 @@ impl Pack {
                 Err(error) => return Err(error),
             }
         }
-        match self.records_behind(segment, &far) {
+        match self.records_after(segment, &far) {
             Ok(boundaries) => found.extend(boundaries),
             Err(Error::Damaged(_)) => {}
             Err(error) => return Err(error),
@@ -197,7 +197,7 @@ impl Pack {
     }
 
     /// The same for offsets that rise, by the index.
-    fn records_behind(&self, segment: &Segment, wanted: &[u64]) -> Result<Vec<u64>> {
+    fn records_after(&self, segment: &Segment, wanted: &[u64]) -> Result<Vec<u64>> {
         if wanted.is_empty() {
             return Ok(Vec::new());
         }
@@ -213,7 +213,7 @@ impl Pack {
                 cursor = entry.next()?;
             }
         }
-        // Behind an offset is also behind those before it.
+        // After an offset is also after those before it.
         let mut least = segment.frames_end;
         for at in nearest.iter_mut().rev() {
             least = least.min(*at);
@@ -229,7 +229,7 @@ fn push(parts: &mut [Vec<Piece>], piece: Piece) {
     }
 }
 
-/// The stretches of a segment that are in a split.
+/// The spans of a segment that are in a split.
 pub(super) fn ranges_in(pieces: &[Piece], segment: &Segment) -> Vec<ByteRange> {
     let of_it = pieces.iter().filter(|piece| piece.segment == segment.entry.id);
     let mut ranges: Vec<ByteRange> = of_it.filter_map(|piece| ByteRange::new(piece.from, piece.to)).collect();
@@ -237,7 +237,7 @@ pub(super) fn ranges_in(pieces: &[Piece], segment: &Segment) -> Vec<ByteRange> {
     ranges
 }
 
-/// Whether the pack has these stretches.
+/// Whether the pack has these spans.
 pub(super) fn check_pieces(pack: &Pack, pieces: &[Piece]) -> Result<()> {
     for Piece { segment, from, to } in pieces {
         let number = pack.number_of(*segment);

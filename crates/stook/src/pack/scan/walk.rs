@@ -22,7 +22,7 @@ pub(super) struct SegmentSpan<'p> {
     pub(super) segment: &'p Segment,
     pub(super) range: ByteRange,
     /// Records up to the one with a frame at this offset are not to be handed out.
-    pub(super) behind: Option<u64>,
+    pub(super) after: Option<u64>,
 }
 
 /// Which records a scan hands out, and what it does about damage.
@@ -35,7 +35,7 @@ pub(super) struct ScanFilter {
 }
 
 /// A walk over the live records of a span. This is no [`Frames::visit`]: records are asked for one
-/// at a time, their bodies are lent out between two steps, and behind damage no frame is believed
+/// at a time, their bodies are lent out between two steps, and after damage no frame is believed
 /// before the index confirms one.
 pub(super) struct Walk<'p> {
     pack: &'p Pack,
@@ -43,18 +43,18 @@ pub(super) struct Walk<'p> {
     frames: Frames,
     /// A long body was handed out and may not have been read to its end.
     unfinished: bool,
-    /// Damage was stepped over. What looks like a frame behind it may be part of a body: the index
-    /// tells.
+    /// Damage was stepped over. What looks like a frame after it may be part of a body: the index
+    /// decides.
     resynced: bool,
-    /// Where the stretch of damage begins that the walk is in.
+    /// Where the range of damage begins that the walk is in.
     lost_from: Option<(u64, bool)>,
     lost: Lost,
 }
 
 impl<'p> Walk<'p> {
     pub(super) fn new(pack: &'p Pack, span: SegmentSpan<'p>) -> Result<Self> {
-        let SegmentSpan { segment, range, behind, .. } = span;
-        let from = behind.unwrap_or(range.start()).clamp(range.start(), range.end());
+        let SegmentSpan { segment, range, after, .. } = span;
+        let from = after.unwrap_or(range.start()).clamp(range.start(), range.end());
         let range = ByteRange::new(from, range.end()).unwrap_or_default();
         let route = Route::new(pack.access, segment.source.as_ref(), range);
         let frames = pack.reader.frames(&segment.source, segment.salt, range, route)?;
@@ -118,14 +118,14 @@ impl<'p> Walk<'p> {
         }
     }
 
-    /// At the end of the walk: what the index knows of the stretches where nothing could be read.
+    /// At the end of the walk: what the index knows of the spans where nothing could be read.
     fn report_lost(&mut self, filter: &ScanFilter, damages: &mut Damages) -> Result<Option<RecordAt>> {
-        let SegmentSpan { segment, range, behind, .. } = self.span;
+        let SegmentSpan { segment, range, after, .. } = self.span;
         self.end_lost(range.end());
         let wanted = |key: &Key, offset| {
             filter.view.life(segment, offset) != Life::Dead
                 && filter.keys.contains(key)
-                && behind.is_none_or(|behind| offset > behind)
+                && after.is_none_or(|after| offset > after)
         };
         let mut lost = std::mem::take(&mut self.lost).records(segment, &self.pack.reader, &wanted)?;
         match lost.pop() {
@@ -135,7 +135,7 @@ impl<'p> Walk<'p> {
         Ok(None)
     }
 
-    /// Notes where a stretch of damage begins.
+    /// Notes where a range of damage begins.
     fn begin_lost(&mut self, broken: &Broken) {
         self.end_lost(broken.frame);
         self.lost_from = Some((broken.frame, broken.key.is_some()));
@@ -158,8 +158,8 @@ impl<'p> Walk<'p> {
         let (frame, next) = (broken.frame, broken.next);
         self.begin_lost(&broken);
         let damage = broken.into_damage(self.span.segment.source.path());
-        // It may be of a record that was handed out before, or of one that nobody asked for.
-        let is_old = self.span.behind.is_some_and(|behind| frame <= behind);
+        // It may be of a record that was handed out before, or of one that was not asked for.
+        let is_old = self.span.after.is_some_and(|after| frame <= after);
         let is_foreign = damage.key.as_ref().is_some_and(|key| !filter.keys.contains(key));
         if !is_old && !is_foreign {
             if filter.on_damage == OnDamage::Stop {
@@ -216,12 +216,12 @@ impl<'p> Walk<'p> {
         header.kind == FrameKind::Record
             && header.live
             && filter.view.has(header.sequence)
-            && self.span.behind.is_none_or(|behind| head.offset > behind)
+            && self.span.after.is_none_or(|after| head.offset > after)
             && (filter.keys.is_all() || head.key().is_some_and(|key| filter.keys.contains(&key)))
     }
 
     /// Whether the frame at hand is one of the segment's own, so that its length can be believed: a
-    /// record that the index has. Behind it comes another.
+    /// record that the index has. After it comes another.
     fn is_confirmed(&mut self) -> Result<bool, Trouble> {
         let head = self.frames.head();
         if head.header.kind != FrameKind::Record {
@@ -232,7 +232,7 @@ impl<'p> Walk<'p> {
                 self.resynced = !listed;
                 Ok(listed)
             }
-            // Where the index is damaged nobody can tell.
+            // Where the index is damaged it cannot be known.
             Err(Error::Damaged(_)) => Ok(true),
             Err(other) => Err(into_trouble(other)),
         }

@@ -21,7 +21,7 @@ use crate::pack::state::copies::{Copies, Layout, read_copies};
 use crate::pack::state::later::beyond_generation;
 use crate::pack::state::names::PackFile;
 use crate::pack::state::recover::{Beyond, Fresh, Recovered, RecoverySpan, TornTail, recover};
-use crate::pack::state::snapshot::{Behind, Opening};
+use crate::pack::state::snapshot::{Opening, Uncommitted};
 use crate::report::units;
 use crate::source::{AccessRule, Source};
 use crate::storage::Storage;
@@ -47,7 +47,7 @@ pub(crate) struct Segment {
     pub(crate) salt: Salt,
     /// Its bytes.
     pub(crate) source: Arc<dyn Source>,
-    /// Its indexes, oldest stretch first.
+    /// Its indexes, oldest span first.
     pub(crate) runs: Vec<Run>,
     /// Where its frames end.
     pub(crate) frames_end: u64,
@@ -228,10 +228,10 @@ impl Segment {
     fn open_growing(&mut self, opening: &Opening<'_>, number: usize, findings: &mut Findings) -> Result<()> {
         let &Opening { storage, reader, manifest, .. } = opening;
         self.open_checkpoints(storage, reader)?;
-        let (end, edition) = match opening.behind {
-            Behind::Nothing => (self.frames_end, None),
-            Behind::Own => (self.source.len(), Some(manifest.edition())),
-            Behind::All => (self.source.len(), None),
+        let (end, edition) = match opening.uncommitted {
+            Uncommitted::Nothing => (self.frames_end, None),
+            Uncommitted::Own => (self.source.len(), Some(manifest.edition())),
+            Uncommitted::All => (self.source.len(), None),
         };
         let mut recovered = self.recover(reader, end, edition)?;
         let committed_len = self.entry.frames_end;
@@ -592,8 +592,8 @@ impl Segment {
     fn without_vector(&self, mut damage: Damage) -> Damage {
         let SegmentEntry { id, dead_records, tally, .. } = self.entry;
         damage.what.push_str(&format!(
-            "; {} of the {} records of segment {id:016x} were deleted or replaced, and which of those that have no \
-             newer version nothing tells: all of these are refused",
+            "; {} of the {} records of segment {id:016x} were deleted or replaced, and nothing says which of those \
+             without a newer version: all of these are refused",
             units::count(dead_records),
             units::count(tally.records)
         ));

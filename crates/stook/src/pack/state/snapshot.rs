@@ -67,13 +67,13 @@ pub(crate) struct Opening<'a> {
     pub(crate) reader: &'a Reader,
     pub(crate) manifest: &'a Manifest,
     /// What of that which was appended since the generation was published counts.
-    pub(crate) behind: Behind,
+    pub(crate) uncommitted: Uncommitted,
     pub(crate) log: DamageLog,
 }
 
 /// Which frames after the committed length of a growing segment count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Behind {
+pub(crate) enum Uncommitted {
     /// It is not looked at.
     Nothing,
     /// Frames written after the opened generation, and before the next one.
@@ -122,9 +122,9 @@ impl Snapshot {
         // Held before it is read: from then on, no writer removes the files that it names.
         let hold = storage.hold(&name).map_err(Error::of_opening)?;
         let Copies { value: manifest, damages, .. } = read_manifest(storage, reader, generation)?;
-        let behind = if generation == last { Behind::Own } else { Behind::Nothing };
+        let uncommitted = if generation == last { Uncommitted::Own } else { Uncommitted::Nothing };
         let log = DamageLog::default();
-        let opening = Opening { storage, reader, manifest: &manifest, behind, log: log.clone() };
+        let opening = Opening { storage, reader, manifest: &manifest, uncommitted, log: log.clone() };
         let mut findings = Findings { damages: damages.into_iter().collect(), ..Findings::default() };
         let (mut segments, mut lost) = (Vec::with_capacity(manifest.segments.len()), Vec::new());
         for number in 0..manifest.segments.len() {
@@ -139,7 +139,7 @@ impl Snapshot {
                 lost.extend(findings.damages.last().cloned());
             }
         }
-        if behind == Behind::Own {
+        if uncommitted == Uncommitted::Own {
             findings.damages.extend(opening.find_later(&files)?);
         }
         let Findings { damages, torn, fresh } = findings;

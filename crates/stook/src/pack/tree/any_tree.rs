@@ -272,7 +272,7 @@ impl Packing<'_, '_> {
             };
             match found() {
                 Ok(Some((id, node))) => files.push(ListedFile { key: key.to_vec(), id, node }),
-                // Whoever asked for it tells that it could not be read.
+                // The caller reports that it could not be read.
                 Ok(None) => {}
                 Err(error) => self.take_failure(key.to_vec(), error)?,
             }

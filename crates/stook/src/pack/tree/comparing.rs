@@ -12,7 +12,7 @@ use crate::pack::key::Key;
 use crate::tree::{Holes, Xattrs};
 use crate::walk::Status;
 
-/// Small files that are compared at once: so many, and bytes of them.
+/// Small files that are compared at once: how many, and how many bytes.
 const BATCH_LEN: usize = 256;
 const BATCH_BYTES: u64 = 8 << 20;
 

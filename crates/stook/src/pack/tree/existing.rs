@@ -77,7 +77,7 @@ impl Existing {
             for entry in keys.by_ref().take(BATCH_LEN) {
                 is_last = false;
                 batch.extend(match entry {
-                    // Where the index itself cannot be read nobody knows what is there.
+                    // Where the index itself cannot be read, what is there is unknown.
                     Err(Error::Damaged(damage)) if damage.key.is_none() => {
                         return Err(Error::Damaged(damage));
                     }

@@ -74,7 +74,7 @@ impl Delete {
         matches!(self, Self::UpToHalf | Self::UpTo(_))
     }
 
-    /// Why so many of the records of a tree may not be deleted, if they may not. Whether they are
+    /// Why this many of the records of a tree may not be deleted, if they may not. Whether they are
     /// more than half is found by [`Packing::more_than_half`].
     fn refusal(self, gone: usize, of: usize, moved: bool) -> Option<String> {
         let why = match self {
@@ -245,7 +245,7 @@ impl<'p> Packing<'p, '_> {
             let entry = match entry {
                 Ok(Some(entry)) => entry,
                 Ok(None) => continue,
-                // What it is, nobody can tell: it stays.
+                // What it is cannot be known: it stays.
                 Err(error) => {
                     self.summary.failures.push(Failure { key: key.to_vec(), error });
                     continue;
@@ -302,7 +302,7 @@ impl<'p> Packing<'p, '_> {
         // What took the place of a record, under another name of the same file, is safe before that
         // record goes.
         writer.sync()?;
-        // Links go first: what they lead to is then needed by nobody.
+        // Links go first: what they lead to is then no longer needed.
         let is_link = |key: &&[u8]| self.existing.kind(key) == Some(FileKind::HardLink);
         let (links, others): (Vec<&[u8]>, Vec<&[u8]>) = gone.iter().copied().partition(is_link);
         for batch in [links, others].concat().chunks(BATCH_LEN) {

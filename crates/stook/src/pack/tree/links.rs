@@ -1,8 +1,8 @@
-//! Further names of files, made when all files are there.
+//! Hard links to files, made when all files are there.
 //!
 //! A name is linked to the first one only if that is the very file of the pack: what was kept,
-//! filtered or damaged is not. Then the bytes are written once more, and further names are linked
-//! to that.
+//! filtered or damaged is not. Then the bytes are written once more, and hard links are linked to
+//! that.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;

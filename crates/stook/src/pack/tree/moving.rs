@@ -20,7 +20,7 @@ use super::roots::{EntryLocation, Roots};
 use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::FileKind;
 use crate::pack::key::Key;
-use crate::pack::list::further_names::HOPS_MAX;
+use crate::pack::list::hard_links::HOPS_MAX;
 use crate::pack::read::record::Record;
 use crate::pack::read::stream::RecordReader;
 use crate::pack::state::open::Pack;
@@ -30,7 +30,7 @@ use crate::walk::{
     Content, FileBytes, Kind, LargeFile, Status, Walk, WalkEvent, WalkItem, WalkOptions, xattrs,
 };
 
-/// Small files and links whose records are read at once: so many, and bytes of them.
+/// Small files and links whose records are read at once: how many, and how many bytes.
 const BATCH_LEN: usize = 256;
 const BATCH_BYTES: u64 = 8 << 20;
 
@@ -193,7 +193,7 @@ impl Moving<'_> {
         }
     }
 
-    /// Counts what was removed, and tells what was not. Only an interruption ends it all.
+    /// Counts what was removed, and reports what was not. Only an interruption ends it all.
     fn note(&mut self, key: &Key, kind: Kind, done: Result<bool, Abort>) -> Result<(), Abort> {
         let removed = match done {
             Err(Abort::Interrupted) => return Err(Abort::Interrupted),

@@ -47,7 +47,7 @@ impl Claims {
     }
 }
 
-/// A further name of a file.
+/// A hard link to a file.
 #[derive(Debug)]
 pub(super) struct HardLink {
     pub(super) key: Vec<u8>,

@@ -44,7 +44,7 @@ pub struct PackSummary {
     pub directories: u64,
     /// Symbolic links that were added.
     pub symlinks: u64,
-    /// Further names of files that were added.
+    /// Hard links to files that were added.
     pub hard_links: u64,
     /// Of all these, how many took the place of an older record.
     pub replaced: u64,
@@ -151,7 +151,7 @@ impl PackTree<'_> {
     /// `progress` receives entries and bytes so far; when it says no, packing stops where it is.
     ///
     /// Entries that cannot be read, or that change while they are, are
-    /// [failures](PackSummary::failures); the rest goes on.
+    /// [failures](PackSummary::failures); the rest continues.
     ///
     /// # Errors
     /// What writing the pack meets, a root that cannot be opened, or [`Error::Invalid`] when
@@ -347,7 +347,7 @@ pub(super) enum ItemBody<'a> {
     Large(LargeFile),
     /// The same of any tree.
     Long(&'a mut dyn LongBody),
-    /// A file that nobody wanted.
+    /// A file that was not wanted.
     NotRead,
 }
 
@@ -462,7 +462,7 @@ impl Packing<'_, '_> {
         move |body| chunk_log2.map_or_else(Vec::new, |chunk_log2| chunk_sums(body, chunk_log2))
     }
 
-    /// Packs the further names of files, when all names are known.
+    /// Packs the hard links to files, when all names are known.
     pub(super) fn link_names(&mut self) -> Result<(), Abort> {
         self.settle_names()?;
         self.puts_off = false;
@@ -525,7 +525,7 @@ impl Packing<'_, '_> {
                 }
                 if let Some(writer) = &mut self.writer {
                     // It may have been packed when it had no other name.
-                    writer.mark_further_names(&Key::bytes(&file.first)?)?;
+                    writer.mark_hard_links(&Key::bytes(&file.first)?)?;
                 }
                 self.put_link(&key, FileKind::HardLink, &status, &file.first, &Xattrs::default())?;
                 self.report_progress(0)?;

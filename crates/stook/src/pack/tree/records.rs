@@ -19,7 +19,7 @@ use crate::walk::{LargeFile, Status, xattrs};
 const STREAM_LEN: usize = 1 << 20;
 
 /// A node as it is recorded: with its owner only if that is wanted, or there are set-user-id or
-/// set-group-id bits, because without one nobody gets them back.
+/// set-group-id bits, because without one they are never restored.
 pub(super) fn recorded(node: &Node, with_owner: bool) -> Node {
     let is_wanted = with_owner || node.mode.is_some_and(|mode| mode & target::SET_ID != 0);
     Node { owner: node.owner.filter(|_| is_wanted), ..*node }
@@ -28,7 +28,7 @@ pub(super) fn recorded(node: &Node, with_owner: bool) -> Node {
 /// An entry of a tree on its way into a pack: what its record says beside key and body.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NewRecord<'a> {
-    /// What the record is: a further name of a file is a link to the first.
+    /// What the record is: a hard link to a file is a link to the first.
     pub(crate) kind: FileKind,
     pub(crate) node: &'a Node,
     /// Change time and number of the inode that its bytes are of, if they vouch for them.
@@ -38,8 +38,8 @@ pub(crate) struct NewRecord<'a> {
 }
 
 impl NewRecord<'_> {
-    /// The attributes of the record. Those of a further name are those of the name: what the file
-    /// has, its own record says.
+    /// The attributes of the record. Those of a hard link are those of the name: what the file has,
+    /// its own record says.
     pub(crate) fn attributes(&self, with_owner: bool) -> Attributes {
         let mut all = Attributes::of_node(Some(self.kind), &recorded(self.node, with_owner));
         if let (FileKind::File, Some((ctime_ns, inode))) = (self.kind, self.inode) {
@@ -104,8 +104,8 @@ impl<'a> OpenedFile<'a> {
 }
 
 impl LongBody for OpenedFile<'_> {
-    /// Whoever changes what is given here while the bytes are read changes a time that is looked at
-    /// behind them.
+    /// A change of what is given here while the bytes are read changes a time that is looked at
+    /// after them.
     fn open(&mut self, with_xattrs: bool) -> Result<(Xattrs, Holes)> {
         let opened = self.file.open()?;
         let xattrs = if with_xattrs { xattrs::read(&opened) } else { Xattrs::default() };
@@ -205,8 +205,8 @@ impl Packing<'_, '_> {
         Ok(true)
     }
 
-    /// Puts what is no file: a link with its target, a further name with the first, a directory
-    /// with nothing.
+    /// Puts what is no file: a link with its target, a hard link with the first, a directory with
+    /// nothing.
     pub(super) fn put_link(
         &mut self,
         key: &[u8],
@@ -246,7 +246,7 @@ impl Packing<'_, '_> {
         let (progress, seen, before, mut done) = (&mut self.progress, self.seen, self.summary.bytes, 0);
         let poured = body.pour(&mut |bytes| {
             done += bytes.len() as u64;
-            // More than it had: whoever gives the bytes would tell, but not before all were read.
+            // More than it had: their source would say so, but not before all were read.
             if done > len {
                 return Ok(false);
             }

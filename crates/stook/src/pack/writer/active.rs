@@ -36,7 +36,7 @@ pub(crate) struct Active {
     /// Its number among the groups of the pack.
     pub(crate) group: u32,
     appender: Box<dyn Appender>,
-    /// Indexes of checkpointed stretches.
+    /// Indexes of checkpointed spans.
     pub(crate) runs: Vec<Run>,
     /// Where the last checkpoint ends.
     checkpointed_len: u64,
@@ -496,7 +496,7 @@ impl Active {
         if frames.is_empty() {
             return Ok(());
         }
-        // A stretch of deletions has no record.
+        // A span of deletions has no record.
         let index = self.tail.encode(self.salt.crc).unwrap_or_else(|| EncodedIndex::empty(self.salt.crc));
         let tally = self.tail.tally;
         let name = PackFile::Checkpoint(self.header.id, frames.start());

@@ -72,8 +72,8 @@ impl<'w> Batch<'w> {
     }
 
     /// Deletes the records with these keys, also those of this batch, and returns how many there
-    /// were. Further names (hard links) are deleted before the file that they lead to, so that
-    /// content is not moved to a name that is deleted as well.
+    /// were. Hard links are deleted before the file that they lead to, so that content is not moved
+    /// to a name that is deleted as well.
     ///
     /// `progress` is called with how many are deleted so far. When it returns `false`, this returns
     /// `None`, and some may be deleted: the batch is to be dropped then.
@@ -87,7 +87,7 @@ impl<'w> Batch<'w> {
     ) -> Result<Option<u64>> {
         let going: BTreeSet<&Key> = keys.into_iter().collect();
         let mut deleted = 0;
-        // Those that wait for their further names. Names may lead to one another, in a circle, too.
+        // Those that wait for their hard links. Names may lead to one another, in a circle, too.
         let mut held: HashSet<Key> = HashSet::new();
         for &key in &going {
             let mut waiting = vec![key.clone()];
@@ -96,7 +96,7 @@ impl<'w> Batch<'w> {
                     return Ok(None);
                 }
                 let mut before =
-                    if held.contains(&key) { BTreeSet::new() } else { self.further_names(&key)? };
+                    if held.contains(&key) { BTreeSet::new() } else { self.hard_links_of(&key)? };
                 before.retain(|name| *name != key && going.contains(name) && !held.contains(name));
                 if before.is_empty() {
                     deleted += u64::from(self.delete(&key)?);
@@ -111,7 +111,7 @@ impl<'w> Batch<'w> {
     }
 
     /// Names that may lead to the record with this key; none is missing.
-    fn further_names(&mut self, key: &Key) -> Result<BTreeSet<Key>> {
+    fn hard_links_of(&mut self, key: &Key) -> Result<BTreeSet<Key>> {
         if self.writer.stopped {
             return Err(Error::Stopped);
         }

@@ -1,11 +1,11 @@
 //! Which keys a writer may have put already: a filter, so that a new key is not looked for
 //! everywhere.
 //!
-//! Without it every put would look into the index of every stretch written so far, and writing
-//! would get slower as a pack grows. It is a chain of blocked Bloom filters, each four times as
-//! large as the one before (Putze, Sanders and Singler 2007 for the blocks; Almeida and others 2007
-//! for the chain): a question touches one cache line in each of them. It never says no to a key it
-//! was given.
+//! Without it every put would look into the index of every span written so far, and writing would
+//! get slower as a pack grows. It is a chain of blocked Bloom filters, each four times as large as
+//! the one before (Putze, Sanders and Singler 2007 for the blocks; Almeida and others 2007 for the
+//! chain): a question touches one cache line in each of them. It never says no to a key it was
+//! given.
 
 use std::hash::{BuildHasher, RandomState};
 

@@ -259,7 +259,7 @@ impl PackWriter {
     }
 
     /// A checkpoint goes when its segment does not grow any more, and when it was not believed: the
-    /// stretch that it speaks of may have been cut off, and other records be written there.
+    /// span that it speaks of may have been cut off, and other records be written there.
     fn find_checkpoint(&mut self, id: u64, from: u64) -> Result<()> {
         let name = PackFile::Checkpoint(id, from);
         let active = self.active.values().find(|active| active.header.id == id);

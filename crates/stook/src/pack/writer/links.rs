@@ -1,11 +1,11 @@
 //! Content that several names share, moved to another name before the record that holds it dies.
 //!
-//! A file with several names is stored once; the records of its further names hold the key of that
+//! A file with several names is stored once; the records of its hard links hold the key of that
 //! record. Before it is replaced or deleted, its content is put under one of the other names, and
 //! the rest become links to that. Every intermediate state is correct: each name still leads to the
 //! same bytes.
 //!
-//! Only a record that is marked as having further names costs a look at the hard links of the pack:
+//! Only a record that is marked as having hard links costs a look at the hard links of the pack:
 //! once per writer at all of them, whose keys it then keeps in memory. It also remembers those that
 //! it puts itself.
 
@@ -20,13 +20,13 @@ use crate::pack::format::attributes::{Attributes, FileKind, NAMES, Name as Attri
 use crate::pack::format::frame::{BodyLen, FrameHeader, HEADER_LEN};
 use crate::pack::format::segment::Salt;
 use crate::pack::key::{KEY_LEN_MAX, Key};
-use crate::pack::list::further_names::HOPS_MAX;
+use crate::pack::list::hard_links::HOPS_MAX;
 use crate::pack::read::frames::Frames;
 use crate::pack::state::names::PackFile;
 use crate::pack::state::open::{OpenOptions, Pack};
 use crate::source::Source;
 
-/// Read of a record to see whether it has further names, in bytes: nearly always all of its head.
+/// Read of a record to see whether it has hard links, in bytes: nearly always all of its head.
 const HEAD_LEN: u64 = 512;
 
 /// What a writer knows about hard links.
@@ -36,7 +36,7 @@ pub(super) struct Links {
     own_from: HashMap<u64, u64>,
     /// Those that it did not begin, open for reading.
     sources: HashMap<u64, Arc<dyn Source>>,
-    /// Keys of files that this writer put last and that say that they have further names.
+    /// Keys of files that this writer put last and that say that they have hard links.
     several: HashSet<Key>,
     /// Keys of hard links by the key that they may lead to; none is missing, but some may have
     /// gone.
@@ -48,11 +48,11 @@ pub(super) struct Links {
 /// The target of a hard link to a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkTarget {
-    /// The file with this key: the link is a further name of it.
+    /// The file with this key: the link is a hard link to it.
     File(Key),
     /// A symbolic link with this target: the link is to be another like it.
     Symlink(Vec<u8>),
-    /// Nothing that could have a further name.
+    /// Nothing that could have a hard link.
     Nothing,
 }
 
@@ -80,11 +80,11 @@ impl Links {
     /// Takes notice of a record that is put; of a hard link `body` is the key that it leads to.
     pub(super) fn note(&mut self, key: &Key, attributes: &[u8], body: &[u8]) {
         // Most records have no attributes.
-        let (is_link, has_further_names) = match attributes.is_empty() {
+        let (is_link, has_hard_links) = match attributes.is_empty() {
             true => (false, false),
             false => Attributes::name_flags(attributes),
         };
-        if has_further_names && !is_link {
+        if has_hard_links && !is_link {
             self.several.insert(key.clone());
         } else if !self.several.is_empty() {
             self.several.remove(key);
@@ -145,13 +145,13 @@ impl PackWriter {
     }
 
     /// Marks the record with this key, or the one at the end of the links that begin there, as
-    /// holding the content of further names, if it is not marked yet: for callers that learn of
-    /// hard links after their file was put. The record is rewritten then. Returns the target for a
-    /// further name.
+    /// holding the content of hard links, if it is not marked yet: for callers that learn of hard
+    /// links after their file was put. The record is rewritten then. Returns the target for a hard
+    /// link.
     ///
     /// # Errors
     /// Returns the errors of [`put`](Self::put), and of reading the record.
-    pub fn mark_further_names(&mut self, first: &Key) -> Result<LinkTarget> {
+    pub fn mark_hard_links(&mut self, first: &Key) -> Result<LinkTarget> {
         self.check_usable()?;
         let mut key = first.clone();
         for _ in 0..HOPS_MAX {
@@ -176,7 +176,7 @@ impl PackWriter {
     }
 
     fn mark(&mut self, key: &Key, at: At, mut content: Content) -> Result<()> {
-        if content.attributes.has_further_names() {
+        if content.attributes.has_hard_links() {
             return Ok(());
         }
         content.attributes.set(AttributeName::Id(NAMES), Value::U32(2));
@@ -189,7 +189,7 @@ impl PackWriter {
         record.finish().map(drop)
     }
 
-    /// The target of the record at this place, if it is a further name.
+    /// The target of the record at this place, if it is a hard link.
     pub(super) fn link_at(&mut self, at: At) -> Result<Option<Vec<u8>>> {
         let mut content = self.content(at)?;
         let is_link = content.attributes.file_kind() == Some(FileKind::HardLink);
@@ -212,7 +212,7 @@ impl PackWriter {
             match names_in(&bytes, &salt, old.place.offset) {
                 // Targets of links to links are content, too: ours have none, but other writers may
                 // put them.
-                NamesOfHead::Read { is_link, has_further_names } => return Ok(is_link || has_further_names),
+                NamesOfHead::Read { is_link, has_hard_links } => return Ok(is_link || has_hard_links),
                 NamesOfHead::Longer(needed) if needed > len => len = needed,
                 NamesOfHead::Longer(_) | NamesOfHead::Damaged => return Ok(true),
             }
@@ -367,7 +367,7 @@ fn names_unknown(key: &Key, error: Error) -> Error {
 enum NamesOfHead {
     Read {
         is_link: bool,
-        has_further_names: bool,
+        has_hard_links: bool,
     },
     /// This many bytes of it are needed.
     Longer(u64),
@@ -383,6 +383,6 @@ fn names_in(bytes: &[u8], salt: &Salt, offset: u64) -> NamesOfHead {
     if !header.verify(fixed, salt, offset, key, attributes) {
         return NamesOfHead::Damaged;
     }
-    let (is_link, has_further_names) = Attributes::name_flags(attributes);
-    NamesOfHead::Read { is_link, has_further_names }
+    let (is_link, has_hard_links) = Attributes::name_flags(attributes);
+    NamesOfHead::Read { is_link, has_hard_links }
 }

@@ -469,9 +469,8 @@ impl PackWriter {
     /// Puts a record into a group, replacing any older one with this key, and returns its sequence
     /// number.
     ///
-    /// If the older one holds the content of further names of a file (hard links), that is put
-    /// under one of those first. The same holds for everything else that replaces or deletes a
-    /// record.
+    /// If the older one holds the content of hard links to a file, that is put under one of those
+    /// first. The same holds for everything else that replaces or deletes a record.
     ///
     /// # Errors
     /// Returns an error of the storage, or one for a key, group or attributes that are too long.

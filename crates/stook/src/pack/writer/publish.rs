@@ -10,7 +10,7 @@ use crate::pack::format::deletes::DeletionVector;
 use crate::pack::format::manifest::{Manifest, PackState, SegmentEntry, SegmentState, VectorRef};
 use crate::pack::state::names::{PackFile, take_number};
 use crate::pack::state::segment::{Findings, Segment};
-use crate::pack::state::snapshot::{Behind, Opening};
+use crate::pack::state::snapshot::{Opening, Uncommitted};
 use crate::storage::Appender;
 
 /// Segments shorter than this are left open when a writer finishes, unless it made them: the next
@@ -133,7 +133,7 @@ impl PackWriter {
             storage: self.storage.as_ref(),
             reader: &self.reader,
             manifest: &self.manifest,
-            behind: Behind::Nothing,
+            uncommitted: Uncommitted::Nothing,
             log: self.log.clone(),
         };
         let segment = Segment::open(&opening, number.unwrap_or(usize::MAX), &mut findings)?;

@@ -313,8 +313,8 @@ fn copied(
     pool: &BufferPool,
 ) -> Result<(Target, Vec<Piece>)> {
     let len = usize::try_from(len).map_err(|_| too_long())?;
-    // Memory of the pool holds what was read before; fresh memory holds zeros, which nobody has to
-    // write. It has to be fetched from the system, so that is worth it only where most are zeros.
+    // Memory of the pool holds what was read before; fresh memory holds zeros, which need no
+    // writing. It has to be fetched from the system, so that is worth it only where most are zeros.
     let zeros = |leaf: &Leaf| if let Leaf::Fill { byte: 0, len } = leaf { *len } else { 0 };
     let is_zeroed = leaves.iter().map(zeros).sum::<u64>() > len as u64 / 2;
     let mut buffer = if is_zeroed { Buffer::with_capacity(len) } else { pool.take(len) };

@@ -5,9 +5,9 @@
 //! memory. A range that is one piece of one file is handed out in the very memory the engine read
 //! it into; a long one is read in place, piece beside piece; only ranges made of several leaves are
 //! put together by copying, in memory that comes from the same pool. A caller may also give the
-//! memory that a range goes into, as windows over long stretches do. A checked leaf is read as a
-//! range of its own, and verified before it is handed out; what is wrong with it fails the ranges
-//! that it is in, and no other.
+//! memory that a range goes into, as windows over long spans do. A checked leaf is read as a range
+//! of its own, and verified before it is handed out; what is wrong with it fails the ranges that it
+//! is in, and no other.
 //!
 //! It does not merge or sort ranges; the planner does. It never returns fewer bytes than requested.
 
@@ -275,7 +275,10 @@ impl Session {
     ///
     /// The error of a range comes with its token: [`Error::ShortRead`] if the file ends before it,
     /// or the error of the system or the server. The other ranges continue.
-    #[expect(clippy::should_implement_trait, reason = "an iterator would end, this goes on after more work")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "an iterator would end, this continues after more work"
+    )]
     pub fn next(&mut self) -> Option<(u64, Result<Bytes>)> {
         loop {
             self.take_answers(false);

@@ -177,9 +177,9 @@ impl Ahead {
         let from = start.saturating_sub(gap).max(neighbourhood.start());
         let to = end.saturating_add(gap).min(neighbourhood.end());
         let before = ByteRange::new(from, start).map(missing).unwrap_or_default();
-        let behind = ByteRange::new(end, to).map(missing).unwrap_or_default();
+        let after = ByteRange::new(end, to).map(missing).unwrap_or_default();
         let start = before.last().filter(|gap| gap.end() == start).map_or(start, ByteRange::start);
-        let end = behind.first().filter(|gap| gap.start() == end).map_or(end, ByteRange::end);
+        let end = after.first().filter(|gap| gap.start() == end).map_or(end, ByteRange::end);
         ByteRange::new(start, end).unwrap_or_default()
     }
 

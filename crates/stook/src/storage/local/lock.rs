@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn a_live_holder_is_not_waited_for() {
         let (_temporary, directory) = directory();
-        let never = &mut |_: Duration| panic!("nobody is to wait");
+        let never = &mut |_: Duration| panic!("there is nothing to wait for");
         let held = take(&directory, "note", "first", never).unwrap();
         assert_eq!(held.waited_for(), None);
         assert!(matches!(take(&directory, "note", "second", never), Err(Error::Locked { .. })));

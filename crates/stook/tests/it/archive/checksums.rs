@@ -90,7 +90,7 @@ impl<R: Read> Read for Counted<R> {
 }
 
 #[test]
-fn what_is_behind_the_end_of_a_tar_in_a_stream_is_read() {
+fn what_is_after_the_end_of_a_tar_in_a_stream_is_read() {
     let bytes = [tar(), vec![0; 20 << 20]].concat();
     let (len, count) = (bytes.len() as u64, Arc::new(AtomicU64::new(0)));
     let reader = std::io::BufReader::new(Counted(Cursor::new(bytes), count.clone()));
@@ -162,7 +162,7 @@ fn the_last_member_that_is_read_ends_only_when_the_checksum_was_right() {
 }
 
 #[test]
-fn whoever_passes_over_the_last_member_is_told_behind_it() {
+fn a_reader_that_passes_over_the_last_member_gets_the_error_after_it() {
     let dir = tempfile::tempdir().unwrap();
     let archive = rotten(&dir.path().join("t.tar.gz"));
     let mut reading = archive.read(vec![number(&archive, b"first"), number(&archive, b"second")]).unwrap();

@@ -330,7 +330,7 @@ fn a_hole_of_a_terabyte_stays_one_and_costs_nothing() {
     file.set_len(len).unwrap();
     file.write_all_at(&[7; 5000], middle).unwrap();
     drop(file);
-    fs::write(dir.path().join("short"), "behind it").unwrap();
+    fs::write(dir.path().join("short"), "after it").unwrap();
     for form in SPARSE_FORMS {
         for (name, packer) in [("t.tar", &[][..]), ("t.tar.gz", &["-z"])] {
             let all = [form, packer, &["--sparse", "-cf", name, "hole", "short"]].concat();
@@ -353,7 +353,7 @@ fn a_hole_of_a_terabyte_stays_one_and_costs_nothing() {
             let mut read = [1; 5002];
             made.read_exact_at(&mut read, middle - 1).unwrap();
             assert!(read[0] == 0 && read[1..5001] == [7; 5000] && read[5001] == 0);
-            assert_eq!(fs::read(target.join("short")).unwrap(), b"behind it");
+            assert_eq!(fs::read(target.join("short")).unwrap(), b"after it");
             fs::remove_dir_all(&target).unwrap();
         }
     }

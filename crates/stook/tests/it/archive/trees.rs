@@ -318,7 +318,7 @@ fn what_is_too_long_to_be_held_is_gathered() {
         assert_eq!(
             tree.archive().passes(),
             u64::from(tree.archive().is_sequential()),
-            "nobody looked for it"
+            "it was not looked for"
         );
         let options =
             GatherOptions { piece_bytes: 1 << 12, memory_bytes: 1 << 13, ..GatherOptions::default() };

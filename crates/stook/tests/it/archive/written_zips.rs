@@ -25,7 +25,7 @@ struct Made {
     mtime_ns: i64,
     owner: Option<(u32, u32)>,
     body: Vec<u8>,
-    is_behind: bool,
+    has_descriptor: bool,
 }
 
 impl Made {
@@ -38,7 +38,7 @@ impl Made {
             owner: self.owner,
             len: self.body.len() as u64,
             crc32: crc32(&self.body),
-            is_behind: self.is_behind,
+            has_descriptor: self.has_descriptor,
         }
     }
 
@@ -55,7 +55,7 @@ impl Made {
 /// A regular file without an owner, from 1970.
 fn plain(key: &[u8], len: u64) -> Head<'_> {
     let (kind, mode) = (MemberKind::File, 0o644);
-    Head { key, kind, mode, mtime_ns: 0, owner: None, len, crc32: 0, is_behind: false }
+    Head { key, kind, mode, mtime_ns: 0, owner: None, len, crc32: 0, has_descriptor: false }
 }
 
 fn zip_of(members: &BTreeMap<Vec<u8>, Made>) -> Vec<u8> {
@@ -64,7 +64,7 @@ fn zip_of(members: &BTreeMap<Vec<u8>, Made>) -> Vec<u8> {
         let head = made.head(key);
         let at = zip.len() as u64;
         // What follows the bytes is not known before them.
-        let early = if made.is_behind { Head { crc32: 0, ..head } } else { head };
+        let early = if made.has_descriptor { Head { crc32: 0, ..head } } else { head };
         let local = early.local().unwrap();
         assert_eq!(local_len(&local), Ok(local.len()));
         zip.extend(local);
@@ -102,9 +102,9 @@ fn made() -> impl Strategy<Value = Made> {
     let owner = prop::option::of((any::<u32>(), any::<u32>()));
     let body = prop::collection::vec(any::<u8>(), 0..2000);
     (kind, 0..0o10000_u32, time, owner, body, any::<bool>()).prop_map(
-        |(kind, mode, (seconds, below), owner, body, is_behind)| {
+        |(kind, mode, (seconds, below), owner, body, has_descriptor)| {
             let body = if kind == MemberKind::Directory { Vec::new() } else { body };
-            Made { kind, mode, mtime_ns: seconds * 1_000_000_000 + below, owner, body, is_behind }
+            Made { kind, mode, mtime_ns: seconds * 1_000_000_000 + below, owner, body, has_descriptor }
         },
     )
 }
@@ -229,8 +229,8 @@ fn decoded(bytes: &[u8]) -> Entry {
 fn numbers_around_four_gibibytes_stand_in_zip64_where_they_have_to() {
     for len in [0, WIDE - 1, WIDE, WIDE + 1, 1 << 40] {
         for at in [0, WIDE - 1, WIDE, WIDE + 1, 1 << 41] {
-            for is_behind in [false, true] {
-                let head = Head { is_behind, crc32: 7, ..plain(b"m", len) };
+            for has_descriptor in [false, true] {
+                let head = Head { has_descriptor, crc32: 7, ..plain(b"m", len) };
                 let bytes = head.entry(at).unwrap();
                 let found = decoded(&bytes);
                 assert_eq!((found.len, found.stored_len, found.at, found.crc32), (len, len, at, 7));
@@ -239,8 +239,8 @@ fn numbers_around_four_gibibytes_stand_in_zip64_where_they_have_to() {
                 assert_eq!(bytes.len(), ENTRY_LEN + 1 + wide_len + 9);
                 let before = if len >= WIDE { 4 + 16 } else { 0 };
                 assert_eq!(head.local().unwrap().len(), 30 + 1 + before + 9);
-                let behind = if len >= WIDE { 24 } else { 16 };
-                assert_eq!(head.descriptor().len(), if is_behind { behind } else { 0 });
+                let len = if len >= WIDE { 24 } else { 16 };
+                assert_eq!(head.descriptor().len(), if has_descriptor { len } else { 0 });
             }
         }
     }
@@ -291,7 +291,7 @@ fn as_many_members_as_sixteen_bits_hold_and_one_more_are_read_by_all() {
 
 /// A zip with a member of `len` zeroes, which are a hole, and a small one after it; returns the
 /// offset of the small one.
-fn with_a_hole(path: &Path, len: u64, is_behind: bool) -> u64 {
+fn with_a_hole(path: &Path, len: u64, has_descriptor: bool) -> u64 {
     let file = File::create(path).unwrap();
     let mut at = 0;
     let write = |at: &mut u64, bytes: &[u8]| {
@@ -299,11 +299,11 @@ fn with_a_hole(path: &Path, len: u64, is_behind: bool) -> u64 {
         *at += bytes.len() as u64;
     };
     // The hole is not read, so its CRC-32 is not needed.
-    let hole = Head { is_behind, ..plain(b"hole", len) };
+    let hole = Head { has_descriptor, ..plain(b"hole", len) };
     write(&mut at, &hole.local().unwrap());
     at += len;
     write(&mut at, &hole.descriptor());
-    let small = Head { is_behind, crc32: crc32(b"hello"), ..plain(b"small", 5) };
+    let small = Head { has_descriptor, crc32: crc32(b"hello"), ..plain(b"small", 5) };
     let small_at = at;
     write(&mut at, &small.local().unwrap());
     write(&mut at, b"hello");
@@ -321,8 +321,8 @@ fn members_that_lie_around_four_gibibytes_are_read_by_all() {
     let before = plain(b"hole", 0).local().unwrap().len() as u64;
     // With the second to the fourth the small member begins at the limit, or one byte beside it.
     let lens = [WIDE - 1, WIDE - 1 - before, WIDE - before, WIDE + 1 - before, WIDE, WIDE + 1];
-    for (len, is_behind) in lens.into_iter().flat_map(|len| [(len, false), (len, true)]) {
-        let small_at = with_a_hole(&path, len, is_behind);
+    for (len, has_descriptor) in lens.into_iter().flat_map(|len| [(len, false), (len, true)]) {
+        let small_at = with_a_hole(&path, len, has_descriptor);
         let script = "
 import zipfile
 z = zipfile.ZipFile('wide.zip')

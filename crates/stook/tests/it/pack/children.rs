@@ -76,7 +76,7 @@ fn children_are_what_a_look_at_every_key_gives() {
 }
 
 #[test]
-fn further_names_have_the_content_and_the_length_of_their_file() {
+fn hard_links_have_the_content_and_the_length_of_their_file() {
     use FileKind::{Directory, File, HardLink, Symlink};
     let long = "c".repeat(9_000);
     let pack = packed(&[

@@ -95,7 +95,7 @@ pub(super) enum Outcome {
     /// It could not be opened, and said why.
     Refused,
     /// Something was said to be wrong.
-    Told,
+    Reported,
     /// Nothing was said, and everything is there.
     Harmless,
 }
@@ -119,10 +119,10 @@ pub(super) fn outcome(storage: &SimStorage, small: &Small, what: &str) -> Outcom
     for (key, body) in &reported.given {
         assert!(is_version(body, key), "{what}: {key} was never put so");
         let right = small.model.get(key) == Some(body);
-        assert!(right || !reported.complaints.is_empty(), "{what}: {key} is another, and nobody says so");
+        assert!(right || !reported.complaints.is_empty(), "{what}: {key} is another, and nothing says so");
     }
     if !reported.complaints.is_empty() {
-        return Outcome::Told;
+        return Outcome::Reported;
     }
     let missing = small.model.iter().find(|(key, body)| {
         let ways = reported.given.iter().filter(|(other, given)| other == *key && given == *body).count();

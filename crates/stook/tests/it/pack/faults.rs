@@ -146,10 +146,10 @@ fn recovers(medium: &SimStorage, done: &Done, what: &str) {
         return;
     }
     let mut writer = PackWriter::open(Arc::new(medium.clone()), tiny()).unwrap();
-    writer.put("a", &Key::id(50), &Attributes::new(), b"goes on").unwrap();
+    writer.put("a", &Key::id(50), &Attributes::new(), b"continues").unwrap();
     writer.finish(true).unwrap();
     let mut more = held;
-    more.insert(Key::id(50), b"goes on".to_vec());
+    more.insert(Key::id(50), b"continues".to_vec());
     for state in medium.crash_states(medium.operation_count(), &ExploreOptions { seed: 1, variants: 2 }) {
         assert_holds(&open_simulated(&state).unwrap(), &more);
     }
@@ -405,7 +405,7 @@ fn what_was_put_does_not_count_where_its_generation_fails() {
 /// The same if a checkpoint is due. Before: its sync counted as a promise, and the record of a
 /// failed put was there anyway.
 #[test]
-fn what_was_put_does_not_count_where_its_checkpoint_or_the_generation_behind_it_fails() {
+fn what_was_put_does_not_count_where_its_checkpoint_or_the_generation_after_it_fails() {
     for call in [StorageCall::Sync, StorageCall::Prepare, StorageCall::SyncDirectory] {
         for nth in 0.. {
             let medium = with_one_record();

@@ -8,7 +8,7 @@ use stook_testing::sweep::stride;
 
 use super::damage::{Outcome, options, outcome, shared, small, storage_with};
 
-/// Bits to flip: all of bytes near any that is not zero, one bit of every 37th byte of stretches of
+/// Bits to flip: all of bytes near any that is not zero, one bit of every 37th byte of spans of
 /// zeros.
 fn bits(bytes: &[u8]) -> impl Iterator<Item = usize> {
     (0..bytes.len() * 8).filter(|&bit| {
@@ -32,7 +32,7 @@ fn a_flipped_bit_is_reported_or_does_no_harm() {
             let storage = storage_with(&small.files, name, Some(&hit));
             let which = match outcome(&storage, &small, &what) {
                 Outcome::Refused => 0,
-                Outcome::Told => 1,
+                Outcome::Reported => 1,
                 Outcome::Harmless => 2,
             };
             counts.entry(kind).or_default()[which] += 1;

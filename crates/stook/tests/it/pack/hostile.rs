@@ -151,7 +151,7 @@ fn a_pack_that_is_moved_while_a_writer_works_stays_one_pack() {
 /// A crash may leave a file that is longer than what was written of it. Before, every opening read
 /// its hole: one of 1 TiB took more than eight minutes, and nothing but a second Ctrl-C ended it.
 #[test]
-fn a_hole_behind_a_growing_segment_costs_nothing() {
+fn a_hole_after_a_growing_segment_costs_nothing() {
     let parent = tempfile::tempdir().unwrap();
     let directory = parent.path().join("p.stook");
     let storage = LocalStorage::create(&directory, LocalStorageOptions::default()).unwrap();

@@ -97,13 +97,13 @@ fn a_record_of_more_than_4_gib_from_a_hole_takes_no_room_and_comes_back() {
     (0..LEN >> 22).for_each(|_| record.write(&zeros).unwrap());
     record.write(&[9]).unwrap();
     record.finish().unwrap();
-    writer.put("", &Key::id(2), &Attributes::new(), b"behind it").unwrap();
+    writer.put("", &Key::id(2), &Attributes::new(), b"after it").unwrap();
     writer.finish(true).unwrap();
     let files = std::fs::read_dir(directory.path()).unwrap();
     let taken: u64 = files.map(|file| file.unwrap().metadata().unwrap().blocks() * 512).sum();
     assert!(taken < 4 << 20, "{taken} bytes of disk");
     let pack = Pack::open_path(directory.path(), OpenOptions::default()).unwrap();
-    assert_eq!(pack.get(&Key::id(2)).unwrap().unwrap().body, b"behind it".as_slice());
+    assert_eq!(pack.get(&Key::id(2)).unwrap().unwrap().body, b"after it".as_slice());
     let mut record = pack.open_record(&Key::id(1)).unwrap().unwrap();
     assert_eq!(record.head().body_len, Some(LEN));
     let (mut len, mut last) = (0, 0);
@@ -259,7 +259,7 @@ fn frames_of_a_pack_inside_a_pack_are_never_taken_for_its_own() {
             assert!(own, "byte {byte} of the frame at {at}: frames of the copy are taken for records");
             let last = reported.given.iter().filter(|(key, _)| *key == Key::id(5)).count();
             let hit_last = byte != 0 && last < WAYS;
-            assert!(last == WAYS || hit_last || at > 4096, "the scan goes on behind the damage");
+            assert!(last == WAYS || hit_last || at > 4096, "the scan continues after the damage");
         }
     }
 }

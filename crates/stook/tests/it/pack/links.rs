@@ -306,7 +306,7 @@ fn names_of_a_name_keep_their_content_when_that_name_goes() {
 }
 
 #[test]
-fn a_further_name_is_one_of_the_file_behind_all_links() {
+fn a_hard_link_is_one_of_the_file_behind_all_links() {
     let place = Place::new();
     let mut writer = place.writer();
     writer.put("", &key("f"), &file(1), SHARED).unwrap();
@@ -314,11 +314,11 @@ fn a_further_name_is_one_of_the_file_behind_all_links() {
     writer.put("", &key("s"), &Attributes::of_file(FileKind::Symlink, 0o777, 7, None), b"to").unwrap();
     writer.put("", &key("x"), &Attributes::of_file(FileKind::Directory, 0o755, 7, None), b"").unwrap();
     writer.put("", &key("r"), &link(), b"r").unwrap();
-    assert_eq!(writer.mark_further_names(&key("l")).unwrap(), LinkTarget::File(key("f")));
-    assert_eq!(writer.mark_further_names(&key("s")).unwrap(), LinkTarget::Symlink(b"to".to_vec()));
+    assert_eq!(writer.mark_hard_links(&key("l")).unwrap(), LinkTarget::File(key("f")));
+    assert_eq!(writer.mark_hard_links(&key("s")).unwrap(), LinkTarget::Symlink(b"to".to_vec()));
     for nothing in ["x", "r", "absent"] {
-        assert_eq!(writer.mark_further_names(&key(nothing)).unwrap(), LinkTarget::Nothing, "{nothing}");
+        assert_eq!(writer.mark_hard_links(&key(nothing)).unwrap(), LinkTarget::Nothing, "{nothing}");
     }
     writer.finish(true).unwrap();
-    assert!(place.pack().get(&key("f")).unwrap().unwrap().head.attributes.has_further_names());
+    assert!(place.pack().get(&key("f")).unwrap().unwrap().head.attributes.has_hard_links());
 }

@@ -149,7 +149,7 @@ fn a_node_is_what_its_record_says_and_nothing_where_it_says_nothing() {
     writer.put("", &key("plain"), &Attributes::new(), b"of it nothing is said").unwrap();
     let mut newer = Attributes::new();
     newer.set(Name::Id(KIND), Value::U8(77));
-    writer.put("", &key("newer"), &newer, b"of a kind that nobody knows").unwrap();
+    writer.put("", &key("newer"), &newer, b"of an unknown kind").unwrap();
     let root = Attributes::of_file(FileKind::Directory, 0o711, 9, None);
     writer.put("", &key(""), &root, b"").unwrap();
     writer.finish(true).unwrap();

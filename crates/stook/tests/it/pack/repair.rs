@@ -115,7 +115,7 @@ fn a_pack_that_is_whole_is_copied_as_it_is_with_sequence_numbers_and_times() {
     let (storage, model) = sample();
     let (to, reported, _) = repaired(&storage);
     assert_eq!((reported.records, &reported.damages[..]), (model.len() as u64, &[][..]));
-    // Nobody had said that the pack is all that it was meant to be, and saving it does not make it
+    // It was not said that the pack is all that it was meant to be, and saving it does not make it
     // so.
     let is_said = |note: &str| note.starts_with("the pack was incomplete, and so is the new one");
     assert!(matches!(&reported.notes[..], [note] if is_said(note)), "{:?}", reported.notes);
@@ -133,7 +133,7 @@ fn a_pack_that_is_whole_is_copied_as_it_is_with_sequence_numbers_and_times() {
     }
     let mut writer = PackWriter::open(shared(&to), options(10)).unwrap();
     let sequence = writer.put("", &Key::id(1), &Attributes::new(), b"on").unwrap();
-    assert!(sequence > 50, "it goes on behind all there was: {sequence}");
+    assert!(sequence > 50, "it continues after all there was: {sequence}");
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn damage_anywhere_costs_the_records_it_hits_and_their_bytes_are_set_aside() {
 }
 
 #[test]
-fn further_names_of_what_is_lost_are_left_out_and_reported_where_they_were() {
+fn hard_links_of_what_is_lost_are_left_out_and_reported_where_they_were() {
     let storage = SimStorage::new();
     let mut writer = PackWriter::create(shared(&storage), options(1)).unwrap();
     let key = |name: &str| Key::bytes(name).unwrap();

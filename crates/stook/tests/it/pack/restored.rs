@@ -166,7 +166,7 @@ fn leftovers_of_killed_writers_are_removed_and_nothing_is_set_aside() {
 
 /// A checkpoint that no generation names, of a range whose end was cut off since.
 #[test]
-fn a_checkpoint_of_a_stretch_that_was_cut_off_is_not_believed_later() {
+fn a_checkpoint_of_a_span_that_was_cut_off_is_not_believed_later() {
     let medium = SimStorage::new();
     let options = |seed| WriterOptions { checkpoint_len: 4000, ..options(seed) };
     let mut writer = PackWriter::create(shared(&medium), options(1)).unwrap();
@@ -301,7 +301,7 @@ fn assert_restored_half(mine: &Files, theirs: &Files, prefixes: &[&str], case: &
 /// Records that one copy put after the committed length of a segment that the other did not touch
 /// do not belong to the other.
 #[test]
-fn what_another_copy_put_behind_the_committed_length_is_left_out_and_reported() {
+fn what_another_copy_put_after_the_committed_length_is_left_out_and_reported() {
     let medium = SimStorage::new();
     let put = |storage: &SimStorage, seed, group: &str, id, body: &[u8]| {
         let mut writer = PackWriter::open(shared(storage), options(seed)).unwrap();

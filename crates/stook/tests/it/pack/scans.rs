@@ -190,7 +190,7 @@ proptest! {
     }
 
     #[test]
-    fn a_cursor_goes_on_behind_every_record(steps in steps()) {
+    fn a_cursor_goes_on_after_every_record(steps in steps()) {
         let (storage, ..) = written(&steps);
         goes_on_everywhere(&storage, &|pack| pack.scan(ScanOptions::default()));
         goes_on_everywhere(&storage, &|pack| pack.scan(by_key()));
@@ -373,7 +373,7 @@ fn forged() -> (SimStorage, PackModel, usize) {
 }
 
 #[test]
-fn forged_frames_in_a_body_are_no_records_of_splits_nor_of_scans_behind_damage() {
+fn forged_frames_in_a_body_are_no_records_of_splits_nor_of_scans_after_damage() {
     let (storage, model, host) = forged();
     let pack = open_simulated(&storage).unwrap();
     for count in 1..40 {

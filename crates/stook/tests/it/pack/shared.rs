@@ -54,7 +54,7 @@ fn use_it(writer: &SharedWriter, thread: u64, steps: u64, reported: &AtomicU64) 
         let body = pattern((step * 97 % 5000) as usize, thread << 32 | step);
         let mut put = |key: &Key| {
             let sequence = writer.put(&group, key, &Attributes::new(), &body).unwrap();
-            assert!(sequence > before && sequence > last, "{sequence} is not behind {before} and {last}");
+            assert!(sequence > before && sequence > last, "{sequence} is not after {before} and {last}");
             last = sequence;
             reported.fetch_max(sequence, Ordering::SeqCst);
             sequence

@@ -161,8 +161,8 @@ fn a_flipped_byte_costs_the_ranges_that_touch_its_chunk() {
                 ByteRange::at(from, 1).unwrap(),
                 ByteRange::new(from.saturating_sub(1), to).unwrap(),
             ];
-            let [before, behind, first, all] = record.read_many(&ranges).unwrap().try_into().unwrap();
-            assert!(before.unwrap() == part(&body, ranges[0]) && behind.unwrap() == part(&body, ranges[1]));
+            let [before, after, first, all] = record.read_many(&ranges).unwrap().try_into().unwrap();
+            assert!(before.unwrap() == part(&body, ranges[0]) && after.unwrap() == part(&body, ranges[1]));
             for error in [first.unwrap_err(), all.unwrap_err()] {
                 let damage = error.damage().unwrap();
                 assert_eq!((&damage.file, &damage.key), (&segment, &Some(Key::id(id))), "{damage}");
@@ -248,7 +248,7 @@ fn a_record_stays_what_it_is_when_the_pack_goes_on_without_it() {
     writer.finish(true).unwrap();
     assert!(record.read(ByteRange::to(record.len())).unwrap() == body);
     let segment = directory.path().join(format!("segment-{:016x}", record.head().segment));
-    assert!(segment.exists(), "whoever has a record of a generation holds it");
+    assert!(segment.exists(), "a record of a generation holds it");
     let now = self::record(&open(directory.path()), 0);
     assert!(now.len() == 7 && now.identity() != record.identity());
 }

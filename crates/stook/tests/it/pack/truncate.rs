@@ -12,7 +12,7 @@ fn names(small: &Small, kind: &str) -> Vec<String> {
     names
 }
 
-/// Opens for every length of a file, but only every 61st inside long stretches of zeros.
+/// Opens for every length of a file, but only every 61st inside long spans of zeros.
 fn lens(bytes: &[u8]) -> impl Iterator<Item = usize> {
     (0..bytes.len()).filter(|&len| {
         let near = &bytes[len.saturating_sub(16)..(len + 16).min(bytes.len())];
@@ -45,7 +45,7 @@ fn a_manifest_or_deletion_vector_cut_anywhere_is_reported() {
             let storage = storage_with(&small.files, &name, Some(&bytes[..len]));
             let outcome = outcome(&storage, &small, &what);
             let half = bytes.len() / 2;
-            let named = len < half && name.starts_with("manifest-") || matches!(outcome, Outcome::Told);
+            let named = len < half && name.starts_with("manifest-") || matches!(outcome, Outcome::Reported);
             assert!(named, "{what}: not reported");
             assert!(!matches!(outcome, Outcome::Harmless), "{what}: not reported");
         }
@@ -65,7 +65,7 @@ fn a_checkpoint_cut_anywhere_or_missing_costs_nothing() {
 }
 
 #[test]
-fn an_active_segment_cut_behind_the_last_mark_loses_what_follows_it_and_grows_on() {
+fn an_active_segment_cut_after_the_last_mark_loses_what_follows_it_and_grows_on() {
     let small = small();
     let name = names(&small, "segment-").pop().unwrap();
     let bytes = &small.files[&name];
@@ -75,7 +75,7 @@ fn an_active_segment_cut_behind_the_last_mark_loses_what_follows_it_and_grows_on
         let storage = storage_with(&small.files, &name, Some(&bytes[..len]));
         let Ok(pack) = open_simulated(&storage) else { continue };
         if !pack.damages().is_empty() {
-            assert!(matches!(outcome(&storage, &small, &what), Outcome::Told));
+            assert!(matches!(outcome(&storage, &small, &what), Outcome::Reported));
             continue;
         }
         // This cannot be distinguished from a crash before the rest was written.
@@ -132,7 +132,7 @@ fn a_missing_file_is_reported_and_nothing_of_the_rest_is_lost() {
     {
         let storage = storage_with(&small.files, name, None);
         let outcome = outcome(&storage, &small, name);
-        assert!(matches!(outcome, Outcome::Told), "{name} is missing");
+        assert!(matches!(outcome, Outcome::Reported), "{name} is missing");
         let before = storage.list().unwrap();
         if let Ok(writer) = PackWriter::open(shared(&storage), options()) {
             assert_ne!(writer.recovery().damages, [], "{name} is missing");

@@ -218,6 +218,6 @@ fn a_bad_block_costs_the_records_in_it_and_no_other_in_any_way_of_reading() {
             untouched.iter().all(|key| saved.get(key) == sample.model.get(key)),
             "{what}: repair lost some"
         );
-        assert!(silent || is_older || damages > 0, "{what}: repair tells nothing");
+        assert!(silent || is_older || damages > 0, "{what}: repair reports nothing");
     }
 }

@@ -1,4 +1,4 @@
-//! A run: the index of one stretch of a segment, in memory or on disk.
+//! A run: the index of one span of a segment, in memory or on disk.
 //!
 //! Pages of a run on disk are read on the first look-up in them, and kept; walks over all of them
 //! keep none. A page that is damaged or unreadable is rebuilt from the frames: see [`mend`].
@@ -29,7 +29,7 @@ use crate::pack::format::{Invalid, UNIT};
 use crate::pack::read::reader::Reader;
 use crate::source::Source;
 
-/// The index of a stretch of frames.
+/// The index of a span of frames.
 #[derive(Debug)]
 pub(crate) struct Run {
     /// The frames it covers.

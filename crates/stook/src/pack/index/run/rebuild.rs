@@ -143,7 +143,7 @@ impl Pages {
             self.lost.push((self.top.pages(), Some(damage)));
             self.lost_units += unit - gap;
             self.top.add_lost(gap);
-            self.top.add_behind_lost(&first, unit);
+            self.top.add_after_lost(&first, unit);
         } else {
             self.top.add(&first, unit);
         }

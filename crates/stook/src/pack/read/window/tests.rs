@@ -131,7 +131,7 @@ impl Source for Asked {
     }
 }
 
-/// A ring of so many blocks, and so many requests at once.
+/// A ring of this many blocks, and this many requests at once.
 fn window(source: Arc<dyn Source>, access: Access, blocks: usize, requests: usize) -> Window {
     let options = SessionOptions { requests, ..SessionOptions::default() };
     let session = Session::new(&Backend::Threads, options).unwrap();
@@ -140,7 +140,7 @@ fn window(source: Arc<dyn Source>, access: Access, blocks: usize, requests: usiz
     Window::new(session, source, range, options).unwrap()
 }
 
-/// All bytes, looked at so many at once.
+/// All bytes, looked at this many at once.
 fn read_all(window: &mut Window, len: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     while window.left() > 0 {
@@ -191,7 +191,7 @@ fn what_is_under_way_is_called_off_and_not_waited_for() {
     }
 }
 
-/// Parts of files, bytes and fills, one behind another.
+/// Parts of files, bytes and fills, one after another.
 #[derive(Debug)]
 struct Stitched(Vec<Leaf>);
 

@@ -9,7 +9,7 @@ use super::{Hidden, names};
 use crate::names::escaped;
 use crate::pack::error::{Damage, Error, Result};
 use crate::pack::key::{KEY_LEN_MAX, Key};
-use crate::pack::list::further_names::HOPS_MAX;
+use crate::pack::list::hard_links::HOPS_MAX;
 use crate::pack::read::record::{Record, RecordHead};
 use crate::pack::scan::KeyRange;
 use crate::pack::state::open::{KeyEntry, Pack};
@@ -177,14 +177,14 @@ impl<'p> Building<'p> {
         shown != key
     }
 
-    /// Gives files their further names.
+    /// Gives files their hard links.
     fn add_links(&mut self) -> Result<()> {
         let links = std::mem::take(&mut self.links);
         let mut firsts: HashMap<Key, Key> = HashMap::with_capacity(links.len());
         for links in links.chunks(LINKS_LEN) {
             let keys: Vec<Key> = links.iter().map(|link| link.key.clone()).collect();
             for (key, record) in keys.iter().zip(self.pack.get_many(&keys)?) {
-                // What is damaged leads nowhere, which is told for each.
+                // What is damaged leads nowhere, which is reported for each.
                 if let Some(Some(record)) = self.pack.snapshot.log.unless_damaged(record)? {
                     firsts.insert(key.clone(), Key::bytes(&record.body)?);
                 }
@@ -253,7 +253,7 @@ impl<'p> Building<'p> {
         let Self { builder, keys, lost, hiding, mut hidden, .. } = self;
         let (table, refused) = builder.finish();
         for (id, error) in refused {
-            // Of a damaged one the log tells, and a directory is what it was.
+            // A damaged one is in the log, and a directory is what it was.
             if !lost.contains(&id.get()) {
                 hidden.note(error.to_string());
             }

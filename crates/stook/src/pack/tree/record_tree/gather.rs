@@ -75,7 +75,8 @@ impl<'a> RecordSupply<'a> {
                 None => {}
             }
         }
-        // What goes wrong here goes wrong again for those that it concerns, and is told for each.
+        // What goes wrong here goes wrong again for those that it concerns, and is reported for
+        // each.
         drop(self.tree.pack.read_pages_for(&keys));
         for (index, key) in indexes.into_iter().zip(keys) {
             match self.find(index, &key) {

@@ -34,9 +34,9 @@ use crate::tree::{
 /// The records of a pack at the generation it was opened at, as a tree.
 ///
 /// Beside what [`Tree`] says:
-/// - keys that are paths are the paths of nodes; further names of a file (hard links) share its
-///   node; directories without a record are there, and nothing is known of them. A record that does
-///   not say what it is, is a file;
+/// - keys that are paths are the paths of nodes; hard links to a file share its node; directories
+///   without a record are there, and nothing is known of them. A record that does not say what it
+///   is, is a file;
 /// - keys that are no paths stand in the root under what shows them: the number 7 is `id:7`, and
 ///   the bytes `a//b` are `bytes:a\x2f\x2fb`. [`Key::parse`] takes these names. Records that get no
 ///   name are [counted](Self::hidden);

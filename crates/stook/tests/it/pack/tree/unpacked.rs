@@ -55,7 +55,7 @@ fn what_is_there_is_kept_and_named_unless_told_otherwise() {
 }
 
 #[test]
-fn a_further_name_never_becomes_one_of_a_file_that_only_looks_like_the_first() {
+fn a_hard_link_never_becomes_one_of_a_file_that_only_looks_like_the_first() {
     let place = Place::new();
     write(place.tree().join("a"), "mine");
     fs::hard_link(place.tree().join("a"), place.tree().join("b")).unwrap();
