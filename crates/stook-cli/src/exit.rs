@@ -72,7 +72,7 @@ fn code_of(error: &anyhow::Error) -> u8 {
     let stopped = |e: &(dyn std::error::Error + 'static)| {
         matches!(e.downcast_ref(), Some(stook::ops::contents::Error::Interrupted))
     };
-    // A wait for whoever reads a pipe ends so.
+    // A wait for the reader of a pipe ends so.
     let waited = |e: &(dyn std::error::Error + 'static)| {
         let kind = e.downcast_ref().and_then(stook::Error::io_kind);
         kind == Some(io::ErrorKind::Interrupted) && interrupted()
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_runs_a_command_is_told_to_run_it_again() {
+    fn the_user_is_advised_to_run_the_command_again() {
         let file = |len| stook::source::Identity { len, ..Default::default() };
         let error = stook::Error::changed("a", file(1), file(2));
         assert!(error.to_string().ends_with("; open it again"), "{error}");

@@ -196,7 +196,7 @@ pub(crate) fn bytes_prefix(given: Option<&OsStr>) -> Result<Option<Vec<u8>>, Usa
     }
 }
 
-/// A stretch of the keys in their order.
+/// A range of the keys in their order.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct KeyArgs {
     /// Only keys that begin so

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_with_nothing_behind_its_slashes_is_refused() {
+    fn an_address_with_nothing_after_its_slashes_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let address = |end: &str| OsString::from(format!("{}{end}", dir.path().display()));
         for end in ["//", "///", "/new//", "/new///"] {

@@ -68,7 +68,7 @@ fn members_are_got_by_key() {
     let place = Place::new();
     place.tar(&["-cf", "x.tar", "-C", "t", "."]);
     assert_eq!(place.stook(&["get", "x.tar", "a"]), (0, "alpha".into(), String::new()));
-    assert_eq!(place.stook(&["get", "x.tar//further"]).1, "alpha", "a further name gives the file's content");
+    assert_eq!(place.stook(&["get", "x.tar//further"]).1, "alpha", "a hard link gives the file's content");
     let (code, _, stderr) = place.stook(&["get", "x.tar", "a", "d/b", "d/e", "nothing", "--output", "out"]);
     assert_eq!(code, 1);
     assert!(stderr.contains("x.tar has no member nothing"), "{stderr}");
@@ -378,8 +378,8 @@ fn a_pack_is_exported_as_a_tar_that_others_read_and_that_is_always_the_same() {
 /// Time that a process worked for itself, in hundredths of a second.
 fn worked(process: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
-    let (_, behind_name) = stat.rsplit_once(") ").unwrap();
-    behind_name.split(' ').nth(11).unwrap().parse().unwrap()
+    let (_, after_name) = stat.rsplit_once(") ").unwrap();
+    after_name.split(' ').nth(11).unwrap().parse().unwrap()
 }
 
 #[test]

@@ -325,13 +325,13 @@ fn the_first_ctrl_c_ends_it_whatever_a_server_does() {
         0 => stalled.whole(),
         _ => stalled.whole().end(End::Stalled(1000)),
     });
-    let is_behind =
+    let is_after =
         |request: &WebRequest, _: usize| request.range().is_some_and(|(first, _)| first >= 32 << 20);
     for (what, server, range, requests, written) in [
         ("opening", start(|_, _| true), "..", 1, 0),
         ("reading it as a whole", whole, "..", 2, 0),
         ("the first ranges", start(|_, nth| nth > 0), "0..20MB", 2, 0),
-        ("ranges behind others", start(is_behind), "..", 6, 32 << 20),
+        ("ranges after others", start(is_after), "..", 6, 32 << 20),
     ] {
         let args = ["--whole-file", "--range", range];
         let (output, read) = interrupted(&server, &args, requests, written);

@@ -132,7 +132,7 @@ fn a_repair_into_a_name_with_a_slash_at_its_end_is_one_into_that_name() {
 }
 
 #[test]
-fn a_repair_leaves_out_the_further_names_of_what_is_lost_and_the_new_pack_is_whole() {
+fn a_repair_leaves_out_the_hard_links_of_what_is_lost_and_the_new_pack_is_whole() {
     let place = Place::new();
     let mut writer = place.writer();
     let of = |kind| Attributes::of_file(kind, 0o640, 1_700_000_000_000_000_000, None);
@@ -360,7 +360,7 @@ fn much_damage_floods_nobody_and_verbose_tells_all() {
     let place = Place::new();
     let mut writer = place.writer();
     let file = Attributes::of_file(FileKind::File, 0o644, 0, None);
-    // The first byte tells where a body begins, whatever the checksums around it are.
+    // The first byte shows where a body begins, whatever the checksums around it are.
     let body = [&b"<"[..], &[b'x'; 299]].concat();
     for number in 0..40 {
         writer.put("", &key(format!("file-{number:02}")), &file, &body).unwrap();

@@ -171,7 +171,7 @@ fn keys_and_links_never_lead_out_of_the_directory() {
 }
 
 #[test]
-fn a_further_name_of_a_file_gives_the_file() {
+fn a_hard_link_of_a_file_gives_the_file() {
     let place = Place::new();
     let mut writer = place.writer();
     let link = Attributes::of_file(FileKind::HardLink, 0o644, 0, None);
@@ -264,15 +264,15 @@ fn a_link_that_somebody_names_leads_to_the_file_that_is_made_or_replaced() {
     let place = Place::filled();
     fs::create_dir(place.path("d")).unwrap();
     symlink("d/next", place.path("link")).unwrap();
-    symlink("../behind", place.path("d/next")).unwrap();
+    symlink("../after", place.path("d/next")).unwrap();
     for (name, body) in [("a/one", "first of all"), ("a/two", "second")] {
         let (code, _, stderr) = place.run("get", &[name, "--output", "link"]);
         assert_eq!(code, 0, "{stderr}");
         for link in ["link", "d/next"] {
             assert!(fs::symlink_metadata(place.path(link)).unwrap().is_symlink());
         }
-        assert!(fs::symlink_metadata(place.path("behind")).unwrap().is_file());
-        assert_eq!(fs::read_to_string(place.path("behind")).unwrap(), body);
+        assert!(fs::symlink_metadata(place.path("after")).unwrap().is_file());
+        assert_eq!(fs::read_to_string(place.path("after")).unwrap(), body);
     }
     for (name, leads_to) in [("in-pack", "p.stook/new"), ("nowhere", "none/new"), ("ring", "ring")] {
         symlink(leads_to, place.path(name)).unwrap();
@@ -317,7 +317,7 @@ fn the_first_signal_ends_a_wait_for_the_reader_of_a_pipe() {
         ] {
             let mut command = place.command(command, args);
             let mut child = command.current_dir(place.dir.path()).stderr(Stdio::null()).spawn().unwrap();
-            // Until it listens to signals, and waits: nothing tells from outside.
+            // Until it listens to signals, and waits: nothing shows it from outside.
             std::thread::sleep(std::time::Duration::from_millis(300));
             super::send("-INT", &child);
             assert_eq!(child.wait().unwrap().code(), Some(130), "{args:?}, opened: {is_open}");

@@ -106,7 +106,7 @@ fn what_is_no_pack_is_refused() {
 }
 
 #[test]
-fn a_stretch_of_keys_is_listed_by_key_or_as_it_is_on_the_medium() {
+fn a_range_of_keys_is_listed_by_key_or_as_it_is_on_the_medium() {
     let place = Place::filled();
     let listed = |args: &[&str]| {
         let (code, stdout, stderr) = place.run("ls", args);

@@ -147,7 +147,7 @@ fn each_file(root: &Path, below: &Path, each: &mut dyn FnMut(&Path)) {
     }
 }
 
-/// Numbers of operations to try, of so many.
+/// Numbers of operations to try, of this many.
 fn tried(count: u64) -> Vec<u64> {
     let step = if stride(2) == 1 { 1 } else { (count / SAMPLED).max(1) };
     (0..count).step_by(usize::try_from(step).unwrap()).collect()

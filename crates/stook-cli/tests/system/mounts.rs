@@ -34,7 +34,7 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        tell(Command::new("umount").arg(&self.point));
+        run_or_warn(Command::new("umount").arg(&self.point));
     }
 }
 
@@ -85,7 +85,7 @@ impl Attached {
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        tell(Command::new("losetup").args(["-d", &self.node]));
+        run_or_warn(Command::new("losetup").args(["-d", &self.node]));
     }
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn run(command: &mut Command) -> String {
 }
 
 /// Runs a clean-up command: its failure must not hide an earlier failure of the test.
-fn tell(command: &mut Command) {
+fn run_or_warn(command: &mut Command) {
     match command.output() {
         Ok(output) if output.status.success() => {}
         outcome => eprintln!("{command:?} did not work: {outcome:?}"),

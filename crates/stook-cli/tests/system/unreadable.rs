@@ -130,12 +130,12 @@ impl Ran {
 
     /// The deviations: without damage it succeeds, with damage that it found it reports it.
     fn faults(&self, is_all: bool, wrong: Vec<String>) -> Vec<String> {
-        let tells = self.said.contains("damaged") || self.said.contains("cannot be read");
+        let is_reported = self.said.contains("damaged") || self.said.contains("cannot be read");
         let mut faults = wrong;
-        if !is_all && (self.code != 1 || !tells) {
+        if !is_all && (self.code != 1 || !is_reported) {
             faults.push(format!("something is missing, and the code is {}", self.code));
         }
-        if self.code > 1 || (self.code == 1) != tells {
+        if self.code > 1 || (self.code == 1) != is_reported {
             faults.push(format!("code {}", self.code));
         }
         faults.into_iter().map(|fault| format!("{}: {fault}\n{}", self.what, self.said)).collect()

@@ -52,7 +52,7 @@ pub(in crate::commands) enum Place<'t> {
     /// To stdout.
     Stdout(&'t mut Output),
     /// After the others, from this offset on.
-    Behind(&'t mut Draft, u64),
+    Appended(&'t mut Draft, u64),
     /// Into a file.
     File(Draft),
     /// A directory, which has no body.
@@ -110,7 +110,7 @@ impl Target {
             Self::Stdout => Place::Stdout(output),
             Self::Concatenated(draft) => {
                 let start = draft.end();
-                Place::Behind(draft, start)
+                Place::Appended(draft, start)
             }
             Self::File(path) => Place::File(Draft::named(path, &mut || !interrupted())?),
             Self::Directory(named) => named.place(key, kind)?,
@@ -167,7 +167,7 @@ impl Place<'_> {
         let mut go_on = || !interrupted();
         match self {
             Self::Stdout(output) => Ok(output.bytes(bytes)?),
-            Self::Behind(draft, _) => Ok(draft.write_while(bytes, &mut go_on)?),
+            Self::Appended(draft, _) => Ok(draft.write_while(bytes, &mut go_on)?),
             Self::File(draft) => Ok(draft.write_while(bytes, &mut go_on)?),
             Self::Directory(_) => Ok(()),
         }
@@ -182,7 +182,7 @@ impl Place<'_> {
                 output.bytes(zeroes)?;
                 Ok(zeroes.len() as u64)
             }
-            Self::Behind(draft, _) => Ok(draft.write_hole(len, &mut go_on)?),
+            Self::Appended(draft, _) => Ok(draft.write_hole(len, &mut go_on)?),
             Self::File(draft) => Ok(draft.write_hole(len, &mut go_on)?),
             Self::Directory(_) => Ok(len),
         }
@@ -191,7 +191,7 @@ impl Place<'_> {
     /// No more bytes come, and those that came are not all: what can be taken back is.
     pub(in crate::commands) fn give_up(self) -> Result<(), stook::Error> {
         match self {
-            Self::Behind(draft, start) => draft.cut(start),
+            Self::Appended(draft, start) => draft.cut(start),
             // A draft that is dropped leaves nothing.
             Self::Stdout(_) | Self::File(_) | Self::Directory(_) => Ok(()),
         }
@@ -200,7 +200,7 @@ impl Place<'_> {
     /// All bytes are written. Returns the file, if the record has its own.
     pub(in crate::commands) fn finish(self) -> Result<Option<PathBuf>, stook::Error> {
         match self {
-            Self::Stdout(_) | Self::Behind(..) => Ok(None),
+            Self::Stdout(_) | Self::Appended(..) => Ok(None),
             Self::File(draft) => {
                 let path = draft.path().to_path_buf();
                 draft.finish()?;
