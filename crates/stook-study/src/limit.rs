@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn what_fio_says_is_understood() {
-        let text = r#"fio: a remark
+        let text = r#"fio: a note
             {"fio version": "fio-3.33", "jobs": [{"error": 0, "read": {"io_bytes": 2097152, "bw_bytes": 1048576,
              "total_ios": 2}}]}"#;
         let speed = parse(text, "x").unwrap();

@@ -23,8 +23,8 @@ use self::system::{Bench, Block, Left, System};
 /// Flags of the comparison.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Runs of each cell: every n-th operation fails, so that there are about so many; 0 lets each
-    /// fail
+    /// Runs of each cell: every n-th operation fails, so that there are about this many; 0 lets
+    /// each fail
     #[arg(long, default_value_t = 24)]
     most: u64,
     /// The program under test
@@ -94,7 +94,8 @@ impl Kind {
         if self == Self::ShortReads { PageCache::Off } else { PageCache::On }
     }
 
-    /// The rules of each run, with so many operations of each kind, and these blocks of the input.
+    /// The rules of each run, with this many operations of each kind, and these blocks of the
+    /// input.
     fn runs(self, counts: &BTreeMap<Operation, u64>, blocks: &[Block], most: u64) -> Vec<Vec<Rule>> {
         let each = |operations: &[Operation], which: fn(u64) -> Which, fault| -> Vec<Vec<Rule>> {
             let count: u64 = operations.iter().filter_map(|operation| counts.get(operation)).sum();
@@ -119,7 +120,7 @@ impl Kind {
     }
 }
 
-/// Every so many of so many things are tried, where at most `most` are to be; 0 is all.
+/// The step at which at most `most` of `count` things are tried; 0 is all.
 fn step(count: u64, most: u64) -> usize {
     if most == 0 { 1 } else { count.div_ceil(most).max(1) as usize }
 }

@@ -47,7 +47,7 @@ pub(crate) struct Args {
 const SHAPES: [(u64, u64); 3] = [(512, 128 << 10), (64, 1 << 20), (16, 4 << 20)];
 /// What is promised of a gather.
 const TARGET: Target = Target::AtLeast(0.95);
-/// The file that has the bytes of all others, one behind another.
+/// The file that has the bytes of all others, one after another.
 const WHOLE: &str = "whole";
 const WHOLE_PARTIAL: &str = "whole.partial";
 

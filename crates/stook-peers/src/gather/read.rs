@@ -40,7 +40,7 @@ pub(super) fn gather(tree: &DirectoryTree, ids: &[NodeId]) -> anyhow::Result<u64
     Ok(bytes)
 }
 
-/// The bytes of files of these lengths that lie one behind another in a source.
+/// The bytes of files of these lengths that lie one after another in a source.
 pub(super) fn fingerprint(source: &dyn Source, lens: &[u64]) -> anyhow::Result<Fingerprint> {
     let digest = Digest::default();
     let mut session = Session::new(&Backend::Auto, GatherOptions::default().session)?;

@@ -1,4 +1,4 @@
-//! [`Stitched`]: parts of files, one behind another, as one source.
+//! [`Stitched`]: parts of files, one after another, as one source.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub(super) struct Part {
     pub(super) len: u64,
 }
 
-/// Parts of files, one behind another. The files are open.
+/// Parts of files, one after another. The files are open.
 #[derive(Debug)]
 pub(super) struct Stitched {
     path: PathBuf,

@@ -91,7 +91,7 @@ fn one(bench: &mut Bench, kind: &str, path: &Path, members: u64) -> anyhow::Resu
     };
     let theirs = |picked: u64| -> anyhow::Result<f64> {
         let reported = python(READ, &[path.as_os_str(), picked.to_string().as_ref()])?;
-        reported.trim().parse().context("Python tells a time")
+        reported.trim().parse().context("Python prints a time")
     };
     let series = {
         let cold = |name: &str, run: &dyn Fn() -> anyhow::Result<f64>| -> anyhow::Result<_> {

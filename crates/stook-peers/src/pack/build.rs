@@ -72,7 +72,7 @@ fn fio(files: &[PathBuf], written: Option<&Path>) -> anyhow::Result<f64> {
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).context("fio wrote no JSON")?;
     let jobs = document["jobs"].as_array().context("fio lists no jobs")?;
     let longest = jobs.iter().filter_map(|job| job["job_runtime"].as_u64()).max();
-    Ok(longest.context("fio tells no times")? as f64 / 1e3)
+    Ok(longest.context("fio reports no times")? as f64 / 1e3)
 }
 
 /// What `stook pack` does.

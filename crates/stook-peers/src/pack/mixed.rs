@@ -1,5 +1,5 @@
-//! A load of a pack that is partly in the page cache: the rule that decides for each stretch,
-//! against always going past the page cache and always through it.
+//! A load of a pack that is partly in the page cache: the rule that decides for each span, against
+//! always going past the page cache and always through it.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -13,17 +13,17 @@ use stook::source::AccessRule;
 use super::{Bench, SAMPLE, Way};
 use crate::result::Target;
 
-/// Stretches that are in memory, or are not, in turn: as long as what the rule decides for at once.
-const STRETCH_LEN: u64 = 64 << 20;
+/// Spans that are in memory, or are not, in turn: as long as what the rule decides for at once.
+const SPAN_LEN: u64 = 64 << 20;
 
-/// Reads every `nth` stretch of the pack into the page cache.
+/// Reads every `nth` span of the pack into the page cache.
 fn warm(segments: &[PathBuf], nth: u64) -> anyhow::Result<()> {
     let mut block = vec![0; 1 << 20];
     for path in segments {
         let file = File::open(path)?;
         let len = file.metadata()?.len();
-        for start in (0..len).step_by(STRETCH_LEN as usize).step_by(nth as usize) {
-            for at in (start..(start + STRETCH_LEN).min(len)).step_by(block.len()) {
+        for start in (0..len).step_by(SPAN_LEN as usize).step_by(nth as usize) {
+            for at in (start..(start + SPAN_LEN).min(len)).step_by(block.len()) {
                 file.read_at(&mut block, at)?;
             }
         }

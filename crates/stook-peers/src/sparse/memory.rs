@@ -72,7 +72,7 @@ pub(crate) fn run(bench: &mut Bench) -> anyhow::Result<()> {
         let reported = over(filled(&case)?.memory_bytes() as f64);
         let results = &mut bench.results;
         results.figure(&goal("Stook"), Target::AtMost(most), median(&ours)?, "B", note.clone());
-        results.figure(&goal("Stook"), Target::AtMost(most), reported, "B", "as it tells itself");
+        results.figure(&goal("Stook"), Target::AtMost(most), reported, "B", "as it reports itself");
         if !theirs.is_empty() {
             results.figure(&goal("svfsc"), Target::None, median(&theirs)?, "B", note.clone());
         }

@@ -44,10 +44,10 @@ pub(crate) struct Args {
     /// Where the raw results go
     #[arg(long)]
     out: Option<PathBuf>,
-    /// Holds blocks and tells what memory they take: for processes that this command starts
+    /// Holds blocks and reports what memory they take: for processes that this command starts
     #[arg(long, value_enum, hide = true)]
     hold: Option<Holder>,
-    /// Bytes of each block, how many, and by how many one is behind the other
+    /// Bytes of each block, how many, and how many bytes after each other they begin
     #[arg(hide = true, requires = "hold", num_args = 3)]
     blocks: Vec<u64>,
 }

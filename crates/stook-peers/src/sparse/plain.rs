@@ -48,7 +48,7 @@ impl Plain {
         child.stdin.take().context("stdin is a pipe")?.write_all(driver_text(work)?.as_bytes())?;
         let output = child.wait_with_output()?;
         ensure!(output.status.success(), "svfsc in C++ ended with {}", output.status);
-        String::from_utf8(output.stdout)?.trim().parse().context("svfsc in C++ tells a time")
+        String::from_utf8(output.stdout)?.trim().parse().context("svfsc in C++ prints a time")
     }
 }
 

@@ -1,4 +1,4 @@
-// The same work with svfsc as it is, without Python: built against its published source, told on stdin.
+// The same work with svfsc as it is, without Python: built against its published source, given on stdin.
 //
 // Lines of words: `work KIND BUDGET REPEATS` (a budget of 0 is none), `before FIRST STEP COUNT LEN AROUND` for
 // writes before the clock runs, and `thread`, followed by `calls` for each of its lists, all with the same five numbers.

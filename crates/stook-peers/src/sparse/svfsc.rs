@@ -123,18 +123,18 @@ pub(crate) struct Timed {
 /// Does the work.
 pub(crate) fn seconds(svfsc: &Svfsc, work: &Work) -> anyhow::Result<Timed> {
     let reported = svfsc.script(WORK, &[serde_json::to_string(work)?])?;
-    serde_json::from_str(&reported).with_context(|| format!("svfsc told {reported:?}"))
+    serde_json::from_str(&reported).with_context(|| format!("svfsc reported {reported:?}"))
 }
 
 /// By how much the memory of a fresh process grew.
 pub(crate) fn resident(svfsc: &Svfsc, case: &Case) -> anyhow::Result<f64> {
     let numbers = [case.block_bytes, case.count, STRIDE, case.step];
     let reported = svfsc.script(MEMORY, &numbers.map(|number| number.to_string()))?;
-    reported.trim().parse().with_context(|| format!("svfsc told {reported:?}"))
+    reported.trim().parse().with_context(|| format!("svfsc reported {reported:?}"))
 }
 
 /// Requests and bytes of a trace.
 pub(crate) fn replay(svfsc: &Svfsc, path: &str, greedy: u64) -> anyhow::Result<(u64, u64)> {
     let reported = svfsc.script(REPLAY, &[path.to_owned(), greedy.to_string()])?;
-    serde_json::from_str(&reported).with_context(|| format!("svfsc told {reported:?}"))
+    serde_json::from_str(&reported).with_context(|| format!("svfsc reported {reported:?}"))
 }

@@ -73,7 +73,7 @@ fn figures(findings: &Findings) -> Vec<Figure> {
     let all = [
         (Work::Read { block_bytes: 1 }, TOTAL_BYTES, "for a read of one byte"),
         (Work::WriteApart { block_bytes: 1 }, TOTAL_BYTES, "for a write of one byte that touches no other"),
-        (Work::WriteJoined { block_bytes: 1 }, TOTAL_BYTES, "for a write of one byte behind the last"),
+        (Work::WriteJoined { block_bytes: 1 }, TOTAL_BYTES, "for a write of one byte after the last"),
     ];
     let figure = |(work, count, label): (Work, u64, &str)| {
         let each_ns = row(&findings.rows, work)?.seconds * 1e9 / count as f64;

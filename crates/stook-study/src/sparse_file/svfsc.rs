@@ -69,7 +69,7 @@ impl Svfsc {
             // Its Python module holds the interpreter's lock: threads are one after another there.
             Work::Threads { .. } => return Ok(None),
         };
-        let seconds = self.script(SCRIPT, &arguments)?.trim().parse().context("svfsc tells a time")?;
+        let seconds = self.script(SCRIPT, &arguments)?.trim().parse().context("svfsc prints a time")?;
         Ok(Some(seconds))
     }
 

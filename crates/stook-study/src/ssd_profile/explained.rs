@@ -19,7 +19,7 @@ pub(super) const WORDS: [(&str, &str); 7] = [
     (
         "Block",
         "The piece that a program asks for in one go: here 4 KiB (a page of text) to 1 MiB (a photo). A device hands \
-         out whole blocks only, so whoever needs ten bytes waits for a whole one.",
+         out whole blocks only, so a program that needs ten bytes waits for a whole one.",
     ),
     ("MB/s", "Bandwidth: bytes per second, in millions, as the makers of devices count them."),
     (
@@ -64,7 +64,7 @@ pub(super) const BANDWIDTH_LIMIT: &str = "The dotted line across, B, is what wou
 
 pub(super) const CURVE: &str = "Each point is a depth, the number beside it. To the right a read takes longer, upwards more \
     are done per second: up and to the left is good. At first more depth buys throughput and hardly costs latency; past \
-    the bend it buys nothing any more, and all that is added stands in line. The bend is where two limits meet: nobody \
+    the bend it buys nothing any more, and all that is added stands in line. The bend is where two limits meet: no program \
     gets more than one request per latency for each that is in flight, and the device has a most that it can do. The depth \
     at which they meet is called N*, the product of the highest throughput and the latency at depth 1. No lesser depth can \
     reach the highest throughput; a device in which requests get into each other's way needs more.";
@@ -131,7 +131,7 @@ pub(super) const CHECKS: &str = "A figure is believed when all of these checks p
     link to the device can carry. The busiest thread used less than 0.90 of a processor: above, the tool is what is \
     slow. No thread waited for a processor that other programs used for more than 0.05 of the time, or of the time \
     in which requests were in flight. The run took a second and made a \
-    hundred requests, at least. Five stretches of it differ by at most 0.20 of their mean, a line through them rises or \
+    hundred requests, at least. Five ranges of it differ by at most 0.20 of their mean, a line through them rises or \
     falls by at most 0.10, and writing does not fall to less than 0.80 of what it was. A limit that was set for this \
     program is not the reason: less than 0.90 of it was reached. After the last write at most 0.10 of the time is needed \
     until everything is on the device. A dash means that there was nothing to check.";

@@ -38,7 +38,7 @@ fn main() {
     assert!(waited == child && status == 0, "the child ended with {status}");
     let refused = PackWriter::open(storage, WriterOptions::default()).unwrap_err().to_string();
     assert!(refused.contains("is locked by"), "the child took the lock along: {refused}");
-    writer.put("", &Key::id(0), &Attributes::new(), b"the parent goes on").unwrap();
+    writer.put("", &Key::id(0), &Attributes::new(), b"the parent continues").unwrap();
     writer.finish(true).unwrap();
     look(&pack);
     println!("parent and child went on");

@@ -110,9 +110,9 @@ fn completions_say_which_way_the_bytes_took(factory: &dyn EngineFactory, directo
         let end = one(&mut *engine, read(0, &file, access, 2 * UNIT as u64, 100));
         assert_eq!(end.result.unwrap(), 5);
         let moved = end.passage.direct_bytes + end.passage.cached_bytes;
-        assert_eq!(moved, 5, "what is behind the end was not moved");
-        let behind = one(&mut *engine, read(0, &file, access, 8 * UNIT as u64, 100));
-        assert_eq!((behind.result.unwrap(), behind.passage), (0, Passage::default()));
+        assert_eq!(moved, 5, "what is after the end was not moved");
+        let after = one(&mut *engine, read(0, &file, access, 8 * UNIT as u64, 100));
+        assert_eq!((after.result.unwrap(), after.passage), (0, Passage::default()));
     }
 }
 

@@ -275,7 +275,7 @@ fn a_lock_is_not_let_go_by_removing_its_note(storage: &dyn Storage) {
 
 fn a_note_of_a_lock_takes_the_place_of_what_has_its_name(storage: &dyn Storage) {
     storage.publish_if_absent("lock", b"of a writer that was killed").expect("it is published");
-    let lock = storage.lock("lock", "the next").expect("nobody has it");
+    let lock = storage.lock("lock", "the next").expect("it is free");
     assert_eq!(lock.waited_for(), None);
     let note = String::from_utf8(contents(storage, "lock")).expect("it is text");
     assert!(note.contains("the next") && !note.contains("killed"), "{note}");
@@ -345,8 +345,8 @@ fn what_is_held_is_not_removed_until_the_last_lets_go(storage: &dyn Storage) {
     assert!(!storage.unlink_unless_held("a").expect("it can be tried"), "one holds it");
     assert_eq!(contents(storage, "a"), b"held");
     drop(second);
-    assert!(storage.unlink_unless_held("a").expect("nobody holds it"));
+    assert!(storage.unlink_unless_held("a").expect("it is not held"));
     assert!(storage.list().expect("it lists").is_empty());
     storage.publish_if_absent("a", b"another").expect("the name is free");
-    assert!(storage.unlink_unless_held("a").expect("nobody holds this one"));
+    assert!(storage.unlink_unless_held("a").expect("this one is not held"));
 }

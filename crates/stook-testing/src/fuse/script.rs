@@ -73,7 +73,7 @@ impl Operation {
 pub enum Fault {
     /// It fails with this error number and does nothing.
     Errno(i32),
-    /// A read or a write moves at most so many bytes, one at least. Others are as always.
+    /// A read or a write moves at most this many bytes, one at least. Others are as always.
     AtMost(u64),
     /// It is said to be done and is not: for syncs. Others are as always.
     Ignored,

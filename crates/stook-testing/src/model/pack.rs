@@ -240,7 +240,7 @@ pub fn assert_holds_briefly(pack: &Pack, model: &PackModel) {
 /// What a damaged pack still returns: every damage that it reports in any way, and its records. A
 /// refused record is reported and not returned.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct ReadReport {
     /// The records that were given, by whichever way gave them.
     pub given: Vec<(Key, Vec<u8>)>,
     /// Everything that was said to be wrong.
@@ -252,8 +252,8 @@ pub const WAYS: usize = 7;
 
 /// Reads all it can of a pack in every way: `keys` one by one, as a batch and by range, the list of
 /// keys, scans on disk, by key and by splits and a load that skip damage, a check.
-pub fn read_in_every_way(pack: &Pack, keys: &[Key]) -> Told {
-    let mut reported = Told::default();
+pub fn read_in_every_way(pack: &Pack, keys: &[Key]) -> ReadReport {
+    let mut reported = ReadReport::default();
     reported.complaints.extend(pack.damages().iter().map(ToString::to_string));
     reported.complaints.extend(pack.torn_tails().iter().map(|torn| format!("{torn:?}")));
     for key in keys {
@@ -311,7 +311,7 @@ fn read_by_range(pack: &Pack, key: &Key) -> Result<Option<(Key, Vec<u8>)>, Error
     Ok(Some((record.head().key.clone(), body)))
 }
 
-fn scan_what_is_whole(pack: &Pack, reported: &mut Told) {
+fn scan_what_is_whole(pack: &Pack, reported: &mut ReadReport) {
     let skipping = || ScanOptions { on_damage: OnDamage::Skip, ..ScanOptions::default() };
     take_what_is_whole("scan", pack.scan(skipping()), reported);
     take_what_is_whole("by key", pack.scan(ScanOptions { order: ScanOrder::Key, ..skipping() }), reported);
@@ -327,7 +327,7 @@ fn scan_what_is_whole(pack: &Pack, reported: &mut Told) {
     }
 }
 
-fn take_what_is_whole(what: &str, mut scan: Scan<'_>, reported: &mut Told) {
+fn take_what_is_whole(what: &str, mut scan: Scan<'_>, reported: &mut ReadReport) {
     loop {
         let (key, body) = match scan.next() {
             Err(error) => return reported.complaints.push(format!("{what}: {error}")),
@@ -354,7 +354,7 @@ fn take_what_is_whole(what: &str, mut scan: Scan<'_>, reported: &mut Told) {
     reported.complaints.extend(scan.damages().iter().map(|damage| format!("{what}: {damage}")));
 }
 
-fn load_what_is_whole(pack: &Pack, reported: &mut Told) {
+fn load_what_is_whole(pack: &Pack, reported: &mut ReadReport) {
     match pack.load(&ScanOptions { on_damage: OnDamage::Skip, ..ScanOptions::default() }) {
         Err(error) => reported.complaints.push(format!("load: {error}")),
         Ok(loaded) => {

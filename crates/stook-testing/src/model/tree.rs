@@ -25,7 +25,7 @@ pub struct TreeModel {
     entries: BTreeMap<Vec<u8>, TreeEntry>,
     /// Extended attributes, by path and by name.
     xattrs: BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, Vec<u8>>>,
-    /// How many further names files have that are not in the tree.
+    /// How many hard links files have that are not in the tree.
     hidden_names: BTreeMap<Vec<u8>, usize>,
 }
 

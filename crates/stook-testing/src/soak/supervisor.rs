@@ -76,7 +76,7 @@ pub fn run_soak(siege: &Siege) -> Survived {
     let model = after(siege.seed, &model, next..begun + 1, acknowledged, &last);
     survived.actions = begun;
     survived.records = model.values().filter(|(_, is_there)| *is_there).count() as u64;
-    fs::write(siege.directory.join(STOP), "").expect("the readers are told to stop");
+    fs::write(siege.directory.join(STOP), "").expect("the readers are asked to stop");
     for reader in readers.0.drain(..) {
         let ended = reader.wait_with_output().expect("a reader ends");
         assert!(ended.status.success(), "a reader complained");
@@ -182,7 +182,7 @@ fn after(
             states.push((number, is_there));
         }
     }
-    assert!(found.keys().all(|key| possible.contains_key(key)), "a record that nobody put");
+    assert!(found.keys().all(|key| possible.contains_key(key)), "a record that was never put");
     let state = |(key, states): (&u64, &Vec<(u64, bool)>)| {
         let now = found.get(key);
         let matches = |(number, is_there): &&(u64, bool)| match now {
