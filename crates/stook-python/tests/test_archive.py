@@ -284,7 +284,7 @@ def test_a_hole_that_fits_is_zeroes() -> None:
 
 
 @pytest.mark.parametrize("name", ["t.tar", "t.tar.gz"])
-def test_items_are_files_in_the_order_of_the_archive_and_further_names_have_their_content(tree: None, name: str) -> None:
+def test_items_are_files_in_the_order_of_the_archive_and_hard_links_have_their_content(tree: None, name: str) -> None:
     with stook.Archive(make(name)) as archive:
         items = archive.items()
         with tarfile.open(name) as tar:

@@ -45,7 +45,7 @@ DIRECTORIES = ["", "d", "d/e", "empty"]
 
 
 @pytest.mark.parametrize("mapped", [False, True])
-def test_a_further_name_has_the_content_of_its_file(tree: Path, mapped: bool) -> None:
+def test_a_hard_link_has_the_content_of_its_file(tree: Path, mapped: bool) -> None:
     with stook.Pack(tree, map=mapped) as pack:
         assert pack["z.bin"] == LONG == pack.get("z.bin")
         assert pack.get_many(["d/b.txt", "z.bin", "none", "a.bin"]) == [b"bb", LONG, None, LONG]

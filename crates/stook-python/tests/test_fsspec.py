@@ -329,10 +329,10 @@ def test_another_file_system_through_the_cache(counting: Counting, tmp_path: Pat
         fs.open(f"{tmp_path}/nothing")
 
 
-class Told(MemoryFileSystem):  # type: ignore[misc]
-    """Files of which it tells what a test says, and nothing else."""
+class Scripted(MemoryFileSystem):  # type: ignore[misc]
+    """Files of which it reports what a test says, and nothing else."""
 
-    protocol: Any = "told"
+    protocol: Any = "scripted"
     store: dict[str, Any] = {}
     pseudo_dirs = [""]
     about: dict[str, Any] = {}
@@ -350,7 +350,7 @@ class Told(MemoryFileSystem):  # type: ignore[misc]
         return data
 
 
-class ToldPages(Told):
+class ScriptedPages(Scripted):
     """The same, as a web server."""
 
     protocol = ("http", "https")
@@ -363,16 +363,16 @@ STRONG, WEAK, OF_TIME = f'"{"ab01" * 8}"', 'W/"abcd"', '"56273f40-186a0"'
 
 
 @pytest.fixture
-def reported() -> Iterator[type[Told]]:
-    yield Told
-    Told.store.clear()
-    Told.about = {}
-    Told.asked.clear()
+def reported() -> Iterator[type[Scripted]]:
+    yield Scripted
+    Scripted.store.clear()
+    Scripted.about = {}
+    Scripted.asked.clear()
 
 
-def _through(kind: type[Told], about: dict[str, Any], directory: Path, **options: Any) -> StookCacheFileSystem:
-    Told.about = about
-    Told.asked.clear()
+def _through(kind: type[Scripted], about: dict[str, Any], directory: Path, **options: Any) -> StookCacheFileSystem:
+    Scripted.about = about
+    Scripted.asked.clear()
     other = kind(skip_instance_cache=True, **options)
     return StookCacheFileSystem(fs=other, cache=str(directory), skip_instance_cache=True)
 
@@ -380,20 +380,20 @@ def _through(kind: type[Told], about: dict[str, Any], directory: Path, **options
 @pytest.mark.parametrize(
     ("kind", "about", "is_kept"),
     [
-        (Told, {}, False),
-        (Told, {"mtime": 5.0}, False),
-        (Told, {"ETag": WEAK}, False),
-        (Told, {"ETag": WEAK, "mtime": 5.0}, False),
-        (Told, {"ETag": OF_TIME}, True),
-        (ToldPages, {"ETag": OF_TIME}, False),
-        (ToldPages, {"Last-Modified": "Wed, 21 Oct 2015 07:28:00 GMT"}, False),
-        (ToldPages, {"Last-Modified": MODIFIED, "Date": "Wed, 21 Oct 2015 07:28:09 GMT"}, False),
-        (ToldPages, {"ETag": STRONG}, True),
-        (Told, {"Content-MD5": "abc"}, True),
+        (Scripted, {}, False),
+        (Scripted, {"mtime": 5.0}, False),
+        (Scripted, {"ETag": WEAK}, False),
+        (Scripted, {"ETag": WEAK, "mtime": 5.0}, False),
+        (Scripted, {"ETag": OF_TIME}, True),
+        (ScriptedPages, {"ETag": OF_TIME}, False),
+        (ScriptedPages, {"Last-Modified": "Wed, 21 Oct 2015 07:28:00 GMT"}, False),
+        (ScriptedPages, {"Last-Modified": MODIFIED, "Date": "Wed, 21 Oct 2015 07:28:09 GMT"}, False),
+        (ScriptedPages, {"ETag": STRONG}, True),
+        (Scripted, {"Content-MD5": "abc"}, True),
     ],
 )
 def test_only_what_follows_the_content_is_kept(
-    reported: type[Told], tmp_path: Path, kind: type[Told], about: dict[str, Any], is_kept: bool
+    reported: type[Scripted], tmp_path: Path, kind: type[Scripted], about: dict[str, Any], is_kept: bool
 ) -> None:
     reported().pipe_file("/file", OLD)
     fs = _through(kind, about, tmp_path / "cache")
@@ -406,7 +406,7 @@ def test_only_what_follows_the_content_is_kept(
     assert (len(reported.asked) == 0) == is_kept
 
 
-def test_a_file_that_changes_while_it_is_read_is_never_mixed(reported: type[Told], tmp_path: Path) -> None:
+def test_a_file_that_changes_while_it_is_read_is_never_mixed(reported: type[Scripted], tmp_path: Path) -> None:
     states: list[tuple[dict[str, Any], dict[str, Any]]] = [
         ({"ETag": STRONG}, {"ETag": STRONG.upper()}),
         ({"mtime": 5.0}, {"mtime": 6.0}),
@@ -414,32 +414,32 @@ def test_a_file_that_changes_while_it_is_read_is_never_mixed(reported: type[Told
     ]
     for first, then in states:
         reported().pipe_file("/file", OLD)
-        fs = _through(Told, first, tmp_path / "cache")
+        fs = _through(Scripted, first, tmp_path / "cache")
         with fs.open("/file") as file:
             file.base.prefetch([(0, 10)])
             assert file.read(10) == OLD[:10]
             reported().pipe_file("/file", NEW)
-            Told.about = then
+            Scripted.about = then
             file.seek(LENGTH - 10)
             with pytest.raises(stook.SourceChangedError, match="changed while it was read"):
                 file.base.prefetch([(LENGTH - 10, LENGTH)])
         assert fs.cat_file("/file", 0, LENGTH) == NEW
     # Where nothing would tell, all of it is of one state.
     reported().pipe_file("/file", OLD)
-    with _through(Told, {}, tmp_path / "cache").open("/file") as file:
+    with _through(Scripted, {}, tmp_path / "cache").open("/file") as file:
         reported().pipe_file("/file", NEW)
         assert file.read() == OLD
 
 
-def test_who_asks_and_what_for_decide_whose_bytes_are_kept(reported: type[Told], tmp_path: Path) -> None:
+def test_who_asks_and_what_for_decide_whose_bytes_are_kept(reported: type[Scripted], tmp_path: Path) -> None:
     about = {"ETag": STRONG}
     reported().pipe_file("/file?id=A", OLD)
     reported().pipe_file("/file?id=B", NEW)
     for path, content in [("/file?id=A", OLD), ("/file?id=B", NEW)] * 2:
-        assert _through(Told, about, tmp_path / "cache").cat_file(path, 0, LENGTH) == content
+        assert _through(Scripted, about, tmp_path / "cache").cat_file(path, 0, LENGTH) == content
     for user, content in [("alice", OLD), ("bob", NEW)] * 2:
         reported().pipe_file("/mine", content)
-        fs = _through(Told, about, tmp_path / "cache", user=user, password="word-that-is-secret")
+        fs = _through(Scripted, about, tmp_path / "cache", user=user, password="word-that-is-secret")
         assert fs.cat_file("/mine", 0, LENGTH) == content
     for entry in (tmp_path / "cache").iterdir():
         held = entry.read_bytes()
@@ -457,12 +457,12 @@ def test_who_asks_and_what_for_decide_whose_bytes_are_kept(reported: type[Told],
     ],
 )
 def test_ranges_one_by_one_are_read_through_one_cache(
-    reported: type[Told], about: dict[str, Any], is_shared: bool
+    reported: type[Scripted], about: dict[str, Any], is_shared: bool
 ) -> None:
     def opened() -> StookCacheFileSystem:
-        Told.about = about
-        Told.asked.clear()
-        return StookCacheFileSystem(fs=Told(skip_instance_cache=True), skip_instance_cache=True)
+        Scripted.about = about
+        Scripted.asked.clear()
+        return StookCacheFileSystem(fs=Scripted(skip_instance_cache=True), skip_instance_cache=True)
 
     reported().pipe_file("/file", OLD)
     fs = opened()
@@ -489,9 +489,9 @@ def test_a_file_that_changed_a_moment_ago_is_looked_at_again(tmp_path: Path) -> 
         assert fs.cat_file(str(path), 0, LENGTH) == content
 
 
-def test_some_of_many_ranges_may_fail(reported: type[Told], tmp_path: Path) -> None:
+def test_some_of_many_ranges_may_fail(reported: type[Scripted], tmp_path: Path) -> None:
     reported().pipe_file("/file", OLD)
-    fs = _through(Told, {"ETag": STRONG}, tmp_path / "cache")
+    fs = _through(Scripted, {"ETag": STRONG}, tmp_path / "cache")
     got = fs.cat_ranges(["/file", "/none", "/file"], [0, 0, -5], [3, 3, None])
     assert (got[0], type(got[1]), got[2]) == (OLD[:3], FileNotFoundError, OLD[-5:])
     with pytest.raises(FileNotFoundError):
@@ -502,7 +502,7 @@ def test_some_of_many_ranges_may_fail(reported: type[Told], tmp_path: Path) -> N
         fs.cat_ranges(["/file"], [0], [3], max_gap=5)
 
 
-def test_unknown_options_are_refused(reported: type[Told], tmp_path: Path) -> None:
+def test_unknown_options_are_refused(reported: type[Scripted], tmp_path: Path) -> None:
     reported().pipe_file("/file", OLD)
     wrong: list[tuple[str, dict[str, Any]]] = [
         ("cach", {"cach": str(tmp_path)}),
@@ -533,7 +533,7 @@ class Answered(Exception):
         return f"{self.args[0]}, url=URL('{self.args[1]}')"
 
 
-class Failing(Addressed, Told):
+class Failing(Addressed, Scripted):
     """Names whole addresses in its errors, as web servers are read."""
 
     protocol = "failing"
@@ -632,11 +632,11 @@ def test_a_file_of_which_only_the_time_of_its_making_is_known_is_read_as_a_whole
     [(None, False), ("Wed, 21 Oct 2015 07:27:59 GMT", False), ("Wed, 21 Oct 2015 07:28:02 GMT", True)],
 )
 def test_the_times_of_a_web_server_count_by_its_own_clock(
-    reported: type[Told], tmp_path: Path, date: Any, is_proven: bool
+    reported: type[Scripted], tmp_path: Path, date: Any, is_proven: bool
 ) -> None:
     reported().pipe_file("/file", OLD)
     about = {"ETag": OF_TIME, "Last-Modified": MODIFIED, "Date": date}
-    with _through(ToldPages, about, tmp_path / "cache").open("/file") as file:
+    with _through(ScriptedPages, about, tmp_path / "cache").open("/file") as file:
         file.base.prefetch([(0, 10)])
         assert file.read(10) == OLD[:10]
     assert ((None, None) in reported.asked) != is_proven, "what proves nothing is read as a whole"
@@ -651,11 +651,11 @@ def test_where_it_is_written_who_asks_counts(monkeypatch: pytest.MonkeyPatch) ->
     assert who_asks("fs", [], {}) == asks
 
 
-def test_nothing_is_found_again_of_whom_nobody_can_tell(reported: type[Told], tmp_path: Path) -> None:
+def test_nothing_is_found_again_of_whom_nobody_can_tell(reported: type[Scripted], tmp_path: Path) -> None:
     def client() -> None:
         """Is known by its address in memory alone."""
 
     for content in (OLD, NEW):
         reported().pipe_file("/file", content)
-        fs = _through(Told, {"ETag": STRONG}, tmp_path / "cache", get_client=client)
+        fs = _through(Scripted, {"ETag": STRONG}, tmp_path / "cache", get_client=client)
         assert fs.cat_file("/file", 0, LENGTH) == content
