@@ -159,7 +159,7 @@ def read_copies(data, name, length_at, parse):
         view = View(data[start : start + half], f"{name}, copy at {start}")
         length = min(view.field("<Q", length_at), len(view.data))
         value = parse(View(view.data[:length], view.where))
-        view.expect(any(view.data[length:]), False, "something behind the copy", length)
+        view.expect(any(view.data[length:]), False, "something after the copy", length)
         view.expect(length + -length % UNIT, half, "half of the file", length_at)
         return view.data, value
 

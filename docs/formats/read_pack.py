@@ -155,7 +155,7 @@ class Index:
             if dropped > len(base):
                 raise page.damage(f"{dropped} bytes of a key of {len(base)} go")
             forms.append(base[: len(base) - dropped] + page.take(added))
-        page.expect(any(page.data[page.at :]), False, "bytes behind the last key that are not zero")
+        page.expect(any(page.data[page.at :]), False, "bytes after the last key that are not zero")
         return forms
 
     def entries(self):
@@ -393,7 +393,7 @@ class Segment:
         return marks[-1] if marks else 0
 
     def _is_beyond(self, frame):
-        """Whether this frame behind the committed length was written after another manifest than this one."""
+        """Whether this frame after the committed length was written after another manifest than this one."""
         if frame.offset < self.entry["committed"]:
             return False
         if frame.kind == SYNC_MARK:
