@@ -1,9 +1,9 @@
 //! Unpacking many files, and one large one, syncs included: packs and tars, beside `tar x` and a
 //! copy of the same files by `xcp`.
 //!
-//! What they read is cold. The peers sync nothing themselves: one sync of the file system after them
-//! counts as theirs. Nothing is removed before the last round: ext4 passes over inodes that were
-//! freed within the last minutes, one by one, and that would be counted as creating files.
+//! What they read is cold. The peers sync nothing themselves: one sync of the file system after
+//! them counts as theirs. Nothing is removed before the last round: ext4 passes over inodes that
+//! were freed within the last minutes, one by one, and that would be counted as creating files.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
