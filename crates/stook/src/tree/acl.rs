@@ -8,8 +8,8 @@ const ENTRY_LEN: usize = 8;
 /// Entries that a list may have here; the system takes far fewer on most file systems.
 const ENTRIES_MAX: usize = 8190;
 
-/// The number of an entry that is of nobody named.
-const NOBODY: u32 = u32::MAX;
+/// The number of an entry that names no user or group.
+const UNNAMED: u32 = u32::MAX;
 
 /// Whom an entry is for.
 const USER_OBJ: u16 = 0x01;
@@ -81,11 +81,11 @@ pub(crate) fn to_text(value: &[u8]) -> Option<String> {
     (from_text(text.as_bytes()).as_deref() == Some(value)).then_some(text)
 }
 
-/// The list that a text says: entries behind commas or on lines. `None` for one that names users or
+/// The list that a text says: entries after commas or on lines. `None` for one that names users or
 /// groups without their numbers, which are other people elsewhere, or that is no whole list.
 pub(crate) fn from_text(text: &[u8]) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(text).ok()?;
-    // What the mask leaves of the rights stands behind a `#`.
+    // What the mask leaves of the rights stands after a `#`.
     let parts = text.split([',', '\n']).filter_map(|part| part.split('#').next()).map(str::trim);
     let parts = parts.filter(|part| !part.is_empty());
     let mut all = parts.map(entry_of).collect::<Option<Vec<Entry>>>()?;
@@ -101,7 +101,7 @@ pub(crate) fn from_text(text: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// An entry: who, the name or number of whom, the rights, and in tars of star and libarchive the
-/// number behind that.
+/// number after that.
 fn entry_of(text: &str) -> Option<Entry> {
     let mut fields = text.split(':');
     let (called, who, rights) = (fields.next()?, fields.next()?, fields.next()?);
@@ -112,10 +112,10 @@ fn entry_of(text: &str) -> Option<Entry> {
     let (_, plain, named) = CALLED.iter().find(|(name, ..)| *name == called)?;
     let rights = rights_of(rights)?;
     if who.is_empty() {
-        return number.is_none().then_some((*plain, NOBODY, rights));
+        return number.is_none().then_some((*plain, UNNAMED, rights));
     }
     let number: u32 = number.unwrap_or(who).parse().ok()?;
-    Some(((*named)?, number, rights)).filter(|_| number != NOBODY)
+    Some(((*named)?, number, rights)).filter(|_| number != UNNAMED)
 }
 
 /// `rwx`, with `-` for what is not allowed.

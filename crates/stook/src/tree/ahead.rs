@@ -27,7 +27,7 @@ use crate::source::{AccessRule, Leaf, Source};
 /// the time of one.
 const OPENERS_MAX: usize = 8;
 
-/// A thread for so many files: for fewer, making it takes longer than it saves.
+/// A thread for this many files: for fewer, making it takes longer than it saves.
 const FILES_PER_OPENER: usize = 16;
 
 /// Files that are open, or being opened, and not begun to be read, at most.
@@ -261,7 +261,7 @@ mod tests {
     #[derive(Debug, Default)]
     struct Opened {
         count: AtomicUsize,
-        /// So many have to be opened at once before any of them is open.
+        /// How many have to be opened at once before any of them is open.
         together: usize,
         meeting: Mutex<usize>,
         met: Condvar,
@@ -299,7 +299,7 @@ mod tests {
             self.met.notify_all();
             while *here < self.together {
                 let (still, waited) = self.met.wait_timeout(here, Duration::from_secs(60)).unwrap();
-                assert!(!waited.timed_out(), "nobody else opens anything");
+                assert!(!waited.timed_out(), "no other thread opens anything");
                 here = still;
             }
             if id.get() % 7 == 3 {

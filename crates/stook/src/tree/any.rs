@@ -49,7 +49,7 @@ pub trait Tree: Send + Sync + fmt::Debug {
     /// The order is the tree's own. While the directory does not change, every listing has all
     /// entries once and in the same order; of one that does, what is there all the time is listed
     /// once. Entries that could not be read are on the page as [`failures`](Page::failures), and
-    /// the listing goes on behind them.
+    /// the listing continues after them.
     ///
     /// # Errors
     /// `NotADirectory` when it is none, `InvalidInput` for a cursor that is none of this tree's;

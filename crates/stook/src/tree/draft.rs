@@ -166,7 +166,7 @@ impl Draft {
     /// The file that somebody named. A regular file is replaced when it is
     /// [finished](Self::finish); where a link has the name, the file that it leads to is, or is
     /// made. A pipe, a device and an open file of this process (`/dev/stdout`, `/dev/fd/3`) are
-    /// written to as they are. A pipe that nobody reads is waited for until `go_on` says no.
+    /// written to as they are. A pipe without a reader is waited for until `go_on` says no.
     ///
     /// # Errors
     /// What the system meets, a link that somebody else put into a directory for everybody, and
@@ -178,7 +178,7 @@ impl Draft {
             let is_pipe = there.is_some_and(|there| there.file_type().is_fifo());
             let opened = match is_pipe {
                 true => open_pipe(path, go_on),
-                // A file that the shell opened for us goes on where it ends.
+                // A file that the shell opened for us is appended to.
                 false => fs::OpenOptions::new().append(is_open_file).write(true).open(path),
             };
             let file = opened.map_err(|error| Error::io("write to", path, error))?;
@@ -225,7 +225,7 @@ impl Draft {
         self.len
     }
 
-    /// Takes back all behind so many bytes. What is no regular file keeps what it was given.
+    /// Takes back all after this many bytes. What is no regular file keeps what it was given.
     ///
     /// # Errors
     /// What the system meets.
@@ -266,8 +266,8 @@ impl Draft {
         Ok(())
     }
 
-    /// So many zeroes: a hole, where it is a file. A pipe or a device is given a piece of them, and
-    /// the rest is for the next call. How many it were.
+    /// This many zeroes: a hole, where it is a file. A pipe or a device is given a piece of them,
+    /// and the rest is for the next call. How many it were.
     ///
     /// # Errors
     /// As [`write_while`](Self::write_while).
@@ -437,7 +437,7 @@ fn end_of_links(path: &Path) -> io::Result<PathBuf> {
     for _ in 0..LINKS_MAX {
         let link = match fs::symlink_metadata(&path) {
             Ok(there) if there.is_symlink() => there,
-            // Whoever opens the directory says what is wrong with it.
+            // Opening the directory reports what is wrong with it.
             _ => return Ok(path),
         };
         let directory = directory_of(&path);

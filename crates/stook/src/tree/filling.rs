@@ -42,7 +42,7 @@ impl<'a> Filling<'a> {
         self.write(bytes).map_err(|error| ("write", error))
     }
 
-    /// So many zeroes that are a hole of what they come from.
+    /// This many zeroes that are a hole of what they come from.
     pub(crate) fn take_hole(&mut self, len: u64) -> Result<(), Failed> {
         if let Some(comparison) = &mut self.comparison {
             comparison.take_zeroes(len).map_err(|error| ("read", error))?;
@@ -61,7 +61,7 @@ impl<'a> Filling<'a> {
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        // Behind a hole, no bytes at all must not be taken for what ends the file.
+        // After a hole, no bytes at all must not be taken for what ends the file.
         let Some(file) = self.file.filter(|_| !bytes.is_empty()) else { return Ok(()) };
         file.write_at(bytes, self.len)?;
         self.len = self.len.saturating_add(bytes.len() as u64);

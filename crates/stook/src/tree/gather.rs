@@ -18,7 +18,8 @@ use crate::extent::ByteRange;
 use crate::profile::Profile;
 use crate::source::{AccessRule, Session, SessionOptions, Source};
 
-/// So many pieces are handed to the system at once, while those after them are still to be opened.
+/// This many pieces are handed to the system at once, while those after them are still to be
+/// opened.
 const STARTED_AT_ONCE: usize = 4;
 
 /// How many bodies are read at once.
@@ -28,7 +29,7 @@ pub struct GatherOptions {
     pub session: SessionOptions,
     /// Past the page cache or through it.
     pub access: AccessRule,
-    /// A body of up to so many bytes arrives whole, a longer one in pieces of this length. At
+    /// A body of up to this many bytes arrives whole, a longer one in pieces of this length. At
     /// least 1.
     pub piece_bytes: u64,
     /// What is being read, or read and not delivered, in bytes: no more is begun above it. One
@@ -123,8 +124,8 @@ pub(crate) trait Supply {
     /// The bodies of a span that was read, verified, by their positions among the ids.
     fn take(&mut self, span: Span<Self::Part>, read: &Bytes) -> Vec<(usize, Result<Bytes>)>;
 
-    /// A span cannot be read: its bodies come [next](Self::next), each by itself, which tells what
-    /// is wrong with it.
+    /// A span cannot be read: its bodies come [next](Self::next), each by itself, which reports
+    /// what is wrong with it.
     fn take_apart(&mut self, span: Span<Self::Part>);
 }
 
@@ -323,7 +324,7 @@ impl<S: Supply> Pass<'_, S> {
         };
         let len = body.source.len();
         let end = at.saturating_add(self.piece_len()).min(len);
-        // What is open does not change its length, so that the offset is never behind its end.
+        // What is open does not change its length, so that the offset is never after its end.
         let range = ByteRange::new(at, end)?;
         if let Err(error) = self.submit(&*body.source, range) {
             return Some(Err(body.failure(error)));

@@ -9,8 +9,8 @@ pub(crate) const HOLES_MAX: usize = 16 << 10;
 /// The holes of a file: ranges that read as zeros and take no room on its medium. In order, none
 /// empty, none touching another.
 ///
-/// They say how a file was stored, not what is in it: zeros that were written are no hole. Nobody
-/// has to believe them, either: whoever makes a file with these holes looks whether the bytes are
+/// They say how a file was stored, not what is in it: zeros that were written are no hole. They
+/// need not be believed, either: what makes a file with these holes looks whether the bytes are
 /// zeros.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Holes(Vec<ByteRange>);
@@ -84,8 +84,8 @@ impl Holes {
             let is_in = hole.is_some_and(|hole| hole.start() <= at);
             let end = hole.map_or(u64::MAX, |hole| if is_in { hole.end() } else { hole.start() });
             let len = usize::try_from(end - at).unwrap_or(usize::MAX).min(left.len());
-            let (part, behind) = left.split_at(len);
-            (at, left) = (at.saturating_add(len as u64), behind);
+            let (part, after) = left.split_at(len);
+            (at, left) = (at.saturating_add(len as u64), after);
             let is_hole = is_in && part.iter().all(|byte| *byte == 0);
             Some(if is_hole { Part::Hole(len as u64) } else { Part::Bytes(part) })
         })
@@ -114,7 +114,7 @@ impl Holes {
 pub(crate) enum Part<'b> {
     /// Bytes that its medium kept.
     Bytes(&'b [u8]),
-    /// So many zeros that it did not.
+    /// This many zeros that it did not.
     Hole(u64),
 }
 

@@ -129,7 +129,7 @@ impl Node {
         Self { kind, mode: None, mtime_ns: None, owner: None, len: 0, links: 1, device: 0 }
     }
 
-    /// A regular file of so many bytes, of which no more is known.
+    /// A regular file of this many bytes, of which no more is known.
     pub const fn file(len: u64) -> Self {
         Self { len, ..Self::new(Kind::File) }
     }

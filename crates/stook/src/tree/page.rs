@@ -8,7 +8,7 @@ use crate::error::Error;
 /// Entries of a page, at most.
 pub const PAGE_LEN: usize = 1024;
 
-/// Where a listing goes on. Only the tree that gave it knows what it means.
+/// Where a listing continues. Only the tree that gave it knows what it means.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Cursor {
     /// At the first entry.

@@ -340,7 +340,7 @@ pub fn remove_if_empty(directory: &Path) -> io::Result<()> {
 /// I/O errors, but for a directory that this user may not list.
 pub fn is_pack(directory: &Path) -> io::Result<bool> {
     let names = match directory.read_dir() {
-        // Whoever may not list it cannot know the names of its files either.
+        // A user who may not list it cannot know the names of its files either.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(false),
         names => names?,
     };
@@ -375,8 +375,8 @@ pub(crate) fn status(parent: &OwnedFd, name: &OsStr) -> io::Result<Option<Stat>>
     }
 }
 
-/// Whether something has the mode and owner that a file would get: else whoever owns it could
-/// change what another name of it then stands for.
+/// Whether something has the mode and owner that a file would get: else its owner could change what
+/// another name of it then stands for.
 pub(crate) fn has_metadata(status: &Stat, metadata: &FileMetadata) -> bool {
     let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let (owner, mode) = ((status.st_uid, status.st_gid), status.st_mode & 0o7777);
@@ -411,8 +411,8 @@ pub(crate) fn set_metadata(calls: &dyn Calls, file: impl AsFd, metadata: &FileMe
 }
 
 /// Sets extended attributes, and gives those that are not set, because the file system does not
-/// take them, this user may not set them, or nobody has them any more; and whether the access
-/// control list is among those. Of those of another system nobody expects that they are set.
+/// take them, this user may not set them, or they were lost before; and whether the access control
+/// list is among those. Those of another system are not expected to be set.
 ///
 /// # Errors
 /// That the medium fails. What is refused costs only itself.

@@ -127,7 +127,7 @@ impl Xattrs {
         self.lost_of(|_| true)
     }
 
-    /// The same without those of other systems, which nobody misses where they cannot be set.
+    /// The same without those of other systems, which are not missed where they cannot be set.
     pub(crate) fn lost_here(&self) -> Option<String> {
         self.lost_of(|name| !is_foreign(name))
     }
@@ -175,9 +175,9 @@ impl Xattrs {
         let mut rest = bytes;
         while !rest.is_empty() {
             match decode_one(rest) {
-                Some((name, value, behind)) if all.all.last().is_none_or(|last| *last.name < *name) => {
+                Some((name, value, after)) if all.all.last().is_none_or(|last| *last.name < *name) => {
                     all.push(name, value);
-                    rest = behind;
+                    rest = after;
                 }
                 _ => {
                     all.has_more = true;

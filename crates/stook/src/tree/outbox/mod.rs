@@ -27,7 +27,7 @@ pub use calls::{Calls, System};
 #[derive(Debug)]
 pub(crate) struct Outbox {
     calls: Arc<dyn Calls>,
-    /// What temporary names begin with. Nobody can know it.
+    /// What temporary names begin with. It cannot be guessed.
     prefix: String,
     given: AtomicU64,
     /// Whether files without names are tried: not every file system has them.

@@ -200,8 +200,8 @@ impl NodeTableBuilder {
         made
     }
 
-    /// Tells every node of its first name, directories of their entries, and files how many names
-    /// they have at least.
+    /// Gives every node its first name, directories their entries, and files how many names they
+    /// have at least.
     fn connect(&mut self, entries: &[Named]) {
         let mut names = vec![0_u32; self.slots.len()];
         self.slots.iter_mut().for_each(|slot| slot.entry = NONE);

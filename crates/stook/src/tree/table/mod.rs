@@ -2,8 +2,8 @@
 //!
 //! Nothing here reads or writes. The entries of a directory are neighbours in one array, sorted by
 //! name, so that listing walks a slice and a look-up is a binary search, without a map for each
-//! directory. A node takes 48 bytes with its name's place, and each of its further names 16; the
-//! bytes of the names come on top.
+//! directory. A node takes 48 bytes with its name's place, and each of its hard links 16; the bytes
+//! of the names come on top.
 
 mod builder;
 
@@ -149,9 +149,8 @@ impl Slot {
 /// Names and nodes of a tree. [`NodeTableBuilder`] makes one; it never changes.
 ///
 /// The root is node 0, and every node that was added has the next number, in the order of adding.
-/// So what a tree knows of its nodes beside this stands in an array of its own, by
-/// [`NodeId::get`]. The directories that had to be made because nobody added them come behind all
-/// that were.
+/// So what a tree knows of its nodes beside this stands in an array of its own, by [`NodeId::get`].
+/// The directories that had to be made because they were not added come after all that were.
 ///
 /// ```
 /// use stook::tree::{Cursor, Kind, Node, NodeTableBuilder, Page};

@@ -99,7 +99,7 @@ fn any_order_of_paths_makes_the_same_tree() {
             assert_eq!(names(&table, table.root()), [&b"a"[..], b"a-", b"z"]);
             assert_eq!(names(&table, find(&table, b"a").unwrap()), [&b"b"[..], b"b.c"]);
             assert_eq!(names(&table, find(&table, b"a/b").unwrap()), [&b"c"[..], b"\xff"]);
-            // Nobody added these.
+            // These were not added.
             let made = find(&table, b"z/y").unwrap();
             assert_eq!(table.node(made).unwrap(), Node::new(Kind::Directory));
             assert!(made.get() > paths.len() as u64);

@@ -1,4 +1,4 @@
-//! Where the listing of a union goes on: in which of the merged directories, and where in that.
+//! Where the listing of a union continues: in which of the merged directories, and where in that.
 
 use crate::tree::page::Cursor;
 
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cursors_round_trip_also_within_another_and_foreign_ones_are_told_apart() {
+    fn cursors_round_trip_also_within_another_and_foreign_ones_are_recognised() {
         let token = Cursor::Token((&b"a token"[..]).into());
         for inner in [Cursor::Start, Cursor::At(u64::MAX), token.clone(), encode(7, &Cursor::At(3))] {
             assert_eq!(decode(&encode(70_000, &inner)), Some((70_000, inner)));

@@ -53,7 +53,7 @@ impl Layer {
     }
 
     /// With a path, relative to the root, at which nothing of the trees before this one is seen,
-    /// nor below it. What this tree has there, and those behind it, is. A directory that is deleted
+    /// nor below it. What this tree has there, and those after it, is. A directory that is deleted
     /// and is in this tree is one that is not merged with those before; the empty path deletes all.
     #[must_use]
     pub fn deleting(mut self, path: impl Into<Vec<u8>>) -> Self {
@@ -455,7 +455,7 @@ impl Tree for Union {
         }
     }
 
-    /// That of its tree, behind all of the trees before.
+    /// That of its tree, after all of the trees before.
     fn medium_order(&self, id: NodeId) -> u64 {
         let part = lock(&self.known).what(id).and_then(|what| what.part());
         let Some((part, tree)) = part.and_then(|part| Some((part, self.tree(part).ok()?))) else {
