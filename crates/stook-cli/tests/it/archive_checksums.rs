@@ -70,7 +70,7 @@ fn the_checksum_of_a_tar_from_stdin_is_read_and_has_to_be_there() {
 }
 
 #[test]
-fn whoever_writes_a_tar_to_stdin_gets_rid_of_all_of_it() {
+fn a_writer_of_a_tar_to_stdin_gets_rid_of_all_of_it() {
     let dir = made();
     let mut long = fs::read(dir.path().join("x.tar")).unwrap();
     long.resize(long.len() + (8 << 20), 0);

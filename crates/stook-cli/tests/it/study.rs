@@ -286,7 +286,7 @@ fn ctrl_c_ends_it_and_what_is_left_is_cleaned() {
 }
 
 #[test]
-fn a_trace_is_replayed_and_held_against_whoever_knows_it() {
+fn a_trace_is_replayed_and_held_against_a_reader_that_knows_it() {
     let directory = tempfile::tempdir().unwrap();
     let (trace, file) = (directory.path().join("trace.csv"), directory.path().join("file"));
     fs::write(&file, vec![7; 3_000_000]).unwrap();

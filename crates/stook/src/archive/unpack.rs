@@ -467,7 +467,7 @@ fn has_names(member: &Member<'_>) -> bool {
 }
 
 /// Whether what has a name, and the bytes of a member, has its time, mode and owner as well: then
-/// it is the file that an earlier run wrote, and further names become links to it.
+/// it is the file that an earlier run wrote, and hard links become links to it.
 fn is_file_of(place: &Destination) -> io::Result<bool> {
     let Some(there) = target::status(&place.parent, &place.name)? else { return Ok(false) };
     let has_time = place.metadata.mtime_ns.is_some_and(|ns| existing::mtime_of(&there) == i128::from(ns));

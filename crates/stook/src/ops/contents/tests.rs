@@ -237,7 +237,7 @@ thread_local! {
 }
 
 #[test]
-fn whoever_wants_to_stop_gets_to_it() {
+fn a_caller_that_wants_to_stop_gets_to_it() {
     both(|opened| {
         let (contents, stop) = (opened.contents(), Stop(|| IS_STOPPED.get()));
         IS_STOPPED.set(true);

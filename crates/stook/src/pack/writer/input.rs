@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_watches_can_end_it() {
+    fn the_observer_can_end_it() {
         let dir = tempfile::tempdir().unwrap();
         let mut writer = writer(&dir.path().join("pack"));
         let mut record = writer.begin("", &Key::id(7), &Attributes::new(), None).unwrap();

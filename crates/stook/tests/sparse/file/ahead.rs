@@ -52,7 +52,7 @@ fn most(trace: &Trace) -> u64 {
 }
 
 #[test]
-fn the_reads_of_a_tiled_picture_take_few_more_requests_than_whoever_knows_them_needs() {
+fn the_reads_of_a_tiled_picture_take_few_more_requests_than_a_reader_that_knows_them_needs() {
     let trace = Trace::parse(include_str!("traces/cmu-1.csv").as_bytes()).unwrap();
     let optimum = trace.optimum(64 << 10).unwrap();
     assert_eq!((trace.reads.len(), optimum.requests, optimum.bytes), (62_483, 8, 309_898));
