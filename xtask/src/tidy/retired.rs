@@ -36,7 +36,13 @@ const RUST_IDENTIFIERS: &[(&str, &str)] = &[("tell", "report_progress")];
 const PARTS: &[(&str, &str)] = &[("further_name", "hard_link"), ("stretch", "span")];
 
 /// Retired phrases in lower case, each with what to use instead.
-const PHRASES: &[(&str, &str)] = &[("what the system met", "I/O error")];
+const PHRASES: &[(&str, &str)] = &[
+    ("further name", "hard link"),
+    ("goes on behind", "continues after"),
+    ("one behind another", "one after another"),
+    ("what the system met", "I/O error"),
+    ("whoever", "who is meant, or the passive"),
+];
 
 pub(super) fn check(repository: &Repository) -> Vec<Violation> {
     let mut violations = Vec::new();
