@@ -408,7 +408,7 @@ def test_a_lost_segment_is_no_silence(filled: Path) -> None:
         stook.Pack(filled, "a")
 
 
-def test_a_damaged_index_is_warned_of_whoever_opens_the_pack(filled: Path) -> None:
+def test_a_damaged_index_is_warned_of_at_every_opening_of_the_pack(filled: Path) -> None:
     """The last 256 bytes of a sealed segment say where its index is."""
     with stook.Pack(filled, "a") as pack:
         pack["a"] = b"again"

@@ -86,7 +86,7 @@ class LocalFile:
         self._asked_bytes = 0
 
     def _open_descriptor(self) -> _Descriptor:
-        """What to read from; whoever has it may do so until it lets go, whatever is closed meanwhile."""
+        """What to read from; its owner may do so until it lets go, whatever is closed meanwhile."""
         descriptor = self._descriptor
         if descriptor is None:
             raise ClosedError("this file is closed")

@@ -56,7 +56,7 @@ class Record:
         """The value, without a copy."""
     @property
     def kind(self) -> Literal["file", "directory", "symlink", "hard_link"]:
-        """``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"`` for a further name of a file.
+        """``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"`` for a hard link to a file.
         What no tree was packed from is a file.
         """
     @property
@@ -125,12 +125,12 @@ class Stat:
         """The key: `str` (bytes that are not UTF-8 as surrogate escapes) or `int`."""
     @property
     def kind(self) -> Literal["file", "directory", "symlink", "hard_link", "other"]:
-        """``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"`` for a further name of a file.
+        """``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"`` for a hard link to a file.
         A record that does not say is a file; a pipe or device in an archive is ``"other"``.
         """
     @property
     def size(self) -> Union[int, None]:
-        """Bytes of the value; of a further name of a file those of the file. ``None`` where only
+        """Bytes of the value; of a hard link to a file those of the file. ``None`` where only
         reading it would tell.
         """
     @property

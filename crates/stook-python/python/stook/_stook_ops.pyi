@@ -212,7 +212,7 @@ def repair(pack: Path, new: Path, *, progress: Progress = None) -> RepairReport:
     stays as it is.
 
     What cannot be read is copied into a directory ``<new>.quarantine``, with a report of where it
-    was. Further names (hard links) of files that are lost go there, too, and are not in the new
+    was. Hard links to files that are lost go there, too, and are not in the new
     pack: each is reported as damage.
 
     Args:

@@ -70,7 +70,7 @@ class ArchiveInfo:
         files: Regular files among them.
         directories: Directories.
         symlinks: Symbolic links.
-        hard_links: Further names of files.
+        hard_links: Hard links to files.
         other: Pipes, devices, and what only the program knows that made the archive.
         sparse: Files of which not every byte is stored.
         replaced: Members whose place was taken by later ones.
@@ -124,7 +124,7 @@ class CheckReport:
 
 @dataclass(frozen=True)
 class Quarantined:
-    """Bytes of a pack that are no whole record, or a further name of a file that is lost, and where a copy of them is.
+    """Bytes of a pack that are no whole record, or a hard link to a file that is lost, and where a copy of them is.
 
     Attributes:
         segment: The segment that they are from.
@@ -148,7 +148,7 @@ class RepairReport:
         records: Records in it.
         bytes: Bytes of them.
         damages: All damage that was met, as exceptions.
-        quarantined: What could not be read, and further names of files that are lost.
+        quarantined: What could not be read, and hard links to files that are lost.
         notes: What the new pack may have that the old one had not, or the other way round, and why.
     """
 
@@ -241,7 +241,7 @@ class PackTreeReport:
         files: Regular files that were added.
         directories: Directories that were added.
         symlinks: Symbolic links that were added.
-        hard_links: Further names of files that were added.
+        hard_links: Hard links to files that were added.
         replaced: Of all these, how many took the place of an older record.
         unchanged: What was there already.
         deleted: Records that were deleted, because what they were packed from is gone.

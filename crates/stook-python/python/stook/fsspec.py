@@ -152,7 +152,7 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     Keys are paths in a pack, with ``/`` between their parts; ids are their decimal digits. Where the name of a pack ends in
     ``.stook``, or the pack exists, one slash after it is enough. A pack is opened once and shows the state that it had then, until
-    :meth:`invalidate_cache`. Further names of a file (hard links) have its content. Symbolic links are of type ``link``:
+    :meth:`invalidate_cache`. Hard links to a file have its content. Symbolic links are of type ``link``:
     :meth:`ls` shows where they lead, and they are not followed; :meth:`find`, :meth:`glob`
     and :meth:`get` pass over them.
 
@@ -710,7 +710,7 @@ class StookCache(BaseCache):  # type: ignore[misc]
             blocksize: Of no matter here.
             fetcher: Gives the bytes from one position to another.
             size: The length of the file.
-            **sparse_options: Those of :class:`stook.SparseFile`; ``cache_options`` of whoever opens it.
+            **sparse_options: Those of :class:`stook.SparseFile`; ``cache_options`` of its opener.
         """
         super().__init__(blocksize, fetcher, size)
         # Its errors tell no secret; and it can be pickled if the function can.

@@ -154,7 +154,7 @@ self_cell!(
 /// Files of an archive on their way.
 struct Bodies {
     cell: BodiesCell,
-    /// Further names, by the first one.
+    /// Hard links, by the first one.
     names: HashMap<Key, Vec<Key>>,
     /// Those of the file that was read last.
     ready: VecDeque<(Key, Bytes)>,

@@ -318,7 +318,7 @@ impl Pack {
     ///         ``on_damage`` and ``kinds``.
     ///     on_damage: ``"raise"``, or ``"skip"``: what is damaged is passed over and reported in
     ///         `Scan.damages`.
-    ///     kinds: ``"file"``: what has content, of further names of a file (hard links) that of the
+    ///     kinds: ``"file"``: what has content, of hard links to a file that of the
     ///         file, and everything that no tree was packed from;
     ///         ``"directory"``, ``"symlink"``, several of these, or ``"all"``. What counts as a
     ///         directory or a link is reported by ``attributes["kind"]``.

@@ -127,7 +127,7 @@ impl Out {
         if self.0.len_bytes() == 0 {
             return &mut [];
         }
-        // SAFETY: the view is contiguous and writable, of so many bytes, and is held as long as
+        // SAFETY: the view is contiguous and writable, of this many bytes, and is held as long as
         // `self`. The caller must not use them meanwhile, as with any writer into buffers.
         unsafe { std::slice::from_raw_parts_mut(self.0.buf_ptr().cast::<u8>(), self.0.len_bytes()) }
     }
