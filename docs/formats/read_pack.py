@@ -451,7 +451,7 @@ class Segment:
                 if self._is_beyond(frame):
                     return
             except Damage as problem:
-                later = list(self.frames_behind(at))
+                later = list(self.frames_after(at))
                 marks = [(struct.unpack("<Q", f.attributes[:8])[0], f.offset) for f in later if f.kind == SYNC_MARK]
                 if at >= max([self.entry["committed"]] + [durable for durable, offset in marks if durable <= offset]):
                     self.torn = {"segment": self.id, "offset": at, "length": len(self.view.data) - at}
@@ -462,7 +462,7 @@ class Segment:
             if frame:
                 self.tail.append(frame)
 
-    def frames_behind(self, at):
+    def frames_after(self, at):
         """Frames with a valid header after the place of damage: the marker is looked for at multiples of 8."""
         needle = struct.pack("<I", self.marker)
         at = self.view.data.find(needle, at + 1)

@@ -13,7 +13,7 @@ use super::overlay::Layers;
 use super::{Below, Counters, LAYERS_MAX, System};
 
 /// A number that no device has. The numbers of fake devices do not occur on the disk of the test.
-const NOBODY: u64 = 0;
+const NO_DEVICE: u64 = 0;
 
 pub(crate) struct Made {
     dir: TempDir,
@@ -97,7 +97,7 @@ impl Made {
     }
 
     fn below_file(&self, path: &str) -> Below {
-        self.system.below_file(&self.files().join(path), NOBODY, LAYERS_MAX)
+        self.system.below_file(&self.files().join(path), NO_DEVICE, LAYERS_MAX)
     }
 }
 

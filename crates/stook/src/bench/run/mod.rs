@@ -109,8 +109,8 @@ impl Shared {
     }
 
     fn in_flight(&self, job: u32) -> &AtomicU32 {
-        static NOBODY: AtomicU32 = AtomicU32::new(0);
-        self.gauges.get(job as usize).map_or(&NOBODY, |gauge| &gauge.0)
+        static UNUSED: AtomicU32 = AtomicU32::new(0);
+        self.gauges.get(job as usize).map_or(&UNUSED, |gauge| &gauge.0)
     }
 
     fn all_in_flight(&self) -> u64 {

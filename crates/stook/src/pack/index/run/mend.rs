@@ -87,7 +87,7 @@ impl LostBounds<'_> {
     /// Whether an entry is one of them. Versions of one key are ordered newest first.
     fn hold(&self, form: &[u8], offset: u64) -> bool {
         let entry = (form, Reverse(offset));
-        let is_behind = match &self.after {
+        let is_after = match &self.after {
             Some((form, offset)) => entry > (form, Reverse(*offset)),
             None => form >= self.from,
         };
@@ -96,7 +96,7 @@ impl LostBounds<'_> {
             (None, Some(until)) => form < until,
             (None, None) => true,
         };
-        is_behind && is_ahead
+        is_after && is_ahead
     }
 }
 
