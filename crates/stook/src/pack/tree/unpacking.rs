@@ -94,7 +94,7 @@ impl UnpackTree<'_> {
     /// synced by itself. At the end all is on the medium.
     ///
     /// Damaged records, unsafe paths and files that cannot be written are
-    /// [failures](UnpackSummary::failures); the rest goes on.
+    /// [failures](UnpackSummary::failures); the rest continues.
     ///
     /// # Errors
     /// That the target cannot be made or synced, or what reading the pack meets.
