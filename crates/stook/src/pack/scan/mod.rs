@@ -29,7 +29,7 @@ use crate::pack::state::open::{Pack, is_in_groups};
 use crate::pack::state::segment::Segment;
 pub use cursor::Cursor;
 use cursor::Position;
-use entries::BehindKey;
+use entries::AfterKey;
 pub(super) use entries::Entries;
 use gather::Gather;
 pub use range::KeyRange;
@@ -75,13 +75,13 @@ pub struct ScanOptions {
     pub stop: Stop,
 }
 
-/// Says whether to stop; never, if nothing else is given. Whoever was asked and said so gets
+/// Says whether to stop; never, if nothing else is given. What is stopped returns
 /// [`Error::Stopped`].
 #[derive(Clone, Copy)]
 pub struct Stop(pub fn() -> bool);
 
 impl Stop {
-    /// Whether nobody said so.
+    /// Whether to continue.
     pub(crate) fn goes_on(self) -> bool {
         !(self.0)()
     }
@@ -122,7 +122,7 @@ pub struct Scan<'p> {
     /// What was not begun yet, in the order of the medium.
     spans: VecDeque<SegmentSpan<'p>>,
     /// A walk by keys that was not begun yet.
-    by_key: Option<Option<BehindKey>>,
+    by_key: Option<Option<AfterKey>>,
     current: Option<Current<'p>>,
     position: Position,
     /// What `next` returned last.
@@ -184,7 +184,7 @@ impl<'p> Scan<'p> {
     ) -> Self {
         let filter =
             ScanFilter { keys: options.keys.clone(), view, on_damage: options.on_damage, stop: options.stop };
-        let by_key = (options.order == ScanOrder::Key).then(|| position.behind_key(pack));
+        let by_key = (options.order == ScanOrder::Key).then(|| position.after_key(pack));
         let mut scan = Self {
             pack,
             options,
@@ -221,7 +221,7 @@ impl<'p> Scan<'p> {
                 None => vec![segment.frames()],
                 Some(pieces) => split::ranges_in(pieces, segment),
             };
-            let span = move |range| SegmentSpan { number, segment, range, behind: None };
+            let span = move |range| SegmentSpan { number, segment, range, after: None };
             ranges.into_iter().map(span)
         });
         spans.filter(|span| !span.range.is_empty()).collect()
@@ -234,7 +234,7 @@ impl<'p> Scan<'p> {
         while let Some(first) = self.spans.front_mut() {
             if (first.number, first.range.end()) > (number, *offset) {
                 let is_within = first.number == number && *offset >= first.range.start();
-                first.behind = is_within.then_some(*offset);
+                first.after = is_within.then_some(*offset);
                 break;
             }
             self.spans.pop_front();
@@ -248,10 +248,10 @@ impl<'p> Scan<'p> {
         self
     }
 
-    /// The contents of the files that further names lead to which it handed out: of each its
-    /// segment and offset, its key, and its body. Where one leads to no file, or to one that is
-    /// damaged, that is an error, or, where damage is skipped, listed in
-    /// [`damages`](Self::damages), and `None`.
+    /// The contents of the files that hard links lead to which it handed out: of each its segment
+    /// and offset, its key, and its body. Where one leads to no file, or to one that is damaged,
+    /// that is an error, or, where damage is skipped, listed in [`damages`](Self::damages), and
+    /// `None`.
     ///
     /// # Errors
     /// What reading meets.
@@ -319,7 +319,7 @@ impl<'p> Scan<'p> {
         let Some(record) = self.current.as_ref().and_then(|current| current.record(at)) else {
             return Ok(None);
         };
-        (self.position, self.lent) = (Position::behind(&record, self.options.order), Some(at));
+        (self.position, self.lent) = (Position::after(&record, self.options.order), Some(at));
         Ok(Some(record))
     }
 
@@ -345,17 +345,17 @@ impl<'p> Scan<'p> {
     }
 
     fn open_next(&mut self) -> Result<Option<Current<'p>>> {
-        if let Some(behind) = self.by_key.take() {
+        if let Some(after) = self.by_key.take() {
             let within = self
                 .pieces
                 .is_some()
                 .then(|| self.all_spans().iter().map(|span| (span.number, span.range)).collect());
             let wanted = |segment: &Segment| self.is_wanted(segment);
-            let gather = Gather::by_key(self.pack, wanted, within, &self.filter, behind)?;
+            let gather = Gather::by_key(self.pack, wanted, within, &self.filter, after)?;
             return Ok(Some(Current::Gather(Box::new(gather))));
         }
         let Some(span) = self.spans.pop_front() else { return Ok(None) };
-        // Where most is not wanted, the index tells what is.
+        // Where most is not wanted, the index says what is.
         let entry = &span.segment.entry;
         let by_place = !self.filter.keys.is_all() || entry.dead_bytes > span.segment.frames().len() / 2;
         if by_place && let Some(gather) = Gather::by_place(self.pack, &span, &self.filter)? {

@@ -213,7 +213,7 @@ fn entry_of(
         },
         metadata: tree.metadata(&attributes),
         len: record.body_len(),
-        file: attributes.has_further_names().then(|| path.to_vec()),
+        file: attributes.has_hard_links().then(|| path.to_vec()),
         first: None,
     };
     Ok(Some((entry, kind)))
