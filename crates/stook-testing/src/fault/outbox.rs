@@ -5,16 +5,19 @@ use std::fs::File;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use stook::engine::{Engine, OperationKind, Request};
 use stook::tree::outbox::{Calls, System};
+
+use super::HookedEngine;
 
 /// What a call meets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutFault {
     /// It fails with this number of an error, and does nothing.
     Fails(i32),
-    /// A write writes half of its bytes; other calls are as they are.
+    /// A write through the page cache writes half of its bytes; other calls are as they are.
     Short,
 }
 
@@ -22,40 +25,20 @@ pub enum OutFault {
 /// shows in the crash simulator.
 #[derive(Debug)]
 pub struct FaultCalls {
+    has_unnamed: bool,
+    counted: Arc<Counted>,
+}
+
+/// What engines share with the calls.
+#[derive(Debug)]
+struct Counted {
     nth: usize,
     fault: OutFault,
-    has_unnamed: bool,
     calls: AtomicUsize,
     met: Mutex<Option<&'static str>>,
 }
 
-impl FaultCalls {
-    /// The `nth` call, from 0, meets the fault.
-    pub fn nth(nth: usize, fault: OutFault) -> Self {
-        Self { nth, fault, has_unnamed: true, calls: AtomicUsize::new(0), met: Mutex::new(None) }
-    }
-
-    /// None meets one.
-    pub fn none() -> Self {
-        Self::nth(usize::MAX, OutFault::Short)
-    }
-
-    /// As on a file system that has no files without names.
-    #[must_use]
-    pub fn without_unnamed(self) -> Self {
-        Self { has_unnamed: false, ..self }
-    }
-
-    /// How many calls there were.
-    pub fn calls(&self) -> usize {
-        self.calls.load(Ordering::Relaxed)
-    }
-
-    /// Which call met the fault.
-    pub fn met(&self) -> Option<&'static str> {
-        *self.met.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
+impl Counted {
     fn is_next(&self, name: &'static str) -> bool {
         let is_next = self.calls.fetch_add(1, Ordering::Relaxed) == self.nth;
         if is_next {
@@ -72,9 +55,53 @@ impl FaultCalls {
     }
 }
 
+impl FaultCalls {
+    /// The `nth` call, from 0, meets the fault.
+    pub fn nth(nth: usize, fault: OutFault) -> Self {
+        let counted = Counted { nth, fault, calls: AtomicUsize::new(0), met: Mutex::new(None) };
+        Self { has_unnamed: true, counted: Arc::new(counted) }
+    }
+
+    /// None meets one.
+    pub fn none() -> Self {
+        Self::nth(usize::MAX, OutFault::Short)
+    }
+
+    /// As on a file system that has no files without names.
+    #[must_use]
+    pub fn without_unnamed(self) -> Self {
+        Self { has_unnamed: false, ..self }
+    }
+
+    /// How many calls there were.
+    pub fn calls(&self) -> usize {
+        self.counted.calls.load(Ordering::Relaxed)
+    }
+
+    /// Which call met the fault.
+    pub fn met(&self) -> Option<&'static str> {
+        *self.counted.met.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn meet(&self, name: &'static str) -> io::Result<()> {
+        self.counted.meet(name)
+    }
+}
+
 impl Calls for FaultCalls {
+    fn engine(&self, depth: usize) -> stook::Result<Box<dyn Engine>> {
+        let counted = self.counted.clone();
+        let hook = move |request: &Request| {
+            counted.meet(match request.operation.kind() {
+                OperationKind::Allocate => "reserve",
+                _ => "write_direct",
+            })
+        };
+        Ok(Box::new(HookedEngine::new(System.engine(depth)?, Box::new(hook))))
+    }
+
     fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        match (self.is_next("write_at"), self.fault) {
+        match (self.counted.is_next("write_at"), self.counted.fault) {
             (true, OutFault::Fails(errno)) => Err(io::Error::from_raw_os_error(errno)),
             (true, OutFault::Short) => System.write_at(file, &bytes[..bytes.len().div_ceil(2)], offset),
             _ => System.write_at(file, bytes, offset),

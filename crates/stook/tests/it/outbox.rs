@@ -25,6 +25,9 @@ const EINTR: i32 = 4;
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
 
+/// Of a file that is written past the page cache, but for its end.
+const LONG: usize = (4 << 20) + 100;
+
 /// What temporary names begin with.
 const TEMPORARY: &str = ".stook-";
 
@@ -42,7 +45,9 @@ impl Place {
         let directory = tempfile::tempdir().unwrap();
         let tree = directory.path().join("tree");
         fs::create_dir_all(tree.join("a/b")).unwrap();
-        for (path, len) in [("a/1", 5), ("a/2", 70_000), ("a/b/3", 0), ("a/b/4", 1_300_000), ("5", 9)] {
+        for (path, len) in
+            [("a/1", 5), ("a/2", 70_000), ("a/b/3", 0), ("a/b/4", 1_300_000), ("5", 9), ("6", LONG)]
+        {
             fs::write(tree.join(path), vec![b'n'; len]).unwrap();
         }
         // It ends with a hole.
@@ -211,6 +216,7 @@ fn whichever_call_fails_nothing_half_made_has_a_name_and_a_second_run_completes(
         "make_symlink",
         "rename",
         "rename_new",
+        "reserve",
         "set_link_mtime",
         "set_mode",
         "set_mtime",
@@ -218,6 +224,7 @@ fn whichever_call_fails_nothing_half_made_has_a_name_and_a_second_run_completes(
         "sync_file_system",
         "unlink",
         "write_at",
+        "write_direct",
     ] {
         assert!(met.contains(call), "{call} never failed: {met:?}");
     }

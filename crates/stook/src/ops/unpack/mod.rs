@@ -17,10 +17,10 @@ use crate::pack::{self, Damage, Pack};
 use crate::tree::outbox::{Calls, System};
 use crate::tree::{self, Kept, Overwrite, WhyKept};
 
-/// Threads that write small files of a pack, unless the caller says how many.
+/// Threads that write small files, where nobody says how many.
 pub const THREADS: usize = 8;
 
-/// The most threads that a caller may ask for.
+/// The most threads that whoever asks may say.
 pub const THREADS_MAX: usize = 256;
 
 /// A result of unpacking.
@@ -119,13 +119,13 @@ pub struct Unpack<'a> {
     pub filter: PathFilter<'a>,
     /// What becomes of files and links that are there.
     pub overwrite: Overwrite,
-    /// Whether root restores owners; no other user can. Set-user-id and set-group-id bits that
-    /// would mean somebody else are dropped.
+    /// Whether root restores owners; nobody else can. Set-user-id and set-group-id bits that would
+    /// mean somebody else are dropped.
     pub with_owner: bool,
     /// Whether extended attributes are set, access control lists among them. Those that grant
     /// rights (`security.*`, `trusted.*`) are only where an owner is restored.
     pub xattrs: bool,
-    /// Threads that write small files of a pack.
+    /// Threads that write small files.
     pub threads: usize,
     /// Writes what fits, even where there is less room than all of it needs.
     pub force: bool,
@@ -194,7 +194,7 @@ impl Unpacked {
 
 impl Unpack<'_> {
     /// Unpacks. Unsafe paths, damage and files that cannot be written are
-    /// [failures](Summary::failures); the rest continues. A directory that was made for what is
+    /// [failures](Summary::failures); the rest goes on. A directory that was made for what is
     /// [missing](Nothing::Missing) is removed again.
     ///
     /// # Errors
@@ -272,6 +272,7 @@ impl Unpack<'_> {
             overwrite: self.overwrite,
             with_owner: self.with_owner(),
             xattrs: self.xattrs,
+            threads: self.threads,
             select: Box::new(|path| filtering.takes(path)),
             force: self.force,
         };

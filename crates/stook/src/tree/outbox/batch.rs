@@ -9,13 +9,13 @@ use super::super::target::Unset;
 use super::{OutFile, Outbox};
 
 /// Files of a batch at most: each keeps a descriptor open.
-const FILES_MAX: usize = 512;
+const FILES_MAX: usize = 2048;
 
 /// Bytes of a batch at most: much more than a sync takes to be worth it.
 const BYTES_MAX: u64 = 256 << 20;
 
-/// Of the descriptors of a process, a batch may keep one in this many.
-const SHARE: u64 = 8;
+/// Of the descriptors of a process, a batch may keep one in so many.
+const SHARE: u64 = 4;
 
 /// A file that waits for its name.
 #[derive(Debug)]
@@ -76,8 +76,8 @@ impl Batch {
         if is_full { self.publish(outbox) } else { Vec::new() }
     }
 
-    /// Makes durable what waits, then gives each its name. Where the sync fails it is not known
-    /// whose bytes were lost: none gets its name, and all have failed.
+    /// Makes durable what waits, then gives each its name. Where the sync fails nobody knows whose
+    /// bytes were lost: none gets its name, and all have failed.
     pub(crate) fn publish(&self, outbox: &Outbox) -> Vec<Published> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let (files, _) = std::mem::take(&mut *self.waiting());
@@ -87,7 +87,7 @@ impl Batch {
         let synced = outbox.sync_files(files.iter().map(|waiting| &waiting.file));
         let publish = |waiting: Waiting| {
             let Waiting { file, name, key, len, unset } = waiting;
-            let (parent, device) = (file.parent.clone(), file.device);
+            let (parent, device) = (file.parent.clone(), file.device());
             let result = match synced.get(&device) {
                 None | Some(Ok(())) => {
                     file.publish(&name, false).map_err(|error| ("give its name to", error))

@@ -6,6 +6,7 @@
 
 mod batch;
 mod calls;
+mod long;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -16,12 +17,14 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rustix::fs::Stat;
 use rustix::io::Errno;
 
 use super::durable::{has_syncfs, sync_below};
 use super::target::{self, FileMetadata, Unset};
 pub(crate) use batch::{Batch, Published, Waiting};
 pub use calls::{Calls, System};
+pub(crate) use long::{LONG, LongFile, LongWriter};
 
 /// Gives out files that get their names when they are whole. Threads share it.
 #[derive(Debug)]
@@ -36,13 +39,24 @@ pub(crate) struct Outbox {
     directories: Mutex<BTreeMap<u64, Arc<OwnedFd>>>,
 }
 
+/// How a file begins.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NewFile {
+    /// Its mode; one that is not known is what the process gives to new files.
+    pub(crate) mode: Option<u32>,
+    /// Whether only its owner may open it at first, whatever its mode.
+    pub(crate) is_private: bool,
+    /// Whether it is to replace something. Then it has a temporary name: only a rename replaces.
+    pub(crate) replaces: bool,
+}
+
 /// A file on its way. What is dropped before it has its name leaves no file.
 #[derive(Debug)]
 pub(crate) struct OutFile {
     calls: Arc<dyn Calls>,
     file: File,
-    /// The device of its file system.
-    device: u64,
+    /// What the system said of it when it was made.
+    made: Stat,
     parent: Arc<OwnedFd>,
     /// Its temporary name, if it has one.
     temporary: Option<OsString>,
@@ -63,34 +77,35 @@ impl Outbox {
         OsString::from(format!("{}{number}.part", self.prefix))
     }
 
-    /// Begins a file. A mode that is not known is what the process gives to new files. One that is
-    /// to replace something has a temporary name: only a rename replaces.
-    pub(crate) fn file(
-        &self,
-        parent: &Arc<OwnedFd>,
-        mode: Option<u32>,
-        replaces: bool,
-    ) -> io::Result<OutFile> {
-        let mode = if mode.is_some() { 0o600 } else { 0o666 };
-        let device = rustix::fs::fstat(parent)?.st_dev as u64;
-        self.directories().entry(device).or_insert_with(|| parent.clone());
-        let out = |file, temporary| OutFile {
-            calls: self.calls.clone(),
-            file,
-            device,
-            parent: parent.clone(),
-            temporary,
+    /// Begins a file. Without a name nobody else finds it, so it may have its mode at once.
+    pub(crate) fn file(&self, parent: &Arc<OwnedFd>, new: NewFile) -> io::Result<OutFile> {
+        let named_mode = if new.mode.is_some() { 0o600 } else { 0o666 };
+        let mode = new.mode.filter(|_| !new.is_private).map_or(named_mode, |mode| mode & 0o777);
+        let unnamed = match !new.replaces && self.has_unnamed.load(Ordering::Relaxed) {
+            true => match again(|| self.calls.create_unnamed(parent.as_fd(), mode)) {
+                Err(error) if is_unsupported(&error) => {
+                    self.has_unnamed.store(false, Ordering::Relaxed);
+                    None
+                }
+                made => Some(made?),
+            },
+            false => None,
         };
-        if !replaces && self.has_unnamed.load(Ordering::Relaxed) {
-            match again(|| self.calls.create_unnamed(parent.as_fd(), mode)) {
-                Ok(file) => return Ok(out(file, None)),
-                Err(error) if is_unsupported(&error) => self.has_unnamed.store(false, Ordering::Relaxed),
-                Err(error) => return Err(error),
+        let (file, temporary) = match unnamed {
+            Some(file) => (file, None),
+            None => {
+                let name = self.temporary();
+                (again(|| self.calls.create(parent.as_fd(), &name, named_mode))?, Some(name))
             }
-        }
-        let name = self.temporary();
-        let file = again(|| self.calls.create(parent.as_fd(), &name, mode))?;
-        Ok(out(file, Some(name)))
+        };
+        let made = rustix::fs::fstat(&file)?;
+        self.directories().entry(made.st_dev as u64).or_insert_with(|| parent.clone());
+        Ok(OutFile { calls: self.calls.clone(), file, made, parent: parent.clone(), temporary })
+    }
+
+    /// What writes long files.
+    pub(crate) fn long_writer(&self) -> io::Result<LongWriter> {
+        LongWriter::new(&*self.calls)
     }
 
     /// Makes a symbolic link; `AlreadyExists` unless it may replace what has the name.
@@ -154,15 +169,15 @@ impl Outbox {
         let directories = self.known_directories();
         let mut synced: BTreeMap<u64, io::Result<()>> = BTreeMap::new();
         for file in files {
-            match directories.get(&file.device).filter(|directory| has_syncfs(directory)) {
+            match directories.get(&file.device()).filter(|directory| has_syncfs(directory)) {
                 // The same descriptor each time: it reports an error once.
                 Some(directory) => {
                     synced
-                        .entry(file.device)
+                        .entry(file.device())
                         .or_insert_with(|| self.calls.sync_file_system(directory.as_fd()));
                 }
                 None => {
-                    let so_far = synced.entry(file.device).or_insert(Ok(()));
+                    let so_far = synced.entry(file.device()).or_insert(Ok(()));
                     if so_far.is_ok() {
                         *so_far = file.sync();
                     }
@@ -203,7 +218,11 @@ impl OutFile {
 
     /// Sets owner, extended attributes, mode and time.
     pub(crate) fn set_metadata(&self, metadata: &FileMetadata) -> io::Result<Unset> {
-        target::set_metadata(&*self.calls, &self.file, metadata)
+        target::set_metadata(&*self.calls, &self.file, metadata, Some(&self.made))
+    }
+
+    fn device(&self) -> u64 {
+        self.made.st_dev as u64
     }
 
     /// Makes its bytes durable.

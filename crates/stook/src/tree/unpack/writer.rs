@@ -1,52 +1,62 @@
-//! Files and symbolic links on their way out of a pack.
-//!
-//! Each appears under its name when it is whole and verified, with owner, mode and time set.
-//! Threads share this; nothing here decides where something goes.
+//! Files and symbolic links on their way to their names. Threads share this; nothing here decides
+//! where something goes.
 
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::packing::Failure;
-use super::unpacking::UnpackSummary;
-use crate::pack::error::{Error, Result};
-use crate::pack::read::stream::RecordReader;
-use crate::pack::scan::Scan;
+use rustix::fs::FileType;
+
+use super::entries::{Entries, EntryError, Piece};
+use super::{Failure, UnpackOptions, UnpackSummary, WhyKept};
 use crate::tree::existing::{self, Comparison, Overwrite, Plan};
 use crate::tree::filling::Filling;
-use crate::tree::outbox::{Batch, Calls, OutFile, Outbox, Published, Waiting};
-use crate::tree::target::{FileMetadata, Unset};
-use crate::tree::{Part, WhyKept};
+use crate::tree::holes::Part;
+use crate::tree::outbox::{Batch, Calls, LONG, LongWriter, NewFile, OutFile, Outbox, Published, Waiting};
+use crate::tree::target::{self, FileMetadata, Unset};
 
 /// Where something goes.
 #[derive(Debug)]
 pub(super) struct Destination {
     pub(super) parent: Arc<OwnedFd>,
+    /// Whether this run made the directory: then nothing is there yet.
+    pub(super) is_new: bool,
     pub(super) name: OsString,
     pub(super) key: Vec<u8>,
     pub(super) metadata: FileMetadata,
+    /// Which file it is, if that may have several names.
+    pub(super) file: Option<Vec<u8>>,
 }
 
-/// The bytes of a file, verified as they come.
-pub(super) enum Body<'a, 'p> {
+/// The bytes of a file.
+pub(super) enum Body<'a, E> {
     /// All at once, if not taken yet.
     Whole(Option<&'a [u8]>),
-    /// The long body of the record that a scan stands at.
-    Scan(&'a mut Scan<'p>),
-    /// One record.
-    Record(&'a mut RecordReader<'p>),
+    /// Those of the entry at hand; how a long one is written, if it is one, and its length.
+    Coming(&'a mut dyn Entries<Error = E>, Option<(&'a mut LongWriter, u64)>),
 }
 
-impl Body<'_, '_> {
-    fn next(&mut self) -> Result<Option<&[u8]>> {
+impl<'a, E: EntryError> Body<'a, E> {
+    fn is_long(&self) -> bool {
+        matches!(self, Self::Coming(_, Some(_)))
+    }
+
+    fn take_long(&mut self) -> Option<(&'a mut LongWriter, u64)> {
         match self {
-            Self::Whole(bytes) => Ok(bytes.take()),
-            Self::Scan(scan) => scan.next_chunk(),
-            Self::Record(record) => record.next_chunk(),
+            Self::Coming(_, long) => long.take(),
+            Self::Whole(_) => None,
+        }
+    }
+
+    fn next(&mut self) -> Result<Option<Piece<'_>>, E> {
+        match self {
+            Self::Whole(bytes) => Ok(bytes.take().map(Piece::Bytes)),
+            Self::Coming(entries, _) => entries.piece(),
         }
     }
 }
@@ -68,7 +78,7 @@ pub(super) enum Written {
 
 /// What threads that write have in common.
 #[derive(Debug)]
-pub(super) struct Writing {
+pub(super) struct Writer<E> {
     pub(super) overwrite: Overwrite,
     /// The directory, for messages.
     target: PathBuf,
@@ -77,14 +87,22 @@ pub(super) struct Writing {
     batch: Batch,
     /// Whether files get their names at once: others are linked to them.
     is_at_once: AtomicBool,
-    summary: Mutex<UnpackSummary>,
+    summary: Mutex<UnpackSummary<E>>,
+    /// Of files that may have several names, where each was written, or found whole.
+    firsts: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
 }
 
-impl Writing {
-    pub(super) fn new(overwrite: Overwrite, target: &Path, calls: Arc<dyn Calls>) -> io::Result<Self> {
-        let (target, batch, is_at_once) = (target.to_path_buf(), Batch::new(), AtomicBool::new(false));
-        let outbox = Outbox::new(calls)?;
-        Ok(Self { overwrite, target, outbox, batch, is_at_once, summary: Mutex::default() })
+impl<E: EntryError> Writer<E> {
+    pub(super) fn new(options: &UnpackOptions, calls: Arc<dyn Calls>) -> io::Result<Self> {
+        Ok(Self {
+            overwrite: options.overwrite,
+            target: options.target.clone(),
+            outbox: Outbox::new(calls)?,
+            batch: Batch::new(),
+            is_at_once: AtomicBool::new(false),
+            summary: Mutex::default(),
+            firsts: Mutex::default(),
+        })
     }
 
     /// All files that were written get their names; from now on each does at once.
@@ -105,6 +123,8 @@ impl Writing {
                 summary.files = summary.files.saturating_sub(1);
                 summary.bytes = summary.bytes.saturating_sub(len);
             }
+            // Nothing is linked to it.
+            self.firsts().retain(|_, first| *first != key);
             self.note(&key, self.came_between((&parent, &name), &key, operation, error));
         }
     }
@@ -117,7 +137,7 @@ impl Writing {
         key: &[u8],
         operation: &'static str,
         error: io::Error,
-    ) -> Result<Written> {
+    ) -> Result<Written, E> {
         if error.kind() != io::ErrorKind::AlreadyExists {
             return Err(self.io(operation, key, error));
         }
@@ -126,24 +146,38 @@ impl Writing {
     }
 
     /// The error of something that is done to what a key comes out as.
-    pub(super) fn io(&self, operation: &'static str, key: &[u8], error: io::Error) -> Error {
+    pub(super) fn io(&self, operation: &'static str, key: &[u8], error: io::Error) -> E {
         crate::Error::io(operation, self.target.join(OsStr::from_bytes(key)), error).into()
     }
 
-    pub(super) fn summary(&self) -> MutexGuard<'_, UnpackSummary> {
+    pub(super) fn summary(&self) -> MutexGuard<'_, UnpackSummary<E>> {
         self.summary.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn into_summary(self) -> UnpackSummary {
+    pub(super) fn into_summary(self) -> UnpackSummary<E> {
         self.summary.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn fail(&self, key: Vec<u8>, error: Error) {
+    fn firsts(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Vec<u8>>> {
+        self.firsts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where a file is to which further names can be linked.
+    pub(super) fn first_of(&self, file: &[u8]) -> Option<Vec<u8>> {
+        self.firsts().get(file).cloned()
+    }
+
+    /// Notes that further names of a file can be linked to this one.
+    pub(super) fn note_first(&self, file: &[u8], key: &[u8]) {
+        self.firsts().entry(file.to_vec()).or_insert_with(|| key.to_vec());
+    }
+
+    pub(super) fn fail(&self, key: Vec<u8>, error: E) {
         self.summary().failures.push(Failure { key, error });
     }
 
     /// Notes what became of a file.
-    pub(super) fn note(&self, key: &[u8], written: Result<Written>) {
+    pub(super) fn note(&self, key: &[u8], written: Result<Written, E>) {
         match written {
             Ok(Written::New(bytes)) => {
                 let mut summary = self.summary();
@@ -158,6 +192,24 @@ impl Writing {
         }
     }
 
+    /// What writes a file of this length, if that makes it a long one. One with holes is none: no
+    /// room is reserved for those.
+    pub(super) fn long<'l>(
+        &self,
+        known: &'l mut Option<LongWriter>,
+        place: &Destination,
+        len: Option<u64>,
+    ) -> Result<Option<(&'l mut LongWriter, u64)>, E> {
+        let Some(len) = len.filter(|len| *len >= LONG && place.metadata.holes.is_empty()) else {
+            return Ok(None);
+        };
+        let writer = match known.take() {
+            Some(writer) => writer,
+            None => self.outbox.long_writer().map_err(|error| self.io("write", &place.key, error))?,
+        };
+        Ok(Some((known.insert(writer), len)))
+    }
+
     /// Notes which extended attributes what was written lacks.
     fn note_unset(&self, key: &[u8], unset: Unset) {
         if unset != Unset::default() {
@@ -170,12 +222,41 @@ impl Writing {
     pub(super) fn write_file(
         &self,
         place: &Destination,
-        body: &mut Body<'_, '_>,
+        body: &mut Body<'_, E>,
         go_on: &mut dyn FnMut(u64) -> bool,
-    ) -> Result<Written> {
-        let Destination { parent, name, key, metadata } = place;
+    ) -> Result<Written, E> {
+        let written = self.write_or_compare(place, body, go_on)?;
+        let Some(file) = &place.file else { return Ok(written) };
+        let is_first = match written {
+            Written::New(_) => true,
+            Written::Same => is_file_of(place).map_err(|error| self.io("look for", &place.key, error))?,
+            // Noted when it began to wait: it may have failed since.
+            Written::Waits | Written::Kept | Written::Interrupted => false,
+        };
+        if is_first {
+            self.note_first(file, &place.key);
+        }
+        Ok(written)
+    }
+
+    /// What is done at a place. Where nothing can be there the system is not asked: what has come
+    /// there in between is not replaced anyway.
+    fn plan(&self, place: &Destination) -> io::Result<Plan> {
+        if place.is_new && !self.is_at_once.load(Ordering::Relaxed) {
+            return Ok(Plan::Write);
+        }
+        self.overwrite.plan(&place.parent, &place.name, place.metadata.mtime_ns)
+    }
+
+    fn write_or_compare(
+        &self,
+        place: &Destination,
+        body: &mut Body<'_, E>,
+        go_on: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Written, E> {
+        let Destination { parent, name, key, metadata, .. } = place;
         let io = |operation| move |error| self.io(operation, key, error);
-        let plan = self.overwrite.plan(parent, name, metadata.mtime_ns).map_err(io("write"))?;
+        let plan = self.plan(place).map_err(io("write"))?;
         let mut comparison = None;
         if plan.compares() {
             let mut opened = Comparison::open(parent, name).map_err(io("read"))?;
@@ -198,7 +279,13 @@ impl Writing {
                 compared(comparison).map_err(io("read"))
             };
         }
-        let file = self.outbox.file(parent, metadata.mode, plan.replaces()).map_err(io("create"))?;
+        let new = NewFile {
+            mode: metadata.mode,
+            // What else is set, and opening it once more, needs rights that its mode may not give.
+            is_private: !metadata.xattrs.is_empty() || body.is_long(),
+            replaces: plan.replaces(),
+        };
+        let file = self.outbox.file(parent, new).map_err(io("create"))?;
         match self.fill((Some(&file), comparison.as_mut()), body, go_on, place) {
             Ok(Some(len)) => {
                 if comparison.is_some() && compared(comparison).map_err(io("read"))? == Written::Same {
@@ -216,13 +303,16 @@ impl Writing {
     }
 
     /// Gives a whole file its attributes and its name, or has it wait for that.
-    fn finish(&self, file: OutFile, len: u64, plan: Plan, place: &Destination) -> Result<Written> {
-        let Destination { parent, name, key, metadata } = place;
+    fn finish(&self, file: OutFile, len: u64, plan: Plan, place: &Destination) -> Result<Written, E> {
+        let Destination { parent, name, key, metadata, file: id, .. } = place;
         let io = |operation| move |error| self.io(operation, key, error);
         let unset = file.set_metadata(metadata).map_err(io("set mode and time of"))?;
         if !plan.replaces() && !self.is_at_once.load(Ordering::Relaxed) {
             let waiting = Waiting { file, name: name.clone(), key: key.clone(), len, unset };
             self.note(key, Ok(Written::New(len)));
+            if let Some(id) = id {
+                self.note_first(id, key);
+            }
             self.note_published(self.batch.put(&self.outbox, waiting));
             return Ok(Written::Waits);
         }
@@ -242,25 +332,64 @@ impl Writing {
     fn fill(
         &self,
         (file, comparison): (Option<&OutFile>, Option<&mut Comparison>),
-        body: &mut Body<'_, '_>,
+        body: &mut Body<'_, E>,
         go_on: &mut dyn FnMut(u64) -> bool,
         place: &Destination,
-    ) -> Result<Option<u64>> {
+    ) -> Result<Option<u64>, E> {
         let io = |(operation, error)| self.io(operation, &place.key, error);
-        let mut filling = Filling::new(file, comparison);
-        while let Some(bytes) = body.next()? {
-            for part in place.metadata.holes.cut(filling.taken(), bytes) {
-                let taken = match part {
-                    Part::Bytes(bytes) => filling.take(bytes),
-                    Part::Hole(len) => filling.take_hole(len),
-                };
-                taken.map_err(io)?;
+        let long = match (file, body.take_long()) {
+            (Some(file), Some((writer, len))) => {
+                let shown = self.target.join(OsStr::from_bytes(&place.key));
+                writer.begin(file, &shown, len).map_err(|error| io(("write", error)))?
+            }
+            _ => None,
+        };
+        let mut filling = Filling::new(file, comparison).with_long(long);
+        while let Some(piece) = body.next()? {
+            match piece {
+                Piece::Hole(len) => filling.take_hole(len).map_err(io)?,
+                Piece::Bytes(bytes) => {
+                    for part in place.metadata.holes.cut(filling.taken(), bytes) {
+                        let taken = match part {
+                            Part::Bytes(bytes) => filling.take(bytes),
+                            Part::Hole(len) => filling.take_hole(len),
+                        };
+                        taken.map_err(io)?;
+                    }
+                }
             }
             if !go_on(filling.taken()) {
                 return Ok(None);
             }
         }
         filling.finish().map(Some).map_err(io)
+    }
+
+    /// Whether what has a name has the bytes of a body; `None` when the caller stopped it.
+    pub(super) fn has_bytes(
+        &self,
+        (parent, name, key): (&OwnedFd, &OsStr, &[u8]),
+        body: &mut Body<'_, E>,
+        go_on: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Option<bool>, E> {
+        let io = |error| self.io("read", key, error);
+        let mut comparison = Comparison::open(parent, name).map_err(io)?;
+        let mut at = 0_u64;
+        // What differs already is gone through no further.
+        while comparison.is_same()
+            && let Some(piece) = body.next()?
+        {
+            at = at.saturating_add(piece.len());
+            let taken = match piece {
+                Piece::Bytes(bytes) => comparison.take(bytes),
+                Piece::Hole(len) => comparison.take_zeroes(len),
+            };
+            taken.map_err(io)?;
+            if !go_on(at) {
+                return Ok(None);
+            }
+        }
+        comparison.finish().map(Some).map_err(io)
     }
 
     /// Makes a symbolic link.
@@ -273,9 +402,9 @@ impl Writing {
     }
 
     fn try_symlink(&self, place: &Destination, link_to: &[u8]) -> io::Result<Written> {
-        let Destination { parent, name, key, metadata } = place;
+        let Destination { parent, name, key, metadata, .. } = place;
         // Asked first, so that a directory in which all is there keeps its time.
-        let plan = self.overwrite.plan(parent, name, metadata.mtime_ns)?;
+        let plan = self.plan(place)?;
         if plan.compares() && existing::is_link_to(parent, name, link_to)? {
             return Ok(Written::Same);
         } else if plan == Plan::Compare {
@@ -296,4 +425,13 @@ impl Writing {
 fn compared(comparison: Option<Comparison>) -> io::Result<Written> {
     let is_same = comparison.map(Comparison::finish).transpose()?.unwrap_or(false);
     Ok(if is_same { Written::Same } else { Written::Kept })
+}
+
+/// Whether what has a name, and the bytes of an entry, has its time, mode and owner as well: then
+/// it is the file that an earlier run wrote, and further names become links to it.
+pub(super) fn is_file_of(place: &Destination) -> io::Result<bool> {
+    let Some(there) = target::status(&place.parent, &place.name)? else { return Ok(false) };
+    let has_time = place.metadata.mtime_ns.is_some_and(|ns| existing::mtime_of(&there) == i128::from(ns));
+    let is_file = FileType::from_raw_mode(there.st_mode).is_file();
+    Ok(is_file && has_time && target::has_metadata(&there, &place.metadata))
 }
