@@ -17,10 +17,10 @@ use crate::pack::{self, Damage, Pack};
 use crate::tree::outbox::{Calls, System};
 use crate::tree::{self, Kept, Overwrite, WhyKept};
 
-/// Threads that write small files, where nobody says how many.
+/// Threads that write small files, unless the caller says how many.
 pub const THREADS: usize = 8;
 
-/// The most threads that whoever asks may say.
+/// The most threads that a caller may ask for.
 pub const THREADS_MAX: usize = 256;
 
 /// A result of unpacking.
@@ -119,8 +119,8 @@ pub struct Unpack<'a> {
     pub filter: PathFilter<'a>,
     /// What becomes of files and links that are there.
     pub overwrite: Overwrite,
-    /// Whether root restores owners; nobody else can. Set-user-id and set-group-id bits that would
-    /// mean somebody else are dropped.
+    /// Whether root restores owners; no other user can. Set-user-id and set-group-id bits that
+    /// would mean somebody else are dropped.
     pub with_owner: bool,
     /// Whether extended attributes are set, access control lists among them. Those that grant
     /// rights (`security.*`, `trusted.*`) are only where an owner is restored.
@@ -194,7 +194,7 @@ impl Unpacked {
 
 impl Unpack<'_> {
     /// Unpacks. Unsafe paths, damage and files that cannot be written are
-    /// [failures](Summary::failures); the rest goes on. A directory that was made for what is
+    /// [failures](Summary::failures); the rest continues. A directory that was made for what is
     /// [missing](Nothing::Missing) is removed again.
     ///
     /// # Errors

@@ -154,7 +154,7 @@ struct Records<'a> {
     seen: u64,
     /// Whether the body that came whole was handed out.
     is_taken: bool,
-    /// Further names of files, which come later.
+    /// Hard links to files, which come later.
     links: VecDeque<(Vec<u8>, FileMetadata)>,
 }
 
@@ -184,8 +184,7 @@ impl<'a> Records<'a> {
     }
 }
 
-/// The entry that a record is, unless it is a further name of a file; `None` for what is not
-/// wanted.
+/// The entry that a record is, unless it is a hard link to a file; `None` for what is not wanted.
 fn entry_of(
     tree: &UnpackTree<'_>,
     paths: &Paths,
@@ -260,7 +259,7 @@ impl Entries for Records<'_> {
     }
 }
 
-/// Further names of files of a pack, each with the bytes of its file.
+/// Hard links to files of a pack, each with the bytes of its file.
 struct Links<'a> {
     tree: &'a UnpackTree<'a>,
     pack: &'a Pack,
@@ -305,7 +304,7 @@ impl Entries for Links<'_> {
     }
 
     fn link_target(&mut self) -> Result<Vec<u8>> {
-        Err(Error::Invalid("a further name of a file is no symbolic link".into()))
+        Err(Error::Invalid("a hard link to a file is no symbolic link".into()))
     }
 
     fn rewind(&mut self) -> Result<()> {

@@ -14,7 +14,7 @@ const FILES_MAX: usize = 2048;
 /// Bytes of a batch at most: much more than a sync takes to be worth it.
 const BYTES_MAX: u64 = 256 << 20;
 
-/// Of the descriptors of a process, a batch may keep one in so many.
+/// Of the descriptors of a process, a batch may keep one in this many.
 const SHARE: u64 = 4;
 
 /// A file that waits for its name.
@@ -76,8 +76,8 @@ impl Batch {
         if is_full { self.publish(outbox) } else { Vec::new() }
     }
 
-    /// Makes durable what waits, then gives each its name. Where the sync fails nobody knows whose
-    /// bytes were lost: none gets its name, and all have failed.
+    /// Makes durable what waits, then gives each its name. Where the sync fails it is not known
+    /// whose bytes were lost: none gets its name, and all have failed.
     pub(crate) fn publish(&self, outbox: &Outbox) -> Vec<Published> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let (files, _) = std::mem::take(&mut *self.waiting());

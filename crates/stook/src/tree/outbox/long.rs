@@ -76,7 +76,7 @@ impl LongWriter {
         Ok(())
     }
 
-    /// Waits until fewer than so many are on their way; the first error of one of them.
+    /// Waits until fewer than this many are on their way; the first error of one of them.
     fn wait_below(&mut self, count: usize) -> io::Result<()> {
         let mut first = Ok(());
         while self.engine.in_flight() >= count {

@@ -77,7 +77,7 @@ impl Outbox {
         OsString::from(format!("{}{number}.part", self.prefix))
     }
 
-    /// Begins a file. Without a name nobody else finds it, so it may have its mode at once.
+    /// Begins a file. Without a name no other process finds it, so it may have its mode at once.
     pub(crate) fn file(&self, parent: &Arc<OwnedFd>, new: NewFile) -> io::Result<OutFile> {
         let named_mode = if new.mode.is_some() { 0o600 } else { 0o666 };
         let mode = new.mode.filter(|_| !new.is_private).map_or(named_mode, |mode| mode & 0o777);

@@ -82,7 +82,7 @@ pub(crate) struct Entry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EntryKind {
     Directory,
-    /// A file; in [`Unpacking::links`](super::Unpacking::links), a further name of one.
+    /// A file; in [`Unpacking::links`](super::Unpacking::links), a hard link to one.
     File,
     Symlink,
 }

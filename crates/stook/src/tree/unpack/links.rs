@@ -1,7 +1,7 @@
-//! Further names of files, made when all files are there.
+//! Hard links to files, made when all files are there.
 //!
 //! A name is linked to the first one only if that is the very file: one that was kept, filtered or
-//! damaged is not. Then the bytes are written once more, and further names are linked to that.
+//! damaged is not. Then the bytes are written once more, and hard links lead to that.
 
 use std::ffi::OsStr;
 use std::io;

@@ -1,8 +1,8 @@
 //! Unpacking: entries of any kind into a directory, by one way for packs and archives.
 //!
 //! Files appear under their names when they are whole and verified, with mode, times and owner set.
-//! Small ones are written by threads, long ones by the thread that reads them. Directories get their
-//! mode and time last, further names of files when all files are there.
+//! Small ones are written by threads, long ones by the thread that reads them. Directories get
+//! their mode and time last, hard links to files when all files are there.
 
 mod entries;
 mod links;
@@ -85,7 +85,7 @@ impl<'a, E: EntryError> Unpacking<'a, E> {
         gone
     }
 
-    /// Further names of files. Each gets its name at once, because others are linked to it.
+    /// Hard links to files. Each gets its name at once, because others are linked to it.
     pub(crate) fn links(&mut self, entries: &mut dyn Entries<Error = E>) -> Result<(), E> {
         let Self { target, writer, long, progress, .. } = self;
         while goes_on(writer, progress, entries.seen()) {

@@ -162,12 +162,12 @@ impl<E: EntryError> Writer<E> {
         self.firsts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where a file is to which further names can be linked.
+    /// Where a file is to which hard links can be linked.
     pub(super) fn first_of(&self, file: &[u8]) -> Option<Vec<u8>> {
         self.firsts().get(file).cloned()
     }
 
-    /// Notes that further names of a file can be linked to this one.
+    /// Notes that hard links to a file can be linked to this one.
     pub(super) fn note_first(&self, file: &[u8], key: &[u8]) {
         self.firsts().entry(file.to_vec()).or_insert_with(|| key.to_vec());
     }
@@ -428,7 +428,7 @@ fn compared(comparison: Option<Comparison>) -> io::Result<Written> {
 }
 
 /// Whether what has a name, and the bytes of an entry, has its time, mode and owner as well: then
-/// it is the file that an earlier run wrote, and further names become links to it.
+/// it is the file that an earlier run wrote, and hard links become links to it.
 pub(super) fn is_file_of(place: &Destination) -> io::Result<bool> {
     let Some(there) = target::status(&place.parent, &place.name)? else { return Ok(false) };
     let has_time = place.metadata.mtime_ns.is_some_and(|ns| existing::mtime_of(&there) == i128::from(ns));
