@@ -2,6 +2,7 @@
 
 mod calls;
 mod engine;
+mod lost;
 mod object;
 mod outbox;
 mod source;
@@ -10,6 +11,7 @@ mod unreadable;
 
 pub use calls::CallFaultEngines;
 pub use engine::{EngineCall, EngineFault, EngineOperation, FaultEngineFactory};
+pub use lost::LostWrites;
 pub use object::{ObjectFault, ObjectSource, TestObject};
 pub use outbox::{FaultCalls, OutFault};
 pub use source::{FaultSource, SourceFault};

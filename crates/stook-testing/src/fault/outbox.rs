@@ -9,6 +9,12 @@ use std::sync::{Mutex, PoisonError};
 
 use stook::tree::outbox::{Calls, System};
 
+/// The kind of file system of ext2 to ext4, wherever a test runs.
+pub(super) const EXT4: u32 = 0xEF53;
+
+/// That of an overlay.
+const OVERLAY: u32 = 0x794C_7630;
+
 /// What a call meets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutFault {
@@ -25,6 +31,7 @@ pub struct FaultCalls {
     nth: usize,
     fault: OutFault,
     has_unnamed: bool,
+    file_system: u32,
     calls: AtomicUsize,
     met: Mutex<Option<&'static str>>,
 }
@@ -32,7 +39,8 @@ pub struct FaultCalls {
 impl FaultCalls {
     /// The `nth` call, from 0, meets the fault.
     pub fn nth(nth: usize, fault: OutFault) -> Self {
-        Self { nth, fault, has_unnamed: true, calls: AtomicUsize::new(0), met: Mutex::new(None) }
+        let (calls, met) = (AtomicUsize::new(0), Mutex::new(None));
+        Self { nth, fault, has_unnamed: true, file_system: EXT4, calls, met }
     }
 
     /// None meets one.
@@ -44,6 +52,12 @@ impl FaultCalls {
     #[must_use]
     pub fn without_unnamed(self) -> Self {
         Self { has_unnamed: false, ..self }
+    }
+
+    /// As on a file system whose `syncfs` does not say that data could not be written.
+    #[must_use]
+    pub fn on_overlay(self) -> Self {
+        Self { file_system: OVERLAY, ..self }
     }
 
     /// How many calls there were.
@@ -87,6 +101,14 @@ impl Calls for FaultCalls {
 
     fn sync_file_system(&self, _: BorrowedFd<'_>) -> io::Result<()> {
         self.meet("sync_file_system")
+    }
+
+    fn wait_written(&self, _: BorrowedFd<'_>) -> io::Result<()> {
+        self.meet("wait_written")
+    }
+
+    fn kind_of_file_system(&self, _: BorrowedFd<'_>) -> Option<u32> {
+        Some(self.file_system)
     }
 
     fn create(&self, parent: BorrowedFd<'_>, name: &OsStr, mode: u32) -> io::Result<File> {

@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::durable::sync_below;
+use super::durable::{Identities, sync_below};
 use super::outbox::{Calls as _, System, publish};
 use super::target::{self, Target};
 use crate::error::{Error, Result};
@@ -158,7 +158,7 @@ impl Folder {
     /// # Errors
     /// What the system meets.
     pub fn sync(&self) -> Result<()> {
-        sync_below(&System, self.target.root()).map_err(|error| Error::io("sync", &self.path, error))
+        sync_below(&System, self.target.root(), &Identities::new()).map_err(|error| Error::io("sync", &self.path, error))
     }
 }
 

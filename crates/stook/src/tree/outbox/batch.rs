@@ -17,6 +17,9 @@ const BYTES_MAX: u64 = 256 << 20;
 /// Of the descriptors of a process, a batch may keep one in so many.
 const SHARE: u64 = 8;
 
+/// What was to be done when a file could not be made durable.
+pub(crate) const SYNC: &str = "sync";
+
 /// A file that waits for its name.
 #[derive(Debug)]
 pub(crate) struct Waiting {
@@ -76,31 +79,25 @@ impl Batch {
         if is_full { self.publish(outbox) } else { Vec::new() }
     }
 
-    /// Makes durable what waits, then gives each its name. Where the sync fails nobody knows whose
-    /// bytes were lost: none gets its name, and all have failed.
+    /// Makes durable what waits, then gives each its name. Where the sync of a file system fails
+    /// nobody knows whose bytes were lost: none gets its name, and all have failed. Where it
+    /// succeeds, each file is still asked: an earlier sync may have met its bytes, and the error.
     pub(crate) fn publish(&self, outbox: &Outbox) -> Vec<Published> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let (files, _) = std::mem::take(&mut *self.waiting());
         if files.is_empty() {
             return Vec::new();
         }
-        let synced = outbox.sync_files(files.iter().map(|waiting| &waiting.file));
-        let publish = |waiting: Waiting| {
+        let synced = outbox.sync_files(&files.iter().map(|waiting| &waiting.file).collect::<Vec<_>>());
+        let publish = |(waiting, synced): (Waiting, io::Result<()>)| {
             let Waiting { file, name, key, len, unset } = waiting;
-            let (parent, device) = (file.parent.clone(), file.device);
-            let result = match synced.get(&device) {
-                None | Some(Ok(())) => {
-                    file.publish(&name, false).map_err(|error| ("give its name to", error))
-                }
-                Some(Err(error)) => Err(("sync", copy_of(error))),
+            let parent = file.parent.clone();
+            let result = match synced {
+                Ok(()) => file.publish(&name, false).map_err(|error| ("give its name to", error)),
+                Err(error) => Err((SYNC, error)),
             };
             Published { key, len, unset, parent, name, result }
         };
-        files.into_iter().map(publish).collect()
+        files.into_iter().zip(synced).map(publish).collect()
     }
-}
-
-/// The same error once more.
-fn copy_of(error: &io::Error) -> io::Error {
-    error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
 }

@@ -18,10 +18,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 
-use super::durable::{has_syncfs, sync_below};
+use super::durable::{Identities, has_syncfs, identity, sync_below};
 use super::target::{self, FileMetadata, Unset};
 pub(crate) use batch::{Batch, Published, Waiting};
 pub use calls::{Calls, System};
+
+/// Threads that sync files where each is synced by itself.
+const SYNC_THREADS: usize = 8;
+
+/// Files of which it is remembered that they were synced.
+const SYNCED_MAX: usize = 1 << 20;
 
 /// Gives out files that get their names when they are whole. Threads share it.
 #[derive(Debug)]
@@ -34,6 +40,8 @@ pub(crate) struct Outbox {
     has_unnamed: AtomicBool,
     /// A directory of each file system, by device: what is mounted below the target is another.
     directories: Mutex<BTreeMap<u64, Arc<OwnedFd>>>,
+    /// Files that were synced one by one.
+    synced: Mutex<Identities>,
 }
 
 /// A file on its way. What is dropped before it has its name leaves no file.
@@ -55,7 +63,7 @@ impl Outbox {
         let (prefix, given) = (format!(".stook-{chance:016x}-"), AtomicU64::new(0));
         // That is where such a file is found when it gets its name.
         let has_unnamed = AtomicBool::new(std::path::Path::new("/proc/self/fd").exists());
-        Ok(Self { calls, prefix, given, has_unnamed, directories: Mutex::default() })
+        Ok(Self { calls, prefix, given, has_unnamed, directories: Mutex::default(), synced: Mutex::default() })
     }
 
     fn temporary(&self) -> OsString {
@@ -141,35 +149,49 @@ impl Outbox {
     /// Makes all that was published below a directory durable, also where other file systems are
     /// mounted there.
     pub(crate) fn sync_all(&self, directory: &OwnedFd) -> io::Result<()> {
-        let device = rustix::fs::fstat(directory)?.st_dev as u64;
-        sync_below(&*self.calls, directory)?;
+        let (device, _) = identity(directory)?;
+        let synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
+        sync_below(&*self.calls, directory, &synced)?;
         let directories = self.known_directories();
         let mut others = directories.iter().filter(|(other, _)| **other != device);
-        others.try_for_each(|(_, directory)| sync_below(&*self.calls, directory))
+        others.try_for_each(|(_, directory)| sync_below(&*self.calls, directory, &synced))
     }
 
     /// Makes the bytes of files durable, by one call for each file system where that is possible:
-    /// the result for each, by device.
-    fn sync_files<'a>(&self, files: impl Iterator<Item = &'a OutFile>) -> BTreeMap<u64, io::Result<()>> {
+    /// the result for each.
+    fn sync_files(&self, files: &[&OutFile]) -> Vec<io::Result<()>> {
         let directories = self.known_directories();
-        let mut synced: BTreeMap<u64, io::Result<()>> = BTreeMap::new();
+        let mut synced: BTreeMap<u64, Option<io::Result<()>>> = BTreeMap::new();
         for file in files {
-            match directories.get(&file.device).filter(|directory| has_syncfs(directory)) {
-                // The same descriptor each time: it reports an error once.
-                Some(directory) => {
-                    synced
-                        .entry(file.device)
-                        .or_insert_with(|| self.calls.sync_file_system(directory.as_fd()));
-                }
-                None => {
-                    let so_far = synced.entry(file.device).or_insert(Ok(()));
-                    if so_far.is_ok() {
-                        *so_far = file.sync();
-                    }
-                }
-            }
+            synced.entry(file.device).or_insert_with(|| {
+                let directory = directories.get(&file.device)?;
+                let has_one = has_syncfs(&*self.calls, directory);
+                has_one.then(|| self.calls.sync_file_system(directory.as_fd()))
+            });
         }
-        synced
+        let work = |file: &&OutFile| match synced.get(&file.device) {
+            Some(Some(Ok(()))) => file.wait_written(),
+            Some(Some(Err(error))) => Err(copy_of(error)),
+            _ => {
+                file.sync()?;
+                self.note_synced(file);
+                Ok(())
+            }
+        };
+        // A sync of a file waits for the medium, and those of several wait together.
+        let is_each = synced.values().any(Option::is_none);
+        let threads = if is_each { SYNC_THREADS.min(files.len()) } else { 1 };
+        each_of(files, threads, &work)
+    }
+
+    /// What was synced by itself need not be synced once more at the end.
+    fn note_synced(&self, file: &OutFile) {
+        let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
+        if synced.len() < SYNCED_MAX
+            && let Ok(identity) = identity(&file.file)
+        {
+            synced.insert(identity);
+        }
     }
 
     /// A copy: other threads begin files while these are synced.
@@ -209,6 +231,15 @@ impl OutFile {
     /// Makes its bytes durable.
     pub(crate) fn sync(&self) -> io::Result<()> {
         self.calls.sync(self.file.as_fd())
+    }
+
+    /// Whether all its bytes were written, after a sync of its file system. That sync may have
+    /// succeeded although they were not, where an earlier one met them, and their error.
+    fn wait_written(&self) -> io::Result<()> {
+        match again(|| self.calls.wait_written(self.file.as_fd())) {
+            Err(error) if cannot_say(&error) => self.sync(),
+            waited => waited,
+        }
     }
 
     /// Gives it its name; `AlreadyExists` unless it may replace what has it.
@@ -281,4 +312,36 @@ fn is_unsupported(error: &io::Error) -> bool {
     let unsupported = [Errno::OPNOTSUPP, Errno::ISDIR, Errno::INVAL, Errno::NOENT, Errno::NOSYS];
     error.kind() == io::ErrorKind::Unsupported
         || Errno::from_io_error(error).is_some_and(|errno| unsupported.contains(&errno))
+}
+
+/// Whether a system does not say what was not written of a file.
+fn cannot_say(error: &io::Error) -> bool {
+    let refused = [Errno::NOSYS, Errno::PERM, Errno::INVAL, Errno::OPNOTSUPP];
+    error.kind() == io::ErrorKind::Unsupported
+        || Errno::from_io_error(error).is_some_and(|errno| refused.contains(&errno))
+}
+
+/// The same error once more.
+fn copy_of(error: &io::Error) -> io::Error {
+    error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
+}
+
+/// Does the same with each of some files, by several threads: the results, in their order.
+fn each_of<F: Sync, T: Send>(files: &[F], threads: usize, work: &(dyn Fn(&F) -> T + Sync)) -> Vec<T> {
+    if threads < 2 {
+        return files.iter().map(work).collect();
+    }
+    let part = files.len().div_ceil(threads).max(1);
+    std::thread::scope(|scope| {
+        let parts: Vec<_> = files
+            .chunks(part)
+            .map(|files| (files, std::thread::Builder::new().spawn_scoped(scope, || files.iter().map(work).collect())))
+            .collect();
+        let done = parts.into_iter().flat_map(|(files, thread)| -> Vec<T> {
+            // Where there is no thread to be had, this one does it.
+            let Ok(thread) = thread else { return files.iter().map(work).collect() };
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        done.collect()
+    })
 }
