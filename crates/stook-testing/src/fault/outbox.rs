@@ -200,6 +200,16 @@ impl Calls for FaultCalls {
         System.link_unnamed(file, parent, name)
     }
 
+    fn lock(&self, file: &File) -> io::Result<()> {
+        self.meet("lock")?;
+        System.lock(file)
+    }
+
+    fn remove_directory(&self, parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
+        self.meet("remove_directory")?;
+        System.remove_directory(parent, name)
+    }
+
     fn unlink(&self, parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
         self.meet("unlink")?;
         System.unlink(parent, name)

@@ -13,8 +13,8 @@ use stook::ops::unpack::{Packed, PathFilter, Unpack, Unpacked};
 use stook::pack::tree::{Delete, Grouping, PackTree};
 use stook::pack::{OpenOptions, Pack, PackWriter, WriterOptions};
 use stook::storage::{LocalStorage, LocalStorageOptions};
-use stook::tree::Overwrite;
-use stook::tree::outbox::Calls;
+use stook::tree::outbox::{Calls, Durability, System};
+use stook::tree::{Folder, Overwrite, Refused};
 use stook::walk::Decision;
 #[cfg(target_os = "linux")]
 use stook_testing::fault::LostWrites;
@@ -364,7 +364,8 @@ const CALLS: [&str; 16] = [
     "unlink",
     "write_at",
 ];
-const MORE_CALLS: [&str; 5] = ["set_link_owner", "set_link_xattr", "set_owner", "set_xattr", "wait_written"];
+const MORE_CALLS: [&str; 6] =
+    ["lock", "set_link_owner", "set_link_xattr", "set_owner", "set_xattr", "wait_written"];
 
 #[test]
 fn whichever_call_fails_nothing_half_made_has_a_name_and_a_second_run_completes() {
@@ -413,32 +414,130 @@ fn bytes_that_the_sync_of_another_batch_lost_get_no_name() {
     }
 }
 
+/// Checks what a medium may hold whenever power fails.
+#[cfg(target_os = "linux")]
+fn check_crashes(place: &Place, calls: &SimCalls, is_old: bool, case: &str) {
+    let storage = calls.storage();
+    let (count, options) = (storage.operation_count(), ExploreOptions::default());
+    assert!(count > 20, "{count}");
+    for at in (0..=count).rev().step_by(stride(1)) {
+        for state in storage.crash_states(at, &options) {
+            let found = SimCalls::reachable(&state.files());
+            let case = format!("{case} {at} of {count}");
+            place.check_no_half_bytes(&found, is_old, &case);
+            let files = place.whole.iter().filter(|(_, whole)| !whole.is_directory);
+            let mut files = files.map(|(name, whole)| (name, &whole.bytes));
+            let is_whole = files.all(|(name, bytes)| found.get(name) == Some(bytes));
+            assert!(at < count || is_whole, "{case}: lost after the end");
+        }
+    }
+}
+
 #[test]
 #[cfg(target_os = "linux")]
 fn after_power_fails_each_name_is_absent_old_or_new_and_after_the_end_all_are_new() {
     let place = Place::new();
     for packed in place.both() {
-        for is_old in [false, true] {
+        for (is_old, is_overlay, threads) in
+            [(false, false, 1), (true, false, 1), (false, false, 4), (false, true, 1), (true, true, 4)]
+        {
             let target = place.target(is_old);
             let overwrite = if is_old { Overwrite::Always } else { Overwrite::Never };
-            let calls = Arc::new(SimCalls::new(&target).unwrap());
-            let done = place.unpack(packed, overwrite, calls.clone()).unwrap();
+            let calls = SimCalls::new(&target).unwrap();
+            let calls = Arc::new(if is_overlay { calls.on_overlay() } else { calls });
+            let done = place.unpack_by(threads, packed, overwrite, calls.clone()).unwrap();
             assert_eq!(done.undone, 0, "{done:?}");
             assert_eq!(comparable(&tree_at(&target), ""), comparable(&place.whole, ""));
-            let storage = calls.storage();
-            let (count, options) = (storage.operation_count(), ExploreOptions::default());
-            assert!(count > 20, "{count}");
-            for at in (0..=count).rev().step_by(stride(1)) {
-                for state in storage.crash_states(at, &options) {
-                    let found = state.files();
-                    let case = format!("{packed:?} {is_old} {at} of {count}");
-                    place.check_no_half_bytes(&found, is_old, &case);
-                    let files = place.whole.iter().filter(|(_, whole)| !whole.is_directory);
-                    let mut files = files.map(|(name, whole)| (name, &whole.bytes));
-                    let is_whole = files.all(|(name, bytes)| found.get(name) == Some(bytes));
-                    assert!(at < count || is_whole, "{case}: lost after the end");
-                }
+            let case = format!("{packed:?} old {is_old} overlay {is_overlay} {threads} threads");
+            check_crashes(&place, &calls, is_old, &case);
+        }
+    }
+}
+
+/// Writes the files of a tree as `get --output DIR` does.
+fn write_drafts(place: &Place, durability: Durability, calls: Arc<dyn Calls>) -> Result<(), Refused> {
+    let mut folder = Folder::open_through(&place.directory.path().join("out"), durability, calls)?;
+    for (name, whole) in place.whole.iter().filter(|(_, whole)| !whole.is_directory) {
+        let mut draft = folder.file(name.as_bytes())?;
+        whole.bytes.chunks(100_000).try_for_each(|bytes| draft.write(bytes))?;
+        draft.finish()?;
+    }
+    Ok(folder.sync()?)
+}
+
+/// A tree of files alone.
+fn make_files(tree: &Path) {
+    make_small_files(tree, 12);
+    fs::write(tree.join("large"), vec![b'l'; 300_000]).unwrap();
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn after_power_fails_files_of_a_folder_are_absent_old_or_new_and_after_its_sync_all_are_new() {
+    let place = Place::of(make_files);
+    for (is_old, is_overlay) in [(false, false), (true, false), (false, true), (true, true)] {
+        for durability in [Durability::Batch, Durability::File] {
+            let target = place.target(is_old);
+            let calls = SimCalls::new(&target).unwrap();
+            let calls = Arc::new(if is_overlay { calls.on_overlay() } else { calls });
+            write_drafts(&place, durability, calls.clone()).unwrap();
+            check_crashes(&place, &calls, is_old, &format!("{durability:?} {is_old} {is_overlay}"));
+        }
+    }
+}
+
+#[test]
+fn whichever_call_fails_a_folder_says_so_and_no_file_of_it_is_half_made() {
+    let place = Place::of(make_files);
+    let whole: BTreeMap<_, _> =
+        place.whole.iter().filter(|(_, whole)| !whole.is_directory).map(|(name, whole)| (name.clone(), whole.bytes.clone())).collect();
+    let bytes = |target: &Path| -> BTreeMap<String, Vec<u8>> {
+        let files = tree_at(target).into_iter().filter(|(name, there)| !there.is_directory && !is_temporary(name));
+        files.map(|(name, there)| (name, there.bytes)).collect()
+    };
+    let mut met = BTreeSet::new();
+    for (is_old, is_overlay) in [(false, false), (true, false), (false, true)] {
+        for fault in [EIO, ENOSPC] {
+            for nth in (0..).step_by(stride(1)) {
+                let target = place.target(is_old);
+                let calls = FaultCalls::nth(nth, fault);
+                let calls = Arc::new(if is_overlay { calls.on_overlay() } else { calls });
+                let done = write_drafts(&place, Durability::Batch, calls.clone());
+                let Some(call) = calls.met() else { break };
+                met.insert(call);
+                let case = format!("{fault:?} {nth} {call} old {is_old} overlay {is_overlay}");
+                let found = bytes(&target);
+                place.check_no_half_bytes(&found, is_old, &case);
+                // What is only untidy is not reported.
+                let must_fail = !["lock", "unlink"].contains(&call);
+                assert!(done.is_err() || found == whole && !must_fail, "{case}: not reported");
+                write_drafts(&place, Durability::Batch, Arc::new(FaultCalls::none())).unwrap();
+                assert!(bytes(&target) == whole, "{case}: run again, and not whole");
             }
         }
+    }
+    let expected = ["create", "link_unnamed", "make_directory", "rename", "sync_file_system", "sync", "wait_written"];
+    assert!(expected.iter().all(|call| met.contains(call)), "{met:?}");
+}
+
+#[test]
+fn what_a_killed_run_left_is_removed_by_the_next_and_nothing_else_is() {
+    let place = Place::new();
+    for packed in place.both() {
+        let target = place.target(true);
+        let (stale, live) = (".stook-0123456789abcdef-0.part", ".stook-0123456789abcdef-1.part");
+        let (link, other) = (".stook-0123456789abcdef-2.part", ".stook-notes.part");
+        for name in [stale, live, other] {
+            fs::write(target.join("a").join(name), b"half").unwrap();
+        }
+        fs::write(target.join(stale), b"half").unwrap();
+        symlink("1", target.join("a").join(link)).unwrap();
+        let held = fs::File::open(target.join("a").join(live)).unwrap();
+        rustix::fs::flock(&held, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
+        place.unpack(packed, Overwrite::Always, Arc::new(System)).unwrap();
+        let found = tree_at(&target);
+        let is_there = |name: &str| found.contains_key(&format!("a/{name}"));
+        assert!(!is_there(stale) && !found.contains_key(stale), "{packed:?}: what was left is there");
+        assert!(is_there(live) && is_there(link) && is_there(other), "{packed:?}: {:?}", found.keys());
     }
 }

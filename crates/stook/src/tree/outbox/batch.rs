@@ -20,6 +20,19 @@ const SHARE: u64 = 8;
 /// What was to be done when a file could not be made durable.
 pub(crate) const SYNC: &str = "sync";
 
+/// When files are on the medium.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// Each before it gets its name, by a sync of its own.
+    File,
+    /// Many by one sync, and none gets its name before that.
+    #[default]
+    Batch,
+    /// When the system writes them back: files are whole while the system runs, and a loss of power
+    /// may leave any of them short.
+    None,
+}
+
 /// A file that waits for its name.
 #[derive(Debug)]
 pub(crate) struct Waiting {
@@ -53,23 +66,38 @@ pub(crate) struct Batch {
     /// Who syncs. The others fill the next batch meanwhile, and wait when that is full, too.
     turn: Mutex<()>,
     files_max: usize,
+    durability: Durability,
 }
 
 impl Batch {
     /// An empty one.
     pub(crate) fn new() -> Self {
+        Self::with(Durability::Batch)
+    }
+
+    /// An empty one, whose files are durable when that is asked.
+    pub(crate) fn with(durability: Durability) -> Self {
         let open = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         let share = open.map_or(FILES_MAX, |open| usize::try_from(open / SHARE).unwrap_or(FILES_MAX));
         let files_max = share.clamp(1, FILES_MAX);
-        Self { waiting: Mutex::default(), turn: Mutex::new(()), files_max }
+        Self { waiting: Mutex::default(), turn: Mutex::new(()), files_max, durability }
     }
 
     fn waiting(&self) -> MutexGuard<'_, (Vec<Waiting>, u64)> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes one more. When the batch is full, all of it is published, and reported.
+    /// Takes one more. When the batch is full, all of it is published, and reported; where none
+    /// waits for others, at once.
     pub(crate) fn put(&self, outbox: &Outbox, file: Waiting) -> Vec<Published> {
+        match self.durability {
+            Durability::File => {
+                let synced = file.file.sync();
+                return vec![file.publish(synced)];
+            }
+            Durability::None => return vec![file.publish(Ok(()))],
+            Durability::Batch => {}
+        }
         let is_full = {
             let mut waiting = self.waiting();
             waiting.1 = waiting.1.saturating_add(file.len);
@@ -89,15 +117,19 @@ impl Batch {
             return Vec::new();
         }
         let synced = outbox.sync_files(&files.iter().map(|waiting| &waiting.file).collect::<Vec<_>>());
-        let publish = |(waiting, synced): (Waiting, io::Result<()>)| {
-            let Waiting { file, name, key, len, unset } = waiting;
-            let parent = file.parent.clone();
-            let result = match synced {
-                Ok(()) => file.publish(&name, false).map_err(|error| ("give its name to", error)),
-                Err(error) => Err((SYNC, error)),
-            };
-            Published { key, len, unset, parent, name, result }
+        files.into_iter().zip(synced).map(|(waiting, synced)| waiting.publish(synced)).collect()
+    }
+}
+
+impl Waiting {
+    /// Gives it its name, if it was synced.
+    fn publish(self, synced: io::Result<()>) -> Published {
+        let Self { file, name, key, len, unset } = self;
+        let (parent, replaces) = (file.parent.clone(), file.replaces);
+        let result = match synced {
+            Ok(()) => file.publish(&name, replaces).map_err(|error| ("give its name to", error)),
+            Err(error) => Err((SYNC, error)),
         };
-        files.into_iter().zip(synced).map(publish).collect()
+        Published { key, len, unset, parent, name, result }
     }
 }

@@ -214,6 +214,22 @@ pub trait Calls: Debug + Send + Sync {
         Ok(rustix::fs::linkat(CWD, open, parent, name, AtFlags::SYMLINK_FOLLOW)?)
     }
 
+    /// Locks a file until it is closed; `WouldBlock` if another opening of it has the lock.
+    ///
+    /// # Errors
+    /// I/O errors; that the file system has no locks.
+    fn lock(&self, file: &File) -> io::Result<()> {
+        Ok(rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive)?)
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// I/O errors; that something is in it.
+    fn remove_directory(&self, parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)?)
+    }
+
     /// Takes a name away.
     ///
     /// # Errors

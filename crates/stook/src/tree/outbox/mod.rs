@@ -6,6 +6,7 @@
 
 mod batch;
 mod calls;
+mod names;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -13,18 +14,24 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 
 use super::durable::{Identities, has_syncfs, identity, sync_below};
 use super::target::{self, FileMetadata, Unset};
+pub use batch::Durability;
 pub(crate) use batch::{Batch, Published, Waiting};
 pub use calls::{Calls, System};
+use names::Names;
+pub use names::is_temporary;
+pub(crate) use names::remove_stale;
 
 /// Threads that sync files where each is synced by itself.
 const SYNC_THREADS: usize = 8;
+
+/// How often a temporary file is made again that another run took for left.
+const TRIES: usize = 8;
 
 /// Files of which it is remembered that they were synced.
 const SYNCED_MAX: usize = 1 << 20;
@@ -33,15 +40,21 @@ const SYNCED_MAX: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Outbox {
     calls: Arc<dyn Calls>,
-    /// What temporary names begin with. Nobody can know it.
-    prefix: String,
-    given: AtomicU64,
-    /// Whether files without names are tried: not every file system has them.
-    has_unnamed: AtomicBool,
-    /// A directory of each file system, by device: what is mounted below the target is another.
-    directories: Mutex<BTreeMap<u64, Arc<OwnedFd>>>,
+    names: Arc<Names>,
+    /// The file systems, by device: what is mounted below the target is another.
+    file_systems: Mutex<BTreeMap<u64, FileSystem>>,
     /// Files that were synced one by one.
     synced: Mutex<Identities>,
+}
+
+/// A file system into which something is put.
+#[derive(Debug, Clone)]
+struct FileSystem {
+    /// A directory of it.
+    directory: Arc<OwnedFd>,
+    /// Whether files without names can get one: not every file system has them, and not everywhere
+    /// is it allowed. `None` until it was tried.
+    has_unnamed: Option<bool>,
 }
 
 /// A file on its way. What is dropped before it has its name leaves no file.
@@ -54,21 +67,16 @@ pub(crate) struct OutFile {
     parent: Arc<OwnedFd>,
     /// Its temporary name, if it has one.
     temporary: Option<OsString>,
+    names: Arc<Names>,
+    /// Whether it takes the place of what has its name when it gets it.
+    replaces: bool,
 }
 
 impl Outbox {
     /// One with temporary names of its own.
     pub(crate) fn new(calls: Arc<dyn Calls>) -> io::Result<Self> {
-        let chance = getrandom::u64().map_err(io::Error::other)?;
-        let (prefix, given) = (format!(".stook-{chance:016x}-"), AtomicU64::new(0));
-        // That is where such a file is found when it gets its name.
-        let has_unnamed = AtomicBool::new(std::path::Path::new("/proc/self/fd").exists());
-        Ok(Self { calls, prefix, given, has_unnamed, directories: Mutex::default(), synced: Mutex::default() })
-    }
-
-    fn temporary(&self) -> OsString {
-        let number = self.given.fetch_add(1, Ordering::Relaxed);
-        OsString::from(format!("{}{number}.part", self.prefix))
+        let names = Arc::new(Names::new()?);
+        Ok(Self { calls, names, file_systems: Mutex::default(), synced: Mutex::default() })
     }
 
     /// Begins a file. A mode that is not known is what the process gives to new files. One that is
@@ -80,25 +88,66 @@ impl Outbox {
         replaces: bool,
     ) -> io::Result<OutFile> {
         let mode = if mode.is_some() { 0o600 } else { 0o666 };
-        let device = rustix::fs::fstat(parent)?.st_dev as u64;
-        self.directories().entry(device).or_insert_with(|| parent.clone());
-        let out = |file, temporary| OutFile {
-            calls: self.calls.clone(),
-            file,
-            device,
-            parent: parent.clone(),
-            temporary,
+        let (device, has_unnamed) = self.file_system(parent, !replaces)?;
+        let (file, temporary) = match has_unnamed {
+            true => (again(|| self.calls.create_unnamed(parent.as_fd(), mode))?, None),
+            false => self.create(parent, mode).map(|(file, name)| (file, Some(name)))?,
         };
-        if !replaces && self.has_unnamed.load(Ordering::Relaxed) {
-            match again(|| self.calls.create_unnamed(parent.as_fd(), mode)) {
-                Ok(file) => return Ok(out(file, None)),
-                Err(error) if is_unsupported(&error) => self.has_unnamed.store(false, Ordering::Relaxed),
-                Err(error) => return Err(error),
+        let (calls, parent, names) = (self.calls.clone(), parent.clone(), self.names.clone());
+        Ok(OutFile { calls, file, device, parent, temporary, names, replaces })
+    }
+
+    /// The device of a directory; and whether its file system has files without names, if that is
+    /// asked.
+    fn file_system(&self, parent: &Arc<OwnedFd>, asks: bool) -> io::Result<(u64, bool)> {
+        let (device, _) = identity(parent)?;
+        let mut known = self.file_systems();
+        let new = || FileSystem { directory: parent.clone(), has_unnamed: None };
+        let file_system = known.entry(device).or_insert_with(new);
+        let has_unnamed = match file_system.has_unnamed {
+            _ if !asks => false,
+            Some(has_unnamed) => has_unnamed,
+            None => *file_system.has_unnamed.insert(self.try_unnamed(parent)?),
+        };
+        Ok((device, has_unnamed))
+    }
+
+    /// Whether files without names can be made in a directory, and can get a name. A system may
+    /// refuse the name alone, when the bytes have been written: so an empty file gets one first.
+    fn try_unnamed(&self, parent: &OwnedFd) -> io::Result<bool> {
+        // That is where such a file is found when it gets its name.
+        if !std::path::Path::new("/proc/self/fd").exists() {
+            return Ok(false);
+        }
+        let file = match again(|| self.calls.create_unnamed(parent.as_fd(), 0o600)) {
+            Ok(file) => file,
+            Err(error) if is_unsupported(&error) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let name = self.names.next();
+        match self.calls.link_unnamed(&file, parent.as_fd(), &name) {
+            Ok(()) => self.remove(parent, &name).map(|()| true),
+            Err(error) if is_unsupported(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes a file with a temporary name, and locks it: what is not locked was left by a run that
+    /// was killed. Where there are no locks, nobody removes it for that.
+    fn create(&self, parent: &OwnedFd, mode: u32) -> io::Result<(File, OsString)> {
+        for _ in 0..TRIES {
+            let name = self.names.next();
+            let file = again(|| self.calls.create(parent.as_fd(), &name, mode))?;
+            let is_taken = match again(|| self.calls.lock(&file)) {
+                Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+                Ok(()) => rustix::fs::fstat(&file)?.st_nlink == 0,
+            };
+            // Else it was taken for left before it could be locked, and is removed.
+            if !is_taken {
+                return Ok((file, name));
             }
         }
-        let name = self.temporary();
-        let file = again(|| self.calls.create(parent.as_fd(), &name, mode))?;
-        Ok(out(file, Some(name)))
+        Err(io::ErrorKind::ResourceBusy.into())
     }
 
     /// Makes a symbolic link; `AlreadyExists` unless it may replace what has the name.
@@ -109,7 +158,7 @@ impl Outbox {
         metadata: &FileMetadata,
         replaces: bool,
     ) -> io::Result<Unset> {
-        let temporary = self.temporary();
+        let temporary = self.names.next();
         self.calls.make_symlink(OsStr::from_bytes(link_to), parent.as_fd(), &temporary)?;
         let published =
             target::set_link_metadata(&*self.calls, parent, &temporary, metadata).and_then(|unset| {
@@ -130,7 +179,10 @@ impl Outbox {
         (parent, name): (&OwnedFd, &OsStr),
         replaces: bool,
     ) -> io::Result<()> {
-        let temporary = self.temporary();
+        if !replaces {
+            return self.calls.link(from.as_fd(), first, parent.as_fd(), name);
+        }
+        let temporary = self.names.next();
         self.calls.link(from.as_fd(), first, parent.as_fd(), &temporary)?;
         let published = publish(&*self.calls, parent, &temporary, name, replaces);
         // Renaming one name of a file onto another name of the same file leaves both.
@@ -194,13 +246,14 @@ impl Outbox {
         }
     }
 
-    /// A copy: other threads begin files while these are synced.
+    /// A directory of each file system. A copy: other threads begin files while these are synced.
     fn known_directories(&self) -> BTreeMap<u64, Arc<OwnedFd>> {
-        self.directories().clone()
+        let directory = |(device, known): (&u64, &FileSystem)| (*device, known.directory.clone());
+        self.file_systems().iter().map(directory).collect()
     }
 
-    fn directories(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<OwnedFd>>> {
-        self.directories.lock().unwrap_or_else(PoisonError::into_inner)
+    fn file_systems(&self) -> MutexGuard<'_, BTreeMap<u64, FileSystem>> {
+        self.file_systems.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -228,6 +281,23 @@ impl OutFile {
         target::set_metadata(&*self.calls, &self.file, metadata)
     }
 
+    /// Sets the mode.
+    pub(crate) fn set_mode(&self, mode: u32) -> io::Result<()> {
+        again(|| self.calls.set_mode(self.file.as_fd(), mode))
+    }
+
+    /// It takes the place of whatever has its name when it gets it, although it may have been begun
+    /// where nothing had.
+    pub(crate) fn replacing(mut self) -> Self {
+        self.replaces = true;
+        self
+    }
+
+    /// The system calls that it is made by.
+    pub(crate) fn calls(&self) -> Arc<dyn Calls> {
+        self.calls.clone()
+    }
+
     /// Makes its bytes durable.
     pub(crate) fn sync(&self) -> io::Result<()> {
         self.calls.sync(self.file.as_fd())
@@ -244,9 +314,17 @@ impl OutFile {
 
     /// Gives it its name; `AlreadyExists` unless it may replace what has it.
     pub(crate) fn publish(mut self, name: &OsStr, replaces: bool) -> io::Result<()> {
-        match &self.temporary {
-            Some(temporary) => publish(&*self.calls, &self.parent, temporary, name, replaces)?,
-            None => self.calls.link_unnamed(&self.file, self.parent.as_fd(), name)?,
+        if self.temporary.is_none() && !replaces {
+            return self.calls.link_unnamed(&self.file, self.parent.as_fd(), name);
+        }
+        if self.temporary.is_none() {
+            // Only a rename replaces.
+            let temporary = self.names.next();
+            self.calls.link_unnamed(&self.file, self.parent.as_fd(), &temporary)?;
+            self.temporary = Some(temporary);
+        }
+        if let Some(temporary) = &self.temporary {
+            publish(&*self.calls, &self.parent, temporary, name, replaces)?;
         }
         self.temporary = None;
         Ok(())
@@ -309,9 +387,13 @@ pub(crate) fn again<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T>
 
 /// Whether a file system, or a system, has no files without names.
 fn is_unsupported(error: &io::Error) -> bool {
+    // Permission, and another device, are what containers and filters of system calls say.
+    let refused = [Errno::PERM, Errno::XDEV, Errno::MLINK];
     let unsupported = [Errno::OPNOTSUPP, Errno::ISDIR, Errno::INVAL, Errno::NOENT, Errno::NOSYS];
     error.kind() == io::ErrorKind::Unsupported
-        || Errno::from_io_error(error).is_some_and(|errno| unsupported.contains(&errno))
+        || Errno::from_io_error(error).is_some_and(|errno| {
+            unsupported.contains(&errno) || refused.contains(&errno)
+        })
 }
 
 /// Whether a system does not say what was not written of a file.
