@@ -14,6 +14,7 @@ mod modules;
 mod repository;
 mod retired;
 mod tokens;
+mod way_out;
 mod words;
 
 use std::fmt;
@@ -58,6 +59,7 @@ const RULES: &[Rule] = &[
     manifests::check,
     modules::check,
     retired::check,
+    way_out::check,
     words::check,
 ];
 

@@ -29,6 +29,9 @@ const OPEN_SHARE: u64 = 8;
 /// all that lead to a very deep one would take far more memory than it is worth.
 const DEPTH_KEPT_MAX: usize = 64;
 
+/// Names of a directory that are looked at for what killed runs left.
+const SEARCHED_MAX: usize = 100_000;
+
 /// Names of a directory that are looked at to see whether it is a pack.
 const NAMES_MAX: usize = 10_000;
 
@@ -265,7 +268,7 @@ impl Target {
     fn search(&mut self, directory: &OwnedFd) -> io::Result<()> {
         let identity = identity(directory)?;
         if !self.made.contains(&identity) && self.searched.insert(identity) {
-            remove_stale(&*self.calls, directory, usize::MAX);
+            remove_stale(&*self.calls, directory, SEARCHED_MAX);
         }
         Ok(())
     }
