@@ -137,7 +137,7 @@ def unpack(
             Or a callable, called with paths and those of directories above them: what it says
             ``True`` to is left out in the same way.
         select: Called with each path that is left; what it says ``False`` to is left out.
-        threads: Threads that write small files of a pack; 8 unless given.
+        threads: Threads that write small files; 8 unless given.
         xattrs: Whether extended attributes are set, or written to the tar, access control lists
             among them. How many files lack some, because the file system does not take them, is in
             ``unset_xattrs``. Those that grant rights are set only where root restores owners.

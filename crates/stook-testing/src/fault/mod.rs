@@ -2,6 +2,7 @@
 
 mod calls;
 mod engine;
+mod hooked;
 mod lost;
 mod object;
 mod outbox;
@@ -11,6 +12,7 @@ mod unreadable;
 
 pub use calls::CallFaultEngines;
 pub use engine::{EngineCall, EngineFault, EngineOperation, FaultEngineFactory};
+pub(crate) use hooked::HookedEngine;
 pub use lost::LostWrites;
 pub use object::{ObjectFault, ObjectSource, TestObject};
 pub use outbox::{FaultCalls, OutFault};

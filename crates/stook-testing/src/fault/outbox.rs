@@ -5,9 +5,12 @@ use std::fs::File;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use stook::engine::{Engine, OperationKind, Request};
 use stook::tree::outbox::{Calls, System};
+
+use super::HookedEngine;
 
 /// The kind of file system of ext2 to ext4, wherever a test runs.
 pub(super) const EXT4: u32 = 0xEF53;
@@ -20,7 +23,7 @@ const OVERLAY: u32 = 0x794C_7630;
 pub enum OutFault {
     /// It fails with this number of an error, and does nothing.
     Fails(i32),
-    /// A write writes half of its bytes; other calls are as they are.
+    /// A write through the page cache writes half of its bytes; other calls are as they are.
     Short,
 }
 
@@ -28,19 +31,42 @@ pub enum OutFault {
 /// shows in the crash simulator.
 #[derive(Debug)]
 pub struct FaultCalls {
-    nth: usize,
-    fault: OutFault,
     has_unnamed: bool,
     file_system: u32,
+    counted: Arc<Counted>,
+}
+
+/// What engines share with the calls.
+#[derive(Debug)]
+struct Counted {
+    nth: usize,
+    fault: OutFault,
     calls: AtomicUsize,
     met: Mutex<Option<&'static str>>,
+}
+
+impl Counted {
+    fn is_next(&self, name: &'static str) -> bool {
+        let is_next = self.calls.fetch_add(1, Ordering::Relaxed) == self.nth;
+        if is_next {
+            *self.met.lock().unwrap_or_else(PoisonError::into_inner) = Some(name);
+        }
+        is_next
+    }
+
+    fn meet(&self, name: &'static str) -> io::Result<()> {
+        match (self.is_next(name), self.fault) {
+            (true, OutFault::Fails(errno)) => Err(io::Error::from_raw_os_error(errno)),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl FaultCalls {
     /// The `nth` call, from 0, meets the fault.
     pub fn nth(nth: usize, fault: OutFault) -> Self {
-        let (calls, met) = (AtomicUsize::new(0), Mutex::new(None));
-        Self { nth, fault, has_unnamed: true, file_system: EXT4, calls, met }
+        let counted = Counted { nth, fault, calls: AtomicUsize::new(0), met: Mutex::new(None) };
+        Self { has_unnamed: true, file_system: EXT4, counted: Arc::new(counted) }
     }
 
     /// None meets one.
@@ -62,33 +88,33 @@ impl FaultCalls {
 
     /// How many calls there were.
     pub fn calls(&self) -> usize {
-        self.calls.load(Ordering::Relaxed)
+        self.counted.calls.load(Ordering::Relaxed)
     }
 
     /// Which call met the fault.
     pub fn met(&self) -> Option<&'static str> {
-        *self.met.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn is_next(&self, name: &'static str) -> bool {
-        let is_next = self.calls.fetch_add(1, Ordering::Relaxed) == self.nth;
-        if is_next {
-            *self.met.lock().unwrap_or_else(PoisonError::into_inner) = Some(name);
-        }
-        is_next
+        *self.counted.met.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn meet(&self, name: &'static str) -> io::Result<()> {
-        match (self.is_next(name), self.fault) {
-            (true, OutFault::Fails(errno)) => Err(io::Error::from_raw_os_error(errno)),
-            _ => Ok(()),
-        }
+        self.counted.meet(name)
     }
 }
 
 impl Calls for FaultCalls {
+    fn engine(&self, depth: usize) -> stook::Result<Box<dyn Engine>> {
+        let counted = self.counted.clone();
+        let hook = move |request: &Request| {
+            counted.meet(match request.operation.kind() {
+                OperationKind::Allocate => "reserve",
+                _ => "write_direct",
+            })
+        };
+        Ok(Box::new(HookedEngine::new(System.engine(depth)?, Box::new(hook))))
+    }
+
     fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        match (self.is_next("write_at"), self.fault) {
+        match (self.counted.is_next("write_at"), self.counted.fault) {
             (true, OutFault::Fails(errno)) => Err(io::Error::from_raw_os_error(errno)),
             (true, OutFault::Short) => System.write_at(file, &bytes[..bytes.len().div_ceil(2)], offset),
             _ => System.write_at(file, bytes, offset),

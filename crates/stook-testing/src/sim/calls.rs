@@ -7,15 +7,18 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use stook::engine::{Engine, Operation as EngineOperation, Request};
 use stook::tree::outbox::{Calls, System};
 
 use super::SimStorage;
 use super::medium::Image;
 use super::operation::{Inode, Operation};
+use crate::fault::HookedEngine;
 
 /// The kind of file system that is told of, by the number that `statfs(2)` has: one that is synced
 /// as a whole, or each file and directory of it.
@@ -31,7 +34,7 @@ pub struct SimCalls {
     root: PathBuf,
     storage: SimStorage,
     /// Numbers of the system, which it gives again, and numbers of the simulator.
-    inodes: Mutex<BTreeMap<u64, Inode>>,
+    inodes: Arc<Mutex<BTreeMap<u64, Inode>>>,
     file_system: u32,
 }
 
@@ -64,7 +67,7 @@ impl SimCalls {
         }
         let storage = SimStorage::from_image(image);
         storage.state().next_inode = inodes.len() as Inode;
-        Ok(Self { root, storage, inodes: Mutex::new(inodes), file_system: EXT4 })
+        Ok(Self { root, storage, inodes: Arc::new(Mutex::new(inodes)), file_system: EXT4 })
     }
 
     /// As on a file system on which each file and each directory is synced by itself.
@@ -145,6 +148,27 @@ impl Calls for SimCalls {
     /// What was synced was written.
     fn wait_written(&self, _: BorrowedFd<'_>) -> io::Result<()> {
         Ok(())
+    }
+
+    fn engine(&self, depth: usize) -> stook::Result<Box<dyn Engine>> {
+        let (storage, inodes) = (self.storage.clone(), self.inodes.clone());
+        let hook = move |request: &Request| {
+            let number = request.file.metadata().map_err(io::Error::other)?.ino();
+            let inodes = inodes.lock().unwrap_or_else(PoisonError::into_inner);
+            let inode = *inodes.get(&number).ok_or(io::ErrorKind::NotFound)?;
+            let operation = match &request.operation {
+                EngineOperation::Write { offset, buffer } => {
+                    let bytes = Bytes::copy_from_slice(buffer.data());
+                    Operation::Write { inode, offset: *offset, bytes }
+                }
+                EngineOperation::Allocate { range, keep_len: false } => {
+                    Operation::Truncate { inode, len: range.end() }
+                }
+                other => unreachable!("{other:?} is on no way out"),
+            };
+            storage.state().perform(operation)
+        };
+        Ok(Box::new(HookedEngine::new(System.engine(depth)?, Box::new(hook))))
     }
 
     fn create(&self, parent: BorrowedFd<'_>, name: &OsStr, mode: u32) -> io::Result<File> {

@@ -19,7 +19,7 @@ pub(super) fn is_in_memory(file: impl AsFd) -> bool {
 /// Whether a process serves the file system, by FUSE. So it is taken where the system does not
 /// answer: FUSE asks that process, which may be gone, and what is done for FUSE is right elsewhere.
 #[cfg(target_os = "linux")]
-pub(super) fn is_fuse(file: impl AsFd) -> bool {
+pub(crate) fn is_fuse(file: impl AsFd) -> bool {
     type_of(file).is_none_or(|kind| kind == FUSE)
 }
 
@@ -38,6 +38,6 @@ pub(crate) fn type_of(_: impl AsFd) -> Option<u32> {
 
 /// What is known of Linux alone is taken not to matter elsewhere.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn is_fuse(_: impl AsFd) -> bool {
+pub(crate) fn is_fuse(_: impl AsFd) -> bool {
     false
 }

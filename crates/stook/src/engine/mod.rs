@@ -55,7 +55,7 @@ pub use cache::{CacheResidency, drop_system_caches, touch_memory};
 pub(crate) use calls::wait_written;
 pub use faults::{CallFault, CallFaults};
 pub use file::{Alignment, File};
-pub(crate) use file_system::type_of;
+pub(crate) use file_system::{is_fuse, type_of};
 pub(crate) use holes::{holes, may_have_holes};
 pub(crate) use idle::IdlePool;
 pub use mapping::{Mapping, prefetch};

@@ -19,7 +19,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::outbox::{
-    Batch, Calls, Durability, OutFile, Outbox, Published, System, Waiting, remove_stale,
+    Batch, Calls, Durability, NewFile, OutFile, Outbox, Published, System, Waiting, remove_stale,
 };
 use super::target::{self, Target, Unset};
 use crate::error::{Error, Result};
@@ -275,7 +275,7 @@ impl Draft {
         way: Arc<Way>,
         is_there: bool,
     ) -> Result<Self> {
-        let file = way.outbox.file(&parent, None, is_there);
+        let file = way.outbox.file(&parent, NewFile { mode: None, is_private: false, replaces: is_there });
         let file = file.map_err(|error| Error::io("create a file beside", &shown, error))?.replacing();
         let beside = Beside { file, parent, name: name.to_os_string(), way, is_alone: false };
         Ok(Self { shown, place: Place::Beside(beside), len: 0, written: 0 })

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::existing::Comparison;
-use super::outbox::OutFile;
+use super::outbox::{LongFile, OutFile};
 
 /// What was to be done, and the I/O error.
 pub(crate) type Failed = (&'static str, io::Error);
@@ -12,6 +12,8 @@ pub(crate) type Failed = (&'static str, io::Error);
 #[derive(Debug)]
 pub(crate) struct Filling<'a> {
     file: Option<&'a OutFile>,
+    /// The same file, if it is a long one.
+    long: Option<LongFile<'a>>,
     comparison: Option<&'a mut Comparison>,
     /// Bytes so far, holes included.
     len: u64,
@@ -22,7 +24,12 @@ pub(crate) struct Filling<'a> {
 impl<'a> Filling<'a> {
     /// Into a new file, compared with another, or both.
     pub(crate) fn new(file: Option<&'a OutFile>, comparison: Option<&'a mut Comparison>) -> Self {
-        Self { file, comparison, len: 0, written: 0 }
+        Self { file, long: None, comparison, len: 0, written: 0 }
+    }
+
+    /// The same for a file that is a long one.
+    pub(crate) fn with_long(self, long: Option<LongFile<'a>>) -> Self {
+        Self { long, ..self }
     }
 
     /// Bytes so far.
@@ -52,7 +59,10 @@ impl<'a> Filling<'a> {
     }
 
     /// No more bytes: how many there were.
-    pub(crate) fn finish(self) -> Result<u64, Failed> {
+    pub(crate) fn finish(mut self) -> Result<u64, Failed> {
+        if let Some(long) = self.long.take() {
+            self.written = long.finish().map_err(|error| ("write", error))?;
+        }
         // A hole at the end is not written, so the length has to be set.
         if let Some(file) = self.file.filter(|_| self.written != self.len) {
             file.set_len(self.len).map_err(|error| ("write", error))?;
@@ -63,7 +73,10 @@ impl<'a> Filling<'a> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         // Behind a hole, no bytes at all must not be taken for what ends the file.
         let Some(file) = self.file.filter(|_| !bytes.is_empty()) else { return Ok(()) };
-        file.write_at(bytes, self.len)?;
+        match &mut self.long {
+            Some(long) => long.write_at(bytes, self.len)?,
+            None => file.write_at(bytes, self.len)?,
+        }
         self.len = self.len.saturating_add(bytes.len() as u64);
         self.written = self.len;
         Ok(())
@@ -76,14 +89,15 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::tree::outbox::{Outbox, System};
+    use crate::tree::outbox::{NewFile, Outbox, System};
     use crate::tree::target;
 
     /// Fills a file: bytes, and how many zeros of a hole follow them. What it takes of the medium.
     fn filled(parts: &[(&[u8], u64)]) -> u64 {
         let directory = tempfile::tempdir().unwrap();
         let parent = Arc::new(target::open(directory.path()).unwrap());
-        let file = Outbox::new(Arc::new(System)).unwrap().file(&parent, None, true).unwrap();
+        let new = NewFile { mode: None, is_private: false, replaces: true };
+        let file = Outbox::new(Arc::new(System)).unwrap().file(&parent, new).unwrap();
         let mut filling = Filling::new(Some(&file), None);
         let mut all = Vec::new();
         for (bytes, hole) in parts {

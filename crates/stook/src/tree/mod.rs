@@ -20,6 +20,7 @@ pub(crate) mod room;
 mod table;
 pub(crate) mod target;
 mod union;
+pub(crate) mod unpack;
 mod unpacked;
 pub(crate) mod xattrs;
 

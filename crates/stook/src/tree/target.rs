@@ -122,12 +122,15 @@ pub(crate) enum MetadataOutcome {
 pub(crate) struct Target {
     root: Arc<OwnedFd>,
     path: PathBuf,
-    open: HashMap<Vec<u8>, Arc<OwnedFd>>,
+    /// Directories by key, and whether each is of this target's making.
+    open: HashMap<Vec<u8>, (Arc<OwnedFd>, bool)>,
     open_max: usize,
     /// Device and inode of directories that were not there before; the root counts if it was empty.
     made: HashSet<(u64, u64)>,
     /// Those of the others that were looked through for what killed runs left.
     searched: HashSet<(u64, u64)>,
+    /// Whether the root was empty.
+    root_is_made: bool,
     calls: Arc<dyn Calls>,
 }
 
@@ -141,6 +144,7 @@ impl Target {
         let mut target = Self { calls, ..Self::at(path)? };
         if path.read_dir()?.next().is_none() {
             target.made.insert(identity(&target.root)?);
+            target.root_is_made = true;
         }
         target.search(&target.root())?;
         Ok(target)
@@ -155,6 +159,7 @@ impl Target {
             open_max: open_max(),
             made: HashSet::new(),
             searched: HashSet::new(),
+            root_is_made: false,
             calls: Arc::new(System),
         })
     }
@@ -201,7 +206,7 @@ impl Target {
         let parts = parts(key).unwrap_or_default();
         let Some(directory) = self.existing(&parts)? else { return Err(io::ErrorKind::NotFound.into()) };
         if overwrite == Overwrite::Always || self.made(&directory)? {
-            return Ok(MetadataOutcome::Set(set_metadata(&*self.calls, &*directory, metadata)?));
+            return Ok(MetadataOutcome::Set(set_metadata(&*self.calls, &*directory, metadata, None)?));
         }
         let mode = rustix::fs::fstat(&*directory)?.st_mode & 0o777;
         let is_open = !key.is_empty() && metadata.mode.is_some_and(|recorded| mode & !recorded != 0);
@@ -210,6 +215,11 @@ impl Target {
 
     /// The directory of these parts, its missing parents and itself made with default modes.
     pub(crate) fn directory(&mut self, parts: &[&OsStr]) -> io::Result<Arc<OwnedFd>> {
+        self.directory_and_origin(parts).map(|(directory, _)| directory)
+    }
+
+    /// The same, and whether it is of this target's making.
+    pub(crate) fn directory_and_origin(&mut self, parts: &[&OsStr]) -> io::Result<(Arc<OwnedFd>, bool)> {
         self.descend(parts, true)
     }
 
@@ -217,11 +227,11 @@ impl Target {
     pub(crate) fn existing(&mut self, parts: &[&OsStr]) -> io::Result<Option<Arc<OwnedFd>>> {
         match self.descend(parts, false) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            other => other.map(Some),
+            other => other.map(|(directory, _)| Some(directory)),
         }
     }
 
-    fn descend(&mut self, parts: &[&OsStr], make: bool) -> io::Result<Arc<OwnedFd>> {
+    fn descend(&mut self, parts: &[&OsStr], make: bool) -> io::Result<(Arc<OwnedFd>, bool)> {
         match self.try_descend(parts, make) {
             Err(error) if is_out_of_descriptors(&error) && !self.open.is_empty() => {
                 self.open.clear();
@@ -231,16 +241,16 @@ impl Target {
         }
     }
 
-    fn try_descend(&mut self, parts: &[&OsStr], make: bool) -> io::Result<Arc<OwnedFd>> {
+    fn try_descend(&mut self, parts: &[&OsStr], make: bool) -> io::Result<(Arc<OwnedFd>, bool)> {
         let key = parts.iter().map(|part| part.as_bytes()).collect::<Vec<_>>().join(&b'/');
         if let Some(open) = self.open.get(&key) {
             return Ok(open.clone());
         }
         // From the nearest parent that is open, down, part by part.
-        let (mut at, mut parent) = (0, self.root.clone());
+        let (mut at, mut parent, mut is_made) = (0, self.root.clone(), self.root_is_made);
         for (end, _) in key.iter().enumerate().rev().filter(|(_, byte)| **byte == b'/') {
             if let Some(open) = key.get(..end).and_then(|above| self.open.get(above)) {
-                (at, parent) = (end + 1, open.clone());
+                (at, (parent, is_made)) = (end + 1, open.clone());
                 break;
             }
         }
@@ -253,15 +263,16 @@ impl Target {
                 false => open_directory(&parent, name).map_err(io::Error::from),
             };
             parent = Arc::new(opened.map_err(|error| self.name_link(&parent, name, here, error))?);
+            is_made = self.made(&parent)?;
             if make {
                 self.search(&parent)?;
             }
             if depth < DEPTH_KEPT_MAX || depth + 1 == parts.len() {
-                self.keep_open(here, &parent);
+                self.keep_open(here, &parent, is_made);
             }
             at += 1;
         }
-        Ok(parent)
+        Ok((parent, is_made))
     }
 
     /// Removes what killed runs left in a directory that was there, once.
@@ -303,11 +314,11 @@ impl Target {
         Ok(opened)
     }
 
-    fn keep_open(&mut self, key: &[u8], directory: &Arc<OwnedFd>) {
+    fn keep_open(&mut self, key: &[u8], directory: &Arc<OwnedFd>, is_made: bool) {
         if self.open.len() >= self.open_max {
             self.open.clear();
         }
-        self.open.insert(key.to_vec(), directory.clone());
+        self.open.insert(key.to_vec(), (directory.clone(), is_made));
     }
 }
 
@@ -449,9 +460,17 @@ pub(crate) fn has_metadata(status: &Stat, metadata: &FileMetadata) -> bool {
 /// Owner, extended attributes, mode and modification time of an open file or directory, in the
 /// order in which they do not undo one another: a new owner takes capabilities away, and a mode may
 /// forbid what else is set.
-pub(crate) fn set_metadata(calls: &dyn Calls, file: impl AsFd, metadata: &FileMetadata) -> io::Result<Unset> {
+///
+/// Of a file that was just made, what it has then is not set again.
+pub(crate) fn set_metadata(
+    calls: &dyn Calls,
+    file: impl AsFd,
+    metadata: &FileMetadata,
+    made: Option<&Stat>,
+) -> io::Result<Unset> {
     let file = file.as_fd();
-    if let Some(owner) = metadata.owner {
+    let has_owner = |owner| made.is_some_and(|made| (made.st_uid, made.st_gid) == owner);
+    if let Some(owner) = metadata.owner.filter(|owner| !has_owner(*owner)) {
         again(|| calls.set_owner(file, owner))?;
     }
     let set = |name: &[u8], value: &[u8]| again(|| calls.set_xattr(file, name, value));
@@ -462,7 +481,11 @@ pub(crate) fn set_metadata(calls: &dyn Calls, file: impl AsFd, metadata: &FileMe
     };
     if let Some(mode) = mode {
         let mode = mode & 0o7777 & !misplaced(file, mode, metadata.meant_for)?;
-        again(|| calls.set_mode(file, mode))?;
+        // An access control list may have changed it.
+        let has_mode = made.is_some_and(|made| made.st_mode & 0o7777 == mode) && metadata.xattrs.is_empty();
+        if !has_mode {
+            again(|| calls.set_mode(file, mode))?;
+        }
     }
     if let Some(ns) = metadata.mtime_ns {
         again(|| calls.set_mtime(file, ns))?;

@@ -27,6 +27,9 @@ const EINTR: OutFault = OutFault::Fails(4);
 const EIO: OutFault = OutFault::Fails(5);
 const ENOSPC: OutFault = OutFault::Fails(28);
 
+/// Of a file that is written past the page cache, but for its end.
+const LONG: usize = (4 << 20) + 100;
+
 /// What temporary names begin with.
 const TEMPORARY: &str = ".stook-";
 
@@ -98,7 +101,9 @@ fn is_root() -> bool {
 /// A small tree with all that there is to set. Of root, owners and attributes of a link, too.
 fn make_tree(tree: &Path) {
     fs::create_dir_all(tree.join("a/b")).unwrap();
-    for (path, len) in [("a/1", 5), ("a/2", 70_000), ("a/b/3", 0), ("a/b/4", 1_300_000), ("5", 9)] {
+    for (path, len) in
+        [("a/1", 5), ("a/2", 70_000), ("a/b/3", 0), ("a/b/4", 1_300_000), ("5", 9), ("6", LONG)]
+    {
         fs::write(tree.join(path), vec![b'n'; len]).unwrap();
     }
     // It ends with a hole.
@@ -346,7 +351,7 @@ fn told(error: &dyn std::error::Error) -> String {
 }
 
 /// The calls that are made of a tree. Those of owners, and of attributes of links, are root's.
-const CALLS: [&str; 16] = [
+const CALLS: [&str; 18] = [
     "create",
     "create_unnamed",
     "link",
@@ -355,6 +360,7 @@ const CALLS: [&str; 16] = [
     "make_symlink",
     "rename",
     "rename_new",
+    "reserve",
     "set_len",
     "set_link_mtime",
     "set_mode",
@@ -363,6 +369,7 @@ const CALLS: [&str; 16] = [
     "sync_file_system",
     "unlink",
     "write_at",
+    "write_direct",
 ];
 const MORE_CALLS: [&str; 6] =
     ["lock", "set_link_owner", "set_link_xattr", "set_owner", "set_xattr", "wait_written"];
@@ -539,5 +546,59 @@ fn what_a_killed_run_left_is_removed_by_the_next_and_nothing_else_is() {
         let is_there = |name: &str| found.contains_key(&format!("a/{name}"));
         assert!(!is_there(stale) && !found.contains_key(stale), "{packed:?}: what was left is there");
         assert!(is_there(live) && is_there(link) && is_there(other), "{packed:?}: {:?}", found.keys());
+    }
+}
+
+/// What the calls do when a file gets its name: another comes in between.
+#[derive(Debug)]
+struct CameBetween {
+    bytes: &'static [u8],
+    nth: std::sync::atomic::AtomicUsize,
+}
+
+impl Calls for CameBetween {
+    fn link_unnamed(
+        &self,
+        file: &fs::File,
+        parent: std::os::fd::BorrowedFd<'_>,
+        name: &std::ffi::OsStr,
+    ) -> std::io::Result<()> {
+        if name == "5" && self.nth.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0 {
+            let mut other = System.create(parent, name, 0o644)?;
+            std::io::Write::write_all(&mut other, self.bytes)?;
+        }
+        System.link_unnamed(file, parent, name)
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn what_came_in_between_is_unchanged_if_it_has_the_same_bytes_and_kept_otherwise() {
+    let place = Place::new();
+    for packed in place.both() {
+        for (bytes, is_same) in [(&b"nnnnnnnnn"[..], true), (b"nnnnnnnn!", false), (b"n", false)] {
+            place.target(false);
+            let calls = Arc::new(CameBetween { bytes, nth: Default::default() });
+            let done = place.unpack(packed, Overwrite::Never, calls).unwrap();
+            let summary = &done.summary;
+            assert!(summary.failures.is_empty(), "{packed:?}: {summary:?}");
+            assert_eq!((summary.unchanged, summary.kept.len()), (u64::from(is_same), usize::from(!is_same)));
+        }
+    }
+}
+
+#[test]
+fn a_failed_last_sync_is_one_more_failure_and_the_summary_stays() {
+    let place = Place::new();
+    for packed in place.both() {
+        place.target(false);
+        let calls = Arc::new(FaultCalls::none());
+        let whole = place.unpack(packed, Overwrite::Never, calls.clone()).unwrap();
+        place.target(false);
+        let last = Arc::new(FaultCalls::nth(calls.calls() - 1, EIO));
+        let done = place.unpack(packed, Overwrite::Never, last.clone()).unwrap();
+        assert_eq!(last.met(), Some("sync_file_system"));
+        assert_eq!((done.summary.files, done.undone), (whole.summary.files, 1));
+        assert!(done.summary.failures[0].error.to_string().contains("sync"), "{done:?}");
     }
 }

@@ -17,7 +17,7 @@ use crate::pack::{self, Damage, Pack};
 use crate::tree::outbox::{Calls, System};
 use crate::tree::{self, Kept, Overwrite, WhyKept, target};
 
-/// Threads that write small files of a pack, where nobody says how many.
+/// Threads that write small files, where nobody says how many.
 pub const THREADS: usize = 8;
 
 /// The most threads that whoever asks may say.
@@ -125,7 +125,7 @@ pub struct Unpack<'a> {
     /// Whether extended attributes are set, access control lists among them. Those that grant
     /// rights (`security.*`, `trusted.*`) are only where an owner is restored.
     pub xattrs: bool,
-    /// Threads that write small files of a pack.
+    /// Threads that write small files.
     pub threads: usize,
     /// Writes what fits, even where there is less room than all of it needs.
     pub force: bool,
@@ -272,6 +272,7 @@ impl Unpack<'_> {
             overwrite: self.overwrite,
             with_owner: self.with_owner(),
             xattrs: self.xattrs,
+            threads: self.threads,
             select: Box::new(|path| filtering.takes(path)),
             force: self.force,
         };

@@ -23,6 +23,7 @@ use bytes::Bytes;
 use super::damages::Damages;
 use super::error::{Damage, Error, Result};
 use super::key::Key;
+use crate::pack::format::frame::BodyLen;
 use crate::pack::read::frames::{BodySpan, Head};
 use crate::pack::state::open::{Pack, is_in_groups};
 use crate::pack::state::segment::Segment;
@@ -124,6 +125,8 @@ pub struct Scan<'p> {
     by_key: Option<Option<BehindKey>>,
     current: Option<Current<'p>>,
     position: Position,
+    /// What `next` returned last.
+    lent: Option<RecordAt>,
     /// After an error that is not to be skipped there is nothing more to come.
     failed: bool,
     damages: Damages,
@@ -191,6 +194,7 @@ impl<'p> Scan<'p> {
             by_key,
             current: None,
             position: position.clone(),
+            lent: None,
             failed: false,
             damages: Damages::default(),
             bytes_passed: 0,
@@ -298,6 +302,7 @@ impl<'p> Scan<'p> {
     /// [`Error::Damaged`] unless damage is skipped, what reading meets.
     #[expect(clippy::should_implement_trait, reason = "a record lends from the scan, which no Iterator can")]
     pub fn next(&mut self) -> Result<Option<ScanRecord<'_>>> {
+        self.lent = None;
         let at = match self.advance() {
             Ok(Some(at)) => at,
             Ok(None) => {
@@ -314,7 +319,7 @@ impl<'p> Scan<'p> {
         let Some(record) = self.current.as_ref().and_then(|current| current.record(at)) else {
             return Ok(None);
         };
-        self.position = Position::behind(&record, self.options.order);
+        (self.position, self.lent) = (Position::behind(&record, self.options.order), Some(at));
         Ok(Some(record))
     }
 
@@ -366,6 +371,11 @@ impl<'p> Scan<'p> {
             Current::Walk(walk) => walk.close(),
             Current::Gather(gather) => gather.close(),
         }
+    }
+
+    /// The body of the record that `next` gave, if it is whole.
+    pub(crate) fn whole_body(&self) -> Option<&[u8]> {
+        self.current.as_ref()?.record(self.lent?)?.body()
     }
 
     /// The next piece of the long body of the record that `next` gave; `None` after the last.
@@ -433,6 +443,14 @@ impl<'a> ScanRecord<'a> {
         match self.body {
             LentBody::Whole(body) => Some(body),
             LentBody::Long => None,
+        }
+    }
+
+    /// How many bytes the body has; `None` when only its end shows it.
+    pub fn body_len(&self) -> Option<u64> {
+        match self.head.header.body {
+            BodyLen::Known(len) => Some(len),
+            BodyLen::Framed => None,
         }
     }
 

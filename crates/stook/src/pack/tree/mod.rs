@@ -9,7 +9,6 @@ mod comparing;
 mod existing;
 mod gone;
 mod grouping;
-mod links;
 mod moving;
 mod names;
 mod own_attributes;
@@ -19,7 +18,6 @@ mod record_tree;
 mod records;
 mod roots;
 mod unpacking;
-mod writing;
 
 pub use gone::{Delete, Held};
 pub use grouping::Grouping;

@@ -4,35 +4,27 @@
 //! Small ones are written by several threads. Directories get their mode and time last, hard links
 //! when all files are there.
 
-use std::collections::HashMap;
-use std::ffi::{OsStr, OsString};
+use std::collections::VecDeque;
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::Arc;
 
-use super::links::Linking;
 use super::packing::Failure;
 use super::paths::{Paths, kind_of, symlink_target};
-use super::writing::{Body, Destination, Writing};
 use crate::pack::damages::Damages;
-use crate::pack::error::{Error, Result};
+use crate::pack::error::{Damage, Error, Result};
 use crate::pack::format::attributes::{Attributes, FileKind};
 use crate::pack::key::Key;
+use crate::pack::read::stream::RecordReader;
 use crate::pack::scan::{OnDamage, Scan, ScanOptions, ScanRecord};
 use crate::pack::state::open::{Pack, is_in_groups};
 use crate::storage::free_at;
 use crate::tree::existing::Overwrite;
 use crate::tree::outbox::{Calls, System};
-use crate::tree::room;
-use crate::tree::target::{FileMetadata, MetadataOutcome, Target};
-use crate::tree::{SelectKeys, WhyKept};
-
-/// Small files waiting for a thread that writes them.
-const QUEUE_LEN: usize = 64;
-
-/// Bodies up to this length are handed to threads, in bytes; the others are written as they are
-/// read.
-const SMALL_MAX: usize = 1 << 20;
+use crate::tree::target::FileMetadata;
+use crate::tree::unpack::{Entries, Entry, EntryError, EntryKind, Next, Piece, UnpackOptions, Unpacking};
+use crate::tree::{SelectKeys, room};
 
 /// What unpacking did.
 pub type UnpackSummary = crate::tree::UnpackSummary<Error>;
@@ -66,25 +58,6 @@ impl std::fmt::Debug for UnpackTree<'_> {
     }
 }
 
-/// A small file on its way to a thread that writes it.
-struct Job {
-    place: Destination,
-    body: Vec<u8>,
-}
-
-impl Job {
-    fn write(&self, writing: &Writing) {
-        let written = writing.write_file(&self.place, &mut Body::Whole(Some(&self.body)), &mut |_| true);
-        writing.note(&self.place.key, written);
-    }
-}
-
-/// What a record is, and where it goes.
-enum Placed {
-    Directory(Vec<u8>, FileMetadata),
-    Other(FileKind, Destination),
-}
-
 impl UnpackTree<'_> {
     /// Unpacks. `progress` receives records and bytes so far; when it says no, unpacking stops,
     /// with every file either whole or absent.
@@ -112,53 +85,33 @@ impl UnpackTree<'_> {
         calls: Arc<dyn Calls>,
         progress: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Result<UnpackSummary> {
-        let io = |operation| move |error| Error::from(crate::Error::io(operation, &self.target, error));
         pack.check_groups(&self.groups)?;
         self.check_room(pack)?;
         let Some(paths) = Paths::of(pack, &mut || progress(0, 0))? else {
             return Ok(UnpackSummary { interrupted: true, ..UnpackSummary::default() });
         };
-        let target = Target::open_through(&self.target, calls.clone()).map_err(io("open"))?;
-        let writing = Writing::new(self.overwrite, &self.target, calls)
-            .map_err(io("choose names of temporary files in"))?;
-        let mut unpacking = Unpacking {
-            tree: self,
-            pack,
-            target,
-            writing: &writing,
-            paths,
-            directories: Vec::new(),
-            links: Vec::new(),
-            progress,
-            seen: 0,
-        };
-        let gone = std::thread::scope(|scope| {
-            let (sender, receiver) = mpsc::sync_channel::<Job>(QUEUE_LEN);
-            let receiver = Arc::new(Mutex::new(receiver));
-            for _ in 0..self.threads.max(1) {
-                let (receiver, writing) = (receiver.clone(), &writing);
-                scope.spawn(move || {
-                    loop {
-                        let job = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
-                        let Ok(job) = job else { return };
-                        job.write(writing);
-                    }
-                });
-            }
-            drop(receiver);
-            unpacking.go_through(&sender)
-        });
-        writing.publish_waiting();
+        let options =
+            UnpackOptions { target: self.target.clone(), overwrite: self.overwrite, threads: self.threads };
+        let mut unpacking = Unpacking::begin(&options, calls, progress)?;
+        let mut records = Records::new(self, pack, paths);
+        let gone = unpacking.files(&mut records);
+        if gone.is_ok() {
+            records.damages().for_each(|(key, error)| unpacking.fail(key, error));
+        }
         gone?;
-        unpacking.make_links();
-        unpacking.set_directory_metadata();
-        // Each file was on the medium when it got its name, and now all names are.
-        writing.outbox.sync_all(&unpacking.target.root()).map_err(io("sync"))?;
-        Ok(writing.into_summary())
+        unpacking.links(&mut records.into_links())?;
+        unpacking.finish()
     }
 }
 
 impl UnpackTree<'_> {
+    fn metadata(&self, attributes: &Attributes) -> FileMetadata {
+        let (mode, mtime_ns, owner) = (attributes.mode(), attributes.mtime_ns(), attributes.owner());
+        FileMetadata::new(mode, mtime_ns, owner, self.with_owner)
+            .with_xattrs(attributes.xattrs(), self.xattrs)
+            .with_holes(attributes.holes())
+    }
+
     /// What is there already needs no room. Records are gone through only where not all of the pack
     /// fits.
     fn check_room(&self, pack: &Pack) -> Result<()> {
@@ -186,180 +139,182 @@ impl UnpackTree<'_> {
     }
 }
 
-/// An unpacking on its way.
-struct Unpacking<'a> {
-    tree: &'a UnpackTree<'a>,
-    pack: &'a Pack,
-    target: Target,
-    writing: &'a Writing,
-    paths: Paths,
-    /// What is put off until everything is in them.
-    directories: Vec<(Vec<u8>, FileMetadata)>,
-    /// What is put off until all files are there.
-    links: Vec<Destination>,
-    progress: &'a mut dyn FnMut(u64, u64) -> bool,
-    seen: u64,
+impl EntryError for Error {
+    fn refused(why: String) -> Self {
+        Self::Invalid(why)
+    }
 }
 
-impl Unpacking<'_> {
-    fn go_through(&mut self, sender: &mpsc::SyncSender<Job>) -> Result<()> {
-        let options = ScanOptions {
-            groups: self.tree.groups.clone(),
-            on_damage: OnDamage::Skip,
-            ..ScanOptions::default()
-        };
-        let mut scan = self.pack.scan(options);
-        while let Some(record) = scan.next()? {
-            self.seen += 1;
-            let placed = self.place(&record);
-            if let Some(Placed::Other(kind, place)) = self.note_placed(placed) {
-                // A body that is not whole is a long one, and still to be read.
-                match (kind, record.body()) {
-                    (FileKind::File, Some(body)) if body.len() <= SMALL_MAX => {
-                        let job = Job { place, body: body.to_vec() };
-                        if let Err(mpsc::SendError(job)) = sender.send(job) {
-                            job.write(self.writing);
-                        }
-                    }
-                    (FileKind::File, Some(body)) => self.write(&place, &mut Body::Whole(Some(body))),
-                    (FileKind::File, None) => self.write(&place, &mut Body::Scan(&mut scan)),
-                    (FileKind::Symlink, Some(body)) => match symlink_target(body) {
-                        Ok(target) => self.writing.make_symlink(&place, target),
-                        Err(error) => self.writing.fail(place.key, error),
-                    },
-                    (FileKind::HardLink, _) => self.links.push(place),
-                    _ => {
-                        let why = "the target of a link is too long".to_owned();
-                        self.writing.fail(place.key, Error::Invalid(why));
-                    }
-                }
+/// The records of a pack, in the order of the medium.
+struct Records<'a> {
+    tree: &'a UnpackTree<'a>,
+    pack: &'a Pack,
+    paths: Paths,
+    scan: Scan<'a>,
+    seen: u64,
+    /// Whether the body that came whole was handed out.
+    is_taken: bool,
+    /// Further names of files, which come later.
+    links: VecDeque<(Vec<u8>, FileMetadata)>,
+}
+
+impl<'a> Records<'a> {
+    fn new(tree: &'a UnpackTree<'a>, pack: &'a Pack, paths: Paths) -> Self {
+        let options =
+            ScanOptions { groups: tree.groups.clone(), on_damage: OnDamage::Skip, ..ScanOptions::default() };
+        let scan = pack.scan(options);
+        Self { tree, pack, paths, scan, seen: 0, is_taken: false, links: VecDeque::new() }
+    }
+
+    /// What was damaged, by keys.
+    fn damages(&self) -> impl Iterator<Item = (Vec<u8>, Error)> {
+        // What was met when the pack was opened may be met again when it is scanned.
+        let damages: Damages =
+            self.pack.damages().into_iter().chain(self.scan.damages().iter().cloned()).collect();
+        let damages: Vec<Damage> =
+            damages.iter().filter(|damage| !self.pack.is_of_older_version(damage)).cloned().collect();
+        damages.into_iter().map(|damage| {
+            let key = damage.key.as_ref().and_then(Key::as_bytes).unwrap_or_default().to_vec();
+            (key, Error::Damaged(damage))
+        })
+    }
+
+    fn into_links(self) -> Links<'a> {
+        Links { tree: self.tree, pack: self.pack, names: self.links, seen: self.seen, record: None }
+    }
+}
+
+/// The entry that a record is, unless it is a further name of a file; `None` for what is not
+/// wanted.
+fn entry_of(
+    tree: &UnpackTree<'_>,
+    paths: &Paths,
+    record: &ScanRecord<'_>,
+) -> Result<Option<(Entry, FileKind)>, Box<Failure>> {
+    let Some(key) = record.key() else { return Ok(None) };
+    if key.as_bytes().is_some_and(|path| !path.is_empty() && !(tree.select)(path)) {
+        return Ok(None);
+    }
+    let path = Paths::path(&key).map_err(|error| Box::new(Failure::of(&key, error)))?;
+    let decoded = || {
+        let attributes = Attributes::decode(record.attributes());
+        let attributes = attributes.map_err(|invalid| Error::Invalid(invalid.what))?;
+        let kind = kind_of(&attributes)?;
+        paths.check(path, kind)?;
+        Ok((attributes, kind))
+    };
+    let (attributes, kind) = decoded().map_err(|error| Box::new(Failure { key: path.to_vec(), error }))?;
+    let entry = Entry {
+        key: path.to_vec(),
+        kind: match kind {
+            FileKind::Directory => EntryKind::Directory,
+            FileKind::Symlink => EntryKind::Symlink,
+            FileKind::File | FileKind::HardLink => EntryKind::File,
+        },
+        metadata: tree.metadata(&attributes),
+        len: record.body_len(),
+        file: attributes.has_further_names().then(|| path.to_vec()),
+        first: None,
+    };
+    Ok(Some((entry, kind)))
+}
+
+impl Entries for Records<'_> {
+    type Error = Error;
+
+    fn next(&mut self) -> Result<Next<Error>> {
+        let Some(record) = self.scan.next()? else { return Ok(Next::End) };
+        (self.seen, self.is_taken) = (self.seen.saturating_add(1), false);
+        Ok(match entry_of(self.tree, &self.paths, &record) {
+            Ok(Some((entry, FileKind::HardLink))) => {
+                self.links.push_back((entry.key, entry.metadata));
+                Next::Passed
             }
-            if !self.go_on() {
-                break;
-            }
+            Ok(Some((entry, _))) => Next::Entry(entry),
+            Ok(None) => Next::Passed,
+            Err(failure) => Next::Failed(*failure),
+        })
+    }
+
+    fn piece(&mut self) -> Result<Option<Piece<'_>>> {
+        let is_taken = std::mem::replace(&mut self.is_taken, true);
+        // A body that is not whole is a long one, and still to be read.
+        if self.scan.whole_body().is_some() {
+            return Ok(self.scan.whole_body().filter(|_| !is_taken).map(Piece::Bytes));
         }
-        self.note_damage(&scan);
+        Ok(self.scan.next_chunk()?.map(Piece::Bytes))
+    }
+
+    fn link_target(&mut self) -> Result<Vec<u8>> {
+        let too_long = || Error::Invalid("the target of a link is too long".to_owned());
+        let body = self.scan.whole_body().ok_or_else(too_long)?;
+        symlink_target(body).map(<[u8]>::to_vec)
+    }
+
+    fn rewind(&mut self) -> Result<()> {
+        Err(Error::Invalid("a scan goes forward only".into()))
+    }
+
+    fn seen(&self) -> u64 {
+        self.seen
+    }
+}
+
+/// Further names of files of a pack, each with the bytes of its file.
+struct Links<'a> {
+    tree: &'a UnpackTree<'a>,
+    pack: &'a Pack,
+    names: VecDeque<(Vec<u8>, FileMetadata)>,
+    seen: u64,
+    /// The record of the file of the name at hand, and that name.
+    record: Option<(RecordReader<'a>, Vec<u8>)>,
+}
+
+impl<'a> Links<'a> {
+    fn open(&self, name: &[u8]) -> Result<RecordReader<'a>> {
+        let key = Key::bytes(name)?;
+        self.pack.open_file(&key)?.ok_or_else(|| Error::Invalid(format!("{key} is gone")))
+    }
+}
+
+impl Entries for Links<'_> {
+    type Error = Error;
+
+    fn next(&mut self) -> Result<Next<Error>> {
+        self.record = None;
+        let Some((key, metadata)) = self.names.pop_front() else { return Ok(Next::End) };
+        let record = match self.open(&key) {
+            Ok(record) => record,
+            Err(error) => return Ok(Next::Failed(Failure { key, error })),
+        };
+        let head = record.head();
+        // The record of the file has them, not that of the name.
+        let metadata =
+            FileMetadata { mtime_ns: head.attributes.mtime_ns().or(metadata.mtime_ns), ..metadata }
+                .with_xattrs(head.attributes.xattrs(), self.tree.xattrs)
+                .with_holes(head.attributes.holes());
+        let first = head.key.as_bytes().map(<[u8]>::to_vec);
+        let len = head.body_len;
+        self.record = Some((record, key.clone()));
+        Ok(Next::Entry(Entry { key, kind: EntryKind::File, metadata, len, file: first.clone(), first }))
+    }
+
+    fn piece(&mut self) -> Result<Option<Piece<'_>>> {
+        let Some((record, _)) = &mut self.record else { return Ok(None) };
+        Ok(record.next_chunk()?.map(Piece::Bytes))
+    }
+
+    fn link_target(&mut self) -> Result<Vec<u8>> {
+        Err(Error::Invalid("a further name of a file is no symbolic link".into()))
+    }
+
+    fn rewind(&mut self) -> Result<()> {
+        let Some((_, key)) = self.record.take() else { return Ok(()) };
+        self.record = Some((self.open(&key)?, key));
         Ok(())
     }
 
-    fn note_damage(&self, scan: &Scan<'_>) {
-        // What was met when the pack was opened may be met again when it is scanned.
-        let damages: Damages =
-            self.pack.damages().into_iter().chain(scan.damages().iter().cloned()).collect();
-        for damage in damages.iter().filter(|damage| !self.pack.is_of_older_version(damage)) {
-            let key = damage.key.as_ref().and_then(Key::as_bytes).unwrap_or_default().to_vec();
-            self.writing.fail(key, Error::Damaged(damage.clone()));
-        }
-    }
-
-    /// Whether the caller wants more; if not, that is noted.
-    fn go_on(&mut self) -> bool {
-        let mut summary = self.writing.summary();
-        summary.interrupted = summary.interrupted || !(self.progress)(self.seen, summary.bytes);
-        !summary.interrupted
-    }
-
-    /// Writes a file in this thread.
-    fn write(&mut self, place: &Destination, body: &mut Body<'_, '_>) {
-        let (seen, progress) = (self.seen, &mut self.progress);
-        let bytes = self.writing.summary().bytes;
-        let written = self.writing.write_file(place, body, &mut |ahead| progress(seen, bytes + ahead));
-        self.writing.note(&place.key, written);
-    }
-
-    /// What a record is and where it goes; `None` for what is not wanted. Directories are dealt
-    /// with here.
-    fn place(&mut self, record: &ScanRecord<'_>) -> Result<Option<Placed>, Box<Failure>> {
-        let Some(key) = record.key() else { return Ok(None) };
-        if key.as_bytes().is_some_and(|path| !path.is_empty() && !(self.tree.select)(path)) {
-            return Ok(None);
-        }
-        let path = Paths::path(&key).map_err(|error| Box::new(Failure::of(&key, error)))?;
-        self.place_path(path, record.attributes())
-            .map(Some)
-            .map_err(|error| Box::new(Failure { key: path.to_vec(), error }))
-    }
-
-    fn place_path(&mut self, path: &[u8], attributes: &[u8]) -> Result<Placed> {
-        let parts = Paths::parts(path)?;
-        let attributes = Attributes::decode(attributes).map_err(|invalid| Error::Invalid(invalid.what))?;
-        let kind = kind_of(&attributes)?;
-        self.paths.check(path, kind)?;
-        let metadata = self.metadata(&attributes);
-        let shown = self.target.path_of(path);
-        let io = |error| Error::from(crate::Error::io("make the directory for", &shown, error));
-        match (parts.split_last(), kind) {
-            (_, FileKind::Directory) => {
-                self.target.directory(&parts).map_err(&io)?;
-                Ok(Placed::Directory(path.to_vec(), metadata))
-            }
-            (Some((name, parents)), _) => {
-                let parent = self.target.directory(parents).map_err(&io)?;
-                self.target.refuse_file_of_pack(&parent, name).map_err(io)?;
-                let name: OsString = name.to_os_string();
-                Ok(Placed::Other(kind, Destination { parent, name, key: path.to_vec(), metadata }))
-            }
-            (None, _) => Err(Error::Invalid("the empty path can only be a directory".into())),
-        }
-    }
-
-    fn metadata(&self, attributes: &Attributes) -> FileMetadata {
-        let (mode, mtime_ns, owner) = (attributes.mode(), attributes.mtime_ns(), attributes.owner());
-        FileMetadata::new(mode, mtime_ns, owner, self.tree.with_owner)
-            .with_xattrs(attributes.xattrs(), self.tree.xattrs)
-            .with_holes(attributes.holes())
-    }
-
-    /// Notes failures and directories.
-    fn note_placed(&mut self, placed: Result<Option<Placed>, Box<Failure>>) -> Option<Placed> {
-        match placed {
-            Ok(Some(Placed::Directory(path, metadata))) => self.directories.push((path, metadata)),
-            Err(failure) => self.writing.fail(failure.key, failure.error),
-            Ok(placed) => return placed,
-        }
-        None
-    }
-
-    fn make_links(&mut self) {
-        let mut linking = Linking {
-            pack: self.pack,
-            xattrs: self.tree.xattrs,
-            target: &mut self.target,
-            writing: self.writing,
-            stands_for: HashMap::new(),
-        };
-        for link in std::mem::take(&mut self.links) {
-            let (interrupted, bytes) = {
-                let summary = self.writing.summary();
-                (summary.interrupted, summary.bytes)
-            };
-            if interrupted || !(self.progress)(self.seen, bytes) {
-                self.writing.summary().interrupted = true;
-                return;
-            }
-            linking.make(link, &mut |ahead| (self.progress)(self.seen, bytes + ahead));
-        }
-    }
-
-    /// Modes and times of directories, the deepest first, so that nothing is made in a directory
-    /// afterwards.
-    fn set_directory_metadata(&mut self) {
-        self.directories.sort_by(|a, b| b.0.cmp(&a.0));
-        for (path, metadata) in std::mem::take(&mut self.directories) {
-            match self.target.set_directory_metadata(&path, &metadata, self.tree.overwrite) {
-                Ok(MetadataOutcome::Set(unset)) => {
-                    let mut summary = self.writing.summary();
-                    summary.directories += 1;
-                    summary.unset_xattrs.note(&path, unset);
-                }
-                Ok(MetadataOutcome::Kept) => {}
-                Ok(MetadataOutcome::TooOpen) => self.writing.summary().keep(path, WhyKept::TooOpen),
-                Err(error) => {
-                    let shown = self.target.path_of(&path);
-                    let error = crate::Error::io("set mode and time of", shown, error);
-                    self.writing.fail(path, error.into());
-                }
-            }
-        }
+    fn seen(&self) -> u64 {
+        self.seen
     }
 }

@@ -9,13 +9,13 @@ use super::super::target::Unset;
 use super::{OutFile, Outbox};
 
 /// Files of a batch at most: each keeps a descriptor open.
-const FILES_MAX: usize = 512;
+const FILES_MAX: usize = 2048;
 
 /// Bytes of a batch at most: much more than a sync takes to be worth it.
 const BYTES_MAX: u64 = 256 << 20;
 
 /// Of the descriptors of a process, a batch may keep one in so many.
-const SHARE: u64 = 8;
+const SHARE: u64 = 4;
 
 /// What was to be done when a file could not be made durable.
 pub(crate) const SYNC: &str = "sync";
@@ -55,6 +55,8 @@ pub(crate) struct Published {
     /// Where and how its name would be; for what came in between.
     pub(crate) parent: Arc<OwnedFd>,
     pub(crate) name: OsString,
+    /// Whether something else came to have its name in between, with the same bytes.
+    pub(crate) is_same: bool,
     /// What was to be done, and its error.
     pub(crate) result: Result<(), (&'static str, io::Error)>,
 }
@@ -124,12 +126,13 @@ impl Batch {
 impl Waiting {
     /// Gives it its name, if it was synced.
     fn publish(self, synced: io::Result<()>) -> Published {
-        let Self { file, name, key, len, unset } = self;
+        let Self { mut file, name, key, len, unset } = self;
         let (parent, replaces) = (file.parent.clone(), file.replaces);
         let result = match synced {
-            Ok(()) => file.publish(&name, replaces).map_err(|error| ("give its name to", error)),
+            Ok(()) => file.try_publish(&name, replaces).map_err(|error| ("give its name to", error)),
             Err(error) => Err((SYNC, error)),
         };
-        Published { key, len, unset, parent, name, result }
+        let is_same = matches!(&result, Err((_, error)) if file.is_as_what_came(&name, error));
+        Published { key, len, unset, parent, name, is_same, result }
     }
 }

@@ -10,6 +10,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::os::unix::fs::FileExt as _;
 
+use crate::engine::{Engine, EngineOptions};
 use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid, XattrFlags};
 
 /// System calls that change a directory, or a file below it. Each method makes one; its errors are
@@ -63,6 +64,14 @@ pub trait Calls: Debug + Send + Sync {
     /// I/O errors.
     fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
         file.write_at(bytes, offset)
+    }
+
+    /// An engine that reserves room for long files and writes them; its operations count as calls.
+    ///
+    /// # Errors
+    /// That there is none.
+    fn engine(&self, depth: usize) -> crate::Result<Box<dyn Engine>> {
+        EngineOptions::with_depth(depth).build()
     }
 
     /// Sets the length of a file.

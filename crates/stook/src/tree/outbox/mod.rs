@@ -6,29 +6,37 @@
 
 mod batch;
 mod calls;
+mod long;
 mod names;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileExt as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rustix::fs::Stat;
 use rustix::io::Errno;
 
 use super::durable::{Identities, has_syncfs, identity, sync_below};
+use super::existing::Comparison;
 use super::target::{self, FileMetadata, Unset};
 pub use batch::Durability;
 pub(crate) use batch::{Batch, Published, Waiting};
 pub use calls::{Calls, System};
+pub(crate) use long::{LONG, LongFile, LongWriter};
 use names::Names;
 pub use names::is_temporary;
 pub(crate) use names::remove_stale;
 
 /// Threads that sync files where each is synced by itself.
 const SYNC_THREADS: usize = 8;
+
+/// Bytes that are compared at once.
+const COMPARED_LEN: usize = 64 << 10;
 
 /// How often a temporary file is made again that another run took for left.
 const TRIES: usize = 8;
@@ -57,13 +65,24 @@ struct FileSystem {
     has_unnamed: Option<bool>,
 }
 
+/// How a file begins.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NewFile {
+    /// Its mode; one that is not known is what the process gives to new files.
+    pub(crate) mode: Option<u32>,
+    /// Whether only its owner may open it at first, whatever its mode.
+    pub(crate) is_private: bool,
+    /// Whether it is to replace something. Then it has a temporary name: only a rename replaces.
+    pub(crate) replaces: bool,
+}
+
 /// A file on its way. What is dropped before it has its name leaves no file.
 #[derive(Debug)]
 pub(crate) struct OutFile {
     calls: Arc<dyn Calls>,
     file: File,
-    /// The device of its file system.
-    device: u64,
+    /// What the system said of it when it was made.
+    made: Stat,
     parent: Arc<OwnedFd>,
     /// Its temporary name, if it has one.
     temporary: Option<OsString>,
@@ -79,37 +98,35 @@ impl Outbox {
         Ok(Self { calls, names, file_systems: Mutex::default(), synced: Mutex::default() })
     }
 
-    /// Begins a file. A mode that is not known is what the process gives to new files. One that is
-    /// to replace something has a temporary name: only a rename replaces.
-    pub(crate) fn file(
-        &self,
-        parent: &Arc<OwnedFd>,
-        mode: Option<u32>,
-        replaces: bool,
-    ) -> io::Result<OutFile> {
-        let mode = if mode.is_some() { 0o600 } else { 0o666 };
-        let (device, has_unnamed) = self.file_system(parent, !replaces)?;
-        let (file, temporary) = match has_unnamed {
+    /// Begins a file. Without a name nobody else finds it, so it may have its mode at once.
+    pub(crate) fn file(&self, parent: &Arc<OwnedFd>, new: NewFile) -> io::Result<OutFile> {
+        let named_mode = if new.mode.is_some() { 0o600 } else { 0o666 };
+        let mode = new.mode.filter(|_| !new.is_private).map_or(named_mode, |mode| mode & 0o777);
+        let (file, temporary) = match self.has_unnamed(parent, !new.replaces)? {
             true => (again(|| self.calls.create_unnamed(parent.as_fd(), mode))?, None),
-            false => self.create(parent, mode).map(|(file, name)| (file, Some(name)))?,
+            false => self.create(parent, named_mode).map(|(file, name)| (file, Some(name)))?,
         };
+        let made = rustix::fs::fstat(&file)?;
         let (calls, parent, names) = (self.calls.clone(), parent.clone(), self.names.clone());
-        Ok(OutFile { calls, file, device, parent, temporary, names, replaces })
+        Ok(OutFile { calls, file, made, parent, temporary, names, replaces: new.replaces })
     }
 
-    /// The device of a directory; and whether its file system has files without names, if that is
-    /// asked.
-    fn file_system(&self, parent: &Arc<OwnedFd>, asks: bool) -> io::Result<(u64, bool)> {
+    /// What writes long files.
+    pub(crate) fn long_writer(&self) -> io::Result<LongWriter> {
+        LongWriter::new(&*self.calls)
+    }
+
+    /// Whether the file system of a directory has files without names, if that is asked.
+    fn has_unnamed(&self, parent: &Arc<OwnedFd>, asks: bool) -> io::Result<bool> {
         let (device, _) = identity(parent)?;
         let mut known = self.file_systems();
         let new = || FileSystem { directory: parent.clone(), has_unnamed: None };
         let file_system = known.entry(device).or_insert_with(new);
-        let has_unnamed = match file_system.has_unnamed {
+        Ok(match file_system.has_unnamed {
             _ if !asks => false,
             Some(has_unnamed) => has_unnamed,
             None => *file_system.has_unnamed.insert(self.try_unnamed(parent)?),
-        };
-        Ok((device, has_unnamed))
+        })
     }
 
     /// Whether files without names can be made in a directory, and can get a name. A system may
@@ -215,13 +232,13 @@ impl Outbox {
         let directories = self.known_directories();
         let mut synced: BTreeMap<u64, Option<io::Result<()>>> = BTreeMap::new();
         for file in files {
-            synced.entry(file.device).or_insert_with(|| {
-                let directory = directories.get(&file.device)?;
+            synced.entry(file.device()).or_insert_with(|| {
+                let directory = directories.get(&file.device())?;
                 let has_one = has_syncfs(&*self.calls, directory);
                 has_one.then(|| self.calls.sync_file_system(directory.as_fd()))
             });
         }
-        let work = |file: &&OutFile| match synced.get(&file.device) {
+        let work = |file: &&OutFile| match synced.get(&file.device()) {
             Some(Some(Ok(()))) => file.wait_written(),
             Some(Some(Err(error))) => Err(copy_of(error)),
             _ => {
@@ -278,7 +295,11 @@ impl OutFile {
 
     /// Sets owner, extended attributes, mode and time.
     pub(crate) fn set_metadata(&self, metadata: &FileMetadata) -> io::Result<Unset> {
-        target::set_metadata(&*self.calls, &self.file, metadata)
+        target::set_metadata(&*self.calls, &self.file, metadata, Some(&self.made))
+    }
+
+    fn device(&self) -> u64 {
+        self.made.st_dev as u64
     }
 
     /// Sets the mode.
@@ -314,6 +335,11 @@ impl OutFile {
 
     /// Gives it its name; `AlreadyExists` unless it may replace what has it.
     pub(crate) fn publish(mut self, name: &OsStr, replaces: bool) -> io::Result<()> {
+        self.try_publish(name, replaces)
+    }
+
+    /// The same, after which it can be asked about where it failed.
+    pub(crate) fn try_publish(&mut self, name: &OsStr, replaces: bool) -> io::Result<()> {
         if self.temporary.is_none() && !replaces {
             return self.calls.link_unnamed(&self.file, self.parent.as_fd(), name);
         }
@@ -328,6 +354,28 @@ impl OutFile {
         }
         self.temporary = None;
         Ok(())
+    }
+
+    /// Whether it got no name because something else has it, which came in between and has the same
+    /// bytes. What cannot be compared is another.
+    pub(crate) fn is_as_what_came(&self, name: &OsStr, error: &io::Error) -> bool {
+        error.kind() == io::ErrorKind::AlreadyExists && self.has_bytes_of(name).unwrap_or(false)
+    }
+
+    fn has_bytes_of(&self, name: &OsStr) -> io::Result<bool> {
+        // It was opened for writing alone.
+        let own = File::open(format!("/proc/self/fd/{}", self.file.as_raw_fd()))?;
+        let mut comparison = Comparison::open(&self.parent, name)?;
+        let (mut buffer, mut at) = (vec![0; COMPARED_LEN], 0);
+        while comparison.is_same() {
+            let read = again(|| own.read_at(&mut buffer, at))?;
+            if read == 0 {
+                break;
+            }
+            comparison.take(buffer.get(..read).unwrap_or_default())?;
+            at += read as u64;
+        }
+        comparison.finish()
     }
 
     /// Gives it up.

@@ -182,6 +182,7 @@ fn unpack(archive: &Archive, target: &Path, key: &[u8]) -> stook::archive::Unpac
         overwrite: Overwrite::Never,
         with_owner: false,
         xattrs: true,
+        threads: 2,
         force: false,
         select: Box::new(|found| found == key),
     };

@@ -317,6 +317,7 @@ fn everything_to(target: &Path) -> Unpack<'static> {
         overwrite: Overwrite::Never,
         with_owner: false,
         xattrs: true,
+        threads: 2,
         force: false,
         select: Box::new(|_| true),
     }
