@@ -83,7 +83,11 @@ mod tests {
 
     #[test]
     fn the_way_out_itself_storages_and_tests_may() {
-        for path in ["crates/stook/src/tree/outbox/calls.rs", "crates/stook/src/storage/a.rs", "crates/stook/tests/it/x.rs"] {
+        for path in [
+            "crates/stook/src/tree/outbox/calls.rs",
+            "crates/stook/src/storage/a.rs",
+            "crates/stook/tests/it/x.rs",
+        ] {
             assert!(lines(path, "fn f() { fsync(x); renameat(a) }").is_empty());
         }
         assert!(lines("crates/stook/src/a.rs", "fn f() { outbox.sync_all(d); x.rename(a) }").is_empty());

@@ -196,7 +196,8 @@ fn case(template: &Template, page_cache: PageCache, rules: &[Rule]) -> Vec<Strin
         wrong.push(format!("exit code 0, and {missing}"));
     }
     let fails_sync = |rule: &Rule| {
-        matches!(rule.fault, Fault::Errno(_)) && rule.operations.iter().all(|kind| Operation::SYNCS.contains(kind))
+        matches!(rule.fault, Fault::Errno(_))
+            && rule.operations.iter().all(|kind| Operation::SYNCS.contains(kind))
     };
     if code == 0 && struck > 0 && rules.iter().any(fails_sync) {
         wrong.push("exit code 0 after a failed sync".into());

@@ -70,7 +70,11 @@ impl LostWrites {
 
     fn tell(&self, file: BorrowedFd<'_>) -> io::Result<()> {
         let number = number(file)?;
-        if self.state().untold.remove(&number) { Err(io::Error::from_raw_os_error(libc::EIO)) } else { Ok(()) }
+        if self.state().untold.remove(&number) {
+            Err(io::Error::from_raw_os_error(libc::EIO))
+        } else {
+            Ok(())
+        }
     }
 }
 

@@ -12,9 +12,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::durable::identity;
 use super::existing::Overwrite;
 use super::holes::Holes;
-use super::durable::identity;
 use super::outbox::{Calls, System, again, remove_stale};
 use super::xattrs::{ACL_ACCESS, Xattrs, is_foreign, names_text};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};

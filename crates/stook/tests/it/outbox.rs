@@ -220,7 +220,10 @@ impl Place {
             let is_whole = *there == *whole
                 // Attributes that are refused are reported, and the file is there.
                 || met.contains("xattr") && there.clone().without_xattrs() == whole.clone().without_xattrs();
-            assert!(is_whole || is_old && old(name) == there.bytes, "{case}: {name} is {there:?}, not {whole:?}");
+            assert!(
+                is_whole || is_old && old(name) == there.bytes,
+                "{case}: {name} is {there:?}, not {whole:?}"
+            );
         }
         self.check_is_there(found.keys(), is_old, case);
     }
@@ -332,7 +335,11 @@ fn sweep(place: &Place, how: Sweep) -> BTreeSet<&'static str> {
                 None => {
                     let is_sync = met.starts_with("sync") || met == "wait_written" && fault != EINTR;
                     assert!(!is_sync, "{case}: a failed sync is not reported");
-                    assert_eq!(comparable(&found, met), comparable(&place.whole, met), "{case}: not reported");
+                    assert_eq!(
+                        comparable(&found, met),
+                        comparable(&place.whole, met),
+                        "{case}: not reported"
+                    );
                 }
             }
             let again = place.unpack(packed, overwrite, Arc::new(FaultCalls::none())).unwrap();
@@ -496,10 +503,15 @@ fn after_power_fails_files_of_a_folder_are_absent_old_or_new_and_after_its_sync_
 #[test]
 fn whichever_call_fails_a_folder_says_so_and_no_file_of_it_is_half_made() {
     let place = Place::of(make_files);
-    let whole: BTreeMap<_, _> =
-        place.whole.iter().filter(|(_, whole)| !whole.is_directory).map(|(name, whole)| (name.clone(), whole.bytes.clone())).collect();
+    let whole: BTreeMap<_, _> = place
+        .whole
+        .iter()
+        .filter(|(_, whole)| !whole.is_directory)
+        .map(|(name, whole)| (name.clone(), whole.bytes.clone()))
+        .collect();
     let bytes = |target: &Path| -> BTreeMap<String, Vec<u8>> {
-        let files = tree_at(target).into_iter().filter(|(name, there)| !there.is_directory && !is_temporary(name));
+        let files =
+            tree_at(target).into_iter().filter(|(name, there)| !there.is_directory && !is_temporary(name));
         files.map(|(name, there)| (name, there.bytes)).collect()
     };
     let mut met = BTreeSet::new();
@@ -523,7 +535,8 @@ fn whichever_call_fails_a_folder_says_so_and_no_file_of_it_is_half_made() {
             }
         }
     }
-    let expected = ["create", "link_unnamed", "make_directory", "rename", "sync_file_system", "sync", "wait_written"];
+    let expected =
+        ["create", "link_unnamed", "make_directory", "rename", "sync_file_system", "sync", "wait_written"];
     assert!(expected.iter().all(|call| met.contains(call)), "{met:?}");
 }
 

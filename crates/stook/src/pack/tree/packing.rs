@@ -465,7 +465,8 @@ impl Packing<'_, '_> {
         }
         walk.run(|event| self.take_event(event))?;
         self.summary.asked = asked.load(Relaxed);
-        self.summary.temporary = std::mem::take(&mut *temporary.lock().unwrap_or_else(PoisonError::into_inner));
+        self.summary.temporary =
+            std::mem::take(&mut *temporary.lock().unwrap_or_else(PoisonError::into_inner));
         self.summary.temporary.sort();
         // Of an empty tree all was taken.
         if self.summary.asked == 0 {

@@ -439,9 +439,8 @@ fn is_unsupported(error: &io::Error) -> bool {
     let refused = [Errno::PERM, Errno::XDEV, Errno::MLINK];
     let unsupported = [Errno::OPNOTSUPP, Errno::ISDIR, Errno::INVAL, Errno::NOENT, Errno::NOSYS];
     error.kind() == io::ErrorKind::Unsupported
-        || Errno::from_io_error(error).is_some_and(|errno| {
-            unsupported.contains(&errno) || refused.contains(&errno)
-        })
+        || Errno::from_io_error(error)
+            .is_some_and(|errno| unsupported.contains(&errno) || refused.contains(&errno))
 }
 
 /// Whether a system does not say what was not written of a file.
@@ -465,7 +464,9 @@ fn each_of<F: Sync, T: Send>(files: &[F], threads: usize, work: &(dyn Fn(&F) -> 
     std::thread::scope(|scope| {
         let parts: Vec<_> = files
             .chunks(part)
-            .map(|files| (files, std::thread::Builder::new().spawn_scoped(scope, || files.iter().map(work).collect())))
+            .map(|files| {
+                (files, std::thread::Builder::new().spawn_scoped(scope, || files.iter().map(work).collect()))
+            })
             .collect();
         let done = parts.into_iter().flat_map(|(files, thread)| -> Vec<T> {
             // Where there is no thread to be had, this one does it.

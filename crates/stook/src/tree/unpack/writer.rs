@@ -125,10 +125,13 @@ impl<E: EntryError> Writer<E> {
             }
             // Nothing is linked to it.
             self.firsts().retain(|_, first| *first != key);
-            self.note(&key, match is_same {
-                true => Ok(Written::Same),
-                false => self.came_between((&parent, &name), &key, operation, error),
-            });
+            self.note(
+                &key,
+                match is_same {
+                    true => Ok(Written::Same),
+                    false => self.came_between((&parent, &name), &key, operation, error),
+                },
+            );
         }
     }
 
