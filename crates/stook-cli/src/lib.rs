@@ -40,6 +40,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Err(error) = interrupt::install() {
         return exit::report(&error);
     }
+    raise_limit();
     let context = Context::new(&cli.global);
     let code = match commands::run(cli.command, &context) {
         Ok(code) => code,
@@ -52,4 +53,12 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         true => ExitCode::from(exit::FAILURES),
         false => code,
     }
+}
+
+/// As many files may be open as the system allows at all: many systems begin with 256 or 1,024,
+/// which is little for files that wait for one sync. Where it is refused, less is kept open.
+fn raise_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let _refused = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }

@@ -15,6 +15,7 @@ mod repository;
 mod retired;
 mod tokens;
 mod types;
+mod way_out;
 mod words;
 
 use std::fmt;
@@ -60,6 +61,7 @@ const RULES: &[Rule] = &[
     modules::check,
     retired::check,
     types::check,
+    way_out::check,
     words::check,
 ];
 

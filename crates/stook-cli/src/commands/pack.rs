@@ -385,6 +385,10 @@ fn print(args: &Args, report: &PackReport, took: Duration, context: &Context) ->
     for key in &summary.own {
         context.note(format_args!("Left out: {} is the pack itself.", printable(key)));
     }
+    for key in &summary.temporary {
+        let why = "a file that another run of stook has not finished";
+        context.note(format_args!("Left out: {} is {why}.", printable(key)));
+    }
     for (key, kind) in &summary.special {
         context.note(format_args!("Left out: {} is a {kind}.", printable(key)));
     }

@@ -41,8 +41,9 @@ Examples:
 
 Files appear when they are complete and verified; at the end everything is synced. Existing files are compared; those
 with different content are kept and named (exit code 1), unless --overwrite says which are replaced. Existing
-directories keep mode and time unless that is `always`. Long runs of zeroes become holes. Only root restores owners;
-where they are not restored, set-user-id and set-group-id bits that would apply to another owner are dropped, and so
+directories keep mode and time unless that is `always`. Holes that a file had become holes; zeros that were written
+are written. Files that a killed run left half-made (`.stook-*.part`) are removed. Only root restores owners; where
+they are not restored, set-user-id and set-group-id bits that would apply to another owner are dropped, and so
 are extended attributes that grant rights (capabilities). All others are set, access control lists among them; where
 the file system does not take them, that is an error (exit code 1). Nothing is ever written outside DIR: absolute
 paths, `..` and links that lead out are refused.")]

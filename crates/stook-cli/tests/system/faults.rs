@@ -4,12 +4,14 @@
 //! A sweep counts the operations of a run first, and lets each n-th of a kind fail then: a sample
 //! of them, unless `STOOK_SWEEPS=whole` requests all.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::fs::{XattrFlags, getxattr, setxattr};
 use stook::engine::{Access, Backend, Buffer, EngineOptions, File, Operation as Asked, Request};
 use stook::extent::ByteRange;
 use stook_testing::fuse::{Fault, FaultMount, Files, Operation, PageCache, Rule, Which};
@@ -46,7 +48,12 @@ impl Template {
             let folder = tree.join(format!("{}/deep", number % 3));
             fs::create_dir_all(&folder).unwrap();
             let len = if number == 5 { 400_000 } else { number * 700 };
-            fs::write(folder.join(format!("file-{number}")), noise(number as u64 + 1, len)).unwrap();
+            let path = folder.join(format!("file-{number}"));
+            fs::write(&path, noise(number as u64 + 1, len)).unwrap();
+            let number = number as u32;
+            chown(&path, Some(1000 + number), Some(number)).unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(0o600 + number)).unwrap();
+            setxattr(&path, "user.number", &number.to_le_bytes(), XattrFlags::empty()).unwrap();
         }
         std::os::unix::fs::symlink("0/deep", tree.join("link")).unwrap();
         fs::hard_link(tree.join("1/deep/file-1"), tree.join("again")).unwrap();
@@ -107,7 +114,14 @@ impl Template {
         let mut diff = Command::new("diff");
         diff.args(["-r", "--no-dereference"]).args([&self.tree(), &out]);
         let (code, stdout, stderr) = ended(&mut diff);
-        if code == 0 { Ok(()) } else { Err(format!("{stdout}{stderr}")) }
+        if code != 0 {
+            return Err(format!("{stdout}{stderr}"));
+        }
+        let mut wrong = Vec::new();
+        each_file(&self.tree(), Path::new(""), &mut |name| {
+            wrong.extend(other_attributes(&self.tree().join(name), &out.join(name)));
+        });
+        if wrong.is_empty() { Ok(()) } else { Err(wrong.join(", ")) }
     }
 
     /// What is there under a final name and is not what it should be.
@@ -117,9 +131,11 @@ impl Template {
                 let mut wrong = Vec::new();
                 each_file(&self.tree(), Path::new(""), &mut |name| {
                     let made = base.join("out").join(name);
-                    if made.exists() && fs::read(&made).unwrap() != fs::read(self.tree().join(name)).unwrap()
-                    {
+                    let whole = self.tree().join(name);
+                    if made.exists() && fs::read(&made).unwrap() != fs::read(&whole).unwrap() {
                         wrong.push(format!("{} is half-made", name.display()));
+                    } else if made.exists() {
+                        wrong.extend(other_attributes(&whole, &made));
                     }
                 });
                 wrong
@@ -133,6 +149,18 @@ impl Template {
             }
         }
     }
+}
+
+/// How mode, time, owner and extended attributes of a file differ from those of another.
+fn other_attributes(wanted: &Path, found: &Path) -> Option<String> {
+    let of = |path: &Path| {
+        let there = fs::metadata(path).unwrap();
+        let mut value = [0; 16];
+        let xattr = getxattr(path, "user.number", &mut value).map(|len| value[..len].to_vec());
+        (there.mode(), there.modified().unwrap(), there.uid(), there.gid(), xattr)
+    };
+    let (wanted, found_of) = (of(wanted), of(found));
+    (wanted != found_of).then(|| format!("{} has {found_of:?}, not {wanted:?}", found.display()))
 }
 
 fn each_file(root: &Path, below: &Path, each: &mut dyn FnMut(&Path)) {
@@ -166,6 +194,13 @@ fn case(template: &Template, page_cache: PageCache, rules: &[Rule]) -> Vec<Strin
         && let Err(missing) = template.all_is_made(mount.path())
     {
         wrong.push(format!("exit code 0, and {missing}"));
+    }
+    let fails_sync = |rule: &Rule| {
+        matches!(rule.fault, Fault::Errno(_))
+            && rule.operations.iter().all(|kind| Operation::SYNCS.contains(kind))
+    };
+    if code == 0 && struck > 0 && rules.iter().any(fails_sync) {
+        wrong.push("exit code 0 after a failed sync".into());
     }
     if code != 0 && (struck == 0 || said.trim().is_empty()) {
         wrong.push(format!("exit code {code} after {struck} faults"));

@@ -3,6 +3,7 @@
 mod calls;
 mod engine;
 mod hooked;
+mod lost;
 mod object;
 mod outbox;
 mod source;
@@ -12,6 +13,7 @@ mod unreadable;
 pub use calls::CallFaultEngines;
 pub use engine::{EngineCall, EngineFault, EngineOperation, FaultEngineFactory};
 pub(crate) use hooked::HookedEngine;
+pub use lost::LostWrites;
 pub use object::{ObjectFault, ObjectSource, TestObject};
 pub use outbox::{FaultCalls, OutFault};
 pub use source::{FaultSource, SourceFault};

@@ -12,6 +12,12 @@ use stook::tree::outbox::{Calls, System};
 
 use super::HookedEngine;
 
+/// The kind of file system of ext2 to ext4, wherever a test runs.
+pub(super) const EXT4: u32 = 0xEF53;
+
+/// That of an overlay.
+const OVERLAY: u32 = 0x794C_7630;
+
 /// What a call meets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutFault {
@@ -26,6 +32,7 @@ pub enum OutFault {
 #[derive(Debug)]
 pub struct FaultCalls {
     has_unnamed: bool,
+    file_system: u32,
     counted: Arc<Counted>,
 }
 
@@ -59,7 +66,7 @@ impl FaultCalls {
     /// The `nth` call, from 0, meets the fault.
     pub fn nth(nth: usize, fault: OutFault) -> Self {
         let counted = Counted { nth, fault, calls: AtomicUsize::new(0), met: Mutex::new(None) };
-        Self { has_unnamed: true, counted: Arc::new(counted) }
+        Self { has_unnamed: true, file_system: EXT4, counted: Arc::new(counted) }
     }
 
     /// None meets one.
@@ -71,6 +78,12 @@ impl FaultCalls {
     #[must_use]
     pub fn without_unnamed(self) -> Self {
         Self { has_unnamed: false, ..self }
+    }
+
+    /// As on a file system whose `syncfs` does not say that data could not be written.
+    #[must_use]
+    pub fn on_overlay(self) -> Self {
+        Self { file_system: OVERLAY, ..self }
     }
 
     /// How many calls there were.
@@ -114,6 +127,14 @@ impl Calls for FaultCalls {
 
     fn sync_file_system(&self, _: BorrowedFd<'_>) -> io::Result<()> {
         self.meet("sync_file_system")
+    }
+
+    fn wait_written(&self, _: BorrowedFd<'_>) -> io::Result<()> {
+        self.meet("wait_written")
+    }
+
+    fn kind_of_file_system(&self, _: BorrowedFd<'_>) -> Option<u32> {
+        Some(self.file_system)
     }
 
     fn create(&self, parent: BorrowedFd<'_>, name: &OsStr, mode: u32) -> io::Result<File> {
@@ -203,6 +224,16 @@ impl Calls for FaultCalls {
     fn link_unnamed(&self, file: &File, parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
         self.meet("link_unnamed")?;
         System.link_unnamed(file, parent, name)
+    }
+
+    fn lock(&self, file: &File) -> io::Result<()> {
+        self.meet("lock")?;
+        System.lock(file)
+    }
+
+    fn remove_directory(&self, parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
+        self.meet("remove_directory")?;
+        System.remove_directory(parent, name)
     }
 
     fn unlink(&self, parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {

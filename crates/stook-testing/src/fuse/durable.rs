@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt as _, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
 
 use super::nodes::{Nodes, ROOT};
@@ -43,6 +43,11 @@ impl Durable {
     pub(super) fn sync_file(&mut self, nodes: &Nodes, number: u64) -> io::Result<()> {
         self.files.insert(number, fs::read(nodes.path(number)?)?);
         Ok(())
+    }
+
+    /// What was written since the last sync is gone.
+    pub(super) fn lose_file(&self, nodes: &Nodes, number: u64) -> io::Result<()> {
+        fs::write(nodes.path(number)?, self.files.get(&number).map_or(&[][..], Vec::as_slice))
     }
 
     pub(super) fn sync_directory(&mut self, nodes: &mut Nodes, number: u64) -> io::Result<()> {
@@ -86,7 +91,7 @@ impl Durable {
                 if made.insert(number, path.clone()).is_none() {
                     fs::create_dir(&path)?;
                     self.rewind_directory(nodes, number, &path, made)?;
-                    fs::set_permissions(&path, metadata.permissions())?;
+                    set_attributes(nodes, number, &metadata, &path)?;
                 }
             } else if let Some(first) = made.get(&number) {
                 fs::hard_link(first, &path)?;
@@ -100,12 +105,20 @@ impl Durable {
 
     fn rewind_file(&self, nodes: &Nodes, number: u64, metadata: &Metadata, path: &Path) -> io::Result<()> {
         if metadata.is_symlink() {
-            return symlink(OsStr::from_bytes(nodes.link_target(number)?.as_bytes()), path);
+            symlink(OsStr::from_bytes(nodes.link_target(number)?.as_bytes()), path)?;
+            return lchown(path, Some(metadata.uid()), Some(metadata.gid()));
         }
         fs::write(path, self.files.get(&number).map_or(&[][..], Vec::as_slice))?;
-        fs::set_permissions(path, metadata.permissions())?;
-        File::options().write(true).open(path)?.set_modified(metadata.modified()?)
+        set_attributes(nodes, number, metadata, path)
     }
+}
+
+/// Those that it has now: of them it is not known when they were synced.
+fn set_attributes(nodes: &Nodes, number: u64, metadata: &Metadata, path: &Path) -> io::Result<()> {
+    chown(path, Some(metadata.uid()), Some(metadata.gid()))?;
+    super::xattrs::copy(&nodes.path(number)?, path)?;
+    fs::set_permissions(path, metadata.permissions())?;
+    File::open(path)?.set_modified(metadata.modified()?)
 }
 
 pub(super) fn names(nodes: &Nodes, directory: u64) -> io::Result<Vec<OsString>> {
@@ -119,6 +132,23 @@ pub(super) fn names(nodes: &Nodes, directory: u64) -> io::Result<Vec<OsString>> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_failed_sync_did_not_write_is_lost() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        fs::write(path("old"), b"before").unwrap();
+        let mut nodes = Nodes::new(directory.path()).unwrap();
+        let durable = Durable::of(&mut nodes).unwrap();
+        fs::write(path("old"), b"after").unwrap();
+        fs::write(path("new"), b"new").unwrap();
+        for name in ["old", "new"] {
+            let number = nodes.look_up(ROOT, OsStr::new(name)).unwrap().0;
+            durable.lose_file(&nodes, number).unwrap();
+        }
+        assert_eq!(fs::read(path("old")).unwrap(), b"before");
+        assert_eq!(fs::read(path("new")).unwrap(), b"");
+    }
 
     #[test]
     fn a_power_cut_leaves_what_was_synced() {

@@ -5,6 +5,9 @@
 //! [`Rule`] names. It knows what was synced, so that a power cut can be tried
 //! ([`FaultMount::lose_unsynced`]). [`Mirror`] is the same, read-only, with bad sectors.
 //!
+//! Files without names (`O_TMPFILE`) are refused: the kernel can ask for them, and the crate that
+//! serves the mount has no answer. Files get their names there by a rename, or a link.
+//!
 //! `syncfs` and `sync` are not passed on by the kernel: on such a mount they make nothing durable,
 //! as on every FUSE file system.
 
@@ -15,6 +18,7 @@ mod nodes;
 mod passthrough;
 mod script;
 mod shared;
+mod xattrs;
 
 pub use mirror::Mirror;
 pub use mount::FaultMount;

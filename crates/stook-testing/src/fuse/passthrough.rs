@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use fuser::{
     BsdFileFlags, Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, LockOwner,
     OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry,
-    ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
+    ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use stook::extent::ByteRange;
 
@@ -45,6 +45,16 @@ fn reply_entry(entry: std::io::Result<Entry>, reply: ReplyEntry) {
 fn reply_empty(done: std::io::Result<()>, reply: ReplyEmpty) {
     match done {
         Ok(()) => reply.ok(),
+        Err(error) => reply.error(Errno::from(error)),
+    }
+}
+
+/// A value, or its length where that alone is asked for.
+fn reply_xattr(value: std::io::Result<Vec<u8>>, size: u32, reply: ReplyXattr) {
+    match value {
+        Ok(value) if size == 0 => reply.size(value.len() as u32),
+        Ok(value) if value.len() > size as usize => reply.error(Errno::ERANGE),
+        Ok(value) => reply.data(&value),
         Err(error) => reply.error(Errno::from(error)),
     }
 }
@@ -187,6 +197,31 @@ impl Filesystem for Passthrough {
             Ok(count) => reply.written(count),
             Err(error) => reply.error(Errno::from(error)),
         }
+    }
+
+    fn setxattr(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _: u32,
+        reply: ReplyEmpty,
+    ) {
+        reply_empty(self.shared.set_xattr(number.0, name, value, flags), reply);
+    }
+
+    fn getxattr(&self, _: &Request, number: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        reply_xattr(self.shared.xattr(number.0, name), size, reply);
+    }
+
+    fn listxattr(&self, _: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
+        reply_xattr(self.shared.xattr_names(number.0), size, reply);
+    }
+
+    fn removexattr(&self, _: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        reply_empty(self.shared.remove_xattr(number.0, name), reply);
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {

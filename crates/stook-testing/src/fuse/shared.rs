@@ -157,10 +157,20 @@ impl Shared {
         Ok(bytes.len() as u32)
     }
 
-    /// What was written is durable from now on, unless the sync is ignored.
+    /// What was written is durable from now on, unless the sync is ignored. Where it fails, it is
+    /// lost: Linux keeps no page that could not be written for another try, so no later sync makes
+    /// it durable.
     pub(super) fn sync(&self, number: u64) -> io::Result<()> {
-        if self.meet(Operation::Sync, number, None)? == Some(Fault::Ignored) {
-            return Ok(());
+        match self.meet(Operation::Sync, number, None) {
+            Ok(Some(Fault::Ignored)) => return Ok(()),
+            Ok(_) => {}
+            Err(error) => {
+                let state = self.state();
+                if let Some(durable) = &state.durable {
+                    durable.lose_file(&state.nodes, number)?;
+                }
+                return Err(error);
+            }
         }
         let mut state = self.state();
         let State { durable, nodes, .. } = &mut *state;
@@ -246,6 +256,26 @@ impl Shared {
         };
         let flags = RenameFlags::from_bits_retain(flags);
         Ok(rustix::fs::renameat_with(&*source, from.1, &*target, to.1, flags)?)
+    }
+
+    pub(super) fn set_xattr(&self, number: u64, name: &OsStr, value: &[u8], flags: i32) -> io::Result<()> {
+        self.meet(Operation::SetAttributes, number, None)?;
+        let flags = rustix::fs::XattrFlags::from_bits_retain(flags as u32);
+        Ok(rustix::fs::setxattr(self.path(number)?, name, value, flags)?)
+    }
+
+    pub(super) fn remove_xattr(&self, number: u64, name: &OsStr) -> io::Result<()> {
+        self.meet(Operation::SetAttributes, number, None)?;
+        Ok(rustix::fs::removexattr(self.path(number)?, name)?)
+    }
+
+    pub(super) fn xattr(&self, number: u64, name: &OsStr) -> io::Result<Vec<u8>> {
+        super::xattrs::value(&self.path(number)?, name)
+    }
+
+    /// The names, each with a zero byte at its end.
+    pub(super) fn xattr_names(&self, number: u64) -> io::Result<Vec<u8>> {
+        super::xattrs::names(&self.path(number)?)
     }
 
     pub(super) fn link_target(&self, number: u64) -> io::Result<Vec<u8>> {

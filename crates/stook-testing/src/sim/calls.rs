@@ -20,14 +20,22 @@ use super::medium::Image;
 use super::operation::{Inode, Operation};
 use crate::fault::HookedEngine;
 
-/// Calls that reach the system, and are recorded: names as paths relative to a directory. Links
-/// hold what they lead to, and have it as soon as they are made.
+/// The kind of file system that is told of, by the number that `statfs(2)` has: one that is synced
+/// as a whole, or each file and directory of it.
+const EXT4: u32 = 0xEF53;
+const OVERLAY: u32 = 0x794C_7630;
+
+/// Calls that reach the system, and are recorded: names as paths relative to a directory, those of
+/// directories with a slash at the end. Links hold what they lead to, and their names are never
+/// there without it, as on all file systems; the names are not durable by themselves. A sync of a
+/// directory makes its own names durable, and no others. Attributes are not recorded.
 #[derive(Debug)]
 pub struct SimCalls {
     root: PathBuf,
     storage: SimStorage,
     /// Numbers of the system, which it gives again, and numbers of the simulator.
     inodes: Arc<Mutex<BTreeMap<u64, Inode>>>,
+    file_system: u32,
 }
 
 impl SimCalls {
@@ -42,19 +50,40 @@ impl SimCalls {
         while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(folder)? {
                 let path = entry?.path();
+                let name = relative(&root, &path);
                 if path.is_dir() {
+                    let inode = inodes.len() as Inode + 1;
+                    inodes.insert(number(File::open(&path)?.as_fd())?, inode);
+                    image.files.insert(inode, Arc::default());
+                    image.names.insert(name + "/", inode);
                     folders.push(path);
                     continue;
                 }
                 let inode = inodes.len() as Inode + 1;
                 inodes.insert(number(File::open(&path)?.as_fd())?, inode);
                 image.files.insert(inode, Arc::new(fs::read(&path)?));
-                image.names.insert(relative(&root, &path), inode);
+                image.names.insert(name, inode);
             }
         }
         let storage = SimStorage::from_image(image);
         storage.state().next_inode = inodes.len() as Inode;
-        Ok(Self { root, storage, inodes: Arc::new(Mutex::new(inodes)) })
+        Ok(Self { root, storage, inodes: Arc::new(Mutex::new(inodes)), file_system: EXT4 })
+    }
+
+    /// As on a file system on which each file and each directory is synced by itself.
+    #[must_use]
+    pub fn on_overlay(self) -> Self {
+        Self { file_system: OVERLAY, ..self }
+    }
+
+    /// The files that can be reached: all directories that lead to them have names, too.
+    pub fn reachable(found: &BTreeMap<String, Vec<u8>>) -> BTreeMap<String, Vec<u8>> {
+        let is_reached = |name: &String| {
+            let slashes = name.match_indices('/').map(|(at, _)| &name[..=at]);
+            !name.ends_with('/') && slashes.into_iter().all(|directory| found.contains_key(directory))
+        };
+        let reached = found.iter().filter(|(name, _)| is_reached(name));
+        reached.map(|(name, bytes)| (name.clone(), bytes.clone())).collect()
     }
 
     /// What was recorded.
@@ -63,8 +92,10 @@ impl SimCalls {
     }
 
     fn name(&self, parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<String> {
-        let parent = fs::read_link(format!("/proc/self/fd/{}", parent.as_raw_fd()))?;
-        Ok(relative(&self.root, &parent.join(name)))
+        if Path::new(name).is_absolute() {
+            return Ok(relative(&self.root, Path::new(name)));
+        }
+        Ok(relative(&self.root, &path_of(parent)?.join(name)))
     }
 
     fn record(&self, operation: Operation) -> io::Result<()> {
@@ -99,6 +130,26 @@ impl SimCalls {
 }
 
 impl Calls for SimCalls {
+    fn kind_of_file_system(&self, _: BorrowedFd<'_>) -> Option<u32> {
+        Some(self.file_system)
+    }
+
+    fn make_directory(&self, parent: BorrowedFd<'_>, name: &OsStr, mode: u32) -> io::Result<()> {
+        System.make_directory(parent, name, mode)?;
+        let (inode, name) = (self.inode_at(parent, name, true)?, self.name(parent, name)?);
+        self.record(Operation::Create { name: name + "/", inode })
+    }
+
+    fn remove_directory(&self, parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
+        System.remove_directory(parent, name)?;
+        self.record(Operation::Unlink { name: self.name(parent, name)? + "/" })
+    }
+
+    /// What was synced was written.
+    fn wait_written(&self, _: BorrowedFd<'_>) -> io::Result<()> {
+        Ok(())
+    }
+
     fn engine(&self, depth: usize) -> stook::Result<Box<dyn Engine>> {
         let (storage, inodes) = (self.storage.clone(), self.inodes.clone());
         let hook = move |request: &Request| {
@@ -159,7 +210,8 @@ impl Calls for SimCalls {
     fn sync(&self, file: BorrowedFd<'_>) -> io::Result<()> {
         let status = rustix::fs::fstat(file)?;
         if rustix::fs::FileType::from_raw_mode(status.st_mode).is_dir() {
-            return self.record(Operation::SyncDirectory);
+            let directory = relative(&self.root, &path_of(file)?);
+            return self.record(Operation::SyncNames { directory });
         }
         self.record(Operation::Sync { inode: self.inode(file, false)? })
     }
@@ -208,6 +260,10 @@ impl Calls for SimCalls {
 
 fn number(file: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(rustix::fs::fstat(file)?.st_ino as u64)
+}
+
+fn path_of(directory: BorrowedFd<'_>) -> io::Result<PathBuf> {
+    fs::read_link(format!("/proc/self/fd/{}", directory.as_raw_fd()))
 }
 
 fn relative(root: &Path, path: &Path) -> String {

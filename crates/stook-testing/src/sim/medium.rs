@@ -47,6 +47,15 @@ impl NameChange {
         self.names().iter().any(|name| other.names().contains(name))
     }
 
+    /// Whether it is a change of this directory alone. The name of a directory ends in a slash.
+    fn is_in(&self, directory: &str) -> bool {
+        let parent = |name: &str| {
+            let name = name.strip_suffix('/').unwrap_or(name);
+            name.rsplit_once('/').map_or("", |(parent, _)| parent) == directory
+        };
+        self.names().iter().all(|name| parent(name))
+    }
+
     pub(crate) fn apply(&self, names: &mut BTreeMap<String, Inode>) {
         match self {
             Self::Add { name, inode } => {
@@ -157,7 +166,10 @@ impl Medium {
     pub(crate) fn end(&mut self, recorded: &Recorded) {
         match &recorded.operation {
             Operation::Sync { inode } => self.end_sync(*inode, recorded.failed),
-            Operation::SyncDirectory => self.end_sync_directory(recorded.failed),
+            Operation::SyncDirectory => self.end_sync_names(recorded.failed, |_| true),
+            Operation::SyncNames { directory } => {
+                self.end_sync_names(recorded.failed, |change| change.is_in(directory));
+            }
             _ => self.begin(recorded),
         }
     }
@@ -184,7 +196,10 @@ impl Medium {
                 self.rename(NameChange::Move { from: from.clone(), to: to.clone(), inode: *inode });
             }
             Operation::Unlink { name } => self.rename(NameChange::Remove { name: name.clone() }),
-            Operation::Sync { .. } | Operation::SyncDirectory | Operation::Lock { .. } => {}
+            Operation::Sync { .. }
+            | Operation::SyncDirectory
+            | Operation::SyncNames { .. }
+            | Operation::Lock { .. } => {}
         }
     }
 
@@ -206,15 +221,16 @@ impl Medium {
         }
     }
 
-    fn end_sync_directory(&mut self, failed: bool) {
+    fn end_sync_names(&mut self, failed: bool, is_meant: impl Fn(&NameChange) -> bool) {
         if failed {
-            self.pending_names.iter_mut().for_each(|pending| pending.doubtful = true);
+            let meant = self.pending_names.iter_mut().filter(|pending| is_meant(&pending.change));
+            meant.for_each(|pending| pending.doubtful = true);
             return;
         }
         let mut kept: Vec<Pending<NameChange>> = Vec::new();
         for pending in std::mem::take(&mut self.pending_names) {
             let blocked = kept.iter().any(|earlier| earlier.change.touches(&pending.change));
-            if pending.doubtful || blocked {
+            if pending.doubtful || blocked || !is_meant(&pending.change) {
                 kept.push(pending);
             } else {
                 pending.change.apply(&mut self.names);

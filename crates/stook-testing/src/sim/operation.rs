@@ -61,6 +61,11 @@ pub enum Operation {
     },
     /// All names made durable.
     SyncDirectory,
+    /// The names of one directory made durable.
+    SyncNames {
+        /// The directory, empty for the root.
+        directory: String,
+    },
     /// A lock taken. It changes nothing on the medium: the lock file's creation and content are
     /// operations of their own.
     Lock {
@@ -82,6 +87,7 @@ impl fmt::Display for Operation {
             Self::Rename { inode, from, to } => write!(f, "rename {from} to {to} (inode {inode})"),
             Self::Unlink { name } => write!(f, "unlink {name}"),
             Self::SyncDirectory => f.write_str("sync directory"),
+            Self::SyncNames { directory } => write!(f, "sync directory {directory:?}"),
             Self::Lock { name } => write!(f, "lock {name}"),
         }
     }

@@ -115,7 +115,10 @@ impl State {
             Operation::Unlink { name } => {
                 self.live.names.remove(name);
             }
-            Operation::Sync { .. } | Operation::SyncDirectory | Operation::Lock { .. } => {}
+            Operation::Sync { .. }
+            | Operation::SyncDirectory
+            | Operation::SyncNames { .. }
+            | Operation::Lock { .. } => {}
         }
     }
 

@@ -64,6 +64,21 @@ fn sync(fd: BorrowedFd<'_>, data_only: bool) -> io::Result<u64> {
     Ok(0)
 }
 
+/// Waits for what is being written of a file, and gives the error of its writing since it was
+/// opened, once for each opening. Begins nothing, and flushes no device.
+#[cfg(target_os = "linux")]
+pub(crate) fn wait_written(fd: BorrowedFd<'_>) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+    // SAFETY: the descriptor is open, and the call takes no memory.
+    let result = unsafe { libc::sync_file_range(fd.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WAIT_BEFORE) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn wait_written(_: BorrowedFd<'_>) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 /// Applies to everything up to the end of the file when `len` is 0.
 pub(super) fn drop_cached(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<u64> {
     #[cfg(target_os = "linux")]

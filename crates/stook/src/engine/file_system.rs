@@ -23,11 +23,17 @@ pub(crate) fn is_fuse(file: impl AsFd) -> bool {
     type_of(file).is_none_or(|kind| kind == FUSE)
 }
 
-/// By `statfs(2)`.
+/// The number of the kind of file system, by `statfs(2)`. `None` where the system does not answer.
 #[cfg(target_os = "linux")]
-fn type_of(file: impl AsFd) -> Option<u32> {
+pub(crate) fn type_of(file: impl AsFd) -> Option<u32> {
     // The type of the field differs between machines; the numbers have 32 bits.
     rustix::fs::fstatfs(file).ok().map(|stat| (stat.f_type as u64 & u64::from(u32::MAX)) as u32)
+}
+
+/// Other systems have no such numbers.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn type_of(_: impl AsFd) -> Option<u32> {
+    None
 }
 
 /// What is known of Linux alone is taken not to matter elsewhere.

@@ -50,10 +50,12 @@ use std::time::Instant;
 pub use arena::Arena;
 pub(crate) use available::available_memory;
 pub use buffer::Buffer;
+
 pub use cache::{CacheResidency, drop_system_caches, touch_memory};
+pub(crate) use calls::wait_written;
 pub use faults::{CallFault, CallFaults};
 pub use file::{Alignment, File};
-pub(crate) use file_system::is_fuse;
+pub(crate) use file_system::{is_fuse, type_of};
 pub(crate) use holes::{holes, may_have_holes};
 pub(crate) use idle::IdlePool;
 pub use mapping::{Mapping, prefetch};

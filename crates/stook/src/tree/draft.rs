@@ -6,20 +6,22 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::durable::sync_below;
-use super::outbox::{Calls as _, System, publish};
-use super::target::{self, Target};
+use super::outbox::{
+    Batch, Calls, Durability, NewFile, OutFile, Outbox, Published, System, Waiting, remove_stale,
+};
+use super::target::{self, Target, Unset};
 use crate::error::{Error, Result};
 use crate::source::zeroes;
 
@@ -33,6 +35,9 @@ const SHARED: u32 = 0o1002;
 /// How long one wait for the reader of a pipe takes, before the caller is asked again.
 const WAIT: Duration = Duration::from_millis(50);
 
+/// Names of a directory that are looked at for what killed runs left.
+const NAMES_MAX: usize = 10_000;
+
 /// Why something cannot become a file here.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -45,54 +50,81 @@ pub enum Refused {
     Core(#[from] Error),
 }
 
-/// A directory in which names become files and directories.
+/// A directory in which names become files and directories. Files that are finished wait for one
+/// sync, and get their names after it: all have them when it is [synced](Self::sync), or dropped.
 #[derive(Debug)]
 pub struct Folder {
     target: Target,
     path: PathBuf,
-    drafts: Names,
+    way: Arc<Way>,
 }
 
 /// A file that gets its name when it is whole. What is dropped before that leaves no file.
 #[derive(Debug)]
 pub struct Draft {
-    file: File,
     shown: PathBuf,
-    /// Where the bytes are; `None` for what is no regular file, and written as it is.
-    beside: Option<Beside>,
-    /// Whether it is a pipe, whose reader may keep a write waiting.
-    is_pipe: bool,
+    place: Place,
     /// Bytes of it, and how far they have been written; what follows is a hole.
     len: u64,
     written: u64,
 }
 
+/// Where the bytes go.
+#[derive(Debug)]
+enum Place {
+    /// What is no regular file, and written as it is.
+    Open {
+        file: File,
+        /// Whether it is a pipe, whose reader may keep a write waiting.
+        is_pipe: bool,
+    },
+    /// A file that has no name yet, or another.
+    Beside(Beside),
+}
+
 #[derive(Debug)]
 struct Beside {
+    file: OutFile,
     parent: Arc<OwnedFd>,
-    draft: OsString,
     name: OsString,
-    /// Whether it is made durable before it gets its name.
-    sync: bool,
+    way: Arc<Way>,
+    /// Whether it is made durable alone.
+    is_alone: bool,
 }
 
-/// Temporary names that cannot be guessed.
+/// What files of a folder have in common.
 #[derive(Debug)]
-struct Names {
-    prefix: String,
-    given: u64,
+struct Way {
+    outbox: Outbox,
+    batch: Batch,
+    durability: Durability,
+    /// What went wrong first with files that waited.
+    failed: Mutex<Option<Error>>,
 }
 
-impl Names {
-    fn new(directory: &Path) -> Result<Self> {
-        let chance = getrandom::u64()
-            .map_err(|error| Error::io("choose names in", directory, io::Error::other(error)))?;
-        Ok(Self { prefix: format!(".stook-{chance:016x}-"), given: 0 })
+impl Way {
+    fn new(calls: Arc<dyn Calls>, directory: &Path, durability: Durability) -> Result<Arc<Self>> {
+        let outbox = Outbox::new(calls).map_err(|error| Error::io("choose names in", directory, error))?;
+        let batch = Batch::with(durability);
+        Ok(Arc::new(Self { outbox, batch, durability, failed: Mutex::new(None) }))
     }
 
-    fn next(&mut self) -> OsString {
-        self.given += 1;
-        OsString::from(format!("{}{}.part", self.prefix, self.given))
+    fn failed(&self) -> MutexGuard<'_, Option<Error>> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All that waits gets its name.
+    fn publish(&self) {
+        self.note(self.batch.publish(&self.outbox));
+    }
+
+    fn note(&self, published: Vec<Published>) {
+        for Published { key, result, .. } in published {
+            if let Err((operation, error)) = result {
+                let path = PathBuf::from(OsString::from_vec(key));
+                self.failed().get_or_insert_with(|| Error::io(operation, &path, error));
+            }
+        }
     }
 }
 
@@ -102,8 +134,18 @@ impl Folder {
     /// # Errors
     /// What the system meets.
     pub fn open(path: &Path) -> Result<Self> {
-        let target = Target::open(path).map_err(|error| Error::io("open the directory", path, error))?;
-        Ok(Self { target, path: path.to_path_buf(), drafts: Names::new(path)? })
+        Self::open_through(path, Durability::default(), Arc::new(System))
+    }
+
+    /// The same, with system calls that somebody else makes, and files that are durable when that
+    /// is asked.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_through(path: &Path, durability: Durability, calls: Arc<dyn Calls>) -> Result<Self> {
+        let target = Target::open_through(path, calls.clone());
+        let target = target.map_err(|error| Error::io("open the directory", path, error))?;
+        Ok(Self { target, path: path.to_path_buf(), way: Way::new(calls, path, durability)? })
     }
 
     /// Makes a directory below it, and all between.
@@ -135,8 +177,8 @@ impl Folder {
         if there.is_some_and(|there| is_directory(&there)) {
             return Err(Refused::Name(format!("{} is a directory", shown.display())));
         }
-        // What is replaced must not be lost before what replaces it is safe.
-        Ok(Draft::beside(parent, last, shown, there.is_some(), &mut self.drafts)?)
+        // What is replaced is, when the draft is finished.
+        Ok(Draft::beside((parent, last), shown, self.way.clone(), there.is_some())?)
     }
 
     fn enter(&mut self, parts: &[&OsStr]) -> Result<Arc<OwnedFd>, Refused> {
@@ -152,13 +194,27 @@ impl Folder {
         })
     }
 
-    /// Everything that was finished is on the medium: one sync of the file system instead of one
-    /// for each of what may be very many files.
+    /// Everything that was finished has its name, and is on the medium, unless nothing was to be.
     ///
     /// # Errors
-    /// What the system meets.
+    /// What the system meets; of files that got no name, the error of the first.
     pub fn sync(&self) -> Result<()> {
-        sync_below(&System, self.target.root()).map_err(|error| Error::io("sync", &self.path, error))
+        self.way.publish();
+        if let Some(error) = self.way.failed().take() {
+            return Err(error);
+        }
+        if self.way.durability == Durability::None {
+            return Ok(());
+        }
+        let synced = self.way.outbox.sync_all(&self.target.root());
+        synced.map_err(|error| Error::io("sync", &self.path, error))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Whoever did not ask whether it succeeds has something worse to report.
+        self.way.publish();
     }
 }
 
@@ -172,6 +228,18 @@ impl Draft {
     /// What the system meets, a link that somebody else put into a directory for everybody, and
     /// [`io::ErrorKind::Interrupted`] where `go_on` ended a wait.
     pub fn named(path: &Path, go_on: &mut dyn FnMut() -> bool) -> Result<Self> {
+        Self::named_through(path, Arc::new(System), go_on)
+    }
+
+    /// The same, with system calls that somebody else makes.
+    ///
+    /// # Errors
+    /// As [`named`](Self::named).
+    pub fn named_through(
+        path: &Path,
+        calls: Arc<dyn Calls>,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Self> {
         let there = fs::metadata(path).ok();
         let is_open_file = names_open_file(path);
         if is_open_file || there.as_ref().is_some_and(|there| !there.is_file()) {
@@ -182,7 +250,8 @@ impl Draft {
                 false => fs::OpenOptions::new().append(is_open_file).write(true).open(path),
             };
             let file = opened.map_err(|error| Error::io("write to", path, error))?;
-            return Ok(Self { file, shown: path.to_path_buf(), beside: None, is_pipe, len: 0, written: 0 });
+            let place = Place::Open { file, is_pipe };
+            return Ok(Self { shown: path.to_path_buf(), place, len: 0, written: 0 });
         }
         let led_to = end_of_links(path).map_err(|error| Error::io("follow the link", path, error))?;
         let directory = directory_of(&led_to);
@@ -191,22 +260,25 @@ impl Draft {
         };
         let parent = target::open(directory).map_err(|error| Error::io("open", directory, error))?;
         target::refuse_inside_pack(directory).map_err(|error| Error::io("write to", directory, error))?;
-        Self::beside(Arc::new(parent), name, path.to_path_buf(), true, &mut Names::new(directory)?)
+        remove_stale(&*calls, &parent, NAMES_MAX);
+        let way = Way::new(calls, directory, Durability::File)?;
+        let mut draft = Self::beside((Arc::new(parent), name), path.to_path_buf(), way, true)?;
+        if let Place::Beside(beside) = &mut draft.place {
+            beside.is_alone = true;
+        }
+        Ok(draft)
     }
 
     fn beside(
-        parent: Arc<OwnedFd>,
-        name: &OsStr,
+        (parent, name): (Arc<OwnedFd>, &OsStr),
         shown: PathBuf,
-        sync: bool,
-        names: &mut Names,
+        way: Arc<Way>,
+        is_there: bool,
     ) -> Result<Self> {
-        let draft = names.next();
-        let file = System
-            .create(parent.as_fd(), &draft, 0o666)
-            .map_err(|error| Error::io("create a file beside", &shown, error))?;
-        let beside = Beside { parent, draft, name: name.to_os_string(), sync };
-        Ok(Self { file, shown, beside: Some(beside), is_pipe: false, len: 0, written: 0 })
+        let file = way.outbox.file(&parent, NewFile { mode: None, is_private: false, replaces: is_there });
+        let file = file.map_err(|error| Error::io("create a file beside", &shown, error))?.replacing();
+        let beside = Beside { file, parent, name: name.to_os_string(), way, is_alone: false };
+        Ok(Self { shown, place: Place::Beside(beside), len: 0, written: 0 })
     }
 
     /// Its path, for messages.
@@ -216,8 +288,10 @@ impl Draft {
 
     /// Whether something has the name that it gets when it is [finished](Self::finish).
     pub fn replaces(&self) -> bool {
-        let there = |beside: &Beside| target::status(&beside.parent, &beside.name);
-        self.beside.as_ref().is_some_and(|beside| !matches!(there(beside), Ok(None)))
+        match &self.place {
+            Place::Beside(Beside { parent, name, .. }) => !matches!(target::status(parent, name), Ok(None)),
+            Place::Open { .. } => false,
+        }
     }
 
     /// Bytes that it has so far.
@@ -230,11 +304,11 @@ impl Draft {
     /// # Errors
     /// What the system meets.
     pub fn cut(&mut self, len: u64) -> Result<()> {
-        if self.beside.is_none() || len >= self.len {
+        let Place::Beside(Beside { file, .. }) = &self.place else { return Ok(()) };
+        if len >= self.len {
             return Ok(());
         }
-        let cut = self.file.set_len(len).and_then(|()| self.file.seek(SeekFrom::Start(len)));
-        cut.map_err(|error| Error::io_at("cut", &self.shown, len, error))?;
+        file.set_len(len).map_err(|error| Error::io_at("cut", &self.shown, len, error))?;
         (self.len, self.written) = (len, len);
         Ok(())
     }
@@ -252,17 +326,17 @@ impl Draft {
     /// # Errors
     /// What the system meets, [`io::ErrorKind::Interrupted`] where `go_on` ended a wait.
     pub fn write_while(&mut self, bytes: &[u8], go_on: &mut dyn FnMut() -> bool) -> Result<()> {
-        let moved = match self.written == self.len {
-            true => Ok(0),
-            false => self.file.seek(SeekFrom::Start(self.len)),
+        let written = match &mut self.place {
+            Place::Beside(Beside { file, .. }) => file.write_at(bytes, self.len),
+            Place::Open { file, is_pipe: true } => write_to_pipe(file, bytes, go_on),
+            Place::Open { file, is_pipe: false } => file.write_all(bytes),
         };
-        let written = moved.and_then(|_| match self.is_pipe {
-            true => write_to_pipe(&self.file, bytes, go_on),
-            false => self.file.write_all(bytes),
-        });
         written.map_err(|error| Error::io_at("write", &self.shown, self.len, error))?;
         self.len = self.len.saturating_add(bytes.len() as u64);
-        self.written = self.len;
+        // Behind a hole, no bytes at all must not be taken for what ends the file.
+        if !bytes.is_empty() {
+            self.written = self.len;
+        }
         Ok(())
     }
 
@@ -272,7 +346,7 @@ impl Draft {
     /// # Errors
     /// As [`write_while`](Self::write_while).
     pub fn write_hole(&mut self, len: u64, go_on: &mut dyn FnMut() -> bool) -> Result<u64> {
-        if self.beside.is_none() {
+        if matches!(self.place, Place::Open { .. }) {
             let zeroes = zeroes(len);
             self.write_while(zeroes, go_on)?;
             return Ok(zeroes.len() as u64);
@@ -286,8 +360,11 @@ impl Draft {
     /// # Errors
     /// What the system meets.
     pub fn set_mode(&self, mode: u32) -> Result<()> {
-        let set = rustix::fs::fchmod(&self.file, rustix::fs::Mode::from_raw_mode(mode));
-        set.map_err(|errno| Error::io("set the mode of", &self.shown, errno.into()))
+        let set = match &self.place {
+            Place::Beside(Beside { file, .. }) => file.set_mode(mode),
+            Place::Open { file, .. } => System.set_mode(file.as_fd(), mode),
+        };
+        set.map_err(|error| Error::io("set the mode of", &self.shown, error))
     }
 
     /// All bytes are there: it is on the medium, and gets its name, which is on the medium then,
@@ -296,7 +373,9 @@ impl Draft {
     /// # Errors
     /// As [`finish`](Self::finish).
     pub fn sync_and_finish(mut self) -> Result<()> {
-        self.beside.iter_mut().for_each(|beside| beside.sync = true);
+        if let Place::Beside(beside) = &mut self.place {
+            beside.is_alone = true;
+        }
         self.finish()
     }
 
@@ -312,39 +391,30 @@ impl Draft {
         self.finish().map(|()| true)
     }
 
-    /// All bytes are there: it gets its name.
+    /// All bytes are there: it gets its name. In a folder it may wait for others, and for the sync
+    /// of all of them; what goes wrong then, [`Folder::sync`] says.
     ///
     /// # Errors
     /// What the system meets; then nothing has changed.
-    pub fn finish(mut self) -> Result<()> {
-        let Some(Beside { parent, draft, name, sync }) = &self.beside else { return Ok(()) };
+    pub fn finish(self) -> Result<()> {
+        let Self { shown, place, len, written } = self;
+        let Place::Beside(Beside { file, parent, name, way, is_alone }) = place else { return Ok(()) };
+        let calls = file.calls();
+        let path = shown.as_path();
+        let failed = |operation| move |error| Error::io(operation, path, error);
         // A hole at the end is not written, so the length has to be set.
-        if self.written != self.len {
-            self.file
-                .set_len(self.len)
-                .map_err(|error| Error::io("set the length of", &self.shown, error))?;
+        if written != len {
+            file.set_len(len).map_err(failed("set the length of"))?;
         }
-        if *sync {
-            System.sync(self.file.as_fd()).map_err(|error| Error::io("sync", &self.shown, error))?;
+        if !is_alone {
+            let key = shown.as_os_str().as_bytes().to_vec();
+            let waiting = Waiting { file, name, key, len, unset: Unset::default() };
+            way.note(way.batch.put(&way.outbox, waiting));
+            return Ok(());
         }
-        let published = publish(&System, parent, draft, name, true);
-        published.map_err(|error| Error::io("give its name to", &self.shown, error))?;
-        if *sync {
-            let synced = System.sync(parent.as_fd());
-            synced.map_err(|error| Error::io("sync the directory of", &self.shown, error))?;
-        }
-        self.beside = None;
-        Ok(())
-    }
-}
-
-impl Drop for Draft {
-    fn drop(&mut self) {
-        if let Some(Beside { parent, draft, .. }) = &self.beside {
-            // It was given up because of something worse, which is reported; a draft that stays is
-            // only untidy.
-            let _ = System.unlink(parent.as_fd(), draft);
-        }
+        file.sync().map_err(failed("sync"))?;
+        file.publish(&name, true).map_err(failed("give its name to"))?;
+        calls.sync(parent.as_fd()).map_err(failed("sync the directory of"))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Makes durable what lies in a directory.
 
+use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -7,31 +8,62 @@ use rustix::fs::{Dir, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 
 use super::outbox::Calls;
-use crate::engine::is_fuse;
 
-/// Everything below a directory, and its own name, is on the medium when this returns.
+/// File systems whose `syncfs` says that data could not be written, by the numbers of `statfs(2)`:
+/// ext2 to ext4, XFS, Btrfs, F2FS. They keep the pages of their files themselves, so that the error
+/// of any of them is one of the file system (`s_wb_err`). What passes files on to another file
+/// system (overlay, FUSE, eCryptfs), or to another machine (NFS, CIFS, 9p), does not hear of it.
+const REPORTING: [u32; 4] = [0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010];
+
+/// The first version of Linux whose `syncfs` says that data could not be written.
+const SINCE: (u32, u32) = (5, 8);
+
+/// Files and directories, by device and inode.
+pub(crate) type Identities = HashSet<(u64, u64)>;
+
+/// Everything below a directory, and its own name, is on the medium when this returns, but for
+/// files that are `known` to be.
 ///
-/// That is one `syncfs` for what may be very many files. FUSE does not pass it on to who serves the
-/// file system, so there each file and directory is synced, and those above it on the same file
-/// system, as they may be new. What may be neither read nor written is left out.
+/// That is one `syncfs` for what may be very many files, where that says when it fails. Elsewhere
+/// each file and directory is synced, and those above it on the same file system, as they may be
+/// new. What may be neither read nor written is left out.
 ///
 /// # Errors
 /// I/O errors; the data may then be lost although a second call succeeds.
-pub(crate) fn sync_below(calls: &dyn Calls, root: impl AsFd) -> io::Result<()> {
-    if has_syncfs(&root) {
+pub(crate) fn sync_below(calls: &dyn Calls, root: impl AsFd, known: &Identities) -> io::Result<()> {
+    if has_syncfs(calls, &root) {
         return calls.sync_file_system(root.as_fd());
     }
-    sync_each(calls, &root)?;
+    sync_each(calls, &root, known)?;
     sync_above(calls, &root)
 }
 
-/// Whether one call makes everything durable on the file system of a directory.
-pub(crate) fn has_syncfs(root: impl AsFd) -> bool {
-    cfg!(target_os = "linux") && !is_fuse(root)
+/// Whether one call makes everything durable on the file system of a directory, or says that it
+/// could not.
+pub(crate) fn has_syncfs(calls: &dyn Calls, root: impl AsFd) -> bool {
+    is_new_enough() && calls.kind_of_file_system(root.as_fd()).is_some_and(|kind| REPORTING.contains(&kind))
+}
+
+/// Whether the system is one whose `syncfs` reports.
+fn is_new_enough() -> bool {
+    cfg!(target_os = "linux")
+        && version(&rustix::system::uname().release().to_string_lossy()).is_some_and(|found| found >= SINCE)
+}
+
+/// The first two numbers of a version.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|char: char| !char.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+/// Device and inode of what is open.
+pub(crate) fn identity(file: impl AsFd) -> io::Result<(u64, u64)> {
+    let status = fstat(file)?;
+    Ok((status.st_dev as u64, status.st_ino as u64))
 }
 
 /// Syncs files and directories.
-fn sync_each(calls: &dyn Calls, root: &impl AsFd) -> io::Result<()> {
+fn sync_each(calls: &dyn Calls, root: &impl AsFd, known: &Identities) -> io::Result<()> {
     let root = openat(root, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let mut waiting = vec![root];
     while let Some(directory) = waiting.pop() {
@@ -44,8 +76,10 @@ fn sync_each(calls: &dyn Calls, root: &impl AsFd) -> io::Result<()> {
                 continue;
             }
             let Some(opened) = open(&directory, name)? else { continue };
-            match FileType::from_raw_mode(fstat(&opened)?.st_mode) {
+            let there = fstat(&opened)?;
+            match FileType::from_raw_mode(there.st_mode) {
                 FileType::Directory => waiting.push(opened),
+                FileType::RegularFile if known.contains(&(there.st_dev as u64, there.st_ino as u64)) => {}
                 FileType::RegularFile => calls.sync(opened.as_fd())?,
                 _ => {}
             }
@@ -89,6 +123,7 @@ fn sync_above(calls: &dyn Calls, root: &impl AsFd) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::fd::BorrowedFd;
     use std::os::unix::fs::symlink;
 
     use rustix::fs::CWD;
@@ -105,8 +140,34 @@ mod tests {
         symlink("nowhere", path("a/link")).unwrap();
         let _listener = std::os::unix::net::UnixListener::bind(path("socket")).unwrap();
         let opened = openat(CWD, directory.path(), OFlags::RDONLY, Mode::empty()).unwrap();
-        sync_each(&System, &opened).unwrap();
+        sync_each(&System, &opened, &Identities::new()).unwrap();
         sync_above(&System, &opened).unwrap();
-        sync_below(&System, &opened).unwrap();
+        sync_below(&System, &opened, &Identities::new()).unwrap();
+    }
+
+    /// A system whose directories lie on a file system of a kind.
+    #[derive(Debug)]
+    struct On(Option<u32>);
+
+    impl Calls for On {
+        fn kind_of_file_system(&self, _: BorrowedFd<'_>) -> Option<u32> {
+            self.0
+        }
+    }
+
+    #[test]
+    fn only_file_systems_whose_syncfs_reports_are_synced_by_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let opened = openat(CWD, directory.path(), OFlags::RDONLY, Mode::empty()).unwrap();
+        let has = |kind| has_syncfs(&On(kind), &opened);
+        let (ext4, xfs, btrfs, f2fs) = (0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010);
+        assert!([ext4, xfs, btrfs, f2fs].iter().all(|kind| has(Some(*kind)) == is_new_enough()));
+        let (overlay, fuse, nfs, cifs, smb2, v9fs, tmpfs) =
+            (0x794C_7630, 0x6573_5546, 0x6969, 0xFF53_4D42, 0xFE53_4D42, 0x0102_1997, 0x0102_1994);
+        let others = [overlay, fuse, nfs, cifs, smb2, v9fs, tmpfs, 7];
+        assert!(others.iter().all(|kind| !has(Some(*kind))) && !has(None));
+        assert_eq!(version("5.10.0-28-amd64"), Some((5, 10)));
+        assert_eq!(version("6.18.44-fc-v657"), Some((6, 18)));
+        assert!(version("4.19") < Some(SINCE) && version("5.7.1") < Some(SINCE) && version("x").is_none());
     }
 }

@@ -12,19 +12,25 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::durable::identity;
 use super::existing::Overwrite;
 use super::holes::Holes;
-use super::outbox::{Calls, System, again};
+use super::outbox::{Calls, System, again, remove_stale};
 use super::xattrs::{ACL_ACCESS, Xattrs, is_foreign, names_text};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-/// Directories whose descriptors are kept open.
+/// Directories whose descriptors are kept open at most, and one in how many of the descriptors of a
+/// process they may take.
 const OPEN_MAX: usize = 256;
+const OPEN_SHARE: u64 = 8;
 
 /// Directories deeper than this are kept open only if something is put right into them: the keys of
 /// all that lead to a very deep one would take far more memory than it is worth.
 const DEPTH_KEPT_MAX: usize = 64;
+
+/// Names of a directory that are looked at for what killed runs left.
+const SEARCHED_MAX: usize = 100_000;
 
 /// Names of a directory that are looked at to see whether it is a pack.
 const NAMES_MAX: usize = 10_000;
@@ -118,8 +124,11 @@ pub(crate) struct Target {
     path: PathBuf,
     /// Directories by key, and whether each is of this target's making.
     open: HashMap<Vec<u8>, (Arc<OwnedFd>, bool)>,
+    open_max: usize,
     /// Device and inode of directories that were not there before; the root counts if it was empty.
     made: HashSet<(u64, u64)>,
+    /// Those of the others that were looked through for what killed runs left.
+    searched: HashSet<(u64, u64)>,
     /// Whether the root was empty.
     root_is_made: bool,
     calls: Arc<dyn Calls>,
@@ -127,14 +136,9 @@ pub(crate) struct Target {
 
 impl Target {
     /// Opens a directory, made if it is not there.
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        Self::open_through(path, Arc::new(System))
-    }
-
-    /// The same, with system calls that somebody else makes.
     pub(crate) fn open_through(path: &Path, calls: Arc<dyn Calls>) -> io::Result<Self> {
         refuse_inside_pack(path)?;
-        std::fs::create_dir_all(path)?;
+        make_all(&*calls, path)?;
         // What was not there a moment ago may lead elsewhere: `new/../pack`.
         refuse_inside_pack(path)?;
         let mut target = Self { calls, ..Self::at(path)? };
@@ -142,6 +146,7 @@ impl Target {
             target.made.insert(identity(&target.root)?);
             target.root_is_made = true;
         }
+        target.search(&target.root())?;
         Ok(target)
     }
 
@@ -151,7 +156,9 @@ impl Target {
             root: Arc::new(open(path)?),
             path: path.to_path_buf(),
             open: HashMap::new(),
+            open_max: open_max(),
             made: HashSet::new(),
+            searched: HashSet::new(),
             root_is_made: false,
             calls: Arc::new(System),
         })
@@ -225,6 +232,16 @@ impl Target {
     }
 
     fn descend(&mut self, parts: &[&OsStr], make: bool) -> io::Result<(Arc<OwnedFd>, bool)> {
+        match self.try_descend(parts, make) {
+            Err(error) if is_out_of_descriptors(&error) && !self.open.is_empty() => {
+                self.open.clear();
+                self.try_descend(parts, make)
+            }
+            done => done,
+        }
+    }
+
+    fn try_descend(&mut self, parts: &[&OsStr], make: bool) -> io::Result<(Arc<OwnedFd>, bool)> {
         let key = parts.iter().map(|part| part.as_bytes()).collect::<Vec<_>>().join(&b'/');
         if let Some(open) = self.open.get(&key) {
             return Ok(open.clone());
@@ -247,12 +264,24 @@ impl Target {
             };
             parent = Arc::new(opened.map_err(|error| self.name_link(&parent, name, here, error))?);
             is_made = self.made(&parent)?;
+            if make {
+                self.search(&parent)?;
+            }
             if depth < DEPTH_KEPT_MAX || depth + 1 == parts.len() {
                 self.keep_open(here, &parent, is_made);
             }
             at += 1;
         }
         Ok((parent, is_made))
+    }
+
+    /// Removes what killed runs left in a directory that was there, once.
+    fn search(&mut self, directory: &OwnedFd) -> io::Result<()> {
+        let identity = identity(directory)?;
+        if !self.made.contains(&identity) && self.searched.insert(identity) {
+            remove_stale(&*self.calls, directory, SEARCHED_MAX);
+        }
+        Ok(())
     }
 
     /// The error of opening a directory, which says so where a link is in its place.
@@ -286,7 +315,7 @@ impl Target {
     }
 
     fn keep_open(&mut self, key: &[u8], directory: &Arc<OwnedFd>, is_made: bool) {
-        if self.open.len() >= OPEN_MAX {
+        if self.open.len() >= self.open_max {
             self.open.clear();
         }
         self.open.insert(key.to_vec(), (directory.clone(), is_made));
@@ -336,7 +365,12 @@ pub(crate) fn is_manifest(name: &str) -> bool {
 /// # Errors
 /// I/O errors, but for a directory that is gone already.
 pub fn remove_if_empty(directory: &Path) -> io::Result<()> {
-    match std::fs::remove_dir(directory) {
+    remove_if_empty_through(&System, directory)
+}
+
+/// The same, with system calls that somebody else makes.
+pub(crate) fn remove_if_empty_through(calls: &dyn Calls, directory: &Path) -> io::Result<()> {
+    match calls.remove_directory(CWD, directory.as_os_str()) {
         Err(error) if !matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::NotFound) => {
             Err(error)
         }
@@ -363,9 +397,35 @@ pub fn is_pack(directory: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
-fn identity(directory: &OwnedFd) -> io::Result<(u64, u64)> {
-    let status = rustix::fs::fstat(directory)?;
-    Ok((status.st_dev as u64, status.st_ino as u64))
+/// How many directories are kept open.
+fn open_max() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let share = limit.map_or(OPEN_MAX, |limit| usize::try_from(limit / OPEN_SHARE).unwrap_or(OPEN_MAX));
+    share.clamp(1, OPEN_MAX)
+}
+
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
+}
+
+/// Makes a directory that somebody named, and those above it that are not there.
+fn make_all(calls: &dyn Calls, path: &Path) -> io::Result<()> {
+    let mut so_far = PathBuf::new();
+    for component in path.components() {
+        so_far.push(component);
+        match so_far.metadata() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Ok(there) if there.is_dir() => continue,
+            Ok(_) => return Err(io::ErrorKind::NotADirectory.into()),
+            Err(error) => return Err(error),
+        }
+        match again(|| calls.make_directory(CWD, so_far.as_os_str(), 0o777)) {
+            // Another made it meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && so_far.is_dir() => {}
+            made => made?,
+        }
+    }
+    Ok(())
 }
 
 fn open_directory(parent: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {

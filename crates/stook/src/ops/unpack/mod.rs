@@ -15,7 +15,7 @@ use crate::archive::{self, Archive, MemberKind};
 use crate::pack::tree::UnpackTree;
 use crate::pack::{self, Damage, Pack};
 use crate::tree::outbox::{Calls, System};
-use crate::tree::{self, Kept, Overwrite, WhyKept};
+use crate::tree::{self, Kept, Overwrite, WhyKept, target};
 
 /// Threads that write small files, unless the caller says how many.
 pub const THREADS: usize = 8;
@@ -216,12 +216,12 @@ impl Unpack<'_> {
     ) -> Result<Unpacked> {
         let is_new = !self.target.exists();
         let mut unpacked = match packed {
-            Packed::Pack(pack) => self.pack(pack, calls, progress)?,
-            Packed::Archive(archive) => self.archive(archive, calls, progress)?,
+            Packed::Pack(pack) => self.pack(pack, calls.clone(), progress)?,
+            Packed::Archive(archive) => self.archive(archive, calls.clone(), progress)?,
         };
         if is_new && unpacked.nothing == Some(Nothing::Missing) {
             let failed = |error| crate::Error::io("remove", &self.target, error);
-            tree::remove_if_empty(&self.target).map_err(failed)?;
+            target::remove_if_empty_through(&*calls, &self.target).map_err(failed)?;
             // It was the root's.
             unpacked.summary.directories = 0;
         }

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use super::existing::{Existing, Holds};
 use super::gone::Delete;
 use super::names::{Claims, Unread};
-use super::packing::{Abort, Item, ItemBody, PackSummary, PackTree, Packing, Whole};
+use super::packing::{Abort, Item, ItemBody, PackSummary, PackTree, Packing, Whole, is_unfinished};
 use super::records::{LongBody, Take};
 use crate::engine::EngineFactory;
 use crate::pack::error::{Error, Result};
@@ -156,6 +156,9 @@ impl Packing<'_, '_> {
                     }
                 };
                 let decision = tree.decide(&self.summary.own, &key, node.kind);
+                if is_unfinished(&key, node.kind) {
+                    self.summary.temporary.push(key.clone());
+                }
                 self.summary.asked += u64::from(decision != Decision::Prune);
                 match (decision, node.kind) {
                     (Decision::Prune, _) => {}

@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 
@@ -19,6 +20,7 @@ use crate::pack::format::attributes::FileKind;
 use crate::pack::key::{KEY_LEN_MAX, Key};
 use crate::pack::state::open::Pack;
 use crate::pack::writer::{PackWriter, check_group, chunk_sums};
+use crate::tree::outbox::is_temporary;
 use crate::tree::{Holes, Xattrs, is_pack};
 use crate::walk::{
     Candidate, Content, Decision, FileBytes, Kind, LargeFile, Select, Status, Walk, WalkEvent, WalkItem,
@@ -70,6 +72,9 @@ pub struct PackSummary {
     pub special: Vec<(Vec<u8>, Kind)>,
     /// Under which keys the pack itself would have been met. It is left out.
     pub own: Vec<Vec<u8>>,
+    /// Files with a [temporary name](is_temporary): another run makes them now, or was killed. They
+    /// are left out.
+    pub temporary: Vec<Vec<u8>>,
     /// What could not be packed.
     pub failures: Vec<Failure>,
     /// Whether it was stopped by the caller before its end.
@@ -288,7 +293,8 @@ impl PackTree<'_> {
 
     /// What is done with an entry that is no root.
     pub(super) fn decide(&self, own: &[Vec<u8>], key: &[u8], kind: Kind) -> Decision {
-        if own.iter().any(|own| own == key) { Decision::Prune } else { (self.select)(key, kind) }
+        let is_left_out = own.iter().any(|own| own == key) || is_unfinished(key, kind);
+        if is_left_out { Decision::Prune } else { (self.select)(key, kind) }
     }
 
     /// Under which keys the pack itself would be met.
@@ -314,6 +320,12 @@ impl PackTree<'_> {
         }
         Ok(keys)
     }
+}
+
+/// Whether an entry is a file that a run has not finished.
+pub(super) fn is_unfinished(key: &[u8], kind: Kind) -> bool {
+    let name = key.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    kind == Kind::File && is_temporary(name)
 }
 
 /// Whether the walk met a path that the pack has a record of.
@@ -429,11 +441,15 @@ impl Packing<'_, '_> {
         let (tree, existing, dry, rule) = (self.tree, self.existing, self.writer.is_none(), self.rule());
         let (own, names_only) = (self.summary.own.clone(), self.names_only);
         let (claims, asked) = (Claims::default(), AtomicU64::new(0));
+        let temporary = Mutex::new(Vec::new());
         let xattrs = tree.xattrs && !names_only;
         let walk = Walk::new(&tree.roots)?
             .options(WalkOptions { threads: tree.threads, xattrs, holes: !dry, ..WalkOptions::default() })
             .select(|key, kind| {
                 let decision = tree.decide(&own, key, kind);
+                if is_unfinished(key, kind) {
+                    temporary.lock().unwrap_or_else(PoisonError::into_inner).push(key.to_vec());
+                }
                 asked.fetch_add(u64::from(decision != Decision::Prune), Relaxed);
                 decision
             })
@@ -449,6 +465,9 @@ impl Packing<'_, '_> {
         }
         walk.run(|event| self.take_event(event))?;
         self.summary.asked = asked.load(Relaxed);
+        self.summary.temporary =
+            std::mem::take(&mut *temporary.lock().unwrap_or_else(PoisonError::into_inner));
+        self.summary.temporary.sort();
         // Of an empty tree all was taken.
         if self.summary.asked == 0 {
             self.take_held_roots()?;

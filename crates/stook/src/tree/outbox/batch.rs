@@ -17,6 +17,22 @@ const BYTES_MAX: u64 = 256 << 20;
 /// Of the descriptors of a process, a batch may keep one in this many.
 const SHARE: u64 = 4;
 
+/// What was to be done when a file could not be made durable.
+pub(crate) const SYNC: &str = "sync";
+
+/// When files are on the medium.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// Each before it gets its name, by a sync of its own.
+    File,
+    /// Many by one sync, and none gets its name before that.
+    #[default]
+    Batch,
+    /// When the system writes them back: files are whole while the system runs, and a loss of power
+    /// may leave any of them short.
+    None,
+}
+
 /// A file that waits for its name.
 #[derive(Debug)]
 pub(crate) struct Waiting {
@@ -39,6 +55,8 @@ pub(crate) struct Published {
     /// Where and how its name would be; for what came in between.
     pub(crate) parent: Arc<OwnedFd>,
     pub(crate) name: OsString,
+    /// Whether something else came to have its name in between, with the same bytes.
+    pub(crate) is_same: bool,
     /// What was to be done, and its error.
     pub(crate) result: Result<(), (&'static str, io::Error)>,
 }
@@ -50,23 +68,38 @@ pub(crate) struct Batch {
     /// Who syncs. The others fill the next batch meanwhile, and wait when that is full, too.
     turn: Mutex<()>,
     files_max: usize,
+    durability: Durability,
 }
 
 impl Batch {
     /// An empty one.
     pub(crate) fn new() -> Self {
+        Self::with(Durability::Batch)
+    }
+
+    /// An empty one, whose files are durable when that is asked.
+    pub(crate) fn with(durability: Durability) -> Self {
         let open = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         let share = open.map_or(FILES_MAX, |open| usize::try_from(open / SHARE).unwrap_or(FILES_MAX));
         let files_max = share.clamp(1, FILES_MAX);
-        Self { waiting: Mutex::default(), turn: Mutex::new(()), files_max }
+        Self { waiting: Mutex::default(), turn: Mutex::new(()), files_max, durability }
     }
 
     fn waiting(&self) -> MutexGuard<'_, (Vec<Waiting>, u64)> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes one more. When the batch is full, all of it is published, and reported.
+    /// Takes one more. When the batch is full, all of it is published, and reported; where none
+    /// waits for others, at once.
     pub(crate) fn put(&self, outbox: &Outbox, file: Waiting) -> Vec<Published> {
+        match self.durability {
+            Durability::File => {
+                let synced = file.file.sync();
+                return vec![file.publish(synced)];
+            }
+            Durability::None => return vec![file.publish(Ok(()))],
+            Durability::Batch => {}
+        }
         let is_full = {
             let mut waiting = self.waiting();
             waiting.1 = waiting.1.saturating_add(file.len);
@@ -76,31 +109,30 @@ impl Batch {
         if is_full { self.publish(outbox) } else { Vec::new() }
     }
 
-    /// Makes durable what waits, then gives each its name. Where the sync fails it is not known
-    /// whose bytes were lost: none gets its name, and all have failed.
+    /// Makes durable what waits, then gives each its name. Where the sync of a file system fails
+    /// it is not known whose bytes were lost: none gets its name, and all have failed. Where it
+    /// succeeds, each file is still asked: an earlier sync may have met its bytes, and the error.
     pub(crate) fn publish(&self, outbox: &Outbox) -> Vec<Published> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let (files, _) = std::mem::take(&mut *self.waiting());
         if files.is_empty() {
             return Vec::new();
         }
-        let synced = outbox.sync_files(files.iter().map(|waiting| &waiting.file));
-        let publish = |waiting: Waiting| {
-            let Waiting { file, name, key, len, unset } = waiting;
-            let (parent, device) = (file.parent.clone(), file.device());
-            let result = match synced.get(&device) {
-                None | Some(Ok(())) => {
-                    file.publish(&name, false).map_err(|error| ("give its name to", error))
-                }
-                Some(Err(error)) => Err(("sync", copy_of(error))),
-            };
-            Published { key, len, unset, parent, name, result }
-        };
-        files.into_iter().map(publish).collect()
+        let synced = outbox.sync_files(&files.iter().map(|waiting| &waiting.file).collect::<Vec<_>>());
+        files.into_iter().zip(synced).map(|(waiting, synced)| waiting.publish(synced)).collect()
     }
 }
 
-/// The same error once more.
-fn copy_of(error: &io::Error) -> io::Error {
-    error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
+impl Waiting {
+    /// Gives it its name, if it was synced.
+    fn publish(self, synced: io::Result<()>) -> Published {
+        let Self { mut file, name, key, len, unset } = self;
+        let (parent, replaces) = (file.parent.clone(), file.replaces);
+        let result = match synced {
+            Ok(()) => file.try_publish(&name, replaces).map_err(|error| ("give its name to", error)),
+            Err(error) => Err((SYNC, error)),
+        };
+        let is_same = matches!(&result, Err((_, error)) if file.is_as_what_came(&name, error));
+        Published { key, len, unset, parent, name, is_same, result }
+    }
 }

@@ -168,6 +168,22 @@ pub trait Calls: Debug + Send + Sync {
         }
     }
 
+    /// Waits for what a sync began to write of a file, and says what was not written of it since it
+    /// was opened. That is the error of this file alone, once for each opening, whoever synced; no
+    /// device is flushed.
+    ///
+    /// # Errors
+    /// I/O errors of this file; that the system cannot say.
+    fn wait_written(&self, file: BorrowedFd<'_>) -> io::Result<()> {
+        crate::engine::wait_written(file)
+    }
+
+    /// The number of the kind of file system that something open lies on, as `statfs(2)` gives it;
+    /// `None` if it cannot be known.
+    fn kind_of_file_system(&self, file: BorrowedFd<'_>) -> Option<u32> {
+        crate::engine::type_of(file)
+    }
+
     /// Gives a file another name in its directory, in place of whatever has it.
     ///
     /// # Errors
@@ -205,6 +221,22 @@ pub trait Calls: Debug + Send + Sync {
     fn link_unnamed(&self, file: &File, parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
         let open = format!("/proc/self/fd/{}", file.as_raw_fd());
         Ok(rustix::fs::linkat(CWD, open, parent, name, AtFlags::SYMLINK_FOLLOW)?)
+    }
+
+    /// Locks a file until it is closed; `WouldBlock` if another opening of it has the lock.
+    ///
+    /// # Errors
+    /// I/O errors; that the file system has no locks.
+    fn lock(&self, file: &File) -> io::Result<()> {
+        Ok(rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive)?)
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// I/O errors; that something is in it.
+    fn remove_directory(&self, parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)?)
     }
 
     /// Takes a name away.

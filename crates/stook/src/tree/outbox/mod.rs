@@ -7,36 +7,62 @@
 mod batch;
 mod calls;
 mod long;
+mod names;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::os::unix::fs::FileExt as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
-use super::durable::{has_syncfs, sync_below};
+use super::durable::{Identities, has_syncfs, identity, sync_below};
+use super::existing::Comparison;
 use super::target::{self, FileMetadata, Unset};
+pub use batch::Durability;
 pub(crate) use batch::{Batch, Published, Waiting};
 pub use calls::{Calls, System};
 pub(crate) use long::{LONG, LongFile, LongWriter};
+use names::Names;
+pub use names::is_temporary;
+pub(crate) use names::remove_stale;
+
+/// Threads that sync files where each is synced by itself.
+const SYNC_THREADS: usize = 8;
+
+/// Bytes that are compared at once.
+const COMPARED_LEN: usize = 64 << 10;
+
+/// How often a temporary file is made again that another run took for left.
+const TRIES: usize = 8;
+
+/// Files of which it is remembered that they were synced.
+const SYNCED_MAX: usize = 1 << 20;
 
 /// Gives out files that get their names when they are whole. Threads share it.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     calls: Arc<dyn Calls>,
-    /// What temporary names begin with. It cannot be guessed.
-    prefix: String,
-    given: AtomicU64,
-    /// Whether files without names are tried: not every file system has them.
-    has_unnamed: AtomicBool,
-    /// A directory of each file system, by device: what is mounted below the target is another.
-    directories: Mutex<BTreeMap<u64, Arc<OwnedFd>>>,
+    names: Arc<Names>,
+    /// The file systems, by device: what is mounted below the target is another.
+    file_systems: Mutex<BTreeMap<u64, FileSystem>>,
+    /// Files that were synced one by one.
+    synced: Mutex<Identities>,
+}
+
+/// A file system into which something is put.
+#[derive(Debug, Clone)]
+struct FileSystem {
+    /// A directory of it.
+    directory: Arc<OwnedFd>,
+    /// Whether files without names can get one: not every file system has them, and not everywhere
+    /// is it allowed. `None` until it was tried.
+    has_unnamed: Option<bool>,
 }
 
 /// How a file begins.
@@ -60,52 +86,85 @@ pub(crate) struct OutFile {
     parent: Arc<OwnedFd>,
     /// Its temporary name, if it has one.
     temporary: Option<OsString>,
+    names: Arc<Names>,
+    /// Whether it takes the place of what has its name when it gets it.
+    replaces: bool,
 }
 
 impl Outbox {
     /// One with temporary names of its own.
     pub(crate) fn new(calls: Arc<dyn Calls>) -> io::Result<Self> {
-        let chance = getrandom::u64().map_err(io::Error::other)?;
-        let (prefix, given) = (format!(".stook-{chance:016x}-"), AtomicU64::new(0));
-        // That is where such a file is found when it gets its name.
-        let has_unnamed = AtomicBool::new(std::path::Path::new("/proc/self/fd").exists());
-        Ok(Self { calls, prefix, given, has_unnamed, directories: Mutex::default() })
-    }
-
-    fn temporary(&self) -> OsString {
-        let number = self.given.fetch_add(1, Ordering::Relaxed);
-        OsString::from(format!("{}{number}.part", self.prefix))
+        let names = Arc::new(Names::new()?);
+        Ok(Self { calls, names, file_systems: Mutex::default(), synced: Mutex::default() })
     }
 
     /// Begins a file. Without a name no other process finds it, so it may have its mode at once.
     pub(crate) fn file(&self, parent: &Arc<OwnedFd>, new: NewFile) -> io::Result<OutFile> {
         let named_mode = if new.mode.is_some() { 0o600 } else { 0o666 };
         let mode = new.mode.filter(|_| !new.is_private).map_or(named_mode, |mode| mode & 0o777);
-        let unnamed = match !new.replaces && self.has_unnamed.load(Ordering::Relaxed) {
-            true => match again(|| self.calls.create_unnamed(parent.as_fd(), mode)) {
-                Err(error) if is_unsupported(&error) => {
-                    self.has_unnamed.store(false, Ordering::Relaxed);
-                    None
-                }
-                made => Some(made?),
-            },
-            false => None,
-        };
-        let (file, temporary) = match unnamed {
-            Some(file) => (file, None),
-            None => {
-                let name = self.temporary();
-                (again(|| self.calls.create(parent.as_fd(), &name, named_mode))?, Some(name))
-            }
+        let (file, temporary) = match self.has_unnamed(parent, !new.replaces)? {
+            true => (again(|| self.calls.create_unnamed(parent.as_fd(), mode))?, None),
+            false => self.create(parent, named_mode).map(|(file, name)| (file, Some(name)))?,
         };
         let made = rustix::fs::fstat(&file)?;
-        self.directories().entry(made.st_dev as u64).or_insert_with(|| parent.clone());
-        Ok(OutFile { calls: self.calls.clone(), file, made, parent: parent.clone(), temporary })
+        let (calls, parent, names) = (self.calls.clone(), parent.clone(), self.names.clone());
+        Ok(OutFile { calls, file, made, parent, temporary, names, replaces: new.replaces })
     }
 
     /// What writes long files.
     pub(crate) fn long_writer(&self) -> io::Result<LongWriter> {
         LongWriter::new(&*self.calls)
+    }
+
+    /// Whether the file system of a directory has files without names, if that is asked.
+    fn has_unnamed(&self, parent: &Arc<OwnedFd>, asks: bool) -> io::Result<bool> {
+        let (device, _) = identity(parent)?;
+        let mut known = self.file_systems();
+        let new = || FileSystem { directory: parent.clone(), has_unnamed: None };
+        let file_system = known.entry(device).or_insert_with(new);
+        Ok(match file_system.has_unnamed {
+            _ if !asks => false,
+            Some(has_unnamed) => has_unnamed,
+            None => *file_system.has_unnamed.insert(self.try_unnamed(parent)?),
+        })
+    }
+
+    /// Whether files without names can be made in a directory, and can get a name. A system may
+    /// refuse the name alone, when the bytes have been written: so an empty file gets one first.
+    fn try_unnamed(&self, parent: &OwnedFd) -> io::Result<bool> {
+        // That is where such a file is found when it gets its name.
+        if !std::path::Path::new("/proc/self/fd").exists() {
+            return Ok(false);
+        }
+        let file = match again(|| self.calls.create_unnamed(parent.as_fd(), 0o600)) {
+            Ok(file) => file,
+            Err(error) if is_unsupported(&error) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let name = self.names.next();
+        match self.calls.link_unnamed(&file, parent.as_fd(), &name) {
+            Ok(()) => self.remove(parent, &name).map(|()| true),
+            Err(error) if is_unsupported(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes a file with a temporary name, and locks it: what is not locked was left by a run that
+    /// was killed. Where there are no locks, nobody removes it for that.
+    fn create(&self, parent: &OwnedFd, mode: u32) -> io::Result<(File, OsString)> {
+        for _ in 0..TRIES {
+            let name = self.names.next();
+            let file = again(|| self.calls.create(parent.as_fd(), &name, mode))?;
+            let is_taken = match again(|| self.calls.lock(&file)) {
+                Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+                Ok(()) => rustix::fs::fstat(&file)?.st_nlink == 0,
+            };
+            // Else it was taken for left before it could be locked, and is removed.
+            if !is_taken {
+                return Ok((file, name));
+            }
+        }
+        Err(io::ErrorKind::ResourceBusy.into())
     }
 
     /// Makes a symbolic link; `AlreadyExists` unless it may replace what has the name.
@@ -116,7 +175,7 @@ impl Outbox {
         metadata: &FileMetadata,
         replaces: bool,
     ) -> io::Result<Unset> {
-        let temporary = self.temporary();
+        let temporary = self.names.next();
         self.calls.make_symlink(OsStr::from_bytes(link_to), parent.as_fd(), &temporary)?;
         let published =
             target::set_link_metadata(&*self.calls, parent, &temporary, metadata).and_then(|unset| {
@@ -137,7 +196,10 @@ impl Outbox {
         (parent, name): (&OwnedFd, &OsStr),
         replaces: bool,
     ) -> io::Result<()> {
-        let temporary = self.temporary();
+        if !replaces {
+            return self.calls.link(from.as_fd(), first, parent.as_fd(), name);
+        }
+        let temporary = self.names.next();
         self.calls.link(from.as_fd(), first, parent.as_fd(), &temporary)?;
         let published = publish(&*self.calls, parent, &temporary, name, replaces);
         // Renaming one name of a file onto another name of the same file leaves both.
@@ -156,44 +218,59 @@ impl Outbox {
     /// Makes all that was published below a directory durable, also where other file systems are
     /// mounted there.
     pub(crate) fn sync_all(&self, directory: &OwnedFd) -> io::Result<()> {
-        let device = rustix::fs::fstat(directory)?.st_dev as u64;
-        sync_below(&*self.calls, directory)?;
+        let (device, _) = identity(directory)?;
+        let synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
+        sync_below(&*self.calls, directory, &synced)?;
         let directories = self.known_directories();
         let mut others = directories.iter().filter(|(other, _)| **other != device);
-        others.try_for_each(|(_, directory)| sync_below(&*self.calls, directory))
+        others.try_for_each(|(_, directory)| sync_below(&*self.calls, directory, &synced))
     }
 
     /// Makes the bytes of files durable, by one call for each file system where that is possible:
-    /// the result for each, by device.
-    fn sync_files<'a>(&self, files: impl Iterator<Item = &'a OutFile>) -> BTreeMap<u64, io::Result<()>> {
+    /// the result for each.
+    fn sync_files(&self, files: &[&OutFile]) -> Vec<io::Result<()>> {
         let directories = self.known_directories();
-        let mut synced: BTreeMap<u64, io::Result<()>> = BTreeMap::new();
+        let mut synced: BTreeMap<u64, Option<io::Result<()>>> = BTreeMap::new();
         for file in files {
-            match directories.get(&file.device()).filter(|directory| has_syncfs(directory)) {
-                // The same descriptor each time: it reports an error once.
-                Some(directory) => {
-                    synced
-                        .entry(file.device())
-                        .or_insert_with(|| self.calls.sync_file_system(directory.as_fd()));
-                }
-                None => {
-                    let so_far = synced.entry(file.device()).or_insert(Ok(()));
-                    if so_far.is_ok() {
-                        *so_far = file.sync();
-                    }
-                }
-            }
+            synced.entry(file.device()).or_insert_with(|| {
+                let directory = directories.get(&file.device())?;
+                let has_one = has_syncfs(&*self.calls, directory);
+                has_one.then(|| self.calls.sync_file_system(directory.as_fd()))
+            });
         }
-        synced
+        let work = |file: &&OutFile| match synced.get(&file.device()) {
+            Some(Some(Ok(()))) => file.wait_written(),
+            Some(Some(Err(error))) => Err(copy_of(error)),
+            _ => {
+                file.sync()?;
+                self.note_synced(file);
+                Ok(())
+            }
+        };
+        // A sync of a file waits for the medium, and those of several wait together.
+        let is_each = synced.values().any(Option::is_none);
+        let threads = if is_each { SYNC_THREADS.min(files.len()) } else { 1 };
+        each_of(files, threads, &work)
     }
 
-    /// A copy: other threads begin files while these are synced.
+    /// What was synced by itself need not be synced once more at the end.
+    fn note_synced(&self, file: &OutFile) {
+        let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
+        if synced.len() < SYNCED_MAX
+            && let Ok(identity) = identity(&file.file)
+        {
+            synced.insert(identity);
+        }
+    }
+
+    /// A directory of each file system. A copy: other threads begin files while these are synced.
     fn known_directories(&self) -> BTreeMap<u64, Arc<OwnedFd>> {
-        self.directories().clone()
+        let directory = |(device, known): (&u64, &FileSystem)| (*device, known.directory.clone());
+        self.file_systems().iter().map(directory).collect()
     }
 
-    fn directories(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<OwnedFd>>> {
-        self.directories.lock().unwrap_or_else(PoisonError::into_inner)
+    fn file_systems(&self) -> MutexGuard<'_, BTreeMap<u64, FileSystem>> {
+        self.file_systems.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -225,19 +302,80 @@ impl OutFile {
         self.made.st_dev as u64
     }
 
+    /// Sets the mode.
+    pub(crate) fn set_mode(&self, mode: u32) -> io::Result<()> {
+        again(|| self.calls.set_mode(self.file.as_fd(), mode))
+    }
+
+    /// It takes the place of whatever has its name when it gets it, although it may have been begun
+    /// where nothing had.
+    pub(crate) fn replacing(mut self) -> Self {
+        self.replaces = true;
+        self
+    }
+
+    /// The system calls that it is made by.
+    pub(crate) fn calls(&self) -> Arc<dyn Calls> {
+        self.calls.clone()
+    }
+
     /// Makes its bytes durable.
     pub(crate) fn sync(&self) -> io::Result<()> {
         self.calls.sync(self.file.as_fd())
     }
 
+    /// Whether all its bytes were written, after a sync of its file system. That sync may have
+    /// succeeded although they were not, where an earlier one met them, and their error.
+    fn wait_written(&self) -> io::Result<()> {
+        match again(|| self.calls.wait_written(self.file.as_fd())) {
+            Err(error) if cannot_say(&error) => self.sync(),
+            waited => waited,
+        }
+    }
+
     /// Gives it its name; `AlreadyExists` unless it may replace what has it.
     pub(crate) fn publish(mut self, name: &OsStr, replaces: bool) -> io::Result<()> {
-        match &self.temporary {
-            Some(temporary) => publish(&*self.calls, &self.parent, temporary, name, replaces)?,
-            None => self.calls.link_unnamed(&self.file, self.parent.as_fd(), name)?,
+        self.try_publish(name, replaces)
+    }
+
+    /// The same, after which it can be asked about where it failed.
+    pub(crate) fn try_publish(&mut self, name: &OsStr, replaces: bool) -> io::Result<()> {
+        if self.temporary.is_none() && !replaces {
+            return self.calls.link_unnamed(&self.file, self.parent.as_fd(), name);
+        }
+        if self.temporary.is_none() {
+            // Only a rename replaces.
+            let temporary = self.names.next();
+            self.calls.link_unnamed(&self.file, self.parent.as_fd(), &temporary)?;
+            self.temporary = Some(temporary);
+        }
+        if let Some(temporary) = &self.temporary {
+            publish(&*self.calls, &self.parent, temporary, name, replaces)?;
         }
         self.temporary = None;
         Ok(())
+    }
+
+    /// Whether it got no name because something else has it, which came in between and has the same
+    /// bytes. What cannot be compared is another.
+    pub(crate) fn is_as_what_came(&self, name: &OsStr, error: &io::Error) -> bool {
+        error.kind() == io::ErrorKind::AlreadyExists && self.has_bytes_of(name).unwrap_or(false)
+    }
+
+    fn has_bytes_of(&self, name: &OsStr) -> io::Result<bool> {
+        // It was opened for writing alone.
+        let own = File::open(format!("/proc/self/fd/{}", self.file.as_raw_fd()))?;
+        let mut comparison = Comparison::open(&self.parent, name)?;
+        let (mut buffer, mut at) = (vec![0; COMPARED_LEN], 0);
+        while comparison.is_same() {
+            let read = again(|| own.read_at(&mut buffer, at))?;
+            if read == 0 {
+                break;
+            }
+            comparison.take(buffer.get(..read).unwrap_or_default())?;
+            at += read as u64;
+        }
+        comparison.finish()
     }
 
     /// Gives it up.
@@ -297,7 +435,44 @@ pub(crate) fn again<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T>
 
 /// Whether a file system, or a system, has no files without names.
 fn is_unsupported(error: &io::Error) -> bool {
+    // Permission, and another device, are what containers and filters of system calls say.
+    let refused = [Errno::PERM, Errno::XDEV, Errno::MLINK];
     let unsupported = [Errno::OPNOTSUPP, Errno::ISDIR, Errno::INVAL, Errno::NOENT, Errno::NOSYS];
     error.kind() == io::ErrorKind::Unsupported
-        || Errno::from_io_error(error).is_some_and(|errno| unsupported.contains(&errno))
+        || Errno::from_io_error(error)
+            .is_some_and(|errno| unsupported.contains(&errno) || refused.contains(&errno))
+}
+
+/// Whether a system does not say what was not written of a file.
+fn cannot_say(error: &io::Error) -> bool {
+    let refused = [Errno::NOSYS, Errno::PERM, Errno::INVAL, Errno::OPNOTSUPP];
+    error.kind() == io::ErrorKind::Unsupported
+        || Errno::from_io_error(error).is_some_and(|errno| refused.contains(&errno))
+}
+
+/// The same error once more.
+fn copy_of(error: &io::Error) -> io::Error {
+    error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
+}
+
+/// Does the same with each of some files, by several threads: the results, in their order.
+fn each_of<F: Sync, T: Send>(files: &[F], threads: usize, work: &(dyn Fn(&F) -> T + Sync)) -> Vec<T> {
+    if threads < 2 {
+        return files.iter().map(work).collect();
+    }
+    let part = files.len().div_ceil(threads).max(1);
+    std::thread::scope(|scope| {
+        let parts: Vec<_> = files
+            .chunks(part)
+            .map(|files| {
+                (files, std::thread::Builder::new().spawn_scoped(scope, || files.iter().map(work).collect()))
+            })
+            .collect();
+        let done = parts.into_iter().flat_map(|(files, thread)| -> Vec<T> {
+            // Where there is no thread to be had, this one does it.
+            let Ok(thread) = thread else { return files.iter().map(work).collect() };
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        done.collect()
+    })
 }

@@ -123,8 +123,10 @@ impl<'a, E: EntryError> Unpacking<'a, E> {
     pub(crate) fn finish(mut self) -> Result<UnpackSummary<E>, E> {
         self.set_directory_metadata();
         // Each file was on the medium when it got its name, and now all names are.
-        let synced = self.writer.outbox.sync_all(&self.target.root());
-        synced.map_err(|error| crate::Error::io("sync", &self.options.target, error))?;
+        if let Err(error) = self.writer.outbox.sync_all(&self.target.root()) {
+            // What was done is still worth telling.
+            self.writer.fail(Vec::new(), crate::Error::io("sync", &self.options.target, error).into());
+        }
         Ok(self.writer.into_summary())
     }
 

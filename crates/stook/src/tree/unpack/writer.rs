@@ -113,7 +113,7 @@ impl<E: EntryError> Writer<E> {
 
     /// Notes what became of files that counted as written when they began to wait.
     fn note_published(&self, all: Vec<Published>) {
-        for Published { key, len, unset, parent, name, result } in all {
+        for Published { key, len, unset, parent, name, is_same, result } in all {
             let Err((operation, error)) = result else {
                 self.note_unset(&key, unset);
                 continue;
@@ -125,7 +125,13 @@ impl<E: EntryError> Writer<E> {
             }
             // Nothing is linked to it.
             self.firsts().retain(|_, first| *first != key);
-            self.note(&key, self.came_between((&parent, &name), &key, operation, error));
+            self.note(
+                &key,
+                match is_same {
+                    true => Ok(Written::Same),
+                    false => self.came_between((&parent, &name), &key, operation, error),
+                },
+            );
         }
     }
 
@@ -303,7 +309,7 @@ impl<E: EntryError> Writer<E> {
     }
 
     /// Gives a whole file its attributes and its name, or has it wait for that.
-    fn finish(&self, file: OutFile, len: u64, plan: Plan, place: &Destination) -> Result<Written, E> {
+    fn finish(&self, mut file: OutFile, len: u64, plan: Plan, place: &Destination) -> Result<Written, E> {
         let Destination { parent, name, key, metadata, file: id, .. } = place;
         let io = |operation| move |error| self.io(operation, key, error);
         let unset = file.set_metadata(metadata).map_err(io("set mode and time of"))?;
@@ -318,11 +324,12 @@ impl<E: EntryError> Writer<E> {
         }
         // What takes the place of something must not be lost together with it.
         file.sync().map_err(io("sync"))?;
-        match file.publish(name, plan.replaces()) {
+        match file.try_publish(name, plan.replaces()) {
             Ok(()) => {
                 self.note_unset(key, unset);
                 Ok(Written::New(len))
             }
+            Err(error) if file.is_as_what_came(name, &error) => Ok(Written::Same),
             Err(error) => self.came_between((parent, name), key, "give its name to", error),
         }
     }
