@@ -361,9 +361,8 @@ fn results_that_were_measured_otherwise_are_said_to_be_so() {
     for (name, text) in [("a", one.to_string()), ("b", otherwise), ("direct", direct)] {
         fs::write(directory.path().join(name), text).unwrap();
     }
-    let compare = |files: &[&str]| {
-        ended(stook(["bench", "compare"].iter().chain(files)).current_dir(directory.path()))
-    };
+    let compare =
+        |files: &[&str]| ended(stook(["bench", "compare"].iter().chain(files)).current_dir(directory.path()));
     let (code, stdout, stderr) = compare(&["a", "b"]);
     assert_eq!(code, 0, "{stderr}");
     for name in ["file bytes", "interrupted", "file system", "device", "engine"] {
@@ -376,7 +375,10 @@ fn results_that_were_measured_otherwise_are_said_to_be_so() {
     assert_eq!(names, ["file_bytes", "engine", "device", "file_system", "interrupted"]);
     let (code, stdout, stderr) = compare(&["a", "direct"]);
     assert_eq!(code, 1);
-    assert!(stderr.contains("that is not the same workload") && stdout.contains("different direct: "), "{stderr}");
+    assert!(
+        stderr.contains("that is not the same workload") && stdout.contains("different direct: "),
+        "{stderr}"
+    );
     assert!(!compare(&["a", "a"]).1.contains("different "));
 }
 
@@ -390,9 +392,8 @@ fn results_that_were_measured_in_turn_count_as_one_each() {
             fs::write(directory.path().join(format!("{name}{at}")), result(&rates, "valid", 1)).unwrap();
         }
     }
-    let compare = |files: &[&str]| {
-        ended(stook(["bench", "compare"].iter().chain(files)).current_dir(directory.path()))
-    };
+    let compare =
+        |files: &[&str]| ended(stook(["bench", "compare"].iter().chain(files)).current_dir(directory.path()));
     let turns = ["a0", "b0", "a1", "b1", "a2", "b2", "a3", "b3", "a4", "b4"];
     let (code, stdout, stderr) = compare(&turns);
     assert_eq!(code, 0, "{stderr}");

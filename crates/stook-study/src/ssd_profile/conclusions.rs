@@ -227,7 +227,10 @@ fn writes_of_mixes(profile: &Profile, _: &Fits) -> Judgement {
             format!("{} against {} with {share}% reads", duration_s(write_s), duration_s(read_s))
         })
         .collect();
-    (Verdict::of(mixes.iter().all(|(_, write_s, read_s)| write_s > read_s)), format!("{}.", figures.join(", ")))
+    (
+        Verdict::of(mixes.iter().all(|(_, write_s, read_s)| write_s > read_s)),
+        format!("{}.", figures.join(", ")),
+    )
 }
 
 fn not_measured(what: &str) -> Judgement {

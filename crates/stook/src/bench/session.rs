@@ -70,9 +70,8 @@ impl Bench {
     ) -> Result<()> {
         // Each run has a turn of its own, and asks for other blocks than all others.
         let mut turns = 0_u64..;
-        let mut run_next = |cell: &Workload| {
-            run_cell(cell, turns.next().unwrap_or_default(), file, engines, observer)
-        };
+        let mut run_next =
+            |cell: &Workload| run_cell(cell, turns.next().unwrap_or_default(), file, engines, observer);
         for (long_run_s, cell) in self.long_runs() {
             let measured = run_next(&cell)?;
             let long_run = LongRun::of(&cell, &measured);

@@ -68,8 +68,8 @@ fn widening(means: &[Vec<f64>; 2], confidence: f64) -> f64 {
     let resemblance = resemblance(means);
     let share = (1.0 - resemblance) / (1.0 + resemblance);
     let freedom = |count: f64| (count as usize).saturating_sub(2).max(1);
-    let quantiles = student_t(confidence, freedom(count as f64 * share))
-        / student_t(confidence, freedom(count as f64));
+    let quantiles =
+        student_t(confidence, freedom(count as f64 * share)) / student_t(confidence, freedom(count as f64));
     quantiles / share.sqrt()
 }
 
@@ -83,7 +83,8 @@ fn resemblance(means: &[Vec<f64>; 2]) -> f64 {
         })
         .collect();
     let all: f64 = deviations.iter().map(|deviation| deviation * deviation).sum();
-    let neighbours: f64 = deviations.iter().zip(deviations.iter().skip(1)).map(|(one, next)| one * next).sum();
+    let neighbours: f64 =
+        deviations.iter().zip(deviations.iter().skip(1)).map(|(one, next)| one * next).sum();
     let count = deviations.len() as f64;
     if all <= 0.0 || count <= 3.0 {
         return 0.0;

@@ -148,12 +148,8 @@ pub(super) fn device_bytes_written(cell: &CellFacts<'_>) -> Gate {
     let journal = journal_bytes(cell);
     let max = DEVICE_BYTES_MAX.max(1.0 + journal / cell.written_bytes.max(1) as f64);
     let allowed = Allowed::between(DEVICE_BYTES_MIN, max);
-    let gate = device_bytes(
-        GateName::DeviceBytesWritten,
-        cell.written_bytes,
-        &cell.device_written_bytes,
-        allowed,
-    );
+    let gate =
+        device_bytes(GateName::DeviceBytesWritten, cell.written_bytes, &cell.device_written_bytes, allowed);
     unless_shared(cell, gate)
 }
 

@@ -4,7 +4,8 @@
 use std::num::NonZeroU32;
 
 use super::{
-    Outcome,     Allowed, CellFacts, Gate, GateName, Load, Words, judge, not_applicable, or_unverified, unverified,
+    Allowed, CellFacts, Gate, GateName, Load, Outcome, Words, judge, not_applicable, or_unverified,
+    unverified,
 };
 use crate::report::units::duration_ns;
 

@@ -146,7 +146,8 @@ mod tests {
             taken(&workload, 5 * 4096, job, count).iter().map(|offset| offset / 4096).collect()
         };
         let follows = |pair: &[u64], part: Range<u64>| {
-            part.contains(&pair[0]) && pair[1] == if pair[0] + 1 < part.end { pair[0] + 1 } else { part.start }
+            part.contains(&pair[0])
+                && pair[1] == if pair[0] + 1 < part.end { pair[0] + 1 } else { part.start }
         };
         assert!(blocks(0, 4).windows(2).all(|pair| follows(pair, 0..2)), "{:?}", blocks(0, 4));
         assert!(blocks(1, 6).windows(2).all(|pair| follows(pair, 2..5)), "{:?}", blocks(1, 6));
@@ -167,7 +168,10 @@ mod tests {
             for (turn, seed) in [(1, 1), (2, 1), (3, 1), (4, 1), (0, 2), (0, 3), (1, 2)] {
                 assert_eq!(of(pattern, turn, seed), of(pattern, turn, seed), "the same every time");
                 let again = of(pattern, turn, seed).iter().filter(|offset| first.contains(offset)).count();
-                assert!(again < 3, "{again} of 100 blocks of turn {turn}, seed {seed} were those of the first");
+                assert!(
+                    again < 3,
+                    "{again} of 100 blocks of turn {turn}, seed {seed} were those of the first"
+                );
             }
         }
         let steps = |turn| of(Pattern::Sequential, turn, 1).windows(2).all(|pair| pair[1] - pair[0] == 4096);

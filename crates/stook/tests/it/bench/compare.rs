@@ -23,12 +23,7 @@ fn verdict(first: &[Vec<f64>], second: &[Vec<f64>], order: Order) -> (Verdict, f
     verdict_by(Measure::Iops, first, second, order)
 }
 
-fn verdict_by(
-    measure: Measure,
-    first: &[Vec<f64>],
-    second: &[Vec<f64>],
-    order: Order,
-) -> (Verdict, f64) {
+fn verdict_by(measure: Measure, first: &[Vec<f64>], second: &[Vec<f64>], order: Order) -> (Verdict, f64) {
     let [first, second] = [first, second].map(|runs| runs.iter().map(Vec::as_slice).collect::<Vec<&[f64]>>());
     let options = CompareOptions { order, ..CompareOptions::default() };
     let comparison = compare(&first, &second, measure, options).unwrap();
@@ -171,8 +166,9 @@ fn mixed(number: u64) -> u64 {
 fn drifting(kept: f64, slope: f64, count: usize, seed: u64) -> Vec<Vec<f64>> {
     // The method of Box and Muller.
     let share = |at: u64| (mixed(seed << 20 | at) >> 11) as f64 / (1_u64 << 53) as f64;
-    let normal =
-        |at: u64| (-2.0 * (1.0 - share(2 * at)).ln()).sqrt() * (std::f64::consts::TAU * share(2 * at + 1)).cos();
+    let normal = |at: u64| {
+        (-2.0 * (1.0 - share(2 * at)).ln()).sqrt() * (std::f64::consts::TAU * share(2 * at + 1)).cos()
+    };
     let mut deviation = normal(0) / (1.0 - kept * kept).sqrt();
     (0..count as u64)
         .map(|at| {
@@ -237,7 +233,9 @@ fn what_is_too_short_or_not_paired_is_refused() {
     let short = compare(&[&run], &[&run[..7]], Measure::Iops, options).unwrap_err();
     assert_eq!(short, CompareError::TooFew { windows: 7, needed: 8 });
     let message = short.to_string();
-    assert!(message.contains("7 whole seconds") && message.contains("--time") && message.contains("--repeats"));
+    assert!(
+        message.contains("7 whole seconds") && message.contains("--time") && message.contains("--repeats")
+    );
     assert!(compare(&[&run], &[&run[..8]], Measure::Iops, options).is_ok());
     let in_turn = CompareOptions { order: Order::Alternating, ..options };
     let refused =
