@@ -20,7 +20,7 @@ fn main() -> Result<(), serde_json::Error> {
             Block::Lines(depths()),
         ])
         .section("How it was measured", vec![
-            Block::Note("Caches could not be dropped for the published rows: they were measured on another machine.".into()),
+            Block::Note("Caches could not be dropped for the rows of the example: they are made up.".into()),
             Block::Code("stook study many-small-files --pairs 5\nsync; echo 3 > /proc/sys/vm/drop_caches".into()),
             Block::Facts(facts()),
         ])
@@ -49,8 +49,8 @@ fn bars() -> Bars {
             Bar::new("Files, 32 readers", 830.0).detail("best of 1, 2, 8, 32"),
             Bar::new("Plain composite file", 1360.0).detail("no checksums"),
             Bar::new("Pack", 1530.0).detail("checksums verified").tone(Tone::Highlight),
-            Bar::new("Published: files", 12.0).tone(Tone::Muted),
-            Bar::new("Published: composite", 540.0).tone(Tone::Muted),
+            Bar::new("Example: files", 12.0).tone(Tone::Muted),
+            Bar::new("Example: composite", 540.0).tone(Tone::Muted),
         ],
     )
     .reference(1575.0, "Limit of the device (1 MiB reads, depth 16)")
@@ -66,7 +66,7 @@ fn table() -> Table {
         .row(["Files, one reader", "8.61", "116", "1.00×", "–"], Tone::Plain)
         .row(["Files, 32 readers", "1.20", "830", "7.16×", "6.91 to 7.33"], Tone::Plain)
         .row(["Pack", "0.65", "1,530", "13.2×", "12.9 to 13.4"], Tone::Highlight)
-        .row(["Published: composite", "1.85", "540", "45.0×", ""], Tone::Muted)
+        .row(["Example: composite", "1.85", "540", "45.0×", ""], Tone::Muted)
 }
 
 fn latency(blocks: &[(f64, f64)]) -> Lines {

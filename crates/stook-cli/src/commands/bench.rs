@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use stook::bench::{
     Arrival, Bench, BenchResult, Error, Job, KEPT_NAME, Observer, Preset, Rw, Sweep, Workload, fio_jobs,
+    fresh_seed,
 };
 use stook::engine::Backend;
 use stook::report::json::Document;
@@ -115,9 +116,9 @@ struct CellArgs {
     /// Read what was written and compare it
     #[arg(long)]
     verify: bool,
-    /// Seed of offsets, contents and arrivals
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
+    /// Seed of offsets, contents and arrivals [default: another one each time, which is reported]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
     /// Share of zeroes in the data that is written, in per cent
     #[arg(long, value_name = "PERCENT", default_value_t = 0)]
     compressibility: u8,
@@ -281,7 +282,7 @@ fn bench(args: &Args) -> Result<Bench, Error> {
         rate_per_s: cell.rate,
         arrival: cell.arrival.map_or_else(Arrival::default, Arrival::from),
         verify: cell.verify,
-        seed: cell.seed,
+        seed: cell.seed.unwrap_or_else(fresh_seed),
         compressibility: cell.compressibility,
         ..Workload::default()
     };

@@ -333,6 +333,83 @@ fn two_results_are_compared_cell_by_cell() {
     assert!(stderr.contains("d is no result of `stook bench --json`: expected the schema"), "{stderr}");
 }
 
+/// Before: nothing was said of two results with other files, engines, devices, or of one that was
+/// interrupted; and what bypassed the page cache was compared with what did not.
+#[test]
+fn results_that_were_measured_otherwise_are_said_to_be_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let rates: Vec<u64> = (0..20).map(|at| 1000 + at * 7 % 5).collect();
+    let one: Value = serde_json::from_str(&result(&rates, "valid", 5)).unwrap();
+    let changed = |change: &dyn Fn(&mut Value)| {
+        let mut other = one.clone();
+        change(&mut other);
+        other.to_string()
+    };
+    let otherwise = changed(&|other| {
+        (other["file_bytes"], other["interrupted"]) = (123_456.into(), true.into());
+        other["environment"]["file_system"] = "otherfs".into();
+        other["environment"]["device"] = "other0".into();
+        for run in other["cells"][0]["runs"].as_array_mut().unwrap() {
+            run["engine"] = "other".into();
+        }
+    });
+    let direct = changed(&|other| {
+        for run in other["cells"][0]["runs"].as_array_mut().unwrap() {
+            run["direct"] = (!run["direct"].as_bool().unwrap()).into();
+        }
+    });
+    for (name, text) in [("a", one.to_string()), ("b", otherwise), ("direct", direct)] {
+        fs::write(directory.path().join(name), text).unwrap();
+    }
+    let compare =
+        |files: &[&str]| ended(stook(["bench", "compare"].iter().chain(files)).current_dir(directory.path()));
+    let (code, stdout, stderr) = compare(&["a", "b"]);
+    assert_eq!(code, 0, "{stderr}");
+    for name in ["file bytes", "interrupted", "file system", "device", "engine"] {
+        assert!(stdout.contains(&format!("\ndifferent {name}: ")), "{name}: {stdout}");
+    }
+    let (_, stdout, _) = compare(&["a", "b", "--json"]);
+    let report: Value = serde_json::from_str(&stdout).unwrap();
+    let names: Vec<&str> =
+        report["differences"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["file_bytes", "engine", "device", "file_system", "interrupted"]);
+    let (code, stdout, stderr) = compare(&["a", "direct"]);
+    assert_eq!(code, 1);
+    assert!(
+        stderr.contains("that is not the same workload") && stdout.contains("different direct: "),
+        "{stderr}"
+    );
+    assert!(!compare(&["a", "a"]).1.contains("different "));
+}
+
+#[test]
+fn results_that_were_measured_in_turn_count_as_one_each() {
+    let directory = tempfile::tempdir().unwrap();
+    // A device that gets faster by 1% from one result to the next, and another that is half as fast.
+    for at in 0..6_u64 {
+        for (name, factor) in [("a", 200), ("b", 100)] {
+            let rates: Vec<u64> = (0..20).map(|second| factor * (100 + 2 * at) + second * 7 % 5).collect();
+            fs::write(directory.path().join(format!("{name}{at}")), result(&rates, "valid", 1)).unwrap();
+        }
+    }
+    let compare =
+        |files: &[&str]| ended(stook(["bench", "compare"].iter().chain(files)).current_dir(directory.path()));
+    let turns = ["a0", "b0", "a1", "b1", "a2", "b2", "a3", "b3", "a4", "b4"];
+    let (code, stdout, stderr) = compare(&turns);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stdout.contains("the second is slower"), "{stdout}");
+    let (code, stdout, _) = compare(&["a0", "a1", "a2", "a3", "a4", "a5", "a0", "a1", "a2", "a3"]);
+    assert!(code == 0 && stdout.contains("no difference is shown"), "{stdout}");
+    let (code, _, stderr) = compare(&turns[..6]);
+    assert!(code == 1 && stderr.contains("3 results on each side are too few; it takes 5"), "{stderr}");
+    let (code, _, stderr) = compare(&turns[..3]);
+    assert!(code == 2 && stderr.contains("3 results were named"), "{stderr}");
+    let (_, stdout, _) = compare(&[&turns[..], &["--json"]].concat());
+    let report: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!((&report["first"], &report["files"][1][4]), (&"a0".into(), &"b4".into()));
+    assert_eq!(report["cells"][0]["comparison"]["interleaved"], true);
+}
+
 /// The same result with a rate of 100 requests a second, which all are completed after so long.
 fn open_loop(result: &str, latency_ns: u64) -> String {
     let mut report: Value = serde_json::from_str(result).unwrap();

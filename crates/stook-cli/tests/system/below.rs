@@ -18,6 +18,8 @@ fn device(report: &Value) -> &str {
     report["environment"]["device"].as_str().unwrap()
 }
 
+/// Before: tmpfs was valid, 123 k IOPS with `direct: true`: what could not be checked counted as
+/// passed.
 #[test]
 fn a_file_system_in_memory_is_never_valid() {
     let memory = Mounted::in_memory(64 * MIB);
@@ -73,6 +75,7 @@ fn an_overlay_is_measured_by_the_device_below_its_layers() {
     assert!(has_failed("device_bytes_written") || has_failed("durable"), "{buffered}");
 }
 
+/// Before: an overlay, the usual root of a container, was valid at 4,951 MB/s of buffered writes.
 #[test]
 fn an_overlay_in_memory_is_never_valid() {
     let memory = Mounted::in_memory(64 * MIB);
@@ -198,6 +201,7 @@ fn a_device_that_does_not_count_is_unverified() {
     assert_passed(&only_run(&found), &["device_bytes_read"]);
 }
 
+/// Before: always "not valid", because only the first device was counted.
 #[test]
 fn btrfs_over_two_devices_counts_both_of_them_and_every_copy() {
     for profile in ["single", "raid1"] {
@@ -220,6 +224,7 @@ fn btrfs_over_two_devices_counts_both_of_them_and_every_copy() {
     }
 }
 
+/// Before: btrfs writes were measured before the commit of their metadata, and valid.
 #[test]
 fn what_btrfs_does_after_the_last_write_is_measured() {
     let device = LoopDevice::mount_as(super::loop_device::BTRFS, 512 * MIB, 512);

@@ -138,6 +138,7 @@ impl Drop for Busy {
     }
 }
 
+/// Before: beside a busy loop on the same processor p99 was 885 µs against 52–121 µs, and valid.
 #[test]
 fn a_processor_that_others_use_is_not_the_device() {
     let device = LoopDevice::mount(64 * MIB, 512);

@@ -10,7 +10,7 @@ mod verdict;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use stook::bench::{Bench, KEPT_NAME, Unobserved, Workload};
+use stook::bench::{Bench, KEPT_NAME, Unobserved, Workload, fresh_seed};
 use stook::engine::Backend;
 use stook_study::environment::{Environment, version_of};
 use stook_study::limit::Fio;
@@ -162,6 +162,8 @@ fn measure(
     }
     let mut before = None;
     for turn in turns {
+        // What a turn leaves in a cache is not what the next one asks for.
+        let cell = &Workload { seed: fresh_seed(), ..cell.clone() };
         let (tool, sample) = match turn {
             Turn::Fio => ("fio", fio::run(cell, file, FILE_BYTES, memory, &directory.join(JOB_NAME))?),
             Turn::Ours(backend) => (results::tool(backend), ours(cell, file, backend)?),

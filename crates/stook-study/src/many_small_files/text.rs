@@ -53,7 +53,7 @@ fn measured(findings: &Findings) -> Table {
 }
 
 fn published(findings: &Findings) -> Table {
-    let columns = ["", "one file, s", "many files, s", "ratio", "extra per file, ms"];
+    let columns = ["", "one file, s", "many files, s", "ratio (computed)", "extra per file, ms (computed)"];
     let published = PUBLISHED.map(Comparison::from).into_iter().map(|row| ("published", row));
     let here = comparisons(findings).into_iter().map(|row| ("here", row));
     published.chain(here).fold(numbers("", columns), |table, (whence, row)| {

@@ -75,6 +75,7 @@ mod tests {
         "The result is quite different from the C++ result given above.",
     ];
 
+    /// Before: 165 ms, 0.135 ms and others that were measured here stood as published.
     #[test]
     fn every_published_figure_stands_in_the_document() {
         let text = DOCUMENT.join(" ");

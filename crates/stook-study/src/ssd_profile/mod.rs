@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use serde::Serialize;
-use stook::bench::{self, Bench, BenchResult, KEPT_NAME, Workload, fio_jobs};
+use stook::bench::{self, Bench, BenchResult, KEPT_NAME, Workload, fio_jobs, fresh_seed};
 use stook::engine::Backend;
 use stook::report::json::Document;
 use stook::report::page::Page;
@@ -90,7 +90,7 @@ pub struct Findings {
 impl SsdProfile {
     /// The measurement.
     pub fn bench(&self) -> Bench {
-        let base = Workload { ramp_s: self.ramp_s, ..Workload::default() };
+        let base = Workload { ramp_s: self.ramp_s, seed: fresh_seed(), ..Workload::default() };
         Bench {
             cells: plan::cells(&base, self.time_s),
             rounds: self.rounds,

@@ -82,21 +82,27 @@ fn cell(block_bytes: u64, depth: u64, read_share: u8, read: Option<Row>, write: 
     }
 }
 
-/// A cell as JSON has it: with the names of the figures that were not printed, but computed.
+/// A cell as JSON has it: with the names of what was not printed, but computed or assumed.
 #[derive(Serialize)]
 struct Printed<'a> {
     #[serde(flatten)]
     cell: &'a Cell,
     computed: &'static [&'static str],
+    /// What the document does not say, and was taken to be as elsewhere in it.
+    assumed: &'static [&'static str],
 }
 
 impl<'a> Printed<'a> {
     fn of(cell: &'a Cell) -> Self {
+        Self::assuming(cell, &[])
+    }
+
+    fn assuming(cell: &'a Cell, assumed: &'static [&'static str]) -> Self {
         let computed: &[&str] = match (cell.read, cell.write) {
             (Some(_), Some(_)) => &["rate_per_s", "bandwidth_bytes_per_s", "latency_mean_s", "little_ratio"],
             _ => &["little_ratio"],
         };
-        Self { cell, computed }
+        Self { cell, computed, assumed }
     }
 }
 
@@ -113,7 +119,7 @@ pub(super) fn serialize<S: Serializer>(profile: &Profile, serializer: S) -> Resu
         blocks: profile.blocks.iter().map(Printed::of).collect(),
         mixes: profile.mixes.iter().map(Printed::of).collect(),
         depths: profile.depths.iter().map(Printed::of).collect(),
-        small_writes: profile.small_writes.as_ref().map(Printed::of),
+        small_writes: profile.small_writes.as_ref().map(|cell| Printed::assuming(cell, &["depth"])),
     };
     tables.serialize(serializer)
 }
@@ -189,6 +195,9 @@ seeing an IOPS of 37.6k and a latency of 25.63us.";
         let all = |name: &str| tables[name].as_array().unwrap().iter().map(computed).collect::<Vec<_>>();
         assert_eq!((all("blocks"), all("mixes")), (vec![1; 5], vec![1, 4, 4, 4, 1]));
         assert_eq!((all("depths"), computed(&tables["small_writes"])), (vec![1; 5], 1));
+        // Before: a depth of 1 stood among the printed figures, which the document does not state.
+        assert_eq!(tables["small_writes"]["assumed"], serde_json::json!(["depth"]));
+        assert_eq!(tables["blocks"][0]["assumed"], serde_json::json!([]));
         let mix = &tables["mixes"][1];
         let names = mix["computed"].as_array().unwrap();
         assert!(names.iter().all(|name| mix[name.as_str().unwrap()] != serde_json::Value::Null), "{mix}");

@@ -140,6 +140,7 @@ fn facts<'a>(run: &Run, workload: &Workload, rates: &'a [f64]) -> CellFacts<'a> 
         written_bytes: written as u64,
         device_read_bytes: Ok(read as u64),
         device_written_bytes: Ok(written as u64),
+        disks: None,
         link_limit_bytes_per_s: Err(unknown()),
         processors_share: 0.2,
         thread_cpu_share_max: Ok(0.1),

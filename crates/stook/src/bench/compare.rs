@@ -1,10 +1,13 @@
 //! Whether two series of measurements differ, or only seem to.
 //!
 //! Both are figures of equally long windows: rates, or latencies if the rate was given
-//! ([`Measure`]). The difference of their means comes with an interval from resampled blocks
-//! ([`bootstrap`]), and one is called faster only when that interval excludes zero and there are
-//! enough runs to know how runs differ. [`compare_cells`] takes the windows from two measured
-//! cells. Nothing here measures.
+//! ([`Measure`]). The difference of their means comes with an interval from resampled runs
+//! ([`bootstrap`]), and one is called faster only when that interval excludes zero, there are enough
+//! runs to know how runs differ, and a drift over the runs cannot be what makes them differ
+//! (`drift.rs`). [`compare_cells`] takes the windows from measured cells. Nothing here measures.
+
+mod drift;
+mod setting;
 
 use serde::Serialize;
 
@@ -14,6 +17,8 @@ use super::result::{CellResult, RunResult, Second};
 use crate::report::bootstrap;
 use crate::report::least_squares::Estimate;
 use crate::report::stats::{Interval, StatsError, mean};
+
+pub use setting::{SettingDifference, is_same, setting_differences};
 
 /// Windows that each side needs: an interval from fewer would hold almost anything.
 const WINDOWS_MIN: usize = 8;
@@ -35,9 +40,24 @@ pub enum Measure {
 
 impl Measure {
     /// What distinguishes these cells.
-    fn of(cells: [&CellResult; 2]) -> Self {
-        let is_open = cells.iter().any(|cell| cell.workload.rate_per_s.is_some());
+    fn of<'a>(mut cells: impl Iterator<Item = &'a CellResult>) -> Self {
+        let is_open = cells.any(|cell| cell.workload.rate_per_s.is_some());
         if is_open { Self::LatencyMeanNs } else { Self::Iops }
+    }
+
+    /// What a difference means.
+    fn verdict(self, difference: Estimate) -> Verdict {
+        let Interval { low, high, .. } = difference.interval;
+        let (is_more, is_less) = (low > 0.0, high < 0.0);
+        let (is_faster, is_slower) = match self {
+            Self::Iops => (is_more, is_less),
+            Self::LatencyMeanNs => (is_less, is_more),
+        };
+        match (is_faster, is_slower) {
+            (true, _) => Verdict::Faster,
+            (_, true) => Verdict::Slower,
+            _ => Verdict::NoDifference,
+        }
     }
 
     /// A figure for each whole second of a run.
@@ -72,16 +92,27 @@ pub enum Verdict {
     /// They cannot be distinguished.
     NoDifference,
     /// There are fewer than [`RUNS_MIN`] runs of one: a difference may be that of two runs of the
-    /// same thing.
+    /// same thing. Or they may differ by a drift over time alone ([`Comparison::may_be_drift`]).
     CannotTell,
+}
+
+/// When the runs were measured.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Order {
+    /// All of the first, and then all of the second, or the other way round. What changes with time
+    /// meets one side more than the other.
+    #[default]
+    Apart,
+    /// In turn: the first run of the first, the first of the second, the second of the first, and
+    /// so on. What changes with time meets both.
+    Alternating,
 }
 
 /// How to compare.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CompareOptions {
-    /// Run *i* of one was measured right before or after run *i* of the other. Then a drift that
-    /// both share does not count as a difference.
-    pub interleaved: bool,
+    /// When the runs were measured.
+    pub order: Order,
     /// How often the interval is to hold the true difference.
     pub confidence: f64,
     /// The seed of the resampling: the same seed gives the same interval.
@@ -90,7 +121,7 @@ pub struct CompareOptions {
 
 impl Default for CompareOptions {
     fn default() -> Self {
-        Self { interleaved: false, confidence: 0.95, seed: 1 }
+        Self { order: Order::Apart, confidence: 0.95, seed: 1 }
     }
 }
 
@@ -99,12 +130,26 @@ impl Default for CompareOptions {
 #[non_exhaustive]
 pub enum CompareError {
     /// A series is too short.
-    #[error("{windows} windows are too few to compare; at least {needed} are needed on each side")]
+    #[error(
+        "the shorter side has {windows} whole seconds of measurement, and each needs {needed}: measure for longer \
+         (--time), or in more rounds (--repeats)"
+    )]
     TooFew {
         /// Windows that the shorter side has.
         windows: usize,
         /// Windows that are needed.
         needed: usize,
+    },
+    /// One bypassed the page cache, and the other did not.
+    #[error("one was measured past the page cache and the other through it: that is not the same workload")]
+    Direct,
+    /// Runs that were measured in turn come in pairs.
+    #[error("{first} results of the first and {second} of the second were not measured in turn")]
+    Unpaired {
+        /// Runs of the first.
+        first: usize,
+        /// Runs of the second.
+        second: usize,
     },
     /// A cell is not valid, and nothing is compared with it.
     #[error("{who} not valid")]
@@ -135,31 +180,59 @@ pub struct Comparison {
     /// Runs of the first and of the second. With fewer than [`RUNS_MIN`], the variation from run to
     /// run is not in the interval, and there is no verdict.
     pub runs: [usize; 2],
-    /// Whether runs were compared in pairs.
+    /// Whether they were measured in turn: A B A B.
     pub interleaved: bool,
+    /// Whether there is no verdict because a drift over the runs may be all that makes the two
+    /// differ.
+    pub may_be_drift: bool,
 }
 
 /// Compares two measured cells by their whole seconds: by the requests in each, or by their latency
-/// if a rate was given. The caller must ensure that both have the same parameters. Unverified cells
+/// if a rate was given. The caller must ensure that all have the same parameters. Unverified cells
 /// are compared like valid ones: code that shows one must say what is unverified ([`sides`]).
 ///
+/// Of one result a side each round is a run. Of several, measured in turn (A B A B), each result is
+/// one: rounds of a result resemble each other more than those of two.
+///
 /// # Errors
-/// Returns [`CompareError`] for an invalid cell, or one that was measured for too short a time.
+/// Returns [`CompareError`] for an invalid cell, for cells that were measured for too short a time,
+/// for different use of the page cache, or for results that do not come in pairs.
 pub fn compare_cells(
-    first: &CellResult,
-    second: &CellResult,
+    first: &[&CellResult],
+    second: &[&CellResult],
     options: CompareOptions,
 ) -> Result<Comparison, CompareError> {
-    if let Some(who) = sides([first.state, second.state], State::Invalid) {
+    if let Some(who) = sides([worst(first), worst(second)], State::Invalid) {
         return Err(CompareError::NotValid { who });
     }
-    let measure = Measure::of([first, second]);
+    let all = || first.iter().chain(second).copied();
+    let mut direct = all().flat_map(|cell| &cell.runs).map(|run| run.direct);
+    let is_direct = direct.next();
+    if direct.any(|other| Some(other) != is_direct) {
+        return Err(CompareError::Direct);
+    }
+    let measure = Measure::of(all());
     // Of every run that counts.
-    let windows = |cell| counted_runs(cell).map(|run| measure.windows(run)).collect::<Vec<_>>();
-    let [first, second] = [first, second].map(windows);
-    let first: Vec<&[f64]> = first.iter().map(Vec::as_slice).collect();
-    let second: Vec<&[f64]> = second.iter().map(Vec::as_slice).collect();
-    compare(&first, &second, measure, options)
+    let of_cell = |cell: &CellResult| counted_runs(cell).map(|run| measure.windows(run)).collect::<Vec<_>>();
+    let is_one_each = first.len() == 1 && second.len() == 1;
+    let runs = |cells: &[&CellResult]| -> Vec<Vec<f64>> {
+        let each = cells.iter().map(|cell| of_cell(cell));
+        if is_one_each { each.flatten().collect() } else { each.map(|rounds| rounds.concat()).collect() }
+    };
+    let order = if is_one_each { Order::Apart } else { Order::Alternating };
+    let [first, second] = [runs(first), runs(second)];
+    let [first, second] = [&first, &second].map(|runs| runs.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    compare(&first, &second, measure, CompareOptions { order, ..options })
+}
+
+/// The state of a side: that of its worst cell.
+pub fn worst(cells: &[&CellResult]) -> State {
+    let any = |state| cells.iter().any(|cell| cell.state == state);
+    match () {
+        () if any(State::Invalid) => State::Invalid,
+        () if any(State::Unverified) => State::Unverified,
+        () => State::Valid,
+    }
 }
 
 /// Which of two are in this state, for people: `the first is`, `the second is`, `both are`; `None`
@@ -177,7 +250,7 @@ pub fn sides(states: [State; 2], state: State) -> Option<&'static str> {
 ///
 /// # Errors
 /// Returns [`CompareError`] for too few windows, one that is not a finite number, a first series
-/// whose mean is 0, or different numbers of runs to be paired.
+/// whose mean is 0, or different numbers of runs that were measured in turn.
 pub fn compare(
     first: &[&[f64]],
     second: &[&[f64]],
@@ -189,25 +262,38 @@ pub fn compare(
     if fewest < WINDOWS_MIN {
         return Err(CompareError::TooFew { windows: fewest, needed: WINDOWS_MIN });
     }
-    let CompareOptions { interleaved, confidence, seed } = options;
-    let ratio = bootstrap::ratio_interval(first, second, interleaved, confidence, seed)?;
-    let Interval { low, high, confidence } = ratio.interval;
-    let difference = Estimate {
-        value: ratio.value - 1.0,
-        interval: Interval { low: low - 1.0, high: high - 1.0, confidence },
-    };
+    let CompareOptions { order, confidence, seed } = options;
+    let interleaved = order == Order::Alternating;
     let runs = [first.len(), second.len()];
-    let (is_more, is_less) = (low > 1.0, high < 1.0);
-    let (is_faster, is_slower) = match measure {
-        Measure::Iops => (is_more, is_less),
-        Measure::LatencyMeanNs => (is_less, is_more),
-    };
-    let verdict = match (is_faster, is_slower) {
-        _ if runs.into_iter().any(|runs| runs < RUNS_MIN) => Verdict::CannotTell,
-        (true, _) => Verdict::Faster,
-        (_, true) => Verdict::Slower,
-        _ => Verdict::NoDifference,
-    };
+    if interleaved && first.len() != second.len() {
+        return Err(CompareError::Unpaired { first: first.len(), second: second.len() });
+    }
     let (first_mean, second_mean) = (mean(&first.concat())?, mean(&second.concat())?);
-    Ok(Comparison { measure, first_mean, second_mean, difference, verdict, windows, runs, interleaved })
+    let ratio = bootstrap::ratio_interval(first, second, confidence, seed)?;
+    let plain = Estimate {
+        value: ratio.value - 1.0,
+        interval: Interval { low: ratio.interval.low - 1.0, high: ratio.interval.high - 1.0, confidence },
+    };
+    let means = [first, second].map(|runs| runs.iter().filter_map(|run| mean(run).ok()).collect::<Vec<_>>());
+    let difference = match drift::Drift::of(&means, first_mean, order, confidence) {
+        Some(drift) if interleaved => drift.difference,
+        Some(drift) => drift.widened(plain),
+        None => plain,
+    };
+    let is_enough = runs.into_iter().all(|runs| runs >= RUNS_MIN);
+    let verdict = if is_enough { measure.verdict(difference) } else { Verdict::CannotTell };
+    let may_be_drift =
+        verdict == Verdict::NoDifference && !interleaved && measure.verdict(plain) != Verdict::NoDifference;
+    let verdict = if may_be_drift { Verdict::CannotTell } else { verdict };
+    Ok(Comparison {
+        measure,
+        first_mean,
+        second_mean,
+        difference,
+        verdict,
+        windows,
+        runs,
+        interleaved,
+        may_be_drift,
+    })
 }

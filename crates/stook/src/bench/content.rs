@@ -94,6 +94,14 @@ pub(super) fn check(
     Ok(())
 }
 
+/// The seed in the stamp of a unit; `None` unless it is whole.
+pub(super) fn seed_of(unit: &[u8]) -> Option<u64> {
+    let stored = unit.get(4..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))?;
+    let is_whole = unit.starts_with(&MAGIC) && crc32c::crc32c(unit.get(8..)?) == stored;
+    let seed = unit.get(16..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))?;
+    is_whole.then_some(seed)
+}
+
 /// The header of a unit.
 struct Stamp {
     offset: u64,

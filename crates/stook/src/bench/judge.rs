@@ -1,6 +1,6 @@
 //! Passes the results of a run to the gates.
 
-use super::gates::{CellFacts, Gate, Load, Looks, Sampled, Series, Throttled, check};
+use super::gates::{CellFacts, Disks, Gate, Load, Looks, Sampled, Series, Throttled, check};
 use super::long_run::LongRun;
 use super::run::{Measured, TICK_NS, Tick};
 use super::workload::{Arrival, Workload};
@@ -42,6 +42,7 @@ pub(super) fn judge(
         written_bytes: record.writes.count() * workload.block_size,
         device_read_bytes,
         device_written_bytes,
+        disks: disks(measured),
         link_limit_bytes_per_s: link_limit_bytes_per_s
             .ok_or_else(|| "the system does not report the bandwidth of the device's link".to_owned()),
         thread_cpu_share_max: Ok(measured.busiest_thread),
@@ -103,6 +104,13 @@ fn device_bytes(measured: &Measured) -> (Result<u64, String>, Result<u64, String
             (Err(why.clone()), Err(why))
         }
     }
+}
+
+/// What the disks below moved, each byte once.
+fn disks(measured: &Measured) -> Option<Disks> {
+    let used = measured.disks.as_ref().filter(|_| measured.device_doubt.is_none())?;
+    let moved_bytes = used.read_bytes + used.write_bytes / measured.copies.max(1);
+    Some(Disks { name: used.name.clone(), moved_bytes })
 }
 
 /// The limits of the control group on the device, with their use.

@@ -8,7 +8,7 @@
 use std::fs;
 use std::io;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -118,7 +118,7 @@ impl TestFile {
         if file.len == 0 {
             return Err(Error::target(path, "is empty: expected a file with data, or a directory"));
         }
-        Ok(file)
+        Ok(file.with_seed_of_contents())
     }
 
     fn around(handle: fs::File, path: PathBuf, writable: bool, layout: Layout) -> Result<Self> {
@@ -135,6 +135,17 @@ impl TestFile {
             layout,
             generations: None,
         })
+    }
+
+    /// What is only read has to be what was written, with whatever seed that was: the first unit
+    /// says which. Where it does not, the comparison reports it.
+    fn with_seed_of_contents(mut self) -> Self {
+        if self.layout.verify && !self.writable {
+            let mut unit = [0; content::UNIT_BYTES];
+            let read = self.handle.read_exact_at(&mut unit, 0).ok();
+            self.layout.seed = read.and_then(|()| content::seed_of(&unit)).unwrap_or(self.layout.seed);
+        }
+        self
     }
 
     /// Its path, or the one it was made by.

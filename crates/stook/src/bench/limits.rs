@@ -75,6 +75,21 @@ impl Limits {
         *limit = Some(limit.map_or(value, |least| least.min(value)));
     }
 
+    /// The lower limit of two moments: a limit that was set or lifted while something ran held for a
+    /// part of it.
+    pub(super) fn least(self, other: Self) -> Self {
+        let least = |one: Option<f64>, other: Option<f64>| match (one, other) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        Self {
+            read_bytes_per_s: least(self.read_bytes_per_s, other.read_bytes_per_s),
+            write_bytes_per_s: least(self.write_bytes_per_s, other.write_bytes_per_s),
+            reads_per_s: least(self.reads_per_s, other.reads_per_s),
+            writes_per_s: least(self.writes_per_s, other.writes_per_s),
+        }
+    }
+
     /// How many times a device takes every write.
     fn with_copies(self, copies: u64) -> Self {
         let each = |limit: Option<f64>| limit.map(|limit| limit / copies.max(1) as f64);
@@ -137,6 +152,17 @@ mod tests {
         assert_eq!(of(&["254:1"], "7:blkio:/a/b"), Limits::default());
         assert_eq!(of(&["254:0"], "7:pids:/a/b"), Limits::default());
         assert_eq!(Limits::default().in_words(), None);
+    }
+
+    /// Before: limits were read once, when a run had ended; one that was lifted just before was not
+    /// seen, and the run was valid.
+    #[test]
+    fn a_limit_that_was_set_or_lifted_during_a_run_counts() {
+        let slow = Limits { read_bytes_per_s: Some(4e6), writes_per_s: Some(900.0), ..Limits::default() };
+        let other = Limits { read_bytes_per_s: Some(9e6), reads_per_s: Some(10.0), ..Limits::default() };
+        let least = Limits { reads_per_s: Some(10.0), ..slow };
+        assert_eq!((slow.least(other), other.least(slow)), (least, least));
+        assert_eq!(slow.least(Limits::default()), slow);
     }
 
     #[test]

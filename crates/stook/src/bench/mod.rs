@@ -44,6 +44,7 @@ pub use job::Job;
 pub use layout::KEPT_NAME;
 pub use long_run::LongRun;
 pub use observer::{Observer, Unobserved};
+pub use random::fresh_seed;
 pub use result::{
     BenchResult, CellResult, CompactHistogram, CpuResult, Figures, InFlightResult, OpenLoopResult, RunResult,
     Second, Window,

@@ -49,6 +49,18 @@ impl Random {
     }
 }
 
+/// A seed that no measurement had before, as far as chance goes: without `--seed` no command asks
+/// for the blocks that an earlier one left in a cache. It is below 2^32, which is easily copied, and
+/// exact in every reader of JSON.
+pub fn fresh_seed() -> u64 {
+    // Without a source of randomness the time is as good.
+    let bits = getrandom::u64().unwrap_or_else(|_| {
+        let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+        mix(since.as_nanos() as u64)
+    });
+    bits >> 32
+}
+
 fn mix(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -85,6 +97,12 @@ mod tests {
         assert!(of(1, 2) != of(1, 3) && of(1, 2) != of(2, 2));
         let unit = Random::new(3, 0).unit();
         assert!(unit > 0.0 && unit <= 1.0);
+    }
+
+    #[test]
+    fn fresh_seeds_differ_and_are_short() {
+        let seeds: std::collections::BTreeSet<u64> = (0..100).map(|_| fresh_seed()).collect();
+        assert!(seeds.len() > 98 && seeds.iter().all(|&seed| seed < 1 << 32), "{seeds:?}");
     }
 
     #[test]

@@ -260,6 +260,12 @@ fn upper_edge(latency_ns: u64) -> u64 {
 }
 
 impl BenchResult {
+    /// The seed that its cells have in common.
+    pub fn seed(&self) -> Option<u64> {
+        let seed = self.cells.first()?.workload.seed;
+        self.cells.iter().all(|cell| cell.workload.seed == seed).then_some(seed)
+    }
+
     /// The environment of the measurement, and doubts about it: a line each, for people.
     pub fn about(&self) -> Vec<String> {
         let environment = &self.environment;
@@ -274,7 +280,8 @@ impl BenchResult {
             format!("{} on {}, {what} {}", self.path, known.join(", "), bytes_binary(self.file_bytes));
         let doubt = environment.device_doubt.as_ref().map(|doubt| format!("In doubt: {doubt}"));
         let throttle = environment.throttle.as_ref().map(|limits| format!("Limited: {limits}"));
-        [Some(place), doubt, throttle].into_iter().flatten().collect()
+        let seed = self.seed().map(|seed| format!("Seed {seed}: the same seed asks for the same blocks"));
+        [Some(place), seed, doubt, throttle].into_iter().flatten().collect()
     }
 }
 

@@ -68,9 +68,12 @@ impl Bench {
         engines: &dyn EngineFactory,
         observer: &dyn Observer,
     ) -> Result<()> {
+        // Each run has a turn of its own, and asks for other blocks than all others.
+        let mut turns = 0_u64..;
+        let mut run_next =
+            |cell: &Workload| run_cell(cell, turns.next().unwrap_or_default(), file, engines, observer);
         for (long_run_s, cell) in self.long_runs() {
-            // Not one of the rounds: its blocks are others than theirs.
-            let measured = run_cell(&cell, self.rounds, file, engines, observer)?;
+            let measured = run_next(&cell)?;
             let long_run = LongRun::of(&cell, &measured);
             let same = |gathering: &&mut Gathering| lengthened(&gathering.workload, long_run_s) == cell;
             found
@@ -82,7 +85,7 @@ impl Bench {
         let link_limit = found.result.environment.link_limit_bytes_per_s;
         for round in 0..self.rounds {
             for (cell, gathering) in self.cells.iter().zip(&mut found.cells) {
-                let measured = run_cell(cell, round, file, engines, observer)?;
+                let measured = run_next(cell)?;
                 let gates = judge(cell, &measured, gathering.long_run.as_ref(), link_limit);
                 gathering.add(RunResult::new(round, cell, &measured, gates), &measured);
             }
@@ -192,7 +195,7 @@ impl Bench {
 
 fn run_cell(
     cell: &Workload,
-    round: u32,
+    turn: u64,
     file: &mut TestFile,
     engines: &dyn EngineFactory,
     observer: &dyn Observer,
@@ -200,7 +203,7 @@ fn run_cell(
     if cell.writes() {
         file.precondition(engines, observer)?;
     }
-    let mut measured = run::run(cell, round, file, engines, observer)?;
+    let mut measured = run::run(cell, turn, file, engines, observer)?;
     if cell.verify && cell.writes() {
         file.read_back(engines, observer)?;
         measured.verified_bytes += file.len();

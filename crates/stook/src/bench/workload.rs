@@ -70,7 +70,8 @@ pub struct Workload {
     pub arrival: Arrival,
     /// Whether what was written is read and compared.
     pub verify: bool,
-    /// Of offsets, contents and arrivals.
+    /// Of offsets, contents and arrivals: [`fresh_seed`](super::fresh_seed) for one that was
+    /// never used.
     pub seed: u64,
     /// How much of the bytes written is zeroes, in per cent; the rest cannot be compressed.
     pub compressibility: u8,

@@ -90,6 +90,11 @@ impl BlockDevice {
         }
     }
 
+    /// The whole disk that it is a part of; itself where it is no partition.
+    pub(super) fn whole(&self) -> Self {
+        Self { name: self.disk_name(), directory: self.disk().to_path_buf() }
+    }
+
     /// The name of the whole disk.
     pub(super) fn disk_name(&self) -> String {
         self.disk().file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())

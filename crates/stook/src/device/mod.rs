@@ -60,6 +60,21 @@ pub(crate) struct Counters {
     /// The topmost devices, unless they pass on what the page cache had.
     top: Option<Totals>,
     lowest: Totals,
+    /// The whole disks below, where others than this file may use them without a trace in the other
+    /// counters.
+    disks: Option<Totals>,
+}
+
+/// What the whole disks below a file did in a period, for everybody. Writes count once, as those of
+/// the file do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct DisksUse {
+    /// Their names.
+    pub(crate) name: String,
+    /// Bytes read.
+    pub(crate) read_bytes: u64,
+    /// Bytes written.
+    pub(crate) write_bytes: u64,
 }
 
 /// The operations of a device in a period, for all programs.
@@ -98,7 +113,24 @@ impl Below {
             None => Some(Totals::of(&self.top)?),
             Some(_) => None,
         };
-        Some(Counters { top, lowest })
+        Some(Counters { top, lowest, disks: Totals::of(&self.disks()) })
+    }
+
+    /// The whole disks that hold the bytes. None where the topmost devices are these: their own
+    /// counters show what others do.
+    fn disks(&self) -> Vec<BlockDevice> {
+        let mut disks: Vec<BlockDevice> = self.lowest.iter().map(BlockDevice::whole).collect();
+        disks.sort();
+        disks.dedup();
+        if disks == self.top { Vec::new() } else { disks }
+    }
+
+    /// What these did between two readings.
+    pub(crate) fn disks_between(&self, before: Counters, after: Counters) -> Option<DisksUse> {
+        let used = after.disks?.since(before.disks?).of_one_copy(self.copies_below);
+        let disks = self.disks();
+        let name = disks.iter().map(BlockDevice::name).collect::<Vec<_>>().join(", ");
+        Some(DisksUse { name, read_bytes: used.read_bytes, write_bytes: used.write_bytes })
     }
 
     /// What happened between two readings. Of two layers of devices it is the one that did less:

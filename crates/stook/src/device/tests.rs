@@ -200,6 +200,28 @@ fn a_loop_device_is_resolved_to_what_its_file_lies_on() {
     }
 }
 
+/// Before: what other programs did on the disk below a partition or a loop device was seen by no
+/// counter that was looked at.
+#[test]
+fn what_others_do_on_the_disk_below_a_partition_is_counted() {
+    let made = Made::new();
+    let disk = made.device("sdy", (709, 0));
+    made.write("devices/sdy/sdy1/partition", "1\n");
+    let partition = made.device("sdy/sdy1", (709, 1));
+    let (whole, part) = (made.below(disk), made.below(partition));
+    let before = (whole.counters().unwrap(), part.counters().unwrap());
+    made.counts("sdy/sdy1", 10);
+    made.counts("sdy", 50);
+    let (used, disks) = {
+        let after = part.counters().unwrap();
+        (part.use_between(before.1, after), part.disks_between(before.1, after).unwrap())
+    };
+    assert_eq!((used.read_bytes, used.write_bytes), (10 * 512, 10 * 512));
+    assert_eq!((disks.name.as_str(), disks.read_bytes, disks.write_bytes), ("sdy", 50 * 512, 50 * 512));
+    // Of a whole disk its own counters show it.
+    assert_eq!(whole.disks_between(before.0, whole.counters().unwrap()), None);
+}
+
 #[test]
 fn a_partition_of_a_loop_device_lies_on_its_file_too() {
     let made = Made::new();
@@ -517,7 +539,7 @@ fn a_loop_device_on_a_mirror_is_held_against_one_copy() {
         Below { copies_below, ..Below::plain(device) }
     };
     let at = |sectors| Totals { writes: sectors, write_bytes: sectors * 512, ..Totals::default() };
-    let counters = |top, lowest| Counters { top: Some(at(top)), lowest: at(lowest) };
+    let counters = |top, lowest| Counters { top: Some(at(top)), lowest: at(lowest), disks: None };
     let written = |below: Below, lowest| below.use_between(counters(0, 0), counters(100, lowest)).write_bytes;
     assert_eq!(written(below(2), 200), 100 * 512);
     assert_eq!(written(below(2), 100), 50 * 512);

@@ -86,39 +86,24 @@ pub fn mean_interval(runs: &[&[f64]], confidence: f64, seed: u64) -> Result<Esti
 
 /// The mean of `right` ÷ the mean of `left`, with an interval.
 ///
-/// `paired`: run *i* of one was measured next to run *i* of the other. Then both are sampled
-/// together, so that a drift that both share does not count as a difference; the longer run of a
-/// pair is cut.
-///
 /// # Errors
 /// Returns [`StatsError`] if there is no window, one is not finite or `left` has a mean of 0 or
-/// less, or if the numbers of runs to be paired differ.
+/// less.
 pub fn ratio_interval(
     left: &[&[f64]],
     right: &[&[f64]],
-    paired: bool,
     confidence: f64,
     seed: u64,
 ) -> Result<Estimate, StatsError> {
-    let (mut left, mut right) = (left.to_vec(), right.to_vec());
-    if paired {
-        if left.len() != right.len() {
-            return Err(StatsError::Unpaired { left: left.len(), right: right.len() });
-        }
-        for (left, right) in left.iter_mut().zip(&mut right) {
-            let len = left.len().min(right.len());
-            (*left, *right) = (left.get(..len).unwrap_or(left), right.get(..len).unwrap_or(right));
-        }
-    }
     let (below, above) = (mean(&left.concat())?, mean(&right.concat())?);
     if below <= 0.0 {
         return Err(StatsError::NotPositive { index: 0, value: below });
     }
-    let (left, right, mut chance) = (Blocks::of(&left), Blocks::of(&right), Chance(seed));
+    let (left, right, mut chance) = (Blocks::of(left), Blocks::of(right), Chance(seed));
     let draws: Vec<f64> = (0..DRAWS)
         .map(|_| {
             let places = left.draw(&mut chance);
-            let others = if paired { places.clone() } else { right.draw(&mut chance) };
+            let others = right.draw(&mut chance);
             right.mean_at(&others) / left.mean_at(&places)
         })
         .collect();
@@ -191,26 +176,12 @@ mod tests {
     }
 
     #[test]
-    fn a_drift_that_both_share_cancels_when_they_are_paired() {
-        let left: Vec<Vec<f64>> = (0..6).map(|run| vec![100.0 + 10.0 * f64::from(run); 5]).collect();
-        let right: Vec<Vec<f64>> =
-            left.iter().map(|run| run.iter().map(|rate| rate * 1.02).collect()).collect();
-        let left: Vec<&[f64]> = left.iter().map(Vec::as_slice).collect();
-        let right: Vec<&[f64]> = right.iter().map(Vec::as_slice).collect();
-        let paired = ratio_interval(&left, &right, true, 0.95, 3).unwrap().interval;
-        assert!(paired.low > 1.0199 && paired.high < 1.0201, "{paired:?}");
-        assert!(ratio_interval(&left, &right, false, 0.95, 3).unwrap().interval.contains(1.0));
-    }
-
-    #[test]
     fn what_has_no_interval_is_refused_or_unbounded() {
         assert_eq!(mean_interval(&[], 0.95, 0), Err(StatsError::Empty));
         assert_eq!(mean_interval(&[&[]], 0.95, 0), Err(StatsError::Empty));
         assert!(matches!(mean_interval(&[&[1.0, f64::NAN]], 0.95, 0), Err(StatsError::NotFinite { .. })));
         assert_eq!(mean_interval(&[&[5.0]], 0.95, 0).unwrap().interval.high, f64::INFINITY);
-        let unpaired = ratio_interval(&[&[1.0]], &[], true, 0.95, 0);
-        assert_eq!(unpaired, Err(StatsError::Unpaired { left: 1, right: 0 }));
-        let idle = ratio_interval(&[&[0.0, 0.0]], &[&[1.0, 1.0]], false, 0.95, 0);
+        let idle = ratio_interval(&[&[0.0, 0.0]], &[&[1.0, 1.0]], 0.95, 0);
         assert!(matches!(idle, Err(StatsError::NotPositive { .. })));
     }
 

@@ -1,7 +1,8 @@
 //! The checks that compare two figures of a cell.
 
-use super::{Allowed, CellFacts, Gate, GateName, Load, Words, judge, not_applicable, unverified};
-use crate::report::units::{count, significant};
+use super::outside::lacked_processor;
+use super::{Allowed, CellFacts, Gate, GateName, Load, Outcome, Words, judge, not_applicable, unverified};
+use crate::report::units::{bytes_decimal, count, significant};
 
 /// How far the two sides of Little's law may differ.
 const LITTLE: Allowed = Allowed::between(1.0 - LITTLE_SHARE, 1.0 + LITTLE_SHARE);
@@ -129,20 +130,49 @@ pub(super) fn rate_reached(cell: &CellFacts<'_>) -> Gate {
 fn why_late(cell: &CellFacts<'_>, unserved: f64) -> &'static str {
     match thread_cpu(cell).is_failed() {
         true => "the tool had no time left for more, and is the limit",
+        false if lacked_processor(cell) => {
+            "the tool did not get a processor in time, and what the device can do is not known"
+        }
         false if unserved > 1.0 - RATE_MIN => "the device does not keep up, so latencies grow without end",
         false => "there was a stall, or it is more than the device takes",
     }
 }
 
 pub(super) fn device_bytes_read(cell: &CellFacts<'_>) -> Gate {
-    device_bytes(GateName::DeviceBytesRead, cell.read_bytes, &cell.device_read_bytes, DEVICE_BYTES)
+    let gate =
+        device_bytes(GateName::DeviceBytesRead, cell.read_bytes, &cell.device_read_bytes, DEVICE_BYTES);
+    unless_shared(cell, gate)
 }
 
 pub(super) fn device_bytes_written(cell: &CellFacts<'_>) -> Gate {
-    let journal = JOURNAL_BYTES + JOURNAL_BYTES_PER_S * cell.time_s;
+    let journal = journal_bytes(cell);
     let max = DEVICE_BYTES_MAX.max(1.0 + journal / cell.written_bytes.max(1) as f64);
     let allowed = Allowed::between(DEVICE_BYTES_MIN, max);
-    device_bytes(GateName::DeviceBytesWritten, cell.written_bytes, &cell.device_written_bytes, allowed)
+    let gate =
+        device_bytes(GateName::DeviceBytesWritten, cell.written_bytes, &cell.device_written_bytes, allowed);
+    unless_shared(cell, gate)
+}
+
+/// What a journal may write beside the cell.
+fn journal_bytes(cell: &CellFacts<'_>) -> f64 {
+    JOURNAL_BYTES + JOURNAL_BYTES_PER_S * cell.time_s
+}
+
+/// Bytes that agree for a partition, or a loop device, do not show what others did on the same disk
+/// meanwhile.
+fn unless_shared(cell: &CellFacts<'_>, gate: Gate) -> Gate {
+    let Some(disks) = cell.disks.as_ref().filter(|_| gate.outcome == Outcome::Passed) else { return gate };
+    let asked = (cell.read_bytes + cell.written_bytes) as f64;
+    let moved = disks.moved_bytes as f64;
+    if moved <= DEVICE_BYTES_MAX * asked + journal_bytes(cell) {
+        return gate;
+    }
+    let reason = format!(
+        "others moved {} on {} meanwhile, which this shares with them: measure alone",
+        bytes_decimal((moved - asked) as u64),
+        disks.name
+    );
+    Gate { outcome: Outcome::Unverified, reason, ..gate }
 }
 
 fn device_bytes(

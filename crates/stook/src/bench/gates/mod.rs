@@ -176,6 +176,9 @@ pub struct CellFacts<'a> {
     pub device_read_bytes: Result<u64, String>,
     /// Bytes that the device's own counters say were written to it.
     pub device_written_bytes: Result<u64, String>,
+    /// What the whole disks below moved, where the counters of the device are not those of whole
+    /// disks: it lies on a partition, or is a loop device.
+    pub disks: Option<Disks>,
     /// The capacity of the link to the device.
     pub link_limit_bytes_per_s: Result<f64, String>,
     /// Processor time of the busiest thread ÷ time.
@@ -206,6 +209,15 @@ pub struct CellFacts<'a> {
     /// A longer run of the same writes, if there was one: it shows a cache that is larger than what
     /// the cell wrote.
     pub long_run: Option<Series<'a>>,
+}
+
+/// Disks below a partition or a loop device, which other programs use as well.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Disks {
+    /// Their names.
+    pub name: String,
+    /// Bytes read and written, for everybody; what is written to several copies, once.
+    pub moved_bytes: u64,
 }
 
 impl CellFacts<'_> {
@@ -252,7 +264,7 @@ pub fn check(cell: &CellFacts<'_>) -> Vec<Gate> {
     };
     let processor_wait = outside::processor_wait(cell);
     // Who looks waits for a processor as well.
-    let has_waited = processor_wait.measured.is_some() && processor_wait.outcome != Outcome::Passed;
+    let has_waited = outside::lacked_processor(cell);
     let if_on_time = |gate: Gate| match gate.is_failed() && has_waited {
         true => Gate {
             reason: format!("the sampling thread had to wait for a processor, too: {}", gate.reason),

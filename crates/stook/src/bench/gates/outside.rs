@@ -4,7 +4,8 @@
 use std::num::NonZeroU32;
 
 use super::{
-    Allowed, CellFacts, Gate, GateName, Load, Words, judge, not_applicable, or_unverified, unverified,
+    Allowed, CellFacts, Gate, GateName, Load, Outcome, Words, judge, not_applicable, or_unverified,
+    unverified,
 };
 use crate::report::units::duration_ns;
 
@@ -116,6 +117,14 @@ pub(super) fn processor_wait(cell: &CellFacts<'_>) -> Gate {
          programs, a quota that cannot be seen from here, or threads of the run itself"
     );
     Gate { reason, ..or_unverified(gate) }
+}
+
+/// Whether a thread of the run had to wait for a processor for longer than is allowed, or was
+/// stopped, whoever was the cause.
+pub(super) fn lacked_processor(cell: &CellFacts<'_>) -> bool {
+    let gate = processor_wait(cell);
+    let has_waited = gate.measured.is_some() && gate.outcome != Outcome::Passed;
+    has_waited || PROCESSOR_WAIT.max.is_some_and(|max| cell.stopped_share > max)
 }
 
 /// The program stood still for this share of the time. Who stopped it is not known: the user, a

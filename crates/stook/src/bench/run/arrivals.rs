@@ -15,9 +15,9 @@ pub(super) struct Arrivals {
 
 impl Arrivals {
     /// For the `job`th of the jobs that share the rate of the cell; `None` for a closed loop.
-    pub(super) fn new(workload: &Workload, round: u32, job: u32, begin_ns: u64) -> Option<Self> {
+    pub(super) fn new(workload: &Workload, turn: u64, job: u32, begin_ns: u64) -> Option<Self> {
         let interval_ns = 1e9 * f64::from(workload.jobs) / workload.rate_per_s?;
-        let mut random = Random::new(workload.seed, stream(round, 2 * u64::from(job) + 1));
+        let mut random = Random::new(workload.seed, stream(turn, 2 * u64::from(job) + 1));
         // Jobs of a constant rate take turns.
         let first_ns = match workload.arrival {
             Arrival::Constant => interval_ns * f64::from(job) / f64::from(workload.jobs),

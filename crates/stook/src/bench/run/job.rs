@@ -139,7 +139,7 @@ impl<'a> JobThread<'a> {
         let depth = workload.depth as usize;
         // `Workload::check` bounds it.
         let block_len = workload.block_size as usize;
-        let mut choices = Random::new(workload.seed, stream(shared.round, CHOICES + u64::from(number)));
+        let mut choices = Random::new(workload.seed, stream(shared.turn, CHOICES + u64::from(number)));
         let read_buffers = match workload.read_share {
             0 => Vec::new(),
             _ => buffers(depth, block_len)?,
@@ -158,7 +158,7 @@ impl<'a> JobThread<'a> {
             access: if workload.buffered { Access::Cached } else { Access::Direct },
             block_len,
             engine: engines.build(depth)?,
-            offsets: Offsets::new(workload, target.len(), shared.round, number),
+            offsets: Offsets::new(workload, target.len(), shared.turn, number),
             choices,
             slots: vec![Slot { kind: Kind::Sync, offset: 0, begin: Begin::default() }; depth],
             free: (0..depth).rev().collect(),
@@ -202,7 +202,7 @@ impl<'a> JobThread<'a> {
         self.measure_from_ns = self.shared.measure_from_ns();
         self.record = Record::new(self.measure_from_ns, measured_s);
         self.cross(self.shared.clock.now_ns());
-        match Arrivals::new(self.workload, self.shared.round, self.number, self.shared.begin_ns()) {
+        match Arrivals::new(self.workload, self.shared.turn, self.number, self.shared.begin_ns()) {
             None => self.closed_loop()?,
             Some(arrivals) => self.open_loop(arrivals)?,
         }

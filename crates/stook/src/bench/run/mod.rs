@@ -43,7 +43,7 @@ use super::limits::Limits;
 use super::observer::Observer;
 use super::random::Random;
 use super::workload::Workload;
-use crate::device::{Below, Counters, DeviceUse};
+use crate::device::{Below, Counters, DeviceUse, DisksUse};
 use crate::engine::EngineFactory;
 
 pub(super) use self::record::{Record, TICK_NS, Tick};
@@ -54,8 +54,8 @@ const THREADS_EVERY_NS: u64 = 250_000_000;
 
 /// What all threads of a cell share.
 struct Shared {
-    /// Which of the runs of its cell it is.
-    round: u32,
+    /// Which of all runs it is.
+    turn: u64,
     clock: Clock,
     begin_ns: AtomicU64,
     ramp_ns: u64,
@@ -79,10 +79,10 @@ struct Shared {
 struct Gauge(AtomicU32);
 
 impl Shared {
-    fn new(workload: &Workload, round: u32) -> Self {
+    fn new(workload: &Workload, turn: u64) -> Self {
         let ns = |seconds: f64| (seconds * 1e9) as u64;
         Self {
-            round,
+            turn,
             clock: Clock::start(),
             begin_ns: AtomicU64::new(0),
             ramp_ns: ns(workload.ramp_s),
@@ -150,6 +150,8 @@ pub(super) struct Measured {
     /// The process that traced a thread of the run.
     pub(super) tracer: Option<NonZeroU32>,
     pub(super) device: Option<DeviceUse>,
+    /// What the whole disks below did, where that is more than the device shows.
+    pub(super) disks: Option<DisksUse>,
     /// Why the counters of the device prove nothing, or why there are none.
     pub(super) device_doubt: Option<String>,
     /// How often a byte that is written reaches the devices.
@@ -166,10 +168,10 @@ pub(super) struct Measured {
     pub(super) durable_after_s: Option<f64>,
 }
 
-/// Runs a cell once: it requests other blocks in each round.
+/// Runs a cell once: it requests other blocks in each turn.
 pub(super) fn run(
     workload: &Workload,
-    round: u32,
+    turn: u64,
     target: &TestFile,
     engines: &dyn EngineFactory,
     observer: &dyn Observer,
@@ -182,7 +184,7 @@ pub(super) fn run(
         durability.sync_s()?;
     }
     let threads_before = Threads::now();
-    let shared = Shared::new(workload, round);
+    let shared = Shared::new(workload, turn);
     let jobs = (0..workload.jobs)
         .map(|number| JobThread::new(number, workload, target, engines, &shared))
         .collect::<Result<Vec<_>>>()?;
@@ -259,6 +261,7 @@ struct Seen {
     /// The process that traced a thread of the run.
     tracer: Option<NonZeroU32>,
     device: Option<DeviceUse>,
+    disks: Option<DisksUse>,
     device_doubt: Option<String>,
     copies: u64,
     limits: Limits,
@@ -293,18 +296,22 @@ struct Begun {
     quota: Quota,
     others: Option<Others>,
     stops: Stops,
+    limits: Limits,
 }
 
 impl Begun {
     fn now(below: &Below) -> Self {
         let (cpu_ns, counters) = (own_cpu_ns(), below.counters());
-        Self { cpu_ns, counters, quota: Quota::now(), others: Others::now(), stops: Stops::now() }
+        let (quota, limits) = (Quota::now(), Limits::on(below));
+        Self { cpu_ns, counters, quota, others: Others::now(), stops: Stops::now(), limits }
     }
 
     /// Notes the counters since then.
     fn note(&self, below: &Below, seen: &mut Seen) {
         seen.process_cpu_ns = own_cpu_ns().saturating_sub(self.cpu_ns);
         let counted = self.counters.zip(below.counters());
+        seen.disks = counted.and_then(|(before, after)| below.disks_between(before, after));
+        seen.limits = self.limits.least(Limits::on(below));
         seen.device = counted.map(|(before, after)| below.use_between(before, after));
         seen.quota_stop = self.quota.stop_since();
         seen.stopped_ns = self.stops.stopped_ns();
@@ -395,7 +402,7 @@ fn watch(
     seen.threads = threads.shares();
     seen.tracer = threads.tracer();
     seen.device_doubt = below.doubt().map(str::to_owned);
-    (seen.copies, seen.limits) = (below.copies(), Limits::on(below));
+    seen.copies = below.copies();
     seen
 }
 
@@ -467,6 +474,7 @@ fn summary(
         stopped_share: seen.stopped_ns as f64 / 1e9 / seconds,
         tracer: seen.tracer,
         device: seen.device,
+        disks: seen.disks,
         device_doubt: seen.device_doubt,
         copies: seen.copies,
         limits: seen.limits,

@@ -21,10 +21,10 @@ pub(super) struct Offsets {
 }
 
 impl Offsets {
-    /// For the `job`th job of a cell on a file of that length. Another round requests other blocks,
-    /// and its sequences begin elsewhere: the next round does not read what the previous one left
-    /// in a cache.
-    pub(super) fn new(workload: &Workload, file_len: u64, round: u32, job: u32) -> Self {
+    /// For the `job`th job of a cell on a file of that length. Every turn, which is one run of one
+    /// cell, requests blocks of its own, and its sequences begin at a place of their own: no run
+    /// asks in the same order for what another one left in a cache.
+    pub(super) fn new(workload: &Workload, file_len: u64, turn: u64, job: u32) -> Self {
         let whole = file_len / workload.block_size.max(1);
         let exclusive = workload.verify && workload.writes();
         let blocks = if workload.pattern == Pattern::Sequential || exclusive {
@@ -37,11 +37,8 @@ impl Offsets {
         } else {
             0..whole
         };
-        let mut random = Random::new(workload.seed, stream(round, 2 * u64::from(job)));
-        let first = match round {
-            0 => blocks.start,
-            _ => blocks.start + random.below((blocks.end - blocks.start).max(1)),
-        };
+        let mut random = Random::new(workload.seed, stream(turn, 2 * u64::from(job)));
+        let first = blocks.start + random.below((blocks.end - blocks.start).max(1));
         Self {
             pattern: workload.pattern,
             block_size: workload.block_size,
@@ -89,9 +86,9 @@ impl Offsets {
     }
 }
 
-/// The stream of random numbers of one round. Those of a round are all below 2^33.
-pub(super) fn stream(round: u32, of_round: u64) -> u64 {
-    u64::from(round) << 33 | of_round
+/// The stream of random numbers of one turn. Those of a turn are all below 2^33.
+pub(super) fn stream(turn: u64, of_turn: u64) -> u64 {
+    turn << 33 | of_turn
 }
 
 /// A bit for each block.
@@ -148,25 +145,36 @@ mod tests {
         let blocks = |job, count| -> Vec<u64> {
             taken(&workload, 5 * 4096, job, count).iter().map(|offset| offset / 4096).collect()
         };
-        assert_eq!((blocks(0, 3), blocks(1, 4)), (vec![0, 1, 0], vec![2, 3, 4, 2]));
+        let follows = |pair: &[u64], part: Range<u64>| {
+            part.contains(&pair[0])
+                && pair[1] == if pair[0] + 1 < part.end { pair[0] + 1 } else { part.start }
+        };
+        assert!(blocks(0, 4).windows(2).all(|pair| follows(pair, 0..2)), "{:?}", blocks(0, 4));
+        assert!(blocks(1, 6).windows(2).all(|pair| follows(pair, 2..5)), "{:?}", blocks(1, 6));
     }
 
+    /// Before: all cells of a round, and every command without `--seed`, asked for the same blocks
+    /// in the same order. `--depth 1,4,16` asked for 75.5 MB, and the device below the cache read
+    /// 24.6 MB; the same command twice, 82.7 MB and then 9.6 MB.
     #[test]
-    fn every_round_asks_for_other_blocks() {
-        let of = |pattern, round| -> Vec<u64> {
-            let workload = Workload { pattern, ..Workload::default() };
-            let mut offsets = Offsets::new(&workload, 1 << 30, round, 0);
+    fn every_turn_and_every_seed_asks_for_other_blocks() {
+        let of = |pattern, turn, seed| -> Vec<u64> {
+            let workload = Workload { pattern, seed, ..Workload::default() };
+            let mut offsets = Offsets::new(&workload, 1 << 30, turn, 0);
             (0..100).map(|_| offsets.next(true)).collect()
         };
         for pattern in [Pattern::Random, Pattern::Sequential] {
-            let first: BTreeSet<_> = of(pattern, 0).into_iter().collect();
-            for round in 1..5 {
-                assert_eq!(of(pattern, round), of(pattern, round), "the same every time");
-                let again = of(pattern, round).iter().filter(|offset| first.contains(offset)).count();
-                assert!(again < 3, "{again} of 100 blocks of round {round} were those of the first");
+            let first: BTreeSet<_> = of(pattern, 0, 1).into_iter().collect();
+            for (turn, seed) in [(1, 1), (2, 1), (3, 1), (4, 1), (0, 2), (0, 3), (1, 2)] {
+                assert_eq!(of(pattern, turn, seed), of(pattern, turn, seed), "the same every time");
+                let again = of(pattern, turn, seed).iter().filter(|offset| first.contains(offset)).count();
+                assert!(
+                    again < 3,
+                    "{again} of 100 blocks of turn {turn}, seed {seed} were those of the first"
+                );
             }
         }
-        let steps = |round| of(Pattern::Sequential, round).windows(2).all(|pair| pair[1] - pair[0] == 4096);
+        let steps = |turn| of(Pattern::Sequential, turn, 1).windows(2).all(|pair| pair[1] - pair[0] == 4096);
         assert!(steps(0) && steps(1));
     }
 

@@ -31,6 +31,7 @@ pub(super) fn good() -> CellFacts<'static> {
         written_bytes: 0,
         device_read_bytes: Ok(2_000_000_000),
         device_written_bytes: Ok(4096),
+        disks: None,
         link_limit_bytes_per_s: Ok(500e6),
         thread_cpu_share_max: Ok(0.3),
         processors_share: 0.2,

@@ -53,6 +53,7 @@ fn facts<'a>(run: &Run, rates: &'a [f64]) -> CellFacts<'a> {
         written_bytes: written as u64,
         device_read_bytes: unknown(),
         device_written_bytes: unknown(),
+        disks: None,
         link_limit_bytes_per_s: unknown(),
         thread_cpu_share_max: unknown(),
         processors_share: 0.0,

@@ -1,7 +1,7 @@
 //! Open loops that are idle most of the time, as chance lets a thread see them that looks now and
 //! then.
 
-use stook::bench::gates::{CellFacts, Gate, GateName, Load, Looks, Outcome, Series};
+use stook::bench::gates::{CellFacts, Disks, Gate, GateName, Load, Looks, Outcome, Series};
 
 use super::gate;
 use super::gates::{good, open};
@@ -135,6 +135,31 @@ fn a_load_that_outruns_the_device_is_refused_although_every_request_began() {
     assert!(gate(&cell, GateName::RateReached).is_failed());
 }
 
+/// Before: "the device does not keep up", of an idle device, while the tool waited for a processor
+/// for 72% of the time: only its own use of processors was asked.
+#[test]
+fn a_tool_that_had_no_processor_does_not_blame_the_device() {
+    let reason = |cell: CellFacts<'static>| {
+        let cell = CellFacts { load: open(10_000, 4_000, 9_000, 6_000), ..cell };
+        let gate = gate(&cell, GateName::RateReached);
+        assert!(gate.is_failed(), "{gate:?}");
+        gate.reason
+    };
+    assert!(reason(good()).contains("the device does not keep up"), "{}", reason(good()));
+    let starved = [
+        CellFacts { processor_wait_share_max: Ok(0.72), ..good() },
+        // Not known to be others: it may be a quota that is not seen.
+        CellFacts { processor_wait_share_max: Ok(0.72), processor_wait_unsure: 0.72, ..good() },
+        CellFacts { stopped_share: 0.5, ..good() },
+        CellFacts { stopped_share: 0.5, processor_wait_share_max: Err("unknown".to_owned()), ..good() },
+    ];
+    for cell in starved {
+        let reason = reason(cell);
+        assert!(reason.contains("the tool did not get a processor in time"), "{reason}");
+        assert!(!reason.contains("keep up"), "{reason}");
+    }
+}
+
 /// How the checks of steadiness end for as many requests as are due in each tenth of a second.
 fn steady(due: &[u64], is_random: bool) -> [Gate; 2] {
     let rates: Vec<f64> = due.iter().map(|&requests| requests as f64 * 4096.0 / 0.1).collect();
@@ -193,4 +218,22 @@ fn a_device_that_falls_to_half_is_found_in_an_open_loop_as_well() {
     // Nothing is left to chance where requests come at equal distances.
     let rising = [100, 100, 100, 100, 105, 105, 110, 110, 120, 120];
     assert_eq!([true, false].map(|is_random| steady(&rising, is_random)[1].is_failed()), [false, true]);
+}
+
+/// Before: a program that read as much from another partition of the disk, or beside the file of a
+/// loop device, was not seen.
+#[test]
+fn other_programs_on_the_disk_below_make_a_cell_unverified() {
+    let on = |moved_bytes| {
+        let disks = Some(Disks { name: "vda".to_owned(), moved_bytes });
+        gate(&CellFacts { disks, ..good() }, GateName::DeviceBytesRead)
+    };
+    // 10% and what a journal writes.
+    assert_eq!(on(2_200_000_000).outcome, Outcome::Passed);
+    let shared = on(3_500_000_000);
+    assert_eq!(shared.outcome, Outcome::Unverified);
+    assert!(shared.reason.contains("others moved 1.50 GB on vda meanwhile"), "{shared:?}");
+    let disks = Some(Disks { name: "vda".to_owned(), moved_bytes: 9_000_000_000 });
+    let cached = CellFacts { disks, device_read_bytes: Ok(0), ..good() };
+    assert!(gate(&cached, GateName::DeviceBytesRead).is_failed());
 }

@@ -58,9 +58,30 @@ fn a_flipped_byte_is_found_with_path_and_offset() {
         let Error::Mismatch { path: reported, offset, .. } = &error else { panic!("{error}") };
         assert_eq!((reported, *offset), (&path, 1_234_567 / 512 * 512));
     }
-    let other_seed = Workload { seed: 2, ..sequential };
-    let error = bench(&[other_seed]).run(&path, &Backend::Auto, &Unobserved).unwrap_err();
-    assert!(error.to_string().contains("written with seed 1, expected 2"), "{error}");
+}
+
+/// Each command has a seed of its own, and the file that one kept is whole for the next.
+#[test]
+fn a_kept_file_is_verified_with_the_seed_that_it_was_written_with() {
+    let directory = tempfile::tempdir().unwrap();
+    let kept = |name: &str, seed| {
+        let place = directory.path().join(name);
+        fs::create_dir(&place).unwrap();
+        let keeping = Bench { keep: true, ..bench(&[Workload { seed, ..verified() }]) };
+        keeping.run(&place, &Backend::Auto, &Unobserved).unwrap();
+        place.join(KEPT_NAME)
+    };
+    let (one, other) = (kept("one", 1), kept("other", 3));
+    let cell = Workload { seed: 2, pattern: Pattern::Sequential, size_bytes: Some(FILE_BYTES), ..verified() };
+    let read = bench(&[cell]);
+    let result = read.run(&one, &Backend::Auto, &Unobserved).unwrap();
+    assert_eq!(result.cells[0].runs[0].verified_bytes, FILE_BYTES);
+    // Part of another file, each unit of which is whole.
+    let mut block = [0; 4096];
+    fs::File::open(&other).unwrap().read_exact_at(&mut block, 8192).unwrap();
+    fs::File::options().write(true).open(&one).unwrap().write_all_at(&block, 8192).unwrap();
+    let error = read.run(&one, &Backend::Auto, &Unobserved).unwrap_err();
+    assert!(error.to_string().contains("written with seed 3, expected 1"), "{error}");
 }
 
 #[test]
