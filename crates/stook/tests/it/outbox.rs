@@ -60,6 +60,7 @@ impl Place {
             own: None,
             delete: Delete::Nothing,
             checksum: false,
+            keeps_moved: false,
             attributes: None,
         };
         let path = directory.path().join("pack");
