@@ -99,8 +99,9 @@ fn a_stream_completes_a_pack_only_if_it_has_all_that_is_in_it() {
         write(&place, name, name);
     }
     let tar = |names: &[&str]| {
-        let output = Command::new("tar").args(["-c", "-f", "-"]).args(names).current_dir(place.dir.path());
-        output.output().unwrap().stdout
+        let mut command = Command::new("tar");
+        command.args(["-c", "-f", "-"]).args(names).current_dir(place.dir.path());
+        command.output().unwrap().stdout
     };
     let through_stdin = |bytes: &[u8]| {
         let command = ["pack", "-", "p.stook", "--json"];
@@ -146,7 +147,8 @@ fn a_file_of_another_tree_does_not_replace_the_only_copy_of_one_that_was_moved()
     let (code, _, stderr) = pack_in(&place, ".", &["a3", "p.stook", "--dry-run"]);
     assert!(code == 0 || stderr.contains("long"), "{stderr}");
     // Nor does a member of an archive.
-    let tar = Command::new("tar").args(["-cf", "x.tar", "-C", "a2", "DSC1"]).current_dir(place.dir.path());
+    let mut tar = Command::new("tar");
+    tar.args(["-cf", "x.tar", "-C", "a2", "DSC1"]).current_dir(place.dir.path());
     assert!(tar.status().unwrap().success());
     let (code, _, stderr) = pack_in(&place, ".", &["x.tar", "p.stook"]);
     assert!(code == 1 && stderr.contains("may be its only copy"), "{stderr}");
