@@ -337,52 +337,6 @@ fn a_tar_from_stdin_is_imported() {
     assert!(stderr.contains("cut off"), "{stderr}");
 }
 
-/// Before: packed as complete, with exit code 0, where the tar came by its name.
-#[test]
-fn a_tar_that_was_cut_off_between_members_is_a_failure_through_every_door() {
-    let place = Place::new();
-    let member = vec![b'm'; 3000];
-    fs::write(place.path("one"), &member).unwrap();
-    fs::write(place.path("two"), &member).unwrap();
-    place.tar(&["-cf", "whole.tar", "one", "two"]);
-    let bytes = fs::read(place.path("whole.tar")).unwrap();
-    // The first member with its padding, and nothing after it.
-    fs::write(place.path("cut.tar"), &bytes[..512 + 3072]).unwrap();
-    let gzip = Command::new("gzip").args(["-k", "cut.tar"]).current_dir(place.dir.path()).status();
-    assert!(gzip.unwrap().success());
-    let is_complete = |pack: &str| {
-        let info = place.stook(&["info", "--json", pack]).1;
-        serde_json::from_str::<serde_json::Value>(&info).unwrap()["complete"] == true
-    };
-    let cases = [("cut.tar", "a"), ("cut.tar.gz", "b"), ("-", "c")];
-    for (source, pack) in cases {
-        let input = fs::File::open(place.path("cut.tar")).unwrap();
-        let (code, stdout, stderr) =
-            ended(stook(["pack", "--json", source, pack]).stdin(input).current_dir(place.dir.path()));
-        let report: serde_json::Value = serde_json::from_str(&stdout).unwrap();
-        assert_eq!((code, &report["complete"], &report["files"]), (1, &false.into(), &1.into()), "{source}");
-        assert!(stderr.contains(source) && stderr.contains("cut off"), "{source}: {stderr}");
-        assert!(!is_complete(pack), "{source}");
-    }
-    assert_eq!(place.stook(&["pack", "whole.tar", "cut.tar", "d"]).0, 1, "the second of two archives");
-    assert!(!is_complete("d"));
-    for archive in ["cut.tar", "cut.tar.gz"] {
-        let out = format!("{archive}.out");
-        for args in [&["load", archive][..], &["unpack", archive, &out]] {
-            let (code, stdout, stderr) = place.stook(&[args, &["--json"]].concat());
-            let report: serde_json::Value = serde_json::from_str(&stdout).unwrap();
-            assert_eq!((code, &report["complete"]), (1, &false.into()), "{args:?}: {stderr}");
-            assert!(stderr.contains("does not end as a tar does"), "{args:?}: {stderr}");
-        }
-        assert_eq!(fs::read(place.path(&out).join("one")).unwrap(), member);
-        // What is asked for by name is there.
-        for args in [&["ls", archive][..], &["get", archive, "one"], &["info", archive]] {
-            let (code, _, stderr) = place.stook(args);
-            assert!(code == 0 && stderr.contains("does not end as a tar does"), "{args:?}: {stderr}");
-        }
-    }
-}
-
 #[test]
 fn a_pack_is_exported_as_a_tar_that_others_read_and_that_is_always_the_same() {
     let place = Place::new();
