@@ -92,9 +92,8 @@ fn incomplete(opened: &Opened) -> Option<String> {
         _ if contents.is_complete() => None,
         Opened::Pack(_) => Some(incomplete_pack(contents.path())),
         Opened::Archive(archive) => Some(format!(
-            "{} does not end as a {} does; something may have been cut off",
-            archive.path().display(),
-            archive.format()
+            "{} does not end as a tar does; something may have been cut off",
+            archive.path().display()
         )),
     }
 }
