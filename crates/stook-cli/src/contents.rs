@@ -63,21 +63,47 @@ pub(crate) fn note_index(archive: &Archive, context: &Context) {
             context.note(format_args!("The index could not be kept as {}: {why}.", index.display()));
         }
     }
-    if !archive.index().summary().has_end {
-        context.note(format_args!(
-            "{} does not end as a {} does; something may have been cut off.",
-            archive.path().display(),
-            archive.format()
-        ));
+}
+
+/// Reports that anything may be missing from what is given out as a whole: the library counts that
+/// as a failure.
+pub(crate) fn report_incomplete(opened: &Opened, context: &Context) {
+    if let Some(text) = incomplete(opened) {
+        context.failure(anyhow::anyhow!("{text}").as_ref());
     }
 }
 
-/// Reports that building a pack was not completed; the library counts it as a failure.
-pub(crate) fn report_incomplete(opened: &Opened, advice: &str, context: &Context) {
-    if opened.pack().is_some_and(|pack| !pack.is_complete()) {
-        let text = format!("{} is incomplete: {advice}", opened.contents().path().display());
-        context.failure(anyhow::anyhow!("{text}").as_ref());
+/// The same of a pack.
+pub(crate) fn report_incomplete_pack(path: &Path, context: &Context) {
+    context.failure(anyhow::anyhow!("{}", incomplete_pack(path)).as_ref());
+}
+
+/// Notes the same for a command that gives out what it was asked for by name.
+pub(crate) fn note_incomplete(opened: &Opened, context: &Context) {
+    if let Some(text) = incomplete(opened) {
+        context.note(format_args!("{text}."));
     }
+}
+
+/// What is missing, or may be, and what helps.
+fn incomplete(opened: &Opened) -> Option<String> {
+    let contents = opened.contents();
+    match opened {
+        _ if contents.is_complete() => None,
+        Opened::Pack(_) => Some(incomplete_pack(contents.path())),
+        Opened::Archive(archive) => Some(format!(
+            "{} does not end as a tar does; something may have been cut off",
+            archive.path().display()
+        )),
+    }
+}
+
+fn incomplete_pack(path: &Path) -> String {
+    format!(
+        "{} is incomplete: run the `stook pack` that was building it again, or accept it as it is with \
+         `stook check --accept`",
+        path.display()
+    )
 }
 
 /// Checks that contents have the features that the options of a command need.

@@ -105,20 +105,25 @@ impl Asked {
         self.with("--include", &select.include).with("--exclude", exclude)
     }
 
-    /// Reports that nothing at a path was selected to `verb`; returns the number of failures. If
-    /// exclusions left out everything, that is not a failure.
+    /// Reports that nothing at a path was selected to `verb`, and whether the library calls that an
+    /// error; returns the number of failures.
     pub(crate) fn report_nothing_to(
         &self,
         verb: &str,
+        is_error: bool,
         selection: &Selection,
         path: &Path,
         context: &Context,
     ) -> u64 {
-        if selection.leaves_nothing_on_purpose() {
-            context.note(format_args!("nothing to {verb}: --exclude leaves nothing of {}", path.display()));
-            return 0;
+        if is_error {
+            return self.report_nothing(path, "path", context).max(1);
         }
-        self.report_nothing(path, "path", context)
+        let path = path.display();
+        match selection.leaves_nothing_on_purpose() {
+            true => context.note(format_args!("nothing to {verb}: --exclude leaves nothing of {path}")),
+            false => context.note(format_args!("nothing to {verb}: {path} is empty")),
+        }
+        0
     }
 
     /// Reports that nothing was found, if anything in particular was requested; returns the number

@@ -198,6 +198,19 @@ pub fn split_address_with_key(address: &OsStr) -> Result<(PathBuf, Option<OsStri
     }
 }
 
+/// The error of a command that takes a pack, and was given an address of a record: what takes it
+/// is in `instead`, made of the pack and the key. `None` for what is no address.
+pub fn no_address(path: &Path, instead: impl FnOnce(&str, &str) -> String) -> Option<UsageError> {
+    let (pack, key) = split_address(path.as_os_str());
+    let key = key.filter(|_| !path.exists())?;
+    let (pack, key) = (pack.display().to_string(), key.display().to_string());
+    let instead = instead(&pack, &key);
+    Some(UsageError::new(format!(
+        "{} is the address of a record, and this takes a pack: {instead}",
+        path.display()
+    )))
+}
+
 /// The key that the user typed.
 ///
 /// # Errors

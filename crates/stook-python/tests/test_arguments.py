@@ -210,7 +210,6 @@ def test_bounds_of_what_is_deleted_are_refused_where_nothing_is_or_both_are_give
     Path("tree").mkdir()
     for options, reported in (
         ({"max_delete": 5}, "max_delete says how much delete=True may delete"),
-        ({"force": True}, "force says how much delete=True may delete"),
         ({"delete": True, "max_delete": 5, "force": True}, "either max_delete or force"),
     ):
         wrong: Any = options

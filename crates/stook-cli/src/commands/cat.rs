@@ -246,6 +246,16 @@ fn advised(error: stook::Error) -> anyhow::Error {
             let pack = path.components().as_path().display();
             anyhow!("{pack} is a pack, and a record of it is {pack}//KEY; `stook ls {pack}` lists the keys")
         }
+        stook::Error::Io { path, .. }
+            if matches!(error.io_kind(), Some(io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)) =>
+        {
+            let above = path.ancestors().skip(1).find(|above| stook::tree::is_pack(above).unwrap_or(false));
+            let Some((pack, key)) = above.and_then(|pack| Some((pack, path.strip_prefix(pack).ok()?))) else {
+                return error.into();
+            };
+            let (pack, key) = (pack.display(), key.display());
+            anyhow!("{pack} is a pack, and a record of it is {pack}//{key}; `stook ls {pack}` lists the keys")
+        }
         _ => error.into(),
     }
 }

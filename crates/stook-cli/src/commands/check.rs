@@ -12,9 +12,10 @@ use stook::report::json::Document;
 use stook::report::units::{bytes_decimal, count, count_of};
 
 use crate::context::Context;
+use crate::exit::code_for;
 use crate::output::printable;
 use crate::progress::Unit;
-use crate::{interrupt, packs};
+use crate::{contents, interrupt, packs};
 
 const EXAMPLES: &str = "\
 Checks every record, live or dead, every page of the indexes, whether indexes
@@ -37,7 +38,8 @@ Examples:
   stook check photos.stook --accept
   stook check photos.stook --json | jq -r '.damages[].key'
 
-Exit code 1 when there is damage; intact records can still be read.";
+Exit code 1 when there is damage, or the pack is incomplete; intact records can
+still be read.";
 
 /// What `stook check` takes.
 #[derive(Debug, clap::Args)]
@@ -60,6 +62,7 @@ struct Report<'a> {
     body_bytes: u64,
     damages: Vec<packs::JsonDamage<'a>>,
     notes: &'a [String],
+    complete: bool,
     accepted: bool,
 }
 
@@ -83,12 +86,15 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         report => report?,
     };
     context.mark_reported(&report.damages);
+    if report.is_incomplete {
+        contents::report_incomplete_pack(&args.pack, context);
+    }
     if context.json() {
         print_json(context, &report)?;
     } else {
         print_text(context, &report)?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(code_for(report.undone()))
 }
 
 fn print_json(context: &Context, report: &CheckReport) -> anyhow::Result<()> {
@@ -98,6 +104,7 @@ fn print_json(context: &Context, report: &CheckReport) -> anyhow::Result<()> {
         body_bytes: report.body_bytes,
         damages: packs::JsonDamage::all(&report.damages),
         notes: &report.notes,
+        complete: !report.is_incomplete,
         accepted: report.accepted,
     };
     let mut output = context.output();

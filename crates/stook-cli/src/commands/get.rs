@@ -107,6 +107,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let target = target(&args, many, context)?;
     let opened = contents::open(&path, args.view.at_ns(), &args.fetch, context)?;
     contents::check(&opened, &[], &args.groups)?;
+    contents::note_incomplete(&opened, context);
     contents::note_if_sequential(&opened, context);
     let options = GetOptions {
         groups: args.groups.clone(),

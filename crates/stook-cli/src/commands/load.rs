@@ -130,12 +130,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let mut options = options(&args)?;
     let opened = contents::open(&args.pack, args.view.at_ns(), &args.fetch, context)?;
     contents::check(&opened, &options.features(), &args.groups)?;
-    if args.threads > 1 && args.order == Order::Key {
-        return Err(UsageError::new(
-            "threads that load at once know no order of keys: --order key takes one",
-        )
-        .into());
-    }
+    options.check().map_err(|error| UsageError::new(format!("--threads: {error}")))?;
     options.from = args.cursor.as_deref().map(cursor_file::read).transpose()?.flatten();
     let spans = opened.contents().spans(&args.groups);
     let segment_bytes = spans.iter().map(|(_, range)| range.len()).sum();
@@ -161,7 +156,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         bytes_per_s: (loaded.bytes - loaded.hole_bytes) as f64 / seconds,
         segment_bytes,
         device_bytes_per_s: measured.then_some(segment_bytes as f64 / device_s),
-        cached_share,
+        cached_share: cached_share.ok(),
         in_memory: args.in_memory,
         order: args.order,
         threads: args.threads,
@@ -170,8 +165,8 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         complete: opened.contents().is_complete(),
         damages: packs::JsonDamage::all(&loaded.damages),
     };
-    print_report(context, &report, &loaded, elapsed)?;
-    contents::report_incomplete(&opened, "run the `stook pack` that was building it again", context);
+    print_report(context, &report, &loaded, cached_share, elapsed)?;
+    contents::report_incomplete(&opened, context);
     let mut failures = loaded.undone;
     if loaded.interrupted {
         return Ok(ExitCode::from(exit::INTERRUPTED));
@@ -251,6 +246,7 @@ fn print_report(
     context: &Context,
     report: &Report<'_>,
     loaded: &LoadReport,
+    cached_share: Result<f64, &str>,
     elapsed: Duration,
 ) -> anyhow::Result<()> {
     context.damaged(&loaded.damages);
@@ -283,10 +279,10 @@ fn print_report(
             stook::report::units::rate(device)
         ))?;
     }
-    match report.cached_share {
-        Some(share) => output
+    match cached_share {
+        Ok(share) => output
             .line(format_args!("{} of the bytes were in the page cache before the load", percent(share)))?,
-        None => output.line("this kernel does not report how much was in the page cache")?,
+        Err(why) => output.line(why)?,
     }
     Ok(output.finish()?)
 }
@@ -312,16 +308,25 @@ fn add_files(leaves: &[Leaf], files: &mut Vec<(Arc<File>, ByteRange)>) {
     }
 }
 
-fn cached_share(spans: &[SourceSpan]) -> anyhow::Result<Option<f64>> {
+/// How much of them is in the page cache, or why that is not known.
+fn cached_share(spans: &[SourceSpan]) -> anyhow::Result<Result<f64, &'static str>> {
     let (mut cached, mut total) = (0, 0);
     for (file, range) in files(spans)? {
-        let CacheResidency::Known { cached_bytes, .. } = CacheResidency::of(&file, range) else {
-            return Ok(None);
-        };
-        cached += cached_bytes;
+        match CacheResidency::of(&file, range) {
+            CacheResidency::Known { cached_bytes, .. } => cached += cached_bytes,
+            CacheResidency::Denied => {
+                return Ok(Err(
+                    "how much was in the page cache is reported only to users who may write to the \
+                               files",
+                ));
+            }
+            CacheResidency::Unknown => {
+                return Ok(Err("this kernel does not report how much was in the page cache"));
+            }
+        }
         total += range.len();
     }
-    Ok(Some(cached as f64 / total.max(1) as f64))
+    Ok(Ok(cached as f64 / total.max(1) as f64))
 }
 
 /// How long the device takes for these bytes when they are discarded.

@@ -110,10 +110,16 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         details: args.long,
         stop: Stop(interrupt::interrupted),
     };
+    if let Some(error) = packs::no_address(&args.pack, |pack, key| {
+        format!("`stook ls {pack} --prefix '{key}'` lists the keys that begin so")
+    }) {
+        return Err(error.into());
+    }
     let opened = contents::open(&args.pack, args.view.at_ns(), &args.fetch, context)?;
     let mut features = options.features();
     features.extend(args.follow.then_some(Feature::Follow));
     contents::check(&opened, &features, &args.groups)?;
+    contents::note_incomplete(&opened, context);
     let mut printer =
         Printer { args: &args, context, output: context.output(), listed: 0, hidden: 0, failures: 0 };
     printer.all(&opened, &options)?;

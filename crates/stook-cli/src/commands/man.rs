@@ -116,9 +116,30 @@ fn page(command: &clap::Command) -> anyhow::Result<Page> {
         .source(concat!("stook ", env!("CARGO_PKG_VERSION")))
         .manual("Stook");
     let mut bytes = Vec::new();
-    man.render(&mut bytes)?;
+    man.render_title(&mut bytes)?;
+    man.render_name_section(&mut bytes)?;
+    synopsis(command).to_writer(&mut bytes)?;
+    man.render_description_section(&mut bytes)?;
+    man.render_options_section(&mut bytes)?;
+    if command.has_subcommands() {
+        man.render_subcommands_section(&mut bytes)?;
+    }
     render_after(&after, &mut bytes)?;
     Ok(Page { file_name: man.get_filename(), text: String::from_utf8(bytes)? })
+}
+
+/// How the command is called, as its help says it: `clap_mangen` leaves out that an argument may be
+/// given several times, and the values of options.
+fn synopsis(command: &clap::Command) -> Roff {
+    let usage = command.clone().render_usage().to_string();
+    let usage = usage.strip_prefix("Usage:").unwrap_or(&usage).trim();
+    let mut roff = Roff::new();
+    roff.control("SH", ["SYNOPSIS"]);
+    for line in usage.lines() {
+        roff.text([roman(line.trim())]);
+        roff.control("br", []);
+    }
+    roff
 }
 
 /// What follows the options: prose as notes, then the examples, each on a line of its own.

@@ -79,8 +79,9 @@ pub struct Args {
     #[arg(long, value_name = "N", requires = "delete", conflicts_with = "force",
         value_parser = packs::number::<u64>(0..=u64::MAX))]
     max_delete: Option<u64>,
-    /// With --delete, delete the records of all missing files, even if no others are left
-    #[arg(long, requires = "delete")]
+    /// With --delete, delete the records of all missing files, even if no others are left; and
+    /// replace files that were moved into the pack from elsewhere, even if those are the only copies
+    #[arg(long)]
     force: bool,
     /// Remove packed files after the pack was read back and compared; directories when they are
     /// empty
@@ -243,11 +244,17 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     keys::note_unmatched(&packing.patterns, context);
     let mut failures = (summary.failures.len() + summary.lost_xattrs.len()) as u64;
     failures += u64::from(summary.refused.is_some());
-    if report.nothing.is_some() {
+    if let Some(nothing) = report.nothing {
         let sources: Vec<String> = args.sources.iter().map(|path| path.display().to_string()).collect();
         let sources = sources.join(" and ");
         let asked = Asked::default().with_patterns(&args.select);
-        failures += asked.report_nothing_to("pack", &packing.patterns, Path::new(&sources), context);
+        failures += asked.report_nothing_to(
+            "pack",
+            nothing.is_error,
+            &packing.patterns,
+            Path::new(&sources),
+            context,
+        );
     }
     Ok(code_for(failures))
 }
@@ -264,6 +271,7 @@ impl Args {
                 (true, None) => Delete::UpToHalf,
             },
             move_originals: self.move_,
+            replace_moved: self.force,
             checksum: self.checksum,
             xattrs: !self.no_xattrs,
             as_file: self.as_file,

@@ -97,6 +97,11 @@ struct NotFound {
 /// Returns an error if nothing was selected by the arguments, or if the pack cannot be read or
 /// written.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+    if let Some(error) =
+        packs::no_address(&args.pack, |pack, key| format!("`stook rm {pack} '{key}'` deletes the record"))
+    {
+        return Err(error.into());
+    }
     let by_key = !args.keys.is_empty() || args.from_file.is_some();
     let by_pattern = args.prefix.is_some() || !args.globs.is_empty();
     if !by_key && !by_pattern && args.groups.is_empty() {

@@ -6,9 +6,10 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use serde::Serialize;
+use stook::ops::contents::Opened;
 use stook::ops::export::Export;
 use stook::ops::unpack::{
-    Error, Packed, PathFilter, Prefix, Summary, THREADS, THREADS_MAX, Unpack, Unpacked,
+    Error, Nothing, Packed, PathFilter, Prefix, Summary, THREADS, THREADS_MAX, Unpack, Unpacked,
 };
 use stook::pack::Pack;
 use stook::report::json::TextOrBytes;
@@ -167,11 +168,11 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         return Err(UsageError::new("with --json the report goes to stdout: give --tar FILE").into());
     }
     let opened = contents::open(&args.pack, args.view.at_ns(), &args.fetch, context)?;
-    if args.tar.is_some() && opened.pack().is_none() {
-        return Err(UsageError::new("--tar is for packs").into());
+    if let (Some(_), Opened::Archive(archive)) = (&args.tar, &opened) {
+        return Err(UsageError::new(Error::only_packs("--tar", archive).to_string()).into());
     }
     contents::check(&opened, &[], &args.group)?;
-    contents::report_incomplete(&opened, "this is what is in it so far", context);
+    contents::report_incomplete(&opened, context);
     let (filter, unpacked) = match (opened.pack(), &args.tar) {
         (Some(pack), Some(tar)) => into_tar(&args, pack, tar, filter, context)?,
         _ => into_directory(&args, (&opened).into(), filter, context)?,
@@ -184,7 +185,11 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let path = opened.contents().path();
     Ok(match unpacked.nothing {
         None => code_for(unpacked.undone),
-        Some(_) => code_for(args.asked().report_nothing_to("unpack", &filter.patterns, path, context)),
+        Some(nothing) => {
+            let is_error = nothing == Nothing::Missing;
+            let asked = args.asked();
+            code_for(asked.report_nothing_to("unpack", is_error, &filter.patterns, path, context))
+        }
     })
 }
 

@@ -44,7 +44,7 @@ fn packed(dir: &Path, pack: &str, input: &[u8]) -> (i32, String) {
 }
 
 fn is_incomplete(dir: &Path, pack: &str) -> bool {
-    reported(dir, &["check", pack]).1.contains("is incomplete")
+    reported(dir, &["check", pack]).2.contains("is incomplete")
 }
 
 #[test]

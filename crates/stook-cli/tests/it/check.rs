@@ -46,8 +46,9 @@ fn foreign_files_and_an_unfinished_build_are_noted_and_no_damage() {
     let place = Place::new();
     place.writer().finish(true).unwrap();
     fs::write(place.pack.join("notes\x1b.txt"), "x").unwrap();
-    let (code, stdout, _) = place.run("check", &[]);
-    assert_eq!(code, 0);
+    let (code, stdout, stderr) = place.run("check", &[]);
+    assert_eq!(code, 1, "anything may be missing");
+    assert!(stderr.contains("is incomplete") && stderr.contains("--accept"), "{stderr}");
     assert!(stdout.contains("notes\\x1b.txt is no file of a pack"), "{stdout}");
     assert!(stdout.contains("note: the pack is incomplete"), "{stdout}");
 }
@@ -70,11 +71,12 @@ fn an_incomplete_pack_is_accepted_as_it_is_where_it_has_no_damage() {
     assert_eq!(place.run("load", &[]).0, 1);
     // A check that is only one changes nothing.
     let (code, report) = place.json("check", &[]);
-    assert_eq!((code, &report["accepted"], place.run("load", &[]).0), (0, &false.into(), 1), "{report}");
+    assert_eq!((code, &report["accepted"], place.run("load", &[]).0), (1, &false.into(), 1), "{report}");
+    assert_eq!(report["complete"], false);
     assert_eq!(place.run("check", &["--accept", "--repair", "new"]).0, 2);
     let (code, report) = place.json("check", &["--accept"]);
     documented("check", &report);
-    assert_eq!((code, &report["accepted"]), (0, &true.into()), "{report}");
+    assert_eq!((code, &report["accepted"], &report["complete"]), (0, &true.into(), &true.into()), "{report}");
     let (code, report) = place.json("load", &[]);
     assert_eq!((code, &report["complete"]), (0, &true.into()), "{report}");
     let (code, stdout, _) = place.run("check", &["--accept"]);

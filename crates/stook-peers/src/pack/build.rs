@@ -89,6 +89,7 @@ fn build(tree: &Path, path: &Path) -> anyhow::Result<()> {
         own: None,
         delete: Delete::Nothing,
         checksum: false,
+        keeps_moved: false,
         attributes: None,
     };
     let summary = tree.run(Some(&mut writer), None, &mut |_, _| true)?;

@@ -47,7 +47,8 @@ def pack_tree(
             ``group_by``, in that group only. None is if that would be more than half of the files
             of one of its roots, or if files were moved into the pack.
         max_delete: With ``delete``: how many records may be deleted anyway.
-        force: With ``delete``: however many records are deleted.
+        force: With ``delete``: however many records are deleted. Files also replace others
+            that were moved into the pack from elsewhere, and may be the only copies.
         move: Whether what was packed is removed, when the pack was read back and holds the same;
             directories when they are empty. Not for archives, nor with ``delete``.
         checksum: Whether the bytes of every file are compared, whatever its times say. What is

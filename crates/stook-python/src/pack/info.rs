@@ -95,7 +95,7 @@ pub(crate) fn archive_info<'py>(
         path: path,
         format: archive.format().to_string(),
         sequential: archive.is_sequential(),
-        complete: summary.has_end,
+        complete: archive.has_end(),
         members: archive.len(),
         replaced: summary.replaced,
         file_bytes: archive.file_bytes(),

@@ -32,7 +32,8 @@ use crate::wait::{ProgressReporter, callback_of};
 ///         ``group_by``, in that group only. None is if that would be more than half of the files
 ///         of one of its roots, or if files were moved into the pack.
 ///     max_delete: With ``delete``: how many records may be deleted anyway.
-///     force: With ``delete``: however many records are deleted.
+///     force: With ``delete``: however many records are deleted. Files also replace others
+///         that were moved into the pack from elsewhere, and may be the only copies.
 ///     move: Whether what was packed is removed, when the pack was read back and holds the same;
 ///         directories when they are empty. Not for archives, nor with ``delete``.
 ///     checksum: Whether the bytes of every file are compared, whatever its times say. What is
@@ -121,6 +122,7 @@ pub(crate) fn pack_tree<'py>(
         attributes,
         grouping: grouping_of(group, group_by.as_deref()).map_err(invalid)?,
         delete: delete_of(delete, max_delete, force)?,
+        replace_moved: force,
         move_originals: r#move,
         checksum,
         xattrs,
@@ -237,13 +239,12 @@ fn refuse_nothing(report: &PackReport, include: bool, select: bool, sources: &st
     Err(invalid(format!("{who} took none of the {} paths below {sources}", nothing.asked)))
 }
 
-/// How many records may be deleted. `max_delete` and `force` are refused without `delete`.
+/// How many records may be deleted. `max_delete` is refused without `delete`.
 fn delete_of(delete: bool, max_delete: Option<u64>, force: bool) -> PyResult<Delete> {
     Ok(match (delete, max_delete, force) {
-        (false, None, false) => Delete::Nothing,
-        (false, max, _) => {
-            let what = if max.is_some() { "max_delete" } else { "force" };
-            return Err(invalid(format!("{what} says how much delete=True may delete, which is missing")));
+        (false, None, _) => Delete::Nothing,
+        (false, Some(_), _) => {
+            return Err(invalid("max_delete says how much delete=True may delete, which is missing"));
         }
         (true, Some(_), true) => return Err(invalid("either max_delete or force, not both")),
         (true, None, true) => Delete::Any,

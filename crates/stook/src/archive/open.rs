@@ -287,6 +287,12 @@ impl Archive {
         self.format().is_sequential()
     }
 
+    /// Whether it ends as its format wants it. A tar without the two blocks of zeros at its end may
+    /// have been cut off after a member, so that any number of others is missing.
+    pub fn has_end(&self) -> bool {
+        self.index().summary().has_end
+    }
+
     /// A member as a source of its own; `None` when its bytes do not lie in the file as they are.
     ///
     /// # Errors

@@ -23,6 +23,8 @@ pub enum CacheResidency {
         /// Bytes of these that are not on the medium yet.
         dirty_bytes: u64,
     },
+    /// The kernel reports it only to those who own the file or may write to it.
+    Denied,
     /// The kernel cannot report it (before 6.5), or does not for this file.
     Unknown,
 }
@@ -41,7 +43,7 @@ impl CacheResidency {
     pub fn cached_share(&self, len: u64) -> Option<f64> {
         match self {
             Self::Known { cached_bytes, .. } => Some(*cached_bytes as f64 / len.max(1) as f64),
-            Self::Unknown => None,
+            Self::Denied | Self::Unknown => None,
         }
     }
 }
@@ -76,7 +78,11 @@ fn ask(file: &File, range: ByteRange) -> Option<CacheResidency> {
     // open.
     let result = unsafe { libc::syscall(CACHESTAT, fd, &raw const asked, &raw mut answer, 0_u32) };
     let bytes = |pages: u64| pages.saturating_mul(rustix::param::page_size() as u64).min(range.len());
-    (result == 0).then(|| CacheResidency::Known {
+    if result != 0 {
+        let error = io::Error::last_os_error();
+        return (error.kind() == io::ErrorKind::PermissionDenied).then_some(CacheResidency::Denied);
+    }
+    Some(CacheResidency::Known {
         cached_bytes: bytes(answer.cached_pages),
         dirty_bytes: bytes(answer.dirty_pages.saturating_add(answer.writeback_pages)),
     })
@@ -142,7 +148,9 @@ mod tests {
         match CacheResidency::of(&file, ByteRange::to(100_000)) {
             CacheResidency::Known { cached_bytes, .. } => assert_eq!(cached_bytes, 100_000),
             // Kernels before 6.5 and some sandboxes.
-            residency @ CacheResidency::Unknown => assert_eq!(residency.cached_share(1), None),
+            residency @ (CacheResidency::Denied | CacheResidency::Unknown) => {
+                assert_eq!(residency.cached_share(1), None)
+            }
         }
     }
 

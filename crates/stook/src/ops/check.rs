@@ -56,7 +56,7 @@ pub fn accept(
     } else if report.damages.is_empty() {
         writer.set_complete(true);
         writer.finish(false)?;
-        report.accepted = true;
+        (report.accepted, report.is_incomplete) = (true, false);
         "the pack was accepted as it is, and is complete now"
     } else {
         "the pack stays incomplete: only one without damage is accepted as it is"

@@ -1,6 +1,7 @@
 //! Operations that need several capabilities, as one call each: the operations of the surfaces,
 //! without a terminal or an interpreter.
 
+pub mod advice;
 pub mod check;
 mod choice;
 pub mod compact;

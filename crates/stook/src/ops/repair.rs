@@ -9,9 +9,10 @@ use serde::Serialize;
 
 use super::directory::open_directory;
 use super::json::JsonDamage;
-use crate::pack::{self, Repaired, WriterOptions};
+use crate::pack::{self, OpenOptions, Pack, Repaired, SegmentInfo, WriterOptions};
 use crate::report::json::{Document, TextOrBytes};
-use crate::storage::{LocalStorage, LocalStorageOptions, Storage};
+use crate::report::units::bytes_decimal;
+use crate::storage::{LocalStorage, LocalStorageOptions, Storage, free_at};
 
 /// The name of the report beside the quarantined bytes.
 const REPORT: &str = "report.json";
@@ -36,6 +37,19 @@ pub enum Error {
         /// What is there.
         path: PathBuf,
     },
+    /// The file system of the new pack has too little room.
+    #[error(
+        "about {} would be needed in {}, and {} are free: make room, or choose another place",
+        bytes_decimal(*needed), place.display(), bytes_decimal(*free)
+    )]
+    NoSpace {
+        /// Bytes that it would take.
+        needed: u64,
+        /// Bytes that there are.
+        free: u64,
+        /// Where the new pack was to be.
+        place: PathBuf,
+    },
     /// The caller ended it.
     #[error("interrupted")]
     Interrupted,
@@ -59,6 +73,7 @@ struct Json<'a> {
     records: u64,
     bytes: u64,
     damages: Vec<JsonDamage<'a>>,
+    complete: bool,
     quarantined: Vec<Quarantined<'a>>,
     notes: &'a [String],
 }
@@ -74,7 +89,7 @@ struct Quarantined<'a> {
 impl Report {
     /// The document that also lies in the quarantine.
     pub fn document(&self) -> Document<impl Serialize + '_> {
-        let Repaired { records, bytes, damages, quarantined, notes } = &self.repaired;
+        let Repaired { records, bytes, damages, quarantined, notes, is_incomplete } = &self.repaired;
         let quarantined = quarantined.iter().map(|aside| Quarantined {
             segment_id: aside.segment,
             offset_bytes: aside.range.start(),
@@ -88,6 +103,7 @@ impl Report {
                 records: *records,
                 bytes: *bytes,
                 damages: JsonDamage::all(damages),
+                complete: !is_incomplete,
                 quarantined: quarantined.collect(),
                 notes,
             },
@@ -118,11 +134,13 @@ pub fn repair(pack: &Path, new: &Path, progress: &mut dyn FnMut(u64, u64) -> boo
         }
     }
     let from = open_directory(pack)?;
-    let total = from.list()?.iter().map(|file| file.len * 2).sum();
+    let total: u64 = from.list()?.iter().map(|file| file.len * 2).sum();
+    let from = Arc::new(from);
+    check_space(&from, new, total / 2, free_at(new)?)?;
     let to = Arc::new(LocalStorage::create(new, LocalStorageOptions::default())?);
     let (mut quarantine, mut is_stopped) = (None, false);
     let repaired = pack::repair(
-        &from,
+        from.as_ref(),
         to,
         WriterOptions::default(),
         &mut || open_quarantine(&aside, &mut quarantine),
@@ -155,6 +173,21 @@ pub fn repair(pack: &Path, new: &Path, progress: &mut dyn FnMut(u64, u64) -> boo
         quarantine.publish_if_absent(REPORT, text.as_bytes())?;
     }
     Ok(report)
+}
+
+/// Refuses where the new pack cannot fit: it has what counts, which may be far less than the files
+/// of the old one, and is looked at only where all of those do not fit.
+fn check_space(from: &Arc<LocalStorage>, new: &Path, files: u64, free: u64) -> Result<()> {
+    if files <= free {
+        return Ok(());
+    }
+    let pack = Pack::open_what_is_left(from.clone(), OpenOptions::default())?;
+    let live = |segment: &SegmentInfo| segment.file_bytes.saturating_sub(segment.dead_bytes);
+    let needed = pack.segments().iter().map(live).fold(0, u64::saturating_add);
+    match needed > free {
+        true => Err(Error::NoSpace { needed, free, place: new.to_path_buf() }),
+        false => Ok(()),
+    }
 }
 
 fn remove(directory: &Path) -> Result<()> {

@@ -61,7 +61,7 @@ impl Kind {
             Self::Directory => "a directory",
             Self::File => "a regular file",
             Self::Symlink => "a symbolic link",
-            Self::Fifo => "a FIFO",
+            Self::Fifo => "a named pipe",
             Self::Socket => "a socket",
             Self::BlockDevice => "a block device",
             Self::CharDevice => "a character device",

@@ -43,6 +43,7 @@ impl Place {
             own: None,
             delete: Delete::Nothing,
             checksum: false,
+            keeps_moved: false,
             attributes: None,
         };
         let mut writer = PackWriter::create(place.storage("pack", true), WriterOptions::default()).unwrap();

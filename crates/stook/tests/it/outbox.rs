@@ -152,6 +152,7 @@ impl Place {
             own: None,
             delete: Delete::Nothing,
             checksum: false,
+            keeps_moved: false,
             attributes: None,
         };
         let path = directory.path().join("pack");

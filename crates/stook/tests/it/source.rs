@@ -486,7 +486,7 @@ fn what_cannot_be_read_in_parts_is_refused_when_it_is_opened() {
     let socket = directory.path().join("socket");
     let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     for (path, expected) in [
-        (fifo.as_path(), "it is a FIFO, which cannot be read in parts"),
+        (fifo.as_path(), "it is a named pipe, which cannot be read in parts"),
         (Path::new("/dev/zero"), "it is a character device, which cannot be read in parts"),
         #[cfg(target_os = "linux")]
         (Path::new("/proc/self/status"), "its length is not known"),

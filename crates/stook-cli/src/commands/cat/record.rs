@@ -35,6 +35,7 @@ pub(super) fn run(path: &Path, key: &OsStr, args: &Args, context: &Context) -> a
         return Err(UsageError::new(text).into());
     }
     let opened = contents::open(path, None, &args.fetch, context)?;
+    contents::note_incomplete(&opened, context);
     let pack = match &opened {
         Opened::Pack(contents) => contents.pack(),
         Opened::Archive(archive) => return member::run(archive, key, args, context),

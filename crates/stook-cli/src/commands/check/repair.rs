@@ -30,7 +30,7 @@ pub(super) fn run(pack: &Path, new: &Path, context: &Context) -> anyhow::Result<
         print(&report, &mut output, context)?;
     }
     output.finish()?;
-    Ok(exit::code_for(report.repaired.damages.len() as u64))
+    Ok(exit::code_for(report.repaired.undone()))
 }
 
 fn print(report: &Report, output: &mut Output, context: &Context) -> anyhow::Result<()> {

@@ -80,7 +80,7 @@ fn gather<'a>(archive: &Archive, index_path: Option<TextOrBytes<'a>>) -> Info<'a
     Info {
         format: archive.format().to_string(),
         sequential: archive.is_sequential(),
-        complete: summary.has_end,
+        complete: archive.has_end(),
         file_bytes: archive.file_bytes(),
         members: archive.len(),
         files: counts.files,

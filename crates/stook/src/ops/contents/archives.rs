@@ -32,7 +32,7 @@ impl Contents for Archive {
     }
 
     fn is_complete(&self) -> bool {
-        self.index().summary().has_end
+        self.has_end()
     }
 
     fn spans(&self, _groups: &[String]) -> Vec<(Arc<dyn Source>, ByteRange)> {

@@ -32,6 +32,9 @@ pub enum Error {
     /// The cursor is of a load with another order, other keys, groups or parts.
     #[error("the cursor is of a load with another order, other keys, groups or parts")]
     OtherCursor,
+    /// A load by several threads was to be in the order of keys.
+    #[error("threads that load at once know no order of keys: a load in that order takes one")]
+    ThreadsByKey,
     /// The caller wanted it to end.
     #[error("interrupted")]
     Interrupted,

@@ -71,6 +71,17 @@ impl LoadOptions {
         asked.into_iter().filter_map(|(feature, is_asked)| is_asked.then_some(feature)).collect()
     }
 
+    /// Checks what no I/O is needed for.
+    ///
+    /// # Errors
+    /// Returns [`Error::ThreadsByKey`].
+    pub fn check(&self) -> Result<()> {
+        match self.threads > 1 && self.order == ScanOrder::Key {
+            true => Err(Error::ThreadsByKey),
+            false => Ok(()),
+        }
+    }
+
     /// The options of a scan of a pack.
     fn scan(&self) -> ScanOptions {
         ScanOptions {
@@ -148,8 +159,8 @@ pub struct LoadReport {
     pub damages: Damages,
     /// Members of an archive that could not be read.
     pub failures: u64,
-    /// What makes the result incomplete: damage, failures, an incomplete pack. That an archive may
-    /// be truncated is known when it is opened, and is not counted.
+    /// What makes the result incomplete: damage, failures, an incomplete pack, an archive without
+    /// its end.
     pub undone: u64,
     /// There is more: the requested number of entries was loaded.
     pub is_partial: bool,
@@ -161,6 +172,7 @@ pub struct LoadReport {
 
 /// Loads a pack.
 pub(super) fn load_pack(pack: &Pack, options: &LoadOptions, events: &dyn LoadEvents) -> Result<LoadReport> {
+    options.check()?;
     let mut report = if options.in_memory {
         let loaded = pack.load(&options.scan())?;
         let damages = loaded.damages().iter().cloned().collect();
@@ -182,7 +194,7 @@ pub(super) fn load_pack(pack: &Pack, options: &LoadOptions, events: &dyn LoadEve
     };
     // Damage found when opening the pack counts, too; damage found twice counts once.
     report.damages = pack.damages().into_iter().chain(report.damages).collect();
-    report.undone = report.damages.len() as u64 + undone(pack);
+    report.undone = report.damages.len() as u64 + undone(pack.is_complete());
     Ok(report)
 }
 
@@ -354,7 +366,7 @@ pub(super) fn load_archive(
     }
     drop(held);
     archive.check_unchanged()?;
-    report.undone = report.failures;
+    report.undone = report.failures + undone(archive.has_end());
     Ok(report)
 }
 

@@ -60,10 +60,11 @@ const KEYS_PER_GET: usize = 4096;
 /// The memory for an object that is cached on disk: for requests in flight, and more.
 const HELD_BYTES: u64 = 128 << 20;
 
-/// Failures beside the listed ones: 1 if building the pack was not completed, so that anything may
-/// be missing.
-pub(super) fn undone(pack: &Pack) -> u64 {
-    u64::from(!pack.is_complete())
+/// Failures beside the listed ones, where all of something is given out: 1 if making it was not
+/// completed, so that anything may be missing. Operations that give out only what was asked for by
+/// name do not count it.
+pub(super) fn undone(is_complete: bool) -> u64 {
+    u64::from(!is_complete)
 }
 
 /// Something whose entries are listed and read by key.
@@ -77,7 +78,8 @@ pub trait Contents: fmt::Debug + Sync {
     /// Whether entries can only be read in their order, from the first one on.
     fn is_sequential(&self) -> bool;
 
-    /// Whether making it was completed.
+    /// Whether making it was completed: a pack by the run that built it, an archive with the end
+    /// that its format wants. If not, anything may be missing.
     fn is_complete(&self) -> bool;
 
     /// The sources, and the ranges of them, that loading these groups (all if empty) reads.

@@ -11,7 +11,8 @@ use self::tar::{Entry, Tar};
 use super::unpack::{Error, Failure, Filtering, Nothing, PathFilter, Result, Unpacked};
 use crate::pack::tree::{Paths, kind_of, symlink_target};
 use crate::pack::{self, FileKind, Key, KeyEntry, Pack, RecordHead, RecordReader};
-use crate::tree::{Draft, Holes, Part};
+use crate::storage::free_at;
+use crate::tree::{Draft, Holes, Part, room};
 
 /// Heads read in one batch.
 const BATCH: usize = 4096;
@@ -64,6 +65,7 @@ impl Export<'_> {
     /// # Errors
     /// I/O errors, groups that are not there, [`Error::Interrupted`].
     pub fn run_to_file(&self, pack: &Pack, path: &Path, progress: OnProgress<'_>) -> Result<Unpacked> {
+        self.check_room(pack, path)?;
         let mut draft = Draft::named(path, &mut || progress(0, 0)).map_err(of_draft)?;
         let mut to =
             |bytes: &[u8], go_on: &mut dyn FnMut() -> bool| draft.write_while(bytes, go_on).map_err(of_draft);
@@ -79,6 +81,36 @@ impl Export<'_> {
             true => exported,
             false => exported.with_kept(path),
         })
+    }
+
+    /// Refuses where the tar cannot fit; the rest of a pack, which is left out, needs no room. What
+    /// is there and no file (a pipe, a device) takes what it takes.
+    fn check_room(&self, pack: &Pack, path: &Path) -> Result<()> {
+        let is_other = path.metadata().is_ok_and(|found| !found.is_file());
+        if self.force || is_other {
+            return Ok(());
+        }
+        let free = free_at(path)?;
+        let all = pack.segments().into_iter().map(|segment| segment.tally.body_bytes);
+        if all.fold(0, u64::saturating_add) <= free {
+            return Ok(());
+        }
+        pack.check_groups(&self.filter.groups)?;
+        let directories = self.filter.directories(pack, &mut || true)?;
+        let filtering = Filtering::new(&self.filter, |path| directories.contains(path));
+        let mut needed = 0_u64;
+        for entry in pack.keys(&[])? {
+            // What is damaged is reported when it is met.
+            let Ok(entry) = entry else { continue };
+            let (Some(key), Some(len)) = (entry.key.as_bytes(), entry.stored_bytes) else { continue };
+            if self.filter.has_group(pack.group_of_entry(&entry)) && filtering.takes(key) {
+                needed = needed.saturating_add(len);
+            }
+        }
+        match room::too_little(path, needed, free) {
+            Some(why) => Err(pack::Error::Invalid(why).into()),
+            None => Ok(()),
+        }
     }
 
     fn export(&self, pack: &Pack, to: Sink<'_>, progress: OnProgress<'_>) -> Result<Unpacked> {

@@ -57,6 +57,9 @@ pub struct Import<'a> {
     pub xattrs: bool,
     /// Whether bytes are compared also where the checksum of a zip vouches for them.
     pub checksum: bool,
+    /// Whether files and links that the pack has are not replaced by others: they were moved into
+    /// it, and may be the only copies.
+    pub keeps_moved: bool,
     /// What the caller adds to the attributes of each member.
     pub attributes: Option<OwnAttributes<'a>>,
     /// Whether a member is imported. Roots always are, without being asked about.
@@ -80,6 +83,9 @@ pub struct Imported {
     /// Keys of pipes and devices, and of what only the program knows that made the archive: packs
     /// do not hold those.
     pub left_out: Vec<Vec<u8>>,
+    /// Whether a stream was imported to its end, and every record that an incomplete pack had is of
+    /// one of its members.
+    pub has_all: bool,
 }
 
 impl Import<'_> {

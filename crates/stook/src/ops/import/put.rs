@@ -26,6 +26,8 @@ pub(super) struct Record<'a> {
 pub(super) enum There {
     Nothing,
     Other,
+    /// Another file or link, which may be the only copy and is not replaced.
+    Kept,
     /// A record with the same attributes and length: whether its bytes are the same has to be seen.
     Alike,
 }

@@ -7,11 +7,11 @@ use std::path::Path;
 use super::members::{self, kind, kind_of};
 use super::met::Met;
 use super::put::{Body, Meter, Record, There, put};
-use super::{Error, Import, Imported, Result, Source};
+use super::{Error, Import, Imported, Result, STREAM, Source};
 use crate::archive::{self, Archive, Member, MemberKind, Piece, Reading, TarStream};
 use crate::error::chain;
 use crate::pack::format::attributes::{HOLES, KIND, NAMES as HARD_LINKS, Name, Value, XATTRS};
-use crate::pack::tree::{Failure, PackSummary, add_own_attributes};
+use crate::pack::tree::{Failure, PackSummary, add_own_attributes, has_content, refusal};
 use crate::pack::{self, Attributes, FileKind, Key, LinkTarget, Pack, PackWriter};
 use crate::tree::Xattrs;
 use crate::walk::Kind;
@@ -41,6 +41,8 @@ pub(super) struct Importing<'i, 'a> {
     /// Keys of members of a stream that came before.
     met: Met,
     left_out: Vec<Vec<u8>>,
+    /// Whether the members of the last stream are all that an incomplete pack has.
+    has_all: bool,
 }
 
 impl<'i, 'a> Importing<'i, 'a> {
@@ -59,6 +61,7 @@ impl<'i, 'a> Importing<'i, 'a> {
             failed: BTreeSet::new(),
             met: Met::default(),
             left_out: Vec::new(),
+            has_all: false,
         }
     }
 
@@ -79,7 +82,7 @@ impl<'i, 'a> Importing<'i, 'a> {
     pub(super) fn end(self) -> Imported {
         // What the last member added is reported, too.
         self.meter.is_stopped();
-        Imported { summary: self.summary, left_out: self.left_out }
+        Imported { summary: self.summary, left_out: self.left_out, has_all: self.has_all }
     }
 }
 
@@ -128,6 +131,9 @@ impl Importing<'_, '_> {
         }
         if let Some(pass) = &mut pass {
             self.verify(pass, path)?;
+        }
+        if !self.summary.interrupted && !archive.has_end() {
+            self.fail_end(path.as_os_str().as_bytes());
         }
         Ok(archive.check_unchanged()?)
     }
@@ -221,6 +227,9 @@ impl Importing<'_, '_> {
                         && head.body_len == Some(*len) =>
                 {
                     There::Alike
+                }
+                Some(head) if self.import.keeps_moved && has_content(head.attributes.file_kind()) => {
+                    There::Kept
                 }
                 Some(_) => There::Other,
                 None => There::Nothing,
@@ -324,11 +333,30 @@ impl Importing<'_, '_> {
             })?;
         }
         if !tar.has_end() {
-            let error =
-                pack::Error::Invalid("the tar does not end as a tar does; something was cut off".into());
-            self.fail(b"-", error);
+            self.fail_end(STREAM.as_bytes());
         }
+        self.has_all = self.has_met_all()?;
         Ok(())
+    }
+
+    /// Whether every record of an incomplete pack is of a member of this stream.
+    fn has_met_all(&self) -> Result<bool> {
+        let Some(before) = self.before.filter(|before| !before.is_complete()) else { return Ok(false) };
+        let log = before.damage_log();
+        for entry in before.keys(&[])? {
+            let Some(entry) = log.unless_damaged(entry)? else { return Ok(false) };
+            if !entry.key.as_bytes().is_some_and(|key| self.met.has(key)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Notes that a tar, which may come through a file or a stream, has no end: its last members
+    /// may be missing, so the pack must not count as complete.
+    fn fail_end(&mut self, name: &[u8]) {
+        let error = pack::Error::Invalid("the tar does not end as a tar does; something was cut off".into());
+        self.summary.failures.push(Failure { key: name.to_vec(), error });
     }
 
     /// Notes a member that is not packed, and whose hard links are not either.
@@ -397,6 +425,10 @@ impl Importing<'_, '_> {
     /// Puts a record, unless the pack holds the same. What is wrong with its bytes is a failure of
     /// it alone.
     fn put(&mut self, record: &Record<'_>, body: &mut Body<'_>) -> Result<()> {
+        if record.there == There::Kept {
+            self.fail(record.key, refusal());
+            return Ok(());
+        }
         // The file of a hard link has to be there before it.
         if self.puts_name(record)? {
             return Ok(());
@@ -411,7 +443,14 @@ impl Importing<'_, '_> {
             _ => None,
         };
         self.meter.add_member();
-        match put(self.writer.as_deref_mut(), self.import.group, record, same, body, &self.meter) {
+        // What differs is not written, where it does not take the place of what is there.
+        let keeps = self.import.keeps_moved && same.is_some() && has_content(Some(record.kind));
+        let writer = self.writer.as_deref_mut().filter(|_| !keeps);
+        match put(writer, self.import.group, record, same, body, &self.meter) {
+            Ok(true) if keeps => {
+                self.fail(record.key, refusal());
+                return Ok(());
+            }
             Ok(true) => {}
             Ok(false) => {
                 self.summary.unchanged += 1;

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
+use super::completing::{Packed, RunEnd};
 use super::hooks::{Reporting, Stage};
 use super::opening::Input;
 use super::{Error, PackReport, PackSources, Result};
@@ -32,6 +33,7 @@ impl PackSources<'_> {
             with_owner: self.with_owner,
             xattrs: self.xattrs,
             checksum: self.checksum,
+            keeps_moved: self.keeps_moved(opened.before.as_ref()),
             attributes: self.attributes_noted(choice),
             takes: Box::new(|key, kind| choice.takes_below(key, kind)),
             progress: Box::new(|members, bytes| shared.borrow_mut().goes_on(Stage::Packing, members, bytes)),
@@ -39,11 +41,12 @@ impl PackSources<'_> {
         let imported = import.run(sources, opened.writer.as_mut(), opened.before.as_ref());
         drop(import);
         reporting.finish(Stage::Packing);
-        let done = imported.as_ref().ok().map(|imported| &imported.summary);
-        let is_clean = done.is_some_and(|summary| !summary.interrupted && summary.failures.is_empty());
+        let done = imported.as_ref().ok();
+        let done = done.map(|done| Packed { summary: &done.summary, has_all: done.has_all });
+        let is_clean = done.is_some_and(|done| RunEnd::of(done.summary) == RunEnd::Done);
         let nothing = choice.nothing().filter(|_| is_clean && choice.is_selective());
         let complete = self.close(opened, done, nothing, reporting)?;
-        let Imported { summary, left_out } = imported.map_err(|error| match error {
+        let Imported { summary, left_out, .. } = imported.map_err(|error| match error {
             Error::Pack(source) => Error::Stopped { pack: self.pack.clone(), source },
             error => error,
         })?;

@@ -154,7 +154,7 @@ pub(super) fn open_or_make<E: From<pack::Error>>(
     loop {
         tries -= 1;
         let looks_again =
-            |error: &pack::Error| tries > 0 && making == Making::IfMissing && is_there_already(error);
+            |error: &pack::Error| tries > 0 && making == Making::IfMissing && is_there_already(path, error);
         let found = match look_at(path, making) {
             Err(error) if looks_again(&error) => continue,
             found => found?.map(|storage| Arc::new(storage) as Arc<dyn Storage>),
@@ -186,9 +186,16 @@ fn make(path: &Path, found: Option<Arc<dyn Storage>>, options: WriterOptions) ->
     Ok(OpenedWriter { writer, storage, made: Some(Made { with_directory }) })
 }
 
-/// Whether nothing was made because something has its place.
-fn is_there_already(error: &pack::Error) -> bool {
-    matches!(error, pack::Error::Exists { .. } | pack::Error::Core(crate::Error::AlreadyExists { .. }))
+/// Whether nothing was made because something has its place. While a pack is made, another may
+/// have become one there, in which no files are made.
+fn is_there_already(path: &Path, error: &pack::Error) -> bool {
+    match error {
+        pack::Error::Exists { .. } | pack::Error::Core(crate::Error::AlreadyExists { .. }) => true,
+        pack::Error::Core(error) if error.io_kind() == Some(ErrorKind::InvalidInput) => {
+            crate::tree::is_pack(path).unwrap_or(false)
+        }
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -217,6 +224,19 @@ mod tests {
         let link = place.path().join("link");
         std::os::unix::fs::symlink("nowhere", &link).unwrap();
         let refused = open_writer(&link, WriterOptions::default(), Making::IfMissing).unwrap_err();
-        assert!(is_there_already(&refused), "{refused}");
+        assert!(is_there_already(&link, &refused), "{refused}");
+    }
+
+    /// Before: one of many that made the same pack at once was told that only its writer puts files
+    /// into it.
+    #[test]
+    fn a_place_that_became_a_pack_while_one_was_made_there_is_looked_at_again() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("p.stook");
+        drop(open_writer(&path, WriterOptions::default(), Making::Always).unwrap());
+        let refused = LocalStorage::open(&path, LocalStorageOptions::default()).unwrap().check_place();
+        assert!(is_there_already(&path, &refused.unwrap_err().into()));
+        let inside = LocalStorage::check_create(path.join("inside")).unwrap_err();
+        assert!(!is_there_already(&path.join("inside"), &inside.into()));
     }
 }

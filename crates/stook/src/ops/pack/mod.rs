@@ -6,6 +6,7 @@
 //! are converted in [`import`](super::import).
 
 mod archives;
+mod completing;
 mod error;
 mod hooks;
 mod making;
@@ -51,6 +52,9 @@ pub struct PackSources<'a> {
     pub delete: Delete,
     /// Whether packed files are removed, once the pack was read back; not for archives.
     pub move_originals: bool,
+    /// Whether files of these sources take the place of others that were moved into the pack from
+    /// elsewhere, of which it may have the only copies. Otherwise those fail.
+    pub replace_moved: bool,
     /// Whether bytes are compared, regardless of times and checksums.
     pub checksum: bool,
     /// Whether archives and packs among the sources are packed as the files that they are.
@@ -109,6 +113,7 @@ impl<'a> PackSources<'a> {
             grouping: Grouping::Default,
             delete: Delete::Nothing,
             move_originals: false,
+            replace_moved: false,
             checksum: false,
             as_file: false,
             dry_run: false,

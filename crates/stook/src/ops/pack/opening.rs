@@ -1,10 +1,9 @@
 //! The pack that sources go into: opened or made, finished, or taken back.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::completing::{Packed, RunEnd};
 use super::hooks::{Reporting, Stage};
 use super::making::{Made, Making, OpenedWriter, look_at, open_or_make, report_opening};
 use super::{Error, NothingSelected, PackSources, Result};
@@ -57,18 +56,17 @@ impl PackSources<'_> {
         })?;
         let OpenedWriter { mut writer, storage, made } = opened;
         if made.is_some() {
-            let roots = self.sources.iter().map(|root| root.clone().into_os_string().into_encoded_bytes());
-            writer.set_roots(roots.collect());
+            writer.set_roots(self.roots()?);
             return Ok(OpenedPack { writer: Some(writer), storage: Some(storage), before: None, made });
         }
         report_opening(&writer, reporting.hooks);
         // Through the same opening of the directory: another may have taken its place.
         let before = Pack::open(storage.clone(), OpenOptions::default())?;
         reporting.hooks.watch(before.damage_log());
-        check_roots(input, &before)?;
+        self.check_roots(input, &before)?;
         // Not earlier: what a run that was cut off left in the pack is known only now.
         self.check_space(input, Some(&before), reporting)?;
-        writer.set_incomplete_on_change();
+        writer.set_incomplete_on_change(self.unfinished_with(&before)?);
         Ok(OpenedPack { writer: Some(writer), storage: Some(storage), before: Some(before), made: None })
     }
 
@@ -87,7 +85,7 @@ impl PackSources<'_> {
         };
         reporting.hooks.watch(before.damage_log());
         before.check_writable()?;
-        check_roots(input, &before)?;
+        self.check_roots(input, &before)?;
         Ok(OpenedPack { before: Some(before), ..nothing })
     }
 
@@ -141,110 +139,81 @@ impl PackSources<'_> {
         }
     }
 
-    /// Ends the writing, or removes a pack that was made in vain; returns whether the pack is
-    /// complete.
+    /// Ends the writing, or removes a pack that was made in vain; returns whether this run came to
+    /// its end, and the pack is complete.
     ///
     /// What was packed is kept even if the rest could not be: the next run continues from there.
     pub(super) fn close(
         &self,
         opened: OpenedPack,
-        packed: Option<&PackSummary>,
+        packed: Option<Packed<'_>>,
         nothing: Option<NothingSelected>,
         reporting: &mut Reporting<'_>,
     ) -> Result<bool> {
         let was_complete = opened.was_complete();
         let is_abandoned = reporting.is_abandoned();
         let is_in_vain = is_abandoned || nothing.is_some_and(|nothing| nothing.is_error);
-        let is_whole = |summary: &PackSummary| {
-            // If deleting was refused, nothing was packed: the pack is as it was.
-            let is_packed = summary.refused.is_none() || was_complete;
-            is_packed && !summary.interrupted && summary.failures.is_empty()
+        let end = match packed {
+            Some(packed) if !is_abandoned => RunEnd::of(packed.summary),
+            _ => RunEnd::CutOff,
         };
-        let is_done = !is_abandoned && packed.is_some_and(is_whole);
-        let complete = is_done && self.may_complete(&opened, nothing, reporting)?;
-        if is_done && !complete {
-            let shown = self.pack.display();
-            reporting.hooks.note(&format!(
-                "{shown} was incomplete, and stays so until a run packs all of what it was made from; where \
-                 that is gone, `stook check --accept` accepts it as it is"
-            ));
+        let complete = end == RunEnd::Done
+            && match &opened.before {
+                Some(before) => self.may_complete(before, packed, nothing, reporting)?,
+                None => true,
+            };
+        if let Some(before) = opened.before.as_ref().filter(|_| end == RunEnd::Done && !complete) {
+            reporting.hooks.note(&self.stays_incomplete(before));
         }
         match (opened.writer, opened.made, packed) {
             (Some(writer), Some(made), _) if is_in_vain => made.take_back(writer, &self.pack)?,
-            (Some(mut writer), _, Some(summary)) => {
-                let is_cut_off = is_abandoned || summary.interrupted;
-                // An interrupted run found out nothing about the pack: its mark stays, or is
-                // incomplete from the first change on. The same holds for a run that may not
-                // complete it.
-                if !is_cut_off && complete == is_done {
-                    writer.set_complete(complete);
-                }
-                if self.move_originals && !is_cut_off {
-                    writer.set_moved();
+            (Some(mut writer), _, Some(_)) => {
+                self.mark(&mut writer, opened.before.as_ref(), end, complete)?;
+                if self.move_originals && end != RunEnd::CutOff {
+                    writer.set_moved(self.roots()?);
                 }
                 // What a build leaves is sealed; what later runs add stays open for the next.
                 writer.finish(complete && !was_complete).map_err(Error::Finish)?;
             }
             _ => {}
         }
-        if is_abandoned { Err(Error::Abandoned) } else { Ok(complete) }
+        // Where nothing was done, nothing was completed.
+        if is_abandoned { Err(Error::Abandoned) } else { Ok(complete && !is_in_vain) }
     }
 
-    /// Whether a fully successful run makes the pack complete: missing records of an incomplete one
-    /// are elsewhere if nothing was selected, if the run was of other sources, or if its patterns
-    /// exclude records of the pack.
-    fn may_complete(
+    /// Has the writer say what is known of the pack at the end of a run.
+    fn mark(
         &self,
-        opened: &OpenedPack,
-        nothing: Option<NothingSelected>,
-        reporting: &Reporting<'_>,
-    ) -> Result<bool> {
-        let Some(before) = opened.before.as_ref().filter(|before| !before.is_complete()) else {
-            return Ok(true);
-        };
-        let is_in_vain = nothing.is_some() && reporting.choice.is_selective();
-        if is_in_vain || !self.has_roots_of(before) {
-            return Ok(false);
-        }
-        if self.patterns.is_all() {
-            return Ok(true);
-        }
-        let takes = |path: &[u8]| [false, true].iter().any(|kind| self.patterns.takes_below(path, || *kind));
-        let log = before.damage_log();
-        for entry in before.keys(&[])? {
-            let Some(entry) = log.unless_damaged(entry)? else { return Ok(false) };
-            if entry.key.as_bytes().is_some_and(|path| !self.is_root(path) && !takes(path)) {
-                return Ok(false);
+        writer: &mut PackWriter,
+        before: Option<&Pack>,
+        end: RunEnd,
+        complete: bool,
+    ) -> Result<()> {
+        match end {
+            // It found out nothing about the pack: its mark stays, or is incomplete from the first
+            // change on.
+            RunEnd::CutOff | RunEnd::Refused => {}
+            RunEnd::Done if complete => writer.set_complete(true),
+            // Others are unfinished still, and this one is not.
+            RunEnd::Done => writer.set_unfinished(before.map_or(&[][..], Pack::unfinished).to_vec()),
+            RunEnd::Failed => {
+                writer.set_complete(false);
+                if let Some(before) = before {
+                    writer.set_unfinished(self.unfinished_with(before)?);
+                }
             }
         }
-        Ok(true)
+        Ok(())
     }
-
-    /// Whether a key is that of a source itself, which is packed regardless of the patterns.
-    fn is_root(&self, path: &[u8]) -> bool {
-        let mut names = self.sources.iter().filter_map(|source| source.file_name());
-        path.is_empty() || names.any(|name| name.as_encoded_bytes() == path)
-    }
-
-    /// Whether the sources are those that the pack was made from, if it says which.
-    fn has_roots_of(&self, before: &Pack) -> bool {
-        let real = |path: &Path| path.canonicalize().ok();
-        let is_same = |root: &Path, source: &Path| {
-            root == source || real(root).is_some_and(|root| real(source) == Some(root))
-        };
-        let is_named = |root: &Vec<u8>| {
-            let root = Path::new(OsStr::from_bytes(root));
-            self.sources.iter().any(|source| is_same(root, source))
-        };
-        let roots = before.roots();
-        roots.is_empty() || (roots.len() == self.sources.len() && roots.iter().all(is_named))
-    }
-}
-
-/// What cannot be deleted is reported before anything is packed.
-fn check_roots(input: Input<'_>, before: &Pack) -> Result<()> {
-    match input {
-        Input::Tree(tree) if tree.delete != Delete::Nothing => tree.check_roots(before).map_err(Error::Roots),
-        _ => Ok(()),
+    /// What cannot be deleted, and what would be packed again under other keys, is reported before
+    /// anything is packed.
+    fn check_roots(&self, input: Input<'_>, before: &Pack) -> Result<()> {
+        match input {
+            Input::Tree(tree) if tree.delete != Delete::Nothing => {
+                tree.check_roots(before).map_err(Error::Roots)
+            }
+            Input::Tree(_) => self.check_keys(before).map_err(Error::Roots),
+            Input::Archives(_) => Ok(()),
+        }
     }
 }

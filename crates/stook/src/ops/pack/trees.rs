@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rustix::fs::FileType;
 
+use super::completing::Packed;
 use super::hooks::{Reporting, Stage};
 use super::opening::Input;
 use super::{Error, PackReport, PackSources, Result};
@@ -19,6 +20,7 @@ impl PackSources<'_> {
         let mut tree = self.tree(reporting.choice)?;
         let mut opened = self.open(Input::Tree(&tree), reporting)?;
         tree.own = self.pack.exists().then(|| self.pack.clone());
+        tree.keeps_moved = self.keeps_moved(opened.before.as_ref());
         let mut progress = |entries: u64, bytes: u64| reporting.goes_on(Stage::Packing, entries, bytes);
         let packed = tree.run(opened.writer.as_mut(), opened.before.as_ref(), &mut progress);
         reporting.finish(Stage::Packing);
@@ -26,7 +28,8 @@ impl PackSources<'_> {
         let nothing = nothing.and_then(|summary| reporting.choice.nothing_of(summary.asked));
         // Another directory may have the path of the pack by now.
         let storage = opened.storage.clone().filter(|_| self.move_originals);
-        let complete = self.close(opened, packed.as_ref().ok(), nothing, reporting)?;
+        let done = packed.as_ref().ok().map(|summary| Packed { summary, has_all: false });
+        let complete = self.close(opened, done, nothing, reporting)?;
         if let Some(counted) = packed.as_ref().ok().filter(|counted| self.dry_run && !counted.interrupted) {
             self.check_counted(counted)?;
         }
@@ -68,6 +71,7 @@ impl PackSources<'_> {
             own: self.pack.exists().then(|| self.pack.clone()),
             delete: self.delete,
             checksum: self.checksum,
+            keeps_moved: false,
             attributes: self.attributes_noted(choice),
         };
         tree.check()?;

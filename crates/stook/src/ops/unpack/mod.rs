@@ -164,7 +164,8 @@ pub struct Unpacked {
     /// Whether the pack is complete, or the archive ends as its format says.
     pub is_complete: bool,
     /// What keeps the result from being all that was asked for: failures, files that were kept with
-    /// other content, extended attributes that are missing, that the pack is incomplete.
+    /// other content, extended attributes that are missing, that the pack is incomplete or the
+    /// archive was cut off.
     pub undone: u64,
     /// Why nothing was unpacked, where nothing was and nothing else is wrong.
     pub nothing: Option<Nothing>,
@@ -172,11 +173,11 @@ pub struct Unpacked {
 
 impl Unpacked {
     pub(super) fn of_pack(summary: Summary, pack: &Pack, filtering: &Filtering<'_>) -> Self {
-        Self::new(summary, pack.is_complete(), contents::undone(pack), filtering)
+        Self::new(summary, pack.is_complete(), filtering)
     }
 
-    fn new(summary: Summary, is_complete: bool, undone: u64, filtering: &Filtering<'_>) -> Self {
-        let undone = undone + (summary.failures.len() + summary.kept.len()) as u64;
+    fn new(summary: Summary, is_complete: bool, filtering: &Filtering<'_>) -> Self {
+        let undone = contents::undone(is_complete) + (summary.failures.len() + summary.kept.len()) as u64;
         let undone = undone + summary.unset_xattrs.entries;
         let is_done = undone == 0 && !summary.interrupted;
         let nothing = filtering.nothing().filter(|_| is_done);
@@ -279,8 +280,6 @@ impl Unpack<'_> {
         let mut go_on =
             |entries, bytes| !filtering.has_failed() && progress(Progress { entries, bytes, total_bytes });
         let summary = unpack.run_through(archive, calls, &mut go_on)?.with_errors_as();
-        let has_end = archive.index().summary().has_end;
-        // That an archive was cut off is known when it is opened, and costs nothing that is in it.
-        Ok(Unpacked::new(summary, has_end, 0, &filtering))
+        Ok(Unpacked::new(summary, archive.has_end(), &filtering))
     }
 }

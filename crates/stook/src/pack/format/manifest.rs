@@ -13,6 +13,7 @@ const TAG_SEGMENTS: u16 = 3;
 const TAG_ROOTS: u16 = 4;
 const TAG_HISTORY: u16 = 5;
 const TAG_MOVED: u16 = 6;
+const TAG_UNFINISHED: u16 = 7;
 const REQUIRED: u16 = 1;
 const ENTRY_LEN: usize = 160;
 
@@ -120,11 +121,16 @@ pub struct Manifest {
     pub segments: Vec<SegmentEntry>,
     /// The paths that a tree was packed from.
     pub roots: Vec<Vec<u8>>,
+    /// Of an incomplete pack, the paths of the runs that have not come to their end, where these
+    /// are not the roots.
+    pub unfinished: Vec<Vec<u8>>,
     /// States before this time, ns, are not known any more; `None` when all are.
     pub history_from_ns: Option<i64>,
     /// Whether files were removed from their tree once they were in the pack: it may hold the only
     /// copy.
     pub moved: bool,
+    /// The paths of the trees that they were removed from, as far as that was noted.
+    pub moved_from: Vec<Vec<u8>>,
 }
 
 impl Manifest {
@@ -155,11 +161,16 @@ impl Manifest {
         if !self.roots.is_empty() {
             put_section(&mut out, TAG_ROOTS, 0, &encode_strings(self.roots.iter().map(Vec::as_slice)));
         }
+        if !self.unfinished.is_empty() {
+            let unfinished = encode_strings(self.unfinished.iter().map(Vec::as_slice));
+            put_section(&mut out, TAG_UNFINISHED, 0, &unfinished);
+        }
         if let Some(from_ns) = self.history_from_ns {
             put_section(&mut out, TAG_HISTORY, 0, &from_ns.to_le_bytes());
         }
         if self.moved {
-            put_section(&mut out, TAG_MOVED, 0, &[]);
+            let from = encode_strings(self.moved_from.iter().map(Vec::as_slice));
+            put_section(&mut out, TAG_MOVED, 0, if self.moved_from.is_empty() { &[] } else { &from });
         }
         let len = (out.len() as u64 + 4).to_le_bytes();
         for (to, from) in out.iter_mut().skip(MANIFEST_LEN_AT).zip(len) {
@@ -177,6 +188,9 @@ impl Manifest {
         };
         let groups = strings(&mut self.groups.iter().map(String::len).chain([group_len]));
         let roots = strings(&mut self.roots.iter().map(Vec::len));
+        let unfinished = strings(&mut self.unfinished.iter().map(Vec::len));
+        let moved_from = strings(&mut self.moved_from.iter().map(Vec::len));
+        let roots = roots.saturating_add(unfinished).saturating_add(moved_from);
         // The fixed part, the state, the history, the move and the checksum, and what fills up
         // sections.
         let rest = 72 + 48 + 24 + 8 + 4 + 64;
@@ -236,8 +250,10 @@ impl Manifest {
             groups: Vec::new(),
             segments: Vec::new(),
             roots: Vec::new(),
+            unfinished: Vec::new(),
             history_from_ns: None,
             moved: false,
+            moved_from: Vec::new(),
         };
         manifest.decode_sections(body)?;
         manifest.check()?;
@@ -263,9 +279,13 @@ impl Manifest {
                 TAG_GROUPS => decode_groups(&mut payload).map(|groups| self.groups = groups),
                 TAG_SEGMENTS => decode_segments(&mut payload).map(|segments| self.segments = segments),
                 TAG_ROOTS => decode_strings(&mut payload).map(|roots| self.roots = roots),
+                TAG_UNFINISHED => decode_strings(&mut payload).map(|paths| self.unfinished = paths),
                 TAG_MOVED => {
                     self.moved = true;
-                    Ok(())
+                    match payload.left() {
+                        0 => Ok(()),
+                        _ => decode_strings(&mut payload).map(|paths| self.moved_from = paths),
+                    }
                 }
                 TAG_HISTORY => payload.i64().map(|from_ns| self.history_from_ns = Some(from_ns)),
                 _ if flags & REQUIRED != 0 => Err(Invalid::unsupported(0, format!("manifest section {tag}"))),
@@ -500,8 +520,10 @@ mod tests {
                 SegmentEntry { id: 2, state: SegmentState::Active, vector: None, ..segment },
             ],
             roots: vec![b"/a\xff".to_vec()],
+            unfinished: vec![b"/b".to_vec(), b"-".to_vec()],
             history_from_ns: Some(-3),
             moved: true,
+            moved_from: vec![b"/c\xfe".to_vec()],
         }
     }
 

@@ -40,6 +40,8 @@ pub struct CheckReport {
     pub notes: Vec<String>,
     /// Nothing can be written to the pack, or it cannot even be opened, before it is repaired.
     pub needs_repair: bool,
+    /// Whether the pack is incomplete, so that anything may be missing, after the check.
+    pub is_incomplete: bool,
     /// Whether the pack was incomplete, and the caller of the check called it complete because of
     /// it.
     pub accepted: bool,
@@ -93,6 +95,13 @@ impl Walked {
     }
 }
 
+impl CheckReport {
+    /// How much keeps the pack from being whole: damage, and that it is incomplete.
+    pub fn undone(&self) -> u64 {
+        self.damages.len() as u64 + u64::from(self.is_incomplete)
+    }
+}
+
 impl Pack {
     /// Verifies every record, live or dead, every index page, that indexes and records agree, that
     /// deletions speak of records, that no key is alive twice, and that hard links to files lead to
@@ -112,7 +121,11 @@ impl Pack {
     /// # Errors
     /// Returns those errors, and [`Error::Stopped`] if it was stopped.
     pub fn check_until(&self, progress: &mut dyn FnMut(u64) -> bool) -> Result<CheckReport> {
-        let mut report = CheckReport { damages: self.snapshot.log.damages(), ..CheckReport::default() };
+        let mut report = CheckReport {
+            damages: self.snapshot.log.damages(),
+            is_incomplete: !self.is_complete(),
+            ..CheckReport::default()
+        };
         self.note_state(&mut report)?;
         let hasher = RandomState::new();
         let (mut passed, mut has_links) = (0, false);

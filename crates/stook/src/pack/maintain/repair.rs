@@ -59,6 +59,16 @@ pub struct Repaired {
     pub quarantined: Vec<Quarantined>,
     /// Differences between the new pack and the old one, and why.
     pub notes: Vec<String>,
+    /// Whether the new pack is incomplete, because the old one was or may have been.
+    pub is_incomplete: bool,
+}
+
+impl Repaired {
+    /// How much keeps the new pack from being all that the old one was to be: damage, and that it
+    /// is incomplete.
+    pub fn undone(&self) -> u64 {
+        self.damages.len() as u64 + u64::from(self.is_incomplete)
+    }
 }
 
 /// Bytes that are not an intact record, or are hard links to a lost file.
@@ -163,8 +173,9 @@ pub fn repair(
     let options = WriterOptions { chunk_log2, segment_len: snapshot.manifest.segment_len, ..options };
     let mut writer = PackWriter::create(to.clone(), options.clone())?;
     writer.set_roots(snapshot.manifest.roots.clone());
+    writer.set_unfinished(snapshot.manifest.unfinished.clone());
     if snapshot.manifest.moved {
-        writer.set_moved();
+        writer.set_moved(snapshot.manifest.moved_from.clone());
     }
     let mut survey = Survey::new(memory_len);
     let passed = first_walk(&mut survey, &snapshot, &reader, &mut repaired, progress)?;
@@ -208,6 +219,7 @@ pub fn repair(
     }
     let (is_complete, note) = new_state(&snapshot, &survey, &repaired.damages);
     writer.set_complete(is_complete);
+    repaired.is_incomplete = !is_complete;
     repaired.notes.extend(note);
     writer.finish(true)?;
     Ok(repaired)

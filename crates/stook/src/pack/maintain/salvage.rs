@@ -141,8 +141,10 @@ fn best_manifest(
         groups: Vec::new(),
         segments: Vec::new(),
         roots: Vec::new(),
+        unfinished: Vec::new(),
         history_from_ns: None,
         moved: false,
+        moved_from: Vec::new(),
     };
     let note = "no manifest can be read; all segments were searched, and what had been deleted or replaced before the last \
                 compaction may be there again";

@@ -185,6 +185,13 @@ impl Pack {
         self.snapshot.manifest.moved
     }
 
+    /// The paths of the trees that they were removed from. A pack that does not say is of its
+    /// [roots](Self::roots).
+    pub fn moved_from(&self) -> &[Vec<u8>] {
+        let manifest = &self.snapshot.manifest;
+        if manifest.moved_from.is_empty() { &manifest.roots } else { &manifest.moved_from }
+    }
+
     /// The nonce that distinguishes this pack from any other.
     pub fn nonce(&self) -> String {
         crate::pack::state::names::hex_text(&self.snapshot.manifest.pack_nonce)
@@ -198,6 +205,17 @@ impl Pack {
     /// The roots that it was packed from.
     pub fn roots(&self) -> &[Vec<u8>] {
         &self.snapshot.manifest.roots
+    }
+
+    /// Of an incomplete pack, what the runs packed that have not come to their end: its
+    /// [roots](Self::roots), or what was packed into it later. None of a complete pack.
+    pub fn unfinished(&self) -> &[Vec<u8>] {
+        let manifest = &self.snapshot.manifest;
+        match manifest.state {
+            PackState::Complete => &[],
+            PackState::Incomplete if manifest.unfinished.is_empty() => &manifest.roots,
+            PackState::Incomplete => &manifest.unfinished,
+        }
     }
 
     /// Live records.

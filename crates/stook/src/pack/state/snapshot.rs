@@ -22,6 +22,14 @@ use crate::storage::{Entry, Lock, Storage};
 pub(crate) const NO_MANIFEST: &str =
     "it has segments, but no manifest; `stook check --repair` saves what is whole";
 
+/// Why a directory with these files and no manifest is not a pack, and what helps.
+pub(crate) fn why_no_pack(files: &[Entry]) -> &'static str {
+    match files.iter().any(|file| PackFile::parse(&file.name).is_some()) {
+        true => NO_MANIFEST,
+        false => "it holds no manifest; `stook pack DIR NEW` makes a pack of a directory",
+    }
+}
+
 /// How often opening begins again when files vanish or become shorter under it.
 const LOAD_TRIES_MAX: u32 = 10;
 
@@ -107,13 +115,8 @@ impl Snapshot {
 
     fn load_once(storage: &dyn Storage, reader: &Reader, view: WantedState) -> Result<Self> {
         let files = storage.list()?;
-        let last = newest(&files).ok_or_else(|| Error::NotAPack {
-            path: storage.path(""),
-            why: match files.iter().any(|file| PackFile::parse(&file.name).is_some()) {
-                true => NO_MANIFEST.into(),
-                false => "it holds no manifest".into(),
-            },
-        })?;
+        let last = newest(&files)
+            .ok_or_else(|| Error::NotAPack { path: storage.path(""), why: why_no_pack(&files).into() })?;
         let generation = view.generation.unwrap_or(last);
         let name = PackFile::Manifest(generation).to_string();
         if !files.iter().any(|file| file.name == name) {

@@ -72,11 +72,24 @@ impl Packing<'_, '_> {
         key: &[u8],
         body: &mut dyn LongBody,
     ) -> Result<Option<bool>, Abort> {
-        let Some(before) = self.before else { return Ok(Some(false)) };
-        let Some(mut comparison) = before.compare(&Key::bytes(key)?)? else { return Ok(Some(false)) };
+        Ok(match self.has_bytes(key, body)? {
+            Ok(xattrs) => Some(xattrs.is_some_and(|xattrs| self.has_xattrs(key, &xattrs))),
+            Err(error) => self.failed(key, error),
+        })
+    }
+
+    /// The extended attributes of a file whose bytes are those of its record, `None` where they
+    /// are not. The inner error is that of reading the file.
+    pub(super) fn has_bytes(
+        &mut self,
+        key: &[u8],
+        body: &mut dyn LongBody,
+    ) -> Result<Result<Option<Xattrs>>, Abort> {
+        let Some(before) = self.before else { return Ok(Ok(None)) };
+        let Some(mut comparison) = before.compare(&Key::bytes(key)?)? else { return Ok(Ok(None)) };
         let xattrs = match body.open(self.tree.xattrs) {
             Ok((xattrs, _)) => xattrs,
-            Err(error) => return Ok(self.failed(key, error)),
+            Err(error) => return Ok(Err(error)),
         };
         let mut done = 0;
         let compared = body.pour(&mut |bytes| {
@@ -87,8 +100,8 @@ impl Packing<'_, '_> {
             self.report_progress(done).map(|()| true)
         })?;
         match compared {
-            Ok(is_same) => Ok(Some(is_same && comparison.finish()? && self.has_xattrs(key, &xattrs))),
-            Err(error) => Ok(self.failed(key, error)),
+            Ok(is_same) => Ok(Ok((is_same && comparison.finish()?).then_some(xattrs))),
+            Err(error) => Ok(Err(error)),
         }
     }
 }

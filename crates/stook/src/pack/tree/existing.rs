@@ -155,6 +155,11 @@ impl Existing {
         self.known(key).map(|known| known.kind)
     }
 
+    /// Whether a record is of this kind and length.
+    pub(super) fn is_of(&self, key: &[u8], kind: FileKind, len: u64) -> bool {
+        self.known(key).is_some_and(|known| known.kind == kind && known.len == len)
+    }
+
     /// All of them in no order: number, key and kind.
     pub(super) fn all(&self) -> impl Iterator<Item = (usize, &[u8], FileKind)> {
         self.known.iter().map(|(key, entry)| (entry.number, &**key, entry.known.kind))

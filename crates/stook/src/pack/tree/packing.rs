@@ -13,6 +13,7 @@ use super::existing::{Existing, Holds, Rule};
 use super::gone::{Delete, Held};
 use super::grouping::Grouping;
 use super::names::{Claims, HardLink, Names, Unread};
+use super::only_copies::refusal;
 use super::own_attributes::OwnAttributes;
 use super::records::{LongBody, OpenedFile};
 use crate::pack::error::{Error, Result};
@@ -117,6 +118,9 @@ pub struct PackTree<'a> {
     /// Whether the bytes of every file are compared with its record, whatever times and inode say.
     /// What is damaged in the pack is packed again.
     pub checksum: bool,
+    /// Whether files and links that the pack has are not replaced by others: they were moved into
+    /// it from another tree, and may be the only copies.
+    pub keeps_moved: bool,
     /// What the caller adds to the attributes of each record that is put. What is unchanged keeps
     /// what it has.
     pub attributes: Option<OwnAttributes<'a>>,
@@ -693,6 +697,10 @@ impl Packing<'_, '_> {
         if self.is_put_off(&key, &status) {
             return Ok(());
         }
+        if let Some(error) = self.refuses_long(&key, status.node.len, body)? {
+            self.summary.failures.push(Failure { key, error });
+            return Ok(());
+        }
         match self.put_long(&key, &status, body)? {
             None => self.names.packed(&key, &status),
             Some(error) => self.summary.failures.push(Failure { key, error }),
@@ -738,6 +746,10 @@ impl Packing<'_, '_> {
 
     /// A file that a dry run would pack.
     fn count_file(&mut self, key: &[u8], status: &Status) {
+        if self.would_refuse(key, status.node.len) {
+            self.summary.failures.push(Failure { key: key.to_vec(), error: refusal() });
+            return;
+        }
         let replaces = self.existing.has(key);
         self.summary.note_put(key, FileKind::File, status.node.len, replaces, &Xattrs::default());
     }

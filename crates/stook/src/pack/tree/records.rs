@@ -189,6 +189,10 @@ impl Packing<'_, '_> {
                 return Ok(false);
             }
         };
+        if let Some(error) = self.refuses(key, kind, body)? {
+            self.summary.failures.push(Failure { key: key.to_vec(), error });
+            return Ok(false);
+        }
         let group = self.tree.grouping.of(key, kind == FileKind::Directory);
         if let Some(writer) = self.writer.as_deref_mut() {
             let sums = sums.map_or_else(|| chunk_sums(body, writer.chunk_log2()).into(), Cow::Borrowed);

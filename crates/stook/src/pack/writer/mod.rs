@@ -53,7 +53,7 @@ use crate::pack::read::reader::Reader;
 use crate::pack::state::names::{self, PackFile, next_free, take_number};
 use crate::pack::state::recover::TornTail;
 use crate::pack::state::segment::{Segment, Whose};
-use crate::pack::state::snapshot::{Snapshot, WantedState, newest};
+use crate::pack::state::snapshot::{Snapshot, WantedState, newest, why_no_pack};
 use crate::pack::writer::host::{Host, SystemHost, clock_is_behind};
 use crate::storage::{Entry, Lock, Storage};
 
@@ -214,8 +214,9 @@ pub struct PackWriter {
     synced_at: Instant,
     /// Something the last manifest does not say.
     unpublished: bool,
-    /// Before anything of it changes, the pack is to say that it is incomplete.
-    incomplete_on_change: bool,
+    /// Before anything of it changes, the pack is to say that it is incomplete, and that runs of
+    /// these paths are unfinished.
+    incomplete_on_change: Option<Vec<Vec<u8>>>,
     /// A failure after which nothing more may be written.
     stopped: bool,
     /// Whether there may be a generation that this writer does not know to be published.
@@ -266,8 +267,10 @@ impl PackWriter {
             groups: Vec::new(),
             segments: Vec::new(),
             roots: Vec::new(),
+            unfinished: Vec::new(),
             history_from_ns: None,
             moved: false,
+            moved_from: Vec::new(),
         };
         let mut writer = Self::with(storage, options, manifest, lock);
         writer.publish()?;
@@ -281,8 +284,9 @@ impl PackWriter {
     /// Returns [`Error::NotAPack`], [`Error::Core`] with `Locked` naming the other writer,
     /// [`Error::Unsupported`] if a newer version wrote any of it, or an error of the storage.
     pub fn open(storage: Arc<dyn Storage>, options: WriterOptions) -> Result<Self> {
-        if newest(&storage.list()?).is_none() {
-            return Err(Error::NotAPack { path: storage.path(""), why: "it holds no manifest".into() });
+        let files = storage.list()?;
+        if newest(&files).is_none() {
+            return Err(Error::NotAPack { path: storage.path(""), why: why_no_pack(&files).into() });
         }
         let lock = take_lock(storage.as_ref(), options.host.as_ref())?;
         // A writer that was killed may have published what no power failure would survive; what is
@@ -368,7 +372,7 @@ impl PackWriter {
             log: DamageLog::default(),
             synced_at: Instant::now(),
             unpublished: false,
-            incomplete_on_change: false,
+            incomplete_on_change: None,
             stopped: false,
             in_doubt: false,
             is_publishing: false,
@@ -452,12 +456,6 @@ impl PackWriter {
     /// Whether the pack is complete according to the generation on the medium.
     pub fn is_complete(&self) -> bool {
         self.manifest.state == PackState::Complete
-    }
-
-    /// Sets the roots that a tree is packed from, for people.
-    pub fn set_roots(&mut self, roots: Vec<Vec<u8>>) {
-        self.manifest.roots = roots;
-        self.unpublished = true;
     }
 
     /// Says in the next generation that states before this time, ns, are not known.

@@ -46,36 +46,64 @@ impl PackWriter {
         self.guard(Self::publish_now)
     }
 
-    /// Sets whether the next generation marks the pack as complete.
+    /// Sets whether the next generation marks the pack as complete. No run is unfinished then.
     pub fn set_complete(&mut self, complete: bool) {
-        self.incomplete_on_change = false;
+        self.incomplete_on_change = None;
         let state = if complete { PackState::Complete } else { PackState::Incomplete };
         self.unpublished |= self.manifest.state != state;
         self.manifest.state = state;
+        if complete {
+            self.set_unfinished(Vec::new());
+        }
     }
 
-    /// From the first put, deletion or new segment on, the pack is marked incomplete: a generation
-    /// with this mark is published first. A writer that changes nothing leaves the mark as it is.
+    /// Sets the roots that a tree is packed from: which run can complete it depends on them.
+    pub fn set_roots(&mut self, roots: Vec<Vec<u8>>) {
+        self.manifest.roots = roots;
+        self.unpublished = true;
+    }
+
+    /// Sets of which paths the next generation says that runs of them are unfinished. Without any,
+    /// that is the one that made an incomplete pack, of its [roots](Self::set_roots).
+    pub fn set_unfinished(&mut self, paths: Vec<Vec<u8>>) {
+        let paths = if paths == self.manifest.roots { Vec::new() } else { paths };
+        self.unpublished |= self.manifest.unfinished != paths;
+        self.manifest.unfinished = paths;
+    }
+
+    /// From the first put, deletion or new segment on, the pack is marked incomplete, and runs of
+    /// these paths [as unfinished](Self::set_unfinished): a generation with these marks is
+    /// published first. A writer that changes nothing leaves the marks as they are.
     /// [`set_complete`](Self::set_complete) ends this.
-    pub fn set_incomplete_on_change(&mut self) {
-        self.incomplete_on_change = true;
+    pub fn set_incomplete_on_change(&mut self, unfinished: Vec<Vec<u8>>) {
+        self.incomplete_on_change = Some(unfinished);
     }
 
     /// Something of the pack is about to change: where it is to be called incomplete from then on,
     /// that is made durable first.
     pub(super) fn announce_change(&mut self) -> Result<()> {
-        if !std::mem::take(&mut self.incomplete_on_change) || self.manifest.state == PackState::Incomplete {
-            return Ok(());
-        }
+        let Some(unfinished) = self.incomplete_on_change.take() else { return Ok(()) };
+        let before = (self.manifest.state, self.manifest.unfinished.clone());
         self.manifest.state = PackState::Incomplete;
-        self.publish_now()
+        self.set_unfinished(unfinished);
+        match before == (self.manifest.state, self.manifest.unfinished.clone()) {
+            true => Ok(()),
+            false => self.publish_now(),
+        }
     }
 
     /// Says in the next generation that files were, or will be, removed from their tree because
     /// they are in the pack, which may hold the only copy from then on. It is never taken back.
-    pub fn set_moved(&mut self) {
-        self.unpublished |= !self.manifest.moved;
+    /// These are the paths of the tree.
+    pub fn set_moved(&mut self, from: Vec<Vec<u8>>) {
+        let before = (self.manifest.moved, self.manifest.moved_from.len());
         self.manifest.moved = true;
+        for path in from {
+            if !self.manifest.moved_from.contains(&path) {
+                self.manifest.moved_from.push(path);
+            }
+        }
+        self.unpublished |= before != (self.manifest.moved, self.manifest.moved_from.len());
     }
 
     /// Seals every group's segment that is long enough (or new, with `all`), publishes, and lets go

@@ -28,7 +28,7 @@ fn complete(is_sealed: bool) -> SimStorage {
 
 fn writer(storage: &SimStorage) -> Result<PackWriter, Error> {
     let mut writer = PackWriter::open(shared(storage), options(2))?;
-    writer.set_incomplete_on_change();
+    writer.set_incomplete_on_change(vec![b"/tree".to_vec()]);
     Ok(writer)
 }
 

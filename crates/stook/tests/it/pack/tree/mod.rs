@@ -122,6 +122,7 @@ impl Place {
             own: None,
             delete: Delete::Nothing,
             checksum: false,
+            keeps_moved: false,
             attributes: None,
         }
     }
@@ -151,7 +152,7 @@ impl Place {
         let summary = write(&mut writer, before.as_ref());
         writer.set_complete(true);
         // What some of the tests do next.
-        writer.set_moved();
+        writer.set_moved(Vec::new());
         writer.finish(true).unwrap();
         summary
     }
