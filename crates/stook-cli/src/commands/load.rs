@@ -8,17 +8,16 @@ mod cursor_file;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use stook::engine::{Access, Backend, Buffer, CacheResidency, EngineFactory as _, File, Operation, Request};
-use stook::extent::ByteRange;
-use stook::ops::contents::{Contents, Error, LoadEvents, LoadOptions, LoadReport, Part, is_object};
+use stook::engine::{Access, Backend, Buffer, EngineFactory as _, Operation, Request};
+use stook::ops::contents::{
+    Cached, Contents, Error, LoadEvents, LoadOptions, LoadReport, Part, SourceSpan, files_of, is_object,
+};
 use stook::pack::Stop;
 use stook::report::json::Document;
 use stook::report::units::{bytes_decimal, count_of, duration, percent, rate_of};
-use stook::source::{Leaf, Source};
 
 use crate::context::Context;
 use crate::exit::UsageError;
@@ -113,9 +112,6 @@ struct Report<'a> {
     damages: Vec<packs::JsonDamage<'a>>,
 }
 
-/// Bytes of one source.
-type SourceSpan = (Arc<dyn Source>, ByteRange);
-
 /// Runs it.
 ///
 /// # Errors
@@ -139,7 +135,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     options.from = args.cursor.as_deref().map(cursor_file::read).transpose()?.flatten();
     let spans = opened.contents().spans(&args.groups);
     let segment_bytes = spans.iter().map(|(_, range)| range.len()).sum();
-    let cached_share = cached_share(&spans)?;
+    let cached = Cached::of(&spans)?;
     let mut device = Vec::new();
     if args.device_share {
         device.push(read_raw(&spans, context)?);
@@ -161,7 +157,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         bytes_per_s: (loaded.bytes - loaded.hole_bytes) as f64 / seconds,
         segment_bytes,
         device_bytes_per_s: measured.then_some(segment_bytes as f64 / device_s),
-        cached_share,
+        cached_share: cached.share(),
         in_memory: args.in_memory,
         order: args.order,
         threads: args.threads,
@@ -170,7 +166,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         complete: opened.contents().is_complete(),
         damages: packs::JsonDamage::all(&loaded.damages),
     };
-    print_report(context, &report, &loaded, elapsed)?;
+    print_report(context, (&report, cached), &loaded, elapsed)?;
     contents::report_incomplete(&opened, "run the `stook pack` that was building it again", context);
     let mut failures = loaded.undone;
     if loaded.interrupted {
@@ -249,7 +245,7 @@ impl LoadEvents for Shown<'_> {
 
 fn print_report(
     context: &Context,
-    report: &Report<'_>,
+    (report, cached): (&Report<'_>, Cached),
     loaded: &LoadReport,
     elapsed: Duration,
 ) -> anyhow::Result<()> {
@@ -283,45 +279,13 @@ fn print_report(
             stook::report::units::rate(device)
         ))?;
     }
-    match report.cached_share {
-        Some(share) => output
+    match cached {
+        Cached::Share(share) => output
             .line(format_args!("{} of the bytes were in the page cache before the load", percent(share)))?,
-        None => output.line("this kernel does not report how much was in the page cache")?,
+        Cached::Unknown => output.line("this kernel does not report how much was in the page cache")?,
+        Cached::Elsewhere => {}
     }
     Ok(output.finish()?)
-}
-
-/// The files of a range of a source, and the ranges in them.
-fn files(spans: &[SourceSpan]) -> anyhow::Result<Vec<(Arc<File>, ByteRange)>> {
-    let mut leaves = Vec::new();
-    for (source, range) in spans {
-        source.resolve(*range, &mut leaves)?;
-    }
-    let mut files = Vec::with_capacity(leaves.len());
-    add_files(&leaves, &mut files);
-    Ok(files)
-}
-
-fn add_files(leaves: &[Leaf], files: &mut Vec<(Arc<File>, ByteRange)>) {
-    for leaf in leaves {
-        match leaf {
-            Leaf::File { file, range } => files.push((Arc::clone(file), *range)),
-            Leaf::Checked { check, .. } => add_files(check.leaves(), files),
-            Leaf::Object { .. } | Leaf::Bytes(_) | Leaf::Fill { .. } => {}
-        }
-    }
-}
-
-fn cached_share(spans: &[SourceSpan]) -> anyhow::Result<Option<f64>> {
-    let (mut cached, mut total) = (0, 0);
-    for (file, range) in files(spans)? {
-        let CacheResidency::Known { cached_bytes, .. } = CacheResidency::of(&file, range) else {
-            return Ok(None);
-        };
-        cached += cached_bytes;
-        total += range.len();
-    }
-    Ok(Some(cached as f64 / total.max(1) as f64))
 }
 
 /// How long the device takes for these bytes when they are discarded.
@@ -330,7 +294,7 @@ fn read_raw(spans: &[SourceSpan], context: &Context) -> anyhow::Result<Duration>
     let bar = context.progress("measuring the device", Unit::Bytes, Some(total));
     let mut engine = Backend::Auto.build(READ_DEPTH)?;
     let mut reads = Vec::new();
-    for (file, range) in files(spans)? {
+    for (file, range) in files_of(spans)? {
         let mut at = range.start() / READ_LEN * READ_LEN;
         while at < range.end() {
             reads.push((file.clone(), at, READ_LEN.min(range.end() - at) as usize));

@@ -29,6 +29,7 @@ pub(super) fn tar(
             key: &entry.key,
             node: entry.node,
             is_further_name: entry.is_further_name,
+            is_refused: false,
             stored_len: entry.stored_len,
             header_at: entry.header_at,
             data_at: entry.data_at,

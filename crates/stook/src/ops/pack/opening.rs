@@ -8,9 +8,11 @@ use std::sync::Arc;
 use super::hooks::{Reporting, Stage};
 use super::making::{Made, Making, OpenedWriter, look_at, open_or_make, report_opening};
 use super::{Error, NothingSelected, PackSources, Result};
+use crate::ops::contents::is_object;
 use crate::ops::import::{self, Source};
 use crate::pack::tree::{Delete, PackSummary, PackTree};
 use crate::pack::{self, OpenOptions, Pack, PackWriter};
+use crate::source;
 use crate::storage::{Storage, free_bytes};
 
 /// Free space below which sources are counted before anything is written, in bytes.
@@ -57,8 +59,7 @@ impl PackSources<'_> {
         })?;
         let OpenedWriter { mut writer, storage, made } = opened;
         if made.is_some() {
-            let roots = self.sources.iter().map(|root| root.clone().into_os_string().into_encoded_bytes());
-            writer.set_roots(roots.collect());
+            writer.set_roots(self.sources.iter().map(|source| root_of(source)).collect());
             return Ok(OpenedPack { writer: Some(writer), storage: Some(storage), before: None, made });
         }
         report_opening(&writer, reporting.hooks);
@@ -230,7 +231,8 @@ impl PackSources<'_> {
     fn has_roots_of(&self, before: &Pack) -> bool {
         let real = |path: &Path| path.canonicalize().ok();
         let is_same = |root: &Path, source: &Path| {
-            root == source || real(root).is_some_and(|root| real(source) == Some(root))
+            root.as_os_str().as_bytes() == root_of(source)
+                || real(root).is_some_and(|root| real(source) == Some(root))
         };
         let is_named = |root: &Vec<u8>| {
             let root = Path::new(OsStr::from_bytes(root));
@@ -238,6 +240,14 @@ impl PackSources<'_> {
         };
         let roots = before.roots();
         roots.is_empty() || (roots.len() == self.sources.len() && roots.iter().all(is_named))
+    }
+}
+
+/// What a pack says that it was made from: a path as it was given, an address without its secrets.
+pub(super) fn root_of(source: &Path) -> Vec<u8> {
+    match source.to_str().filter(|_| is_object(source)) {
+        Some(address) => source::shown(address).into_bytes(),
+        None => source.as_os_str().as_bytes().to_vec(),
     }
 }
 
