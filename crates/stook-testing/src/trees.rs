@@ -12,12 +12,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rustix::fs::{XattrFlags, lsetxattr};
 use stook::error::{Error, Result};
-use stook::source::{MemorySource, Source};
+use stook::source::{FileSource, MemorySource, Source};
 use stook::tree::{
-    CaseRule, Cursor, Kind, Layer, Node, NodeId, NodeTable, NodeTableBuilder, Page, Tree, Union, Xattrs,
+    CaseRule, Cursor, Holes, Kind, Layer, Node, NodeId, NodeTable, NodeTableBuilder, Page, Tree, Union,
+    Xattrs,
 };
 
-use crate::model::tree::{TreeEntry, TreeModel};
+use crate::model::tree::{HOLE_LEN, TreeEntry, TreeModel};
 use crate::model::union::LayerModel;
 
 /// A tree in memory: names and nodes in a table, the bytes of each node beside it.
@@ -28,6 +29,8 @@ pub struct MemoryTree {
     bytes: Vec<Bytes>,
     /// By number of node.
     xattrs: Vec<Xattrs>,
+    /// By number of node.
+    holes: Vec<Holes>,
 }
 
 impl MemoryTree {
@@ -40,7 +43,7 @@ impl MemoryTree {
         let mut builder = NodeTableBuilder::new("memory");
         // Of the root.
         let mut all_bytes = vec![Bytes::new()];
-        let mut all_xattrs = vec![Xattrs::default()];
+        let (mut all_xattrs, mut all_holes) = (vec![Xattrs::default()], vec![Holes::default()]);
         let entries: Vec<_> = model.iter().collect();
         for (path, entry) in entries.iter().rev() {
             let (kind, bytes) = match entry {
@@ -54,6 +57,7 @@ impl MemoryTree {
             assert_eq!(id.get(), all_bytes.len() as u64);
             all_bytes.push(bytes);
             all_xattrs.push(model.xattrs(path));
+            all_holes.push(model.holes(path));
         }
         for (path, entry) in entries {
             if let TreeEntry::Link(to) = entry {
@@ -63,7 +67,7 @@ impl MemoryTree {
         }
         let (table, refused) = builder.finish();
         assert!(refused.is_empty(), "{refused:?}");
-        Self { table, bytes: all_bytes, xattrs: all_xattrs }
+        Self { table, bytes: all_bytes, xattrs: all_xattrs, holes: all_holes }
     }
 
     fn bytes(&self, id: NodeId) -> Bytes {
@@ -111,6 +115,11 @@ impl Tree for MemoryTree {
         Ok(self.xattrs.get(id.get() as usize).cloned().unwrap_or_default())
     }
 
+    fn holes(&self, id: NodeId) -> Result<Holes> {
+        self.open(id)?;
+        Ok(self.holes.get(id.get() as usize).cloned().unwrap_or_default())
+    }
+
     fn open(&self, id: NodeId) -> Result<Arc<dyn Source>> {
         let path = self.path_of(id);
         match self.node(id)?.kind {
@@ -120,9 +129,19 @@ impl Tree for MemoryTree {
     }
 }
 
-/// Blocks of this many zeros are not written: they are holes, if the file system supports them.
-const HOLE_LEN: usize = 64 << 10;
+/// Whether files that are made in a directory have the holes that a model says.
+///
+/// # Panics
+/// Panics if none can be made.
+pub fn has_holes(directory: &Path) -> bool {
+    let (path, model) = (directory.join("probe"), TreeModel::new().file("probe", vec![0; 1 << 20]));
+    make_files(&model, directory);
+    let holes = FileSource::open(&path).unwrap().holes().unwrap();
+    fs::remove_file(path).unwrap();
+    holes == model.holes(b"probe")
+}
 
+/// Blocks of zeros are not written: they are holes, if the file system supports them.
 fn write_with_holes(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let file = fs::File::create(path)?;
     for (block, start) in bytes.chunks(HOLE_LEN).zip((0_u64..).step_by(HOLE_LEN)) {

@@ -8,17 +8,16 @@ mod cursor_file;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use stook::engine::{Access, Backend, Buffer, CacheResidency, EngineFactory as _, File, Operation, Request};
-use stook::extent::ByteRange;
-use stook::ops::contents::{Contents, Error, LoadEvents, LoadOptions, LoadReport, Part, is_object};
+use stook::engine::{Access, Backend, Buffer, EngineFactory as _, Operation, Request};
+use stook::ops::contents::{
+    Cached, Contents, Error, LoadEvents, LoadOptions, LoadReport, Part, SourceSpan, files_of, is_object,
+};
 use stook::pack::Stop;
 use stook::report::json::Document;
 use stook::report::units::{bytes_decimal, count_of, duration, percent, rate_of};
-use stook::source::{Leaf, Source};
 
 use crate::context::Context;
 use crate::exit::UsageError;
@@ -113,9 +112,6 @@ struct Report<'a> {
     damages: Vec<packs::JsonDamage<'a>>,
 }
 
-/// Bytes of one source.
-type SourceSpan = (Arc<dyn Source>, ByteRange);
-
 /// Runs it.
 ///
 /// # Errors
@@ -134,7 +130,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     options.from = args.cursor.as_deref().map(cursor_file::read).transpose()?.flatten();
     let spans = opened.contents().spans(&args.groups);
     let segment_bytes = spans.iter().map(|(_, range)| range.len()).sum();
-    let cached_share = cached_share(&spans)?;
+    let cached = Cached::of(&spans)?;
     let mut device = Vec::new();
     if args.device_share {
         device.push(read_raw(&spans, context)?);
@@ -156,7 +152,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         bytes_per_s: (loaded.bytes - loaded.hole_bytes) as f64 / seconds,
         segment_bytes,
         device_bytes_per_s: measured.then_some(segment_bytes as f64 / device_s),
-        cached_share: cached_share.ok(),
+        cached_share: cached.share(),
         in_memory: args.in_memory,
         order: args.order,
         threads: args.threads,
@@ -165,7 +161,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         complete: opened.contents().is_complete(),
         damages: packs::JsonDamage::all(&loaded.damages),
     };
-    print_report(context, &report, &loaded, cached_share, elapsed)?;
+    print_report(context, (&report, cached), &loaded, elapsed)?;
     contents::report_incomplete(&opened, context);
     let mut failures = loaded.undone;
     if loaded.interrupted {
@@ -244,9 +240,8 @@ impl LoadEvents for Shown<'_> {
 
 fn print_report(
     context: &Context,
-    report: &Report<'_>,
+    (report, cached): (&Report<'_>, Cached),
     loaded: &LoadReport,
-    cached_share: Result<f64, &str>,
     elapsed: Duration,
 ) -> anyhow::Result<()> {
     context.damaged(&loaded.damages);
@@ -279,54 +274,16 @@ fn print_report(
             stook::report::units::rate(device)
         ))?;
     }
-    match cached_share {
-        Ok(share) => output
+    match cached {
+        Cached::Share(share) => output
             .line(format_args!("{} of the bytes were in the page cache before the load", percent(share)))?,
-        Err(why) => output.line(why)?,
+        Cached::Unknown => output.line("this kernel does not report how much was in the page cache")?,
+        Cached::Denied => output.line(
+            "how much was in the page cache is reported only to users who may write to the files",
+        )?,
+        Cached::Elsewhere => {}
     }
     Ok(output.finish()?)
-}
-
-/// The files of a range of a source, and the ranges in them.
-fn files(spans: &[SourceSpan]) -> anyhow::Result<Vec<(Arc<File>, ByteRange)>> {
-    let mut leaves = Vec::new();
-    for (source, range) in spans {
-        source.resolve(*range, &mut leaves)?;
-    }
-    let mut files = Vec::with_capacity(leaves.len());
-    add_files(&leaves, &mut files);
-    Ok(files)
-}
-
-fn add_files(leaves: &[Leaf], files: &mut Vec<(Arc<File>, ByteRange)>) {
-    for leaf in leaves {
-        match leaf {
-            Leaf::File { file, range } => files.push((Arc::clone(file), *range)),
-            Leaf::Checked { check, .. } => add_files(check.leaves(), files),
-            Leaf::Object { .. } | Leaf::Bytes(_) | Leaf::Fill { .. } => {}
-        }
-    }
-}
-
-/// How much of them is in the page cache, or why that is not known.
-fn cached_share(spans: &[SourceSpan]) -> anyhow::Result<Result<f64, &'static str>> {
-    let (mut cached, mut total) = (0, 0);
-    for (file, range) in files(spans)? {
-        match CacheResidency::of(&file, range) {
-            CacheResidency::Known { cached_bytes, .. } => cached += cached_bytes,
-            CacheResidency::Denied => {
-                return Ok(Err(
-                    "how much was in the page cache is reported only to users who may write to the \
-                               files",
-                ));
-            }
-            CacheResidency::Unknown => {
-                return Ok(Err("this kernel does not report how much was in the page cache"));
-            }
-        }
-        total += range.len();
-    }
-    Ok(Ok(cached as f64 / total.max(1) as f64))
 }
 
 /// How long the device takes for these bytes when they are discarded.
@@ -335,7 +292,7 @@ fn read_raw(spans: &[SourceSpan], context: &Context) -> anyhow::Result<Duration>
     let bar = context.progress("measuring the device", Unit::Bytes, Some(total));
     let mut engine = Backend::Auto.build(READ_DEPTH)?;
     let mut reads = Vec::new();
-    for (file, range) in files(spans)? {
+    for (file, range) in files_of(spans)? {
         let mut at = range.start() / READ_LEN * READ_LEN;
         while at < range.end() {
             reads.push((file.clone(), at, READ_LEN.min(range.end() - at) as usize));

@@ -5,8 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use anyhow::anyhow;
 use serde::Serialize;
 use stook::archive::Archive;
+use stook::error::RemoteErrorKind;
+use stook::ops::contents::is_object;
 use stook::ops::pack::{Answer, Error, Hooks, PackReport, PackSources, Stage, parse_grouping};
 use stook::pack::tree::{Delete, Grouping, Held, MoveSummary, PackSummary};
 use stook::pack::{DamageLog, Key};
@@ -36,6 +39,7 @@ Examples:
   stook pack logs logs.stook --exclude '*.tmp'   without temporary files
   stook pack data data.stook --group-by top      one group for each directory at the top
   stook pack a.tar b.zip all.stook               the members of archives, as if they had been unpacked
+  stook pack https://host/a.zip all.stook        of an archive on a server (s3://… as well)
   tar c . | stook pack - all.stook               a tar from stdin
   stook pack photos photos.stook                 again: adds what is new or changed since, and
                                                  finishes what was interrupted
@@ -49,8 +53,8 @@ Keeps paths (any bytes), modes, modification times to the nanosecond, symbolic a
 directories, extended attributes (access control lists among them) and, as root, owners. Links are
 never followed. Pipes, sockets and devices are named and left out.")]
 pub struct Args {
-    /// Directories (or files) to pack; or archives, whose members become records, `-` for a tar
-    /// from stdin
+    /// Directories (or files) to pack; or archives, by path or address, whose members become
+    /// records, `-` for a tar from stdin
     #[arg(required = true, value_name = "DIR")]
     sources: Vec<PathBuf>,
     /// The pack; created if it does not exist
@@ -245,7 +249,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let mut failures = (summary.failures.len() + summary.lost_xattrs.len()) as u64;
     failures += u64::from(summary.refused.is_some());
     if let Some(nothing) = report.nothing {
-        let sources: Vec<String> = args.sources.iter().map(|path| path.display().to_string()).collect();
+        let sources: Vec<String> = args.sources.iter().map(|path| shown(path)).collect();
         let sources = sources.join(" and ");
         let asked = Asked::default().with_patterns(&args.select);
         failures += asked.report_nothing_to(
@@ -295,6 +299,14 @@ impl Args {
     }
 }
 
+/// A source in messages, without what is secret in an address.
+fn shown(source: &Path) -> String {
+    match source.to_str().filter(|_| is_object(source)) {
+        Some(address) => stook::source::shown(address),
+        None => source.display().to_string(),
+    }
+}
+
 /// What comes through stdin.
 fn stdin(context: &Context) -> Result<Box<dyn BufRead + Send>, stook::Error> {
     if io::stdin().is_terminal() {
@@ -319,6 +331,11 @@ fn into_error(error: Error) -> anyhow::Error {
         _ => {
             return match error {
                 Error::Pack(error) => error.into(),
+                Error::Archive(stook::archive::Error::Core(stook::Error::Remote(remote)))
+                    if remote.kind == RemoteErrorKind::NoRanges =>
+                {
+                    anyhow!("{remote}: fetch it first, and pack the file")
+                }
                 Error::Archive(error) => error.into(),
                 Error::Interrupted => Interrupted.into(),
                 other => other.into(),

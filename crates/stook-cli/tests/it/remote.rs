@@ -160,3 +160,80 @@ fn what_was_fetched_of_an_archive_is_kept_for_the_next_command() {
         assert!(round == 0 || requests == 1, "round {round}: {requests} requests");
     }
 }
+
+#[test]
+fn an_archive_at_an_address_is_packed_as_the_file_is() {
+    let place = Place::new();
+    for name in NAMES {
+        let (object, pack) = (format!("s3://bucket/{name}"), format!("{name}.stook"));
+        let (code, stdout, stderr) = place.stook(&["pack", &object, &pack]);
+        assert_eq!(code, 0, "{name}: {stdout} {stderr}");
+        let local = format!("local {name}.stook");
+        assert_eq!(place.stook(&["pack", name, &local]).0, 0);
+        assert_eq!(place.stook(&["ls", &pack, "-l"]).1, place.stook(&["ls", &local, "-l"]).1, "{name}");
+        assert!(place.output(&["get", &pack, "d/noise"]).stdout == noise(1, 3_000_000), "{name}");
+        // Once more: all of it is there.
+        let (code, stdout, stderr) = place.stook(&["pack", &object, &pack, "--json"]);
+        let again: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+        assert!(code == 0 && again["files"] == 0 && again["complete"] == true, "{again} {stderr}");
+    }
+    let page = Page::new(fs::read(place.path("x.zip")).unwrap());
+    let server = WebServer::start(move |request, _| page.reply(request));
+    let secret = format!("{}?signature=secret", server.url("/x.zip"));
+    let (code, stdout, stderr) = place.stook(&["pack", &secret, "web.stook"]);
+    assert_eq!(code, 0, "{stdout} {stderr}");
+    assert!(!stdout.contains("secret") && !stderr.contains("secret"), "{stdout} {stderr}");
+    for entry in fs::read_dir(place.path("web.stook")).unwrap() {
+        let bytes = fs::read(entry.unwrap().path()).unwrap();
+        assert!(!bytes.windows(6).any(|part| part == b"secret"), "the pack remembers what is secret");
+    }
+    assert_eq!(place.stook(&["get", "web.stook", "a"]).1, "alpha");
+    // What cannot be packed from there is refused before a pack is made, and what helps is said.
+    let (code, _, stderr) = place.stook(&["pack", "s3://bucket/x.tar", "no.stook", "--as-file"]);
+    assert!(code == 2 && stderr.contains("fetch anything else first"), "{code} {stderr}");
+    let (code, _, stderr) = place.stook(&["pack", "s3://bucket/x.tar", "t", "no.stook"]);
+    assert!(code == 2 && stderr.contains("not together"), "{code} {stderr}");
+    let (code, _, stderr) = place.stook(&["pack", "s3://bucket/gone.tar", "no.stook"]);
+    assert!(code == 1 && stderr.contains("s3://bucket/gone.tar"), "{code} {stderr}");
+    assert!(!place.path("no.stook").exists());
+}
+
+#[test]
+fn a_load_speaks_of_the_page_cache_only_where_there_is_one() {
+    let place = Place::new();
+    for name in NAMES {
+        let object = format!("s3://bucket/{name}");
+        let (code, stdout, stderr) = place.stook(&["load", &object]);
+        assert!(code == 0 && !stdout.contains("page cache"), "{name}: {stdout} {stderr}");
+        let (_, stdout, _) = place.stook(&["load", &object, "--json"]);
+        let report: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+        assert!(report["cached_share"].is_null(), "{name}: {report}");
+        let (code, stdout, _) = place.stook(&["load", name]);
+        assert!(code == 0 && stdout.contains("page cache"), "{name}: {stdout}");
+    }
+}
+
+#[test]
+fn each_command_on_an_archive_in_s3_takes_few_requests() {
+    let place = Place::new();
+    for name in ["x.zip", "x.tar"] {
+        let object = format!("s3://bucket/{name}");
+        let member = format!("{object}//d/words");
+        let out = format!("{name} out");
+        for (args, most) in [
+            (vec!["ls", &object], 3),
+            (vec!["ls", &object, "-l"], 3),
+            (vec!["get", &object, "a"], 4),
+            (vec!["get", &object, "d/words"], 4),
+            (vec!["cat", &member], 5),
+            (vec!["cat", &member, "--range", "5..9"], 5),
+            (vec!["unpack", &object, &out], 5),
+        ] {
+            place.server.take_log();
+            let (code, _, stderr) = place.stook(&args);
+            let requests = place.server.take_log();
+            assert_eq!(code, 0, "{args:?}: {stderr}");
+            assert!(requests.len() <= most, "{args:?}: {} requests: {requests:#?}", requests.len());
+        }
+    }
+}

@@ -20,4 +20,4 @@ pub use source::source_conformance;
 pub use storage::{contents, pattern, read_all, storage_conformance};
 pub use strange::Strange;
 pub use tree::{TreeFeatures, many_files, tree_conformance, tree_matches_model};
-pub use tree_changes::changing_tree_conformance;
+pub use tree_changes::{AfterChange, changed_medium_conformance, changing_tree_conformance};

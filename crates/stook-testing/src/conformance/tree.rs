@@ -9,7 +9,7 @@ use stook::Error;
 use stook::engine::{Access, EngineFactory};
 use stook::extent::ByteRange;
 use stook::source::{Session, SessionOptions};
-use stook::tree::{Cursor, GatherOptions, Gathered, Kind, NodeId, PAGE_LEN, Page, Tree, Xattr};
+use stook::tree::{Cursor, GatherOptions, Gathered, Holes, Kind, NodeId, PAGE_LEN, Page, Tree, Xattr};
 
 use super::noise;
 use crate::model::tree::{TreeEntry, TreeModel};
@@ -23,11 +23,13 @@ pub struct TreeFeatures {
     pub any_names: bool,
     /// Extended attributes of files and directories.
     pub xattrs: bool,
+    /// Holes of files, whole blocks of [`HOLE_LEN`](crate::model::tree::HOLE_LEN) zeros.
+    pub holes: bool,
 }
 
 impl TreeFeatures {
     /// All of it.
-    pub const ALL: Self = Self { hard_links: true, any_names: true, xattrs: true };
+    pub const ALL: Self = Self { hard_links: true, any_names: true, xattrs: true, holes: true };
 }
 
 /// Makes a tree of a model.
@@ -61,10 +63,22 @@ pub fn tree_conformance(features: TreeFeatures, make: &mut Make<'_>, factory: &d
     a_gather_follows_no_link(&*tree, factory);
     let model = plain_files();
     let tree = check(&model);
+    holes_are_those_that_the_medium_has(&*tree, &model, features.holes);
     what_is_not_there_is_not_found(&*tree);
     the_wrong_kind_is_an_error_with_its_path(&*tree);
     a_gather_delivers_each_body_and_each_error(&*tree, &model, factory);
     a_gather_ends_when_its_delivery_breaks(&*tree, factory);
+}
+
+/// What holes a file has does not depend on how it is asked.
+fn holes_are_those_that_the_medium_has(tree: &dyn Tree, model: &TreeModel, are_there: bool) {
+    assert!(!model.holes(b"d/e/holes").is_empty());
+    for (path, _) in model.iter().filter(|(path, _)| model.bytes(path).is_some()) {
+        let id = tree.find(path).unwrap().unwrap();
+        let wanted = if are_there { model.holes(path) } else { Holes::default() };
+        assert_eq!(tree.holes(id).unwrap(), wanted, "{}", path.escape_ascii());
+    }
+    assert!(matches!(tree.holes(tree.root()), Err(Error::NotARegularFile { .. })));
 }
 
 fn plain_files() -> TreeModel {

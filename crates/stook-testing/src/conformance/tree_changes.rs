@@ -6,11 +6,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use stook::Error;
 use stook::engine::EngineFactory;
 use stook::tree::{Cursor, GatherOptions, Kind, NodeId, Page, Tree};
 use tempfile::TempDir;
 
-use super::tree::{gathered, many_files};
+use super::noise;
+use super::tree::{gathered, many_files, tree_matches_model};
 use crate::model::tree::TreeModel;
 use crate::trees::make_files;
 
@@ -32,6 +34,91 @@ pub fn changing_tree_conformance(open: &mut Open<'_>, factory: &dyn EngineFactor
     what_comes_is_found_and_what_goes_is_not(made(&TreeModel::new().file("d/goes", "")));
     what_stays_is_listed_once_whatever_comes_and_goes(made(&many_files(5000)));
     a_gather_passes_over_what_is_gone(made(&many_files(20)), factory);
+}
+
+/// What becomes of a tree whose medium is given another state: the pack is written to and
+/// compacted, another archive takes the place of this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AfterChange {
+    /// It stays what it was, bytes included.
+    Stays,
+    /// Its names and nodes stay. Bytes are those that it had, or an error.
+    MayFail,
+    /// The same, and all bytes are errors.
+    Fails,
+}
+
+/// Makes a tree of a model, or, on the medium of the last one, of another model.
+type Put<'a> = dyn FnMut(&TreeModel) -> Box<dyn Tree> + 'a;
+
+/// Holds a tree against what it was when it was opened, while its medium gets another state: files
+/// grow and shrink, become others, come and go. `put` makes the first state of a medium, then the
+/// second, and returns the tree of each.
+///
+/// # Panics
+/// Panics if a guarantee is violated.
+pub fn changed_medium_conformance(put: &mut Put<'_>, after: AfterChange, factory: &dyn EngineFactory) {
+    let many = |mut model: TreeModel, step: usize, bytes: &[u8]| {
+        for number in (0..3000).step_by(step) {
+            model = model.file(format!("many/{number}"), bytes);
+        }
+        model
+    };
+    let before = TreeModel::new()
+        .file("grows", noise(1, 5000))
+        .file("shrinks", noise(2, 300_000))
+        .file("other bytes", noise(3, 100_000))
+        .file("goes", "soon")
+        .file("kind", "a file");
+    let (before, changed) = (
+        many(before, 1, b"before"),
+        TreeModel::new()
+            .file("grows", noise(1, 500_000))
+            .file("shrinks", noise(2, 3))
+            .file("other bytes", noise(4, 100_000))
+            .file("kind/below", "it is a directory")
+            .file("comes", "new"),
+    );
+    let changed = many(changed, 2, b"after!");
+    let tree = put(&before);
+    let directory = id_of(&*tree, "many").unwrap();
+    let (mut page, mut names) = (Page::new(), BTreeSet::new());
+    let mut from = tree.list(directory, &Cursor::Start, &mut page).unwrap();
+    names.extend(page.iter().map(|entry| entry.name.to_vec()));
+    let paths = ["grows", "shrinks", "other bytes", "goes", "kind", "many/2", "many/3"];
+    let ids = paths.map(|path| id_of(&*tree, path).unwrap());
+    let now = put(&changed);
+    tree_matches_model(&*now, &changed, factory);
+    // A listing goes on where it was.
+    while let Some(at) = from {
+        from = tree.list(directory, &at, &mut page).unwrap();
+        assert!(page.failures().is_empty(), "{:?}", page.failures());
+        names.extend(page.iter().map(|entry| entry.name.to_vec()));
+    }
+    assert_eq!(names.len(), 3000, "each name, and once");
+    assert_eq!((id_of(&*tree, "comes"), id_of(&*tree, "kind/below")), (None, None));
+    for (path, id) in paths.iter().zip(ids) {
+        let node = tree.node(id).unwrap();
+        assert_eq!(
+            (node.kind, Some(node.len as usize)),
+            (Kind::File, before.bytes(path.as_bytes()).map(<[u8]>::len))
+        );
+        assert_eq!(id_of(&*tree, path), Some(id));
+    }
+    for (path, delivered) in paths.iter().zip(gathered(&*tree, &ids, &GatherOptions::default(), factory)) {
+        let (bytes, has_failed) = (before.bytes(path.as_bytes()).unwrap(), !delivered.errors.is_empty());
+        assert!(has_failed || delivered.bytes == bytes, "{path}: bytes of another state");
+        match after {
+            AfterChange::Stays => assert!(!has_failed, "{path}: {:?}", delivered.errors),
+            AfterChange::MayFail => {}
+            AfterChange::Fails => assert!(has_failed, "{path}"),
+        }
+        let is_change = |error: &Error| matches!(error, Error::SourceChanged { .. });
+        assert!(delivered.errors.iter().all(is_change), "{path}: {:?}", delivered.errors);
+    }
+    if after == AfterChange::Stays {
+        tree_matches_model(&*tree, &before, factory);
+    }
 }
 
 fn id_of(tree: &dyn Tree, path: &str) -> Option<NodeId> {

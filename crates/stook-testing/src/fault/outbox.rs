@@ -185,6 +185,11 @@ impl Calls for FaultCalls {
         System.set_xattr(file, name, value)
     }
 
+    fn remove_xattr(&self, file: BorrowedFd<'_>, name: &[u8]) -> io::Result<()> {
+        self.meet("remove_xattr")?;
+        System.remove_xattr(file, name)
+    }
+
     fn set_link_owner(&self, parent: BorrowedFd<'_>, name: &OsStr, owner: (u32, u32)) -> io::Result<()> {
         self.meet("set_link_owner")?;
         System.set_link_owner(parent, name, owner)

@@ -3,7 +3,11 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use stook::tree::Xattrs;
+use stook::extent::ByteRange;
+use stook::tree::{Holes, Xattrs};
+
+/// Zeros that are a hole, where a model is made on a medium that has holes: whole blocks of so many.
+pub const HOLE_LEN: usize = 64 << 10;
 
 /// The entry at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,6 +130,16 @@ impl TreeModel {
             Some(TreeEntry::File(bytes)) => Some(bytes),
             _ => None,
         }
+    }
+
+    /// The holes of the file at a path, where the medium has any.
+    ///
+    /// # Panics
+    /// Never: blocks of bytes in memory have places.
+    pub fn holes(&self, path: &[u8]) -> Holes {
+        let blocks = self.bytes(path).unwrap_or_default().chunks(HOLE_LEN).zip((0_u64..).step_by(HOLE_LEN));
+        let zeros = blocks.filter(|(block, _)| block.iter().all(|byte| *byte == 0));
+        Holes::of(zeros.map(|(block, at)| ByteRange::at(at, block.len() as u64).expect("it is in memory")))
     }
 
     /// How many entries there are.

@@ -58,7 +58,7 @@ impl MemberKind {
 pub struct Member<'a> {
     /// Its number in the order of keys.
     pub number: u64,
-    /// Its path, without `./` before it and `/` after it.
+    /// Its path, without empty parts and parts `.`.
     pub key: &'a [u8],
     /// What it is in a tree. Its length is that of the bytes it has when read: those of a hard link
     /// are those of its file; what only the program knows that made it may have some, too. Its
@@ -96,27 +96,24 @@ impl Member<'_> {
     }
 }
 
-/// The key of a name: as packing the unpacked tree would give it.
+/// The key of a name: as packing the unpacked tree would give it, without empty parts and parts
+/// `.`. What is absolute stays so.
 pub(super) fn key_of(name: &[u8]) -> Result<Vec<u8>, String> {
     if name.is_empty() {
         return Err("a member has no name".into());
     }
-    let mut key = name;
-    while let Some(rest) = key.strip_prefix(b"./") {
-        // `.//a` is `./a`; a slash that is left would make it an absolute path.
-        let slashes = rest.iter().take_while(|byte| **byte == b'/').count();
-        key = rest.get(slashes..).unwrap_or_default();
-    }
-    while key.len() > 1 && key.ends_with(b"/") {
-        key = key.get(..key.len().saturating_sub(1)).unwrap_or_default();
-    }
-    if key == b"." {
-        key = b"";
+    let mut key = Vec::with_capacity(name.len());
+    key.extend(name.first().filter(|first| **first == b'/'));
+    for part in name.split(|byte| *byte == b'/').filter(|part| !matches!(part, [] | [b'.'])) {
+        if key.last().is_some_and(|last| *last != b'/') {
+            key.push(b'/');
+        }
+        key.extend_from_slice(part);
     }
     if key.len() > KEY_LEN_MAX {
         return Err(format!("a name has {} bytes; at most {KEY_LEN_MAX} are taken", key.len()));
     }
-    Ok(key.to_vec())
+    Ok(key)
 }
 
 #[cfg(test)]
@@ -136,6 +133,14 @@ mod tests {
             ("/", "/"),
             ("../x", "../x"),
             (".a", ".a"),
+            ("a//b", "a/b"),
+            ("a/./b", "a/b"),
+            ("d/.", "d"),
+            ("d/./", "d"),
+            ("a///.//./b/", "a/b"),
+            ("a/../b", "a/../b"),
+            ("//etc//x", "/etc/x"),
+            ("a/.b/..c", "a/.b/..c"),
         ] {
             assert_eq!(key_of(name.as_bytes()).unwrap(), key.as_bytes(), "{name}");
         }

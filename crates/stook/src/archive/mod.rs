@@ -2,7 +2,7 @@
 //!
 //! [`Archive::open`] detects the format of a file by its content and finds its members by key: in a
 //! plain tar through an index that is made in one pass and kept beside it (`NAME.stook-index`,
-//! specified in `docs/formats/archive-index-v2.md`). A member that is stored uncompressed is a
+//! specified in `docs/formats/archive-index-v3.md`). A member that is stored uncompressed is a
 //! [source](crate::source::Source) like any other; [`Reading`] goes through many of them with
 //! read-ahead. [`Archive::from_source`] opens any other source: of an object on a server, the
 //! directory or the headers, and adjacent members, are read by few long requests. [`Archive::tree`]

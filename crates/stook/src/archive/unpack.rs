@@ -16,6 +16,7 @@ use super::reading::{self, Reading};
 use crate::storage::free_at;
 use crate::tree::existing::Overwrite;
 use crate::tree::outbox::{Calls, System};
+use crate::tree::paths::Paths;
 use crate::tree::target::FileMetadata;
 use crate::tree::unpack::{Entries, Entry, EntryError, EntryKind, Next, Piece, UnpackOptions, Unpacking};
 use crate::tree::{SelectKeys, Xattrs, room};
@@ -87,10 +88,12 @@ impl Unpack<'_> {
             members.into_iter().partition(|member| member.kind() == MemberKind::HardLink);
         let options =
             UnpackOptions { target: self.target.clone(), overwrite: self.overwrite, threads: self.threads };
+        let mut paths = Paths::default();
+        archive.members(b"").for_each(|member| paths.note(member.key));
         let mut unpacking = Unpacking::begin(&options, calls, progress)?;
-        let mut members = Members::new(self, archive, &read, 0)?;
+        let mut members = Members::new((self, &paths), archive, &read, 0)?;
         unpacking.files(&mut members)?;
-        unpacking.links(&mut Members::new(self, archive, &links, members.seen)?)?;
+        unpacking.links(&mut Members::new((self, &paths), archive, &links, members.seen)?)?;
         archive.check_unchanged()?;
         unpacking.finish()
     }
@@ -123,6 +126,7 @@ impl EntryError for Error {
 /// Members of an archive, in the order of the archive.
 struct Members<'a> {
     unpack: &'a Unpack<'a>,
+    paths: &'a Paths,
     archive: &'a Archive,
     reading: Reading<'a>,
     /// How many members did not come yet. After the last there may be a checksum.
@@ -131,9 +135,14 @@ struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    fn new(unpack: &'a Unpack<'a>, archive: &'a Archive, members: &[Member<'_>], seen: u64) -> Result<Self> {
+    fn new(
+        (unpack, paths): (&'a Unpack<'a>, &'a Paths),
+        archive: &'a Archive,
+        members: &[Member<'_>],
+        seen: u64,
+    ) -> Result<Self> {
         let reading = archive.read(members.iter().map(|member| member.number).collect())?;
-        Ok(Self { unpack, archive, reading, left: members.len(), seen })
+        Ok(Self { unpack, paths, archive, reading, left: members.len(), seen })
     }
 
     /// A step towards the checksum of all that was read.
@@ -170,6 +179,10 @@ impl Entries for Members<'_> {
             return Ok(Next::Passed);
         };
         (self.left, self.seen) = (self.left.saturating_sub(1), self.seen.saturating_add(1));
+        // Whatever the order and the selection, what others lie below is a directory.
+        if let Err(why) = self.paths.check(member.key, member.kind() == MemberKind::Directory) {
+            return Ok(Next::Failed(Failure { key: member.key.to_vec(), error: Error::Invalid(why) }));
+        }
         Ok(Next::Entry(Entry {
             key: member.key.to_vec(),
             kind: match member.kind() {

@@ -6,6 +6,7 @@
 pub(crate) mod acl;
 mod ahead;
 mod any;
+mod chain;
 mod draft;
 pub(crate) mod durable;
 pub(crate) mod existing;
@@ -16,6 +17,7 @@ mod node;
 pub mod outbox;
 mod page;
 pub(crate) mod parts;
+pub(crate) mod paths;
 pub(crate) mod room;
 mod table;
 pub(crate) mod target;

@@ -3,11 +3,23 @@
 /// The longest name that a tree takes, in bytes. File systems take 255, archives hold longer ones.
 pub(crate) const NAME_LEN_MAX: usize = 65_535;
 
+/// Why a path could lead out of the directory below which it is to be.
+const ABSOLUTE: &str = "it is an absolute path";
+const UPWARDS: &str = "it has a part `..`";
+
+/// That nothing comes out under a path, which is refused for this reason.
+pub(crate) fn refusal(why: &str) -> String {
+    match why {
+        ABSOLUTE | UPWARDS => format!("refused: its path could lead out of the target: {why}"),
+        _ => format!("refused: nothing on disk can have its path: {why}"),
+    }
+}
+
 /// The parts of a path that is relative and safe, or why it is not; none of the empty path, which
 /// is the root.
 pub(crate) fn split(path: &[u8]) -> Result<impl Iterator<Item = &[u8]> + Clone, &'static str> {
     if path.starts_with(b"/") {
-        return Err("it is an absolute path");
+        return Err(ABSOLUTE);
     }
     let most = if path.is_empty() { 0 } else { usize::MAX };
     let parts = path.split(|byte| *byte == b'/').take(most);
@@ -20,7 +32,7 @@ pub(crate) fn check_name(name: &[u8]) -> Result<(), &'static str> {
     match name {
         b"" => Err("it has an empty part"),
         b"." => Err("it has a part `.`"),
-        b".." => Err("it has a part `..`"),
+        b".." => Err(UPWARDS),
         name if name.contains(&0) => Err("it has a zero byte"),
         name if name.contains(&b'/') => Err("it has a part with a slash"),
         name if name.len() > NAME_LEN_MAX => Err("it has a part of more than 65,535 bytes"),

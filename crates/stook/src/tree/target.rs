@@ -12,11 +12,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::chain::Chain;
 use super::durable::identity;
 use super::existing::Overwrite;
 use super::holes::Holes;
 use super::outbox::{Calls, System, again, remove_stale};
-use super::xattrs::{ACL_ACCESS, Xattrs, is_foreign, names_text};
+use super::xattrs::{ACL_ACCESS, ACL_DEFAULT, Xattrs, is_foreign, names_text};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
@@ -26,7 +27,8 @@ const OPEN_MAX: usize = 256;
 const OPEN_SHARE: u64 = 8;
 
 /// Directories deeper than this are kept open only if something is put right into them: the keys of
-/// all that lead to a very deep one would take far more memory than it is worth.
+/// all that lead to a very deep one would take far more memory than it is worth. A [`Chain`] has
+/// what leads to the last of them.
 const DEPTH_KEPT_MAX: usize = 64;
 
 /// Names of a directory that are looked at for what killed runs left.
@@ -60,6 +62,9 @@ pub(crate) struct FileMetadata {
     /// only if that is who the file belongs to.
     pub(crate) meant_for: Option<(u32, u32)>,
     pub(crate) xattrs: Xattrs,
+    /// Whether an access control list that was not recorded is none: what a directory hands on to
+    /// what is made in it is taken away.
+    pub(crate) is_without_inherited: bool,
     /// The holes that a file had: they are made, where the bytes are zeros.
     pub(crate) holes: Holes,
 }
@@ -75,7 +80,8 @@ impl FileMetadata {
         // What root keeps for itself is not what was meant, even where root is who was recorded.
         let is_asked = with_owner || !rustix::process::geteuid().is_root();
         let (owner, meant_for) = (recorded.filter(|_| with_owner), recorded.filter(|_| is_asked));
-        Self { mode, mtime_ns, owner, meant_for, xattrs: Xattrs::default(), holes: Holes::default() }
+        let (xattrs, holes) = (Xattrs::default(), Holes::default());
+        Self { mode, mtime_ns, owner, meant_for, xattrs, is_without_inherited: false, holes }
     }
 
     /// With the holes that were recorded.
@@ -86,6 +92,8 @@ impl FileMetadata {
     /// With the extended attributes that were recorded, if they are wanted. Those that grant rights
     /// are set only where the owner is, who they were meant for.
     pub(crate) fn with_xattrs(mut self, xattrs: Xattrs, are_wanted: bool) -> Self {
+        // Without a mode it is as any new file is.
+        self.is_without_inherited = are_wanted && self.mode.is_some();
         self.xattrs = match are_wanted {
             true if self.owner.is_some() => xattrs,
             true => xattrs.without_granting(),
@@ -129,8 +137,14 @@ pub(crate) struct Target {
     made: HashSet<(u64, u64)>,
     /// Those of the others that were looked through for what killed runs left.
     searched: HashSet<(u64, u64)>,
-    /// Whether the root was empty.
+    /// Whether the root was empty, and whether it was not there at all.
     root_is_made: bool,
+    root_is_new: bool,
+    /// What leads to the very deep directory that was opened last.
+    chain: Chain,
+    /// How many directories were opened.
+    #[cfg(test)]
+    opens: u64,
     calls: Arc<dyn Calls>,
 }
 
@@ -138,10 +152,11 @@ impl Target {
     /// Opens a directory, made if it is not there.
     pub(crate) fn open_through(path: &Path, calls: Arc<dyn Calls>) -> io::Result<Self> {
         refuse_inside_pack(path)?;
+        let root_is_new = !path.exists();
         make_all(&*calls, path)?;
         // What was not there a moment ago may lead elsewhere: `new/../pack`.
         refuse_inside_pack(path)?;
-        let mut target = Self { calls, ..Self::at(path)? };
+        let mut target = Self { calls, root_is_new, ..Self::at(path)? };
         if path.read_dir()?.next().is_none() {
             target.made.insert(identity(&target.root)?);
             target.root_is_made = true;
@@ -160,6 +175,10 @@ impl Target {
             made: HashSet::new(),
             searched: HashSet::new(),
             root_is_made: false,
+            root_is_new: false,
+            chain: Chain::default(),
+            #[cfg(test)]
+            opens: 0,
             calls: Arc::new(System),
         })
     }
@@ -205,7 +224,12 @@ impl Target {
     ) -> io::Result<MetadataOutcome> {
         let parts = parts(key).unwrap_or_default();
         let Some(directory) = self.existing(&parts)? else { return Err(io::ErrorKind::NotFound.into()) };
-        if overwrite == Overwrite::Always || self.made(&directory)? {
+        let is_made = self.made(&directory)?;
+        if overwrite == Overwrite::Always || is_made {
+            // What somebody gave to the root beforehand is for all that comes into it.
+            if is_made && (!key.is_empty() || self.root_is_new) {
+                drop_inherited(&*self.calls, &*directory, ACL_DEFAULT, metadata)?;
+            }
             return Ok(MetadataOutcome::Set(set_metadata(&*self.calls, &*directory, metadata, None)?));
         }
         let mode = rustix::fs::fstat(&*directory)?.st_mode & 0o777;
@@ -254,6 +278,14 @@ impl Target {
                 break;
             }
         }
+        if parts.len() > DEPTH_KEPT_MAX
+            && let Some((len, open, is_of_this)) = self.chain.nearest(&key).filter(|(len, ..)| *len >= at)
+        {
+            if len == key.len() {
+                return Ok((open, is_of_this));
+            }
+            (at, (parent, is_made)) = (len + 1, (open, is_of_this));
+        }
         let first = key.get(..at).unwrap_or_default().iter().filter(|byte| **byte == b'/').count();
         for (depth, name) in parts.iter().enumerate().skip(first) {
             at += name.len();
@@ -266,6 +298,13 @@ impl Target {
             is_made = self.made(&parent)?;
             if make {
                 self.search(&parent)?;
+            }
+            #[cfg(test)]
+            {
+                self.opens += 1;
+            }
+            if depth >= DEPTH_KEPT_MAX {
+                self.chain.push(here, depth, &parent, is_made);
             }
             if depth < DEPTH_KEPT_MAX || depth + 1 == parts.len() {
                 self.keep_open(here, &parent, is_made);
@@ -473,6 +512,7 @@ pub(crate) fn set_metadata(
     if let Some(owner) = metadata.owner.filter(|owner| !has_owner(*owner)) {
         again(|| calls.set_owner(file, owner))?;
     }
+    let has_dropped = drop_inherited(calls, file, ACL_ACCESS, metadata)?;
     let set = |name: &[u8], value: &[u8]| again(|| calls.set_xattr(file, name, value));
     let (unset, has_lost_acl) = set_xattrs(&metadata.xattrs, set)?;
     let mode = match has_lost_acl {
@@ -482,7 +522,8 @@ pub(crate) fn set_metadata(
     if let Some(mode) = mode {
         let mode = mode & 0o7777 & !misplaced(file, mode, metadata.meant_for)?;
         // An access control list may have changed it.
-        let has_mode = made.is_some_and(|made| made.st_mode & 0o7777 == mode) && metadata.xattrs.is_empty();
+        let has_acl = has_dropped || !metadata.xattrs.is_empty();
+        let has_mode = made.is_some_and(|made| made.st_mode & 0o7777 == mode) && !has_acl;
         if !has_mode {
             again(|| calls.set_mode(file, mode))?;
         }
@@ -491,6 +532,23 @@ pub(crate) fn set_metadata(
         again(|| calls.set_mtime(file, ns))?;
     }
     Ok(unset)
+}
+
+/// Takes away an access control list that came from the directory above, where none was recorded;
+/// whether there was one. Asking is cheap: the system knows the answer of what it just made.
+fn drop_inherited(
+    calls: &dyn Calls,
+    file: impl AsFd,
+    name: &[u8],
+    metadata: &FileMetadata,
+) -> io::Result<bool> {
+    let file = file.as_fd();
+    let is_kept = !metadata.is_without_inherited || metadata.xattrs.get(name).is_some();
+    if is_kept || !rustix::fs::fgetxattr(file, name, &mut [0_u8; 0]).is_ok_and(|len| len > 0) {
+        return Ok(false);
+    }
+    again(|| calls.remove_xattr(file, name))?;
+    Ok(true)
 }
 
 /// Sets extended attributes, and gives those that are not set, because the file system does not
@@ -597,6 +655,29 @@ mod tests {
         let fails = |_: &[u8], _: &[u8]| Err(Errno::IO.into());
         assert!(set_xattrs(&metadata(true).xattrs, fails).is_err());
         assert_eq!(set_xattrs(&Xattrs::default(), fails).unwrap(), (Unset::default(), false));
+    }
+
+    #[test]
+    fn a_very_deep_tree_costs_opens_in_proportion_to_its_depth() {
+        const DEPTH: usize = 3001;
+        let place = tempfile::tempdir().unwrap();
+        let mut target = Target::open(place.path()).unwrap();
+        let parts = vec![OsStr::new("d"); DEPTH];
+        for depth in 1..=DEPTH {
+            target.directory(&parts[..depth]).unwrap();
+        }
+        let metadata = FileMetadata::new(Some(0o750), Some(7), None, false);
+        for depth in (1..=DEPTH).rev() {
+            let key = vec!["d"; depth].join("/");
+            target.set_directory_metadata(key.as_bytes(), &metadata, Overwrite::Never).unwrap();
+        }
+        assert!(target.opens <= 6 * DEPTH as u64, "{} opens", target.opens);
+        // It is too deep to be removed in one go: level by level, from above.
+        let [first, second, beside] = ["d", "d/d", "e"].map(|name| place.path().join(name));
+        while std::fs::rename(&second, &beside).is_ok() {
+            std::fs::remove_dir(&first).unwrap();
+            std::fs::rename(&beside, &first).unwrap();
+        }
     }
 
     #[test]

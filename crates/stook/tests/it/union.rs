@@ -22,7 +22,7 @@ use stook_testing::conformance::{
 };
 use stook_testing::model::tree::{TreeEntry, TreeModel};
 use stook_testing::model::union::{LayerModel, layer_models, layers_of, union_of};
-use stook_testing::trees::{MemoryTree, make_files, union_tree};
+use stook_testing::trees::{MemoryTree, has_holes, make_files, union_tree};
 use tempfile::TempDir;
 
 fn in_memory(model: &TreeModel) -> Arc<dyn Tree> {
@@ -63,7 +63,8 @@ fn a_union_of_directories_on_disk_passes_the_suite() {
         let mut make = |model: &TreeModel| -> Box<dyn Tree> {
             Box::new(union_tree(&layers_of(model, 2), case, &mut |model| disk.tree(model)))
         };
-        tree_conformance(features, &mut make, &Backend::Threads);
+        let holes = has_holes(tempfile::tempdir().unwrap().path());
+        tree_conformance(TreeFeatures { holes, ..features }, &mut make, &Backend::Threads);
     }
 }
 

@@ -385,3 +385,50 @@ fn values_that_are_too_long_are_reported_by_name_and_the_rest_is_kept() {
     let moved = moving.run(&mut ()).unwrap();
     assert!(long.exists() && moved.summary.failures.len() == 1, "{moved:?}");
 }
+
+/// What a directory hands on to what is made in it, without a right of its own for anybody.
+fn hand_on(directory: &Path) -> bool {
+    fs::create_dir_all(directory).unwrap();
+    setxattr(directory, DEFAULT, &list(6), XattrFlags::empty()).is_ok()
+}
+
+#[test]
+fn what_a_directory_hands_on_is_no_right_that_was_recorded() {
+    let place = Place::new();
+    fs::write(place.path("tree/plain"), b"x").unwrap();
+    fs::write(place.path("tree/labelled/in"), b"y").unwrap();
+    fs::write(place.path("tree/listed"), b"z").unwrap();
+    set(place.path("tree/listed"), ACCESS, &list(4));
+    fs::hard_link(place.path("tree/plain"), place.path("tree/other name")).unwrap();
+    run("tar", &["--format=pax", "--xattrs", "--acls", "-cf", "t.tar", "-C", "tree", "."], place.0.path());
+    place.pack();
+    let archive = Archive::open(place.path("t.tar"), archive::OpenOptions::default()).unwrap();
+    for name in ["of a pack", "of a tar"] {
+        if !hand_on(&place.path(name)) {
+            return;
+        }
+        let opened;
+        let packed = match name {
+            "of a pack" => {
+                opened = place.open("p.stook");
+                Packed::Pack(&opened)
+            }
+            _ => Packed::Archive(&archive),
+        };
+        let unpacked = place.unpacking(name).run(packed, &mut |_| true).unwrap();
+        assert_eq!(unpacked.undone, 0, "{unpacked:?}");
+        for path in ["plain", "other name", "labelled", "labelled/in"] {
+            let (before, after) = (place.path("tree").join(path), place.path(name).join(path));
+            assert_eq!((get(&after, ACCESS), get(&after, DEFAULT)), (None, None), "{name} {path}");
+            let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
+            assert_eq!(mode(&after), mode(&before), "{name} {path}");
+        }
+        assert_eq!(get(place.path(name).join("listed"), ACCESS), Some(list(4)), "{name}");
+        assert_eq!(get(place.path(name), DEFAULT), Some(list(6)), "what was there before stays");
+    }
+    // Where none are wanted they are as those of any new file.
+    assert!(hand_on(&place.path("unasked")));
+    let unasked = Unpack { xattrs: false, ..place.unpacking("unasked") };
+    unasked.run(Packed::Pack(&place.open("p.stook")), &mut |_| true).unwrap();
+    assert!(get(place.path("unasked/plain"), ACCESS).is_some());
+}

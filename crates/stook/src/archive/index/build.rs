@@ -16,6 +16,8 @@ pub(in super::super) struct Seen<'a> {
     /// As it is in a tree, with one name.
     pub(in super::super) node: Node,
     pub(in super::super) is_hard_link: bool,
+    /// Whether what the archive says of it contradicts itself, so that it has no bytes to be read.
+    pub(in super::super) is_refused: bool,
     pub(in super::super) stored_len: u64,
     pub(in super::super) header_at: u64,
     pub(in super::super) data_at: u64,
@@ -87,7 +89,9 @@ impl Builder {
             method: seen.method,
             crc32: seen.crc32,
             extents,
-            has_body: matches!(seen.node.kind, Kind::File | Kind::Symlink) && !seen.is_hard_link,
+            has_body: matches!(seen.node.kind, Kind::File | Kind::Symlink)
+                && !seen.is_hard_link
+                && !seen.is_refused,
             file: None,
         };
         self.rows.push(row);

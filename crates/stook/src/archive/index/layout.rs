@@ -12,8 +12,8 @@ pub const HEADER_LEN: usize = 112;
 pub(super) const ENTRY_LEN: usize = 104;
 pub(super) const EXTENT_LEN: usize = 24;
 const MAGIC: [u8; 8] = *b"\xd3stkaix\n";
-/// Version 1 had no extended attributes.
-const VERSION: u32 = 2;
+/// Version 1 had no extended attributes; version 2 had keys with empty parts and parts `.`.
+const VERSION: u32 = 3;
 
 /// Bits of an entry.
 pub(super) mod flag {

@@ -1,4 +1,4 @@
-//! The index of an archive: what `docs/formats/archive-index-v2.md` lays down, in memory and beside
+//! The index of an archive: what `docs/formats/archive-index-v3.md` lays down, in memory and beside
 //! the archive.
 //!
 //! It is one run of bytes, checked once and then read in place: opening one with a million members

@@ -258,6 +258,13 @@ pub(super) fn refusal(member: &Member<'_>) -> Option<String> {
             let link = String::from_utf8_lossy(member.link);
             format!("{key} is a hard link to {link}, and there is no such file before it")
         }
+        (MemberKind::File | MemberKind::Symlink, _) if !member.has_body => match member.method {
+            Method::Stored if member.node.len != member.stored_len => {
+                let (len, stored) = (member.node.len, member.stored_len);
+                format!("{key} has {len} bytes and is stored as it is in {stored}: one of them is wrong")
+            }
+            _ => format!("{key} is named like a directory and has bytes: it is one or the other"),
+        },
         (_, Method::Encrypted) => format!("{key} is encrypted"),
         (_, Method::Unknown(method)) => {
             format!("{key} is compressed by method {method}, which is not known here")

@@ -15,7 +15,7 @@ const EXTENDED_MAX: usize = 32;
 /// A member as it is in a tar.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its path, without `./` before it and `/` after it.
+    /// Its path, without empty parts and parts `.`.
     pub key: Vec<u8>,
     /// What it is in a tree, as far as its headers say, with one name. Of a hard link to a file
     /// they do not say the length.

@@ -149,6 +149,7 @@ fn push(builder: &mut Builder, entry: &Entry, start: u64) -> Result<(), Fault> {
         key: &key,
         node,
         is_hard_link: entry.kind == MemberKind::HardLink,
+        is_refused: entry.is_refused,
         stored_len: entry.stored_len,
         header_at: start,
         data_at: start,

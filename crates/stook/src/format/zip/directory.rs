@@ -185,6 +185,9 @@ pub struct Entry {
     pub method: Method,
     /// The CRC-32 of its bytes.
     pub crc32: u32,
+    /// Whether it contradicts itself: a directory that has bytes, or one that is stored as it is
+    /// and has two lengths. Only itself cannot be read then.
+    pub is_refused: bool,
 }
 
 /// Puts an entry together with its name and its extra fields.
@@ -204,21 +207,16 @@ pub fn entry(fixed: &Fixed, name: &[u8], extra: &[u8]) -> Decoded<Entry> {
         Some(FILE | 0) | None => MemberKind::File,
         Some(_) => MemberKind::Other,
     };
-    if kind == MemberKind::Directory && extras.len > 0 {
-        return Err(Fault::damaged(0, "a directory has bytes"));
-    }
+    let has_body = kind == MemberKind::Directory && extras.len > 0;
     let method = match fixed.flags & ENCRYPTED {
         0 => Method::from_code(fixed.method),
         _ => Method::Encrypted,
     };
-    if method == Method::Stored && extras.len != extras.stored {
-        let what = format!("a member of {} bytes is stored as it is in {}", extras.len, extras.stored);
-        return Err(Fault::damaged(0, what));
-    }
+    let has_two_lens = method == Method::Stored && extras.len != extras.stored;
     Ok(Entry {
         name: extras.name.unwrap_or(name).to_vec(),
         name_len: name.len() as u64,
-        kind,
+        kind: if has_body { MemberKind::File } else { kind },
         mode: unix.map(|mode| mode & 0o7777),
         mtime_ns: extras.mtime_ns.or_else(|| dos_time(fixed.dos_time)),
         owner: extras.owner,
@@ -227,6 +225,7 @@ pub fn entry(fixed: &Fixed, name: &[u8], extra: &[u8]) -> Decoded<Entry> {
         at: extras.at,
         method,
         crc32: fixed.crc32,
+        is_refused: has_body || has_two_lens,
     })
 }
 

@@ -13,7 +13,7 @@ use crate::source;
 const SUFFIX: &[u8] = b".stook";
 
 /// Where what was given is.
-pub(super) enum Place {
+pub(crate) enum Place {
     /// In a file or a directory.
     Path(PathBuf),
     /// On a server.
@@ -24,7 +24,7 @@ pub(super) enum Place {
 ///
 /// # Errors
 /// Returns [`Error::Address`](crate::Error::Address) if it is invalid.
-pub(super) fn place_of(given: PathBuf) -> Result<Place> {
+pub(crate) fn place_of(given: PathBuf) -> Result<Place> {
     if given.as_os_str().is_empty() || given.symlink_metadata().is_ok() {
         return Ok(Place::Path(given));
     }

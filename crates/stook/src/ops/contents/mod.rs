@@ -23,6 +23,7 @@
 
 mod address;
 mod archives;
+mod cached;
 mod error;
 mod get;
 mod list;
@@ -36,9 +37,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use address::{Place, place_of};
+pub(crate) use address::{Place, place_of};
 pub use address::{has_pack, is_object, split_member, split_pack_path};
 pub use archives::{MemberCounts, files_in_order};
+pub use cached::{Cached, SourceSpan, files_of};
 pub use error::{Error, Feature, Result, Unsupported};
 pub use get::{Failure, Found, GetOptions, Getting, Missing, Piece};
 pub use list::{Detail, Entry, ListOptions, Listed, Listing};

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::{Error, Result, STREAM};
-use crate::archive::recognise;
+use crate::archive::{self, recognise};
+use crate::ops::contents::{Place, place_of};
 
 /// What files end in that are imported rather than packed as they are.
 const NAMES: [&[u8]; 6] = [b".tar", b".tar.gz", b".tgz", b".tar.zst", b".tzst", b".zip"];
@@ -23,7 +24,8 @@ const OTHER_NAMES: [&[u8]; 10] = [
     b".rar",
 ];
 
-/// Whether the sources are archives; a mixture is refused.
+/// Whether the sources are archives; a mixture is refused. What has an address is taken for one,
+/// whatever it is called: nothing else is packed from there.
 ///
 /// # Errors
 /// [`Error::Mixed`], [`Error::NotImported`], or one cannot be looked at.
@@ -32,13 +34,20 @@ pub fn are_archives(sources: &[PathBuf]) -> Result<bool> {
     for source in sources {
         if source == Path::new(STREAM) {
             archives += 1;
-        } else if source.is_file() && ends_in(source, &OTHER_NAMES) {
-            return Err(not_imported(source, "of a kind that cannot be imported"));
-        } else if source.is_file() && ends_in(source, &NAMES) {
-            if recognise(source)?.is_none() {
-                return Err(not_imported(source, "called an archive, and is none that can be read"));
+            continue;
+        }
+        match place_of(source.clone()).map_err(archive::Error::Core)? {
+            Place::Object(_) => archives += 1,
+            Place::Path(path) if path.is_file() && ends_in(&path, &OTHER_NAMES) => {
+                return Err(not_imported(source, "of a kind that cannot be imported"));
             }
-            archives += 1;
+            Place::Path(path) if path.is_file() && ends_in(&path, &NAMES) => {
+                if recognise(path)?.is_none() {
+                    return Err(not_imported(source, "called an archive, and is none that can be read"));
+                }
+                archives += 1;
+            }
+            Place::Path(_) => {}
         }
     }
     if archives > 0 && archives < sources.len() {

@@ -9,9 +9,11 @@ use super::hooks::{Reporting, Stage};
 use super::opening::Input;
 use super::{Error, PackReport, PackSources, Result};
 use crate::archive::{self, Archive, TarStream, tar_stream};
+use crate::ops::contents::{Place, place_of};
 use crate::ops::import::{Import, Imported, STREAM, Source};
 use crate::pack::check_group;
 use crate::pack::tree::{Delete, Grouping};
+use crate::source;
 
 impl PackSources<'_> {
     pub(super) fn pack_archives(&self, reporting: &mut Reporting<'_>) -> Result<PackReport> {
@@ -99,15 +101,27 @@ impl PackSources<'_> {
     }
 }
 
-/// Opens an archive that was a file a moment ago.
+/// Opens an archive that was a file a moment ago, or has an address.
 fn open_archive(path: &Path, reporting: &mut Reporting<'_>) -> Result<Archive> {
-    let len = match std::fs::metadata(path) {
-        Ok(found) if !found.is_dir() => found.len(),
-        _ => return Err(Error::NotAFile(path.to_path_buf())),
+    let place = place_of(path.to_path_buf()).map_err(archive::Error::Core)?;
+    let object = match &place {
+        Place::Object(address) => Some(source::open(address).map_err(archive::Error::Core)?),
+        Place::Path(_) => None,
+    };
+    let len = match (&object, &place) {
+        (Some(object), _) => object.len(),
+        (None, Place::Path(path) | Place::Object(path)) => match std::fs::metadata(path) {
+            Ok(found) if !found.is_dir() => found.len(),
+            _ => return Err(Error::NotAFile(path.clone())),
+        },
     };
     let stage = Stage::Indexing { len };
-    let mut progress = |bytes| reporting.goes_on(stage, 0, bytes);
-    let opened = Archive::open_with(path, archive::OpenOptions::default(), &mut progress);
+    let (options, mut progress) =
+        (archive::OpenOptions::default(), |bytes| reporting.goes_on(stage, 0, bytes));
+    let opened = match (object, &place) {
+        (Some(object), _) => Archive::from_source_with(object, options, &mut progress),
+        (None, Place::Path(path) | Place::Object(path)) => Archive::open_with(path, options, &mut progress),
+    };
     reporting.finish(stage);
     if reporting.is_abandoned() {
         return Err(Error::Abandoned);

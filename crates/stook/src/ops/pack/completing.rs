@@ -8,7 +8,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::hooks::Reporting;
+use super::opening::root_of;
 use super::{NothingSelected, PackSources, Result};
+use crate::ops::contents::is_object;
 use crate::ops::import::STREAM;
 use crate::pack::tree::PackSummary;
 use crate::pack::{self, Pack};
@@ -49,6 +51,9 @@ impl PackSources<'_> {
     /// The sources as they are recorded: absolute, so that they mean the same in any directory.
     pub(super) fn roots(&self) -> Result<Vec<Vec<u8>>> {
         let root = |source: &PathBuf| {
+            if is_object(source) {
+                return Ok(root_of(source));
+            }
             let path = if self.is_stream(source) { source.clone() } else { absolute(source)? };
             Ok(path.into_os_string().into_encoded_bytes())
         };
@@ -179,6 +184,9 @@ impl PackSources<'_> {
 /// Whether a recorded path is that of a source. Packs made by older versions have paths as they
 /// were given, relative to a directory that is not known: those are looked for in this one.
 fn is_same(recorded: &Path, source: &Path) -> bool {
+    if is_object(source) {
+        return recorded.as_os_str().as_bytes() == root_of(source);
+    }
     let real = |path: &Path| path.canonicalize().ok();
     let is_named = match recorded.is_absolute() {
         true => absolute(source).is_ok_and(|source| source == recorded),

@@ -31,6 +31,11 @@ pub enum Error {
         /// Why it is not imported.
         what: &'static str,
     },
+    /// A source has an address, and was to be packed as the file that it is.
+    #[error(
+        "{0} is an address: the members of an archive can be packed from there; fetch anything else first"
+    )]
+    ObjectAsFile(String),
     /// Only some of the sources are archives.
     #[error("pack archives and directories one after another, not together")]
     Mixed,
@@ -130,6 +135,7 @@ impl Error {
         matches!(
             self,
             Self::NotImported { .. }
+                | Self::ObjectAsFile(_)
                 | Self::Mixed
                 | Self::SegmentLen(_)
                 | Self::IsPack(_)

@@ -22,6 +22,7 @@ pub use making::{Made, Making, OpenedWriter, open_writer, open_writer_with, put_
 
 use self::hooks::Reporting;
 use super::choice::Choice;
+use super::contents::is_object;
 use super::import::{STREAM, are_archives};
 use super::{NothingSelected, Predicate};
 use crate::names::Selection;
@@ -33,7 +34,8 @@ pub type OpenStream<'a> = Box<dyn Fn() -> Result<Box<dyn BufRead + Send>, crate:
 
 /// Sources that are to be packed, and how.
 pub struct PackSources<'a> {
-    /// Directories and files, or archives; with several trees, keys begin with the name of each.
+    /// Directories and files, or archives, which may have an address (`https://…`, `s3://…`); with
+    /// several trees, keys begin with the name of each.
     pub sources: Vec<PathBuf>,
     /// The pack: made if it is not there.
     pub pack: PathBuf,
@@ -76,8 +78,9 @@ pub struct PackSources<'a> {
 
 impl std::fmt::Debug for PackSources<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let sources = self.sources.iter().map(|source| opening::root_of(source).escape_ascii().to_string());
         f.debug_struct("PackSources")
-            .field("sources", &self.sources)
+            .field("sources", &sources.collect::<Vec<_>>())
             .field("pack", &self.pack)
             .finish_non_exhaustive()
     }
@@ -161,6 +164,10 @@ impl<'a> PackSources<'a> {
         let streams = self.sources.iter().filter(|source| source.as_path() == Path::new(STREAM));
         if !self.as_file && streams.count() > 1 {
             return Err(Error::StreamTwice);
+        }
+        if let Some(source) = self.sources.iter().find(|source| self.as_file && is_object(source)) {
+            let shown = String::from_utf8_lossy(&opening::root_of(source)).into_owned();
+            return Err(Error::ObjectAsFile(shown));
         }
         // A variable that is not set: instead of some group, records of the default one would go.
         if self.delete == Delete::UpToHalf && self.grouping == Grouping::Named(String::new()) {

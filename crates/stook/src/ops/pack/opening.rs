@@ -1,5 +1,6 @@
 //! The pack that sources go into: opened or made, finished, or taken back.
 
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -7,9 +8,11 @@ use super::completing::{Packed, RunEnd};
 use super::hooks::{Reporting, Stage};
 use super::making::{Made, Making, OpenedWriter, look_at, open_or_make, report_opening};
 use super::{Error, NothingSelected, PackSources, Result};
+use crate::ops::contents::is_object;
 use crate::ops::import::{self, Source};
 use crate::pack::tree::{Delete, PackSummary, PackTree};
 use crate::pack::{self, OpenOptions, Pack, PackWriter};
+use crate::source;
 use crate::storage::{Storage, free_bytes};
 
 /// Free space below which sources are counted before anything is written, in bytes.
@@ -205,6 +208,7 @@ impl PackSources<'_> {
         }
         Ok(())
     }
+
     /// What cannot be deleted, and what would be packed again under other keys, is reported before
     /// anything is packed.
     fn check_roots(&self, input: Input<'_>, before: &Pack) -> Result<()> {
@@ -215,5 +219,13 @@ impl PackSources<'_> {
             Input::Tree(_) => self.check_keys(before).map_err(Error::Roots),
             Input::Archives(_) => Ok(()),
         }
+    }
+}
+
+/// What a pack says that it was made from: a path as it was given, an address without its secrets.
+pub(super) fn root_of(source: &Path) -> Vec<u8> {
+    match source.to_str().filter(|_| is_object(source)) {
+        Some(address) => source::shown(address).into_bytes(),
+        None => source.as_os_str().as_bytes().to_vec(),
     }
 }

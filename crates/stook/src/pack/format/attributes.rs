@@ -47,6 +47,9 @@ const CALLED: [(u8, &str); 10] = [
 /// A packed file has up to this many attributes, as a rule.
 const USUAL: usize = 8;
 
+/// Where there is little room, holes shorter than 2 to this are as good as one another.
+const HOLE_SHIFT_MIN: u32 = 13;
+
 /// What stands before the bytes of an attribute: id, type, length.
 const LONG_HEAD: usize = 4;
 
@@ -377,18 +380,11 @@ impl Attributes {
 
     /// Says which holes a file has: for each how many bytes lie between it and the end of the one
     /// before, and how long it is, as LEB128. Where that is longer than there is room beside
-    /// extended attributes, which are to be set before, the shortest holes are left out: they
-    /// become zeros.
+    /// extended attributes, which are to be set before, the shortest holes are left out, and of
+    /// those that are about as long the last: they become zeros.
     pub fn set_holes(&mut self, holes: &Holes) {
-        if holes.is_empty() {
-            return;
-        }
         let room = XATTRS_LEN_MAX.saturating_sub(self.xattr_bytes().len().saturating_add(2 * LONG_HEAD));
-        let (mut bytes, mut len_min) = (encode_holes(holes), 8192);
-        while bytes.len() > room {
-            bytes = encode_holes(&holes.without_short(len_min));
-            len_min = len_min.saturating_mul(2);
-        }
+        let bytes = encode_holes_within(holes, room);
         if !bytes.is_empty() {
             self.set(Name::Id(HOLES), Value::Bytes(bytes));
         }
@@ -486,6 +482,41 @@ fn encode_holes(holes: &Holes) -> Vec<u8> {
         at = hole.end();
     }
     out
+}
+
+/// The longest holes, as many as there is room for; of those that are about as long, the first.
+fn encode_holes_within(holes: &Holes, room: usize) -> Vec<u8> {
+    let all = encode_holes(holes);
+    if all.len() <= room {
+        return all;
+    }
+    let mut at_least = 0;
+    for shift in HOLE_SHIFT_MIN..u64::BITS {
+        // Those that are as long are all kept, and of those that are shorter than this, but not
+        // than the last that was too little, the first.
+        let long = 1_u64 << shift;
+        if encode_holes(&holes.without_short(long)).len() > room {
+            at_least = long;
+            continue;
+        }
+        let some = |shorter: usize| {
+            let mut left = shorter;
+            encode_holes(&Holes::of(holes.without_short(at_least).as_slice().iter().copied().filter(
+                |hole| {
+                    let is_kept = hole.len() >= long || left > 0;
+                    left = left.saturating_sub(usize::from(hole.len() < long));
+                    is_kept
+                },
+            )))
+        };
+        let (mut fit, mut too_many) = (0_usize, holes.as_slice().len());
+        while fit.saturating_add(1) < too_many {
+            let middle = fit.midpoint(too_many);
+            if some(middle).len() <= room { fit = middle } else { too_many = middle }
+        }
+        return some(fit);
+    }
+    Vec::new()
 }
 
 fn limit(what: &'static str, len: usize) -> Result<u16> {
@@ -686,7 +717,14 @@ mod tests {
         let long = ByteRange::at(1 << 40, 1 << 20).unwrap();
         let many = Holes::of(holes(4096, 5000).as_slice().iter().copied().chain([long]));
         all.set_holes(&many);
-        assert_eq!(all.holes().as_slice(), [long]);
+        let kept = all.holes();
+        let (last, first) = kept.as_slice().split_last().unwrap();
+        // The longest stays, and of those that are all as long the first that fit.
+        assert!(*last == long && first.len() > 500, "{} holes", first.len());
+        assert_eq!(first, &many.as_slice()[..first.len()]);
+        let mut one_more = all.clone();
+        one_more.set_holes(&Holes::of(many.as_slice()[..=first.len()].iter().copied().chain([long])));
+        assert_eq!(one_more.holes(), kept, "no more fit");
         assert!(all.encode().is_ok());
         let mut full = Attributes::new();
         full.set_xattrs(&xattr(XATTRS_LEN_MAX - 12));

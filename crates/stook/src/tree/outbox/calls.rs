@@ -114,6 +114,14 @@ pub trait Calls: Debug + Send + Sync {
         Ok(rustix::fs::fsetxattr(file, name, value, XattrFlags::empty())?)
     }
 
+    /// Takes an extended attribute away.
+    ///
+    /// # Errors
+    /// I/O errors.
+    fn remove_xattr(&self, file: BorrowedFd<'_>, name: &[u8]) -> io::Result<()> {
+        Ok(rustix::fs::fremovexattr(file, name)?)
+    }
+
     /// Sets user and group of a symbolic link itself.
     ///
     /// # Errors

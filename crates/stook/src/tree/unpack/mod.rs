@@ -20,7 +20,8 @@ use self::writer::{Body, Destination, Writer};
 use super::Failure;
 use super::existing::Overwrite;
 use super::outbox::{Calls, LongWriter};
-use super::target::{self, FileMetadata, MetadataOutcome, Target};
+use super::paths;
+use super::target::{FileMetadata, MetadataOutcome, Target};
 use super::unpacked::{UnpackSummary, WhyKept};
 use crate::extent::ByteRange;
 pub(crate) use entries::{Entries, Entry, EntryError, EntryKind, Next, Piece};
@@ -162,10 +163,9 @@ fn goes_on<E: EntryError>(writer: &Writer<E>, progress: OnUnpacked<'_>, seen: u6
 /// The names that a key goes through.
 ///
 /// # Errors
-/// That it could lead out of the target.
+/// Why nothing comes out under it.
 pub(crate) fn parts<E: EntryError>(key: &[u8]) -> Result<Vec<&OsStr>, E> {
-    target::parts(key)
-        .map_err(|why| E::refused(format!("refused: its path could lead out of the target: {why}")))
+    paths::parts(key).map_err(E::refused)
 }
 
 /// Where a file or link goes, and what it is; the directories that lead there are made.

@@ -6,6 +6,7 @@ mod index;
 mod made;
 mod tars;
 mod trees;
+mod unpacking;
 mod written_zips;
 mod zips;
 

@@ -304,7 +304,7 @@ proptest! {
 }
 
 /// Every form in which GNU tar stores a sparse file.
-const SPARSE_FORMS: [&[&str]; 4] = [
+pub(super) const SPARSE_FORMS: [&[&str]; 4] = [
     &["--format=gnu"],
     &["--format=pax", "--sparse-version=0.0"],
     &["--format=pax", "--sparse-version=0.1"],

@@ -16,9 +16,13 @@ use stook::pack::tree::{Hidden, RecordTree};
 use stook::pack::{Attributes, CompactOptions, FileKind, Key, OpenOptions, Pack, PackWriter, WriterOptions};
 use stook::storage::{LocalStorage, LocalStorageOptions, Storage};
 use stook::tree::{BodyPiece, Cursor, GatherOptions, Gathered, Kind, Node, NodeId, Page, Tree};
-use stook_testing::conformance::{TreeFeatures, noise, read_all, tree_conformance, tree_matches_model};
+use stook_testing::conformance::{
+    AfterChange, TreeFeatures, changed_medium_conformance, many_files, noise, read_all, tree_conformance,
+    tree_matches_model,
+};
 use stook_testing::fault::{FaultEngineFactory, UnreadableStorage};
 use stook_testing::model::tree::{TreeEntry, TreeModel, tree_models, with_random_xattrs};
+use stook_testing::sweep::stride;
 use tempfile::TempDir;
 
 fn local(path: &Path) -> Arc<dyn Storage> {
@@ -63,6 +67,7 @@ fn packed(model: &TreeModel) -> TempDir {
         let mut attributes = of(kind);
         if kind != FileKind::HardLink {
             attributes.set_xattrs(&model.xattrs(path));
+            attributes.set_holes(&model.holes(path));
         }
         let group = if number.is_multiple_of(3) { "other" } else { "" };
         if number.is_multiple_of(2) {
@@ -413,6 +418,48 @@ fn neighbours_are_read_at_once() {
     assert!(all.values().all(|body| body.as_ref().is_ok_and(|bytes| bytes.len() == 300)));
     let reads = engines.operations().len();
     assert!(reads <= 8, "{reads} reads for less than 1 MiB");
+}
+
+/// Makes a pack of a model, or of one that there is another: changed, deleted from, compacted.
+fn put_state(directory: &Path, model: &TreeModel, before: Option<&TreeModel>) -> Box<dyn Tree> {
+    let options = WriterOptions { chunk_log2: 12, segment_len: 8 << 20, ..WriterOptions::default() };
+    let mut writer = match before {
+        Some(_) => PackWriter::open(local(directory), options).unwrap(),
+        None => PackWriter::create(local(directory), options).unwrap(),
+    };
+    for (path, _) in
+        before.iter().flat_map(|before| before.iter()).filter(|(path, _)| model.get(path).is_none())
+    {
+        writer.delete(&key(path)).unwrap();
+    }
+    for (path, entry) in model.iter() {
+        match entry {
+            TreeEntry::File(bytes) => put(&mut writer, path, FileKind::File, bytes),
+            _ => put(&mut writer, path, FileKind::Directory, ""),
+        }
+    }
+    if before.is_some() {
+        writer.compact(&CompactOptions::default(), &mut |_| true).unwrap();
+    }
+    writer.finish(true).unwrap();
+    Box::new(open(directory))
+}
+
+#[test]
+fn a_tree_of_a_pack_that_changes_meanwhile_stays_what_it_was() {
+    let (directory, mut before) = (tempfile::tempdir().unwrap(), None::<TreeModel>);
+    let mut put = |model: &TreeModel| {
+        let tree = put_state(directory.path(), model, before.as_ref());
+        before = Some(model.clone());
+        tree
+    };
+    changed_medium_conformance(&mut put, AfterChange::Stays, &Backend::Auto);
+}
+
+#[test]
+fn a_pack_of_very_many_names_is_its_model() {
+    let model = many_files(1_000_000 / stride(5));
+    tree_matches_model(&open(packed(&model).path()), &model, &Backend::Threads);
 }
 
 #[test]

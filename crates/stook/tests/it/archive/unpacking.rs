@@ -1,0 +1,212 @@
+//! Archives into directories: what comes out, whatever their members are called and in which order
+//! they stand.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::Path;
+
+use stook::archive::{Unpack, UnpackSummary};
+use stook::ops::pack::PackSources;
+use stook::pack::tree::UnpackTree;
+use stook::pack::{OpenOptions, Pack};
+use stook::tree::Overwrite;
+
+use super::made::{end, member};
+use super::{open, run};
+
+fn unpack(archive: &Path, target: &Path) -> UnpackSummary {
+    let unpack = Unpack {
+        target: target.to_path_buf(),
+        overwrite: Overwrite::Never,
+        with_owner: false,
+        xattrs: true,
+        threads: 2,
+        force: false,
+        select: Box::new(|_| true),
+    };
+    unpack.run(&open(archive).unwrap(), &mut |_, _| true).unwrap()
+}
+
+/// Imports an archive and unpacks the pack: how many failures each had.
+fn through_a_pack(archive: &Path, pack: &Path, target: &Path) -> (usize, usize) {
+    let packed = PackSources::new(vec![archive.to_path_buf()], pack.to_path_buf()).run(&mut ()).unwrap();
+    let unpack = UnpackTree {
+        target: target.to_path_buf(),
+        overwrite: Overwrite::Never,
+        with_owner: false,
+        xattrs: true,
+        groups: Vec::new(),
+        threads: 2,
+        select: Box::new(|_| true),
+        force: false,
+    };
+    let pack = Pack::open_path(pack, OpenOptions::default()).unwrap();
+    let unpacked = unpack.run(&pack, &mut |_, _| true).unwrap();
+    (packed.summary.failures.len(), unpacked.failures.len())
+}
+
+/// Files below a directory, and what is in them.
+fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
+    let (mut found, mut waiting) = (BTreeMap::new(), vec![root.to_path_buf()]);
+    while let Some(directory) = waiting.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => waiting.push(path),
+                false => {
+                    let key = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+                    found.insert(key, fs::read(&path).unwrap());
+                }
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn a_file_that_others_lie_below_is_refused_whatever_the_order_and_what_lies_between() {
+    let dir = tempfile::tempdir().unwrap();
+    // More than wait for one sync.
+    for between in [0, 1, 2500] {
+        for is_first in [true, false] {
+            let mut parts = vec![member(b"x", b'0', b"a file")];
+            parts.extend((0..between).map(|at| member(format!("m/{at}").as_bytes(), b'0', b"")));
+            parts.push(member(b"x/y", b'0', b"below it"));
+            if !is_first {
+                parts.reverse();
+            }
+            parts.push(end());
+            let (tar, out) = (dir.path().join("t.tar"), dir.path().join("out"));
+            fs::write(&tar, parts.concat()).unwrap();
+            let summary = unpack(&tar, &out);
+            let failures: Vec<String> = summary
+                .failures
+                .iter()
+                .map(|failure| format!("{}: {}", failure.key.escape_ascii(), failure.error))
+                .collect();
+            assert_eq!(failures.len(), 1, "{between} {is_first}: {failures:?}");
+            assert!(failures[0].starts_with("x: refused: the keys of others lie below it"), "{failures:?}");
+            assert_eq!(fs::read(out.join("x/y")).unwrap(), b"below it", "{between} {is_first}");
+            assert_eq!(summary.files, between + 1);
+            fs::remove_dir_all(&out).unwrap();
+        }
+    }
+}
+
+#[test]
+fn names_with_empty_parts_and_dots_come_out_where_tar_puts_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let names = ["a//b", "c/./d", "./e/.//f", "g/././/h"];
+    let wanted = ["a/b", "c/d", "e/f", "g/h"];
+    let mut parts: Vec<Vec<u8>> =
+        names.iter().map(|name| member(name.as_bytes(), b'0', name.as_bytes())).collect();
+    parts.extend([member(b"empty/.", b'5', b""), end()]);
+    fs::write(dir.path().join("t.tar"), parts.concat()).unwrap();
+    let script = format!(
+        "import zipfile
+z = zipfile.ZipFile('t.zip', 'w')
+for name in {names:?}: z.writestr(name, name)
+z.writestr('empty/./', '')
+z.close()"
+    );
+    run("python3", &["-c", &script], dir.path());
+    fs::create_dir(dir.path().join("tar")).unwrap();
+    run("tar", &["-xf", "t.tar", "-C", "tar"], dir.path());
+    let by_tar = files(&dir.path().join("tar"));
+    assert_eq!(by_tar.keys().map(String::as_str).collect::<Vec<_>>(), wanted);
+    for name in ["t.tar", "t.zip"] {
+        let (archive, out) = (dir.path().join(name), dir.path().join(format!("{name} out")));
+        let summary = unpack(&archive, &out);
+        assert!(summary.failures.is_empty(), "{name}: {summary:?}");
+        assert_eq!(files(&out), by_tar, "{name}");
+        assert!(out.join("empty").is_dir(), "{name}");
+        let (pack, again) =
+            (dir.path().join(format!("{name} pack")), dir.path().join(format!("{name} again")));
+        assert_eq!(through_a_pack(&archive, &pack, &again), (0, 0), "{name}");
+        assert_eq!(files(&again), by_tar, "{name}");
+    }
+}
+
+#[test]
+fn what_cannot_be_on_disk_is_refused_with_its_own_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let long = [b'x'; 256];
+    let pax = super::made::pax(&[("path", &long)]);
+    let parts = [
+        member(b"../up", b'0', b"1"),
+        member(b"/etc/absolute", b'0', b"2"),
+        [pax, member(b"x", b'0', b"3")].concat(),
+        member(b"good", b'0', b"4"),
+        end(),
+    ];
+    let (tar, out) = (dir.path().join("t.tar"), dir.path().join("out"));
+    fs::write(&tar, parts.concat()).unwrap();
+    let summary = unpack(&tar, &out);
+    assert_eq!((summary.files, summary.failures.len()), (1, 3));
+    for failure in &summary.failures {
+        let said = failure.error.to_string();
+        let leads_out = said.contains("could lead out of the target");
+        assert_eq!(leads_out, failure.key != long, "{}: {said}", failure.key.escape_ascii());
+        assert!(leads_out || said.contains("255 bytes"), "{said}");
+    }
+}
+
+#[test]
+fn short_holes_of_a_tar_are_holes_again() {
+    const STEP: u64 = 32 << 10;
+    let dir = tempfile::tempdir().unwrap();
+    for (name, pieces) in [("small", 8), ("long", 100)] {
+        let file = File::create(dir.path().join(name)).unwrap();
+        file.set_len(pieces * STEP).unwrap();
+        for piece in 0..pieces {
+            file.write_all_at(&[7; 4096], piece * STEP).unwrap();
+        }
+        file.sync_all().unwrap();
+    }
+    let taken = |path: &Path| {
+        File::open(path).unwrap().sync_all().unwrap();
+        fs::metadata(path).unwrap().blocks() * 512
+    };
+    if taken(&dir.path().join("long")) > 100 * STEP / 2 {
+        return;
+    }
+    for form in super::tars::SPARSE_FORMS {
+        for (name, packer) in [("t.tar", &[][..]), ("t.tar.gz", &["-z"])] {
+            run("tar", &[form, packer, &["--sparse", "-cf", name, "small", "long"]].concat(), dir.path());
+            let out = dir.path().join("out");
+            let summary = unpack(&dir.path().join(name), &out);
+            assert!(summary.failures.is_empty(), "{summary:?}");
+            for file in ["small", "long"] {
+                let (before, after) = (dir.path().join(file), out.join(file));
+                assert_eq!(fs::read(&after).unwrap(), fs::read(&before).unwrap(), "{form:?} {name} {file}");
+                assert!(taken(&after) <= taken(&before) + 4096, "{form:?} {name} {file}: {}", taken(&after));
+            }
+            fs::remove_dir_all(&out).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_zip_entry_that_contradicts_itself_costs_only_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "
+import zipfile
+z = zipfile.ZipFile('t.zip', 'w')
+z.writestr('good', b'1' * 100)
+z.writestr('dup_', b'2' * 100)
+z.close()
+b = open('t.zip', 'rb').read()
+open('t.zip', 'wb').write(b.replace(b'dup_', b'dup/'))";
+    run("python3", &["-c", script], dir.path());
+    let (zip, out) = (dir.path().join("t.zip"), dir.path().join("out"));
+    let summary = unpack(&zip, &out);
+    assert_eq!((summary.files, summary.failures.len()), (1, 1), "{summary:?}");
+    let said = summary.failures[0].error.to_string();
+    assert!(summary.failures[0].key == b"dup" && said.contains("named like a directory"), "{said}");
+    assert_eq!(files(&out), BTreeMap::from([("good".to_owned(), vec![b'1'; 100])]));
+    // What is listed and what is imported agree.
+    let again = dir.path().join("again");
+    assert_eq!(through_a_pack(&zip, &dir.path().join("p"), &again), (1, 0));
+    assert_eq!(files(&again), files(&out));
+}
