@@ -88,9 +88,9 @@ impl Unpack<'_> {
         let options =
             UnpackOptions { target: self.target.clone(), overwrite: self.overwrite, threads: self.threads };
         let mut unpacking = Unpacking::begin(&options, calls, progress)?;
-        let mut members = Members::new(self, archive, &read, 0)?;
+        let mut members = MemberEntries::new(self, archive, &read, 0)?;
         unpacking.files(&mut members)?;
-        unpacking.links(&mut Members::new(self, archive, &links, members.seen)?)?;
+        unpacking.links(&mut MemberEntries::new(self, archive, &links, members.seen)?)?;
         archive.check_unchanged()?;
         unpacking.finish()
     }
@@ -121,7 +121,7 @@ impl EntryError for Error {
 }
 
 /// Members of an archive, in the order of the archive.
-struct Members<'a> {
+struct MemberEntries<'a> {
     unpack: &'a Unpack<'a>,
     archive: &'a Archive,
     reading: Reading<'a>,
@@ -130,7 +130,7 @@ struct Members<'a> {
     seen: u64,
 }
 
-impl<'a> Members<'a> {
+impl<'a> MemberEntries<'a> {
     fn new(unpack: &'a Unpack<'a>, archive: &'a Archive, members: &[Member<'_>], seen: u64) -> Result<Self> {
         let reading = archive.read(members.iter().map(|member| member.number).collect())?;
         Ok(Self { unpack, archive, reading, left: members.len(), seen })
@@ -158,7 +158,7 @@ impl<'a> Members<'a> {
     }
 }
 
-impl Entries for Members<'_> {
+impl Entries for MemberEntries<'_> {
     type Error = Error;
 
     fn next(&mut self) -> Result<Next<Error>> {
