@@ -91,9 +91,9 @@ impl Unpack<'_> {
         let mut paths = Paths::default();
         archive.members(b"").for_each(|member| paths.note(member.key));
         let mut unpacking = Unpacking::begin(&options, calls, progress)?;
-        let mut members = Members::new((self, &paths), archive, &read, 0)?;
+        let mut members = MemberEntries::new((self, &paths), archive, &read, 0)?;
         unpacking.files(&mut members)?;
-        unpacking.links(&mut Members::new((self, &paths), archive, &links, members.seen)?)?;
+        unpacking.links(&mut MemberEntries::new((self, &paths), archive, &links, members.seen)?)?;
         archive.check_unchanged()?;
         unpacking.finish()
     }
@@ -124,7 +124,7 @@ impl EntryError for Error {
 }
 
 /// Members of an archive, in the order of the archive.
-struct Members<'a> {
+struct MemberEntries<'a> {
     unpack: &'a Unpack<'a>,
     paths: &'a Paths,
     archive: &'a Archive,
@@ -134,7 +134,7 @@ struct Members<'a> {
     seen: u64,
 }
 
-impl<'a> Members<'a> {
+impl<'a> MemberEntries<'a> {
     fn new(
         (unpack, paths): (&'a Unpack<'a>, &'a Paths),
         archive: &'a Archive,
@@ -167,7 +167,7 @@ impl<'a> Members<'a> {
     }
 }
 
-impl Entries for Members<'_> {
+impl Entries for MemberEntries<'_> {
     type Error = Error;
 
     fn next(&mut self) -> Result<Next<Error>> {

@@ -179,8 +179,8 @@ impl<'a> Records<'a> {
         })
     }
 
-    fn into_links(self) -> Links<'a> {
-        Links { tree: self.tree, pack: self.pack, names: self.links, seen: self.seen, record: None }
+    fn into_links(self) -> LinkEntries<'a> {
+        LinkEntries { tree: self.tree, pack: self.pack, names: self.links, seen: self.seen, record: None }
     }
 }
 
@@ -260,7 +260,7 @@ impl Entries for Records<'_> {
 }
 
 /// Hard links to files of a pack, each with the bytes of its file.
-struct Links<'a> {
+struct LinkEntries<'a> {
     tree: &'a UnpackTree<'a>,
     pack: &'a Pack,
     names: VecDeque<(Vec<u8>, FileMetadata)>,
@@ -269,14 +269,14 @@ struct Links<'a> {
     record: Option<(RecordReader<'a>, Vec<u8>)>,
 }
 
-impl<'a> Links<'a> {
+impl<'a> LinkEntries<'a> {
     fn open(&self, name: &[u8]) -> Result<RecordReader<'a>> {
         let key = Key::bytes(name)?;
         self.pack.open_file(&key)?.ok_or_else(|| Error::Invalid(format!("{key} is gone")))
     }
 }
 
-impl Entries for Links<'_> {
+impl Entries for LinkEntries<'_> {
     type Error = Error;
 
     fn next(&mut self) -> Result<Next<Error>> {
