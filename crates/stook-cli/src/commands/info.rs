@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
+use stook::ops::advice::{Advice, advise};
 use stook::ops::contents::Opened;
 use stook::pack::format::manifest::SegmentState;
 use stook::pack::{Damage, Pack, SegmentInfo, TornTail, is_in_groups};
@@ -26,9 +27,6 @@ Examples:
   stook info photos.stook
   stook info photos.stook --group thumbnails
   stook info photos.stook --json | jq .dead_bytes";
-
-/// From this share of dead bytes on, room is worth getting back.
-const DEAD_SHARE_NOTABLE: f64 = 0.2;
 
 /// This many segments are listed by default.
 const SEGMENTS_SHOWN_MAX: usize = 20;
@@ -176,7 +174,7 @@ fn gather<'a>(pack: &'a Pack, only: &[String], damages: &'a [Damage]) -> Info<'a
         group.0 += 1;
         group.1.add(sums);
     }
-    let (action, action_text) = recommend(pack, &total);
+    let Advice { action, text: action_text } = advise(pack, only);
     let group = |(name, (segments, sums)): (&str, _)| Group { name: name.to_owned(), segments, sums };
     let file_bytes =
         if only.is_empty() { pack.file_bytes() } else { segments.iter().map(|s| s.file_bytes).sum() };
@@ -215,43 +213,6 @@ fn segment(info: &SegmentInfo) -> Segment {
 
 fn torn(torn: &TornTail) -> Torn {
     Torn { segment_id: torn.segment, offset_bytes: torn.offset, len_bytes: torn.len }
-}
-
-/// What is to be done, for programs and for people; the most urgent only.
-fn recommend(pack: &Pack, total: &Sums) -> (&'static str, String) {
-    let damages = pack.damages();
-    if let Some(denied) = damages.first().filter(|_| damages.iter().all(Damage::is_denied)) {
-        let text = format!(
-            "{} cannot be read for want of permission: run stook as a user who may read all files of the pack",
-            denied.file.display()
-        );
-        return ("permit", text);
-    }
-    if let Some(newer) = damages.first().filter(|_| damages.iter().all(Damage::is_of_newer)) {
-        let text = format!(
-            "{} needs a newer version of stook: that reads all of the pack, and can write to it",
-            newer.file.display()
-        );
-        return ("update", text);
-    }
-    if !damages.is_empty() {
-        let text =
-            "damage was found: `stook check` lists all of it, `stook check --repair NEW` saves what is whole";
-        return ("check", text.into());
-    }
-    if !pack.is_complete() {
-        let text = "the pack is incomplete: run the same `stook pack` again to continue; where what it packed is \
-                    gone, `stook check --accept` accepts the pack as it is";
-        return ("finish", text.into());
-    }
-    if total.dead_share() >= DEAD_SHARE_NOTABLE {
-        let text = format!(
-            "{} of the bytes belong to records that were replaced or deleted: `stook compact` gets the room back",
-            percent(total.dead_share())
-        );
-        return ("compact", text);
-    }
-    ("none", "nothing to do".into())
 }
 
 fn print_text(pack: &Pack, info: &Info<'_>, verbose: bool, output: &mut Output) -> anyhow::Result<()> {

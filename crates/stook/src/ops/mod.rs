@@ -1,6 +1,7 @@
 //! Operations that need several capabilities, as one call each: the operations of the surfaces,
 //! without a terminal or an interpreter.
 
+pub mod advice;
 pub mod check;
 mod choice;
 pub mod compact;
@@ -14,6 +15,7 @@ pub mod import;
 pub mod json;
 pub mod pack;
 pub mod repair;
+pub mod session;
 pub mod shared;
 pub mod unpack;
 
