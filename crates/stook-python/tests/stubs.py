@@ -13,7 +13,9 @@ from stook import _stook
 
 PACKAGE = Path(__file__).parents[1] / "python" / "stook"
 #: Those of one module, in files that can be read.
-STUBS = [PACKAGE / name for name in ("_stook.pyi", "_stook_items.pyi", "_stook_ops.pyi", "_stook_sparse.pyi")]
+STUBS = [
+    PACKAGE / f"_stook{name}.pyi" for name in ("", "_archive", "_items", "_ops", "_sparse")
+]
 
 Documented = Union[ast.ClassDef, ast.FunctionDef]
 

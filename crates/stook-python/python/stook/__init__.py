@@ -82,6 +82,7 @@ from ._types import (
     ArchiveInfo as ArchiveInfo,
     CheckReport as CheckReport,
     CompactReport as CompactReport,
+    DeleteReport as DeleteReport,
     Failure as Failure,
     LoadReport as LoadReport,
     MoveReport as MoveReport,
@@ -90,6 +91,7 @@ from ._types import (
     Quarantined as Quarantined,
     RepairReport as RepairReport,
     SegmentInfo as SegmentInfo,
+    TornTail as TornTail,
     UnpackReport as UnpackReport,
 )
 

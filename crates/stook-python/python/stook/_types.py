@@ -25,6 +25,15 @@ class SegmentInfo:
 
 
 @dataclass(frozen=True)
+class TornTail:
+    """What a writer had not made durable when it died: so many bytes at the end of a segment."""
+
+    segment: int
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True)
 class PackInfo:
     """What is known of a pack without reading its records.
 
@@ -39,6 +48,11 @@ class PackInfo:
         dead_bytes: Bytes that they take.
         groups: Names of groups.
         history_from_ns: From when on ``at`` works, in nanoseconds since 1970; ``None`` if from the beginning.
+        roots: The paths of what it was packed from, as they were recorded.
+        torn_tails: Unfinished ends of segments: readers ignore them, the next writer cuts them.
+        action: The most urgent thing to do: ``"permit"``, ``"update"``, ``"check"``, ``"finish"``,
+            ``"compact"`` or ``"none"``.
+        action_text: The same as a sentence.
         damages: Damage that was met when it was opened.
         segments: Its segments.
     """
@@ -53,6 +67,10 @@ class PackInfo:
     dead_bytes: int
     groups: list[str]
     history_from_ns: Optional[int]
+    roots: list[str]
+    torn_tails: list[TornTail]
+    action: str
+    action_text: str
     damages: list[DamagedError]
     segments: list[SegmentInfo] = field(repr=False)
 
@@ -162,11 +180,11 @@ class RepairReport:
 
 @dataclass(frozen=True)
 class CompactReport:
-    """What a compaction did.
+    """What a compaction did, or with ``dry_run`` would do.
 
     Attributes:
         steps: Steps that came to their end.
-        records: Records that were written once more.
+        records: Records that were written once more; ``None`` with ``dry_run``.
         bytes: Bytes of them.
         dead_records: Versions that went.
         before_bytes: Bytes of the files that were replaced.
@@ -174,16 +192,42 @@ class CompactReport:
         left_out: Damage because of which segments were left as they are.
         too_large: Segments that were left as they are, because each needs more room than a step may
             take.
+        dry_run: Whether nothing was done.
+        seconds_estimated: With ``dry_run``: how long it would take; ``None`` where there is nothing
+            to do.
     """
 
     steps: int
-    records: int
+    records: Optional[int]
     bytes: int
     dead_records: int
     before_bytes: int
     after_bytes: int
     left_out: list[DamagedError]
     too_large: int
+    dry_run: bool = False
+    seconds_estimated: Optional[float] = None
+
+
+@dataclass(frozen=True)
+class DeleteReport:
+    """What a deletion of many records did, or with ``dry_run`` would do.
+
+    Attributes:
+        dry_run: Whether nothing was done.
+        deleted: Records that were deleted.
+        missing: Keys of the list that no record has.
+        freed_bytes: Bytes of their frames: compaction gives the room back.
+        keys: With ``dry_run``: the keys of the records.
+        damages: Damage of records that may be meant, as exceptions: they stay.
+    """
+
+    dry_run: bool
+    deleted: int
+    missing: list[Union[str, int]]
+    freed_bytes: int
+    keys: list[Union[str, int]]
+    damages: list[Exception]
 
 
 @dataclass(frozen=True)

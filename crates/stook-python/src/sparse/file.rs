@@ -14,7 +14,7 @@ use super::copies::{self, Out};
 use super::options::{Options, Place};
 use super::zero_copy::{self, ReleaseOnDrop};
 use super::{fetch, fork, ranges, reports};
-use crate::errors::{OrRaise as _, Raise as _, closed, invalid};
+use crate::errors::{OrRaise as _, closed, invalid};
 use crate::locks::{read, written};
 use crate::memory::{RELEASE_MIN, bytes_of};
 use crate::numbers::{Length, Position, Size};
@@ -187,10 +187,7 @@ impl SparseFile {
             None => interruptible(py, move || work(&file))?,
         };
         zero_copy::release(py);
-        done.map_err(|error| match &error {
-            SparseFileError::Source(cause) => fetch::raised(py, cause).unwrap_or_else(|| error.raise()),
-            _ => error.raise(),
-        })
+        done.or_raise()
     }
 }
 

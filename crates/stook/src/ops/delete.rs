@@ -1,7 +1,7 @@
 //! Records of a pack deleted together: all of them, or none.
 
-use super::contents::{KeyPatterns, Matching, Result, Selected, Unselected};
-use crate::pack::{self, Error, Key, Pack, PackWriter, Stop};
+use super::contents::{Error as ContentsError, KeyPatterns, Matching, Result, Selected, Unselected};
+use crate::pack::{self, Error, Key, OpenOptions, Pack, PackWriter, Stop};
 
 /// Which records are to be deleted: those with the keys, and those that match.
 #[derive(Debug, Default)]
@@ -61,6 +61,23 @@ impl Deletion {
         Ok(found)
     }
 
+    /// Deletes them in one batch, as [`delete`] does, and returns what they were.
+    ///
+    /// # Errors
+    /// Those of [`select`](Self::select) and [`delete`]; [`ContentsError::Interrupted`] where
+    /// `progress` returned `false`: nothing was deleted.
+    pub fn run(&self, writer: &mut PackWriter, progress: &mut dyn FnMut(u64) -> bool) -> Result<Doomed> {
+        writer.sync()?;
+        let pack = Pack::open(writer.storage().clone(), OpenOptions::default())?;
+        let doomed = self.select(&pack)?;
+        // Dropped before anything is written: the files that it reads would be kept for it.
+        drop(pack);
+        match delete(writer, &doomed.selected, progress)? {
+            true => Ok(doomed),
+            false => Err(ContentsError::Interrupted),
+        }
+    }
+
     fn check(&self, is_by_pattern: bool) -> Result<()> {
         if !is_by_pattern && self.keys.is_none() {
             if self.groups.is_empty() {
@@ -72,19 +89,23 @@ impl Deletion {
                 return Err(invalid(text));
             }
         }
-        // The first byte of a sort form is that of the type of key: numbers are meant by it alone.
-        let numbers = Key::id(0);
-        match self.prefix.as_deref() {
-            Some(prefix) if prefix.len() <= 1 && !numbers.sort_form().starts_with(prefix) => Err(invalid(
-                "prefix '' means every record (is a variable not set?); glob '**' deletes all of them, if that is meant",
-            )),
-            Some([]) => Err(invalid("prefix '' means every record; glob '**' deletes all of them")),
-            _ => Ok(()),
+        // The first byte of a sort form is that of the type of key: alone it means all numbers, or
+        // all other keys.
+        let is_empty = |prefix: &[u8]| match prefix {
+            [] => true,
+            [kind] => Key::id(0).sort_form().first() != Some(kind),
+            _ => false,
+        };
+        if self.prefix.as_deref().is_some_and(is_empty) {
+            let text = "prefix '' means every record (is a variable not set?); glob '**' deletes all of them, if \
+                        that is meant";
+            return Err(invalid(text));
         }
+        Ok(())
     }
 }
 
-fn invalid(text: &str) -> super::contents::Error {
+fn invalid(text: &str) -> ContentsError {
     Error::Invalid(text.into()).into()
 }
 
@@ -109,4 +130,81 @@ pub fn delete(
     }
     batch.commit()?;
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::pack::{Making, open_writer};
+    use crate::pack::{Attributes, WriterOptions};
+
+    fn deletion(keys: &[&str], prefix: Option<&str>, globs: &[&str], groups: &[&str]) -> Deletion {
+        let own = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
+        let key = |text: &&str| Key::bytes(*text).unwrap();
+        Deletion {
+            keys: (!keys.is_empty()).then(|| keys.iter().map(key).collect()),
+            prefix: prefix.map(|text| match text {
+                "" => Vec::new(),
+                text => Key::parse(text.as_bytes()).unwrap().sort_form().to_vec(),
+            }),
+            patterns: (!globs.is_empty()).then(|| KeyPatterns::new(&own(globs)).unwrap()),
+            groups: own(groups),
+            stop: Stop::default(),
+        }
+    }
+
+    fn writer(place: &tempfile::TempDir) -> PackWriter {
+        let path = place.path().join("p");
+        let _ = std::fs::remove_dir_all(&path);
+        let mut writer = open_writer(&path, WriterOptions::default(), Making::Always).unwrap().writer;
+        for (group, key) in [("", "a/1"), ("", "a/2"), ("b", "b/1"), ("b", "x")] {
+            writer.put(group, &Key::bytes(key).unwrap(), &Attributes::new(), b"body").unwrap();
+        }
+        writer
+    }
+
+    #[test]
+    fn what_is_asked_for_is_deleted_together_and_the_rest_stays() {
+        let place = tempfile::tempdir().unwrap();
+        let deleted = |deletion: Deletion, mut writer: PackWriter| {
+            let doomed = deletion.run(&mut writer, &mut |_| true).unwrap();
+            for key in doomed.selected.keys() {
+                assert!(!writer.contains(key).unwrap());
+            }
+            let keys: Vec<String> = doomed.selected.keys().iter().map(Key::to_string).collect();
+            (keys.join(" "), doomed.missing.len())
+        };
+        let cases = [
+            (deletion(&["a/1", "c"], None, &[], &[]), ("a/1", 1)),
+            (deletion(&["a/1"], Some("b/"), &[], &[]), ("a/1 b/1", 0)),
+            (deletion(&[], None, &["*/1"], &[]), ("a/1 b/1", 0)),
+            (deletion(&[], Some("a/"), &["*/2"], &[]), ("a/2", 0)),
+            (deletion(&[], None, &[], &["b"]), ("b/1 x", 0)),
+            (deletion(&[], None, &["**"], &["b"]), ("b/1 x", 0)),
+        ];
+        for (asked, (keys, missing)) in cases {
+            assert_eq!(deleted(asked, writer(&place)), (keys.to_owned(), missing));
+        }
+    }
+
+    #[test]
+    fn what_may_be_a_mistake_deletes_nothing() {
+        let place = tempfile::tempdir().unwrap();
+        let refused = [
+            deletion(&[], None, &[], &[]),
+            deletion(&[], Some(""), &[], &[]),
+            deletion(&[], None, &[], &[""]),
+            deletion(&[], None, &[], &["c"]),
+            deletion(&["x"], Some("z"), &[], &[]),
+        ];
+        for asked in refused {
+            let mut writer = writer(&place);
+            assert!(asked.run(&mut writer, &mut |_| true).is_err(), "{asked:?}");
+            assert!(writer.contains(&Key::bytes("x").unwrap()).unwrap());
+        }
+        let mut writer = writer(&place);
+        let ended = deletion(&[], None, &["**"], &[]).run(&mut writer, &mut |_| false);
+        assert!(matches!(ended, Err(ContentsError::Interrupted)));
+        assert!(writer.contains(&Key::bytes("x").unwrap()).unwrap());
+    }
 }

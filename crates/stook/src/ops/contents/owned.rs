@@ -10,12 +10,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use self_cell::self_cell;
 
+use super::Contents as _;
 use super::archives::files_in_order;
 use super::error::{Error, Result};
 use super::get::{GetOptions, Getting};
 use super::list::{ListOptions, Listed};
 use super::values::{ValueError, next_value};
-use super::Contents as _;
 use crate::archive::Archive;
 use crate::pack::{
     self, Damages, Key, KeyRange, Kinds, OnDamage, Pack, Row, Rows, ScanOptions, ScanOrder, Split, Stop,

@@ -14,8 +14,8 @@ use crate::source::{read_batch, zeroes};
 
 /// Ranges of a member of an archive, in their order; `None` where there is no such member. Where
 /// its bytes lie in the archive as they are, only the ranges are read; of any other member, of any
-/// length, what is before them is decompressed, too, and not held. It ends where `go_on` returns
-/// `false`.
+/// length, what is before them is decompressed, too, and not held. `go_on` is called with the bytes
+/// since its last call; it ends where that returns `false`.
 ///
 /// # Errors
 /// Returns [`crate::Error::OutOfBounds`] for a range that reaches past the end, and the errors of
@@ -25,7 +25,7 @@ pub fn member_ranges(
     key: &Key,
     ranges: &[ByteRange],
     stop: Stop,
-    go_on: &mut dyn FnMut() -> bool,
+    go_on: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Option<Vec<Bytes>>, ValueError> {
     let Some(member) = key.as_bytes().and_then(|path| archive.find(path)) else { return Ok(None) };
     let len = member.node.len;
@@ -40,7 +40,7 @@ pub fn member_ranges(
     let mut read = Vec::new();
     read_ranges(archive, key, ranges, false, stop, &mut |piece| {
         read.extend_from_slice(piece);
-        if go_on() { Ok(()) } else { Err(ValueError::from(Error::Interrupted)) }
+        if go_on(piece.len() as u64) { Ok(()) } else { Err(ValueError::from(Error::Interrupted)) }
     })?;
     let mut read = Bytes::from(read);
     Ok(Some(ranges.iter().map(|range| read.split_to(read.len().min(range.len() as usize))).collect()))
