@@ -1,4 +1,6 @@
-"""Documentation in the stubs is that of the running classes: checks it, or copies it with ``--write``."""
+"""Documentation in the stubs is that of the running classes: checks it, or copies it with
+``--write``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`stook.fsspec`: packs as a file system, other file systems through the cache, and the cache type."""
+"""`stook.fsspec`: packs as a file system, other file systems through the cache, and the cache type.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`stook://`: keys that are no paths, paths that could be read in two ways, and what is told of damage."""
+"""`stook://`: keys that are no paths, paths that could be read in two ways, and what is told of
+damage.
+"""
 
 from __future__ import annotations
 

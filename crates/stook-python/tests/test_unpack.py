@@ -1,4 +1,6 @@
-"""What comes out of packs and archives: the same as the command line gives, and all that is refused."""
+"""What comes out of packs and archives: the same as the command line gives, and all that is
+refused.
+"""
 
 from __future__ import annotations
 

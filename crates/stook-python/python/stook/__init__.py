@@ -1,9 +1,10 @@
 """Data that lives in files, read and laid out at the speed of the storage under it.
 
-``Pack`` keeps millions of small values in a few large files, ``Archive`` reads tar and zip archives where they lie.
-``pack_tree`` and ``unpack`` move trees of files in and out.
-``open`` reads a few percent of a huge or remote file in few requests, as a file that other libraries take; ``SparseFile``
-does the same by range, ``SparseBuffer`` and ``SparseStore`` hold bytes with gaps in memory.
+``Pack`` keeps millions of small values in a few large files, ``Archive`` reads tar and zip archives
+where they lie. ``pack_tree`` and ``unpack`` move trees of files in and out.
+``open`` reads a few percent of a huge or remote file in few requests, as a file that other
+libraries take; ``SparseFile`` does the same by range, ``SparseBuffer`` and ``SparseStore`` hold
+bytes with gaps in memory.
 """
 
 import warnings as _warnings

@@ -1,4 +1,6 @@
-"""Measurements, made by the command-line tool in a process of its own: nothing of Python is in the figures."""
+"""Measurements, made by the command-line tool in a process of its own: nothing of Python is in the
+figures.
+"""
 
 from __future__ import annotations
 
@@ -60,8 +62,9 @@ class Cell:
         total: Figures over reads and writes.
         read: Figures of reads, if there were any.
         write: Figures of writes, if there were any.
-        state: ``"valid"``: every check passed. ``"unverified"``: none failed, and one could not be made, so nothing shows
-            that the figures are right. ``"invalid"``: one failed, and the figures do not mean what they seem to.
+        state: ``"valid"``: every check passed. ``"unverified"``: none failed, and one could not be
+            made, so nothing shows that the figures are right. ``"invalid"``: one failed, and the
+            figures do not mean what they seem to.
         reasons: Why they may not be believed, or why that is not known.
     """
 
@@ -176,7 +179,9 @@ _BENCH_OPTIONS = {
 
 
 def _message(stderr: str) -> str:
-    """What the command-line tool said, with the names that arguments have here, and without how to get help there."""
+    """What the command-line tool said, with the names that arguments have here, and without how to
+    get help there.
+    """
     first = re.split(r"\n\s*(?:tip: |Usage: |For more information)", stderr)[0].strip()
     option = r"'(--[a-z-]+)(?: <[^>]*>)?'|(?<![\w-])(--[a-z-]+)"
     named = re.sub(option, lambda found: _BENCH_OPTIONS.get(found[1] or found[2], found[0]), first)

@@ -106,8 +106,8 @@ class Pack:
         """The mode in which it was opened."""
     @property
     def damages(self) -> list[DamagedError]:
-        """The damage that was met when it was opened, as exceptions: records may be missing. `check`
-        looks for all damage.
+        """The damage that was met when it was opened, as exceptions: records may be missing.
+        `check` looks for all damage.
         """
     @property
     def closed(self) -> bool:
@@ -211,9 +211,9 @@ class Pack:
             stook.DamagedError: A record is not what was written.
         """
     def open(self, key: Key) -> File:
-        """Opens a record as a file, seekable and read-only, for records of any length: what is read of
-        it is verified, and no more is read than the chunks that it is in. It shows the record as it
-        is now, also once the pack is closed.
+        """Opens a record as a file, seekable and read-only, for records of any length: what is read
+        of it is verified, and no more is read than the chunks that it is in. It shows the record as
+        it is now, also once the pack is closed.
 
         Args:
             key: The key.
@@ -263,9 +263,9 @@ class Pack:
             For each key a `Stat`, or ``None``.
         """
     def listdir(self, directory: Union[str, bytes] = "") -> list[Stat]:
-        """What lies directly below a directory, where keys are paths with ``/`` between their parts.
-        Directories are there whether they have records of their own or not; numeric keys lie in the
-        topmost directory.
+        """What lies directly below a directory, where keys are paths with ``/`` between their
+        parts. Directories are there whether they have records of their own or not; numeric keys lie
+        in the topmost directory.
 
         Args:
             directory: Its key, with or without a ``/`` at its end; ``""`` is the topmost one.
@@ -373,8 +373,8 @@ class Pack:
             >>> pack.close()
         """
     def splits(self, count: int, *, group: Union[str, list[str], None] = None) -> list[Split]:
-        """Cuts the pack into parts of about the same length, so that several threads or processes scan
-        one each.
+        """Cuts the pack into parts of about the same length, so that several threads or processes
+        scan one each.
 
         Args:
             count: How many at most.
@@ -414,8 +414,8 @@ class Pack:
         group: Union[str, list[str], None] = None,
         timeout: Union[float, None] = None,
     ) -> Follow:
-        """Goes through records that are put from now on, by whomever, in the order in which they are
-        put. A record that was replaced or deleted before it was looked at is passed over.
+        """Goes through records that are put from now on, by whomever, in the order in which they
+        are put. A record that was replaced or deleted before it was looked at is passed over.
 
         Args:
             prefix: Only keys that begin with this.

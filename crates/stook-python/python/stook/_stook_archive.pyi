@@ -73,8 +73,8 @@ class Archive:
     def __iter__(self) -> Keys: ...
     @overload
     def get(self, key: Key, *, progress: Progress = None) -> Union[bytes, None]:
-        """Gets the bytes of a member: of a hard link those of its file, of a symbolic link its target,
-        of a directory none.
+        """Gets the bytes of a member: of a hard link those of its file, of a symbolic link its
+        target, of a directory none.
 
         Args:
             key: The key.
@@ -136,9 +136,9 @@ class Archive:
         """.
         """
     def open(self, key: Key) -> File:
-        """Opens a member as a file, seekable and read-only. Where its bytes lie in the archive as they
-        are, only what is asked for is read, and what is stored nowhere of a sparse one is read as
-        zeroes; a compressed one of up to 64 MiB is decompressed now, and held. Parts of a stored
+        """Opens a member as a file, seekable and read-only. Where its bytes lie in the archive as
+        they are, only what is asked for is read, and what is stored nowhere of a sparse one is read
+        as zeroes; a compressed one of up to 64 MiB is decompressed now, and held. Parts of a stored
         member are not verified: nothing vouches for them but that the archive is what it was.
 
         Args:
@@ -175,8 +175,8 @@ class Archive:
             An iterator over keys.
         """
     def stat(self, key: Key) -> Union[Stat, None]:
-        """What is known of a member without reading it: kind, size, and mode, owner and time among its
-        attributes.
+        """What is known of a member without reading it: kind, size, and mode, owner and time among
+        its attributes.
 
         Args:
             key: The key.
@@ -185,7 +185,8 @@ class Archive:
             A `Stat`, or ``None`` where there is no such member.
         """
     def load(self, *, progress: Progress = None) -> LoadReport:
-        """Reads every member to its end and verifies all checksums there are, as ``stook load`` does.
+        """Reads every member to its end and verifies all checksums there are, as ``stook load``
+        does.
 
         Args:
             progress: Called now and then with the bytes so far and in all, on another thread.

@@ -1,4 +1,5 @@
-# The types of what packs and archives hand out, and of batches. The documentation is copied from it by `scripts/python stubs`.
+# The types of what packs and archives hand out, and of batches. The documentation is copied from it
+# by `scripts/python stubs`.
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Literal, TypeVar, Union, final
@@ -56,8 +57,8 @@ class Record:
         """The value, without a copy."""
     @property
     def kind(self) -> Literal["file", "directory", "symlink", "hard_link"]:
-        """``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"`` for a further name of a file.
-        What no tree was packed from is a file.
+        """``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"`` for a further name of a
+        file. What no tree was packed from is a file.
         """
     @property
     def attributes(self) -> dict[Union[str, int], Attribute]:
@@ -117,16 +118,16 @@ class Scan:
 
 @final
 class Stat:
-    """What is known of a record, of a directory that has none, or of a member of an archive, without
-    reading a value.
+    """What is known of a record, of a directory that has none, or of a member of an archive,
+    without reading a value.
     """
     @property
     def key(self) -> Union[str, int]:
         """The key: `str` (bytes that are not UTF-8 as surrogate escapes) or `int`."""
     @property
     def kind(self) -> Literal["file", "directory", "symlink", "hard_link", "other"]:
-        """``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"`` for a further name of a file.
-        A record that does not say is a file; a pipe or device in an archive is ``"other"``.
+        """``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"`` for a further name of a
+        file. A record that does not say is a file; a pipe or device in an archive is ``"other"``.
         """
     @property
     def size(self) -> Union[int, None]:
@@ -138,8 +139,8 @@ class Stat:
         """The attributes: a new dict."""
     @property
     def xattrs(self) -> dict[str, Union[bytes, None]]:
-        """The extended attributes, access control lists among them: values by name. ``None`` is what
-        could not be packed.
+        """The extended attributes, access control lists among them: values by name. ``None`` is
+        what could not be packed.
         """
     @property
     def group(self) -> Union[str, None]:
@@ -148,8 +149,8 @@ class Stat:
         """
     @property
     def time_ns(self) -> Union[int, None]:
-        """When it was put, in nanoseconds since 1970; ``None`` for a directory without a record of its
-        own, and for members of archives.
+        """When it was put, in nanoseconds since 1970; ``None`` for a directory without a record of
+        its own, and for members of archives.
         """
 
 @final

@@ -1,4 +1,5 @@
-# The types of the operations of the native half. The documentation is copied from it by `scripts/python stubs`.
+# The types of the operations of the native half. The documentation is copied from it by
+# `scripts/python stubs`.
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import PosixPath
@@ -181,8 +182,8 @@ def unpack(
         1
     """
 def check(pack: Path, *, accept: bool = False, progress: Progress = None) -> CheckReport:
-    """Checks what is left of a pack, also where it cannot be opened: by an older manifest, or by its
-    segments alone.
+    """Checks what is left of a pack, also where it cannot be opened: by an older manifest, or by
+    its segments alone.
 
     Where a `Pack` is open, `Pack.check` checks the state that it shows.
 
@@ -208,8 +209,8 @@ def check(pack: Path, *, accept: bool = False, progress: Progress = None) -> Che
         True
     """
 def repair(pack: Path, new: Path, *, progress: Progress = None) -> RepairReport:
-    """Writes all that is whole and counts in a pack into a new one, in the order of the keys. The pack
-    stays as it is.
+    """Writes all that is whole and counts in a pack into a new one, in the order of the keys. The
+    pack stays as it is.
 
     What cannot be read is copied into a directory ``<new>.quarantine``, with a report of where it
     was. Further names (hard links) of files that are lost go there, too, and are not in the new

@@ -47,7 +47,8 @@ class PackInfo:
         dead_records: Records that were deleted or replaced and not compacted yet.
         dead_bytes: Bytes that they take.
         groups: Names of groups.
-        history_from_ns: From when on ``at`` works, in nanoseconds since 1970; ``None`` if from the beginning.
+        history_from_ns: From when on ``at`` works, in nanoseconds since 1970; ``None`` if from the
+            beginning.
         roots: The paths of what it was packed from, as they were recorded.
         torn_tails: Unfinished ends of segments: readers ignore them, the next writer cuts them.
         action: The most urgent thing to do: ``"permit"``, ``"update"``, ``"check"``, ``"finish"``,
@@ -77,7 +78,8 @@ class PackInfo:
 
 @dataclass(frozen=True)
 class ArchiveInfo:
-    """What is known of an archive without reading its members. Of members with one key the last counts.
+    """What is known of an archive without reading its members. Of members with one key the last
+    counts.
 
     Attributes:
         path: Where it is; the address of an object, without a query, is a ``str``.
@@ -142,7 +144,8 @@ class CheckReport:
 
 @dataclass(frozen=True)
 class Quarantined:
-    """Bytes of a pack that are no whole record, or a further name of a file that is lost, and where a copy of them is.
+    """Bytes of a pack that are no whole record, or a further name of a file that is lost, and where
+    a copy of them is.
 
     Attributes:
         segment: The segment that they are from.
@@ -268,7 +271,8 @@ class MoveReport:
         files: Names of regular files.
         symlinks: Symbolic links.
         directories: Directories that were empty then.
-        bytes: Bytes of files that were compared with their records; of a file with several names once.
+        bytes: Bytes of files that were compared with their records; of a file with several names
+            once.
     """
 
     files: int
@@ -294,12 +298,15 @@ class PackTreeReport:
         lost_xattrs: Which these lack, by key: they could not be read, or are too long for a record.
         special: Pipes, sockets and devices, which are left out.
         gone: With ``dry_run`` and ``delete``: the keys of what is gone, in order.
-        held: With ``delete``: the keys of what is gone and stays, as it holds the content of another name of its file.
-        uncertain: With ``delete``: records that seem to be gone, and stay because something beside them failed.
+        held: With ``delete``: the keys of what is gone and stays, as it holds the content of
+            another name of its file.
+        uncertain: With ``delete``: records that seem to be gone, and stay because something beside
+            them failed.
         moved: With ``move``: what was removed. Why something stays is in ``failures``.
         complete: Whether nothing is missing from the pack; never with ``dry_run``.
         failures: What could not be packed, or removed.
-        damages: Damage of the pack that was met, as exceptions. What was packed is in it nevertheless.
+        damages: Damage of the pack that was met, as exceptions. What was packed is in it
+            nevertheless.
     """
 
     files: int
@@ -336,8 +343,10 @@ class UnpackReport:
         kept: What was there already with other content, and stayed as it was; directories that more
             may enter than was recorded.
         too_open: Which of these are such directories: ``overwrite="always"`` sets their modes.
-        unset_xattrs: How many files, directories and links lack extended attributes that could not be set.
-        foreign_xattrs: How many lack some of another system (``com.apple.quarantine``), which are none of these.
+        unset_xattrs: How many files, directories and links lack extended attributes that could not
+            be set.
+        foreign_xattrs: How many lack some of another system (``com.apple.quarantine``), which are
+            none of these.
         complete: Whether what built the pack came to its end, or the archive ends as one does.
         failures: What could not be unpacked, damaged records included.
         damages: Damage that was met when the pack was opened, as exceptions: files may be missing.

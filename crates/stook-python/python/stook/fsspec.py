@@ -3,10 +3,11 @@
 ``fsspec`` finds them by their names once this package is installed:
 
 - ``stook://data.stook//key`` is a record of a pack: ``fsspec.open``, ``pandas.read_parquet``, ...
-- ``stookcache::s3://bucket/key`` reads any other file system through :class:`stook.SparseFile`: what is missing is fetched in few
-  requests, and kept in memory, and on disk with ``stookcache={"cache": directory}``.
-- ``cache_type="stook"`` is the same for the files of file systems that buffer by themselves (``s3fs``, ``gcsfs``, ``adlfs``, HTTP);
-  importing this module registers it.
+- ``stookcache::s3://bucket/key`` reads any other file system through :class:`stook.SparseFile`:
+  what is missing is fetched in few requests, and kept in memory, and on disk with
+  ``stookcache={"cache": directory}``.
+- ``cache_type="stook"`` is the same for the files of file systems that buffer by themselves
+  (``s3fs``, ``gcsfs``, ``adlfs``, HTTP); importing this module registers it.
 """
 
 from __future__ import annotations
@@ -115,7 +116,9 @@ def _refusing_to_write(cls: _Class) -> _Class:
 
 
 class _Opened(File):
-    """A record of a pack, with what files of `fsspec` say of themselves. What is read of it is read when it is asked for."""
+    """A record of a pack, with what files of `fsspec` say of themselves. What is read of it is read
+    when it is asked for.
+    """
 
     def __init__(self, record: RecordFile, fs: StookFileSystem, path: str) -> None:
         super().__init__(record)
@@ -150,15 +153,17 @@ class _Opened(File):
 class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
     """Packs as a file system that can be read: ``stook://data.stook//key``.
 
-    Keys are paths in a pack, with ``/`` between their parts; ids are their decimal digits. Where the name of a pack ends in
-    ``.stook``, or the pack exists, one slash after it is enough. A pack is opened once and shows the state that it had then, until
-    :meth:`invalidate_cache`. Further names of a file (hard links) have its content. Symbolic links are of type ``link``:
-    :meth:`ls` shows where they lead, and they are not followed; :meth:`find`, :meth:`glob`
-    and :meth:`get` pass over them.
+    Keys are paths in a pack, with ``/`` between their parts; ids are their decimal digits. Where
+    the name of a pack ends in ``.stook``, or the pack exists, one slash after it is enough. A pack
+    is opened once and shows the state that it had then, until :meth:`invalidate_cache`. Further
+    names of a file (hard links) have its content. Symbolic links are of type ``link``: :meth:`ls`
+    shows where they lead, and they are not followed; :meth:`find`, :meth:`glob` and :meth:`get`
+    pass over them.
 
-    Keys that are no paths are not listed and not found, as ``stook unpack`` refuses them: those with a part that is empty,
-    ``.`` or ``..``, or with ``/`` at their beginning or end. :class:`stook.Pack` reads them. Where a text and an id have the
-    same digits, the text is meant. :meth:`exists` and its like raise what is wrong but that nothing is there: damage, options.
+    Keys that are no paths are not listed and not found, as ``stook unpack`` refuses them: those
+    with a part that is empty, ``.`` or ``..``, or with ``/`` at their beginning or end.
+    :class:`stook.Pack` reads them. Where a text and an id have the same digits, the text is meant.
+    :meth:`exists` and its like raise what is wrong but that nothing is there: damage, options.
     """
 
     protocol = "stook"
@@ -169,8 +174,8 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
         """Makes one.
 
         Args:
-            **options: ``map``, ``access`` and ``at`` as for :class:`stook.Pack`; all others as for every file system of
-                ``fsspec``.
+            **options: ``map``, ``access`` and ``at`` as for :class:`stook.Pack`; all others as for
+                every file system of ``fsspec``.
 
         Raises:
             TypeError: An option that there is not.
@@ -357,7 +362,9 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
     def cat_file(self, path: str, start: Optional[int] = None, end: Optional[int] = None, **_options: Any) -> bytes:
-        """The bytes of a record, or some of them: then no more is read than the chunks that they are in."""
+        """The bytes of a record, or some of them: then no more is read than the chunks that they
+        are in.
+        """
         path = self._strip_protocol(path)
         if start is None and end is None:
             return bytes(self._content(path))
@@ -457,18 +464,21 @@ def _of_other(fs: AbstractFileSystem, path: Any) -> Any:
 @redacting_errors
 @_forwarding
 class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
-    """Another file system, read through a cache that fetches in few requests: ``stookcache::s3://bucket/key``.
+    """Another file system, read through a cache that fetches in few requests:
+    ``stookcache::s3://bucket/key``.
 
-    Everything but opening to read and reading is done by the other file system: writing, too, which drops what ranges were
-    read through. What is fetched is kept in ``cache`` for the next time only if
-    the other file system reports what follows the content: a checksum, a version, a strong ETag (of a web server, one as long as a
-    hash). Whether the file has changed is asked after each request. A file of which nothing but the length is known is
-    read as a whole when it is opened, if it has at most 64 MiB or ``sparse_options`` have ``whole_file``.
+    Everything but opening to read and reading is done by the other file system: writing, too, which
+    drops what ranges were read through. What is fetched is kept in ``cache`` for the next time only
+    if the other file system reports what follows the content: a checksum, a version, a strong ETag
+    (of a web server, one as long as a hash). Whether the file has changed is asked after each
+    request. A file of which nothing but the length is known is read as a whole when it is opened,
+    if it has at most 64 MiB or ``sparse_options`` have ``whole_file``.
 
-    Ranges of a file that are read one by one (:meth:`cat_file`) are read through one cache, as long as the other file system says the
-    same of the file. A file that changed so short a time ago that another change could leave what is said as it is, is looked at again
-    after that time (20 ms, or 2 s where times are whole seconds). Times of web servers prove nothing here, because they do not say what
-    time it is there: such pages are read as a whole, unless they have a hash.
+    Ranges of a file that are read one by one (:meth:`cat_file`) are read through one cache, as long
+    as the other file system says the same of the file. A file that changed so short a time ago that
+    another change could leave what is said as it is, is looked at again after that time (20 ms, or
+    2 s where times are whole seconds). Times of web servers prove nothing here, because they do not
+    say what time it is there: such pages are read as a whole, unless they have a hash.
     """
 
     protocol = "stookcache"
@@ -535,7 +545,9 @@ class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
         return File(self._sparse(self._fetch(path)))
 
     def _file(self, path: str) -> SparseFile:
-        """What ranges of a file are read through: the same as before, as long as the file is the same."""
+        """What ranges of a file are read through: the same as before, as long as the file is the
+        same.
+        """
         fetch = self._fetch(path)
         kept = self._kept.pop(fetch.path, None)
         if kept is None or not kept.fetch.may_go_on_as(fetch):
@@ -591,7 +603,9 @@ class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
         return redacted(path, self.fs.glob, path, maxdepth=maxdepth, **options)
 
     def invalidate_cache(self, path: Optional[str] = None) -> None:
-        """Lets go of what ranges were read through, and lets the other file system forget its listings."""
+        """Lets go of what ranges were read through, and lets the other file system forget its
+        listings.
+        """
         self._kept.clear()
         self.fs.invalidate_cache(path)
 
@@ -602,11 +616,13 @@ _OPTIONS = frozenset(
 )
 #: Those of :class:`stook.Pack` that say how a pack is read.
 _PACK_OPTIONS = frozenset(("map", "access", "at"))
-#: What `fsspec` and those who use it say when they open a file for reading, and what is of no matter here.
+#: What `fsspec` and those who use it say when they open a file for reading, and what is of no
+#: matter here.
 _OPEN_OPTIONS = frozenset(("autocommit", "block_size", "cache_options", "cache_type", "size"))
 #: Files up to this length are read as a whole where changes could not be noticed.
 _WHOLE_BYTES = 64 << 20
-#: Of so many files what was read by ranges is kept in memory, and of each so much, if nothing else is said.
+#: Of so many files what was read by ranges is kept in memory, and of each so much, if nothing else
+#: is said.
 _KEPT_FILES = 8
 _KEPT_BYTES = 64 << 20
 
@@ -623,7 +639,9 @@ def _check_names(options: Iterable[str], known: frozenset[str], what: str) -> No
 
 
 def _who(fs: AbstractFileSystem) -> str:
-    """What beside the address of a file decides which bytes come: how the file system was made, and for whom."""
+    """What beside the address of a file decides which bytes come: how the file system was made, and
+    for whom.
+    """
     options = {str(name): repr(value) for name, value in fs.storage_options.items()}
     kind = f"{type(fs).__module__}.{type(fs).__qualname__}"
     return who_asks(kind, [repr(value) for value in fs.storage_args], options)
@@ -699,7 +717,9 @@ class _Kept(NamedTuple):
 
 
 class StookCache(BaseCache):  # type: ignore[misc]
-    """The cache type ``stook``: what is missing is fetched in few requests, ahead where the pattern allows a guess."""
+    """The cache type ``stook``: what is missing is fetched in few requests, ahead where the pattern
+    allows a guess.
+    """
 
     name = "stook"
 
@@ -710,7 +730,8 @@ class StookCache(BaseCache):  # type: ignore[misc]
             blocksize: Of no matter here.
             fetcher: Gives the bytes from one position to another.
             size: The length of the file.
-            **sparse_options: Those of :class:`stook.SparseFile`; ``cache_options`` of whoever opens it.
+            **sparse_options: Those of :class:`stook.SparseFile`; ``cache_options`` of whoever opens
+                it.
         """
         super().__init__(blocksize, fetcher, size)
         # Its errors tell no secret; and it can be pickled if the function can.

@@ -25,8 +25,8 @@ pub struct Settings {
     pub durability: Durability,
     /// Segments of a new pack are sealed at this length.
     pub segment_len: u64,
-    /// The storage of the writer, once there is one.
-    written: Option<Arc<dyn Storage>>,
+    /// The storage of the writer; [`Session::open`] sets it.
+    pub written: Option<Arc<dyn Storage>>,
 }
 
 impl Settings {
