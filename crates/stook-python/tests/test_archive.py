@@ -178,7 +178,9 @@ def test_a_tar_without_an_end_may_have_been_cut_off(tree: None) -> None:
     while data.endswith(bytes(512)):
         data = data[:-512]
     Path("cut.tar").write_bytes(data)
-    with stook.Archive("cut.tar") as archive:
+    with pytest.warns(stook.DamageWarning, match="does not end as a tar does"):
+        archive = stook.Archive("cut.tar")
+    with archive:
         assert not archive.info().complete and not archive.load().ok
 
 

@@ -30,18 +30,8 @@ from stook._errors import InvalidError, NotAPackError, SourceChangedError
 from stook._file import File
 from stook._secrets import redacted, redacting_errors
 from stook._stook import (
-    SETTLING_MAX,
-    Pack,
-    Record,
-    RecordFile,
-    SparseFile,
-    Stat,
-    check_sparse_options,
-    described,
-    has_pack,
-    shown_in,
-    split_pack_path,
-    who_asks,
+    SETTLING_MAX, Pack, Record, RecordFile, SparseFile, Stat, check_sparse_options, described,
+    has_pack, shown_in, split_pack_path, who_asks,
 )
 
 try:
@@ -84,19 +74,8 @@ def _without_scheme(path: str) -> str:
 _READ_HERE = "packs are read here; they are written with stook.Pack"
 #: The methods of `fsspec` that write; all others that do call one of these.
 _WRITING = (
-    "copy",
-    "cp_file",
-    "makedirs",
-    "mkdir",
-    "mv",
-    "pipe",
-    "pipe_file",
-    "put",
-    "put_file",
-    "rm",
-    "rm_file",
-    "rmdir",
-    "touch",
+    "copy", "cp_file", "makedirs", "mkdir", "mv", "pipe", "pipe_file", "put", "put_file", "rm",
+    "rm_file", "rmdir", "touch",
 )
 
 

@@ -371,13 +371,14 @@ impl Pack {
         };
         if dry_run {
             let reader = self.reader(py)?;
-            let planned = with_progress(py, progress, ["bytes"], move |_| {
+            let (plan, seconds) = with_progress(py, progress, ["bytes"], move |go_on| {
+                go_on([0]);
                 reader.check_writable().or_raise()?;
                 let planned = compacting.plan(&reader).or_raise()?;
                 let seconds = planned.estimate(&reader, Stop(is_stopped)).or_raise()?;
-                Ok((planned, seconds))
+                Ok((planned.plan, seconds))
             })?;
-            return info::compact_plan(py, &planned.0.plan, planned.1);
+            return info::compact_plan(py, &plan, seconds);
         }
         let writer = self.writer()?;
         let done = with_progress(py, progress, ["bytes"], move |go_on| {
