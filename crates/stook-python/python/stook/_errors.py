@@ -1,6 +1,4 @@
-"""What can go wrong. Each exception is also what a caller would catch who knows only the standard
-library.
-"""
+"""What can go wrong. Each exception is one of the standard library, too."""
 
 from __future__ import annotations
 
@@ -89,9 +87,7 @@ class LockedError(Error, BlockingIOError):
 
 
 class SourceChangedError(Error, OSError):
-    """A file or object is no longer what it was when it was opened. Old and new bytes are never
-    mixed.
-    """
+    """A source is no longer what it was when it was opened. Old and new bytes are never mixed."""
 
 
 class ShortReadError(Error, EOFError, OSError):

@@ -87,9 +87,7 @@ class LocalFile:
         self._asked_bytes = 0
 
     def _open_descriptor(self) -> _Descriptor:
-        """What to read from; whoever has it may do so until it lets go, whatever is closed
-        meanwhile.
-        """
+        """What to read from: its holder may do so until it lets go, even after closing."""
         descriptor = self._descriptor
         if descriptor is None:
             raise ClosedError("this file is closed")
@@ -117,9 +115,7 @@ class LocalFile:
         return b"".join(parts)
 
     def readinto(self, position: int, out: Buffer) -> int:
-        """Reads bytes at ``position`` into ``out``; how many, fewer than it has room for only where
-        the file ends.
-        """
+        """Reads bytes at ``position`` into ``out``; how many, fewer only where the file ends."""
         descriptor = self._open_descriptor()
         if position < 0:
             raise InvalidError(f"positions are 0 or more, not {position}")
@@ -273,16 +269,13 @@ class File(io.BufferedIOBase):
         return self.readinto(out)
 
     def peek(self, size: int = 0, /) -> bytes:
-        """Bytes that follow, without moving: at least ``size`` of them, and some 8 KiB where there
-        are as many.
-        """
+        """Bytes that follow, without moving: ``size``, or some 8 KiB where there are as many."""
         with self._lock:
             self._check()
             return self._base.read(self._position, max(size, _PEEK_BYTES))
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        """Moves to ``offset`` bytes from the beginning, the position (``whence`` 1) or the end (2).
-        """
+        """Moves to ``offset`` bytes from the beginning, the position (1) or the end (2)."""
         with self._lock:
             self._check()
             bases = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}
@@ -300,9 +293,7 @@ class File(io.BufferedIOBase):
         return self._position
 
     def read_at(self, position: int, length: int) -> bytes:
-        """The ``length`` bytes at ``position``, whatever the position of the file is; fewer only
-        where the file ends.
-        """
+        """The ``length`` bytes at ``position``; fewer only where the file ends."""
         self._check()
         return self._base.read(position, length)
 

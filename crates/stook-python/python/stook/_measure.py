@@ -1,6 +1,4 @@
-"""Measurements, made by the command-line tool in a process of its own: nothing of Python is in the
-figures.
-"""
+"""Measurements by the command-line tool: nothing of Python is in the figures."""
 
 from __future__ import annotations
 
@@ -179,9 +177,7 @@ _BENCH_OPTIONS = {
 
 
 def _message(stderr: str) -> str:
-    """What the command-line tool said, with the names that arguments have here, and without how to
-    get help there.
-    """
+    """What the tool said, with the names that arguments have here."""
     first = re.split(r"\n\s*(?:tip: |Usage: |For more information)", stderr)[0].strip()
     option = r"'(--[a-z-]+)(?: <[^>]*>)?'|(?<![\w-])(--[a-z-]+)"
     named = re.sub(option, lambda found: _BENCH_OPTIONS.get(found[1] or found[2], found[0]), first)

@@ -14,8 +14,7 @@ _Class = TypeVar("_Class", bound=type)
 
 
 def redacting_errors(cls: _Class) -> _Class:
-    """A file system of which all public methods, inherited ones too, raise errors without secrets.
-    """
+    """A file system of which all public methods, inherited ones too, redact their errors."""
     for name in dir(cls):
         method = inspect.getattr_static(cls, name)
         if inspect.isfunction(method) and not name.startswith("_"):

@@ -121,9 +121,7 @@ class DiskStatistics:
 
 @dataclass(frozen=True)
 class Identity:
-    """What distinguishes one state of a file or an object from another. ``None`` stands for what is
-    not known.
-    """
+    """What distinguishes one state of a file or an object from another, as far as it is known."""
 
     #: Its length, in bytes.
     size: int

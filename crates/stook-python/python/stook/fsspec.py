@@ -95,9 +95,7 @@ def _refusing_to_write(cls: _Class) -> _Class:
 
 
 class _Opened(File):
-    """A record of a pack, with what files of `fsspec` say of themselves. What is read of it is read
-    when it is asked for.
-    """
+    """A record of a pack, with what files of `fsspec` have beside their bytes."""
 
     def __init__(self, record: RecordFile, fs: StookFileSystem, path: str) -> None:
         super().__init__(record)
@@ -341,9 +339,7 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
     def cat_file(self, path: str, start: Optional[int] = None, end: Optional[int] = None, **_options: Any) -> bytes:
-        """The bytes of a record, or some of them: then no more is read than the chunks that they
-        are in.
-        """
+        """The bytes of a record, or some of them: then only the chunks that hold them are read."""
         path = self._strip_protocol(path)
         if start is None and end is None:
             return bytes(self._content(path))
@@ -524,9 +520,7 @@ class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
         return File(self._sparse(self._fetch(path)))
 
     def _file(self, path: str) -> SparseFile:
-        """What ranges of a file are read through: the same as before, as long as the file is the
-        same.
-        """
+        """What ranges of a file are read through: one cache while the file stays the same."""
         fetch = self._fetch(path)
         kept = self._kept.pop(fetch.path, None)
         if kept is None or not kept.fetch.may_go_on_as(fetch):
@@ -582,9 +576,7 @@ class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
         return redacted(path, self.fs.glob, path, maxdepth=maxdepth, **options)
 
     def invalidate_cache(self, path: Optional[str] = None) -> None:
-        """Lets go of what ranges were read through, and lets the other file system forget its
-        listings.
-        """
+        """Drops what ranges were read through, and the listings of the other file system."""
         self._kept.clear()
         self.fs.invalidate_cache(path)
 
@@ -618,9 +610,7 @@ def _check_names(options: Iterable[str], known: frozenset[str], what: str) -> No
 
 
 def _who(fs: AbstractFileSystem) -> str:
-    """What beside the address of a file decides which bytes come: how the file system was made, and
-    for whom.
-    """
+    """What beside the address of a file decides which bytes come: how its system was made."""
     options = {str(name): repr(value) for name, value in fs.storage_options.items()}
     kind = f"{type(fs).__module__}.{type(fs).__qualname__}"
     return who_asks(kind, [repr(value) for value in fs.storage_args], options)
@@ -696,9 +686,7 @@ class _Kept(NamedTuple):
 
 
 class StookCache(BaseCache):  # type: ignore[misc]
-    """The cache type ``stook``: what is missing is fetched in few requests, ahead where the pattern
-    allows a guess.
-    """
+    """The cache type ``stook``: what is missing is fetched in few requests, and ahead."""
 
     name = "stook"
 

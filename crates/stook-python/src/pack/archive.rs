@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use stook::archive::{self, Member, MemberKind};
 use stook::ops::contents::{self, Contents as _, LoadOptions, LoadWatch, Opened, is_object, member_ranges};
+use stook::ops::fetching::Fetching;
 use stook::ops::import::head;
 use stook::pack::{Key, KeyRange, Stop};
 use stook::source::shown;
@@ -27,7 +28,7 @@ use crate::memory::bytes_of;
 use crate::paths;
 use crate::reports::{context, getters};
 use crate::sparse::file::SparseFile;
-use crate::sparse::{Fetching, fork, ranges};
+use crate::sparse::{arguments, fetching, fork, ranges};
 use crate::wait::{GoOn, is_stopped, on_this_thread, with_progress};
 
 /// A tar (plain, gzip, zstd) or zip archive, read where it lies.
@@ -163,7 +164,7 @@ impl Archive {
         let (py, this, class) = (slf.py(), slf.get(), slf.get_type());
         let archive = this.archive()?;
         let path = if this.is_object { this.path.clone() } else { std::path::absolute(archive.path())? };
-        let options = read(&this.state).fetching.arguments(py)?;
+        let options = arguments(&read(&this.state).fetching, py)?;
         let open = match options.is_empty() {
             true => class.into_any(),
             false => py.import("functools")?.getattr("partial")?.call((class,), Some(&options))?,
@@ -202,7 +203,7 @@ impl Archive {
         headers: Option<&Bound<'_, PyAny>>,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let fetching = Fetching::new(cache, whole_file, settings, headers)?;
+        let fetching = fetching(cache, whole_file, settings, headers)?;
         let (wanted, is_object, generation) = (path.clone(), is_object(&path), fork::generation());
         let (fetching, archive) = with_progress(py, progress, ["bytes"], move |go_on| {
             let mut passed = 0;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use pyo3::prelude::*;
 use stook::ops::contents::{self, Opened};
 use stook::ops::export::Export;
+use stook::ops::fetching::Fetching;
 use stook::ops::unpack::{Error, Nothing, PathFilter, Prefix, THREADS, THREADS_MAX, Unpack, Unpacked};
 use stook::pack::{self, Damage};
 use stook::source::shown;
@@ -19,7 +20,7 @@ use crate::errors::{ArchiveNotes, OrRaise as _, invalid, warn_of};
 use crate::key;
 use crate::numbers;
 use crate::paths;
-use crate::sparse::Fetching;
+use crate::sparse::fetching;
 use crate::wait::with_progress;
 
 /// Unpacks a pack, or a tar or zip archive, into a directory: every file is whole or absent, and
@@ -115,7 +116,7 @@ pub(crate) fn unpack<'py>(
     let threads = numbers::threads_up_to(THREADS_MAX, threads.unwrap_or(THREADS))?;
     let how = Unpack { target: PathBuf::new(), filter, overwrite, with_owner, xattrs, threads, force };
     let to = To::new(target, tar, how, has_threads)?;
-    let fetching = Fetching::new(cache, whole_file, settings, headers)?;
+    let fetching = fetching(cache, whole_file, settings, headers)?;
     let at_ns = at.map(time_ns_of).transpose()?;
     let done = with_progress(py, progress, ["records", "bytes"], move |go_on| {
         let written = to.write(&pack, &fetching, at_ns, &mut |entries, bytes| go_on([entries, bytes]));

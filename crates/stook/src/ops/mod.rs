@@ -9,6 +9,8 @@ pub mod contents;
 pub mod delete;
 pub mod directory;
 pub mod export;
+#[cfg(feature = "remote")]
+pub mod fetching;
 pub mod follow;
 pub mod heads;
 pub mod import;
