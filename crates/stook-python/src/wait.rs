@@ -88,7 +88,7 @@ type Pending<T> = Mutex<Receiver<T>>;
 fn spawn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> PyResult<Pending<T>> {
     let (sender, receiver) = mpsc::sync_channel(1);
     std::thread::Builder::new().name("stook-wait".into()).spawn(move || {
-        // After a signal nobody receives it.
+        // After a signal it is not received.
         let _ = sender.send(work());
     })?;
     Ok(Mutex::new(receiver))
@@ -130,7 +130,7 @@ impl Wait for Detached<'_> {
 pub(crate) type GoOn<'a, const N: usize> = dyn FnMut([u64; N]) -> bool + Send + 'a;
 
 /// Runs work that has an argument `progress`, whose callback takes these numbers. After a signal
-/// the work is told to stop, and what the signal handler raised is raised once the work has stopped
+/// the work is stopped, and what the signal handler raised is raised once the work has stopped
 /// and cleaned up. A second signal is raised at once.
 ///
 /// # Errors
@@ -215,7 +215,7 @@ impl Passed {
         Ok(Self { numbers: Default::default(), reporter })
     }
 
-    /// Counts a record with so many bytes; `None` is the end, at which the last numbers are
+    /// Counts a record with this many bytes; `None` is the end, at which the last numbers are
     /// reported.
     ///
     /// # Errors

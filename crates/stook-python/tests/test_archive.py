@@ -35,7 +35,7 @@ VALUES = {"": b"", "a": b"alpha", "deep": b"", "deep/b": LONG, "deep/further": b
 
 @pytest.fixture
 def tree() -> None:
-    """A tree with a further name of a file and a symbolic link."""
+    """A tree with a hard link and a symbolic link."""
     Path("tree/deep").mkdir(parents=True)
     Path("tree/a").write_bytes(b"alpha")
     Path("tree/deep/b").write_bytes(LONG)

@@ -2,7 +2,7 @@
 download gives.
 
 What is counted is what the server says. Beside it stands the optimum: who knew all ranges
-beforehand would fetch them, with gaps of up to 64 KiB read over, in so many requests of so many
+beforehand would fetch them, with gaps of up to 64 KiB read over, in this many requests of this many
 bytes.
 """
 

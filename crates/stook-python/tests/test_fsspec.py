@@ -291,7 +291,7 @@ class Counting(LocalFileSystem):  # type: ignore[misc]
         return data
 
     def info(self, path: str, **options: Any) -> dict[str, Any]:
-        """With what follows the content, as object stores tell it."""
+        """With what follows the content, as object stores have it."""
         reported: dict[str, Any] = super().info(path, **options)
         if reported["type"] == "file":
             reported["sha256"] = hashlib.sha256(Path(reported["name"]).read_bytes()).hexdigest()
@@ -331,7 +331,7 @@ def test_another_file_system_through_the_cache(counting: Counting, tmp_path: Pat
 
 
 class Told(MemoryFileSystem):  # type: ignore[misc]
-    """Files of which it tells what a test says, and nothing else."""
+    """Files of which it says what a test wants, and nothing else."""
 
     protocol: Any = "told"
     store: dict[str, Any] = {}
@@ -425,7 +425,7 @@ def test_a_file_that_changes_while_it_is_read_is_never_mixed(reported: type[Told
             with pytest.raises(stook.SourceChangedError, match="changed while it was read"):
                 file.base.prefetch([(LENGTH - 10, LENGTH)])
         assert fs.cat_file("/file", 0, LENGTH) == NEW
-    # Where nothing would tell, all of it is of one state.
+    # Where nothing would show it, all of it is of one state.
     reported().pipe_file("/file", OLD)
     with _through(Told, {}, tmp_path / "cache").open("/file") as file:
         reported().pipe_file("/file", NEW)

@@ -1,4 +1,4 @@
-"""`stookcache::` and the rest of `fsspec`: what is inherited tells no secrets, and chains with
+"""`stookcache::` and the rest of `fsspec`: what is inherited shows no secrets, and chains with
 archives.
 """
 
@@ -36,7 +36,7 @@ class Signed(Addressed, MemoryFileSystem):  # type: ignore[misc]
     is_told_by_cause = False
 
     def info(self, path: str, **_options: Any) -> dict[str, Any]:
-        """What is told of the one that there is."""
+        """What is known of the one that there is."""
         if "there.bin" in path:
             return {"name": path, "size": 5, "type": "file", "ETag": "abc"}
         if not self.is_told_by_cause:
@@ -167,7 +167,7 @@ def test_errors_without_secrets_stay_what_they_are(signed: StookCacheFileSystem)
 def test_archives_behind_and_before_it(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
         archive.writestr("a", b"in an archive")
-    # `fsspec` closes an archive as soon as nobody has its file system, over every file system: it
+    # `fsspec` closes an archive as soon as nothing holds its file system, over every file system: it
     # is kept here.
     with fsspec.open(f"zip://a::stookcache::file://{tmp_path}/x.zip") as file:
         assert file.read() == b"in an archive"

@@ -182,7 +182,7 @@ def test_a_stream_that_fails_puts_nothing(pack: str) -> None:
             with pytest.raises(error, match=message):
                 writer.put_file("f", file)
             assert "f" not in writer
-        writer["f"] = b"goes on"
+        writer["f"] = b"continues"
     assert stook.check(pack).ok
 
 
@@ -215,10 +215,10 @@ def test_info_gives_the_advice_of_the_command_line(pack: str) -> None:
     Path("tree/a").write_bytes(b"1")
     stook.pack_tree("tree", "t.stook")
     for path, action in ((pack, "none"), ("t.stook", "none")):
-        info, told = stook.Pack(path).info(), command("info", path)
-        assert info.action == told["action"] == action and info.action_text == told["action_text"]
-        assert len(info.roots) == len(told["roots"])
-        assert info.torn_tails == [] == told["torn_tails"]
+        info, shown = stook.Pack(path).info(), command("info", path)
+        assert info.action == shown["action"] == action and info.action_text == shown["action_text"]
+        assert len(info.roots) == len(shown["roots"])
+        assert info.torn_tails == [] == shown["torn_tails"]
     assert stook.Pack("t.stook").info().roots[0].endswith("tree")
     with stook.Pack(pack, "r+") as writer:
         for _ in range(3):
@@ -232,9 +232,9 @@ def test_an_unfinished_end_is_in_info(pack: str) -> None:
     with segment.open("ab") as file:
         file.write(bytes(100))
     info = stook.Pack(pack).info()
-    told = command("info", pack)["torn_tails"]
+    shown = command("info", pack)["torn_tails"]
     assert [(torn.segment, torn.offset, torn.size) for torn in info.torn_tails] == [
-        (torn["segment_id"], torn["offset_bytes"], torn["len_bytes"]) for torn in told
+        (torn["segment_id"], torn["offset_bytes"], torn["len_bytes"]) for torn in shown
     ]
 
 

@@ -45,7 +45,7 @@ LONG: dict[str, Callable[[Any], object]] = {
 
 
 def tar() -> str:
-    """A tar that nobody opened yet."""
+    """A tar that was not opened yet."""
     with tarfile.open("new.tar", "w") as archive:
         archive.add("tree/file", "file")
     Path("new.tar.stook-index").unlink(missing_ok=True)

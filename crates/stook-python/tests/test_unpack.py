@@ -232,7 +232,7 @@ def test_damage_that_is_met_on_the_way_is_reported(sources: dict[str, Path], whe
     assert all(failure.key == "" for failure in report.failures)
 
 
-#: Ctrl-C comes while `progress` runs, and that goes on until the main thread noticed it.
+#: Ctrl-C comes while `progress` runs, and that continues until the main thread noticed it.
 STOPPED = """
 import os, signal, sys, threading, time, stook
 noticed = threading.Event()

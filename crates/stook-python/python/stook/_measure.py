@@ -160,7 +160,7 @@ class StudyResult:
 
 #: With what the command-line tool ends where its arguments make no sense.
 _WRONG_USAGE = 2
-#: How often the caller is told for how long a measurement runs.
+#: How often progress of a measurement is reported.
 _REPORT_SECONDS = 0.25
 #: What arguments of `bench` are called on the command line; those that have values first.
 _BENCH_OPTIONS = {
@@ -205,7 +205,7 @@ def _run(arguments: Sequence[str], progress: object) -> dict[str, Any]:
 
 
 def _outputs(process: subprocess.Popen[bytes], report: Optional[Callable[..., object]]) -> tuple[bytes, bytes]:
-    """What a process writes until it ends; `report` is told for how long it runs."""
+    """What a process writes until it ends; `report` is called with its seconds."""
     began = time.monotonic()
     while report is not None:
         try:

@@ -26,7 +26,7 @@ class SegmentInfo:
 
 @dataclass(frozen=True)
 class TornTail:
-    """What a writer had not made durable when it died: so many bytes at the end of a segment."""
+    """What a writer had not made durable when it died: this many bytes at the end of a segment."""
 
     segment: int
     offset: int
@@ -90,7 +90,7 @@ class ArchiveInfo:
         files: Regular files among them.
         directories: Directories.
         symlinks: Symbolic links.
-        hard_links: Further names of files.
+        hard_links: Hard links.
         other: Pipes, devices, and what only the program knows that made the archive.
         sparse: Files of which not every byte is stored.
         replaced: Members whose place was taken by later ones.
@@ -144,7 +144,7 @@ class CheckReport:
 
 @dataclass(frozen=True)
 class Quarantined:
-    """Bytes of a pack that are no whole record, or a further name of a file that is lost, and where
+    """Bytes of a pack that are no whole record, or a hard link of a file that is lost, and where
     a copy of them is.
 
     Attributes:
@@ -169,7 +169,7 @@ class RepairReport:
         records: Records in it.
         bytes: Bytes of them.
         damages: All damage that was met, as exceptions.
-        quarantined: What could not be read, and further names of files that are lost.
+        quarantined: What could not be read, and hard links of files that are lost.
         notes: What the new pack may have that the old one had not, or the other way round, and why.
     """
 
@@ -289,7 +289,7 @@ class PackTreeReport:
         files: Regular files that were added.
         directories: Directories that were added.
         symlinks: Symbolic links that were added.
-        hard_links: Further names of files that were added.
+        hard_links: Hard links that were added.
         replaced: Of all these, how many took the place of an older record.
         unchanged: What was there already.
         deleted: Records that were deleted, because what they were packed from is gone.

@@ -114,7 +114,7 @@ class _Opened(File):
 
     @property
     def details(self) -> Info:
-        """What the file system tells of it."""
+        """What the file system says of it."""
         return dict(self.fs.info(self.path))
 
     def info(self) -> Info:
@@ -132,8 +132,8 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     Keys are paths in a pack, with ``/`` between their parts; ids are their decimal digits. Where
     the name of a pack ends in ``.stook``, or the pack exists, one slash after it is enough. A pack
-    is opened once and shows the state that it had then, until :meth:`invalidate_cache`. Further
-    names of a file (hard links) have its content. Symbolic links are of type ``link``: :meth:`ls`
+    is opened once and shows the state that it had then, until :meth:`invalidate_cache`. Hard links
+    have the content of their file. Symbolic links are of type ``link``: :meth:`ls`
     shows where they lead, and they are not followed; :meth:`find`, :meth:`glob` and :meth:`get`
     pass over them.
 
@@ -211,7 +211,7 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     @staticmethod
     def _info_of(opened: Pack, name: str, stat: Stat) -> Info:
-        """What is told of a record."""
+        """What is said of a record."""
         if stat.kind == "directory":
             return {"name": name, "size": 0, "type": "directory"}
         if stat.kind == "symlink":
@@ -390,7 +390,7 @@ _PATHS = frozenset(("path", "path1", "path2", "rpath"))
 
 def _forwarding(cls: _Class) -> _Class:
     """A file system that leaves to the other one what it does not do by itself."""
-    # What lists, tells or signs is asked of the other file system as writing is.
+    # What lists, shows or signs is asked of the other file system as writing is.
     for name in (*_WRITING, "created", "exists", "info", "ls", "modified", "sign", "ukey"):
         setattr(cls, name, _forwarded(name))
     return cls
@@ -592,8 +592,7 @@ _PACK_OPTIONS = frozenset(("map", "access", "at"))
 _OPEN_OPTIONS = frozenset(("autocommit", "block_size", "cache_options", "cache_type", "size"))
 #: Files up to this length are read as a whole where changes could not be noticed.
 _WHOLE_BYTES = 64 << 20
-#: Of so many files what was read by ranges is kept in memory, and of each so much, if nothing else
-#: is said.
+#: What was read by ranges is kept in memory of this many files, and this much of each, unless given.
 _KEPT_FILES = 8
 _KEPT_BYTES = 64 << 20
 
@@ -631,7 +630,7 @@ class _Fetch:
         self.is_settled = wait == 0
 
     def begin(self, is_whole: bool) -> None:
-        """Reads all of it, where that is wanted, or nothing would tell that it changes."""
+        """Reads all of it, where that is wanted, or nothing would show that it changes."""
         if not is_whole and self.signs is not None:
             return
         if not is_whole and self.size > _WHOLE_BYTES:
@@ -643,7 +642,7 @@ class _Fetch:
         self.whole, self.size = whole, len(whole)
 
     def _settled(self) -> _FileState:
-        """What is told of the file, once a change would be seen."""
+        """What is known of the file, once a change would be seen."""
         for _ in range(SETTLING_MAX):
             state = self._state()
             if not (wait := state[3]):
@@ -697,11 +696,11 @@ class StookCache(BaseCache):  # type: ignore[misc]
             blocksize: Of no matter here.
             fetcher: Gives the bytes from one position to another.
             size: The length of the file.
-            **sparse_options: Those of :class:`stook.SparseFile`; ``cache_options`` of whoever opens
-                it.
+            **sparse_options: Those of :class:`stook.SparseFile`; ``cache_options`` when it is
+                opened.
         """
         super().__init__(blocksize, fetcher, size)
-        # Its errors tell no secret; and it can be pickled if the function can.
+        # Its errors contain no secret; and it can be pickled if the function can.
         fetch = functools.partial(redacted, "", fetcher)
         self._file = SparseFile.from_fetch(fetch, size or 0, **sparse_options)
 
@@ -710,7 +709,7 @@ class StookCache(BaseCache):  # type: ignore[misc]
         return self._file.read(first, max(0, last - first))
 
     def _log_stats(self) -> str:
-        # Asked for once in a while: telling takes longer than a read.
+        # Asked for once in a while: it takes longer than a read.
         statistics = self._file.statistics()
         self.hit_count, self.miss_count = statistics.hits, statistics.misses
         self.total_requested_bytes = statistics.fetched_bytes

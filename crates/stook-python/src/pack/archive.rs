@@ -60,7 +60,8 @@ use crate::wait::{GoOn, is_stopped, on_this_thread, with_progress};
 ///
 /// Warns:
 ///     stook.RecoveryWarning: The index beside it was of no use, or cannot be kept.
-///     stook.DamageWarning: It does not end as its format wants it: something may have been cut off.
+///     stook.DamageWarning: It does not end as its format wants it: something may have been cut
+///         off.
 ///
 /// Examples:
 ///     >>> import pathlib, stook, zipfile
@@ -384,8 +385,8 @@ impl Archive {
     ///     KeyError: There is no such member.
     ///     IsADirectoryError: It is a directory.
     ///     stook.DamagedError: It is not what was written.
-    ///     stook.InvalidError: It cannot be read, or is compressed and longer than that: `read_many`
-    ///         reads ranges of it.
+    ///     stook.InvalidError: It cannot be read, or is compressed and longer than that:
+    ///         `read_many` reads ranges of it.
     ///
     /// Examples:
     ///     >>> import stook, zipfile

@@ -172,7 +172,7 @@ impl Pack {
 }
 
 context! { Pack, |this| this.session.reader_as_is().or_raise()?, |this, py, failed| match this.close(py) {
-    // What ended the block goes on its way. That a failed write stopped the writer is no news; any
+    // What ended the block is raised. That a failed write stopped the writer is no news; any
     // other error of closing is at least shown.
     Err(error) if failed => {
         let stopped = py.import("stook._errors").and_then(|errors| errors.getattr("StoppedError"));

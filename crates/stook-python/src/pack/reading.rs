@@ -156,7 +156,7 @@ impl Pack {
         Ok(values)
     }
 
-    /// As `get_many`, to be awaited: the event loop goes on meanwhile.
+    /// As `get_many`, to be awaited: the event loop continues meanwhile.
     ///
     /// Args:
     ///     keys: The keys, in any order; a key may occur twice.
@@ -173,7 +173,7 @@ impl Pack {
         slf.py().import("stook._aio")?.call_method1("run", (slf.getattr("get_many")?, keys, default))
     }
 
-    /// As `get`, to be awaited: the event loop goes on meanwhile.
+    /// As `get`, to be awaited: the event loop continues meanwhile.
     ///
     /// Args:
     ///     key: The key.
@@ -306,12 +306,12 @@ impl Pack {
     ///         ``on_damage``, ``kinds`` and ``progress``.
     ///     on_damage: ``"raise"``, or ``"skip"``: what is damaged is passed over and reported in
     ///         `Scan.damages`.
-    ///     kinds: ``"file"``: what has content, of further names of a file (hard links) that of the
-    ///         file, and everything that no tree was packed from;
-    ///         ``"directory"``, ``"symlink"``, several of these, or ``"all"``. What counts as a
-    ///         directory or a link is reported by ``attributes["kind"]``.
-    ///     progress: Called now and then with the records and bytes so far, and with the last ones at
-    ///         the end; what it raises is raised from the iterator. ``True`` shows a bar with tqdm.
+    ///     kinds: ``"file"``: what has content, of hard links that of the file, and everything that
+    ///         no tree was packed from; ``"directory"``, ``"symlink"``, several of these, or
+    ///         ``"all"``. What counts as a directory or a link is reported by
+    ///         ``attributes["kind"]``.
+    ///     progress: Called now and then with the records and bytes so far, and with the last ones
+    ///         at the end; what it raises is raised from the iterator. ``True`` shows a bar with tqdm.
     ///
     /// Returns:
     ///     An iterator over records.

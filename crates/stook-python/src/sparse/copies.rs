@@ -39,7 +39,7 @@ pub(crate) fn read<'py>(
         return Err(SparseError::NotHeld { range, gap }).or_raise();
     }
     let size = ffi::Py_ssize_t::try_from(length.0).map_err(|_| PyMemoryError::new_err(()))?;
-    // SAFETY: a new `bytes`, whose memory nobody else sees before it is returned.
+    // SAFETY: a new `bytes`, whose memory no other code sees before it is returned.
     let (bytes, start) = unsafe {
         let bytes = Bound::from_owned_ptr_or_err(py, ffi::PyBytes_FromStringAndSize(std::ptr::null(), size))?;
         let start = ffi::PyBytes_AsString(bytes.as_ptr());
@@ -127,7 +127,7 @@ impl Out {
         if self.0.len_bytes() == 0 {
             return &mut [];
         }
-        // SAFETY: the view is contiguous and writable, of so many bytes, and is held as long as
+        // SAFETY: the view is contiguous and writable, of this many bytes, and is held as long as
         // `self`. The caller must not use them meanwhile, as with any writer into buffers.
         unsafe { std::slice::from_raw_parts_mut(self.0.buf_ptr().cast::<u8>(), self.0.len_bytes()) }
     }
