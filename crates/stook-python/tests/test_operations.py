@@ -196,7 +196,7 @@ def test_a_compaction_that_is_only_planned_changes_nothing(pack: str) -> None:
         assert planned.seconds_estimated is not None and planned.seconds_estimated > 0
         assert writer.info().dead_records == planned.dead_records
         done = writer.compact(memory=1 << 20)
-        assert not done.dry_run and done.seconds_estimated is None and done.records == 4
+        assert not done.dry_run and done.seconds_estimated is None and done.records == 2
         assert done.dead_records == planned.dead_records
     with stook.Pack(pack) as reader:
         assert reader.compact(dry_run=True).steps == 0
@@ -256,7 +256,7 @@ def made(name: str, content: bytes) -> str:
 def test_ranges_of_a_member_are_read_however_it_is_stored(name: str) -> None:
     content = random.Random(2).randbytes(100_000) + bytes(50_000)
     ranges = [(5, 10), (10, 10), (99_990, 100_020), (0, 3), (149_999, 150_000), (150_000, 150_000)]
-    passed: list[tuple[int, int]] = []
+    passed: list[tuple[int, ...]] = []
     with stook.Archive(made(name, content)) as archive:
         assert archive.read_many("m", ranges) == [content[start:end] for start, end in ranges]
         assert archive.read_many("m", [(0, len(content))]) == [content]

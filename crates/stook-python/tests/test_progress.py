@@ -98,13 +98,18 @@ def test_progress_is_called_at_the_end_at_the_latest(name: str) -> None:
 
 
 def test_records_and_bytes_are_counted_to_the_last() -> None:
-    calls: list[tuple[int, int]] = []
+    calls: list[tuple[int, ...]] = []
     pack = stook.Pack("filled.stook")
-    for run in (
-        lambda: list(pack.scan(progress=lambda *numbers: calls.append(numbers))),
-        lambda: list(pack.items(progress=lambda *numbers: calls.append(numbers))),
-        lambda: pack.get_many([7, "a", "g"], progress=lambda *numbers: calls.append(numbers)),
-    ):
+
+    def report(*numbers: int) -> None:
+        calls.append(numbers)
+
+    runs: list[Callable[[], list[Any]]] = [
+        lambda: list(pack.scan(progress=report)),
+        lambda: list(pack.items(progress=report)),
+        lambda: pack.get_many([7, "a", "g"], progress=report),
+    ]
+    for run in runs:
         assert len(run()) == 3
         assert calls[-1] == (3, 20)
         calls.clear()

@@ -311,7 +311,8 @@ impl Pack {
     ///         ``"all"``. What counts as a directory or a link is reported by
     ///         ``attributes["kind"]``.
     ///     progress: Called now and then with the records and bytes so far, and with the last ones
-    ///         at the end; what it raises is raised from the iterator. ``True`` shows a bar with tqdm.
+    ///         at the end; what it raises is raised from the iterator. ``True`` shows a bar with
+    ///         tqdm.
     ///
     /// Returns:
     ///     An iterator over records.
