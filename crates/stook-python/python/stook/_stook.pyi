@@ -480,6 +480,17 @@ class Pack:
             {'label': 'cat', 'width': 640}
             >>> pack.close()
         """
+    def put_file(
+        self,
+        key: Key,
+        file: Union[Path, SupportsRead],
+        *,
+        attributes: Union[Attributes, None] = None,
+        group: str = "",
+        progress: SimpleProgress = None,
+    ) -> int:
+        """.
+        """
     def append(
         self,
         value: AnyBuffer,
