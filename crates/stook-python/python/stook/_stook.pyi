@@ -106,8 +106,8 @@ class Pack:
         """The mode in which it was opened."""
     @property
     def damages(self) -> list[DamagedError]:
-        """The damage that was met when it was opened, as exceptions: records may be missing.
-        `check` looks for all damage.
+        """The damage that was met when it was opened, as exceptions: records may be missing. `check`
+        looks for all damage.
         """
     @property
     def closed(self) -> bool:
@@ -159,6 +159,8 @@ class Pack:
         Args:
             keys: The keys, in any order; a key may occur twice.
             default: What is given for keys without a record.
+            progress: Called now and then with the records and bytes so far; what it raises ends it.
+                ``True`` shows a bar with tqdm.
 
         Returns:
             The values in the order of the keys.
@@ -211,9 +213,9 @@ class Pack:
             stook.DamagedError: A record is not what was written.
         """
     def open(self, key: Key) -> File:
-        """Opens a record as a file, seekable and read-only, for records of any length: what is read
-        of it is verified, and no more is read than the chunks that it is in. It shows the record as
-        it is now, also once the pack is closed.
+        """Opens a record as a file, seekable and read-only, for records of any length: what is read of
+        it is verified, and no more is read than the chunks that it is in. It shows the record as it
+        is now, also once the pack is closed.
 
         Args:
             key: The key.
@@ -263,9 +265,9 @@ class Pack:
             For each key a `Stat`, or ``None``.
         """
     def listdir(self, directory: Union[str, bytes] = "") -> list[Stat]:
-        """What lies directly below a directory, where keys are paths with ``/`` between their
-        parts. Directories are there whether they have records of their own or not; numeric keys lie
-        in the topmost directory.
+        """What lies directly below a directory, where keys are paths with ``/`` between their parts.
+        Directories are there whether they have records of their own or not; numeric keys lie in the
+        topmost directory.
 
         Args:
             directory: Its key, with or without a ``/`` at its end; ``""`` is the topmost one.
@@ -312,6 +314,7 @@ class Pack:
 
         Args:
             kinds: Only records of these kinds, as for `scan`: files.
+            progress: As for `scan`.
 
         Returns:
             An iterator over pairs.
@@ -321,6 +324,7 @@ class Pack:
 
         Args:
             kinds: Only records of these kinds, as for `scan`: files.
+            progress: As for `scan`.
 
         Returns:
             An iterator over values.
@@ -348,14 +352,17 @@ class Pack:
             end: Only keys before this one.
             group: Only this group, or these; the default group is ``""``.
             split: Only this part of the pack; see `splits`.
-            cursor: Goes on where `Scan.cursor` was asked for; goes with none of the others but
-                ``on_damage`` and ``kinds``.
+            cursor: Continues where `Scan.cursor` was asked for; goes with none of the others but
+                ``on_damage``, ``kinds`` and ``progress``.
             on_damage: ``"raise"``, or ``"skip"``: what is damaged is passed over and reported in
                 `Scan.damages`.
-            kinds: ``"file"``: what has content, of further names of a file (hard links) that of the
-                file, and everything that no tree was packed from;
-                ``"directory"``, ``"symlink"``, several of these, or ``"all"``. What counts as a
-                directory or a link is reported by ``attributes["kind"]``.
+            kinds: ``"file"``: what has content, of hard links that of the file, and everything that
+                no tree was packed from; ``"directory"``, ``"symlink"``, several of these, or
+                ``"all"``. What counts as a directory or a link is reported by
+                ``attributes["kind"]``.
+            progress: Called now and then with the records and bytes so far, and with the last ones
+                at the end; what it raises is raised from the iterator. ``True`` shows a bar with
+                tqdm.
 
         Returns:
             An iterator over records.
@@ -373,8 +380,8 @@ class Pack:
             >>> pack.close()
         """
     def splits(self, count: int, *, group: Union[str, list[str], None] = None) -> list[Split]:
-        """Cuts the pack into parts of about the same length, so that several threads or processes
-        scan one each.
+        """Cuts the pack into parts of about the same length, so that several threads or processes scan
+        one each.
 
         Args:
             count: How many at most.
@@ -414,8 +421,8 @@ class Pack:
         group: Union[str, list[str], None] = None,
         timeout: Union[float, None] = None,
     ) -> Follow:
-        """Goes through records that are put from now on, by whomever, in the order in which they
-        are put. A record that was replaced or deleted before it was looked at is passed over.
+        """Goes through records that are put from now on, by whomever, in the order in which they are
+        put. A record that was replaced or deleted before it was looked at is passed over.
 
         Args:
             prefix: Only keys that begin with this.
@@ -489,7 +496,32 @@ class Pack:
         group: str = "",
         progress: SimpleProgress = None,
     ) -> int:
-        """.
+        """Puts what a file has, or what a stream gives until it ends, as a record: for values that are
+        too long for memory, as ``stook put`` does.
+
+        Args:
+            key: The key.
+            file: The path of a file, whose mode and modification time become attributes, and which
+                must not change meanwhile; or an object with ``read``, open in binary mode.
+            attributes: As for `put`; they take precedence over those of the file.
+            group: The group to put it into.
+            progress: Called now and then with the bytes so far, on another thread; what it raises
+                ends it, and nothing is put then. ``True`` shows a bar with tqdm.
+
+        Returns:
+            Its sequence number.
+
+        Raises:
+            OSError: The file cannot be read, or the pack cannot be written.
+            IsADirectoryError: It is a directory: `pack_tree` takes trees.
+            stook.SourceChangedError: The file changed while it was read. Nothing was put.
+
+        Examples:
+            >>> import io, stook
+            >>> with stook.Pack("data.stook", "a") as pack:
+            ...     sequence = pack.put_file("digits", io.BytesIO(b"0123456789"))
+            ...     pack["digits"]
+            b'0123456789'
         """
     def append(
         self,
@@ -534,7 +566,36 @@ class Pack:
         dry_run: bool = False,
         progress: SimpleProgress = None,
     ) -> DeleteReport:
-        """.
+        """Deletes many records, all of them or none: those with these keys, and those that a prefix,
+        patterns and groups select, as ``stook rm`` does.
+
+        Args:
+            keys: The keys of records.
+            prefix: Every record whose key begins with this; ``"id:"`` for every numeric one.
+            glob: A pattern, or several: every record whose key matches one.
+            group: Of all these only the records of this group, or these; alone, all of them.
+            dry_run: Whether nothing is deleted: the report says what would be.
+            progress: Called now and then with the records so far, on another thread; what it raises
+                ends it, and nothing is deleted then. ``True`` shows a bar with tqdm.
+
+        Returns:
+            A `DeleteReport`.
+
+        Raises:
+            stook.InvalidError: Nothing is asked for, or an empty prefix or the default group alone,
+                which would be everything (``glob="**"`` is everything), or nothing matches; nothing
+                is deleted then.
+
+        Examples:
+            >>> import stook
+            >>> with stook.Pack("data.stook", "a") as pack:
+            ...     pack.update({"a/1.tmp": b"x", "a/2": b"yy", "b/1": b"zzz"})
+            ...     pack.delete_many(glob="*.tmp").deleted
+            ...     pack.delete_many(["a/2", "c"]).missing
+            ...     list(pack)
+            1
+            ['c']
+            ['b/1']
         """
     @overload
     def pop(self, key: Key) -> bytes:
@@ -608,7 +669,9 @@ class Pack:
             max_dead: Only groups in which at least this share of bytes, 0 to 1, is dead.
             extra_bytes: Room that a step may take on top of what is there; by default half of what
                 is free, at most 16 GiB. Segments that need more are left as they are.
+            memory: Bytes of memory for records on their way; 256 MiB unless given.
             group: Only this group, or these.
+            dry_run: Whether nothing is done: the report says what would be, and how long it takes.
             progress: Called now and then with the bytes written so far, on another thread. It may
                 read the pack, not change it. ``True`` shows a bar with tqdm.
 

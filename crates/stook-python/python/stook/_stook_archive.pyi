@@ -43,6 +43,11 @@ class Archive:
         stook.InvalidError: It is a pack.
         stook.DamagedError: It was cut off, or is damaged, where its members are listed.
 
+    Warns:
+        stook.RecoveryWarning: The index beside it was of no use, or cannot be kept.
+        stook.DamageWarning: It does not end as its format wants it: something may have been cut
+            off.
+
     Examples:
         >>> import pathlib, stook, zipfile
         >>> with zipfile.ZipFile("photos.zip", "w") as file:
@@ -73,12 +78,14 @@ class Archive:
     def __iter__(self) -> Keys: ...
     @overload
     def get(self, key: Key, *, progress: Progress = None) -> Union[bytes, None]:
-        """Gets the bytes of a member: of a hard link those of its file, of a symbolic link its
-        target, of a directory none.
+        """Gets the bytes of a member: of a hard link those of its file, of a symbolic link its target,
+        of a directory none.
 
         Args:
             key: The key.
             default: What is given when there is no such member.
+            progress: Called now and then with the members and bytes so far, on another thread. What
+                it raises ends it. ``True`` shows a bar with tqdm.
 
         Returns:
             The bytes; of a zip and a compressed tar verified.
@@ -98,6 +105,8 @@ class Archive:
         Args:
             keys: The keys, in any order; a key may occur twice.
             default: What is given for keys without a member.
+            progress: Called now and then with the members and bytes so far, on another thread. What
+                it raises ends it. ``True`` shows a bar with tqdm.
 
         Returns:
             The bytes in the order of the keys.
@@ -114,6 +123,10 @@ class Archive:
     def items(self, *, progress: Progress = None) -> Items[tuple[Union[str, int], bytes]]:
         """Goes through files and their bytes in the order in which they lie in the archive: of a
         compressed tar in one pass. One value at a time is in memory.
+
+        Args:
+            progress: Called now and then with the files and bytes so far, and with the last ones at
+                the end; what it raises is raised from the iterator. ``True`` shows a bar with tqdm.
 
         Returns:
             An iterator over pairs of keys and values. Directories and symbolic links are left out.
@@ -133,12 +146,32 @@ class Archive:
             [('b', b'1'), ('a', b'22')]
         """
     def read_many(self, key: Key, ranges: Ranges, *, progress: Progress = None) -> list[bytes]:
-        """.
+        """The bytes of many ranges of a member, in their order. Of one that is compressed, of any
+        length, what is before them is decompressed, and not held: ranges that ascend take one pass.
+
+        Args:
+            key: The key.
+            ranges: An iterable of ``(start, end)``.
+            progress: As for `get`.
+
+        Raises:
+            KeyError: There is no such member.
+            stook.OutOfBoundsError: A range reaches past the end.
+            stook.DamagedError: What was read on the way is not what was written.
+            stook.InvalidError: The member cannot be read.
+
+        Examples:
+            >>> import stook, zipfile
+            >>> with zipfile.ZipFile("digits.zip", "w", zipfile.ZIP_DEFLATED) as file:
+            ...     file.writestr("digits", b"0123456789" * 1000)
+            >>> with stook.Archive("digits.zip") as archive:
+            ...     archive.read_many("digits", [(9_995, 10_000), (0, 3)])
+            [b'56789', b'012']
         """
     def open(self, key: Key) -> File:
-        """Opens a member as a file, seekable and read-only. Where its bytes lie in the archive as
-        they are, only what is asked for is read, and what is stored nowhere of a sparse one is read
-        as zeroes; a compressed one of up to 64 MiB is decompressed now, and held. Parts of a stored
+        """Opens a member as a file, seekable and read-only. Where its bytes lie in the archive as they
+        are, only what is asked for is read, and what is stored nowhere of a sparse one is read as
+        zeroes; a compressed one of up to 64 MiB is decompressed now, and held. Parts of a stored
         member are not verified: nothing vouches for them but that the archive is what it was.
 
         Args:
@@ -151,7 +184,8 @@ class Archive:
             KeyError: There is no such member.
             IsADirectoryError: It is a directory.
             stook.DamagedError: It is not what was written.
-            stook.InvalidError: It cannot be read, or is compressed and longer than that.
+            stook.InvalidError: It cannot be read, or is compressed and longer than that:
+                `read_many` reads ranges of it.
 
         Examples:
             >>> import stook, zipfile
@@ -175,8 +209,8 @@ class Archive:
             An iterator over keys.
         """
     def stat(self, key: Key) -> Union[Stat, None]:
-        """What is known of a member without reading it: kind, size, and mode, owner and time among
-        its attributes.
+        """What is known of a member without reading it: kind, size, and mode, owner and time among its
+        attributes.
 
         Args:
             key: The key.
@@ -185,8 +219,7 @@ class Archive:
             A `Stat`, or ``None`` where there is no such member.
         """
     def load(self, *, progress: Progress = None) -> LoadReport:
-        """Reads every member to its end and verifies all checksums there are, as ``stook load``
-        does.
+        """Reads every member to its end and verifies all checksums there are, as ``stook load`` does.
 
         Args:
             progress: Called now and then with the bytes so far and in all, on another thread.

@@ -57,8 +57,8 @@ class Record:
         """The value, without a copy."""
     @property
     def kind(self) -> Literal["file", "directory", "symlink", "hard_link"]:
-        """``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"`` for a further name of a
-        file. What no tree was packed from is a file.
+        """``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"``, another name of a file.
+        What no tree was packed from is a file.
         """
     @property
     def attributes(self) -> dict[Union[str, int], Attribute]:
@@ -118,29 +118,29 @@ class Scan:
 
 @final
 class Stat:
-    """What is known of a record, of a directory that has none, or of a member of an archive,
-    without reading a value.
+    """What is known of a record, of a directory that has none, or of a member of an archive, without
+    reading a value.
     """
     @property
     def key(self) -> Union[str, int]:
         """The key: `str` (bytes that are not UTF-8 as surrogate escapes) or `int`."""
     @property
     def kind(self) -> Literal["file", "directory", "symlink", "hard_link", "other"]:
-        """``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"`` for a further name of a
-        file. A record that does not say is a file; a pipe or device in an archive is ``"other"``.
+        """``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"``, another name of a file.
+        A record that does not say is a file; a pipe or device in an archive is ``"other"``.
         """
     @property
     def size(self) -> Union[int, None]:
-        """Bytes of the value; of a further name of a file those of the file. ``None`` where only
-        reading it would tell.
+        """Bytes of the value; of a hard link those of the file. ``None`` where only reading it
+        would show them.
         """
     @property
     def attributes(self) -> dict[Union[str, int], Attribute]:
         """The attributes: a new dict."""
     @property
     def xattrs(self) -> dict[str, Union[bytes, None]]:
-        """The extended attributes, access control lists among them: values by name. ``None`` is
-        what could not be packed.
+        """The extended attributes, access control lists among them: values by name. ``None`` is what
+        could not be packed.
         """
     @property
     def group(self) -> Union[str, None]:

@@ -182,8 +182,8 @@ def unpack(
         1
     """
 def check(pack: Path, *, accept: bool = False, progress: Progress = None) -> CheckReport:
-    """Checks what is left of a pack, also where it cannot be opened: by an older manifest, or by
-    its segments alone.
+    """Checks what is left of a pack, also where it cannot be opened: by an older manifest, or by its
+    segments alone.
 
     Where a `Pack` is open, `Pack.check` checks the state that it shows.
 
@@ -209,12 +209,12 @@ def check(pack: Path, *, accept: bool = False, progress: Progress = None) -> Che
         True
     """
 def repair(pack: Path, new: Path, *, progress: Progress = None) -> RepairReport:
-    """Writes all that is whole and counts in a pack into a new one, in the order of the keys. The
-    pack stays as it is.
+    """Writes all that is whole and counts in a pack into a new one, in the order of the keys. The pack
+    stays as it is.
 
     What cannot be read is copied into a directory ``<new>.quarantine``, with a report of where it
-    was. Further names (hard links) of files that are lost go there, too, and are not in the new
-    pack: each is reported as damage.
+    was. Hard links of files that are lost go there, too, and are not in the new pack: each is
+    reported as damage.
 
     Args:
         pack: The pack.

@@ -148,8 +148,7 @@ class SparseBuffer:
         alignment: int = 1,
         end: Union[int, None] = None,
     ) -> list[tuple[int, int]]:
-        """The ranges to read elsewhere so that all of the ``length`` bytes at ``position`` are
-        held.
+        """The ranges to read elsewhere so that all of the ``length`` bytes at ``position`` are held.
 
         Args:
             position: The first byte.
@@ -175,8 +174,7 @@ class SparseBuffer:
         alignment: int = 1,
         end: Union[int, None] = None,
     ) -> list[tuple[int, int]]:
-        """The same as :meth:`need` for many ranges, in any order: as few reads as serve all of
-        them.
+        """The same as :meth:`need` for many ranges, in any order: as few reads as serve all of them.
 
         Args:
             ranges: An iterable of ``(start, end)``.
@@ -195,8 +193,8 @@ class SparseBuffer:
     def extent_at(self, position: int) -> Union[Extent, None]:
         """All that is held around ``position`` without a gap; ``None`` where it is not held."""
     def segments(self) -> list[tuple[int, int, int]]:
-        """How what is held is divided, as ``(start, end, last_touch)``: what is touched and evicted
-        as one.
+        """How what is held is divided, as ``(start, end, last_touch)``: what is touched and evicted as
+        one.
         """
     def erase(self, position: int, length: int) -> int:
         """Takes away what is held of the ``length`` bytes at ``position``.
@@ -220,8 +218,7 @@ class SparseBuffer:
             How many bytes that were.
         """
     def pin(self, position: int, length: int) -> Pin:
-        """Keeps the ``length`` bytes at ``position`` from being evicted, now or when they are
-        written.
+        """Keeps the ``length`` bytes at ``position`` from being evicted, now or when they are written.
 
         Returns:
             A context manager that ends it; so does ``release()``.
@@ -231,8 +228,8 @@ class SparseBuffer:
     def counters(self) -> SparseCounters:
         """What was done to it since it was made, and when last."""
     def work(self) -> tuple[int, int]:
-        """How much was moved within memory since it was made, as ``(bytes, segments)``: for tests
-        and tuning.
+        """How much was moved within memory since it was made, as ``(bytes, segments)``: for tests and
+        tuning.
         """
     def to_bytes(self) -> bytes:
         """The serialised form: bytes, options, counters and touches, with checksums; pins are left
@@ -258,8 +255,8 @@ class SparseBuffer:
         """The position after the last byte held, 0 for none."""
     @property
     def modified_ns(self) -> Union[int, None]:
-        """The modification time of what the bytes come from, nanoseconds since 1970: whatever was
-        set. Kept in the serialised form, to be compared later.
+        """The modification time of what the bytes come from, nanoseconds since 1970: whatever was set.
+        Kept in the serialised form, to be compared later.
         """
     @modified_ns.setter
     def modified_ns(self, modified_ns: Union[int, None]) -> None: ...
@@ -383,7 +380,7 @@ class DiskCache:
     no read: :meth:`statistics` shows it.
 
     Args:
-        directory: Where. It is made, for nobody but the user of this process, where there is none;
+        directory: Where. It is made, for the user of this process alone, where there is none;
             no other user may be able to write in it.
         budget_bytes: What all that is kept may take of the disk.
 
@@ -507,8 +504,8 @@ class SparseFile:
             How many: fewer than ``out`` has room for only where the file ends.
         """
     def read_many(self, ranges: Ranges) -> list[bytes]:
-        """The bytes of many ranges, in their order, fetched together: for callers that know what
-        they will need.
+        """The bytes of many ranges, in their order, fetched together: for callers that know what they
+        will need.
 
         Args:
             ranges: An iterable of ``(start, end)``.
@@ -621,8 +618,8 @@ class RecordFile:
             stook.OutOfBoundsError: A range reaches past the end.
         """
     def prefetch(self, ranges: Ranges, *, progress: Progress = None) -> None:
-        """Reads these ranges and verifies them, so that they are in the page cache where half of
-        the free memory holds the pack.
+        """Reads these ranges and verifies them, so that they are in the page cache where half of the
+        free memory holds the pack.
 
         Args:
             ranges: An iterable of ``(start, end)``.
@@ -668,14 +665,10 @@ def has_pack(directory: str, /) -> bool:
     """Whether there are files of a pack in a directory."""
 
 def shown_in(text: str, /) -> str:
-    """A text without what may be a secret in the addresses that are in it: users, passwords,
-    queries.
-    """
+    """A text without what may be a secret in the addresses that are in it: users, passwords, queries."""
 
 def check_sparse_options(options: dict[str, Any], /) -> None:
-    """Raises what :class:`SparseFile` would raise for these options, before there is anything to
-    open.
-    """
+    """Raises what :class:`SparseFile` would raise for these options, before there is anything to open."""
 
 def who_asks(kind: str, arguments: list[str], options: dict[str, str], /) -> str:
     """Who asks a file system of this kind that was made with these arguments and options, without
