@@ -1,6 +1,7 @@
 # Everything that is done to this repository has a target here; `make` alone lists them.
 #
-# A target that needs a tool has it looked for, and installed where that is possible, by scripts/need.
+# A target that needs a tool has it looked for, and installed where that is possible, by
+# scripts/need.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -27,8 +28,8 @@ run: ## Pack many small files, load them, compare and plot. DIR=… takes an own
 	cargo build --release --locked -p stook-cli
 	target/release/stook study many-small-files --work target/study --out target/study $(if $(DIR),--dir '$(DIR)')
 
-# One recipe rather than prerequisites: the order is that of the cost of finding a fault, also under -j.
-# `tidy` is not among them, because it is a test of xtask and so a part of `unit`.
+# One recipe rather than prerequisites: the order is that of the cost of finding a fault, also under
+# -j. `tidy` is not among them, because it is a test of xtask and so a part of `unit`.
 test: ## Check everything. As root it ends with the tests that need root.
 	@for target in format lint unit doc deny msrv fuzz-smoke python; do $(MAKE) "$$target"; done
 	@if [ "$$(id -u)" = 0 ]; then \

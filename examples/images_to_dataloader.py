@@ -1,7 +1,9 @@
-"""Images in a pack, into a DataLoader of PyTorch: `python examples/images_to_dataloader.py [DIRECTORY]`.
+"""Images in a pack, into a DataLoader of PyTorch: `python examples/images_to_dataloader.py
+[DIRECTORY]`.
 
-Packs a directory of images (without one: 2,000 small pictures that it makes), then goes through two shuffled epochs with two
-workers. A batch is one call, whose reads are under way together; there are no small files to be found and opened.
+Packs a directory of images (without one: 2,000 small pictures that it makes), then goes through two
+shuffled epochs with two workers. A batch is one call, whose reads are under way together; there are
+no small files to be found and opened.
 """
 
 from __future__ import annotations

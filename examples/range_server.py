@@ -1,4 +1,6 @@
-"""A web server for the examples: the files of a directory by range, every answer after 50 ms, on this machine only."""
+"""A web server for the examples: the files of a directory by range, every answer after 50 ms, on
+this machine only.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Two columns of a remote Parquet file: `python examples/remote_parquet.py [URL [COLUMN...]]`.
 
-Without an address it makes a file of ten columns and serves it from this machine, every answer after 50 ms. The second time
-nothing is fetched: what the first time fetched is in the cache directory.
+Without an address it makes a file of ten columns and serves it from this machine, every answer
+after 50 ms. The second time nothing is fetched: what the first time fetched is in the cache
+directory.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """A region of a remote tiled TIFF: `python examples/remote_tiff.py [URL]`.
 
-Without an address it makes a picture of 4,096 x 4,096 pixels and serves it from this machine, every answer after 50 ms.
+Without an address it makes a picture of 4,096 x 4,096 pixels and serves it from this machine, every
+answer after 50 ms.
 """
 
 from __future__ import annotations

@@ -16,7 +16,9 @@ import stook
 
 
 def drop_caches() -> None:
-    """Gives up everything that the system has read, and takes memory first that the host may have taken back."""
+    """Gives up everything that the system has read, and takes memory first that the host may have
+    taken back.
+    """
     touched = bytearray(2 << 30)
     touched[::4096] = b"x" * len(touched[::4096])
     del touched
@@ -34,7 +36,7 @@ def versions(*modules: str) -> dict[str, str]:
 
 
 def in_turn(systems: dict[str, Callable[[], float]], rounds: int, before: Callable[[], None] = lambda: None) -> dict[str, list[float]]:
-    """Runs every system once a round, beginning with another one each time; gives what each told."""
+    """Runs every system once a round, beginning with another one each time; gives what each took."""
     names = list(systems)
     results: dict[str, list[float]] = {name: [] for name in names}
     for round_number in range(rounds):

@@ -1,6 +1,9 @@
-"""Packs from Python beside LMDB, SQLite and webdataset: `python benchmarks/python/packs.py --work DIR --out DIR`.
+"""Packs from Python beside LMDB, SQLite and webdataset.
 
-Warm: gets by key of a million records of 1 KB, uniformly at random, in memory. Cold: 50,000 records of 20 KB from end to end.
+Run it with `python benchmarks/python/packs.py --work DIR --out DIR`.
+
+Warm: gets by key of a million records of 1 KB, uniformly at random, in memory. Cold: 50,000 records
+of 20 KB from end to end.
 """
 
 from __future__ import annotations

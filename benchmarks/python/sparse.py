@@ -1,7 +1,9 @@
-"""Sparse files from Python beside svfsc and the caches of fsspec: `python benchmarks/python/sparse.py --out DIR`.
+"""Sparse files from Python beside svfsc and the caches of fsspec.
 
-Everything is done by this process, in turn. The work with svfsc is that of its published study; the caches of fsspec replay a
-trace of reads, and what counts is how often and how much they ask.
+Run it with `python benchmarks/python/sparse.py --out DIR`.
+
+Everything is done by this process, in turn. The work with svfsc is that of its published study; the
+caches of fsspec replay a trace of reads, and what counts is how often and how much they ask.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What `read_pack.py` takes bytes apart with: checked access, checksums, keys, attributes, files that say all twice."""
+"""What `read_pack.py` takes bytes apart with: checked access, checksums, keys, attributes, files
+that say all twice.
+"""
 
 import struct
 
@@ -154,7 +156,9 @@ def parse_attributes(data, where, offset):
 
 
 def read_copies(data, name, length_at, parse):
-    """(What `parse` makes of the first copy that is whole, damage). Of a file that was cut the first says how long half was."""
+    """(What `parse` makes of the first copy that is whole, damage). Of a file that was cut the
+    first says how long half was.
+    """
     def read(start, half):
         view = View(data[start : start + half], f"{name}, copy at {start}")
         length = min(view.field("<Q", length_at), len(view.data))

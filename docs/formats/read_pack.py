@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """A small, slow, plain reader of packs, written from docs/formats/pack-v1.md and nothing else.
 
-It is there so that the document is checked by something other than the code that it describes. It reads
-whole files into memory and never writes to a pack.
+It is there so that the document is checked by something other than the code that it describes. It
+reads whole files into memory and never writes to a pack.
 """
 
 import argparse
@@ -141,7 +141,9 @@ class Index:
 
     @staticmethod
     def _forms(page, count, restarts):
-        """The sort forms, each stored as its difference to the one before or, at a restart, to the first."""
+        """The sort forms, each stored as its difference to the one before or, at a restart, to the
+        first.
+        """
         start, forms = page.at, []
         for number in range(count):
             base = b"" if number == 0 else forms[-1]
@@ -383,7 +385,9 @@ class Segment:
             at = index.footer["end"]
 
     def _has_frame(self, found):
-        """Whether the last frame that an index or the manifest speaks of stands in this very copy of the segment."""
+        """Whether the last frame that an index or the manifest speaks of stands in this very copy
+        of the segment.
+        """
         return self.view.field("<I", found["last_frame"] + 8) == found["last_crc"]
 
     def _last_mark(self):
@@ -393,7 +397,9 @@ class Segment:
         return marks[-1] if marks else 0
 
     def _is_beyond(self, frame):
-        """Whether this frame after the committed length was written after another manifest than this one."""
+        """Whether this frame after the committed length was written after another manifest than
+        this one.
+        """
         if frame.offset < self.entry["committed"]:
             return False
         if frame.kind == SYNC_MARK:
@@ -412,7 +418,9 @@ class Segment:
         self._drop_unfinished()
 
     def _drop_unfinished(self):
-        """Past the committed length the frames of a batch count only if its end follows, and speaks of them."""
+        """Past the committed length the frames of a batch count only if its end follows, and speaks
+        of them.
+        """
         kept, pending = [], []
         for frame in self.tail:
             if frame.in_batch and frame.offset >= self.entry["committed"]:
@@ -463,7 +471,9 @@ class Segment:
                 self.tail.append(frame)
 
     def frames_after(self, at):
-        """Frames with a valid header after the place of damage: the marker is looked for at multiples of 8."""
+        """Frames with a valid header after the place of damage: the marker is looked for at
+        multiples of 8.
+        """
         needle = struct.pack("<I", self.marker)
         at = self.view.data.find(needle, at + 1)
         while at >= 0:
@@ -492,11 +502,14 @@ class Segment:
         return next((found for index in reversed(self.indexes) if (found := index.find(form)) is not None), None)
 
     def deleted_at(self, form):
-        """Sequence number of the last deletion of a key among the frames that no index covers, or 0."""
+        """Sequence number of the last deletion of a key among the frames that no index covers, or
+        0.
+        """
         return max((f.sequence for f in self.tail if f.kind == DELETION and sort_form(f.key) == form), default=0)
 
     def all_records(self):
-        """(sort form, offset of the frame) of all records that were not abandoned, dead ones too."""
+        """(sort form, offset of the frame) of all records that were not abandoned, dead ones too.
+        """
         for index in self.indexes:
             yield from ((form, offset) for form, offset, _ in index.entries())
         yield from ((sort_form(f.key), f.offset) for f in self.tail if f.kind == RECORD and not f.abandoned)
@@ -633,7 +646,9 @@ def verify_index(index, frames):
 
 
 def verify(pack):
-    """{"ok", "records", "live", …}; walking the frames raises Damage with the first thing that is wrong."""
+    """{"ok", "records", "live", …}; walking the frames raises Damage with the first thing that is
+    wrong.
+    """
     total = sum(verify_segment(segment) for segment in pack.segments)
     listed = pack.list()
     for damage in listed["damages"]:

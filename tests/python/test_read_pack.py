@@ -138,7 +138,9 @@ def damaged(path, offset, mask):
 
 
 class Flips(unittest.TestCase):
-    """A flipped bit is reported, or is in bytes that carry nothing: never is anything else read than was put."""
+    """A flipped bit is reported, or is in bytes that carry nothing: never is anything else read
+    than was put.
+    """
 
     def check(self, name, flips):
         expected = json.loads((GOLDEN / f"{name}.expected.json").read_text(encoding="utf-8"))["records"]
@@ -211,7 +213,9 @@ class Flips(unittest.TestCase):
 
 
 class Lost(unittest.TestCase):
-    """What stands twice is lost only twice; what is not known is refused; what lies in the wrong place is damage."""
+    """What stands twice is lost only twice; what is not known is refused; what lies in the wrong
+    place is damage.
+    """
 
     def changed(self, name, change):
         folder = self.enterContext(tempfile.TemporaryDirectory())
@@ -294,7 +298,8 @@ class Lost(unittest.TestCase):
 
 
 class AgainstStook(unittest.TestCase):
-    """Packs that the `stook` command makes of random files are read back by the independent reader."""
+    """Packs that the `stook` command makes of random files are read back by the independent reader.
+    """
 
     @classmethod
     def setUpClass(cls):

@@ -3,9 +3,10 @@
 
 use std::path::Path;
 
-use stook::archive::{Archive, Origin};
+use stook::archive::Archive;
 use stook::ops::contents::{
-    Error, Feature, OpenOptions, Opened, Unsupported, is_object, open as open_contents,
+    Error, Feature, OpenOptions, Opened, Unsupported, cut_off_note, index_notes, is_object,
+    open as open_contents,
 };
 
 use crate::context::Context;
@@ -54,15 +55,7 @@ pub(crate) fn open(
 
 /// Prints the notes on the index of an archive that was opened.
 pub(crate) fn note_index(archive: &Archive, context: &Context) {
-    // If there is no place for an index, there is nothing to note.
-    if let (Origin::Made { useless, not_kept }, Some(index)) = (archive.origin(), archive.index_path()) {
-        if let Some(why) = useless {
-            context.note(format_args!("Rebuilt the index {}: {why}.", index.display()));
-        }
-        if let Some(why) = not_kept {
-            context.note(format_args!("The index could not be kept as {}: {why}.", index.display()));
-        }
-    }
+    index_notes(archive).into_iter().chain(cut_off_note(archive)).for_each(|note| context.note(note));
 }
 
 /// Reports that anything may be missing from what is given out as a whole: the library counts that

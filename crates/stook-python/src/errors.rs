@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 use rustix::io::Errno;
 use stook::error::RemoteErrorKind;
-use stook::ops::contents::Failure;
+use stook::ops::contents::{Failure, cut_off_note, index_notes};
 use stook::pack::Key;
 use stook::source::shown_in;
 use stook::sparse::{SparseError, SparseFileError};
@@ -100,7 +100,11 @@ pub(crate) fn is_directory(path: impl AsRef<OsStr>) -> PyErr {
 }
 
 /// An error of the operating system: the subclass of `OSError` for its number, as `open` raises it.
+/// What a function of Python raised is raised as it is.
 fn system(error: &dyn StdError, cause: &std::io::Error, path: Option<&Path>) -> PyErr {
+    if let Some(raised) = cause.get_ref().and_then(|cause| cause.downcast_ref::<PyErr>()) {
+        return raised.raise();
+    }
     let message = chain(error);
     let Some(code) = cause.raw_os_error() else { return PyOSError::new_err(message) };
     // `OSError` shows the number itself.
@@ -171,6 +175,31 @@ pub(crate) fn warn(class: &Bound<'_, PyAny>, text: &str) -> PyResult<()> {
 pub(crate) fn warn_of_recovery(py: Python<'_>, path: &Path, notes: &[String]) -> PyResult<()> {
     let class = py.import("stook._errors")?.getattr("RecoveryWarning")?;
     notes.iter().try_for_each(|note| warn(&class, &format!("{}: {note}", path.display())))
+}
+
+/// What opening an archive found, to be warned of.
+pub(crate) struct ArchiveNotes {
+    /// Of the index beside it.
+    index: Vec<String>,
+    /// That it may have been cut off.
+    end: Option<String>,
+}
+
+impl ArchiveNotes {
+    pub(crate) fn of(archive: &archive::Archive) -> Self {
+        Self { index: index_notes(archive), end: cut_off_note(archive) }
+    }
+
+    pub(crate) fn warn(&self, py: Python<'_>) -> PyResult<()> {
+        let errors = py.import("stook._errors")?;
+        for (class, notes) in
+            [("RecoveryWarning", self.index.as_slice()), ("DamageWarning", self.end.as_slice())]
+        {
+            let class = errors.getattr(class)?;
+            notes.iter().try_for_each(|note| warn(&class, &shown_in(note)))?;
+        }
+        Ok(())
+    }
 }
 
 raises! { |this: &pack::Error| match this {
@@ -260,7 +289,10 @@ raises! { |this: &ops::heads::Error| match this {
 raises! { |this: &ops::shared::Error| match this {
     E::Pack(error) => error.raise(),
     E::Closed => plain("ClosedError", chain(this)),
-    _ => plain("InvalidError", chain(this)),
+    E::SegmentLen(error) => plain("LimitError", format!("segment_bytes: {error}")),
+    E::ReadOnly => invalid(format!("{this}; open it with mode 'r+' or 'a'")),
+    E::Past => invalid(format!("{this}: mode 'r'")),
+    _ => invalid(chain(this)),
 } }
 
 raises! { |this: &ops::compact::Error| match this {

@@ -66,6 +66,19 @@ pub(crate) fn prefix(prefix: &Bound<'_, PyAny>) -> PyResult<Key> {
     }
 }
 
+/// What the sort forms of keys with a prefix begin with; `"id:"` for numeric keys, as on the
+/// command line.
+pub(crate) fn sort_prefix(prefix: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    let is_text = |text: &str| prefix.extract::<&str>().is_ok_and(|prefix| prefix == text);
+    if is_text("id:") {
+        return Ok(Key::id(0).sort_form().iter().copied().take(1).collect());
+    }
+    if prefix.len().is_ok_and(|len| len == 0) {
+        return Ok(Vec::new());
+    }
+    Ok(self::prefix(prefix)?.sort_form().to_vec())
+}
+
 /// The range of the arguments `prefix`, `start` and `end`.
 pub(crate) fn range(
     prefix: Option<&Bound<'_, PyAny>>,

@@ -42,7 +42,7 @@ impl Buffer {
         }
         let bytes = &slf.get().bytes;
         let (pointer, len) = (bytes.as_ptr().cast_mut().cast::<c_void>(), bytes.len() as ffi::Py_ssize_t);
-        // SAFETY: as above; the view is told to be read-only.
+        // SAFETY: as above; the view is marked read-only.
         match unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), pointer, len, 1, flags) } {
             0 => Ok(()),
             _ => Err(PyErr::fetch(slf.py())),

@@ -85,6 +85,7 @@ arguments! {
         grain
         max_delete
         max_gap
+        memory
         min_len
         segment_bytes
         threads

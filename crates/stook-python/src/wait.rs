@@ -1,7 +1,7 @@
 //! Work that can be interrupted: in the main thread Ctrl-C is noticed within about 20 ms.
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use stook::ops::session::Wait;
 
 use crate::locks::locked;
 
@@ -87,7 +88,7 @@ type Pending<T> = Mutex<Receiver<T>>;
 fn spawn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> PyResult<Pending<T>> {
     let (sender, receiver) = mpsc::sync_channel(1);
     std::thread::Builder::new().name("stook-wait".into()).spawn(move || {
-        // After a signal nobody receives it.
+        // After a signal it is not received.
         let _ = sender.send(work());
     })?;
     Ok(Mutex::new(receiver))
@@ -116,11 +117,20 @@ fn wait_for<T: Send>(
     }
 }
 
+/// Waits for what a session does without the interpreter.
+pub(crate) struct Detached<'py>(pub(crate) Python<'py>);
+
+impl Wait for Detached<'_> {
+    fn wait<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        self.0.detach(work)
+    }
+}
+
 /// Reports numbers to the callback; whether the work is to go on.
 pub(crate) type GoOn<'a, const N: usize> = dyn FnMut([u64; N]) -> bool + Send + 'a;
 
 /// Runs work that has an argument `progress`, whose callback takes these numbers. After a signal
-/// the work is told to stop, and what the signal handler raised is raised once the work has stopped
+/// the work is stopped, and what the signal handler raised is raised once the work has stopped
 /// and cleaned up. A second signal is raised at once.
 ///
 /// # Errors
@@ -157,7 +167,9 @@ pub(crate) fn with_progress<T: Send + 'static, const N: usize>(
 ///
 /// # Errors
 /// What a signal handler raised; errors of the work.
-pub(crate) fn on_this_thread<T>(work: impl FnOnce(&mut GoOn<'_, 0>) -> PyResult<T>) -> PyResult<T> {
+pub(crate) fn on_this_thread<T, const N: usize>(
+    work: impl FnOnce(&mut GoOn<'_, N>) -> PyResult<T>,
+) -> PyResult<T> {
     let (done, reported) = reporting(None, &Arc::default(), work);
     reported?;
     done
@@ -184,6 +196,43 @@ fn reporting<T, const N: usize>(
     // After a signal the callback is not called any more.
     let reported = if has_stopped() { reporter.raised() } else { reporter.finish() };
     (done, reported)
+}
+
+/// Progress of what is gone through on threads of Python: records and bytes so far.
+pub(crate) struct Passed {
+    numbers: [AtomicU64; 2],
+    reporter: Option<Mutex<ProgressReporter>>,
+}
+
+impl Passed {
+    /// Nothing passed yet. `progress` is the argument of that name.
+    ///
+    /// # Errors
+    /// As [`callback_of`].
+    pub(crate) fn new(progress: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        let callback = callback_of(progress, &["records", "bytes"])?;
+        let reporter = callback.map(|callback| Mutex::new(ProgressReporter::new(Some(callback))));
+        Ok(Self { numbers: Default::default(), reporter })
+    }
+
+    /// Counts a record with this many bytes; `None` is the end, at which the last numbers are
+    /// reported.
+    ///
+    /// # Errors
+    /// What the callback raised.
+    pub(crate) fn add(&self, bytes: Option<usize>) -> PyResult<()> {
+        let Some(reporter) = &self.reporter else { return Ok(()) };
+        let add = |number: &AtomicU64, more: u64| number.fetch_add(more, Ordering::Relaxed) + more;
+        let [records, all] = &self.numbers;
+        let numbers = [add(records, bytes.is_some().into()), add(all, bytes.unwrap_or(0) as u64)];
+        // While one thread is in the callback, others count only.
+        let Ok(mut reporter) = reporter.try_lock() else { return Ok(()) };
+        match bytes {
+            Some(_) => _ = reporter.go_on(&numbers),
+            None => reporter.report_last(),
+        }
+        reporter.raised.take().map_or(Ok(()), Err)
+    }
 }
 
 /// Calls a progress callback of Python from work that runs without the interpreter, and checks for

@@ -6,7 +6,9 @@ from typing import Any
 
 
 class Addressed:
-    """Stands before a file system of ``fsspec`` among the bases: paths keep their scheme, and all that is in them."""
+    """Stands before a file system of ``fsspec`` among the bases: paths keep their scheme, and all
+    that is in them.
+    """
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:

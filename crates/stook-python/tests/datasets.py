@@ -1,4 +1,5 @@
-"""Files of the kinds that are read a few percent at a time, each made anew and the same every time."""
+"""Files of the kinds that are read a few percent at a time, each made anew and the same every time.
+"""
 
 from __future__ import annotations
 

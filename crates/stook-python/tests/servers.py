@@ -12,7 +12,9 @@ from typing import Any
 
 
 def serve_program() -> Path:
-    """The program that `scripts/python` builds: `cargo build -p stook-testing --features s3 --example serve`."""
+    """The program that `scripts/python` builds: `cargo build -p stook-testing --features s3
+    --example serve`.
+    """
     if named := os.environ.get("STOOK_TEST_SERVE"):
         return Path(named)
     root = Path(__file__).resolve().parents[3]

@@ -1,4 +1,6 @@
-"""Documentation in the stubs is that of the running classes: checks it, or copies it with ``--write``."""
+"""Documentation in the stubs is that of the running classes: checks it, or copies it with
+``--write``.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from stook import _stook
 
 PACKAGE = Path(__file__).parents[1] / "python" / "stook"
 #: Those of one module, in files that can be read.
-STUBS = [PACKAGE / name for name in ("_stook.pyi", "_stook_items.pyi", "_stook_ops.pyi", "_stook_sparse.pyi")]
+STUBS = [
+    PACKAGE / f"_stook{name}.pyi" for name in ("", "_archive", "_items", "_ops", "_sparse")
+]
 
 Documented = Union[ast.ClassDef, ast.FunctionDef]
 

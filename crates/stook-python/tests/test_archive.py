@@ -35,7 +35,7 @@ VALUES = {"": b"", "a": b"alpha", "deep": b"", "deep/b": LONG, "deep/further": b
 
 @pytest.fixture
 def tree() -> None:
-    """A tree with a hard link to a file and a symbolic link."""
+    """A tree with a hard link and a symbolic link."""
     Path("tree/deep").mkdir(parents=True)
     Path("tree/a").write_bytes(b"alpha")
     Path("tree/deep/b").write_bytes(LONG)
@@ -178,7 +178,9 @@ def test_a_tar_without_an_end_may_have_been_cut_off(tree: None) -> None:
     while data.endswith(bytes(512)):
         data = data[:-512]
     Path("cut.tar").write_bytes(data)
-    with stook.Archive("cut.tar") as archive:
+    with pytest.warns(stook.DamageWarning, match="does not end as a tar does"):
+        archive = stook.Archive("cut.tar")
+    with archive:
         assert not archive.info().complete and not archive.load().ok
 
 

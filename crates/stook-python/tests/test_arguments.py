@@ -236,7 +236,8 @@ def test_attributes_that_the_format_defines_are_not_masked_by_text_of_the_same_n
         before = pack.stat("key")
     for name in ("kind", "mode", "mtime_ns"):
         reported = subprocess.run([*put, "--attr", f"{name}=symlink"], capture_output=True, text=True)
-        # The command line may take or refuse such a name; what is read says what the file was either way.
+        # The command line may take or refuse such a name; what is read says what the file was
+        # either way.
         assert reported.returncode == 0 or name in reported.stderr
         with stook.Pack("data.stook") as pack:
             after, record = pack.stat("key"), pack.record("key")

@@ -19,7 +19,7 @@ LINK: dict[str, stook.Attribute] = {"kind": "hard_link"}
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A pack of a tree with a hard link to a file, a symbolic link and an empty directory."""
+    """A pack of a tree with a hard link, a symbolic link and an empty directory."""
     root = tmp_path_factory.mktemp("content")
     (root / "tree/d/e").mkdir(parents=True)
     (root / "tree/empty").mkdir()

@@ -1,7 +1,9 @@
-"""Other libraries read a few percent of a remote file, in few requests, and get what a full download gives.
+"""Other libraries read a few percent of a remote file, in few requests, and get what a full
+download gives.
 
-What is counted is what the server says. Beside it stands the optimum: who knew all ranges beforehand would fetch them, with
-gaps of up to 64 KiB read over, in so many requests of so many bytes.
+What is counted is what the server says. Beside it stands the optimum: who knew all ranges
+beforehand would fetch them, with gaps of up to 64 KiB read over, in this many requests of this many
+bytes.
 """
 
 from __future__ import annotations
@@ -90,7 +92,8 @@ class Case:
 
     name: str
     read: Callable[[Any], list[np.ndarray[Any, Any]]]
-    #: The most requests for data, of which there are two fewer at the time of writing where threads race, else as many.
+    #: The most requests for data, of which there are two fewer at the time of writing where threads
+    #: race, else as many.
     requests: int
     #: The most of them for each of the optimum, where that is 4 or more.
     factor: float = 1.5
@@ -102,8 +105,9 @@ CASES = [
     # Optimum 16, of 4.7 MB: a column of a row group each; 17 were made, of 5.8 MB.
     Case("table.parquet", read_parquet, 17),
     Case("table.parquet", read_parquet_ahead, 19),
-    # Optimum 10, of 1.5 MB; 18 were made, of 2.4 MB, for 87 reads: more than is aimed at. The eight pictures are 80 KB apart,
-    # and what may be fetched in vain is not enough to fetch each by one request.
+    # Optimum 10, of 1.5 MB; 18 were made, of 2.4 MB, for 87 reads: more than is aimed at. The eight
+    # pictures are 80 KB apart, and what may be fetched in vain is not enough to fetch each by one
+    # request.
     Case("stack.h5", read_hdf5, 18, factor=1.8),
     # Optimum 3, of 89 KB; 5 were made, of 669 KB.
     Case("archive.zip", read_zip, 5),

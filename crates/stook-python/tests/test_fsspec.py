@@ -1,4 +1,5 @@
-"""`stook.fsspec`: packs as a file system, other file systems through the cache, and the cache type."""
+"""`stook.fsspec`: packs as a file system, other file systems through the cache, and the cache type.
+"""
 
 from __future__ import annotations
 
@@ -290,7 +291,7 @@ class Counting(LocalFileSystem):  # type: ignore[misc]
         return data
 
     def info(self, path: str, **options: Any) -> dict[str, Any]:
-        """With what follows the content, as object stores tell it."""
+        """With what follows the content, as object stores have it."""
         reported: dict[str, Any] = super().info(path, **options)
         if reported["type"] == "file":
             reported["sha256"] = hashlib.sha256(Path(reported["name"]).read_bytes()).hexdigest()
@@ -424,7 +425,7 @@ def test_a_file_that_changes_while_it_is_read_is_never_mixed(reported: type[Scri
             with pytest.raises(stook.SourceChangedError, match="changed while it was read"):
                 file.base.prefetch([(LENGTH - 10, LENGTH)])
         assert fs.cat_file("/file", 0, LENGTH) == NEW
-    # Where nothing would tell, all of it is of one state.
+    # Where nothing would show it, all of it is of one state.
     reported().pipe_file("/file", OLD)
     with _through(Scripted, {}, tmp_path / "cache").open("/file") as file:
         reported().pipe_file("/file", NEW)

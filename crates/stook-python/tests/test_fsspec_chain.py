@@ -1,4 +1,6 @@
-"""`stookcache::` and the rest of `fsspec`: what is inherited tells no secrets, and chains with archives."""
+"""`stookcache::` and the rest of `fsspec`: what is inherited shows no secrets, and chains with
+archives.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ class Signed(Addressed, MemoryFileSystem):  # type: ignore[misc]
     is_told_by_cause = False
 
     def info(self, path: str, **_options: Any) -> dict[str, Any]:
-        """What is told of the one that there is."""
+        """What is known of the one that there is."""
         if "there.bin" in path:
             return {"name": path, "size": 5, "type": "file", "ETag": "abc"}
         if not self.is_told_by_cause:
@@ -125,7 +127,8 @@ def test_nothing_that_is_inherited_tells_secrets(
 
 
 def test_signed_addresses_are_read_by_what_is_inherited(signed: StookCacheFileSystem, tmp_path: Path) -> None:
-    # A question mark would be a pattern to what is inherited; the other file system knows that it is none.
+    # A question mark would be a pattern to what is inherited; the other file system knows that it
+    # is none.
     address = "signed://host/there.bin?sig=SECX"
     assert signed.cat(address) == b"01234" == signed.cat([address])[address]
     assert signed.expand_path(address) == [address] == signed.glob(address)
@@ -164,7 +167,8 @@ def test_errors_without_secrets_stay_what_they_are(signed: StookCacheFileSystem)
 def test_archives_behind_and_before_it(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
         archive.writestr("a", b"in an archive")
-    # `fsspec` closes an archive as soon as nobody has its file system, over every file system: it is kept here.
+    # `fsspec` closes an archive as soon as nothing holds its file system, over every file system: it
+    # is kept here.
     with fsspec.open(f"zip://a::stookcache::file://{tmp_path}/x.zip") as file:
         assert file.read() == b"in an archive"
     kept = fsspec.open(f"zip://a::stookcache::file://{tmp_path}/x.zip")

@@ -1,4 +1,6 @@
-"""`stook://`: keys that are no paths, paths that could be read in two ways, and what is told of damage."""
+"""`stook://`: keys that are no paths, paths that could be read in two ways, and what is said of
+damage.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +100,7 @@ def test_everything_that_is_found_can_be_opened(
         pack.update(wanted)
     path = {"absolute": f"{tmp_path}/", "two slashes": f"/{tmp_path}/", "relative": ""}[root] + name
     if name in ("d.stook/nosuffix", "dir//nosuffix"):
-        # Nothing tells that this is no key in a pack `d.stook`, or `dir`.
+        # Nothing shows that this is no key in a pack `d.stook`, or `dir`.
         assert fs.cat(f"{path}//x.stook/y") == b"x.stook/y"
         return
     _check_all_open(fs, path, wanted)

@@ -1,4 +1,6 @@
-"""`stook://` over packed trees: fsspec's own tests of copying out, and what its listings and maps say."""
+"""`stook://` over packed trees: fsspec's own tests of copying out, and what its listings and maps
+say.
+"""
 
 from __future__ import annotations
 

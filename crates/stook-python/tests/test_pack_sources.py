@@ -1,4 +1,6 @@
-"""What `pack_tree` takes, leaves out, adds and removes: archives, patterns, groups, attributes, originals."""
+"""What `pack_tree` takes, leaves out, adds and removes: archives, patterns, groups, attributes,
+originals.
+"""
 
 from __future__ import annotations
 

@@ -26,6 +26,18 @@ LONG: dict[str, Callable[[Any], object]] = {
     "check": lambda progress: stook.Pack("filled.stook").check(progress=progress),
     "compact": lambda progress: writing(lambda pack: compacted(pack, progress)),
     "update": lambda progress: writing(lambda pack: pack.update({"b": b"2"}, progress=progress)),
+    "delete": lambda progress: writing(lambda pack: pack.delete_many(["a"], progress=progress)),
+    "file put": lambda progress: writing(lambda pack: pack.put_file("b", "data", progress=progress)),
+    "plan": lambda progress: writing(lambda pack: pack.compact(dry_run=True, progress=progress)),
+    "get_many": lambda progress: stook.Pack("filled.stook").get_many(["a", "b"], progress=progress),
+    "mapped": lambda progress: stook.Pack("filled.stook", map=True).get_many(["a"], progress=progress),
+    "scan": lambda progress: list(stook.Pack("filled.stook").scan(progress=progress)),
+    "items": lambda progress: list(stook.Pack("filled.stook").items(progress=progress)),
+    "values": lambda progress: list(stook.Pack("filled.stook").values(progress=progress)),
+    "member": lambda progress: stook.Archive(tar()).get("file", progress=progress),
+    "members": lambda progress: stook.Archive(tar()).get_many(["file", "b"], progress=progress),
+    "ranges": lambda progress: stook.Archive(tar()).read_many("file", [(0, 2)], progress=progress),
+    "files": lambda progress: list(stook.Archive(tar()).items(progress=progress)),
     "prefetch": lambda progress: stook.SparseFile("data").prefetch([(0, 5)], progress=progress),
     "fetch": lambda progress: given().prefetch([(0, 5)], progress=progress),
     "file": lambda progress: stook.open("data").prefetch([(0, 5)], progress=progress),
@@ -33,7 +45,7 @@ LONG: dict[str, Callable[[Any], object]] = {
 
 
 def tar() -> str:
-    """A tar that nobody opened yet."""
+    """A tar that was not opened yet."""
     with tarfile.open("new.tar", "w") as archive:
         archive.add("tree/file", "file")
     Path("new.tar.stook-index").unlink(missing_ok=True)
@@ -83,6 +95,24 @@ def test_progress_is_called_at_the_end_at_the_latest(name: str) -> None:
     assert calls and len({len(numbers) for numbers in calls}) == 1
     first = [numbers[0] for numbers in calls]
     assert first == sorted(first)
+
+
+def test_records_and_bytes_are_counted_to_the_last() -> None:
+    calls: list[tuple[int, ...]] = []
+    pack = stook.Pack("filled.stook")
+
+    def report(*numbers: int) -> None:
+        calls.append(numbers)
+
+    runs: list[Callable[[], list[Any]]] = [
+        lambda: list(pack.scan(progress=report)),
+        lambda: list(pack.items(progress=report)),
+        lambda: pack.get_many([7, "a", "g"], progress=report),
+    ]
+    for run in runs:
+        assert len(run()) == 3
+        assert calls[-1] == (3, 20)
+        calls.clear()
 
 
 def test_a_repair_ends_at_all_that_there_is() -> None:

@@ -1,4 +1,6 @@
-"""What comes out of packs and archives: the same as the command line gives, and all that is refused."""
+"""What comes out of packs and archives: the same as the command line gives, and all that is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -230,7 +232,7 @@ def test_damage_that_is_met_on_the_way_is_reported(sources: dict[str, Path], whe
     assert all(failure.key == "" for failure in report.failures)
 
 
-#: Ctrl-C comes while `progress` runs, and that goes on until the main thread noticed it.
+#: Ctrl-C comes while `progress` runs, and that continues until the main thread noticed it.
 STOPPED = """
 import os, signal, sys, threading, time, stook
 noticed = threading.Event()

@@ -43,9 +43,12 @@ pub(super) fn check(repository: &Repository) -> Vec<Violation> {
     violations
 }
 
-/// The lines of prose that are too long: comments of Rust, and documents but for their tables and
-/// code.
+/// The lines of prose that are too long: comments, documentation of Python, and documents but for
+/// their tables and code.
 fn long_prose(path: &str, text: &str) -> Vec<usize> {
+    if is_python(path) || is_script(path) {
+        return long_python(path, text);
+    }
     let is_document = path.ends_with(".md") && !path.starts_with(WRITTEN_BY_PROGRAMS);
     if !is_document && !path.ends_with(".rs") {
         return Vec::new();
@@ -64,6 +67,41 @@ fn long_prose(path: &str, text: &str) -> Vec<usize> {
         let is_table = prose.starts_with('|');
         if !is_code && !is_table && is_too_long(line) {
             found.push(index + 1);
+        }
+    }
+    found
+}
+
+fn is_python(path: &str) -> bool {
+    path.ends_with(".py") || path.ends_with(".pyi")
+}
+
+/// Whether it has comments that begin with `#`, and no other prose.
+fn is_script(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    path.starts_with("scripts/")
+        || path.starts_with(".ci/")
+        || name == "Makefile"
+        || name.ends_with(".sh")
+        || name.ends_with(".toml")
+}
+
+/// The same of Python and of scripts. Documentation is what a line that begins with `\"\"\"` begins;
+/// that of native classes is a copy of Rust, where it is looked at, so in `.pyi` comments only.
+fn long_python(path: &str, text: &str) -> Vec<usize> {
+    const QUOTES: &str = "\"\"\"";
+    let (mut is_documentation, mut found) = (false, Vec::new());
+    for (index, line) in text.lines().enumerate() {
+        let prose = line.trim();
+        let begins = path.ends_with(".py") && !is_documentation && prose.starts_with(QUOTES);
+        let is_code = prose.starts_with(">>>") || prose.starts_with("...");
+        let is_prose = is_documentation && !is_code || begins || prose.starts_with('#');
+        if is_prose && is_too_long(line) {
+            found.push(index + 1);
+        }
+        let marks = line.matches(QUOTES).count();
+        if (is_documentation || begins) && marks % 2 == 1 {
+            is_documentation = !is_documentation;
         }
     }
     found
@@ -155,6 +193,23 @@ mod tests {
         }
         assert_eq!(messages("a.rs", &format!("let a = \"{long}\";")), [""; 0]);
         assert_eq!(messages("benchmarks/runs/a/b.md", &long), [""; 0]);
+    }
+
+    #[test]
+    fn prose_over_the_limit_is_found_in_python_and_in_scripts() {
+        let long = format!("{}and more", "word ".repeat(20));
+        let quotes = "\"\"\"";
+        let documented =
+            format!("def f():\n    {quotes}Short.\n\n    {long}\n    >>> {long}\n    {quotes}\n");
+        let found = |path: &str, text: &str| messages(path, text).len();
+        assert_eq!(messages("a.py", &documented), ["a.py:4: prose of more than 100 columns: wrap it"]);
+        assert_eq!(found("a.pyi", &documented), 0);
+        for path in ["a.py", "a.pyi", "scripts/need", ".ci/run", "Makefile", "crates/a/Cargo.toml"] {
+            assert_eq!(found(path, &format!("a = 1\n# {long}\n")), 1, "{path}");
+            assert_eq!(found(path, &format!("a = '{long}'\n")), 0, "{path}");
+        }
+        assert_eq!(found("a.py", &format!("{quotes}{long}{quotes}\na = '{long}'\n")), 1);
+        assert_eq!(found("a.py", &format!("a = {quotes}\n{long}\n{quotes}\n")), 0);
     }
 
     #[test]

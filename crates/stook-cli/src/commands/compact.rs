@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use stook::ops::compact::{Compact, Error, Planned};
-use stook::pack::{CompactPlan, Compacted, OnDamage, Pack, ScanOptions, TooLarge};
+use stook::pack::{CompactPlan, Compacted, Stop, TooLarge};
 use stook::report::units::{self, bytes_decimal, count_of};
 
 use crate::context::Context;
@@ -32,10 +32,6 @@ Examples:
   stook compact photos.stook --keep 7d            the last week stays readable with --at
 
 Exit code 1 when segments were not compacted because they are damaged.";
-
-/// What a dry run reads at most to learn how fast this goes.
-const PROBE_BYTES: u64 = 64 << 20;
-const PROBE_TIME: Duration = Duration::from_secs(1);
 
 /// What `stook compact` takes.
 #[derive(Debug, clap::Args)]
@@ -135,7 +131,10 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         let plan = &planned.plan;
         pack.check_writable()?;
         report_too_large(&plan.too_large, planned.extra_len, context);
-        print_plan(plan, estimate(&pack, plan)?, context)?;
+        let seconds = planned.estimate(&pack, Stop(interrupt::interrupted));
+        // A scan that is stopped was interrupted.
+        interrupt::check()?;
+        print_plan(plan, seconds?, context)?;
         return Ok(ExitCode::SUCCESS);
     }
     // The files that it reads would be kept for it.
@@ -186,24 +185,6 @@ fn report_too_large(too_large: &[TooLarge], extra_len: u64, context: &Context) {
         );
         context.failure(anyhow::anyhow!(what).as_ref());
     }
-}
-
-/// How long it would take: what is kept is read and written, both about as fast as some of it is
-/// read now.
-fn estimate(pack: &Pack, plan: &CompactPlan) -> anyhow::Result<Option<f64>> {
-    let Some(step) = plan.steps.first() else { return Ok(None) };
-    let options =
-        ScanOptions { groups: vec![step.group.clone()], on_damage: OnDamage::Skip, ..ScanOptions::default() };
-    let mut scan = pack.scan(options);
-    let started = Instant::now();
-    while scan.bytes_passed() < PROBE_BYTES && started.elapsed() < PROBE_TIME {
-        interrupt::check()?;
-        if scan.next()?.is_none() {
-            break;
-        }
-    }
-    let bytes_per_s = scan.bytes_passed() as f64 / started.elapsed().as_secs_f64();
-    Ok((bytes_per_s > 0.0).then(|| 2.0 * plan.kept_bytes() as f64 / bytes_per_s))
 }
 
 fn print_plan(plan: &CompactPlan, seconds: Option<f64>, context: &Context) -> anyhow::Result<()> {

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use stook::ops::advice::{Advice, advice};
+use stook::ops::advice::{Advice, advise};
 use stook::ops::contents::Opened;
 use stook::pack::format::manifest::SegmentState;
 use stook::pack::{Damage, Pack, SegmentInfo, TornTail, is_in_groups};
@@ -182,7 +182,7 @@ fn gather<'a>(pack: &'a Pack, only: &[String], damages: &'a [Damage]) -> Info<'a
         group.0 += 1;
         group.1.add(sums);
     }
-    let Advice { action, text: action_text } = advice(pack, only);
+    let Advice { action, text: action_text } = advise(pack, only);
     let group = |(name, (segments, sums)): (&str, _)| Group { name: name.to_owned(), segments, sums };
     let file_bytes =
         if only.is_empty() { pack.file_bytes() } else { segments.iter().map(|s| s.file_bytes).sum() };

@@ -6,13 +6,13 @@ mod batch;
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, IsTerminal as _, Read};
+use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Serialize;
 use stook::pack::input::{self, FileInput, Input};
-use stook::pack::{Attributes, Key, PackWriter, RecordWriter};
+use stook::pack::{Attributes, Key, PackWriter};
 use stook::report::units::bytes_decimal;
 
 use crate::context::Context;
@@ -167,33 +167,21 @@ fn put(
     body: Body,
     context: &Context,
 ) -> anyhow::Result<(u64, u64)> {
-    match body {
-        Body::File(file) => {
-            let bar = context.progress("putting", Unit::Bytes, Some(file.len()));
-            let mut record = writer.begin(group, key, attributes, Some(file.len()))?;
-            file.copy_to(&mut record, &mut |more| go_on(&bar, more))?;
-            Ok((record.finish()?, file.len()))
-        }
+    let len = if let Body::File(file) = &body { Some(file.len()) } else { None };
+    let (mut stdin, mut stream);
+    let body = match body {
+        Body::File(file) => input::Body::File(file),
         Body::Stdin => {
-            let record = writer.begin(group, key, attributes, None)?;
-            put_stream(&mut Interruptible::stdin()?, "stdin", record, context)
+            stdin = Interruptible::stdin()?;
+            input::Body::Stream(&mut stdin, "stdin".to_owned())
         }
-        Body::Stream(mut file, path) => {
-            let record = writer.begin(group, key, attributes, None)?;
-            put_stream(&mut file, &path.display().to_string(), record, context)
+        Body::Stream(opened, path) => {
+            stream = opened;
+            input::Body::Stream(&mut stream, path.display().to_string())
         }
-    }
-}
-
-fn put_stream(
-    stream: &mut dyn Read,
-    name: &str,
-    mut record: RecordWriter<'_>,
-    context: &Context,
-) -> anyhow::Result<(u64, u64)> {
-    let bar = context.progress("putting", Unit::Bytes, None);
-    let len = input::copy_stream(stream, name, &mut record, &mut |more| go_on(&bar, more))?;
-    Ok((record.finish()?, len))
+    };
+    let bar = context.progress("putting", Unit::Bytes, len);
+    body.put(writer, group, key, attributes, &mut |more| go_on(&bar, more))
 }
 
 /// Shows how far it is, and ends it at Ctrl-C.

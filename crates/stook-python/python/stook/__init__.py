@@ -1,111 +1,54 @@
 """Data that lives in files, read and laid out at the speed of the storage under it.
 
-``Pack`` keeps millions of small values in a few large files, ``Archive`` reads tar and zip archives where they lie.
-``pack_tree`` and ``unpack`` move trees of files in and out.
-``open`` reads a few percent of a huge or remote file in few requests, as a file that other libraries take; ``SparseFile``
-does the same by range, ``SparseBuffer`` and ``SparseStore`` hold bytes with gaps in memory.
+``Pack`` keeps millions of small values in a few large files, ``Archive`` reads tar and zip archives
+where they lie. ``pack_tree`` and ``unpack`` move trees of files in and out.
+``open`` reads a few percent of a huge or remote file in few requests, as a file that other
+libraries take; ``SparseFile`` does the same by range, ``SparseBuffer`` and ``SparseStore`` hold
+bytes with gaps in memory.
 """
 
 import warnings as _warnings
 from collections.abc import Mapping as _Mapping
 
 from ._errors import (
-    AddressError as AddressError,
-    ClosedError as ClosedError,
-    DamagedError as DamagedError,
-    DamageWarning as DamageWarning,
-    DiffersError as DiffersError,
-    Error as Error,
-    ExistsError as ExistsError,
-    ForkedError as ForkedError,
-    InvalidError as InvalidError,
-    LimitError as LimitError,
-    LockedError as LockedError,
-    NoSuchStateError as NoSuchStateError,
-    NotAPackError as NotAPackError,
-    NotHeldError as NotHeldError,
-    OutOfBoundsError as OutOfBoundsError,
-    RecoveryWarning as RecoveryWarning,
-    RemoteError as RemoteError,
-    RemoteNotFoundError as RemoteNotFoundError,
-    RemotePermissionError as RemotePermissionError,
-    ShortReadError as ShortReadError,
-    SourceChangedError as SourceChangedError,
-    StoppedError as StoppedError,
-    UnsupportedError as UnsupportedError,
+    AddressError, ClosedError, DamagedError, DamageWarning, DiffersError, Error, ExistsError,
+    ForkedError, InvalidError, LimitError, LockedError, NoSuchStateError, NotAPackError,
+    NotHeldError, OutOfBoundsError, RecoveryWarning, RemoteError, RemoteNotFoundError,
+    RemotePermissionError, ShortReadError, SourceChangedError, StoppedError, UnsupportedError,
 )
-from ._file import File as File
-from ._file import LocalFile as LocalFile
-from ._file import open as open
-from ._measure import (
-    BenchResult as BenchResult,
-    Cell as Cell,
-    Figures as Figures,
-    MeasurementError as MeasurementError,
-    StudyResult as StudyResult,
-    bench as bench,
-    study as study,
-)
-from ._sparse import (
-    DiskStatistics as DiskStatistics,
-    Extent as Extent,
-    Identity as Identity,
-    SparseCounters as SparseCounters,
-    SparseStatistics as SparseStatistics,
-)
-from ._stook import DEBUG as _DEBUG
-from ._stook import VERSION as _VERSION
+from ._file import File, LocalFile, open
+from ._measure import BenchResult, Cell, Figures, MeasurementError, StudyResult, bench, study
+from ._sparse import DiskStatistics, Extent, Identity, SparseCounters, SparseStatistics
+from ._stook import DEBUG as _DEBUG, VERSION as _VERSION
 from ._stook import (
-    Archive as Archive,
-    Batch as Batch,
-    Buffer as Buffer,
-    DiskCache as DiskCache,
-    Follow as Follow,
-    Items as Items,
-    Keys as Keys,
-    Pack as Pack,
-    Pin as Pin,
-    Record as Record,
-    RecordFile as RecordFile,
-    Scan as Scan,
-    SparseBuffer as SparseBuffer,
-    SparseFile as SparseFile,
-    SparseStore as SparseStore,
-    Split as Split,
-    Stat as Stat,
-    check as check,
-    pack_tree as pack_tree,
-    repair as repair,
-    unpack as unpack,
+    Archive, Batch, Buffer, DiskCache, Follow, Items, Keys, Pack, Pin, Record, RecordFile, Scan,
+    SparseBuffer, SparseFile, SparseStore, Split, Stat, check, pack_tree, repair, unpack,
 )
 from ._types import (
-    ArchiveInfo as ArchiveInfo,
-    CheckReport as CheckReport,
-    CompactReport as CompactReport,
-    Failure as Failure,
-    LoadReport as LoadReport,
-    MoveReport as MoveReport,
-    PackInfo as PackInfo,
-    PackTreeReport as PackTreeReport,
-    Quarantined as Quarantined,
-    RepairReport as RepairReport,
-    SegmentInfo as SegmentInfo,
-    UnpackReport as UnpackReport,
+    ArchiveInfo, CheckReport, CompactReport, DeleteReport, Failure, LoadReport, MoveReport,
+    PackInfo, PackTreeReport, Quarantined, RepairReport, SegmentInfo, TornTail, UnpackReport,
 )
 
 from ._typing import (
-    Access as Access,
-    Attribute as Attribute,
-    Durability as Durability,
-    Key as Key,
-    Kinds as Kinds,
-    Mode as Mode,
-    OnDamage as OnDamage,
-    Overwrite as Overwrite,
-    ScanOrder as ScanOrder,
-    StudyName as StudyName,
-    Workload as Workload,
+    Access, Attribute, Durability, Key, Kinds, Mode, OnDamage, Overwrite, ScanOrder, StudyName,
+    Workload,
 )
+
+__all__ = [
+    "Access", "AddressError", "Archive", "ArchiveInfo", "Attribute", "Batch", "bench",
+    "BenchResult", "Buffer", "Cell", "check", "CheckReport", "ClosedError", "CompactReport",
+    "DamagedError", "DamageWarning", "DeleteReport", "DiffersError", "DiskCache", "DiskStatistics",
+    "Durability", "Error", "ExistsError", "Extent", "Failure", "Figures", "File", "Follow",
+    "ForkedError", "Identity", "InvalidError", "Items", "Key", "Keys", "Kinds", "LimitError",
+    "LoadReport", "LocalFile", "LockedError", "MeasurementError", "Mode", "MoveReport",
+    "NoSuchStateError", "NotAPackError", "NotHeldError", "OnDamage", "open", "OutOfBoundsError",
+    "Overwrite", "Pack", "pack_tree", "PackInfo", "PackTreeReport", "Pin", "Quarantined", "Record",
+    "RecordFile", "RecoveryWarning", "RemoteError", "RemoteNotFoundError", "RemotePermissionError",
+    "repair", "RepairReport", "Scan", "ScanOrder", "SegmentInfo", "ShortReadError",
+    "SourceChangedError", "SparseBuffer", "SparseCounters", "SparseFile", "SparseStatistics",
+    "SparseStore", "Split", "Stat", "StoppedError", "study", "StudyName", "StudyResult", "TornTail",
+    "unpack", "UnpackReport", "UnsupportedError", "Workload",
+]
 
 __version__ = _VERSION
 

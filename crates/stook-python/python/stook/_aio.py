@@ -18,8 +18,8 @@ THREADS = 64
 class Pool:
     """Threads that do work for asyncio, made as they are needed.
 
-    Those of ``concurrent.futures`` are joined when the interpreter ends, so that Ctrl-C would wait for every request that a
-    server lets hang. These are left where they are.
+    Those of ``concurrent.futures`` are joined when the interpreter ends, so that Ctrl-C would wait
+    for every request that a server lets hang. These are left where they are.
     """
 
     def __init__(self) -> None:

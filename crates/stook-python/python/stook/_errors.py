@@ -1,4 +1,4 @@
-"""What can go wrong. Each exception is also what a caller would catch who knows only the standard library."""
+"""What can go wrong. Each exception is one of the standard library, too."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Optional, Union
 class Error(Exception):
     """The base of all exceptions of this package.
 
-    What the operating system refuses is not among them: that is a plain ``OSError`` (``FileNotFoundError``,
-    ``PermissionError``, ...) with number and path.
+    What the operating system refuses is not among them: that is a plain ``OSError``
+    (``FileNotFoundError``, ``PermissionError``, ...) with number and path.
     """
 
 
@@ -32,16 +32,17 @@ class DamagedError(Error, OSError):
 class DamageWarning(UserWarning):
     """A pack is damaged: records may be missing, or of an earlier state.
 
-    Warned of when such a pack is opened. `Pack.damages` lists what was met, `Pack.check` looks for all.
-    ``warnings.simplefilter("error", stook.DamageWarning)`` makes an exception of it.
+    Warned of when such a pack is opened. `Pack.damages` lists what was met, `Pack.check` looks for
+    all. ``warnings.simplefilter("error", stook.DamageWarning)`` makes an exception of it.
     """
 
 
 class RecoveryWarning(UserWarning):
     """Something was found and mended when a pack was opened to be written.
 
-    An unfinished end of a writer that died was cut off, a file that no generation names was set aside, a writer that was
-    killed had to be waited for, or the clock is earlier than the last record. What was acknowledged is there.
+    An unfinished end of a writer that died was cut off, a file that no generation names was set
+    aside, a writer that was killed had to be waited for, or the clock is earlier than the last
+    record. What was acknowledged is there.
     """
 
 
@@ -86,7 +87,7 @@ class LockedError(Error, BlockingIOError):
 
 
 class SourceChangedError(Error, OSError):
-    """A file or object is no longer what it was when it was opened. Old and new bytes are never mixed."""
+    """A source is no longer what it was when it was opened. Old and new bytes are never mixed."""
 
 
 class ShortReadError(Error, EOFError, OSError):

@@ -30,7 +30,8 @@ _READ_BYTES_MAX = 1 << 30
 class _Descriptor:
     """A descriptor that is closed when the last one who uses it has let go.
 
-    Closing the number itself would hand it to whatever is opened next, under a read that is still to come.
+    Closing the number itself would hand it to whatever is opened next, under a read that is still
+    to come.
     """
 
     __slots__ = ("number",)
@@ -47,8 +48,8 @@ class _Descriptor:
 class LocalFile:
     """A local file that is read by range, as it lies in the page cache of the system.
 
-    What :func:`stook.open` reads from where it is given a path and no cache. It has the methods of :class:`SparseFile` that
-    mean something without a cache.
+    What :func:`stook.open` reads from where it is given a path and no cache. It has the methods of
+    :class:`SparseFile` that mean something without a cache.
     """
 
     def __init__(self, path: Address) -> None:
@@ -86,7 +87,7 @@ class LocalFile:
         self._asked_bytes = 0
 
     def _open_descriptor(self) -> _Descriptor:
-        """What to read from; its owner may do so until it lets go, whatever is closed meanwhile."""
+        """What to read from: its holder may do so until it lets go, even after closing."""
         descriptor = self._descriptor
         if descriptor is None:
             raise ClosedError("this file is closed")
@@ -114,7 +115,7 @@ class LocalFile:
         return b"".join(parts)
 
     def readinto(self, position: int, out: Buffer) -> int:
-        """Reads bytes at ``position`` into ``out``; how many, fewer than it has room for only where the file ends."""
+        """Reads bytes at ``position`` into ``out``; how many, fewer only where the file ends."""
         descriptor = self._open_descriptor()
         if position < 0:
             raise InvalidError(f"positions are 0 or more, not {position}")
@@ -182,11 +183,13 @@ class LocalFile:
 
 
 class File(io.BufferedIOBase):
-    """A file for reading, wherever it is: seekable, buffered by its cache, for any number of threads.
+    """A file for reading, wherever it is: seekable, buffered by its cache, for any number of
+    threads.
 
-    What :func:`stook.open` and :meth:`Pack.open` give. Whatever reads files of the standard library reads it: ``h5py``, ``pyarrow``,
-    ``tifffile``, ``zipfile``, ``numpy``, ``pandas``. Threads that use ``read`` and ``seek`` share one position;
-    :meth:`read_at` has none, and its callers do not wait for one another.
+    What :func:`stook.open` and :meth:`Pack.open` give. Whatever reads files of the standard library
+    reads it: ``h5py``, ``pyarrow``, ``tifffile``, ``zipfile``, ``numpy``, ``pandas``. Threads that
+    use ``read`` and ``seek`` share one position; :meth:`read_at` has none, and its callers do not
+    wait for one another.
     """
 
     def __init__(self, base: Union[SparseFile, LocalFile, RecordFile]) -> None:
@@ -240,7 +243,8 @@ class File(io.BufferedIOBase):
 
     def read(self, size: Optional[int] = -1, /) -> bytes:
         """Reads up to ``size`` bytes; all that follow for ``None`` or -1."""
-        # What is read refuses by itself once it is closed, and gives less at the end. This is called very often.
+        # What is read refuses by itself once it is closed, and gives less at the end. This is
+        # called very often.
         with self._lock:
             position = self._position
             if size is None or size < 0:
@@ -265,13 +269,13 @@ class File(io.BufferedIOBase):
         return self.readinto(out)
 
     def peek(self, size: int = 0, /) -> bytes:
-        """Bytes that follow, without moving: at least ``size`` of them, and some 8 KiB where there are as many."""
+        """Bytes that follow, without moving: ``size``, or some 8 KiB where there are as many."""
         with self._lock:
             self._check()
             return self._base.read(self._position, max(size, _PEEK_BYTES))
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        """Moves to ``offset`` bytes from the beginning, the position (``whence`` 1) or the end (2)."""
+        """Moves to ``offset`` bytes from the beginning, the position (1) or the end (2)."""
         with self._lock:
             self._check()
             bases = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}
@@ -289,7 +293,7 @@ class File(io.BufferedIOBase):
         return self._position
 
     def read_at(self, position: int, length: int) -> bytes:
-        """The ``length`` bytes at ``position``, whatever the position of the file is; fewer only where the file ends."""
+        """The ``length`` bytes at ``position``; fewer only where the file ends."""
         self._check()
         return self._base.read(position, length)
 
@@ -341,10 +345,12 @@ def open(address: Address, mode: str = "rb", **options: Any) -> File:  # noqa: A
     """Opens a file or an object for reading, through a cache where it is remote.
 
     Args:
-        address: A path, or ``https://``, ``http://``, ``s3://bucket/key``, ``gs://bucket/key``, ``az://container/key``;
-            or ``data.stook//key``, a record of a pack, as :meth:`Pack.open` reads it.
+        address: A path, or ``https://``, ``http://``, ``s3://bucket/key``, ``gs://bucket/key``,
+            ``az://container/key``; or ``data.stook//key``, a record of a pack, as :meth:`Pack.open`
+            reads it.
         mode: ``"rb"`` or ``"r"``; nothing can be written.
-        **options: ``cache=`` and all others of :class:`SparseFile`. A local path without any is read as it is.
+        **options: ``cache=`` and all others of :class:`SparseFile`. A local path without any is
+            read as it is.
 
     Returns:
         A file that is seekable and may be used by several threads.

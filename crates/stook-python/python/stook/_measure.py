@@ -1,4 +1,4 @@
-"""Measurements, made by the command-line tool in a process of its own: nothing of Python is in the figures."""
+"""Measurements by the command-line tool: nothing of Python is in the figures."""
 
 from __future__ import annotations
 
@@ -60,8 +60,9 @@ class Cell:
         total: Figures over reads and writes.
         read: Figures of reads, if there were any.
         write: Figures of writes, if there were any.
-        state: ``"valid"``: every check passed. ``"unverified"``: none failed, and one could not be made, so nothing shows
-            that the figures are right. ``"invalid"``: one failed, and the figures do not mean what they seem to.
+        state: ``"valid"``: every check passed. ``"unverified"``: none failed, and one could not be
+            made, so nothing shows that the figures are right. ``"invalid"``: one failed, and the
+            figures do not mean what they seem to.
         reasons: Why they may not be believed, or why that is not known.
     """
 
@@ -159,7 +160,7 @@ class StudyResult:
 
 #: With what the command-line tool ends where its arguments make no sense.
 _WRONG_USAGE = 2
-#: How often the caller is told for how long a measurement runs.
+#: How often progress of a measurement is reported.
 _REPORT_SECONDS = 0.25
 #: What arguments of `bench` are called on the command line; those that have values first.
 _BENCH_OPTIONS = {
@@ -176,7 +177,7 @@ _BENCH_OPTIONS = {
 
 
 def _message(stderr: str) -> str:
-    """What the command-line tool said, with the names that arguments have here, and without how to get help there."""
+    """What the tool said, with the names that arguments have here."""
     first = re.split(r"\n\s*(?:tip: |Usage: |For more information)", stderr)[0].strip()
     option = r"'(--[a-z-]+)(?: <[^>]*>)?'|(?<![\w-])(--[a-z-]+)"
     named = re.sub(option, lambda found: _BENCH_OPTIONS.get(found[1] or found[2], found[0]), first)
@@ -204,7 +205,7 @@ def _run(arguments: Sequence[str], progress: object) -> dict[str, Any]:
 
 
 def _outputs(process: subprocess.Popen[bytes], report: Optional[Callable[..., object]]) -> tuple[bytes, bytes]:
-    """What a process writes until it ends; `report` is told for how long it runs."""
+    """What a process writes until it ends; `report` is called with its seconds."""
     began = time.monotonic()
     while report is not None:
         try:

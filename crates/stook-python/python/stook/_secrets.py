@@ -14,7 +14,7 @@ _Class = TypeVar("_Class", bound=type)
 
 
 def redacting_errors(cls: _Class) -> _Class:
-    """A file system of which all public methods, inherited ones too, raise errors without secrets."""
+    """A file system of which all public methods, inherited ones too, redact their errors."""
     for name in dir(cls):
         method = inspect.getattr_static(cls, name)
         if inspect.isfunction(method) and not name.startswith("_"):
@@ -31,7 +31,8 @@ def _redacting(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def redacted(about: Union[str, list[Any]], function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """What a function gives. Its errors, and what they came of, come without what may be a secret in addresses.
+    """What a function gives. Its errors, and what they came of, come without what may be a secret
+    in addresses.
 
     These are found by how they look, and those in ``about`` whatever they look like.
     """
@@ -91,7 +92,8 @@ def _in_other_words(error: Exception, redact: Callable[[Any], Any]) -> Exception
     if isinstance(error, OSError) and error.errno is not None:
         return OSError(error.errno, redact(error.strerror), redact(error.filename), None, redact(error.filename2))
     for kind in type(error).__mro__[:-2]:
-        # Those of clients are made of answers and requests; what they are derived from mostly of a text.
+        # Those of clients are made of answers and requests; what they are derived from mostly of a
+        # text.
         try:
             again = kind(redact(str(error)))
         except TypeError:

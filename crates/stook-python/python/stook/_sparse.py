@@ -24,8 +24,9 @@ class Extent:
 class SparseCounters:
     """What was done to a sparse buffer since it was made; kept in its serialised form.
 
-    Times are nanoseconds since 1970, by a clock that moves a few hundred times a second. Operations on less than 1 KiB note it
-    every 16th time only, so a time may be that of an operation up to 15 before.
+    Times are nanoseconds since 1970, by a clock that moves a few hundred times a second. Operations
+    on less than 1 KiB note it every 16th time only, so a time may be that of an operation up to 15
+    before.
     """
 
     #: Reads that succeeded.
@@ -62,8 +63,9 @@ class SparseStatistics:
     misses: int = 0
     #: Bytes of all reads, bytes that were read twice counted twice.
     asked_bytes: int = 0
-    #: Requests, as they were planned; those that were tried again count once, and opening does not count. Of what was read as a
-    #: whole when it was opened (``whole_file=True``), the requests for that, every try counted; reads make no more.
+    #: Requests, as they were planned; those that were tried again count once, and opening does not
+    #: count. Of what was read as a whole when it was opened (``whole_file=True``), the requests for
+    #: that, every try counted; reads make no more.
     requests: int = 0
     #: Bytes of all requests.
     fetched_bytes: int = 0
@@ -71,13 +73,13 @@ class SparseStatistics:
     from_disk_bytes: int = 0
     #: Bytes that were evicted from memory.
     evicted_bytes: int = 0
-    #: What the cache on disk met, of this file and of all others in it: operations that were refused, ranges that were damaged.
-    #: No read fails for it.
+    #: What the cache on disk met, of this file and of all others in it: operations that were
+    #: refused, ranges that were damaged. No read fails for it.
     disk_failures: int = 0
     #: What was refused first.
     disk_failure: Optional[str] = None
-    #: Why the cache on disk keeps less than what is fetched: nothing proves that the source will be the same the next time, or the
-    #: budget is too small. ``None`` where neither is so.
+    #: Why the cache on disk keeps less than what is fetched: nothing proves that the source will be
+    #: the same the next time, or the budget is too small. ``None`` where neither is so.
     disk_remark: Optional[str] = None
     #: Half of the requests took at most this long, nanoseconds; ``None`` while there was none.
     latency_p50_ns: Optional[int] = None
@@ -104,11 +106,14 @@ class DiskStatistics:
     evicted_bytes: int
     #: Bytes that were to be kept, and had no place in the budget.
     unkept_bytes: int
-    #: Ranges and records of an index that were not what their checksums say; they are fetched again.
+    #: Ranges and records of an index that were not what their checksums say; they are fetched
+    #: again.
     damaged_ranges: int
-    #: Entries that were thrown away: of another state of their source, of another version, or damaged.
+    #: Entries that were thrown away: of another state of their source, of another version, or
+    #: damaged.
     discarded_entries: int
-    #: Operations that failed: a full disk, a directory that may only be read. Reads continue without the disk.
+    #: Operations that failed: a full disk, a directory that may only be read. Reads continue
+    #: without the disk.
     failures: int
     #: What the first of them was.
     first_failure: Optional[str]
@@ -116,7 +121,7 @@ class DiskStatistics:
 
 @dataclass(frozen=True)
 class Identity:
-    """What distinguishes one state of a file or an object from another. ``None`` stands for what is not known."""
+    """What distinguishes one state of a file or an object from another, as far as it is known."""
 
     #: Its length, in bytes.
     size: int

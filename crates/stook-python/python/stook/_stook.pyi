@@ -1,5 +1,5 @@
 # The types of the native half. The documentation is copied from it by `scripts/python stubs`.
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import PosixPath
 from types import TracebackType
@@ -9,10 +9,11 @@ from typing_extensions import Self
 
 from ._errors import DamagedError
 from ._file import File
+from ._stook_archive import *
 from ._stook_items import *
 from ._stook_ops import *
 from ._stook_sparse import *
-from ._types import ArchiveInfo, CheckReport, CompactReport, LoadReport, PackInfo
+from ._types import CheckReport, CompactReport, DeleteReport, PackInfo
 from ._typing import (
     Access,
     AnyBuffer,
@@ -26,6 +27,7 @@ from ._typing import (
     Progress,
     ScanOrder,
     SimpleProgress,
+    SupportsRead,
 )
 
 VERSION: Final[str]
@@ -151,12 +153,14 @@ class Pack:
     @overload
     def get(self, key: Key, default: _Default) -> Union[bytes, _Default]: ...
     @overload
-    def get_many(self, keys: Iterable[Key]) -> list[Union[bytes, None]]:
+    def get_many(self, keys: Iterable[Key], *, progress: Progress = None) -> list[Union[bytes, None]]:
         """Gets many values at once: reads are planned together and many are under way at a time.
 
         Args:
             keys: The keys, in any order; a key may occur twice.
             default: What is given for keys without a record.
+            progress: Called now and then with the records and bytes so far; what it raises ends it.
+                ``True`` shows a bar with tqdm.
 
         Returns:
             The values in the order of the keys.
@@ -173,7 +177,9 @@ class Pack:
             >>> pack.close()
         """
     @overload
-    def get_many(self, keys: Iterable[Key], default: _Default) -> list[Union[bytes, _Default]]: ...
+    def get_many(
+        self, keys: Iterable[Key], default: _Default, *, progress: Progress = None
+    ) -> list[Union[bytes, _Default]]: ...
     @overload
     async def aget(self, key: Key) -> Union[bytes, None]: ...
     @overload
@@ -303,20 +309,22 @@ class Pack:
         Returns:
             An iterator over keys.
         """
-    def items(self, *, kinds: Kinds = "file") -> Items[tuple[Union[str, int], bytes]]:
+    def items(self, *, kinds: Kinds = "file", progress: Progress = None) -> Items[tuple[Union[str, int], bytes]]:
         """Goes through keys and values in the order of the keys.
 
         Args:
             kinds: Only records of these kinds, as for `scan`: files.
+            progress: As for `scan`.
 
         Returns:
             An iterator over pairs.
         """
-    def values(self, *, kinds: Kinds = "file") -> Items[bytes]:
+    def values(self, *, kinds: Kinds = "file", progress: Progress = None) -> Items[bytes]:
         """Goes through values in the order of the keys.
 
         Args:
             kinds: Only records of these kinds, as for `scan`: files.
+            progress: As for `scan`.
 
         Returns:
             An iterator over values.
@@ -333,6 +341,7 @@ class Pack:
         cursor: Union[str, None] = None,
         on_damage: OnDamage = "raise",
         kinds: Kinds = "file",
+        progress: Progress = None,
     ) -> Scan:
         """Goes through live records: at the speed of the device, as they are on it, or by key.
 
@@ -343,14 +352,17 @@ class Pack:
             end: Only keys before this one.
             group: Only this group, or these; the default group is ``""``.
             split: Only this part of the pack; see `splits`.
-            cursor: Goes on where `Scan.cursor` was asked for; goes with none of the others but
-                ``on_damage`` and ``kinds``.
+            cursor: Continues where `Scan.cursor` was asked for; goes with none of the others but
+                ``on_damage``, ``kinds`` and ``progress``.
             on_damage: ``"raise"``, or ``"skip"``: what is damaged is passed over and reported in
                 `Scan.damages`.
-            kinds: ``"file"``: what has content, of hard links to a file that of the
-                file, and everything that no tree was packed from;
-                ``"directory"``, ``"symlink"``, several of these, or ``"all"``. What counts as a
-                directory or a link is reported by ``attributes["kind"]``.
+            kinds: ``"file"``: what has content, of hard links that of the file, and everything that
+                no tree was packed from; ``"directory"``, ``"symlink"``, several of these, or
+                ``"all"``. What counts as a directory or a link is reported by
+                ``attributes["kind"]``.
+            progress: Called now and then with the records and bytes so far, and with the last ones
+                at the end; what it raises is raised from the iterator. ``True`` shows a bar with
+                tqdm.
 
         Returns:
             An iterator over records.
@@ -475,6 +487,42 @@ class Pack:
             {'label': 'cat', 'width': 640}
             >>> pack.close()
         """
+    def put_file(
+        self,
+        key: Key,
+        file: Union[Path, SupportsRead],
+        *,
+        attributes: Union[Attributes, None] = None,
+        group: str = "",
+        progress: SimpleProgress = None,
+    ) -> int:
+        """Puts what a file has, or what a stream gives until it ends, as a record: for values that are
+        too long for memory, as ``stook put`` does.
+
+        Args:
+            key: The key.
+            file: The path of a file, whose mode and modification time become attributes, and which
+                must not change meanwhile; or an object with ``read``, open in binary mode.
+            attributes: As for `put`; they take precedence over those of the file.
+            group: The group to put it into.
+            progress: Called now and then with the bytes so far, on another thread; what it raises
+                ends it, and nothing is put then. ``True`` shows a bar with tqdm.
+
+        Returns:
+            Its sequence number.
+
+        Raises:
+            OSError: The file cannot be read, or the pack cannot be written.
+            IsADirectoryError: It is a directory: `pack_tree` takes trees.
+            stook.SourceChangedError: The file changed while it was read. Nothing was put.
+
+        Examples:
+            >>> import io, stook
+            >>> with stook.Pack("data.stook", "a") as pack:
+            ...     sequence = pack.put_file("digits", io.BytesIO(b"0123456789"))
+            ...     pack["digits"]
+            b'0123456789'
+        """
     def append(
         self,
         value: AnyBuffer,
@@ -507,6 +555,47 @@ class Pack:
 
         Returns:
             Whether there was one.
+        """
+    def delete_many(
+        self,
+        keys: Union[Iterable[Key], None] = None,
+        *,
+        prefix: Union[str, bytes, None] = None,
+        glob: Union[str, Sequence[str], None] = None,
+        group: Union[str, list[str], None] = None,
+        dry_run: bool = False,
+        progress: SimpleProgress = None,
+    ) -> DeleteReport:
+        """Deletes many records, all of them or none: those with these keys, and those that a prefix,
+        patterns and groups select, as ``stook rm`` does.
+
+        Args:
+            keys: The keys of records.
+            prefix: Every record whose key begins with this; ``"id:"`` for every numeric one.
+            glob: A pattern, or several: every record whose key matches one.
+            group: Of all these only the records of this group, or these; alone, all of them.
+            dry_run: Whether nothing is deleted: the report says what would be.
+            progress: Called now and then with the records so far, on another thread; what it raises
+                ends it, and nothing is deleted then. ``True`` shows a bar with tqdm.
+
+        Returns:
+            A `DeleteReport`.
+
+        Raises:
+            stook.InvalidError: Nothing is asked for, or an empty prefix or the default group alone,
+                which would be everything (``glob="**"`` is everything), or nothing matches; nothing
+                is deleted then.
+
+        Examples:
+            >>> import stook
+            >>> with stook.Pack("data.stook", "a") as pack:
+            ...     pack.update({"a/1.tmp": b"x", "a/2": b"yy", "b/1": b"zzz"})
+            ...     pack.delete_many(glob="*.tmp").deleted
+            ...     pack.delete_many(["a/2", "c"]).missing
+            ...     list(pack)
+            1
+            ['c']
+            ['b/1']
         """
     @overload
     def pop(self, key: Key) -> bytes:
@@ -568,7 +657,9 @@ class Pack:
         keep_seconds: float = 0.0,
         max_dead: Union[float, None] = None,
         extra_bytes: Union[int, None] = None,
+        memory: Union[int, None] = None,
         group: Union[str, list[str], None] = None,
+        dry_run: bool = False,
         progress: SimpleProgress = None,
     ) -> CompactReport:
         """Rewrites the live records, in the order of their keys, and removes the rest.
@@ -578,7 +669,9 @@ class Pack:
             max_dead: Only groups in which at least this share of bytes, 0 to 1, is dead.
             extra_bytes: Room that a step may take on top of what is there; by default half of what
                 is free, at most 16 GiB. Segments that need more are left as they are.
+            memory: Bytes of memory for records on their way; 256 MiB unless given.
             group: Only this group, or these.
+            dry_run: Whether nothing is done: the report says what would be, and how long it takes.
             progress: Called now and then with the bytes written so far, on another thread. It may
                 read the pack, not change it. ``True`` shows a bar with tqdm.
 
@@ -589,192 +682,3 @@ class Pack:
             OSError: With ``errno.ENOSPC``: a step would need more room than is free. Nothing was
                 changed.
         """
-
-@final
-class Archive:
-    """A tar (plain, gzip, zstd) or zip archive, read where it lies.
-
-    Its keys are the paths of its members, without ``./`` before them and ``/`` after them; of
-    members with one key the last counts. The first opening of a tar makes an index beside it
-    (``x.tar.stook-index``), and so reads all of a compressed one. Each read of a compressed tar
-    (`get`, `get_many`, ``archive[key]``) decompresses all of it: `get_many` takes any number of
-    keys, and `pack_tree` makes a pack of it. Any number of threads may use it.
-
-    Args:
-        path: The archive, which may be at an address: ``https://…/x.zip``, ``s3://bucket/x.tar``.
-            Its type is detected from its content, not its name.
-        cache: Of an archive that is an object: a directory in which what was fetched is kept for
-            the next time, or a :class:`DiskCache`.
-        whole_file: Whether an object whose server cannot send parts is read as a whole.
-        settings: Settings of the object store by their names in the environment
-            (``AWS_REGION``), which they override.
-        headers: Further headers of requests to ``http://`` and ``https://`` addresses.
-        progress: Called now and then with the bytes gone through while an index is made, on another
-            thread. ``True`` shows a bar with tqdm.
-
-    Raises:
-        FileNotFoundError: There is nothing at ``path``.
-        stook.NotAPackError: What is at ``path`` is no archive.
-        stook.RemoteError: An archive that is an object cannot be fetched.
-        stook.InvalidError: It is a pack.
-        stook.DamagedError: It was cut off, or is damaged, where its members are listed.
-
-    Examples:
-        >>> import pathlib, stook, zipfile
-        >>> with zipfile.ZipFile("photos.zip", "w") as file:
-        ...     file.writestr("2024/cat.jpg", b"...")
-        >>> with stook.Archive("photos.zip") as archive:
-        ...     list(archive), archive["2024/cat.jpg"], archive.stat("2024/cat.jpg").size
-        (['2024/cat.jpg'], b'...', 3)
-    """
-    def __new__(
-        cls,
-        path: Path,
-        *,
-        cache: Union[Path, DiskCache, None] = None,
-        whole_file: bool = False,
-        settings: Union[dict[str, str], None] = None,
-        headers: Union[dict[str, str], None] = None,
-        progress: SimpleProgress = None,
-    ) -> Self: ...
-    @property
-    def path(self) -> Union[PosixPath, str]:
-        """Where the archive is: a path, or the address of an object."""
-    @property
-    def closed(self) -> bool:
-        """Whether it was closed."""
-    def __getitem__(self, key: Key, /) -> bytes: ...
-    def __contains__(self, key: Key, /) -> bool: ...
-    def __len__(self) -> int: ...
-    def __iter__(self) -> Keys: ...
-    @overload
-    def get(self, key: Key) -> Union[bytes, None]:
-        """Gets the bytes of a member: of a hard link those of its file, of a symbolic link its target,
-        of a directory none.
-
-        Args:
-            key: The key.
-            default: What is given when there is no such member.
-
-        Returns:
-            The bytes; of a zip and a compressed tar verified.
-
-        Raises:
-            stook.DamagedError: They are not what was written.
-            stook.InvalidError: The member cannot be read: it is encrypted, or compressed in another
-                way.
-            stook.LimitError: It has more than 256 MiB of zeroes that are stored nowhere: `open` it.
-        """
-    @overload
-    def get(self, key: Key, default: _Default) -> Union[bytes, _Default]: ...
-    @overload
-    def get_many(self, keys: Iterable[Key]) -> list[Union[bytes, None]]:
-        """Gets many members at once: of a compressed tar in one pass.
-
-        Args:
-            keys: The keys, in any order; a key may occur twice.
-            default: What is given for keys without a member.
-
-        Returns:
-            The bytes in the order of the keys.
-
-        Raises:
-            stook.DamagedError: The bytes of a member are not what was written.
-            stook.InvalidError: A member cannot be read.
-            stook.LimitError: A member has more than 256 MiB of zeroes that are stored nowhere.
-        """
-    @overload
-    def get_many(self, keys: Iterable[Key], default: _Default) -> list[Union[bytes, _Default]]: ...
-    def items(self) -> Items[tuple[Union[str, int], bytes]]:
-        """Goes through files and their bytes in the order in which they lie in the archive: of a
-        compressed tar in one pass. One value at a time is in memory.
-
-        Returns:
-            An iterator over pairs of keys and values. Directories and symbolic links are left out.
-
-        Raises:
-            stook.DamagedError: A member is not what was written; from the iterator.
-            stook.InvalidError: A member cannot be read; from the iterator.
-            stook.LimitError: A member has more than 256 MiB of zeroes that are stored nowhere; from
-                the iterator.
-
-        Examples:
-            >>> import stook, zipfile
-            >>> with zipfile.ZipFile("two.zip", "w") as file:
-            ...     file.writestr("b", b"1")
-            ...     file.writestr("a", b"22")
-            >>> list(stook.Archive("two.zip").items())
-            [('b', b'1'), ('a', b'22')]
-        """
-    def open(self, key: Key) -> File:
-        """Opens a member as a file, seekable and read-only. Where its bytes lie in the archive as they
-        are, only what is asked for is read, and what is stored nowhere of a sparse one is read as
-        zeroes; a compressed one of up to 64 MiB is decompressed now, and held. Parts of a stored
-        member are not verified: nothing vouches for them but that the archive is what it was.
-
-        Args:
-            key: The key.
-
-        Returns:
-            A `File`. It can be read after the archive was closed.
-
-        Raises:
-            KeyError: There is no such member.
-            IsADirectoryError: It is a directory.
-            stook.DamagedError: It is not what was written.
-            stook.InvalidError: It cannot be read, or is compressed and longer than that.
-
-        Examples:
-            >>> import stook, zipfile
-            >>> with zipfile.ZipFile("digits.zip", "w") as file:
-            ...     file.writestr("digits", b"0123456789")
-            >>> with stook.Archive("digits.zip") as archive, archive.open("digits") as file:
-            ...     file.read_at(7, 2)
-            b'78'
-        """
-    def keys(
-        self, *, prefix: Union[str, bytes, None] = None, start: Union[Key, None] = None, end: Union[Key, None] = None
-    ) -> Keys:
-        """Goes through keys in order, from the index; no member is read.
-
-        Args:
-            prefix: Only keys that begin with this.
-            start: Only keys from this one on.
-            end: Only keys before this one.
-
-        Returns:
-            An iterator over keys.
-        """
-    def stat(self, key: Key) -> Union[Stat, None]:
-        """What is known of a member without reading it: kind, size, and mode, owner and time among its
-        attributes.
-
-        Args:
-            key: The key.
-
-        Returns:
-            A `Stat`, or ``None`` where there is no such member.
-        """
-    def load(self, *, progress: Progress = None) -> LoadReport:
-        """Reads every member to its end and verifies all checksums there are, as ``stook load`` does.
-
-        Args:
-            progress: Called now and then with the bytes so far and in all, on another thread.
-                ``True`` shows a bar with tqdm.
-
-        Returns:
-            A `LoadReport`. A member that is damaged, or cannot be read, is in its ``failures``.
-
-        Raises:
-            stook.DamagedError: A compressed tar is damaged: nothing after that place can be read.
-        """
-    def info(self) -> ArchiveInfo:
-        """What is known of the archive without reading members.
-
-        Returns:
-            An `ArchiveInfo`.
-        """
-    def close(self) -> None:
-        """Closes the file. Closing twice does nothing."""
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *exception: Union[type[BaseException], BaseException, TracebackType, None]) -> None: ...

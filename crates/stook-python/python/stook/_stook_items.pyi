@@ -1,4 +1,5 @@
-# The types of what packs and archives hand out, and of batches. The documentation is copied from it by `scripts/python stubs`.
+# The types of what packs and archives hand out, and of batches. The documentation is copied from it
+# by `scripts/python stubs`.
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Literal, TypeVar, Union, final
@@ -56,7 +57,7 @@ class Record:
         """The value, without a copy."""
     @property
     def kind(self) -> Literal["file", "directory", "symlink", "hard_link"]:
-        """``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"`` for a hard link to a file.
+        """``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"``, another name of a file.
         What no tree was packed from is a file.
         """
     @property
@@ -125,13 +126,13 @@ class Stat:
         """The key: `str` (bytes that are not UTF-8 as surrogate escapes) or `int`."""
     @property
     def kind(self) -> Literal["file", "directory", "symlink", "hard_link", "other"]:
-        """``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"`` for a hard link to a file.
+        """``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"``, another name of a file.
         A record that does not say is a file; a pipe or device in an archive is ``"other"``.
         """
     @property
     def size(self) -> Union[int, None]:
-        """Bytes of the value; of a hard link to a file those of the file. ``None`` where only
-        reading it would tell.
+        """Bytes of the value; of a hard link those of the file. ``None`` where only reading it
+        would show them.
         """
     @property
     def attributes(self) -> dict[Union[str, int], Attribute]:
@@ -148,8 +149,8 @@ class Stat:
         """
     @property
     def time_ns(self) -> Union[int, None]:
-        """When it was put, in nanoseconds since 1970; ``None`` for a directory without a record of its
-        own, and for members of archives.
+        """When it was put, in nanoseconds since 1970; ``None`` for a directory without a record of
+        its own, and for members of archives.
         """
 
 @final

@@ -1,4 +1,5 @@
-# The types of the operations of the native half. The documentation is copied from it by `scripts/python stubs`.
+# The types of the operations of the native half. The documentation is copied from it by
+# `scripts/python stubs`.
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import PosixPath
@@ -213,8 +214,8 @@ def repair(pack: Path, new: Path, *, progress: Progress = None) -> RepairReport:
     stays as it is.
 
     What cannot be read is copied into a directory ``<new>.quarantine``, with a report of where it
-    was. Hard links to files that are lost go there, too, and are not in the new
-    pack: each is reported as damage.
+    was. Hard links of files that are lost go there, too, and are not in the new pack: each is
+    reported as damage.
 
     Args:
         pack: The pack.

@@ -1,4 +1,5 @@
-# The types of the native half that hold ranges of files, or read them. The documentation is copied from it by `scripts/python stubs`.
+# The types of the native half that hold ranges of files, or read them. The documentation is copied
+# from it by `scripts/python stubs`.
 import pathlib
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from types import TracebackType
@@ -379,7 +380,7 @@ class DiskCache:
     no read: :meth:`statistics` shows it.
 
     Args:
-        directory: Where. It is made, for nobody but the user of this process, where there is none;
+        directory: Where. It is made, for the user of this process alone, where there is none;
             no other user may be able to write in it.
         budget_bytes: What all that is kept may take of the disk.
 

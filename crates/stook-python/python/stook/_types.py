@@ -25,6 +25,15 @@ class SegmentInfo:
 
 
 @dataclass(frozen=True)
+class TornTail:
+    """What a writer had not made durable when it died: this many bytes at the end of a segment."""
+
+    segment: int
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True)
 class PackInfo:
     """What is known of a pack without reading its records.
 
@@ -38,7 +47,13 @@ class PackInfo:
         dead_records: Records that were deleted or replaced and not compacted yet.
         dead_bytes: Bytes that they take.
         groups: Names of groups.
-        history_from_ns: From when on ``at`` works, in nanoseconds since 1970; ``None`` if from the beginning.
+        history_from_ns: From when on ``at`` works, in nanoseconds since 1970; ``None`` if from the
+            beginning.
+        roots: The paths of what it was packed from, as they were recorded.
+        torn_tails: Unfinished ends of segments: readers ignore them, the next writer cuts them.
+        action: The most urgent thing to do: ``"permit"``, ``"update"``, ``"check"``, ``"finish"``,
+            ``"compact"`` or ``"none"``.
+        action_text: The same as a sentence.
         damages: Damage that was met when it was opened.
         segments: Its segments.
     """
@@ -53,13 +68,18 @@ class PackInfo:
     dead_bytes: int
     groups: list[str]
     history_from_ns: Optional[int]
+    roots: list[str]
+    torn_tails: list[TornTail]
+    action: str
+    action_text: str
     damages: list[DamagedError]
     segments: list[SegmentInfo] = field(repr=False)
 
 
 @dataclass(frozen=True)
 class ArchiveInfo:
-    """What is known of an archive without reading its members. Of members with one key the last counts.
+    """What is known of an archive without reading its members. Of members with one key the last
+    counts.
 
     Attributes:
         path: Where it is; the address of an object, without a query, is a ``str``.
@@ -70,7 +90,7 @@ class ArchiveInfo:
         files: Regular files among them.
         directories: Directories.
         symlinks: Symbolic links.
-        hard_links: Hard links to files.
+        hard_links: Hard links.
         other: Pipes, devices, and what only the program knows that made the archive.
         sparse: Files of which not every byte is stored.
         replaced: Members whose place was taken by later ones.
@@ -124,7 +144,8 @@ class CheckReport:
 
 @dataclass(frozen=True)
 class Quarantined:
-    """Bytes of a pack that are no whole record, or a hard link to a file that is lost, and where a copy of them is.
+    """Bytes of a pack that are no whole record, or a hard link of a file that is lost, and where
+    a copy of them is.
 
     Attributes:
         segment: The segment that they are from.
@@ -148,7 +169,7 @@ class RepairReport:
         records: Records in it.
         bytes: Bytes of them.
         damages: All damage that was met, as exceptions.
-        quarantined: What could not be read, and hard links to files that are lost.
+        quarantined: What could not be read, and hard links of files that are lost.
         notes: What the new pack may have that the old one had not, or the other way round, and why.
     """
 
@@ -162,11 +183,11 @@ class RepairReport:
 
 @dataclass(frozen=True)
 class CompactReport:
-    """What a compaction did.
+    """What a compaction did, or with ``dry_run`` would do.
 
     Attributes:
         steps: Steps that came to their end.
-        records: Records that were written once more.
+        records: Records that were written once more; ``None`` with ``dry_run``.
         bytes: Bytes of them.
         dead_records: Versions that went.
         before_bytes: Bytes of the files that were replaced.
@@ -174,16 +195,42 @@ class CompactReport:
         left_out: Damage because of which segments were left as they are.
         too_large: Segments that were left as they are, because each needs more room than a step may
             take.
+        dry_run: Whether nothing was done.
+        seconds_estimated: With ``dry_run``: how long it would take; ``None`` where there is nothing
+            to do.
     """
 
     steps: int
-    records: int
+    records: Optional[int]
     bytes: int
     dead_records: int
     before_bytes: int
     after_bytes: int
     left_out: list[DamagedError]
     too_large: int
+    dry_run: bool = False
+    seconds_estimated: Optional[float] = None
+
+
+@dataclass(frozen=True)
+class DeleteReport:
+    """What a deletion of many records did, or with ``dry_run`` would do.
+
+    Attributes:
+        dry_run: Whether nothing was done.
+        deleted: Records that were deleted.
+        missing: Keys of the list that no record has.
+        freed_bytes: Bytes of their frames: compaction gives the room back.
+        keys: With ``dry_run``: the keys of the records.
+        damages: Damage of records that may be meant, as exceptions: they stay.
+    """
+
+    dry_run: bool
+    deleted: int
+    missing: list[Union[str, int]]
+    freed_bytes: int
+    keys: list[Union[str, int]]
+    damages: list[Exception]
 
 
 @dataclass(frozen=True)
@@ -224,7 +271,8 @@ class MoveReport:
         files: Names of regular files.
         symlinks: Symbolic links.
         directories: Directories that were empty then.
-        bytes: Bytes of files that were compared with their records; of a file with several names once.
+        bytes: Bytes of files that were compared with their records; of a file with several names
+            once.
     """
 
     files: int
@@ -241,7 +289,7 @@ class PackTreeReport:
         files: Regular files that were added.
         directories: Directories that were added.
         symlinks: Symbolic links that were added.
-        hard_links: Hard links to files that were added.
+        hard_links: Hard links that were added.
         replaced: Of all these, how many took the place of an older record.
         unchanged: What was there already.
         deleted: Records that were deleted, because what they were packed from is gone.
@@ -250,12 +298,15 @@ class PackTreeReport:
         lost_xattrs: Which these lack, by key: they could not be read, or are too long for a record.
         special: Pipes, sockets and devices, which are left out.
         gone: With ``dry_run`` and ``delete``: the keys of what is gone, in order.
-        held: With ``delete``: the keys of what is gone and stays, as it holds the content of another name of its file.
-        uncertain: With ``delete``: records that seem to be gone, and stay because something beside them failed.
+        held: With ``delete``: the keys of what is gone and stays, as it holds the content of
+            another name of its file.
+        uncertain: With ``delete``: records that seem to be gone, and stay because something beside
+            them failed.
         moved: With ``move``: what was removed. Why something stays is in ``failures``.
         complete: Whether nothing is missing from the pack; never with ``dry_run``.
         failures: What could not be packed, or removed.
-        damages: Damage of the pack that was met, as exceptions. What was packed is in it nevertheless.
+        damages: Damage of the pack that was met, as exceptions. What was packed is in it
+            nevertheless.
     """
 
     files: int
@@ -292,8 +343,10 @@ class UnpackReport:
         kept: What was there already with other content, and stayed as it was; directories that more
             may enter than was recorded.
         too_open: Which of these are such directories: ``overwrite="always"`` sets their modes.
-        unset_xattrs: How many files, directories and links lack extended attributes that could not be set.
-        foreign_xattrs: How many lack some of another system (``com.apple.quarantine``), which are none of these.
+        unset_xattrs: How many files, directories and links lack extended attributes that could not
+            be set.
+        foreign_xattrs: How many lack some of another system (``com.apple.quarantine``), which are
+            none of these.
         complete: Whether what built the pack came to its end, or the archive ends as one does.
         failures: What could not be unpacked, damaged records included.
         damages: Damage that was met when the pack was opened, as exceptions: files may be missing.

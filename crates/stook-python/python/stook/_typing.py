@@ -63,4 +63,10 @@ class Array(Protocol):
     def __array__(self, *arguments: Any, **options: Any) -> Any: ...
 
 
+class SupportsRead(Protocol):
+    """What is open to be read in binary mode."""
+
+    def read(self, size: int, /) -> Buffer: ...
+
+
 AnyBuffer = Union["Buffer", Array]

@@ -3,10 +3,11 @@
 ``fsspec`` finds them by their names once this package is installed:
 
 - ``stook://data.stook//key`` is a record of a pack: ``fsspec.open``, ``pandas.read_parquet``, ...
-- ``stookcache::s3://bucket/key`` reads any other file system through :class:`stook.SparseFile`: what is missing is fetched in few
-  requests, and kept in memory, and on disk with ``stookcache={"cache": directory}``.
-- ``cache_type="stook"`` is the same for the files of file systems that buffer by themselves (``s3fs``, ``gcsfs``, ``adlfs``, HTTP);
-  importing this module registers it.
+- ``stookcache::s3://bucket/key`` reads any other file system through :class:`stook.SparseFile`:
+  what is missing is fetched in few requests, and kept in memory, and on disk with
+  ``stookcache={"cache": directory}``.
+- ``cache_type="stook"`` is the same for the files of file systems that buffer by themselves
+  (``s3fs``, ``gcsfs``, ``adlfs``, HTTP); importing this module registers it.
 """
 
 from __future__ import annotations
@@ -29,18 +30,8 @@ from stook._errors import InvalidError, NotAPackError, SourceChangedError
 from stook._file import File
 from stook._secrets import redacted, redacting_errors
 from stook._stook import (
-    SETTLING_MAX,
-    Pack,
-    Record,
-    RecordFile,
-    SparseFile,
-    Stat,
-    check_sparse_options,
-    described,
-    has_pack,
-    shown_in,
-    split_pack_path,
-    who_asks,
+    SETTLING_MAX, Pack, Record, RecordFile, SparseFile, Stat, check_sparse_options, described,
+    has_pack, shown_in, split_pack_path, who_asks,
 )
 
 try:
@@ -83,19 +74,8 @@ def _without_scheme(path: str) -> str:
 _READ_HERE = "packs are read here; they are written with stook.Pack"
 #: The methods of `fsspec` that write; all others that do call one of these.
 _WRITING = (
-    "copy",
-    "cp_file",
-    "makedirs",
-    "mkdir",
-    "mv",
-    "pipe",
-    "pipe_file",
-    "put",
-    "put_file",
-    "rm",
-    "rm_file",
-    "rmdir",
-    "touch",
+    "copy", "cp_file", "makedirs", "mkdir", "mv", "pipe", "pipe_file", "put", "put_file", "rm",
+    "rm_file", "rmdir", "touch",
 )
 
 
@@ -115,7 +95,7 @@ def _refusing_to_write(cls: _Class) -> _Class:
 
 
 class _Opened(File):
-    """A record of a pack, with what files of `fsspec` say of themselves. What is read of it is read when it is asked for."""
+    """A record of a pack, with what files of `fsspec` have beside their bytes."""
 
     def __init__(self, record: RecordFile, fs: StookFileSystem, path: str) -> None:
         super().__init__(record)
@@ -134,7 +114,7 @@ class _Opened(File):
 
     @property
     def details(self) -> Info:
-        """What the file system tells of it."""
+        """What the file system says of it."""
         return dict(self.fs.info(self.path))
 
     def info(self) -> Info:
@@ -150,15 +130,17 @@ class _Opened(File):
 class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
     """Packs as a file system that can be read: ``stook://data.stook//key``.
 
-    Keys are paths in a pack, with ``/`` between their parts; ids are their decimal digits. Where the name of a pack ends in
-    ``.stook``, or the pack exists, one slash after it is enough. A pack is opened once and shows the state that it had then, until
-    :meth:`invalidate_cache`. Hard links to a file have its content. Symbolic links are of type ``link``:
-    :meth:`ls` shows where they lead, and they are not followed; :meth:`find`, :meth:`glob`
-    and :meth:`get` pass over them.
+    Keys are paths in a pack, with ``/`` between their parts; ids are their decimal digits. Where
+    the name of a pack ends in ``.stook``, or the pack exists, one slash after it is enough. A pack
+    is opened once and shows the state that it had then, until :meth:`invalidate_cache`. Hard links
+    have the content of their file. Symbolic links are of type ``link``: :meth:`ls`
+    shows where they lead, and they are not followed; :meth:`find`, :meth:`glob` and :meth:`get`
+    pass over them.
 
-    Keys that are no paths are not listed and not found, as ``stook unpack`` refuses them: those with a part that is empty,
-    ``.`` or ``..``, or with ``/`` at their beginning or end. :class:`stook.Pack` reads them. Where a text and an id have the
-    same digits, the text is meant. :meth:`exists` and its like raise what is wrong but that nothing is there: damage, options.
+    Keys that are no paths are not listed and not found, as ``stook unpack`` refuses them: those
+    with a part that is empty, ``.`` or ``..``, or with ``/`` at their beginning or end.
+    :class:`stook.Pack` reads them. Where a text and an id have the same digits, the text is meant.
+    :meth:`exists` and its like raise what is wrong but that nothing is there: damage, options.
     """
 
     protocol = "stook"
@@ -169,8 +151,8 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
         """Makes one.
 
         Args:
-            **options: ``map``, ``access`` and ``at`` as for :class:`stook.Pack`; all others as for every file system of
-                ``fsspec``.
+            **options: ``map``, ``access`` and ``at`` as for :class:`stook.Pack`; all others as for
+                every file system of ``fsspec``.
 
         Raises:
             TypeError: An option that there is not.
@@ -229,7 +211,7 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     @staticmethod
     def _info_of(opened: Pack, name: str, stat: Stat) -> Info:
-        """What is told of a record."""
+        """What is said of a record."""
         if stat.kind == "directory":
             return {"name": name, "size": 0, "type": "directory"}
         if stat.kind == "symlink":
@@ -357,7 +339,7 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
     def cat_file(self, path: str, start: Optional[int] = None, end: Optional[int] = None, **_options: Any) -> bytes:
-        """The bytes of a record, or some of them: then no more is read than the chunks that they are in."""
+        """The bytes of a record, or some of them: then only the chunks that hold them are read."""
         path = self._strip_protocol(path)
         if start is None and end is None:
             return bytes(self._content(path))
@@ -408,7 +390,7 @@ _PATHS = frozenset(("path", "path1", "path2", "rpath"))
 
 def _forwarding(cls: _Class) -> _Class:
     """A file system that leaves to the other one what it does not do by itself."""
-    # What lists, tells or signs is asked of the other file system as writing is.
+    # What lists, shows or signs is asked of the other file system as writing is.
     for name in (*_WRITING, "created", "exists", "info", "ls", "modified", "sign", "ukey"):
         setattr(cls, name, _forwarded(name))
     return cls
@@ -457,18 +439,21 @@ def _of_other(fs: AbstractFileSystem, path: Any) -> Any:
 @redacting_errors
 @_forwarding
 class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
-    """Another file system, read through a cache that fetches in few requests: ``stookcache::s3://bucket/key``.
+    """Another file system, read through a cache that fetches in few requests:
+    ``stookcache::s3://bucket/key``.
 
-    Everything but opening to read and reading is done by the other file system: writing, too, which drops what ranges were
-    read through. What is fetched is kept in ``cache`` for the next time only if
-    the other file system reports what follows the content: a checksum, a version, a strong ETag (of a web server, one as long as a
-    hash). Whether the file has changed is asked after each request. A file of which nothing but the length is known is
-    read as a whole when it is opened, if it has at most 64 MiB or ``sparse_options`` have ``whole_file``.
+    Everything but opening to read and reading is done by the other file system: writing, too, which
+    drops what ranges were read through. What is fetched is kept in ``cache`` for the next time only
+    if the other file system reports what follows the content: a checksum, a version, a strong ETag
+    (of a web server, one as long as a hash). Whether the file has changed is asked after each
+    request. A file of which nothing but the length is known is read as a whole when it is opened,
+    if it has at most 64 MiB or ``sparse_options`` have ``whole_file``.
 
-    Ranges of a file that are read one by one (:meth:`cat_file`) are read through one cache, as long as the other file system says the
-    same of the file. A file that changed so short a time ago that another change could leave what is said as it is, is looked at again
-    after that time (20 ms, or 2 s where times are whole seconds). Times of web servers prove nothing here, because they do not say what
-    time it is there: such pages are read as a whole, unless they have a hash.
+    Ranges of a file that are read one by one (:meth:`cat_file`) are read through one cache, as long
+    as the other file system says the same of the file. A file that changed so short a time ago that
+    another change could leave what is said as it is, is looked at again after that time (20 ms, or
+    2 s where times are whole seconds). Times of web servers prove nothing here, because they do not
+    say what time it is there: such pages are read as a whole, unless they have a hash.
     """
 
     protocol = "stookcache"
@@ -535,7 +520,7 @@ class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
         return File(self._sparse(self._fetch(path)))
 
     def _file(self, path: str) -> SparseFile:
-        """What ranges of a file are read through: the same as before, as long as the file is the same."""
+        """What ranges of a file are read through: one cache while the file stays the same."""
         fetch = self._fetch(path)
         kept = self._kept.pop(fetch.path, None)
         if kept is None or not kept.fetch.may_go_on_as(fetch):
@@ -591,7 +576,7 @@ class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
         return redacted(path, self.fs.glob, path, maxdepth=maxdepth, **options)
 
     def invalidate_cache(self, path: Optional[str] = None) -> None:
-        """Lets go of what ranges were read through, and lets the other file system forget its listings."""
+        """Drops what ranges were read through, and the listings of the other file system."""
         self._kept.clear()
         self.fs.invalidate_cache(path)
 
@@ -602,11 +587,12 @@ _OPTIONS = frozenset(
 )
 #: Those of :class:`stook.Pack` that say how a pack is read.
 _PACK_OPTIONS = frozenset(("map", "access", "at"))
-#: What `fsspec` and those who use it say when they open a file for reading, and what is of no matter here.
+#: What `fsspec` and those who use it say when they open a file for reading, and what is of no
+#: matter here.
 _OPEN_OPTIONS = frozenset(("autocommit", "block_size", "cache_options", "cache_type", "size"))
 #: Files up to this length are read as a whole where changes could not be noticed.
 _WHOLE_BYTES = 64 << 20
-#: Of so many files what was read by ranges is kept in memory, and of each so much, if nothing else is said.
+#: What was read by ranges is kept in memory of this many files, and this much of each, unless given.
 _KEPT_FILES = 8
 _KEPT_BYTES = 64 << 20
 
@@ -623,7 +609,7 @@ def _check_names(options: Iterable[str], known: frozenset[str], what: str) -> No
 
 
 def _who(fs: AbstractFileSystem) -> str:
-    """What beside the address of a file decides which bytes come: how the file system was made, and for whom."""
+    """What beside the address of a file decides which bytes come: how its system was made."""
     options = {str(name): repr(value) for name, value in fs.storage_options.items()}
     kind = f"{type(fs).__module__}.{type(fs).__qualname__}"
     return who_asks(kind, [repr(value) for value in fs.storage_args], options)
@@ -644,7 +630,7 @@ class _Fetch:
         self.is_settled = wait == 0
 
     def begin(self, is_whole: bool) -> None:
-        """Reads all of it, where that is wanted, or nothing would tell that it changes."""
+        """Reads all of it, where that is wanted, or nothing would show that it changes."""
         if not is_whole and self.signs is not None:
             return
         if not is_whole and self.size > _WHOLE_BYTES:
@@ -656,7 +642,7 @@ class _Fetch:
         self.whole, self.size = whole, len(whole)
 
     def _settled(self) -> _FileState:
-        """What is told of the file, once a change would be seen."""
+        """What is known of the file, once a change would be seen."""
         for _ in range(SETTLING_MAX):
             state = self._state()
             if not (wait := state[3]):
@@ -699,7 +685,7 @@ class _Kept(NamedTuple):
 
 
 class StookCache(BaseCache):  # type: ignore[misc]
-    """The cache type ``stook``: what is missing is fetched in few requests, ahead where the pattern allows a guess."""
+    """The cache type ``stook``: what is missing is fetched in few requests, and ahead."""
 
     name = "stook"
 
@@ -710,10 +696,11 @@ class StookCache(BaseCache):  # type: ignore[misc]
             blocksize: Of no matter here.
             fetcher: Gives the bytes from one position to another.
             size: The length of the file.
-            **sparse_options: Those of :class:`stook.SparseFile`; ``cache_options`` of its opener.
+            **sparse_options: Those of :class:`stook.SparseFile`; ``cache_options`` when it is
+                opened.
         """
         super().__init__(blocksize, fetcher, size)
-        # Its errors tell no secret; and it can be pickled if the function can.
+        # Its errors contain no secret; and it can be pickled if the function can.
         fetch = functools.partial(redacted, "", fetcher)
         self._file = SparseFile.from_fetch(fetch, size or 0, **sparse_options)
 
@@ -722,7 +709,7 @@ class StookCache(BaseCache):  # type: ignore[misc]
         return self._file.read(first, max(0, last - first))
 
     def _log_stats(self) -> str:
-        # Asked for once in a while: telling takes longer than a read.
+        # Asked for once in a while: it takes longer than a read.
         statistics = self._file.statistics()
         self.hit_count, self.miss_count = statistics.hits, statistics.misses
         self.total_requested_bytes = statistics.fetched_bytes

@@ -16,17 +16,20 @@ from ._typing import Key, Kinds
 class PackDataset(Dataset):  # type: ignore[misc, type-arg, unused-ignore]
     """A map-style data set over the records of a pack.
 
-    A batch is read as one: ``DataLoader`` hands all indices of a batch to ``__getitems__``, and its reads are under way
-    together. It can be given to workers, forked or spawned: each opens the pack for itself when it first reads. Which keys
-    there are, and in which order, is settled here, for all of them; values are those of the newest state when a worker opens
-    the pack, unless ``at`` or ``generation`` says which.
+    A batch is read as one: ``DataLoader`` hands all indices of a batch to ``__getitems__``, and its
+    reads are under way together. It can be given to workers, forked or spawned: each opens the pack
+    for itself when it first reads. Which keys there are, and in which order, is settled here, for
+    all of them; values are those of the newest state when a worker opens the pack, unless ``at`` or
+    ``generation`` says which.
 
     Args:
         path: The pack.
-        keys: The keys, in the order of their indices; all files of the pack in the order of their keys if none are given.
-        transform: Called with key and value; what it gives is the sample. Without it samples are pairs of both.
-        kinds: Which records are meant where no keys are given, as for `stook.Pack.scan`. ``"all"`` takes every key, without a
-            look at the heads of the records.
+        keys: The keys, in the order of their indices; all files of the pack in the order of their
+            keys if none are given.
+        transform: Called with key and value; what it gives is the sample. Without it samples are
+            pairs of both.
+        kinds: Which records are meant where no keys are given, as for `stook.Pack.scan`. ``"all"``
+            takes every key, without a look at the heads of the records.
         options: What `stook.Pack` is opened with: ``map``, ``access``, ``at``, ``generation``.
 
     Raises:

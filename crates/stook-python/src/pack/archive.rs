@@ -9,7 +9,8 @@ use pyo3::IntoPyObjectExt as _;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use stook::archive::{self, Member, MemberKind};
-use stook::ops::contents::{self, Contents as _, LoadOptions, LoadWatch, Opened, is_object};
+use stook::ops::contents::{self, Contents as _, LoadOptions, LoadWatch, Opened, is_object, member_ranges};
+use stook::ops::fetching::Fetching;
 use stook::ops::import::head;
 use stook::pack::{Key, KeyRange, Stop};
 use stook::source::shown;
@@ -20,14 +21,14 @@ use super::info;
 use super::keys::{Items, Keys};
 use super::reading::keys_of;
 use super::stat::Stat;
-use crate::errors::{OrRaise as _, Raise as _, closed, invalid, is_directory, of_archive};
+use crate::errors::{ArchiveNotes, OrRaise as _, Raise as _, closed, invalid, is_directory, of_archive};
 use crate::key;
 use crate::locks::{locked, read, written};
 use crate::memory::bytes_of;
 use crate::paths;
 use crate::reports::{context, getters};
 use crate::sparse::file::SparseFile;
-use crate::sparse::{Fetching, fork};
+use crate::sparse::{arguments, fetching, fork, ranges};
 use crate::wait::{GoOn, is_stopped, on_this_thread, with_progress};
 
 /// A tar (plain, gzip, zstd) or zip archive, read where it lies.
@@ -56,6 +57,11 @@ use crate::wait::{GoOn, is_stopped, on_this_thread, with_progress};
 ///     stook.RemoteError: An archive that is an object cannot be fetched.
 ///     stook.InvalidError: It is a pack.
 ///     stook.DamagedError: It was cut off, or is damaged, where its members are listed.
+///
+/// Warns:
+///     stook.RecoveryWarning: The index beside it was of no use, or cannot be kept.
+///     stook.DamageWarning: It does not end as its format wants it: something may have been cut
+///         off.
 ///
 /// Examples:
 ///     >>> import pathlib, stook, zipfile
@@ -127,21 +133,29 @@ impl Archive {
     }
 
     /// The values of these keys; `None` for keys without a member.
-    fn values(&self, py: Python<'_>, keys: Vec<Key>) -> PyResult<Vec<Option<Bytes>>> {
+    fn values(
+        &self,
+        py: Python<'_>,
+        keys: Vec<Key>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Vec<Option<Bytes>>> {
         let archive = self.archive()?;
-        self.run(py, move |go_on| {
-            contents::values(&*archive, &keys, Stop(is_stopped), &mut || go_on([])).or_raise()
+        self.run(py, progress, move |go_on| {
+            let mut go_on = |members, bytes| go_on([members, bytes]);
+            contents::values(&*archive, &keys, Stop(is_stopped), &mut go_on).or_raise()
         })
     }
 
-    /// Runs work that reads. What takes requests is waited for on another thread.
+    /// Runs work that reads. What takes requests, or reports progress, is waited for on another
+    /// thread.
     fn run<T: Send + 'static>(
         &self,
         py: Python<'_>,
-        work: impl FnOnce(&mut GoOn<'_, 0>) -> PyResult<T> + Send + 'static,
+        progress: Option<&Bound<'_, PyAny>>,
+        work: impl FnOnce(&mut GoOn<'_, 2>) -> PyResult<T> + Send + 'static,
     ) -> PyResult<T> {
-        match self.is_object {
-            true => with_progress(py, None, [], work),
+        match self.is_object || progress.is_some() {
+            true => with_progress(py, progress, ["records", "bytes"], work),
             false => py.detach(|| on_this_thread(work)),
         }
     }
@@ -151,7 +165,7 @@ impl Archive {
         let (py, this, class) = (slf.py(), slf.get(), slf.get_type());
         let archive = this.archive()?;
         let path = if this.is_object { this.path.clone() } else { std::path::absolute(archive.path())? };
-        let options = read(&this.state).fetching.arguments(py)?;
+        let options = arguments(&read(&this.state).fetching, py)?;
         let open = match options.is_empty() {
             true => class.into_any(),
             false => py.import("functools")?.getattr("partial")?.call((class,), Some(&options))?,
@@ -190,7 +204,7 @@ impl Archive {
         headers: Option<&Bound<'_, PyAny>>,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let fetching = Fetching::new(cache, whole_file, settings, headers)?;
+        let fetching = fetching(cache, whole_file, settings, headers)?;
         let (wanted, is_object, generation) = (path.clone(), is_object(&path), fork::generation());
         let (fetching, archive) = with_progress(py, progress, ["bytes"], move |go_on| {
             let mut passed = 0;
@@ -201,12 +215,13 @@ impl Archive {
             go_on([passed.max(archive.file_bytes())]);
             Ok((fetching, archive))
         })?;
+        ArchiveNotes::of(&archive).warn(py)?;
         let archive = Some(Arc::from(archive));
         Ok(Self { path, is_object, state: RwLock::new(State { generation, fetching, archive }) })
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        self.get(py, key, None)?.ok_or_else(|| key::missing(key))
+        self.get(py, key, None, None)?.ok_or_else(|| key::missing(key))
     }
 
     fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -227,6 +242,8 @@ impl Archive {
     /// Args:
     ///     key: The key.
     ///     default: What is given when there is no such member.
+    ///     progress: Called now and then with the members and bytes so far, on another thread. What
+    ///         it raises ends it. ``True`` shows a bar with tqdm.
     ///
     /// Returns:
     ///     The bytes; of a zip and a compressed tar verified.
@@ -236,14 +253,15 @@ impl Archive {
     ///     stook.InvalidError: The member cannot be read: it is encrypted, or compressed in another
     ///         way.
     ///     stook.LimitError: It has more than 256 MiB of zeroes that are stored nowhere: `open` it.
-    #[pyo3(signature = (key, default=None))]
+    #[pyo3(signature = (key, default=None, *, progress=None))]
     fn get<'py>(
         &self,
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
+        progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let value = self.values(py, vec![key::from_python(key)?])?.pop().flatten();
+        let value = self.values(py, vec![key::from_python(key)?], progress)?.pop().flatten();
         let value = value.map(|value| bytes_of(py, &value)).transpose()?;
         Ok(value.map(Bound::into_any).or(default))
     }
@@ -253,6 +271,8 @@ impl Archive {
     /// Args:
     ///     keys: The keys, in any order; a key may occur twice.
     ///     default: What is given for keys without a member.
+    ///     progress: Called now and then with the members and bytes so far, on another thread. What
+    ///         it raises ends it. ``True`` shows a bar with tqdm.
     ///
     /// Returns:
     ///     The bytes in the order of the keys.
@@ -261,15 +281,16 @@ impl Archive {
     ///     stook.DamagedError: The bytes of a member are not what was written.
     ///     stook.InvalidError: A member cannot be read.
     ///     stook.LimitError: A member has more than 256 MiB of zeroes that are stored nowhere.
-    #[pyo3(signature = (keys, default=None))]
+    #[pyo3(signature = (keys, default=None, *, progress=None))]
     fn get_many<'py>(
         &self,
         py: Python<'py>,
         keys: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
+        progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyList>> {
         let values = PyList::empty(py);
-        for value in self.values(py, keys_of(keys)?)? {
+        for value in self.values(py, keys_of(keys)?, progress)? {
             match value {
                 Some(value) => values.append(bytes_of(py, &value)?)?,
                 None => values.append(&default)?,
@@ -280,6 +301,10 @@ impl Archive {
 
     /// Goes through files and their bytes in the order in which they lie in the archive: of a
     /// compressed tar in one pass. One value at a time is in memory.
+    ///
+    /// Args:
+    ///     progress: Called now and then with the files and bytes so far, and with the last ones at
+    ///         the end; what it raises is raised from the iterator. ``True`` shows a bar with tqdm.
     ///
     /// Returns:
     ///     An iterator over pairs of keys and values. Directories and symbolic links are left out.
@@ -297,8 +322,52 @@ impl Archive {
     ///     ...     file.writestr("a", b"22")
     ///     >>> list(stook.Archive("two.zip").items())
     ///     [('b', b'1'), ('a', b'22')]
-    fn items(&self, py: Python<'_>) -> PyResult<Items> {
-        Items::of_archive(py, self.archive()?)
+    #[pyo3(signature = (*, progress=None))]
+    fn items(&self, py: Python<'_>, progress: Option<&Bound<'_, PyAny>>) -> PyResult<Items> {
+        Items::of_archive(py, self.archive()?, progress)
+    }
+
+    /// The bytes of many ranges of a member, in their order. Of one that is compressed, of any
+    /// length, what is before them is decompressed, and not held: ranges that ascend take one pass.
+    ///
+    /// Args:
+    ///     key: The key.
+    ///     ranges: An iterable of ``(start, end)``.
+    ///     progress: As for `get`.
+    ///
+    /// Raises:
+    ///     KeyError: There is no such member.
+    ///     stook.OutOfBoundsError: A range reaches past the end.
+    ///     stook.DamagedError: What was read on the way is not what was written.
+    ///     stook.InvalidError: The member cannot be read.
+    ///
+    /// Examples:
+    ///     >>> import stook, zipfile
+    ///     >>> with zipfile.ZipFile("digits.zip", "w", zipfile.ZIP_DEFLATED) as file:
+    ///     ...     file.writestr("digits", b"0123456789" * 1000)
+    ///     >>> with stook.Archive("digits.zip") as archive:
+    ///     ...     archive.read_many("digits", [(9_995, 10_000), (0, 3)])
+    ///     [b'56789', b'012']
+    #[pyo3(signature = (key, ranges, *, progress=None))]
+    fn read_many<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        ranges: &Bound<'py, PyAny>,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let (archive, wanted, ranges) = (self.archive()?, key::from_python(key)?, ranges::of(ranges)?);
+        let read = self.run(py, progress, move |go_on| {
+            let mut bytes = 0;
+            let mut passed = |more| {
+                bytes += more;
+                go_on([1, bytes])
+            };
+            member_ranges(&archive, &wanted, &ranges, Stop(is_stopped), &mut passed).or_raise()
+        })?;
+        let read = read.ok_or_else(|| key::missing(key))?;
+        let all: PyResult<Vec<_>> = read.iter().map(|bytes| bytes_of(py, bytes)).collect();
+        PyList::new(py, all?)
     }
 
     /// Opens a member as a file, seekable and read-only. Where its bytes lie in the archive as they
@@ -316,7 +385,8 @@ impl Archive {
     ///     KeyError: There is no such member.
     ///     IsADirectoryError: It is a directory.
     ///     stook.DamagedError: It is not what was written.
-    ///     stook.InvalidError: It cannot be read, or is compressed and longer than that.
+    ///     stook.InvalidError: It cannot be read, or is compressed and longer than that:
+    ///         `read_many` reads ranges of it.
     ///
     /// Examples:
     ///     >>> import stook, zipfile
@@ -329,7 +399,7 @@ impl Archive {
     fn open<'py>(slf: &Bound<'py, Self>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let (py, archive, wanted) = (slf.py(), slf.get().archive()?, key::from_python(key)?);
         let arguments = (Self::recipe(slf)?, key::to_python(py, &wanted)?);
-        let source = slf.get().run(py, move |_| {
+        let source = slf.get().run(py, None, move |_| {
             let Some(member) = find(&archive, &wanted) else { return Ok(None) };
             if member.kind() == MemberKind::Directory {
                 return Err(is_directory(shown(&format!("{}//{wanted}", archive.path().display()))));

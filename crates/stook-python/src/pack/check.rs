@@ -65,8 +65,8 @@ pub(crate) fn check<'py>(
 /// stays as it is.
 ///
 /// What cannot be read is copied into a directory ``<new>.quarantine``, with a report of where it
-/// was. Hard links to files that are lost go there, too, and are not in the new
-/// pack: each is reported as damage.
+/// was. Hard links of files that are lost go there, too, and are not in the new pack: each is
+/// reported as damage.
 ///
 /// Args:
 ///     pack: The pack.

@@ -7,11 +7,12 @@ use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use stook::extent::ByteRange;
+use stook::ops::session::Settings;
 use stook::pack::{FileKind, RecordSource};
 use stook::source::{Source as _, check_bounds, within};
 
 use super::check::with_bytes;
-use super::open::Settings;
+use super::open::recipe;
 use super::pack::Pack;
 use crate::errors::{OrRaise as _, closed, is_directory};
 use crate::key;
@@ -104,7 +105,7 @@ impl RecordFile {
         }
         Ok(Self {
             record: RwLock::new(Some(record)),
-            settings: pack.settings.clone(),
+            settings: pack.session.settings().clone(),
             reads: AtomicU64::new(0),
             asked_bytes: AtomicU64::new(0),
         })
@@ -205,7 +206,7 @@ impl RecordFile {
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let (py, file) = (slf.py(), slf.get());
         let key = key::to_python(py, &file.record()?.head().key)?;
-        let arguments = PyTuple::new(py, [file.settings.recipe(py)?, key])?;
+        let arguments = PyTuple::new(py, [recipe(py, &file.settings)?, key])?;
         Ok((py.import("stook._file")?.getattr("_open_again")?, arguments))
     }
 

@@ -39,8 +39,8 @@ impl Follow {
         let until = self.timeout.map(|timeout| Instant::now() + timeout);
         with_progress(py, None, [], move |go_on| {
             let (of, is_early) = (of.get(), || until.is_none_or(|until| Instant::now() < until));
-            let mut go_on = || of.reader_now().is_some() && go_on([]) && is_early();
-            feed.wait(&mut go_on, || of.settings.open_reader()).or_raise()
+            let mut go_on = || !of.session.is_closed() && go_on([]) && is_early();
+            feed.wait(&mut go_on, || of.session.settings().open_reader()).or_raise()
         })
     }
 }

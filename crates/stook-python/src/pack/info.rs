@@ -1,20 +1,24 @@
 //! Conversion of reports to the dataclasses of `stook._types`.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use stook::archive::Archive;
+use stook::ops::advice::{Advice, advise};
 use stook::ops::contents::{LoadReport, MemberCounts};
+use stook::ops::delete::Doomed;
 use stook::ops::pack::PackReport;
 use stook::ops::repair;
 use stook::ops::unpack::Unpacked;
 use stook::pack::format::manifest::SegmentState;
-use stook::pack::{CheckReport, Compacted, Damage, Pack, SegmentInfo};
+use stook::pack::{CheckReport, CompactPlan, Compacted, Damage, Key, Pack, SegmentInfo, TornTail};
 use stook::tree::{Failure, WhyKept};
 
 use crate::errors::{Raise, damaged};
-use crate::key::text_of;
+use crate::key::{self, text_of};
 use crate::reports::report;
 
 pub(crate) fn damages<'py>(py: Python<'py>, damages: &[Damage]) -> PyResult<Bound<'py, PyList>> {
@@ -62,10 +66,60 @@ pub(crate) fn compact_report<'py>(py: Python<'py>, done: &Compacted) -> PyResult
     )
 }
 
+/// What a compaction would do, and in how many seconds.
+pub(crate) fn compact_plan<'py>(
+    py: Python<'py>,
+    plan: &CompactPlan,
+    seconds: Option<f64>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let kept = plan.kept_bytes();
+    report!(
+        py, "stook._types", "CompactReport", plan {},
+        steps: plan.steps.len(),
+        records: py.None(),
+        bytes: kept,
+        dead_records: plan.dead_records(),
+        before_bytes: kept + plan.won_bytes(),
+        after_bytes: kept,
+        left_out: PyList::empty(py),
+        too_large: plan.too_large.len(),
+        dry_run: true,
+        seconds_estimated: seconds,
+    )
+}
+
+pub(crate) fn delete_report<'py>(
+    py: Python<'py>,
+    doomed: &Doomed,
+    dry_run: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    let list = |keys: &mut dyn Iterator<Item = &Key>| {
+        let keys: PyResult<Vec<_>> = keys.map(|key| key::to_python(py, key)).collect();
+        PyList::new(py, keys?)
+    };
+    let selected = &doomed.selected;
+    let would_go = selected.keys().iter().filter(|_| dry_run);
+    let damages = doomed.damages.iter().map(|error| error.raise().into_value(py));
+    report!(
+        py, "stook._types", "DeleteReport", doomed {},
+        dry_run: dry_run,
+        deleted: selected.keys().len(),
+        missing: list(&mut doomed.missing.iter())?,
+        freed_bytes: selected.stored_bytes(),
+        keys: list(&mut { would_go })?,
+        damages: PyList::new(py, damages)?,
+    )
+}
+
 pub(crate) fn pack_info<'py>(py: Python<'py>, path: &Path, pack: &Pack) -> PyResult<Bound<'py, PyAny>> {
     let segments = py.detach(|| pack.segments());
     let sum = |of: fn(&SegmentInfo) -> u64| segments.iter().map(of).sum::<u64>();
     let infos: PyResult<Vec<_>> = segments.iter().map(|segment| segment_info(py, segment)).collect();
+    let torn =
+        |torn: &TornTail| report!(py, "stook._types", "TornTail", torn { segment, offset }, size: torn.len);
+    let torn_tails: PyResult<Vec<_>> = pack.torn_tails().iter().map(torn).collect();
+    let roots = pack.roots().iter().map(|root| OsStr::from_bytes(root));
+    let Advice { action, text } = py.detach(|| advise(pack, &[]));
     report!(
         py, "stook._types", "PackInfo", pack {},
         path: path,
@@ -78,6 +132,10 @@ pub(crate) fn pack_info<'py>(py: Python<'py>, path: &Path, pack: &Pack) -> PyRes
         dead_bytes: sum(|segment| segment.dead_bytes),
         groups: pack.groups(),
         history_from_ns: pack.history_from_ns(),
+        roots: PyList::new(py, roots)?,
+        torn_tails: torn_tails?,
+        action: action,
+        action_text: text,
         damages: damages(py, &pack.damages())?,
         segments: infos?,
     )

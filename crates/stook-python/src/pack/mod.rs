@@ -8,6 +8,7 @@ pub(crate) mod check;
 pub(crate) mod file;
 pub(crate) mod follow;
 pub(crate) mod info;
+mod input;
 pub(crate) mod keys;
 pub(crate) mod kinds;
 pub(crate) mod listing;

@@ -1,39 +1,22 @@
 //! Opening packs: the arguments of `Pack`.
 
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat};
-use stook::ops::directory::open_pack;
-use stook::ops::pack::{Making, open_writer};
-use stook::pack::{self, AccessRule, Durability, MapRule, OpenOptions, PackWriter, WriterOptions};
+use stook::ops::pack::Making;
+use stook::ops::session::Settings;
+use stook::pack::{AccessRule, Durability, OpenOptions};
 use stook::report::time::parse_time;
-use stook::storage::Storage;
 
 use super::pack::Pack;
 use crate::choices::name_of;
-use crate::errors::{OrRaise as _, invalid, plain};
+use crate::errors::invalid;
 
 /// How a pack is opened: `r` reads, and shows the state at opening; all others read and write.
 pub(crate) const MODES: [(&str, Option<Making>); 4] =
     [("r", None), ("r+", Some(Making::Never)), ("a", Some(Making::IfMissing)), ("x", Some(Making::Always))];
-
-/// The arguments of `Pack`.
-#[derive(Debug, Clone)]
-pub(crate) struct Settings {
-    pub(crate) path: PathBuf,
-    /// `None` to read only.
-    pub(crate) mode: Option<Making>,
-    /// How it is read.
-    pub(crate) reading: OpenOptions,
-    pub(crate) durability: Durability,
-    pub(crate) segment_bytes: u64,
-    /// The storage of the writer, if there is one.
-    pub(crate) written: Option<Arc<dyn Storage>>,
-}
 
 /// The choices of the argument `access`.
 pub(crate) const ACCESS: [(&str, AccessRule); 3] =
@@ -99,55 +82,16 @@ fn whole_ns(at: &Bound<'_, PyAny>) -> PyResult<i64> {
     Ok(((seconds - micros as f64 * 1e-6).round() as i64) * 1_000_000_000 + micros * 1000)
 }
 
-impl Settings {
-    /// A function without arguments that opens the pack for reading, in another process, too: its
-    /// newest state, unless an earlier one was asked for.
-    pub(crate) fn recipe<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let options = PyDict::new(py);
-        let OpenOptions { at_ns, generation, access, .. } = self.reading;
-        options.set_item("at", at_ns)?;
-        options.set_item("generation", generation)?;
-        options.set_item("map", self.is_mapped())?;
-        options.set_item("access", name_of(&access, &ACCESS))?;
-        let path = std::path::absolute(&self.path)?;
-        let open = (py.get_type::<Pack>(), path.into_os_string(), "r");
-        py.import("functools")?.getattr("partial")?.call(open, Some(&options))
-    }
-
-    /// Opens the pack for reading.
-    pub(crate) fn open_reader(&self) -> pack::Result<pack::Pack> {
-        let options = self.reading.clone();
-        match &self.written {
-            // The directory of the writer, even if its path was renamed.
-            Some(storage) => pack::Pack::open(storage.clone(), options),
-            None => open_pack(&self.path, options),
-        }
-    }
-
-    /// Whether sealed segments are mapped.
-    pub(crate) fn is_mapped(&self) -> bool {
-        self.reading.map == MapRule::Sealed
-    }
-
-    /// Whether it is a state of the past.
-    pub(crate) fn is_past(&self) -> bool {
-        self.reading.at_ns.is_some() || self.reading.generation.is_some()
-    }
-
-    /// Opens or creates the pack for writing. Readers opened later use the same directory.
-    pub(crate) fn open_writer(&mut self, making: Making) -> PyResult<PackWriter> {
-        if self.is_past() {
-            return Err(invalid("a state of the past can only be read: mode 'r'"));
-        }
-        let writing = WriterOptions {
-            durability: self.durability,
-            segment_len: self.segment_bytes,
-            ..WriterOptions::default()
-        };
-        // Before anything is created.
-        writing.check().map_err(|error| plain("LimitError", format!("segment_bytes: {error}")))?;
-        let opened = open_writer(&self.path, writing, making).or_raise()?;
-        self.written = Some(opened.storage);
-        Ok(opened.writer)
-    }
+/// A function without arguments that opens the pack for reading, in another process, too: its
+/// newest state, unless an earlier one was asked for.
+pub(crate) fn recipe<'py>(py: Python<'py>, settings: &Settings) -> PyResult<Bound<'py, PyAny>> {
+    let options = PyDict::new(py);
+    let OpenOptions { at_ns, generation, access, .. } = settings.reading;
+    options.set_item("at", at_ns)?;
+    options.set_item("generation", generation)?;
+    options.set_item("map", settings.is_mapped())?;
+    options.set_item("access", name_of(&access, &ACCESS))?;
+    let path = std::path::absolute(&settings.path)?;
+    let open = (py.get_type::<Pack>(), path.into_os_string(), "r");
+    py.import("functools")?.getattr("partial")?.call(open, Some(&options))
 }

@@ -2,22 +2,23 @@
 //! write in `writing`.
 
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use pyo3::exceptions::{PyResourceWarning, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
-use stook::ops::shared::{self, Writer};
+use stook::ops::session::{Session, Settings};
+use stook::ops::shared::Writer;
 use stook::pack::{self, MapRule, OpenOptions};
 
 use super::info;
-use super::open::{ACCESS, MODES, Settings, durability_of, time_ns_of, with_time_hint};
+use super::open::{ACCESS, MODES, durability_of, recipe, time_ns_of, with_time_hint};
 use crate::choices::{self, chosen, name_of};
-use crate::errors::{OrRaise as _, closed, invalid, warn, warn_of, warn_of_recovery};
-use crate::locks::{read, written};
+use crate::errors::{OrRaise as _, invalid, warn, warn_of, warn_of_recovery};
 use crate::numbers::{self, Generation};
 use crate::paths;
 use crate::reports::{context, getters};
+use crate::wait::Detached;
 
 /// Many records in a few large files: read by key or from end to end, changed in place, safe
 /// against crashes.
@@ -68,105 +69,31 @@ use crate::reports::{context, getters};
 ///     (b'first', 2)
 #[pyclass(module = "stook", name = "Pack", frozen, weakref, mapping)]
 pub(crate) struct Pack {
-    pub(super) settings: Settings,
-    state: RwLock<Option<State>>,
-}
-
-#[derive(Clone)]
-struct State {
-    reader: Arc<pack::Pack>,
-    writer: Option<Arc<Writer>>,
+    pub(super) session: Session,
 }
 
 impl Pack {
-    pub(super) fn open(py: Python<'_>, mut settings: Settings) -> PyResult<Self> {
-        let (state, damages, notes) = py.detach(|| {
-            let (mut damages, mut notes) = (Vec::new(), Vec::new());
-            let writer = match settings.mode {
-                None => None,
-                Some(making) => {
-                    let writer = settings.open_writer(making)?;
-                    damages.extend_from_slice(&writer.recovery().damages);
-                    notes = writer.recovery().notes();
-                    Some(Arc::new(Writer::new(writer, settings.durability)))
-                }
-            };
-            let reader = Arc::new(settings.open_reader().or_raise()?);
-            damages.extend(reader.damages());
-            let damages: pack::Damages = damages.into_iter().collect();
-            PyResult::Ok((State { reader, writer }, damages, notes))
-        })?;
-        warn_of_recovery(py, &settings.path, &notes)?;
-        warn_of(py, &settings.path, &damages)?;
-        Ok(Self { settings, state: RwLock::new(Some(state)) })
-    }
-
-    fn state(&self) -> PyResult<State> {
-        let state = read(&self.state);
-        state.clone().ok_or_else(|| closed("pack"))
-    }
-
-    /// The writer, if the pack is open for writing.
-    pub(super) fn writer_if_any(&self) -> PyResult<Option<Arc<Writer>>> {
-        Ok(self.state()?.writer)
+    /// A reader that sees everything that was written through this object.
+    pub(super) fn reader(&self, py: Python<'_>) -> PyResult<Arc<pack::Pack>> {
+        self.session.reader(&Detached(py)).or_raise()
     }
 
     /// The writer; an error if the pack is open for reading.
     pub(super) fn writer(&self) -> PyResult<Arc<Writer>> {
-        self.state()?
-            .writer
-            .ok_or_else(|| invalid("this pack is open to be read; open it with mode 'r+' or 'a'"))
-    }
-
-    /// The current reader; `None` after closing.
-    pub(super) fn reader_now(&self) -> Option<Arc<pack::Pack>> {
-        let state = read(&self.state);
-        state.as_ref().map(|state| state.reader.clone())
-    }
-
-    /// The current reader, which may not see the latest writes.
-    pub(super) fn reader_as_is(&self) -> PyResult<Arc<pack::Pack>> {
-        Ok(self.state()?.reader)
-    }
-
-    /// A reader that sees everything that was written through this object.
-    pub(super) fn reader(&self, py: Python<'_>) -> PyResult<Arc<pack::Pack>> {
-        if let Some(writer) = self.state()?.writer
-            && writer.has_news()
-        {
-            py.detach(|| self.refresh_through(&writer)).or_raise()?;
-        }
-        // Taken only now: another thread may have opened a newer one meanwhile.
-        self.reader_as_is()
-    }
-
-    pub(super) fn refresh_through(&self, writer: &Writer) -> shared::Result<()> {
-        writer.reopen(|| self.open_again())
-    }
-
-    /// Opens the reader again.
-    pub(super) fn open_again(&self) -> pack::Result<()> {
-        let reader = Arc::new(self.settings.open_reader()?);
-        let mut state = written(&self.state);
-        let age = |reader: &pack::Pack| (reader.generation(), reader.last_sequence());
-        // Another thread may have installed a newer one already.
-        if let Some(state) = state.as_mut().filter(|state| age(&state.reader) <= age(&reader)) {
-            state.reader = reader;
-        }
-        Ok(())
+        self.session.writer().or_raise()
     }
 }
 
 getters! { Pack {
     /// Where the pack is.
-    path: PathBuf = |this| this.settings.path.clone();
+    path: PathBuf = |this| this.session.settings().path.clone();
     /// The mode in which it was opened.
-    mode: &'static str = |this| name_of(&this.settings.mode, &MODES);
+    mode: &'static str = |this| name_of(&this.session.settings().making, &MODES);
     /// The damage that was met when it was opened, as exceptions: records may be missing. `check`
     /// looks for all damage.
     damages: PyResult<Bound<'_, PyList>> = |this, py| info::damages(py, &this.reader(py)?.damages());
     /// Whether it was closed.
-    closed: bool = |this| read(&this.state).is_none();
+    closed: bool = |this| this.session.is_closed();
 }}
 
 #[pymethods]
@@ -188,24 +115,27 @@ impl Pack {
         durability: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = numbers::segment_bytes)] segment_bytes: u64,
     ) -> PyResult<Self> {
+        let reading = OpenOptions {
+            at_ns: at.map(time_ns_of).transpose()?,
+            generation: generation.map(|generation| generation.0),
+            map: if map { MapRule::Sealed } else { MapRule::Never },
+            access: chosen("access", access, &ACCESS)?,
+            ..OpenOptions::default()
+        };
         let settings = Settings {
-            path,
-            mode: chosen("the mode", mode, &MODES)?,
-            reading: OpenOptions {
-                at_ns: at.map(time_ns_of).transpose()?,
-                generation: generation.map(|generation| generation.0),
-                map: if map { MapRule::Sealed } else { MapRule::Never },
-                access: chosen("access", access, &ACCESS)?,
-                ..OpenOptions::default()
-            },
+            making: chosen("the mode", mode, &MODES)?,
             durability: durability.map(durability_of).transpose()?.unwrap_or_default(),
-            segment_bytes,
-            written: None,
+            segment_len: segment_bytes,
+            ..Settings::new(path.clone(), reading)
         };
         if segment_bytes < pack::SEGMENT_LEN_MIN {
             return Err(invalid(format!("segment_bytes is at least 1 MiB, not {segment_bytes}")));
         }
-        Self::open(py, settings).map_err(|error| with_time_hint(at, error))
+        let opened = py.detach(|| Session::open(settings)).or_raise();
+        let (session, found) = opened.map_err(|error| with_time_hint(at, error))?;
+        warn_of_recovery(py, &path, &found.notes)?;
+        warn_of(py, &path, &found.damages)?;
+        Ok(Self { session })
     }
 
     /// The state that is shown now, to be read: what is written later does not change it.
@@ -213,53 +143,36 @@ impl Pack {
     /// Returns:
     ///     A new `Pack` in mode ``"r"``.
     fn snapshot(&self, py: Python<'_>) -> PyResult<Self> {
-        let reader = self.reader(py)?;
-        let settings = Settings { mode: None, ..self.settings.clone() };
-        Ok(Self { settings, state: RwLock::new(Some(State { reader, writer: None })) })
+        Ok(Self { session: self.session.snapshot(&Detached(py)).or_raise()? })
     }
 
     /// Closes the pack. What was put is safe when this returns. Closing twice does nothing.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        if let Ok(State { writer: Some(writer), .. }) = self.state()
-            && writer.is_ours()
-        {
-            // Refused from a callback of its own.
-            writer.enter().or_raise()?;
-        }
-        let state = written(&self.state).take();
-        // A forked child leaves the writer of its parent alone.
-        let Some(writer) = state.and_then(|state| state.writer).filter(|writer| writer.is_ours()) else {
-            return Ok(());
-        };
-        py.detach(|| writer.close()).or_raise()
+        self.session.close(&Detached(py)).or_raise()
     }
 
     fn __repr__(&self) -> String {
-        let state = if read(&self.state).is_none() { ", closed" } else { "" };
-        format!(
-            "<stook.Pack {} ({}{state})>",
-            self.settings.path.display(),
-            name_of(&self.settings.mode, &MODES)
-        )
+        let state = if self.session.is_closed() { ", closed" } else { "" };
+        let settings = self.session.settings();
+        format!("<stook.Pack {} ({}{state})>", settings.path.display(), name_of(&settings.making, &MODES))
     }
 
     /// Packs that are open to be read can be given to other processes; they are opened anew there,
     /// and show the newest state unless they were opened with ``at`` or ``generation``.
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, ())> {
-        let py = slf.py();
-        let pack = slf.get();
-        if pack.settings.mode.is_some() {
+        let session = &slf.get().session;
+        if session.settings().making.is_some() {
             return Err(PyTypeError::new_err(
                 "a pack that is open to be written cannot be pickled; open it with mode 'r' for other processes",
             ));
         }
-        pack.state()?;
-        Ok((pack.settings.recipe(py)?, ()))
+        session.reader_as_is().or_raise()?;
+        Ok((recipe(slf.py(), session.settings())?, ()))
     }
 }
 
-context! { Pack, |this| this.state()?, |this, py, failed| match this.close(py) {
-    // What ended the block goes on its way. That a failed write stopped the writer is no news; any
+context! { Pack, |this| this.session.reader_as_is().or_raise()?, |this, py, failed| match this.close(py) {
+    // What ended the block is raised. That a failed write stopped the writer is no news; any
     // other error of closing is at least shown.
     Err(error) if failed => {
         let stopped = py.import("stook._errors").and_then(|errors| errors.getattr("StoppedError"));
@@ -273,19 +186,19 @@ context! { Pack, |this| this.state()?, |this, py, failed| match this.close(py) {
 
 impl Drop for Pack {
     fn drop(&mut self) {
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(State { writer: Some(writer), .. }) = state else { return };
-        if !writer.is_ours() {
+        if !self.session.is_left_open() {
             return;
         }
         Python::attach(|py| {
             // An exception that is being raised must survive the warning.
             let passing = PyErr::take(py);
-            let text =
-                format!("{} was not closed; use `with`, or call close()", self.settings.path.display());
+            let text = format!(
+                "{} was not closed; use `with`, or call close()",
+                self.session.settings().path.display()
+            );
             let warned = warn(&py.get_type::<PyResourceWarning>(), &text);
-            // Nobody can catch what a warnings filter, or closing, raises here.
-            if let Err(error) = warned.and_then(|()| py.detach(|| writer.close()).or_raise()) {
+            // No caller can catch what a warnings filter, or closing, raises here.
+            if let Err(error) = warned.and_then(|()| self.close(py)) {
                 error.write_unraisable(py, None);
             }
             if let Some(passing) = passing {

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 use stook::ops::check::check_pack;
-use stook::ops::shared::PendingChange;
-use stook::pack::{self, Key, KeyBatches, KeyRange, Kinds, OnDamage, Rows, ScanOptions, ScanOrder, Values};
+use stook::ops::contents::{OwnedKeys, OwnedRows};
+use stook::pack::{self, Key, KeyBatches, KeyRange, Kinds, OnDamage, ScanOptions, ScanOrder, Values};
 
 use super::check::with_bytes;
 use super::follow::Follow;
@@ -25,6 +25,7 @@ use crate::key;
 use crate::memory::bytes_of;
 use crate::numbers::Count;
 use crate::reports::getters;
+use crate::wait::{Detached, Passed};
 
 /// Groups as an argument: `None`, a name, or several.
 pub(crate) fn groups_of(group: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<String>> {
@@ -41,34 +42,13 @@ pub(crate) fn groups_of(group: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<String
 }
 
 impl Pack {
-    /// The change of a key since readers were opened.
-    fn pending_change(&self, py: Python<'_>, key: &Key) -> PyResult<PendingChange> {
-        let Some(writer) = self.writer_if_any()? else { return Ok(PendingChange::Unknown) };
-        loop {
-            match writer.pending_change(key) {
-                PendingChange::Stale => py.detach(|| self.refresh_through(&writer)).or_raise()?,
-                known => return Ok(known),
-            }
-        }
-    }
-
-    /// The current value of a key.
-    fn value(&self, py: Python<'_>, key: &Key) -> PyResult<Option<Bytes>> {
-        if let PendingChange::Known(value) = self.pending_change(py, key)? {
-            return Ok(value);
-        }
-        // Taken only now: a change that is no longer pending is visible to this reader.
-        let reader = self.reader_as_is()?;
-        Ok(py.detach(|| reader.get_file(key)).or_raise()?.map(|record| record.body))
-    }
-
     /// Gets one value; of a mapped pack without an intermediate copy.
     fn value_as_bytes<'py>(&self, py: Python<'py>, key: &Key) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let value = if self.settings.is_mapped() && self.writer_if_any()?.is_none() {
-            let reader = self.reader_as_is()?;
+        let value = if self.session.settings().is_mapped() && self.session.settings().making.is_none() {
+            let reader = self.session.reader_as_is().or_raise()?;
             py.detach(|| reader.get_file_with(key, Bytes::copy_from_slice)).or_raise()?
         } else {
-            self.value(py, key)?
+            self.session.value(key, &Detached(py)).or_raise()?
         };
         value.map(|body| bytes_of(py, &body)).transpose()
     }
@@ -82,12 +62,7 @@ impl Pack {
     }
 
     fn __contains__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let key = key::from_python(key)?;
-        if let PendingChange::Known(value) = self.pending_change(py, &key)? {
-            return Ok(value.is_some());
-        }
-        let reader = self.reader_as_is()?;
-        py.detach(|| reader.contains(&key)).or_raise()
+        self.session.contains(&key::from_python(key)?, &Detached(py)).or_raise()
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
@@ -95,7 +70,7 @@ impl Pack {
     }
 
     fn __iter__(&self, py: Python<'_>) -> PyResult<Keys> {
-        Keys::new(py, self.reader(py)?, KeyRange::all(), Kinds::ALL)
+        self.keys_of(py, KeyRange::all(), Kinds::ALL)
     }
 
     /// Gets a value.
@@ -133,6 +108,8 @@ impl Pack {
     /// Args:
     ///     keys: The keys, in any order; a key may occur twice.
     ///     default: What is given for keys without a record.
+    ///     progress: Called now and then with the records and bytes so far; what it raises ends it.
+    ///         ``True`` shows a bar with tqdm.
     ///
     /// Returns:
     ///     The values in the order of the keys.
@@ -147,40 +124,39 @@ impl Pack {
     ///     >>> pack.get_many(["b", "c", "a"])
     ///     [b'2', None, b'1']
     ///     >>> pack.close()
-    #[pyo3(signature = (keys, default=None))]
+    #[pyo3(signature = (keys, default=None, *, progress=None))]
     fn get_many<'py>(
         &self,
         py: Python<'py>,
         keys: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
+        progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyList>> {
-        let keys = keys_of(keys)?;
-        let reader = self.reader(py)?;
-        let default = default.unwrap_or_else(|| py.None().into_bound(py));
-        let values = PyList::empty(py);
-        if self.settings.is_mapped() {
+        let (keys, reader) = (keys_of(keys)?, self.reader(py)?);
+        let (values, passed) = (PyList::empty(py), Passed::new(progress)?);
+        let append = |value: Option<&[u8]>| {
+            match value {
+                Some(value) => values.append(bytes_of(py, value)?)?,
+                None => values.append(&default)?,
+            }
+            passed.add(Some(value.map_or(0, <[u8]>::len)))
+        };
+        if self.session.settings().is_mapped() {
             let (mut batches, mut mapped) = (KeyBatches::new(&keys, true), Values::default());
             while let Some(batch) = batches.next_batch() {
                 py.check_signals()?;
                 py.detach(|| mapped.look_up(&reader, batch)).or_raise()?;
-                for value in mapped.iter() {
-                    match value {
-                        Some(value) => values.append(bytes_of(py, value)?)?,
-                        None => values.append(&default)?,
-                    }
-                }
+                mapped.iter().try_for_each(append)?;
                 batches.came(mapped.bytes());
             }
         } else {
-            each_read(py, &reader, &keys, |record| match record {
-                Some(record) => values.append(bytes_of(py, &record.body)?),
-                None => values.append(&default),
-            })?;
+            each_read(py, &reader, &keys, |record| append(record.as_ref().map(|record| &record.body[..])))?;
         }
+        passed.add(None)?;
         Ok(values)
     }
 
-    /// As `get_many`, to be awaited: the event loop goes on meanwhile.
+    /// As `get_many`, to be awaited: the event loop continues meanwhile.
     ///
     /// Args:
     ///     keys: The keys, in any order; a key may occur twice.
@@ -197,7 +173,7 @@ impl Pack {
         slf.py().import("stook._aio")?.call_method1("run", (slf.getattr("get_many")?, keys, default))
     }
 
-    /// As `get`, to be awaited: the event loop goes on meanwhile.
+    /// As `get`, to be awaited: the event loop continues meanwhile.
     ///
     /// Args:
     ///     key: The key.
@@ -276,33 +252,45 @@ impl Pack {
         kinds: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Keys> {
         let kinds = kinds_of(kinds, Kinds::ALL)?;
-        Keys::new(py, self.reader(py)?, key::range(prefix, start, end)?, kinds)
+        self.keys_of(py, key::range(prefix, start, end)?, kinds)
     }
 
     /// Goes through keys and values in the order of the keys.
     ///
     /// Args:
     ///     kinds: Only records of these kinds, as for `scan`: files.
+    ///     progress: As for `scan`.
     ///
     /// Returns:
     ///     An iterator over pairs.
-    #[pyo3(signature = (*, kinds=None))]
-    #[pyo3(text_signature = "($self, *, kinds='file')")]
-    fn items(&self, py: Python<'_>, kinds: Option<&Bound<'_, PyAny>>) -> PyResult<Items> {
-        Ok(Items::new(self.scan_by_key(py, kinds)?, true))
+    #[pyo3(signature = (*, kinds=None, progress=None))]
+    #[pyo3(text_signature = "($self, *, kinds='file', progress=None)")]
+    fn items(
+        &self,
+        py: Python<'_>,
+        kinds: Option<&Bound<'_, PyAny>>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Items> {
+        Ok(Items::new(self.scan_by_key(py, kinds, progress)?, true))
     }
 
     /// Goes through values in the order of the keys.
     ///
     /// Args:
     ///     kinds: Only records of these kinds, as for `scan`: files.
+    ///     progress: As for `scan`.
     ///
     /// Returns:
     ///     An iterator over values.
-    #[pyo3(signature = (*, kinds=None))]
-    #[pyo3(text_signature = "($self, *, kinds='file')")]
-    fn values(&self, py: Python<'_>, kinds: Option<&Bound<'_, PyAny>>) -> PyResult<Items> {
-        Ok(Items::new(self.scan_by_key(py, kinds)?, false))
+    #[pyo3(signature = (*, kinds=None, progress=None))]
+    #[pyo3(text_signature = "($self, *, kinds='file', progress=None)")]
+    fn values(
+        &self,
+        py: Python<'_>,
+        kinds: Option<&Bound<'_, PyAny>>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Items> {
+        Ok(Items::new(self.scan_by_key(py, kinds, progress)?, false))
     }
 
     /// Goes through live records: at the speed of the device, as they are on it, or by key.
@@ -314,14 +302,17 @@ impl Pack {
     ///     end: Only keys before this one.
     ///     group: Only this group, or these; the default group is ``""``.
     ///     split: Only this part of the pack; see `splits`.
-    ///     cursor: Goes on where `Scan.cursor` was asked for; goes with none of the others but
-    ///         ``on_damage`` and ``kinds``.
+    ///     cursor: Continues where `Scan.cursor` was asked for; goes with none of the others but
+    ///         ``on_damage``, ``kinds`` and ``progress``.
     ///     on_damage: ``"raise"``, or ``"skip"``: what is damaged is passed over and reported in
     ///         `Scan.damages`.
-    ///     kinds: ``"file"``: what has content, of hard links to a file that of the
-    ///         file, and everything that no tree was packed from;
-    ///         ``"directory"``, ``"symlink"``, several of these, or ``"all"``. What counts as a
-    ///         directory or a link is reported by ``attributes["kind"]``.
+    ///     kinds: ``"file"``: what has content, of hard links that of the file, and everything that
+    ///         no tree was packed from; ``"directory"``, ``"symlink"``, several of these, or
+    ///         ``"all"``. What counts as a directory or a link is reported by
+    ///         ``attributes["kind"]``.
+    ///     progress: Called now and then with the records and bytes so far, and with the last ones
+    ///         at the end; what it raises is raised from the iterator. ``True`` shows a bar with
+    ///         tqdm.
     ///
     /// Returns:
     ///     An iterator over records.
@@ -337,9 +328,9 @@ impl Pack {
     ///     >>> [(record.key, len(record.value)) for record in pack.scan(order="key", prefix="a/")]
     ///     [('a/1', 1), ('a/2', 2)]
     ///     >>> pack.close()
-    #[pyo3(signature = (*, order="disk", prefix=None, start=None, end=None, group=None, split=None, cursor=None, on_damage="raise", kinds=None))]
+    #[pyo3(signature = (*, order="disk", prefix=None, start=None, end=None, group=None, split=None, cursor=None, on_damage="raise", kinds=None, progress=None))]
     #[pyo3(
-        text_signature = "($self, *, order='disk', prefix=None, start=None, end=None, group=None, split=None, cursor=None, on_damage='raise', kinds='file')"
+        text_signature = "($self, *, order='disk', prefix=None, start=None, end=None, group=None, split=None, cursor=None, on_damage='raise', kinds='file', progress=None)"
     )]
     #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn scan(
@@ -354,6 +345,7 @@ impl Pack {
         cursor: Option<&str>,
         #[pyo3(from_py_with = choices::on_damage)] on_damage: &str,
         kinds: Option<&Bound<'_, PyAny>>,
+        progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Scan> {
         let policies = [("raise", OnDamage::Stop), ("skip", OnDamage::Skip)];
         let (on_damage, kinds) = (chosen("on_damage", on_damage, &policies)?, kinds_of(kinds, Kinds::FILES)?);
@@ -361,26 +353,10 @@ impl Pack {
         let keys = key::range(prefix, start, end)?;
         let options =
             ScanOptions { groups: groups_of(group)?, on_damage, order, keys, ..ScanOptions::default() };
-        let reader = self.reader(py)?;
-        if let Some(cursor) = cursor {
-            let alone = ScanOptions { on_damage, order: ScanOrder::Disk, ..ScanOptions::default() };
-            if options != alone || split.is_some() {
-                return Err(invalid(
-                    "a cursor says itself what is scanned; only on_damage and kinds can go with it",
-                ));
-            }
-            let (cursor, skipped) = Rows::parse_cursor(cursor).or_raise()?;
-            return Scan::begin(py, reader, kinds, on_damage, skipped, |pack| {
-                pack.scan_from(&cursor, on_damage)
-            });
-        }
-        let split = split.map(|split| split.get().split.clone());
-        Scan::begin(py, reader, kinds, on_damage, 0, |pack| {
-            pack.check_groups(&options.groups)?;
-            match &split {
-                Some(split) => pack.scan_split(split, options),
-                None => Ok(pack.scan(options)),
-            }
+        let (reader, split) = (self.reader(py)?, split.map(|split| split.get().split.clone()));
+        Scan::begin(py, Passed::new(progress)?, move || match cursor {
+            Some(cursor) => OwnedRows::resume(reader, kinds, &options, split.as_ref(), cursor),
+            None => OwnedRows::scan(reader, kinds, options, split.as_ref()),
         })
     }
 
@@ -431,7 +407,7 @@ impl Pack {
     /// Returns:
     ///     A `PackInfo`.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        info::pack_info(py, &self.settings.path, self.reader(py)?.as_ref())
+        info::pack_info(py, &self.session.settings().path, self.reader(py)?.as_ref())
     }
 
     /// Whether nothing was written since this state was opened.
@@ -445,15 +421,7 @@ impl Pack {
     /// Returns:
     ///     Whether there was anything new.
     fn refresh(&self, py: Python<'_>) -> PyResult<bool> {
-        let reader = self.reader(py)?;
-        if py.detach(|| reader.is_current()).or_raise()? {
-            return Ok(false);
-        }
-        match self.writer_if_any()? {
-            Some(writer) => py.detach(|| self.refresh_through(&writer)).or_raise()?,
-            None => py.detach(|| self.open_again()).or_raise()?,
-        }
-        Ok(true)
+        self.session.refresh(&Detached(py)).or_raise()
     }
 
     /// Goes through records that are put from now on, by whomever, in the order in which they are
@@ -490,7 +458,7 @@ impl Pack {
         timeout: Option<f64>,
     ) -> PyResult<Follow> {
         let seen = slf.get().reader(slf.py())?;
-        if slf.get().settings.is_past() {
+        if slf.get().session.settings().is_past() {
             return Err(invalid(
                 "a state of the past does not grow: open the pack without at and generation",
             ));
@@ -507,14 +475,24 @@ getters! { Pack {
     /// The groups that the pack has; the default group is the empty string.
     groups: PyResult<Vec<String>> = |this, py| Ok(this.reader(py)?.groups().to_vec());
     /// The generation that is shown.
-    generation: PyResult<u64> = |this| Ok(this.reader_as_is()?.generation());
+    generation: PyResult<u64> = |this| Ok(this.session.reader_as_is().or_raise()?.generation());
 }}
 
 impl Pack {
-    fn scan_by_key(&self, py: Python<'_>, kinds: Option<&Bound<'_, PyAny>>) -> PyResult<Scan> {
+    fn keys_of(&self, py: Python<'_>, range: KeyRange, kinds: Kinds) -> PyResult<Keys> {
+        let reader = self.reader(py)?;
+        Ok(Keys::new(py.detach(|| OwnedKeys::of_pack(reader, range, kinds)).or_raise()?))
+    }
+
+    fn scan_by_key(
+        &self,
+        py: Python<'_>,
+        kinds: Option<&Bound<'_, PyAny>>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Scan> {
         let (reader, kinds) = (self.reader(py)?, kinds_of(kinds, Kinds::FILES)?);
         let options = ScanOptions { order: ScanOrder::Key, ..ScanOptions::default() };
-        Scan::begin(py, reader, kinds, options.on_damage, 0, |pack| Ok(pack.scan(options)))
+        Scan::begin(py, Passed::new(progress)?, move || OwnedRows::scan(reader, kinds, options, None))
     }
 }
 

@@ -28,7 +28,7 @@ getters! { Record {
     key: PyResult<Bound<'_, PyAny>> = |this, py| key::to_python(py, &this.head.key);
     /// The value, without a copy.
     value: PyResult<Bound<'_, PyMemoryView>> = |this, py| view_of(py, this.body.clone());
-    /// ``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"`` for a hard link to a file.
+    /// ``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"``, another name of a file.
     /// What no tree was packed from is a file.
     kind: &'static str = |this| name_of(this.head.attributes.file_kind());
     /// The attributes: a new dict.

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMapping, PyString};
 use stook::names::{Patterns, Selection};
 use stook::ops::Predicate;
+use stook::ops::contents::KeyPatterns;
 use stook::pack::Attributes;
 use stook::pack::tree::OwnAttributes;
 
@@ -103,16 +104,26 @@ fn attributes_of(path: &[u8], given: &Bound<'_, PyAny>) -> PyResult<Attributes> 
 }
 
 fn patterns(name: &str, given: Option<&Bound<'_, PyAny>>) -> PyResult<Patterns> {
-    let texts: Vec<String> = match given {
-        None => Vec::new(),
-        Some(one) if one.is_instance_of::<PyString>() => vec![one.extract()?],
-        // `bytes` is iterable, too, and its numbers would be taken for patterns.
-        Some(several) if !several.is_instance_of::<PyBytes>() => {
-            several.extract().map_err(|_| no_patterns(name))?
-        }
-        Some(_) => return Err(no_patterns(name)),
-    };
+    let texts = given.map_or(Ok(Vec::new()), |given| texts(name, given))?;
     Patterns::new(&texts).map_err(|error| invalid(format!("{name}: {error}")))
+}
+
+/// Patterns on keys: one, or several.
+pub(super) fn key_patterns(name: &str, given: &Bound<'_, PyAny>) -> PyResult<KeyPatterns> {
+    let texts = texts(name, given)?;
+    if texts.is_empty() {
+        return Err(no_patterns(name));
+    }
+    KeyPatterns::new(&texts).map_err(|error| invalid(format!("{name}: {error}")))
+}
+
+fn texts(name: &str, given: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+    if given.is_instance_of::<PyString>() {
+        return Ok(vec![given.extract()?]);
+    }
+    // `bytes` is iterable, too, and its numbers would be taken for patterns.
+    let several = if given.is_instance_of::<PyBytes>() { None } else { given.extract().ok() };
+    several.ok_or_else(|| no_patterns(name))
 }
 
 fn no_patterns(name: &str) -> PyErr {

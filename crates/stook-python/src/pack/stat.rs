@@ -17,8 +17,8 @@ use crate::reports::getters;
 pub(crate) struct Stat {
     key: Key,
     kind: &'static str,
-    /// Bytes of the value; of a hard link to a file those of the file. ``None`` where only
-    /// reading it would tell.
+    /// Bytes of the value; of a hard link those of the file. ``None`` where only reading it
+    /// would show them.
     #[pyo3(get)]
     size: Option<u64>,
     attributes: Attributes,
@@ -53,7 +53,7 @@ impl Stat {
 getters! { Stat {
     /// The key: `str` (bytes that are not UTF-8 as surrogate escapes) or `int`.
     key: PyResult<Bound<'_, PyAny>> = |this, py| key::to_python(py, &this.key);
-    /// ``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"`` for a hard link to a file.
+    /// ``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"``, another name of a file.
     /// A record that does not say is a file; a pipe or device in an archive is ``"other"``.
     kind: &'static str = |this| this.kind;
     /// The attributes: a new dict.

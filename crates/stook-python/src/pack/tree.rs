@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
+use stook::archive::Archive;
 use stook::ops::pack::{Answer, Error, Hooks, PackReport, PackSources, Stage, grouping_of};
 use stook::pack::tree::Delete;
 use stook::pack::{DamageLog, Damages};
@@ -10,7 +11,7 @@ use stook::pack::{DamageLog, Damages};
 use super::info;
 use super::selection::Selecting;
 use crate::choices;
-use crate::errors::{OrRaise as _, Raise as _, invalid, warn_of, warn_of_recovery};
+use crate::errors::{ArchiveNotes, OrRaise as _, Raise as _, invalid, warn_of, warn_of_recovery};
 use crate::numbers;
 use crate::paths;
 use crate::wait::{ProgressReporter, callback_of};
@@ -136,9 +137,10 @@ pub(crate) fn pack_tree<'py>(
     let packed = py.detach(|| packing.run(&mut watching));
     let pack = packing.pack.clone();
     let sources: Vec<String> = packing.sources.iter().map(|path| path.display().to_string()).collect();
-    let Watching { reporter, notes, logs, .. } = watching;
+    let Watching { reporter, notes, logs, archives, .. } = watching;
     raise_first(py, packed.as_ref().err(), raised.take(), reporter)?;
     warn_of_recovery(py, &pack, &notes)?;
+    archives.iter().try_for_each(|notes| notes.warn(py))?;
     let report = packed.or_raise()?;
     let damages: Damages = logs.iter().flat_map(DamageLog::all).collect();
     warn_of(py, &pack, &damages)?;
@@ -182,12 +184,14 @@ struct Watching {
     now: [u64; 2],
     notes: Vec<String>,
     logs: Vec<DamageLog>,
+    archives: Vec<ArchiveNotes>,
 }
 
 impl Watching {
     fn new(callback: Option<Py<PyAny>>) -> Self {
         let reporter = ProgressReporter::new(callback);
-        Self { reporter, before: [0; 2], now: [0; 2], notes: Vec::new(), logs: Vec::new() }
+        let (notes, logs, archives) = Default::default();
+        Self { reporter, before: [0; 2], now: [0; 2], notes, logs, archives }
     }
 
     fn answer(&self, goes_on: bool) -> Answer {
@@ -225,6 +229,10 @@ impl Hooks for Watching {
 
     fn watch(&mut self, log: DamageLog) {
         self.logs.push(log);
+    }
+
+    fn archive_opened(&mut self, archive: &Archive) {
+        self.archives.push(ArchiveNotes::of(archive));
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use pyo3::prelude::*;
 use stook::ops::contents::{self, Opened};
 use stook::ops::export::Export;
+use stook::ops::fetching::Fetching;
 use stook::ops::unpack::{Error, Nothing, PathFilter, Prefix, THREADS, THREADS_MAX, Unpack, Unpacked};
 use stook::pack::{self, Damage};
 use stook::source::shown;
@@ -15,11 +16,11 @@ use super::open::{time_ns_of, with_time_hint};
 use super::reading::groups_of;
 use super::selection::Selecting;
 use crate::choices::{self, chosen};
-use crate::errors::{OrRaise as _, invalid, warn_of};
+use crate::errors::{ArchiveNotes, OrRaise as _, invalid, warn_of};
 use crate::key;
 use crate::numbers;
 use crate::paths;
-use crate::sparse::Fetching;
+use crate::sparse::fetching;
 use crate::wait::with_progress;
 
 /// Unpacks a pack, or a tar or zip archive, into a directory: every file is whole or absent, and
@@ -115,14 +116,15 @@ pub(crate) fn unpack<'py>(
     let threads = numbers::threads_up_to(THREADS_MAX, threads.unwrap_or(THREADS))?;
     let how = Unpack { target: PathBuf::new(), filter, overwrite, with_owner, xattrs, threads, force };
     let to = To::new(target, tar, how, has_threads)?;
-    let fetching = Fetching::new(cache, whole_file, settings, headers)?;
+    let fetching = fetching(cache, whole_file, settings, headers)?;
     let at_ns = at.map(time_ns_of).transpose()?;
     let done = with_progress(py, progress, ["records", "bytes"], move |go_on| {
         let written = to.write(&pack, &fetching, at_ns, &mut |entries, bytes| go_on([entries, bytes]));
-        let (unpacked, damages) = raised.take().map_or_else(|| written.or_raise(), Err)?;
-        Ok((unpacked, damages, pack))
+        let (unpacked, damages, notes) = raised.take().map_or_else(|| written.or_raise(), Err)?;
+        Ok((unpacked, damages, notes, pack))
     });
-    let (unpacked, damages, pack) = done.map_err(|error| with_time_hint(at, error))?;
+    let (unpacked, damages, notes, pack) = done.map_err(|error| with_time_hint(at, error))?;
+    notes.map_or(Ok(()), |notes| notes.warn(py))?;
     warn_of(py, &pack, &damages)?;
     if unpacked.nothing == Some(Nothing::Missing) {
         let why = match has_select {
@@ -187,7 +189,7 @@ impl To {
         fetching: &Fetching,
         at_ns: Option<i64>,
         progress: &mut dyn FnMut(u64, u64) -> bool,
-    ) -> Result<(Unpacked, Vec<Damage>), Error> {
+    ) -> Result<(Unpacked, Vec<Damage>, Option<ArchiveNotes>), Error> {
         let pack = pack::OpenOptions { at_ns, ..pack::OpenOptions::default() };
         let options = contents::OpenOptions { pack, ..fetching.options()? };
         let opened = contents::open(path, options, &mut |_| progress(0, 0))?;
@@ -202,6 +204,8 @@ impl To {
         };
         // Taken only now: more is met while reading.
         let damages = opened.pack().map(pack::Pack::damages).unwrap_or_default();
-        Ok((unpacked, damages))
+        let notes =
+            if let Opened::Archive(archive) = &opened { Some(ArchiveNotes::of(archive)) } else { None };
+        Ok((unpacked, damages, notes))
     }
 }

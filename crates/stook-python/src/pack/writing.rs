@@ -6,19 +6,22 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyMapping, PyTuple};
 use stook::ops::compact::Compact;
-use stook::pack::PackWriter;
+use stook::ops::delete::Deletion;
+use stook::pack::{self, PackWriter, Stop};
 
 use super::attributes;
 use super::batch::Batch;
 use super::info;
+use super::input::Input;
 use super::pack::Pack;
-use super::reading::groups_of;
+use super::reading::{groups_of, keys_of};
+use super::selection::key_patterns;
 use crate::choices;
 use crate::errors::{OrRaise as _, invalid};
 use crate::key;
 use crate::memory::{Given, Settled, bytes_of};
 use crate::numbers;
-use crate::wait::{ProgressReporter, callback_of, interruptible, with_progress};
+use crate::wait::{Detached, ProgressReporter, callback_of, interruptible, is_stopped, with_progress};
 
 #[pymethods]
 impl Pack {
@@ -72,6 +75,58 @@ impl Pack {
         at_once_or_watched(py, value, move |value| writer.put(&group, &key, &attributes, value))?.or_raise()
     }
 
+    /// Puts what a file has, or what a stream gives until it ends, as a record: for values that are
+    /// too long for memory, as ``stook put`` does.
+    ///
+    /// Args:
+    ///     key: The key.
+    ///     file: The path of a file, whose mode and modification time become attributes, and which
+    ///         must not change meanwhile; or an object with ``read``, open in binary mode.
+    ///     attributes: As for `put`; they take precedence over those of the file.
+    ///     group: The group to put it into.
+    ///     progress: Called now and then with the bytes so far, on another thread; what it raises
+    ///         ends it, and nothing is put then. ``True`` shows a bar with tqdm.
+    ///
+    /// Returns:
+    ///     Its sequence number.
+    ///
+    /// Raises:
+    ///     OSError: The file cannot be read, or the pack cannot be written.
+    ///     IsADirectoryError: It is a directory: `pack_tree` takes trees.
+    ///     stook.SourceChangedError: The file changed while it was read. Nothing was put.
+    ///
+    /// Examples:
+    ///     >>> import io, stook
+    ///     >>> with stook.Pack("data.stook", "a") as pack:
+    ///     ...     sequence = pack.put_file("digits", io.BytesIO(b"0123456789"))
+    ///     ...     pack["digits"]
+    ///     b'0123456789'
+    #[pyo3(signature = (key, file, *, attributes=None, group="", progress=None))]
+    fn put_file(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        file: &Bound<'_, PyAny>,
+        attributes: Option<&Bound<'_, PyMapping>>,
+        #[pyo3(from_py_with = choices::group)] group: &str,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<u64> {
+        let (writer, key, group) = (self.writer()?, key::from_python(key)?, group.to_owned());
+        let (given, from) = (attributes::from_python(attributes)?, Input::new(file)?);
+        with_progress(py, progress, ["bytes"], move |go_on| {
+            let mut bytes = 0;
+            let mut passed = |more| {
+                bytes += more;
+                if go_on([bytes]) { Ok(()) } else { Err(pack::Error::Stopped) }
+            };
+            from.with_body(given, |body, attributes| {
+                let put = |writer: &mut PackWriter| body.put(writer, &group, &key, attributes, &mut passed);
+                writer.with(put).or_raise()
+            })
+            .map(|(sequence, _)| sequence)
+        })
+    }
+
     /// Puts a record under the next id: above all that there are, 0 in a pack without ids.
     ///
     /// Args:
@@ -98,7 +153,7 @@ impl Pack {
     ) -> PyResult<u64> {
         let writer = self.writer()?;
         let (value, attributes) = (Given::new(value)?.settled(py), attributes::from_python(attributes)?);
-        let (group, settings) = (group.to_owned(), self.settings.clone());
+        let (group, settings) = (group.to_owned(), self.session.settings().clone());
         let open = move || settings.open_reader();
         at_once_or_watched(py, value, move |value| writer.append(&group, &attributes, value, open))?
             .or_raise()
@@ -115,6 +170,68 @@ impl Pack {
     fn delete(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
         let (writer, key) = (self.writer()?, key::from_python(key)?);
         py.detach(|| writer.delete(&key)).or_raise()
+    }
+
+    /// Deletes many records, all of them or none: those with these keys, and those that a prefix,
+    /// patterns and groups select, as ``stook rm`` does.
+    ///
+    /// Args:
+    ///     keys: The keys of records.
+    ///     prefix: Every record whose key begins with this; ``"id:"`` for every numeric one.
+    ///     glob: A pattern, or several: every record whose key matches one.
+    ///     group: Of all these only the records of this group, or these; alone, all of them.
+    ///     dry_run: Whether nothing is deleted: the report says what would be.
+    ///     progress: Called now and then with the records so far, on another thread; what it raises
+    ///         ends it, and nothing is deleted then. ``True`` shows a bar with tqdm.
+    ///
+    /// Returns:
+    ///     A `DeleteReport`.
+    ///
+    /// Raises:
+    ///     stook.InvalidError: Nothing is asked for, or an empty prefix or the default group alone,
+    ///         which would be everything (``glob="**"`` is everything), or nothing matches; nothing
+    ///         is deleted then.
+    ///
+    /// Examples:
+    ///     >>> import stook
+    ///     >>> with stook.Pack("data.stook", "a") as pack:
+    ///     ...     pack.update({"a/1.tmp": b"x", "a/2": b"yy", "b/1": b"zzz"})
+    ///     ...     pack.delete_many(glob="*.tmp").deleted
+    ///     ...     pack.delete_many(["a/2", "c"]).missing
+    ///     ...     list(pack)
+    ///     1
+    ///     ['c']
+    ///     ['b/1']
+    #[pyo3(signature = (keys=None, *, prefix=None, glob=None, group=None, dry_run=false, progress=None))]
+    #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
+    fn delete_many<'py>(
+        &self,
+        py: Python<'py>,
+        keys: Option<&Bound<'py, PyAny>>,
+        prefix: Option<&Bound<'py, PyAny>>,
+        glob: Option<&Bound<'py, PyAny>>,
+        group: Option<&Bound<'py, PyAny>>,
+        dry_run: bool,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let deletion = Deletion {
+            keys: keys.map(keys_of).transpose()?,
+            prefix: prefix.map(key::sort_prefix).transpose()?,
+            patterns: glob.map(|glob| key_patterns("glob", glob)).transpose()?,
+            groups: groups_of(group)?,
+            stop: Stop(is_stopped),
+        };
+        let (reader, writer) = (self.reader(py)?, if dry_run { None } else { Some(self.writer()?) });
+        let doomed = with_progress(py, progress, ["records"], move |go_on| {
+            let Some(writer) = writer else {
+                reader.check_writable().or_raise()?;
+                return deletion.select(&reader).or_raise();
+            };
+            drop(reader);
+            let run = |writer: &mut PackWriter| Ok(deletion.run(writer, &mut |deleted| go_on([deleted])));
+            writer.with(run).or_raise()?.or_raise()
+        })?;
+        info::delete_report(py, &doomed, dry_run)
     }
 
     /// Deletes a record and gives its value.
@@ -135,15 +252,7 @@ impl Pack {
         if default.len() > 1 {
             return Err(PyTypeError::new_err("pop takes a key and at most one default"));
         }
-        let (writer, wanted) = (self.writer()?, key::from_python(key)?);
-        let popped = py.detach(|| {
-            let get = || {
-                let Some(reader) = self.reader_now() else { return Ok(None) };
-                Ok(reader.get_file(&wanted)?.map(|record| record.body))
-            };
-            writer.pop(&wanted, || self.open_again(), get)
-        });
-        match popped.or_raise()? {
+        match self.session.pop(&key::from_python(key)?, &Detached(py)).or_raise()? {
             Some(value) => Ok(bytes_of(py, &value)?.into_any()),
             None if default.is_empty() => Err(key::missing(key)),
             None => default.get_item(0),
@@ -219,7 +328,9 @@ impl Pack {
     ///     max_dead: Only groups in which at least this share of bytes, 0 to 1, is dead.
     ///     extra_bytes: Room that a step may take on top of what is there; by default half of what
     ///         is free, at most 16 GiB. Segments that need more are left as they are.
+    ///     memory: Bytes of memory for records on their way; 256 MiB unless given.
     ///     group: Only this group, or these.
+    ///     dry_run: Whether nothing is done: the report says what would be, and how long it takes.
     ///     progress: Called now and then with the bytes written so far, on another thread. It may
     ///         read the pack, not change it. ``True`` shows a bar with tqdm.
     ///
@@ -229,14 +340,17 @@ impl Pack {
     /// Raises:
     ///     OSError: With ``errno.ENOSPC``: a step would need more room than is free. Nothing was
     ///         changed.
-    #[pyo3(signature = (*, keep_seconds=0.0, max_dead=None, extra_bytes=None, group=None, progress=None))]
+    #[pyo3(signature = (*, keep_seconds=0.0, max_dead=None, extra_bytes=None, memory=None, group=None, dry_run=false, progress=None))]
+    #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn compact<'py>(
         &self,
         py: Python<'py>,
         keep_seconds: f64,
         max_dead: Option<f64>,
         #[pyo3(from_py_with = numbers::extra_bytes)] extra_bytes: Option<u64>,
+        #[pyo3(from_py_with = numbers::memory)] memory: Option<usize>,
         group: Option<&Bound<'_, PyAny>>,
+        dry_run: bool,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let keep = Duration::try_from_secs_f64(keep_seconds)
@@ -244,13 +358,28 @@ impl Pack {
         if max_dead.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
             return Err(invalid("max_dead is a share from 0 to 1"));
         }
+        if memory == Some(0) {
+            return Err(invalid("argument 'memory': records on their way need some memory"));
+        }
+        let all = Compact::default();
         let compacting = Compact {
             groups: groups_of(group)?,
             keep,
             max_dead,
             extra_len: extra_bytes,
-            ..Compact::default()
+            memory_len: memory.unwrap_or(all.memory_len),
         };
+        if dry_run {
+            let reader = self.reader(py)?;
+            let (plan, seconds) = with_progress(py, progress, ["bytes"], move |go_on| {
+                go_on([0]);
+                reader.check_writable().or_raise()?;
+                let planned = compacting.plan(&reader).or_raise()?;
+                let seconds = planned.estimate(&reader, Stop(is_stopped)).or_raise()?;
+                Ok((planned.plan, seconds))
+            })?;
+            return info::compact_plan(py, &plan, seconds);
+        }
         let writer = self.writer()?;
         let done = with_progress(py, progress, ["bytes"], move |go_on| {
             let run = |writer: &mut PackWriter| Ok(compacting.run(writer, &mut |bytes| go_on([bytes])));

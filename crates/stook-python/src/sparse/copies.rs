@@ -39,7 +39,7 @@ pub(crate) fn read<'py>(
         return Err(SparseError::NotHeld { range, gap }).or_raise();
     }
     let size = ffi::Py_ssize_t::try_from(length.0).map_err(|_| PyMemoryError::new_err(()))?;
-    // SAFETY: a new `bytes`, whose memory nobody else sees before it is returned.
+    // SAFETY: a new `bytes`, whose memory no other code sees before it is returned.
     let (bytes, start) = unsafe {
         let bytes = Bound::from_owned_ptr_or_err(py, ffi::PyBytes_FromStringAndSize(std::ptr::null(), size))?;
         let start = ffi::PyBytes_AsString(bytes.as_ptr());

@@ -20,7 +20,7 @@ use crate::reports::getters;
 /// no read: :meth:`statistics` shows it.
 ///
 /// Args:
-///     directory: Where. It is made, for nobody but the user of this process, where there is none;
+///     directory: Where. It is made, for the user of this process alone, where there is none;
 ///         no other user may be able to write in it.
 ///     budget_bytes: What all that is kept may take of the disk.
 ///

@@ -68,10 +68,3 @@ impl Fetch for Function {
         asked.unwrap_or_else(|| Err(io::Error::other("the interpreter is ending")))
     }
 }
-
-/// The exception of the function that caused an error, if one did.
-pub(super) fn raised(py: Python<'_>, error: &stook::Error) -> Option<PyErr> {
-    let stook::Error::Io { source, .. } = error else { return None };
-    let raised = source.get_ref()?.downcast_ref::<PyErr>()?;
-    Some(raised.clone_ref(py))
-}

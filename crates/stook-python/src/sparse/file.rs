@@ -6,15 +6,16 @@ use bytes::Bytes;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
+use stook::ops::fetching::FileOptions;
 use stook::source::{Source, within};
 use stook::sparse::{self, SparseFileError};
 
 use super::buffer::SparseBuffer;
 use super::copies::{self, Out};
-use super::options::{Options, Place};
+use super::options::{Place, parse, recipe};
 use super::zero_copy::{self, ReleaseOnDrop};
 use super::{fetch, fork, ranges, reports};
-use crate::errors::{OrRaise as _, Raise as _, closed, invalid};
+use crate::errors::{OrRaise as _, closed, invalid};
 use crate::locks::{read, written};
 use crate::memory::{RELEASE_MIN, bytes_of};
 use crate::numbers::{Length, Position, Size};
@@ -76,7 +77,7 @@ use crate::wait::{callback_of, interruptible, polled};
 pub(crate) struct SparseFile {
     place: Arc<Place>,
     /// Those of a forked child.
-    options: Options,
+    options: FileOptions,
     /// The arguments to pickle.
     recipe: Py<PyDict>,
     // Only locked while the interpreter is held, so that no thread holds it when the process forks.
@@ -108,14 +109,14 @@ impl SparseFile {
     pub(crate) fn over(py: Python<'_>, source: Arc<dyn Source>, again: Bound<'_, PyAny>) -> PyResult<Self> {
         let recipe = PyDict::new(py);
         recipe.set_item("again", again)?;
-        Self::open(py, Place::Source(source), Options::holding(HELD_BYTES), recipe)
+        Self::open(py, Place::Source(source), FileOptions::holding(HELD_BYTES), recipe)
     }
 
-    fn open(py: Python<'_>, place: Place, options: Options, recipe: Bound<'_, PyDict>) -> PyResult<Self> {
+    fn open(py: Python<'_>, place: Place, options: FileOptions, recipe: Bound<'_, PyDict>) -> PyResult<Self> {
         let (place, kept) = (Arc::new(place), options.after_fork());
         let work = {
             let place = place.clone();
-            move || options.open(&place)
+            move || place.file(&options)
         };
         let file = if place.is_local() { py.detach(work) } else { interruptible(py, work)? };
         let state = State { generation: fork::generation(), file: Some(Arc::new(file?)) };
@@ -187,10 +188,7 @@ impl SparseFile {
             None => interruptible(py, move || work(&file))?,
         };
         zero_copy::release(py);
-        done.map_err(|error| match &error {
-            SparseFileError::Source(cause) => fetch::raised(py, cause).unwrap_or_else(|| error.raise()),
-            _ => error.raise(),
-        })
+        done.or_raise()
     }
 }
 
@@ -200,8 +198,8 @@ impl SparseFile {
     #[pyo3(signature = (address, **options))]
     fn new(address: &Bound<'_, PyAny>, options: Option<Bound<'_, PyDict>>) -> PyResult<Self> {
         let py = address.py();
-        let parsed = Options::parse(options.as_ref())?;
-        let recipe = parsed.recipe(py, options)?;
+        let parsed = parse(options.as_ref())?;
+        let recipe = recipe(&parsed, py, options)?;
         let place = Place::of(address)?;
         match &place {
             // Absolute, so that a process with another working directory finds it when unpickling.
@@ -247,8 +245,8 @@ impl SparseFile {
         if !fetch.is_callable() {
             return Err(PyTypeError::new_err("fetch is a function of start and end"));
         }
-        let parsed = Options::parse(options.as_ref())?;
-        let recipe = parsed.recipe(py, options)?;
+        let parsed = parse(options.as_ref())?;
+        let recipe = recipe(&parsed, py, options)?;
         recipe.set_item("fetch", &fetch)?;
         recipe.set_item("size", size.0)?;
         recipe.set_item("name", &name)?;

@@ -10,7 +10,7 @@ use pyo3::types::PyDict;
 use stook::ops::contents;
 use stook::source::Described;
 
-use super::options::Options;
+use super::options::parse;
 use crate::errors::OrRaise as _;
 
 /// What a file system says of a state of a file: ``(signs, proof, wait)``.
@@ -79,5 +79,5 @@ pub(crate) fn shown_in(text: &str) -> String {
 #[pyfunction]
 #[pyo3(signature = (options, /))]
 pub(crate) fn check_sparse_options(options: &Bound<'_, PyDict>) -> PyResult<()> {
-    Options::parse(Some(options)).map(drop)
+    parse(Some(options)).map(drop)
 }

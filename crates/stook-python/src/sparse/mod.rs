@@ -14,4 +14,4 @@ pub(crate) mod reports;
 pub(crate) mod store;
 mod zero_copy;
 
-pub(crate) use options::Fetching;
+pub(crate) use options::{arguments, fetching};

@@ -7,12 +7,10 @@ use std::time::Duration;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict as _, PyDict, PyString};
-use stook::ops::contents::OpenOptions;
+use stook::ops::fetching::{Fetching, FileOptions};
 use stook::source::remote::RemoteOptions;
-use stook::source::{FileSource, FunctionSource, SessionOptions, Source};
-use stook::sparse::{
-    self, AheadOptions, DiskCacheOptions, SparseFileError, SparseFileOptions, SparseOptions,
-};
+use stook::source::{FileSource, FunctionSource, Source};
+use stook::sparse;
 
 use super::disk::{BUDGET_BYTES, DiskCache};
 use super::fetch::Function;
@@ -74,214 +72,123 @@ impl Place {
             place => matches!(place, Self::Path(_)),
         }
     }
-}
-
-/// The keyword arguments of `SparseFile`.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Options {
-    fetching: Fetching,
-    memory_bytes: Option<u64>,
-    ahead: AheadOptions,
-    /// What is not said comes from the profile of the source.
-    requests: Option<usize>,
-    max_request_bytes: Option<usize>,
-    store: Option<(Arc<sparse::SparseStore>, String)>,
-}
-
-impl Options {
-    /// Those of a file that holds this much in memory at most.
-    pub(super) fn holding(memory_bytes: u64) -> Self {
-        Self { memory_bytes: Some(memory_bytes), ..Self::default() }
-    }
-
-    /// Parses them; missing ones have their defaults.
-    pub(super) fn parse(options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
-        let mut all = Self::default();
-        let (mut store, mut name) = (None, None);
-        for (key, value) in options.into_iter().flatten().filter(|(_, value)| !value.is_none()) {
-            let key: String = key.extract()?;
-            match key.as_str() {
-                "store" => store = Some(value.cast::<SparseStore>()?.get().store.clone()),
-                "store_name" => name = Some(value.extract::<String>()?),
-                "memory_bytes" => all.memory_bytes = Some(argument("memory_bytes", &value)?),
-                "cache" => all.fetching.set(&key, &value)?,
-                _ => all.set(&key, &value).map_err(|error| named(value.py(), &key, error))?,
-            }
-        }
-        // Also for local files, so that wrong options do not first fail when the address changes.
-        all.fetching.remote.check().map_err(invalid)?;
-        all.store = match (store, name) {
-            (Some(store), Some(name)) => Some((store, name)),
-            (Some(_), None) => return Err(invalid("with store=, store_name= says what it is called there")),
-            (None, Some(_)) => {
-                return Err(invalid("store_name= says what it is called in store=, which is missing"));
-            }
-            (None, None) => None,
-        };
-        if all.store.is_some() && all.memory_bytes.is_some() {
-            return Err(invalid("a file in a store has the budget of the store, and none of its own"));
-        }
-        Ok(all)
-    }
-
-    fn set(&mut self, key: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        match key {
-            "max_gap" => self.ahead.max_gap = whole(value)?,
-            "allowance" => self.ahead.allowance = whole(value)?,
-            "max_window" => self.ahead.max_window = whole(value)?,
-            "requests" => self.requests = Some(at_least(value, 1)?),
-            "max_request_bytes" => self.max_request_bytes = Some(at_least(value, 1)?),
-            _ => return self.fetching.set(key, value),
-        }
-        Ok(())
-    }
-
-    /// The arguments to pickle: another process opens the same file with them, so paths are
-    /// absolute.
-    pub(super) fn recipe<'py>(
-        &self,
-        py: Python<'py>,
-        options: Option<Bound<'py, PyDict>>,
-    ) -> PyResult<Bound<'py, PyDict>> {
-        let recipe = options.unwrap_or_else(|| PyDict::new(py));
-        if let (Some((directory, _)), Some(cache)) = (&self.fetching.cache, recipe.get_item("cache")?)
-            && cache.cast::<DiskCache>().is_err()
-        {
-            recipe.set_item("cache", directory.as_path())?;
-        }
-        Ok(recipe)
-    }
 
     /// Opens a file.
-    pub(super) fn open(&self, place: &Place) -> PyResult<sparse::SparseFile> {
-        let source = place.open(&self.fetching.remote).or_raise()?;
-        self.file(source).or_raise()
-    }
-
-    /// Opens a file over a source, with the shared disk cache or one that is opened now.
-    pub(super) fn file(&self, source: Arc<dyn Source>) -> Result<sparse::SparseFile, SparseFileError> {
-        let disk = self.fetching.opened_cache()?;
-        let known = SparseFileOptions::of(source.as_ref());
-        let session = SessionOptions {
-            requests: self.requests.unwrap_or(known.session.requests),
-            max_request_bytes: self.max_request_bytes.unwrap_or(known.session.max_request_bytes),
-            ..known.session
-        };
-        let options = SparseFileOptions { ahead: self.ahead, session, disk, ..known };
-        if let Some((store, name)) = &self.store {
-            return Ok(sparse::SparseFile::in_store(source, store, name, options)?);
-        }
-        let budget_bytes = self.memory_bytes.unwrap_or(u64::MAX);
-        let held = SparseOptions { budget_bytes, ..SparseOptions::default() };
-        // Cannot fail: every budget is valid.
-        let buffer = sparse::SparseBuffer::with_options(held).unwrap_or_default();
-        Ok(sparse::SparseFile::with_options(source, Arc::new(buffer), options))
-    }
-
-    /// Without what belongs to the parent process.
-    pub(super) fn after_fork(&self) -> Self {
-        Self { store: None, fetching: self.fetching.after_fork(), ..self.clone() }
+    pub(super) fn file(&self, options: &FileOptions) -> PyResult<sparse::SparseFile> {
+        let source = self.open(&options.fetching.remote).or_raise()?;
+        options.file(source).or_raise()
     }
 }
 
-/// How objects are fetched.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Fetching {
-    /// Directory and budget of the disk cache.
-    pub(crate) cache: Option<(PathBuf, u64)>,
-    /// That cache, where it is open: files share it. Not used after a fork.
-    shared: Option<Arc<sparse::DiskCache>>,
-    remote: RemoteOptions,
+/// Parses the keyword arguments of `SparseFile`; missing ones have their defaults.
+pub(super) fn parse(options: Option<&Bound<'_, PyDict>>) -> PyResult<FileOptions> {
+    let mut all = FileOptions::default();
+    let (mut store, mut name) = (None, None);
+    for (key, value) in options.into_iter().flatten().filter(|(_, value)| !value.is_none()) {
+        let key: String = key.extract()?;
+        match key.as_str() {
+            "store" => store = Some(value.cast::<SparseStore>()?.get().store.clone()),
+            "store_name" => name = Some(value.extract::<String>()?),
+            "memory_bytes" => all.memory_bytes = Some(argument("memory_bytes", &value)?),
+            "cache" => set(&mut all.fetching, &key, &value)?,
+            _ => set_file(&mut all, &key, &value).map_err(|error| named(value.py(), &key, error))?,
+        }
+    }
+    // Also for local files, so that wrong options do not first fail when the address changes.
+    all.fetching.remote.check().map_err(invalid)?;
+    all.store = match (store, name) {
+        (Some(store), Some(name)) => Some((store, name)),
+        (Some(_), None) => return Err(invalid("with store=, store_name= says what it is called there")),
+        (None, Some(_)) => {
+            return Err(invalid("store_name= says what it is called in store=, which is missing"));
+        }
+        (None, None) => None,
+    };
+    if all.store.is_some() && all.memory_bytes.is_some() {
+        return Err(invalid("a file in a store has the budget of the store, and none of its own"));
+    }
+    Ok(all)
 }
 
-impl Fetching {
-    /// What the arguments of these names say.
-    pub(crate) fn new(
-        cache: Option<&Bound<'_, PyAny>>,
-        whole_file: bool,
-        settings: Option<&Bound<'_, PyAny>>,
-        headers: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Self> {
-        let mut all = Self::default();
-        all.remote.whole_file = whole_file;
-        if let Some(cache) = cache {
-            all.set("cache", cache)?;
-        }
-        for (name, given) in [("settings", settings), ("headers", headers)] {
-            let Some(given) = given else { continue };
-            all.set(name, given).map_err(|error| named(given.py(), name, error))?;
-        }
-        Ok(all)
+fn set_file(all: &mut FileOptions, key: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    match key {
+        "max_gap" => all.ahead.max_gap = whole(value)?,
+        "allowance" => all.ahead.allowance = whole(value)?,
+        "max_window" => all.ahead.max_window = whole(value)?,
+        "requests" => all.requests = Some(at_least(value, 1)?),
+        "max_request_bytes" => all.max_request_bytes = Some(at_least(value, 1)?),
+        _ => return set(&mut all.fetching, key, value),
     }
+    Ok(())
+}
 
-    fn set(&mut self, key: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        match key {
-            "cache" => (self.cache, self.shared) = cache_of(value)?,
-            "tries" => self.remote.tries = whole(value)?,
-            "deadline" => self.remote.deadline = seconds(value)?,
-            "stall" => self.remote.stall = seconds(value)?,
-            "whole_file" => self.remote.whole_file = value.extract()?,
-            "settings" => self.remote.settings = pairs(value)?,
-            "headers" => self.remote.headers = pairs(value)?,
-            _ => return Err(PyTypeError::new_err("this is not among the options")),
-        }
-        Ok(())
+/// The arguments to pickle: another process opens the same file with them, so paths are absolute.
+pub(super) fn recipe<'py>(
+    all: &FileOptions,
+    py: Python<'py>,
+    options: Option<Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let recipe = options.unwrap_or_else(|| PyDict::new(py));
+    if let (Some((directory, _)), Some(cache)) = (&all.fetching.cache, recipe.get_item("cache")?)
+        && cache.cast::<DiskCache>().is_err()
+    {
+        recipe.set_item("cache", directory.as_path())?;
     }
+    Ok(recipe)
+}
 
-    /// Without what belongs to the parent process.
-    pub(crate) fn after_fork(&self) -> Self {
-        Self { cache: self.cache.clone(), shared: None, remote: self.remote.clone() }
+/// How objects are fetched, by the arguments of these names.
+pub(crate) fn fetching(
+    cache: Option<&Bound<'_, PyAny>>,
+    whole_file: bool,
+    settings: Option<&Bound<'_, PyAny>>,
+    headers: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Fetching> {
+    let mut all = Fetching::default();
+    all.remote.whole_file = whole_file;
+    if let Some(cache) = cache {
+        set(&mut all, "cache", cache)?;
     }
+    for (name, given) in [("settings", settings), ("headers", headers)] {
+        let Some(given) = given else { continue };
+        set(&mut all, name, given).map_err(|error| named(given.py(), name, error))?;
+    }
+    Ok(all)
+}
 
-    /// The cache on disk that was made already, or one that is opened now.
-    fn opened_cache(&self) -> stook::Result<Option<Arc<sparse::DiskCache>>> {
-        match (&self.shared, &self.cache) {
-            (None, Some((directory, budget_bytes))) => {
-                let options = DiskCacheOptions { budget_bytes: *budget_bytes };
-                Ok(Some(sparse::DiskCache::open(directory, options)?))
-            }
-            (shared, _) => Ok(shared.clone()),
+fn set(all: &mut Fetching, key: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    match key {
+        "cache" => (all.cache, all.shared) = cache_of(value)?,
+        "tries" => all.remote.tries = whole(value)?,
+        "deadline" => all.remote.deadline = seconds(value)?,
+        "stall" => all.remote.stall = seconds(value)?,
+        "whole_file" => all.remote.whole_file = value.extract()?,
+        "settings" => all.remote.settings = pairs(value)?,
+        "headers" => all.remote.headers = pairs(value)?,
+        _ => return Err(PyTypeError::new_err("this is not among the options")),
+    }
+    Ok(())
+}
+
+/// The arguments that say so, for a pickle.
+pub(crate) fn arguments<'py>(all: &Fetching, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    let arguments = PyDict::new(py);
+    match (&all.shared, &all.cache) {
+        (Some(cache), _) => {
+            arguments.set_item("cache", Bound::new(py, DiskCache { cache: cache.clone() })?)?;
+        }
+        (None, Some((directory, _))) => arguments.set_item("cache", directory.as_path())?,
+        (None, None) => {}
+    }
+    if all.remote.whole_file {
+        arguments.set_item("whole_file", true)?;
+    }
+    for (name, given) in [("settings", &all.remote.settings), ("headers", &all.remote.headers)] {
+        if !given.is_empty() {
+            arguments.set_item(name, given.iter().into_py_dict(py)?)?;
         }
     }
-
-    /// The same with its cache opened now.
-    ///
-    /// # Errors
-    /// When the cache cannot be opened.
-    pub(crate) fn with_cache(mut self) -> stook::Result<Self> {
-        self.shared = self.opened_cache()?;
-        Ok(self)
-    }
-
-    /// The arguments that say so, for a pickle.
-    pub(crate) fn arguments<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let arguments = PyDict::new(py);
-        match (&self.shared, &self.cache) {
-            (Some(cache), _) => {
-                arguments.set_item("cache", Bound::new(py, DiskCache { cache: cache.clone() })?)?;
-            }
-            (None, Some((directory, _))) => arguments.set_item("cache", directory.as_path())?,
-            (None, None) => {}
-        }
-        if self.remote.whole_file {
-            arguments.set_item("whole_file", true)?;
-        }
-        for (name, given) in [("settings", &self.remote.settings), ("headers", &self.remote.headers)] {
-            if !given.is_empty() {
-                arguments.set_item(name, given.iter().into_py_dict(py)?)?;
-            }
-        }
-        Ok(arguments)
-    }
-
-    /// The options that say so.
-    ///
-    /// # Errors
-    /// When the cache cannot be opened.
-    pub(crate) fn options(&self) -> stook::Result<OpenOptions> {
-        let cache = self.opened_cache()?;
-        Ok(OpenOptions { remote: self.remote.clone(), cache, ..OpenOptions::default() })
-    }
+    Ok(arguments)
 }
 
 /// Directory and budget of a cache, and the cache itself if it is a `DiskCache`.

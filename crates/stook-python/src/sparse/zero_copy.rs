@@ -22,7 +22,7 @@ struct Owner {
     len: usize,
 }
 
-// SAFETY: the memory is read only, by nobody but through `as_ref`, and the object is only moved,
+// SAFETY: the memory is read only, and only through `as_ref`, and the object is only moved,
 // never used, by threads that do not have the interpreter.
 unsafe impl Send for Owner {}
 // SAFETY: as above.
@@ -71,7 +71,7 @@ pub(crate) fn shared(object: &Bound<'_, PyAny>) -> PyResult<Option<Bytes>> {
     let view = view.call_method1("cast", ("B",))?;
     let buffer = PyBuffer::<u8>::get(&view)?;
     let (start, len) = (buffer.buf_ptr().cast::<u8>().cast_const(), buffer.len_bytes());
-    // A view of our own, which nobody else can release. It keeps the memory alive.
+    // A view of our own, which no other code can release. It keeps the memory alive.
     let object = Some(view.unbind());
     Ok(Some(Bytes::from_owner(Owner { object, start, len })))
 }

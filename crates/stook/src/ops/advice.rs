@@ -1,27 +1,27 @@
-//! What is to be done about a pack: the most urgent only.
+//! What is to be done about a pack, by what opening it found.
 
 use crate::pack::{Damage, Pack, SegmentInfo, is_in_groups};
 use crate::report::units::percent;
 
-/// The share of dead bytes from which on compacting is worth its time.
+/// From this share of dead bytes on, room is worth getting back.
 const DEAD_SHARE_NOTABLE: f64 = 0.2;
 
-/// What is to be done, for programs and for people.
+/// The most urgent thing to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Advice {
-    /// `permit`, `update`, `check`, `finish`, `compact` or `none`.
+    /// It in one word, for programs: `permit`, `update`, `check`, `finish`, `compact` or `none`.
     pub action: &'static str,
-    /// A sentence about it.
+    /// A sentence, for people.
     pub text: String,
 }
 
-/// What is to be done about a pack; `groups` are those that are looked at, all if empty.
-pub fn advice(pack: &Pack, groups: &[String]) -> Advice {
-    let (action, text) = of(pack, groups);
+/// What is to be done about a pack, of which only these groups (all if empty) are looked at.
+pub fn advise(pack: &Pack, groups: &[String]) -> Advice {
+    let (action, text) = recommend(pack, groups);
     Advice { action, text }
 }
 
-fn of(pack: &Pack, groups: &[String]) -> (&'static str, String) {
+fn recommend(pack: &Pack, groups: &[String]) -> (&'static str, String) {
     let damages = pack.damages();
     if let Some(denied) = damages.first().filter(|_| damages.iter().all(Damage::is_denied)) {
         let text = format!(
@@ -47,24 +47,23 @@ fn of(pack: &Pack, groups: &[String]) -> (&'static str, String) {
                     gone, `stook check --accept` accepts the pack as it is";
         return ("finish", text.into());
     }
-    let share = dead_share(pack, groups);
-    if share >= DEAD_SHARE_NOTABLE {
+    let mut segments = pack.segments();
+    segments.retain(|segment| is_in_groups(groups, &segment.group));
+    let dead_share = dead_share(&segments);
+    if dead_share >= DEAD_SHARE_NOTABLE {
         let text = format!(
             "{} of the bytes belong to records that were replaced or deleted: `stook compact` gets the room back",
-            percent(share)
+            percent(dead_share)
         );
         return ("compact", text);
     }
     ("none", "nothing to do".into())
 }
 
-/// The share of bytes of frames that are of dead records.
-fn dead_share(pack: &Pack, groups: &[String]) -> f64 {
-    let is_meant = |segment: &&SegmentInfo| is_in_groups(groups, &segment.group);
-    let segments = pack.segments();
-    let sums = segments
-        .iter()
-        .filter(is_meant)
-        .fold((0, 0), |(dead, all), segment| (dead + segment.dead_bytes, all + segment.frame_bytes));
-    sums.0 as f64 / sums.1.max(1) as f64
+/// Which share of the bytes of frames belongs to records that no longer count.
+pub fn dead_share(segments: &[SegmentInfo]) -> f64 {
+    let sum = |of: fn(&SegmentInfo) -> u64| segments.iter().map(of).sum::<u64>();
+    let dead = sum(|segment| segment.dead_bytes);
+    let live = sum(|segment| segment.frame_bytes.saturating_sub(segment.dead_bytes));
+    dead as f64 / (live + dead).max(1) as f64
 }

@@ -1,10 +1,11 @@
 //! Compaction of packs: how much space a step may take, and the refusal if there is less.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::pack::{
-    self, CompactOptions, CompactPlan, Compacted, Host as _, OpenOptions, Pack, PackWriter, SystemHost,
+    self, CompactOptions, CompactPlan, Compacted, Host as _, OnDamage, OpenOptions, Pack, PackWriter,
+    ScanOptions, Stop, SystemHost,
 };
 use crate::report::units::bytes_decimal;
 use crate::storage::Storage;
@@ -58,6 +59,10 @@ impl Default for Compact {
     }
 }
 
+/// What a dry run reads at most to learn how fast this goes.
+const PROBE_BYTES: u64 = 64 << 20;
+const PROBE_TIME: Duration = Duration::from_secs(1);
+
 /// The plan of a compaction.
 #[derive(Debug, Clone)]
 pub struct Planned {
@@ -65,6 +70,29 @@ pub struct Planned {
     pub plan: CompactPlan,
     /// Extra space that a step may take, in bytes.
     pub extra_len: u64,
+}
+
+impl Planned {
+    /// How many seconds it would take; `None` where nothing is to be done. What is kept is read and
+    /// written, both about as fast as some of it is read now.
+    ///
+    /// # Errors
+    /// Returns an error of reading, and [`pack::Error::Stopped`] if `stop` says so.
+    pub fn estimate(&self, pack: &Pack, stop: Stop) -> pack::Result<Option<f64>> {
+        let Some(step) = self.plan.steps.first() else { return Ok(None) };
+        let groups = vec![step.group.clone()];
+        let options = ScanOptions { groups, on_damage: OnDamage::Skip, stop, ..ScanOptions::default() };
+        let mut scan = pack.scan(options);
+        let started = Instant::now();
+        while scan.bytes_passed() < PROBE_BYTES && started.elapsed() < PROBE_TIME {
+            stop.check()?;
+            if scan.next()?.is_none() {
+                break;
+            }
+        }
+        let bytes_per_s = scan.bytes_passed() as f64 / started.elapsed().as_secs_f64();
+        Ok((bytes_per_s > 0.0).then(|| 2.0 * self.plan.kept_bytes() as f64 / bytes_per_s))
+    }
 }
 
 impl Compact {

@@ -9,12 +9,15 @@ pub mod contents;
 pub mod delete;
 pub mod directory;
 pub mod export;
+#[cfg(feature = "remote")]
+pub mod fetching;
 pub mod follow;
 pub mod heads;
 pub mod import;
 pub mod json;
 pub mod pack;
 pub mod repair;
+pub mod session;
 pub mod shared;
 pub mod unpack;
 

@@ -31,6 +31,15 @@ pub enum Error {
     /// It was closed.
     #[error("this pack is closed")]
     Closed,
+    /// It is open for reading.
+    #[error("this pack is open to be read")]
+    ReadOnly,
+    /// A state of the past was to be written to.
+    #[error("a state of the past can only be read")]
+    Past,
+    /// No segment can have this length.
+    #[error(transparent)]
+    SegmentLen(pack::Error),
     /// The call comes from a callback of a call that holds the writer exclusively.
     #[error("this pack is being changed by the call whose callback this is; wait until it has ended")]
     Reentrant,

@@ -8,15 +8,14 @@ use anyhow::anyhow;
 use stook::archive::{Archive, MemberKind};
 use stook::engine::{Access, Backend};
 use stook::extent::ByteRange;
-use stook::ops::contents::{Contents as _, Found, GetOptions, Piece};
-use stook::pack::{Key, Stop};
-use stook::source::{read_batch, zeroes};
+use stook::ops::contents::{ValueError, read_ranges};
+use stook::pack::Stop;
+use stook::source::read_batch;
 
 use super::{Args, BLOCK_LEN, within, write};
 use crate::commands::get::files;
 use crate::context::Context;
-use crate::output::Output;
-use crate::progress::{Progress, Unit};
+use crate::progress::Unit;
 use crate::{interrupt, packs};
 
 /// Runs it. Ranges of a member whose bytes lie in the archive as they are, are read alone; of all
@@ -39,7 +38,7 @@ pub(super) fn run(
         return Err(files::is_directory(path, &key));
     }
     let wants_all = args.ranges.is_empty();
-    let mut ranges = within(&args.ranges, format!("{}//{key}", path.display()), member.node.len)?;
+    let ranges = within(&args.ranges, format!("{}//{key}", path.display()), member.node.len)?;
     let total: u64 = ranges.iter().map(ByteRange::len).sum();
     let bar = context.progress("reading", Unit::Bytes, Some(total));
     let mut output = context.output();
@@ -50,74 +49,31 @@ pub(super) fn run(
             let read = move || read_batch(&Backend::Auto, &*source, &batch, Access::Cached);
             Ok(interrupt::wait_for(read)??.into_iter().map(Ok).collect())
         })?,
-        None => {
-            ranges.retain(|range| wants_all || !range.is_empty());
-            // Ranges that ascend take one pass together.
-            for ascending in ranges.chunk_by(|one, next| one.end() <= next.start()) {
-                pass((archive, &key), ascending, wants_all, &mut output, &bar)?;
-            }
-        }
+        None => read_ranges(
+            archive,
+            &key,
+            &ranges,
+            wants_all,
+            Stop(interrupt::interrupted),
+            &mut |piece| -> anyhow::Result<()> {
+                interrupt::check()?;
+                output.bytes(piece)?;
+                bar.add(piece.len() as u64);
+                Ok(())
+            },
+        )
+        .map_err(by_itself)?,
     }
     output.finish()?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes ranges that ascend and do not overlap, in one pass through the member: to its end, if all
-/// of it is wanted, because its checksum is only there.
-fn pass(
-    (archive, key): (&Archive, &Key),
-    mut wanted: &[ByteRange],
-    wants_all: bool,
-    output: &mut Output,
-    bar: &Progress,
-) -> anyhow::Result<()> {
-    let (keys, options) =
-        ([key.clone()], GetOptions { stop: Stop(interrupt::interrupted), ..GetOptions::default() });
-    let mut getting = archive.get(&keys, &options)?;
-    if let Some((_, Found::Failed(failure))) = getting.next()? {
-        return Err(failure.into());
+/// An error of the member is shown as what it is: which member it is of, was typed.
+fn by_itself(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast::<ValueError>() {
+        Ok(ValueError::Entry { failure, .. }) => (*failure).into(),
+        Ok(ValueError::Contents(error)) => error.into(),
+        Ok(error) => error.into(),
+        Err(error) => error,
     }
-    let mut at = 0_u64;
-    loop {
-        while let [first, rest @ ..] = wanted
-            && first.end() <= at
-        {
-            wanted = rest;
-        }
-        if wanted.is_empty() && !wants_all {
-            break;
-        }
-        interrupt::check()?;
-        let (len, bytes) = match getting.piece()? {
-            Piece::End => break,
-            Piece::Failed(failure) => return Err(failure.into()),
-            Piece::Bytes(bytes) => (bytes.len() as u64, Some(bytes)),
-            Piece::Hole(len) => (len, None),
-        };
-        let piece = ByteRange::at(at, len).unwrap_or_default();
-        for common in wanted.iter().map_while(|range| piece.intersection(range)) {
-            match bytes {
-                Some(bytes) => {
-                    let from = (common.start() - at) as usize;
-                    output.bytes(bytes.get(from..from + common.len() as usize).unwrap_or_default())?;
-                }
-                None => hole(common.len(), output)?,
-            }
-            bar.add(common.len());
-        }
-        at = piece.end();
-    }
-    // For an archive that is compressed as a whole, this reads its checksum.
-    getting.next()?;
-    Ok(())
-}
-
-fn hole(mut len: u64, output: &mut Output) -> anyhow::Result<()> {
-    while len > 0 {
-        interrupt::check()?;
-        let some = zeroes(len);
-        output.bytes(some)?;
-        len -= some.len() as u64;
-    }
-    Ok(())
 }

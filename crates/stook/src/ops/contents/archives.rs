@@ -8,7 +8,7 @@ use super::error::{Error, Feature, Result, Unsupported};
 use super::get::{Failure, Found, GetOptions, Getting, Missing, Piece};
 use super::list::{BATCH, Detail, Entry, ListOptions, Listed, Listing};
 use super::load::{LoadEvents, LoadOptions, LoadReport, load_archive};
-use crate::archive::{self, Archive, Member, MemberKind, Reading};
+use crate::archive::{self, Archive, Member, MemberKind, Origin, Reading};
 use crate::extent::ByteRange;
 use crate::ops::import::{head, kind};
 use crate::pack::{Key, KeyRange, KeyValue, Stop};
@@ -104,7 +104,7 @@ impl Contents for Archive {
 ///
 /// # Errors
 /// A key that no pack could have.
-pub fn files_in_order(archive: &Archive) -> Result<Vec<(Key, Vec<Key>)>> {
+pub(super) fn files_in_order(archive: &Archive) -> Result<Vec<(Key, Vec<Key>)>> {
     let is_link = |member: &Member<'_>| member.kind() == MemberKind::HardLink;
     let is_file = |member: &Member<'_>| member.kind() == MemberKind::File || is_link(member);
     let mut members: Vec<_> = archive.members(b"").filter(is_file).collect();
@@ -120,6 +120,26 @@ pub fn files_in_order(archive: &Archive) -> Result<Vec<(Key, Vec<Key>)>> {
         before = Some(member.data_at);
     }
     Ok(files)
+}
+
+/// What opening an archive found of the index beside it, as sentences.
+pub fn index_notes(archive: &Archive) -> Vec<String> {
+    // If there is no place for an index, there is nothing to note.
+    let (Origin::Made { useless, not_kept }, Some(index)) = (archive.origin(), archive.index_path()) else {
+        return Vec::new();
+    };
+    let rebuilt = useless.as_ref().map(|why| format!("Rebuilt the index {}: {why}.", index.display()));
+    let unkept =
+        not_kept.as_ref().map(|why| format!("The index could not be kept as {}: {why}.", index.display()));
+    rebuilt.into_iter().chain(unkept).collect()
+}
+
+/// That an archive may have been cut off, as a sentence, if it does not end as its format wants it.
+pub fn cut_off_note(archive: &Archive) -> Option<String> {
+    (!archive.index().summary().has_end).then(|| {
+        let (path, format) = (archive.path().display(), archive.format());
+        format!("{path} does not end as a {format} does; something may have been cut off.")
+    })
 }
 
 /// Members of an archive by kind, and their bytes.

@@ -28,8 +28,10 @@ mod error;
 mod get;
 mod list;
 mod load;
+mod owned;
 mod packs;
 mod patterns;
+mod ranges;
 mod select;
 mod values;
 
@@ -39,14 +41,16 @@ use std::sync::Arc;
 
 pub(crate) use address::{Place, place_of};
 pub use address::{has_pack, is_object, split_member, split_pack_path};
-pub use archives::{MemberCounts, files_in_order};
+pub use archives::{MemberCounts, cut_off_note, files_in_order, index_notes};
 pub use cached::{Cached, SourceSpan, files_of};
 pub use error::{Error, Feature, Result, Unsupported};
 pub use get::{Failure, Found, GetOptions, Getting, Missing, Piece};
 pub use list::{Detail, Entry, ListOptions, Listed, Listing};
 pub use load::{LoadEvents, LoadOptions, LoadReport, LoadWatch, OnLoaded, Part};
+pub use owned::{OwnedFiles, OwnedKeys, OwnedRows};
 pub use packs::PackContents;
 pub use patterns::KeyPatterns;
+pub use ranges::{member_ranges, read_ranges};
 pub use select::{Matching, Selected, Unselected};
 pub use values::{HOLE_BYTES_MAX, ValueError, next_value, values};
 

@@ -43,7 +43,8 @@ pub enum ValueError {
 }
 
 /// The bodies of these keys, in their order; `None` for keys without an entry. They are read as it
-/// costs least: all in one pass, where that is so. It ends where `go_on` returns `false`.
+/// costs least: all in one pass, where that is so. `go_on` is called with how many were read and their
+/// bytes; it ends where that returns `false`.
 ///
 /// # Errors
 /// The first that is met.
@@ -51,13 +52,19 @@ pub fn values(
     contents: &dyn Contents,
     keys: &[Key],
     stop: Stop,
-    go_on: &mut dyn FnMut() -> bool,
+    go_on: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Vec<Option<Bytes>>, ValueError> {
     let options = GetOptions { any_order: true, stop, ..GetOptions::default() };
     let mut values: HashMap<&Key, Option<Bytes>> = HashMap::new();
     let mut getting = contents.get(keys, &options)?;
-    while let Some((key, value)) = next_value(&mut *getting, go_on)? {
+    let (mut count, mut bytes) = (0, 0);
+    while let Some((key, value)) = next_value(&mut *getting, &mut || go_on(count, bytes))? {
+        count += 1;
+        bytes += value.as_ref().map_or(0, Bytes::len) as u64;
         values.insert(key, value);
+    }
+    if !go_on(count, bytes) {
+        return Err(Error::Interrupted.into());
     }
     Ok(keys.iter().map(|key| values.get(key).cloned().flatten()).collect())
 }

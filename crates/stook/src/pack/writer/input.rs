@@ -4,6 +4,7 @@
 //! The caller decides how to open files (a program may need to be interruptible while no data
 //! comes); what an open file is, and what reading it must not miss, is decided here.
 
+use std::fmt;
 use std::fs;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
@@ -16,7 +17,8 @@ use rustix::fs::{FileType, OFlags};
 use crate::engine::File;
 use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::{Attributes, FileKind};
-use crate::pack::writer::RecordWriter;
+use crate::pack::key::Key;
+use crate::pack::writer::{PackWriter, RecordWriter};
 use crate::source::{FileSource, Source as _};
 
 /// Bytes read at once.
@@ -39,6 +41,48 @@ pub enum Input {
 pub struct FileInput {
     source: FileSource,
     attributes: Attributes,
+}
+
+/// The body of one record.
+pub enum Body<'a> {
+    /// A regular file.
+    File(FileInput),
+    /// A stream, and its name for messages.
+    Stream(&'a mut dyn Read, String),
+}
+
+impl fmt::Debug for Body<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(file) => file.fmt(f),
+            Self::Stream(_, name) => f.debug_tuple("Stream").field(name).finish(),
+        }
+    }
+}
+
+impl Body<'_> {
+    /// Puts it as a record; returns the sequence number and the length in bytes. `progress` is
+    /// called as by [`FileInput::copy_to`].
+    ///
+    /// # Errors
+    /// Those of [`PackWriter::begin`], [`FileInput::copy_to`] and [`copy_stream`]; nothing of the
+    /// record counts then.
+    pub fn put<E: From<Error>>(
+        self,
+        writer: &mut PackWriter,
+        group: &str,
+        key: &Key,
+        attributes: &Attributes,
+        progress: &mut dyn FnMut(u64) -> Result<(), E>,
+    ) -> Result<(u64, u64), E> {
+        let known = if let Self::File(file) = &self { Some(file.len()) } else { None };
+        let mut record = writer.begin(group, key, attributes, known)?;
+        let len = match self {
+            Self::File(file) => file.copy_to(&mut record, progress).map(|()| file.len())?,
+            Self::Stream(stream, name) => copy_stream(stream, &name, &mut record, progress)?,
+        };
+        Ok((record.finish()?, len))
+    }
 }
 
 impl Input {
