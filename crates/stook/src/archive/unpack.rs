@@ -311,7 +311,7 @@ impl Unpacking<'_> {
         let batch = self.batch.as_ref().filter(|_| !plan.replaces());
         let published = if let Some(batch) = batch {
             let (name, key) = (place.name.clone(), member.key.to_vec());
-            batch.put(&self.outbox, Waiting { file, name, key, len, unset })
+            batch.put(&self.outbox, Waiting { file, name, key, len, unset, replaces: false, backup: None })
         } else {
             // What takes the place of something must not be lost together with it.
             file.sync()?;

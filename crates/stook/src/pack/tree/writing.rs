@@ -221,8 +221,9 @@ impl Writing {
         let io = |operation| move |error| self.io(operation, key, error);
         let unset = file.set_metadata(metadata).map_err(io("set mode and time of"))?;
         if !plan.replaces() && !self.is_at_once.load(Ordering::Relaxed) {
-            let waiting = Waiting { file, name: name.clone(), key: key.clone(), len, unset };
-            self.note(key, Ok(Written::New(len)));
+            let (name, key) = (name.clone(), key.clone());
+            let waiting = Waiting { file, name, key: key.clone(), len, unset, replaces: false, backup: None };
+            self.note(&key, Ok(Written::New(len)));
             self.note_published(self.batch.put(&self.outbox, waiting));
             return Ok(Written::Waits);
         }

@@ -17,6 +17,9 @@ const BYTES_MAX: u64 = 256 << 20;
 /// Of the descriptors of a process, a batch may keep one in so many.
 const SHARE: u64 = 8;
 
+/// What was to be done when a batch could not be made durable.
+pub(crate) const SYNC: &str = "sync";
+
 /// A file that waits for its name.
 #[derive(Debug)]
 pub(crate) struct Waiting {
@@ -28,6 +31,10 @@ pub(crate) struct Waiting {
     pub(crate) len: u64,
     /// What could not be set.
     pub(crate) unset: Unset,
+    /// Whether it takes the place of what has the name.
+    pub(crate) replaces: bool,
+    /// The name under which what it replaces is kept.
+    pub(crate) backup: Option<OsString>,
 }
 
 /// What became of a file that waited.
@@ -86,13 +93,13 @@ impl Batch {
         }
         let synced = outbox.sync_files(files.iter().map(|waiting| &waiting.file));
         let publish = |waiting: Waiting| {
-            let Waiting { file, name, key, len, unset } = waiting;
+            let Waiting { file, name, key, len, unset, replaces, backup } = waiting;
             let (parent, device) = (file.parent.clone(), file.device);
             let result = match synced.get(&device) {
                 None | Some(Ok(())) => {
-                    file.publish(&name, false).map_err(|error| ("give its name to", error))
+                    outbox.publish(file, &name, replaces, backup.as_deref())
                 }
-                Some(Err(error)) => Err(("sync", copy_of(error))),
+                Some(Err(error)) => Err((SYNC, copy_of(error))),
             };
             Published { key, len, unset, parent, name, result }
         };
