@@ -73,6 +73,11 @@ impl CopySource {
         Self { tree, id, name, path: None }
     }
 
+    /// A file or directory of a tree, with the name that it has where there are several sources.
+    pub fn tree_at(tree: Arc<dyn Tree>, id: NodeId, name: impl Into<Vec<u8>>) -> Self {
+        Self { id, ..Self::tree(tree, name) }
+    }
+
     /// Bytes, such as an object, as a file of this name.
     ///
     /// # Errors

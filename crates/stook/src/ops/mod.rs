@@ -5,6 +5,7 @@ pub mod check;
 mod choice;
 pub mod compact;
 pub mod contents;
+pub mod copy;
 pub mod delete;
 pub mod directory;
 pub mod export;
