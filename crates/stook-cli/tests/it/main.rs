@@ -7,6 +7,7 @@ mod bench;
 mod cat;
 mod check;
 mod compact;
+mod copy;
 mod damage;
 mod frame;
 mod get;

@@ -64,7 +64,8 @@ impl Run<'_> {
             match gathered.result {
                 Ok(piece) => self.take_piece(gathered.index, one, piece, lanes, small, &mut long),
                 Err(error) => {
-                    if let Some(long) = long.take() {
+                    // Others may fail to open while the pieces of this one arrive.
+                    if let Some(long) = long.take_if(|long| long.index == gathered.index) {
                         long.pouring.end(false);
                     }
                     one.is_done = true;
@@ -77,12 +78,14 @@ impl Run<'_> {
         if let Some(long) = long.take() {
             long.pouring.end(false);
         }
-        if let Err(error) = gathered {
-            let text = crate::error::chain(&error);
-            for one in wanted.iter().filter(|one| !one.is_done) {
-                let cause = std::io::Error::other(text.clone());
-                self.end_file(&one.job, Err(Error::io("read", source.tree.path_of(one.job.id), cause)));
-            }
+        let why = match gathered {
+            Err(error) => crate::error::chain(&error),
+            Ok(()) if self.is_stopped() => return,
+            Ok(()) => "its bytes did not come".to_owned(),
+        };
+        for one in wanted.iter().filter(|one| !one.is_done) {
+            let cause = std::io::Error::other(why.clone());
+            self.end_file(&one.job, Err(Error::io("read", source.tree.path_of(one.job.id), cause)));
         }
     }
 
@@ -103,10 +106,8 @@ impl Run<'_> {
         let is_whole = piece.is_whole();
         let (body_len, permit) = (piece.body_len, self.ledger.take(piece.bytes.len() as u64));
         let bytes = held(piece.bytes, permit);
-        // A piece of another body: what came before it is not whole.
-        if long.as_ref().is_some_and(|long| long.index != index)
-            && let Some(long) = long.take()
-        {
+        // A piece of another body: what came before it is not whole, and is reported at the end.
+        if let Some(long) = long.take_if(|long| long.index != index) {
             long.pouring.end(false);
         }
         if long.is_none() {
@@ -138,9 +139,7 @@ impl Run<'_> {
             pouring.taken = pouring.taken.saturating_add(bytes.len() as u64);
             pouring.pouring.block(&bytes);
         }
-        if long.as_ref().is_some_and(|long| long.taken >= body_len)
-            && let Some(done) = long.take()
-        {
+        if let Some(done) = long.take_if(|long| long.taken >= body_len) {
             one.is_done = true;
             done.pouring.end(true);
             self.end_file(&one.job, Ok(()));

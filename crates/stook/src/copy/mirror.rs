@@ -72,7 +72,8 @@ impl Mirror<'_> {
         let Some(directory) = there else { return Ok(()) };
         for name in names_of(&directory).map_err(|error| ("list", error))? {
             let key = joined(key, name.as_bytes());
-            if self.is_spared(key.get(skipped..).unwrap_or_default(), &name) {
+            let path = key.get(skipped..).unwrap_or_default().to_vec();
+            if self.receiver.options.selection.excludes(&path, true) {
                 continue;
             }
             // What the source does not say cannot be deleted.
@@ -86,6 +87,7 @@ impl Mirror<'_> {
             match found {
                 Some(found) if is_directory(&directory, &name) => waiting.push((key, found)),
                 Some(_) => {}
+                None if self.is_spared(&path, &name) => {}
                 None => self.delete(&directory, &name, &key),
             }
         }

@@ -57,7 +57,10 @@ pub(super) fn check_places(
             let is_in = |inner: &[Inode], outer: &[Inode], is_there: bool| {
                 is_there && outer.first().is_some_and(|outer| inner.contains(outer))
             };
-            let is_same = path == other || is_in(&chain, known, *was_there) || is_in(known, &chain, is_there);
+            let (one, two) = (std::path::absolute(path), std::path::absolute(other));
+            let is_below = |one: &Path, two: &Path| one.starts_with(two) || two.starts_with(one);
+            let is_named = matches!((&one, &two), (Ok(one), Ok(two)) if is_below(one, two));
+            let is_same = is_named || is_in(&chain, known, *was_there) || is_in(known, &chain, is_there);
             if is_same {
                 return Err(Error::SameDestination { first: other.to_path_buf(), second: path.clone() });
             }
@@ -112,6 +115,7 @@ pub(super) struct Total {
 
 /// Counts what is to be copied.
 struct Counting<'a> {
+    sources: &'a [CopySource],
     destinations: &'a [Destination],
     total: Total,
     /// Files with several names count once.
@@ -134,12 +138,19 @@ impl Listed for Counting<'_> {
         }
         self.total.files += 1;
         self.total.bytes = self.total.bytes.saturating_add(found.node.len);
+        let kept = match self.sources.get(found.source).filter(|_| self.is_exact) {
+            // Holes need no room.
+            Some(source) => source.tree.holes(found.id).map(|holes| holes.kept_bytes(found.node.len)),
+            None => Ok(found.node.len),
+        };
+        // What cannot be asked is reported when it is copied.
+        let kept = kept.unwrap_or(found.node.len);
         for (destination, needed) in self.destinations.iter().zip(&mut self.total.needed) {
             // What is there already needs no room. It is looked for only where all does not fit.
             if self.is_exact && destination.path.join(super::finish::shown(&found.key)).exists() {
                 continue;
             }
-            *needed = needed.saturating_add(room::of_file(found.node.len));
+            *needed = needed.saturating_add(room::of_file(kept));
         }
         ControlFlow::Continue(())
     }
@@ -158,7 +169,8 @@ pub(super) fn check_room(
         let needed = vec![0; destinations.len()];
         let total = Total { needed, ..Total::default() };
         let known = HashSet::new();
-        let mut counting = Counting { destinations, total, known, is_exact, events, entries: 0 };
+        let sources = listing.sources;
+        let mut counting = Counting { sources, destinations, total, known, is_exact, events, entries: 0 };
         let _ = listing.run(&mut counting);
         counting.total
     };

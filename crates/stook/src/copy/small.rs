@@ -11,7 +11,7 @@ use super::ledger::{Permit, held};
 use super::run::{Opened, Run};
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
-use crate::source::Session;
+use crate::source::{Identity, Session};
 use crate::tree::existing::{Comparison, Plan};
 use crate::tree::filling::{Failed, Filling};
 use crate::tree::outbox::OutFile;
@@ -19,6 +19,9 @@ use crate::tree::{Holes, Part};
 
 /// A file up to this length is small, in bytes: one read, one buffered write.
 pub(super) const SMALL_MAX: u64 = 256 << 10;
+
+/// One that has grown beyond this since it was listed is not read at once.
+const GROWN_MAX: u64 = 4 << 20;
 
 /// What could be a hole has so many zeros at least.
 const PAGE: usize = 4096;
@@ -65,6 +68,10 @@ impl Run<'_> {
     fn read_small(&self, session: &mut Session, job: &FileJob) -> Result<(Body, crate::tree::Node)> {
         let Opened { source, xattrs, node } = self.open(job)?;
         let range = ByteRange::to(source.len());
+        if range.len() > GROWN_MAX {
+            let before = Identity { len: job.node.len, ..source.identity() };
+            return Err(Error::changed(source.path(), before, source.identity()));
+        }
         self.throttle.take(range.len(), || self.is_stopped());
         let bytes = match range.is_empty() {
             true => bytes::Bytes::new(),
