@@ -18,7 +18,7 @@ use super::options::Durability;
 use crate::tree::existing::{self, Plan};
 use crate::tree::outbox::{OutFile, Published, SYNC, Waiting};
 use crate::tree::target::{self, FileMetadata, Unset};
-use crate::tree::{Kind, Overwrite, Xattrs};
+use crate::tree::{Kind, Node, Overwrite, Xattrs};
 
 /// A file whose bytes are written.
 pub(super) struct Written {
@@ -236,16 +236,24 @@ impl Receiver {
         if self.is_stopped() {
             return false;
         }
-        if !self.state().firsts.contains(first) && !self.options.dry_run {
-            return true;
-        }
         let from = match self.spot(first) {
-            Ok(Some(from)) => Some(from),
-            Ok(None) => None,
+            Ok(from) => from,
             Err(Noted) => return false,
         };
+        if !self.state().firsts.contains(first) && !self.options.dry_run {
+            let is_there = |from: &Spot| matches!(target::status(&from.parent, &from.name), Ok(Some(_)));
+            if from.as_ref().is_some_and(is_there) {
+                // Another file has the first name, and stays.
+                return true;
+            }
+            // Copied by itself it would stay another file when the first is there.
+            let what = "its first name could not be copied, and it is another name of that file";
+            self.fail_io("link", &found.key, io::Error::other(what));
+            return false;
+        }
+        let stays = matches!(self.options.overwrite, Overwrite::Never | Overwrite::Older);
         let same = |spot: &Spot| match &from {
-            Some(from) => is_same_file(from, spot),
+            Some(from) => Ok(is_same_file(from, spot)? || stays && is_alike(spot, &found.node)?),
             None => Ok(false),
         };
         // What is another file with the same bytes is replaced where it may be.
@@ -297,6 +305,16 @@ fn is_same_file(one: &Spot, other: &Spot) -> io::Result<bool> {
     };
     let one = of(one)?;
     Ok(one.is_some() && one == of(other)?)
+}
+
+/// Whether what has a name looks like a file.
+fn is_alike(spot: &Spot, node: &Node) -> io::Result<bool> {
+    let there = target::status(&spot.parent, &spot.name)?;
+    Ok(there.is_some_and(|there| {
+        FileType::from_raw_mode(there.st_mode).is_file()
+            && u64::try_from(there.st_size).is_ok_and(|len| len == node.len)
+            && node.mtime_ns.is_some_and(|ns| existing::mtime_of(&there) == i128::from(ns))
+    }))
 }
 
 fn cannot_link(error: &io::Error) -> bool {

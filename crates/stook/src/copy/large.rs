@@ -249,21 +249,23 @@ impl Run<'_> {
         };
         let operation = Operation::CloneRange { from, range: ByteRange::to(len), offset: 0 };
         let cloned = receiver.factory.build(1).and_then(|mut engine| operate(&mut *engine, &out, operation));
-        match cloned.and_then(|()| source.check_unchanged()) {
-            Ok(()) => {
-                receiver.add_bytes(len);
-                let (place, digests) = (place.clone(), Arc::default());
-                receiver.finish(Written { place, file, metadata, digests, is_clone: true });
-                true
-            }
-            // Not on this pair of file systems: nothing more is tried.
-            Err(Error::Unsupported { .. }) => {
-                receiver.may_clone.store(false, Ordering::Relaxed);
-                false
-            }
-            // A changed source is read again; whatever else it was, reading and writing says it.
-            Err(_) => false,
+        let cloned = cloned.and_then(|()| source.check_unchanged());
+        if cloned.is_ok() {
+            receiver.add_bytes(len);
+            let (place, digests) = (place.clone(), Arc::default());
+            receiver.finish(Written { place, file, metadata, digests, is_clone: true });
+            return true;
         }
+        if let Err(error) = file.discard() {
+            receiver.fail_io("remove the unfinished", &key, error);
+            return true;
+        }
+        // Not on this pair of file systems: nothing more is tried. A changed source is read again;
+        // whatever else it was, reading and writing says it.
+        if matches!(cloned, Err(Error::Unsupported { .. })) {
+            receiver.may_clone.store(false, Ordering::Relaxed);
+        }
+        false
     }
 }
 
