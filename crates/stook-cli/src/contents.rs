@@ -55,7 +55,7 @@ pub(crate) fn open(
 
 /// Prints the notes on the index of an archive that was opened.
 pub(crate) fn note_index(archive: &Archive, context: &Context) {
-    index_notes(archive).into_iter().chain(cut_off_note(archive)).for_each(|note| context.note(note));
+    index_notes(archive).into_iter().for_each(|note| context.note(note));
 }
 
 /// Reports that anything may be missing from what is given out as a whole: the library counts that

@@ -143,6 +143,8 @@
 
 pub mod archive;
 pub mod bench;
+#[cfg(unix)]
+pub mod copy;
 pub(crate) mod device;
 pub mod engine;
 pub mod error;

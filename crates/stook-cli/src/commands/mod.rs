@@ -9,6 +9,7 @@ pub mod cat;
 pub mod check;
 pub mod compact;
 pub mod completions;
+pub mod copy;
 pub mod get;
 pub mod info;
 pub mod load;
@@ -53,6 +54,8 @@ pub enum Command {
     Check(check::Args),
     /// Writes bytes of a file, a remote object or a record to stdout
     Cat(cat::Args),
+    /// Copies files and trees into one directory or several, reading each file once
+    Copy(copy::Args),
     /// Prints the script that completes commands and options in a shell
     Completions(completions::Args),
     /// Prints the manual page, or writes one page for each command
@@ -79,6 +82,7 @@ pub fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
         Command::Compact(args) => compact::run(args, context),
         Command::Check(args) => check::run(args, context),
         Command::Cat(args) => cat::run(args, context),
+        Command::Copy(args) => copy::run(args, context),
         Command::Completions(args) => completions::run(&args, context),
         Command::Man(args) => man::run(&args, context),
     }

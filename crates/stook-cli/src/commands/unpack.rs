@@ -335,7 +335,7 @@ fn print(unpacked: &Unpacked, args: &Args, seconds: f64, context: &Context) -> a
 }
 
 /// What lacks extended attributes: one cause is mostly that of all, and is reported once.
-fn report_unset(unset: &UnsetXattrs, context: &Context) {
+pub(crate) fn report_unset(unset: &UnsetXattrs, context: &Context) {
     if unset.foreign > 0 {
         let of = units::count_of(unset.foreign, "file or directory", "files and directories");
         context.note(format_args!("Extended attributes of {of} are of another system, and were left out."));

@@ -8,6 +8,7 @@ mod cat;
 mod check;
 mod compact;
 mod completing;
+mod copy;
 mod damage;
 mod frame;
 mod get;

@@ -14,7 +14,7 @@ use super::packs::Place;
 use super::stook;
 
 /// A command line that runs, for each command that takes options.
-const RUNS: [(&str, &str); 19] = [
+const RUNS: [(&str, &str); 20] = [
     ("bench", "bench . --file-size 256K --time 5ms --ramp 1ms"),
     ("bench compare", "bench compare results.json results.json"),
     (
@@ -28,6 +28,7 @@ const RUNS: [(&str, &str); 19] = [
     ("study sparse-file", "study sparse-file --trace trace.csv --latency 0 --out out"),
     ("pack", "pack tree new.stook"),
     ("unpack", "unpack tree.stook out"),
+    ("copy", "copy tree out --force"),
     ("ls", "ls p.stook"),
     ("info", "info p.stook"),
     ("get", "get p.stook a/one"),

@@ -236,6 +236,23 @@ impl Calls for FaultCalls {
         System.lock(file)
     }
 
+    fn make_node(
+        &self,
+        parent: BorrowedFd<'_>,
+        name: &OsStr,
+        kind: rustix::fs::FileType,
+        mode: u32,
+        device: u64,
+    ) -> io::Result<()> {
+        self.meet("make_node")?;
+        System.make_node(parent, name, kind, mode, device)
+    }
+
+    fn set_mode_at(&self, parent: BorrowedFd<'_>, name: &OsStr, mode: u32) -> io::Result<()> {
+        self.meet("set_mode_at")?;
+        System.set_mode_at(parent, name, mode)
+    }
+
     fn remove_directory(&self, parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
         self.meet("remove_directory")?;
         System.remove_directory(parent, name)

@@ -6,6 +6,7 @@ pub mod check;
 mod choice;
 pub mod compact;
 pub mod contents;
+pub mod copy;
 pub mod delete;
 pub mod directory;
 pub mod export;

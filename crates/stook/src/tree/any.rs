@@ -88,6 +88,15 @@ pub trait Tree: Send + Sync + fmt::Debug {
     /// [`Error::NotARegularFile`] when it is none; I/O errors.
     fn open(&self, id: NodeId) -> Result<Arc<dyn Source>>;
 
+    /// The bytes of a regular file with its extended attributes, as [`open`](Self::open) and
+    /// [`xattrs`](Self::xattrs) give them: from one opening where the tree can.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    fn open_with_xattrs(&self, id: NodeId) -> Result<(Arc<dyn Source>, Xattrs)> {
+        Ok((self.open(id)?, self.xattrs(id)?))
+    }
+
     /// The [holes](Source::holes) of a regular file. Trees that know them without opening it say so
     /// here.
     ///

@@ -408,7 +408,7 @@ impl Draft {
         }
         if !is_alone {
             let key = shown.as_os_str().as_bytes().to_vec();
-            let waiting = Waiting { file, name, key, len, unset: Unset::default() };
+            let waiting = Waiting { file, name, key, len, unset: Unset::default(), backup: None };
             way.note(way.batch.put(&way.outbox, waiting));
             return Ok(());
         }

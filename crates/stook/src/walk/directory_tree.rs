@@ -49,6 +49,8 @@ use crate::tree::{
 pub struct DirectoryTree {
     path: PathBuf,
     known: Mutex<Known>,
+    /// The device that directories are listed of, if only one is.
+    only_device: Option<u64>,
     /// Listings that ended at a page, the last at the end. One that continues in the same stream
     /// neither opens nor seeks, and where offsets are positions (tmpfs before Linux 6.6) it misses
     /// nothing when others are removed.
@@ -120,7 +122,16 @@ impl DirectoryTree {
             nodes: vec![Met { inode, place: Place::Root, entered: Some(root) }],
             by_inode: HashMap::from([(inode, 0)]),
         };
-        Ok(Self { path: path.to_path_buf(), known: Mutex::new(known), listings: Mutex::default() })
+        Ok(Self { path: path.to_path_buf(), known: Mutex::new(known), only_device: None, listings: Mutex::default() })
+    }
+
+    /// The same without what is mounted below: such directories are empty.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub fn on_one_file_system(mut self) -> Result<Self> {
+        self.only_device = Some(self.met(self.root())?.inode.device);
+        Ok(self)
     }
 
     fn met(&self, id: NodeId) -> Result<Met> {
@@ -303,6 +314,9 @@ impl Tree for DirectoryTree {
         page.clear();
         let id = directory;
         let directory = self.directory("list", id)?;
+        if self.only_device.is_some_and(|only| self.met(id).is_ok_and(|met| met.inode.device != only)) {
+            return Ok(None);
+        }
         let failed = |error| Error::io("list", directory.path_of(c""), error);
         let handle = directory.handle().map_err(failed)?;
         let mut stream = match from {
@@ -383,6 +397,12 @@ impl Tree for DirectoryTree {
 
     fn open(&self, id: NodeId) -> Result<Arc<dyn Source>> {
         Ok(Arc::new(self.source(id)?))
+    }
+
+    fn open_with_xattrs(&self, id: NodeId) -> Result<(Arc<dyn Source>, Xattrs)> {
+        let (file, path, metadata) = self.open_file(id)?;
+        let xattrs = xattrs::read(&file);
+        Ok((Arc::new(FileSource::regular(file, &path, metadata.identity())?), xattrs))
     }
 
     fn whole_file(&self, id: NodeId) -> Result<Option<Arc<engine::File>>> {

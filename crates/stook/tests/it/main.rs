@@ -5,6 +5,8 @@ mod afs;
 mod archive;
 mod bench;
 mod bench_runs;
+#[cfg(unix)]
+mod copy;
 mod engine;
 #[cfg(unix)]
 mod exports;

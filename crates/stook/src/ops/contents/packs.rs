@@ -41,6 +41,11 @@ impl PackContents {
         &self.pack
     }
 
+    /// The pack itself.
+    pub fn into_pack(self) -> Pack {
+        self.pack
+    }
+
     /// The entries put since an earlier state of the same pack was opened, in the order of puts, as
     /// in a list with these options.
     ///

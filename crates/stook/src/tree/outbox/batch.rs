@@ -44,6 +44,8 @@ pub(crate) struct Waiting {
     pub(crate) len: u64,
     /// What could not be set.
     pub(crate) unset: Unset,
+    /// The name under which what it replaces is kept.
+    pub(crate) backup: Option<OsString>,
 }
 
 /// What became of a file that waited.
@@ -95,9 +97,9 @@ impl Batch {
         match self.durability {
             Durability::File => {
                 let synced = file.file.sync();
-                return vec![file.publish(synced)];
+                return vec![file.publish(outbox, synced)];
             }
-            Durability::None => return vec![file.publish(Ok(()))],
+            Durability::None => return vec![file.publish(outbox, Ok(()))],
             Durability::Batch => {}
         }
         let is_full = {
@@ -119,17 +121,17 @@ impl Batch {
             return Vec::new();
         }
         let synced = outbox.sync_files(&files.iter().map(|waiting| &waiting.file).collect::<Vec<_>>());
-        files.into_iter().zip(synced).map(|(waiting, synced)| waiting.publish(synced)).collect()
+        files.into_iter().zip(synced).map(|(waiting, synced)| waiting.publish(outbox, synced)).collect()
     }
 }
 
 impl Waiting {
     /// Gives it its name, if it was synced.
-    fn publish(self, synced: io::Result<()>) -> Published {
-        let Self { mut file, name, key, len, unset } = self;
-        let (parent, replaces) = (file.parent.clone(), file.replaces);
+    fn publish(self, outbox: &Outbox, synced: io::Result<()>) -> Published {
+        let Self { mut file, name, key, len, unset, backup } = self;
+        let parent = file.parent.clone();
         let result = match synced {
-            Ok(()) => file.try_publish(&name, replaces).map_err(|error| ("give its name to", error)),
+            Ok(()) => outbox.publish(&mut file, &name, backup.as_deref()),
             Err(error) => Err((SYNC, error)),
         };
         let is_same = matches!(&result, Err((_, error)) if file.is_as_what_came(&name, error));

@@ -11,7 +11,9 @@ use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::os::unix::fs::FileExt as _;
 
 use crate::engine::{Engine, EngineOptions};
-use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid, XattrFlags};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid, XattrFlags,
+};
 
 /// System calls that change a directory, or a file below it. Each method makes one; its errors are
 /// those of the system.
@@ -237,6 +239,30 @@ pub trait Calls: Debug + Send + Sync {
     /// I/O errors; that the file system has no locks.
     fn lock(&self, file: &File) -> io::Result<()> {
         Ok(rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive)?)
+    }
+
+    /// Makes a pipe or a device.
+    ///
+    /// # Errors
+    /// I/O errors.
+    fn make_node(
+        &self,
+        parent: BorrowedFd<'_>,
+        name: &OsStr,
+        kind: FileType,
+        mode: u32,
+        device: u64,
+    ) -> io::Result<()> {
+        let mode = Mode::from_raw_mode(mode as _);
+        Ok(rustix::fs::mknodat(parent, name, kind, mode, device as _)?)
+    }
+
+    /// Sets the permission bits of what has a name, which is no link.
+    ///
+    /// # Errors
+    /// I/O errors.
+    fn set_mode_at(&self, parent: BorrowedFd<'_>, name: &OsStr, mode: u32) -> io::Result<()> {
+        Ok(rustix::fs::chmodat(parent, name, Mode::from_raw_mode(mode as _), AtFlags::empty())?)
     }
 
     /// Removes an empty directory.

@@ -25,7 +25,7 @@ use super::durable::{Identities, has_syncfs, identity, sync_below};
 use super::existing::Comparison;
 use super::target::{self, FileMetadata, Unset};
 pub use batch::Durability;
-pub(crate) use batch::{Batch, Published, Waiting};
+pub(crate) use batch::{Batch, Published, SYNC, Waiting};
 pub use calls::{Calls, System};
 pub(crate) use long::{LONG, LongFile, LongWriter};
 use names::Names;
@@ -207,6 +207,58 @@ impl Outbox {
         published.and(removed)
     }
 
+    /// Gives a finished file its name, after what has it was given another one, if it is to be kept:
+    /// what was to be done, and its error.
+    pub(crate) fn publish(
+        &self,
+        file: &mut OutFile,
+        name: &OsStr,
+        backup: Option<&OsStr>,
+    ) -> Result<(), (&'static str, io::Error)> {
+        let replaces = file.replaces;
+        if let Some(backup) = backup.filter(|_| replaces) {
+            self.keep_as(&file.parent, name, backup).map_err(|error| ("keep", error))?;
+        }
+        file.try_publish(name, replaces).map_err(|error| ("give its name to", error))
+    }
+
+    /// Gives what has a name another one beside it, in place of what has that, so that at no moment
+    /// the name has nothing where the file system has hard links.
+    pub(crate) fn keep_as(&self, parent: &OwnedFd, name: &OsStr, backup: &OsStr) -> io::Result<()> {
+        match self.hard_link((parent, name), (parent, backup), true) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) if has_no_links(&error) => self.calls.rename(parent.as_fd(), name, backup),
+            kept => kept,
+        }
+    }
+
+    /// Makes a pipe, or a device, with its attributes; `AlreadyExists` unless it may replace what has
+    /// the name.
+    pub(crate) fn special(
+        &self,
+        (parent, name): (&OwnedFd, &OsStr),
+        (kind, device): (rustix::fs::FileType, u64),
+        metadata: &FileMetadata,
+        replaces: bool,
+    ) -> io::Result<Unset> {
+        let temporary = self.names.next();
+        let mode = metadata.mode.unwrap_or(0o600) & 0o7777 & !target::SET_ID;
+        again(|| self.calls.make_node(parent.as_fd(), &temporary, kind, mode, device))?;
+        let set = || {
+            let unset = target::set_link_metadata(&*self.calls, parent, &temporary, metadata)?;
+            // The mode that it was made with was cut by the mask of the process.
+            again(|| self.calls.set_mode_at(parent.as_fd(), &temporary, mode))?;
+            publish(&*self.calls, parent, &temporary, name, replaces)?;
+            Ok(unset)
+        };
+        let published = set();
+        if published.is_err() {
+            // What went wrong first is what is reported.
+            let _ = self.remove(parent, &temporary);
+        }
+        published
+    }
+
     /// Removes a temporary name, if it is there.
     fn remove(&self, parent: &OwnedFd, name: &OsStr) -> io::Result<()> {
         match again(|| self.calls.unlink(parent.as_fd(), name)) {
@@ -384,6 +436,11 @@ impl OutFile {
         again(|| self.calls.unlink(self.parent.as_fd(), &temporary))
     }
 
+    /// The same opening for an engine, which writes past what [`Calls`] see.
+    pub(crate) fn for_engine(&self, path: &std::path::Path) -> io::Result<crate::engine::File> {
+        Ok(crate::engine::File::from_std(self.file.try_clone()?, path, true))
+    }
+
     #[cfg(test)]
     pub(crate) fn as_file(&self) -> &File {
         &self.file
@@ -431,6 +488,12 @@ pub(crate) fn again<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T>
             done => return done,
         }
     }
+}
+
+/// Whether a file system has no hard links.
+fn has_no_links(error: &io::Error) -> bool {
+    let refused = [Errno::PERM, Errno::OPNOTSUPP, Errno::NOSYS, Errno::MLINK];
+    Errno::from_io_error(error).is_some_and(|errno| refused.contains(&errno))
 }
 
 /// Whether a file system, or a system, has no files without names.

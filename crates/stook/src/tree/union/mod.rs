@@ -448,6 +448,11 @@ impl Tree for Union {
         self.tree(part)?.open(part.id)
     }
 
+    fn open_with_xattrs(&self, id: NodeId) -> Result<(Arc<dyn Source>, Xattrs)> {
+        let part = self.file(id)?;
+        self.tree(part)?.open_with_xattrs(part.id)
+    }
+
     fn whole_file(&self, id: NodeId) -> Result<Option<Arc<File>>> {
         match self.what(id)? {
             What::Other(Kind::File, part) => self.tree(part)?.whole_file(part.id),

@@ -314,7 +314,7 @@ impl<E: EntryError> Writer<E> {
         let io = |operation| move |error| self.io(operation, key, error);
         let unset = file.set_metadata(metadata).map_err(io("set mode and time of"))?;
         if !plan.replaces() && !self.is_at_once.load(Ordering::Relaxed) {
-            let waiting = Waiting { file, name: name.clone(), key: key.clone(), len, unset };
+            let waiting = Waiting { file, name: name.clone(), key: key.clone(), len, unset, backup: None };
             self.note(key, Ok(Written::New(len)));
             if let Some(id) = id {
                 self.note_first(id, key);

@@ -1,0 +1,211 @@
+//! What becomes of a file in a destination: decided before it is read.
+
+use std::io;
+use std::sync::Arc;
+
+use rustix::fs::{FileType, Mode, OFlags, Stat};
+
+use super::body::FileJob;
+use super::destination::{Noted, Receiver, Spot};
+use super::events::{Action, Why};
+use crate::tree::existing::{Plan, mtime_of};
+use crate::tree::target::{self, FileMetadata};
+use crate::tree::{Kind, Overwrite};
+
+/// Where a file goes, and what is done there.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    pub(super) job: FileJob,
+    pub(super) spot: Spot,
+    pub(super) plan: Plan,
+    pub(super) why: Why,
+    /// The file that its bytes are compared with, if they are.
+    pub(super) compared: Option<Spot>,
+    /// Whether that is of an earlier copy, to become this one as well.
+    pub(super) is_earlier: bool,
+}
+
+impl Receiver {
+    /// Whether a destination needs the bytes of a file, and what for. What is decided without them
+    /// is done and noted.
+    pub(super) fn decide(&self, job: &FileJob) -> Option<Place> {
+        if self.is_stopped() || job.only.is_some_and(|only| only != self.index) {
+            return None;
+        }
+        let spot = match self.spot(&job.key) {
+            Ok(Some(spot)) => spot,
+            Ok(None) => {
+                self.would(job, Why::New);
+                return None;
+            }
+            Err(Noted) => return None,
+        };
+        match target::status(&spot.parent, &spot.name) {
+            Ok(None) => self.decide_new(job, spot),
+            Ok(Some(there)) => self.decide_existing(job, spot, &there),
+            Err(error) => {
+                self.fail_io("look for", &job.key, error);
+                None
+            }
+        }
+    }
+
+    /// Nothing has the name.
+    fn decide_new(&self, job: &FileJob, spot: Spot) -> Option<Place> {
+        let place = |plan, compared: Option<Spot>| {
+            let is_earlier = compared.is_some();
+            Place { job: job.clone(), spot: spot.clone(), plan, why: Why::New, compared, is_earlier }
+        };
+        let earlier = self.earlier_spot(job);
+        match earlier {
+            Some(_) if self.options.dry_run => {
+                self.report_file(job, (Action::LinkEarlier, Why::New));
+                None
+            }
+            Some(earlier) if self.options.checksum => Some(place(Plan::Write, Some(earlier))),
+            Some(earlier) if self.link_earlier(job, &spot, &earlier) => None,
+            _ if self.options.dry_run => {
+                self.would(job, Why::New);
+                None
+            }
+            _ => Some(place(Plan::Write, None)),
+        }
+    }
+
+    /// Something has the name.
+    fn decide_existing(&self, job: &FileJob, spot: Spot, there: &Stat) -> Option<Place> {
+        let kind = FileType::from_raw_mode(there.st_mode);
+        if kind.is_dir() {
+            self.fail_io("write", &job.key, io::ErrorKind::IsADirectory.into());
+            return None;
+        }
+        let has_len = u64::try_from(there.st_size).is_ok_and(|len| len == job.node.len);
+        let has_time = job.node.mtime_ns.is_some_and(|ns| mtime_of(there) == i128::from(ns));
+        let is_older = job.node.mtime_ns.is_some_and(|ns| mtime_of(there) < i128::from(ns));
+        let overwrite = self.options.overwrite;
+        let is_alike = kind.is_file() && has_len;
+        let other = if kind.is_file() { Why::Len } else { Why::OtherKind };
+        let (plan, why) = match overwrite {
+            Overwrite::Always => (Plan::Replace, Why::Asked),
+            _ if is_alike && has_time && !self.options.checksum => {
+                self.skip(job, &spot, there);
+                return None;
+            }
+            Overwrite::Older if is_older => (Plan::Replace, Why::Older),
+            Overwrite::Different if !is_alike => (Plan::Replace, other),
+            Overwrite::Different => (Plan::ReplaceIfOther, Why::Content),
+            Overwrite::Never | Overwrite::Older if !is_alike => {
+                self.keep(&job.key, (Kind::File, job.node.len), other);
+                return None;
+            }
+            Overwrite::Never | Overwrite::Older => (Plan::Compare, Why::Content),
+        };
+        if self.options.dry_run && !plan.compares() {
+            self.would(job, why);
+            return None;
+        }
+        // A dry run only compares.
+        let plan = if self.options.dry_run { Plan::Compare } else { plan };
+        let compared = plan.compares().then(|| spot.clone());
+        Some(Place { job: job.clone(), spot, plan, why, compared, is_earlier: false })
+    }
+
+    /// What a dry run says.
+    fn would(&self, job: &FileJob, why: Why) {
+        self.report_file(job, (Action::Copy, why));
+    }
+
+    pub(super) fn report_file(&self, job: &FileJob, what: (Action, Why)) {
+        self.report(&job.key, (Kind::File, job.node.len), what, Arc::default());
+    }
+
+    /// What is there is the file that is copied.
+    pub(super) fn skip(&self, job: &FileJob, spot: &Spot, there: &Stat) {
+        let wanted = self.metadata(&job.node, crate::tree::Xattrs::default());
+        let has_time = job.node.mtime_ns.is_none_or(|ns| mtime_of(there) == i128::from(ns));
+        // `never` and `older` leave what stays as it is.
+        let is_corrected = self.options.overwrite == Overwrite::Different
+            && !(has_time && target::has_metadata(there, &wanted));
+        if is_corrected && !self.options.dry_run
+            && let Err(error) = self.correct(spot, &wanted)
+        {
+            self.fail_io("set mode and time of", &job.key, error);
+            return;
+        }
+        self.add_file();
+        {
+            let mut state = self.state();
+            state.report.unchanged += 1;
+            state.report.corrected += u64::from(is_corrected);
+            if job.node.links > 1 {
+                state.firsts.insert(job.key.to_vec());
+            }
+        }
+        let what = if is_corrected { (Action::Correct, Why::Metadata) } else { (Action::Skip, Why::Same) };
+        self.report_file(job, what);
+    }
+
+    /// Sets mode, owner and time of a file that is there.
+    fn correct(&self, spot: &Spot, wanted: &FileMetadata) -> io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(&spot.parent, &spot.name, flags, Mode::empty())?;
+        if !FileType::from_raw_mode(rustix::fs::fstat(&opened)?.st_mode).is_file() {
+            return Err(io::Error::other("it became something else meanwhile"));
+        }
+        target::set_metadata(&*self.calls, &opened, wanted, None).map(drop)
+    }
+
+    /// What was compared is the same, or another that stays.
+    pub(super) fn compared(&self, place: &Place, is_same: bool) {
+        let job = &place.job;
+        if !is_same {
+            // Only a dry run comes here with what would be replaced.
+            match self.options.overwrite {
+                Overwrite::Different => self.would(job, place.why),
+                _ => self.keep(&job.key, (Kind::File, job.node.len), place.why),
+            }
+            return;
+        }
+        match target::status(&place.spot.parent, &place.spot.name) {
+            Ok(Some(there)) => self.skip(job, &place.spot, &there),
+            Ok(None) => self.fail_io("look for", &job.key, io::ErrorKind::NotFound.into()),
+            Err(error) => self.fail_io("look for", &job.key, error),
+        }
+    }
+
+    /// The file of the same path in an earlier copy, if it looks the same.
+    fn earlier_spot(&self, job: &FileJob) -> Option<Spot> {
+        let mut earlier = self.earlier.as_ref()?.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let parts = target::parts(&job.key).ok()?;
+        let (name, parents) = parts.split_last()?;
+        // What cannot be looked at there is copied.
+        let parent = earlier.existing(parents).ok()??;
+        let there = target::status(&parent, name).ok()??;
+        let has_len = u64::try_from(there.st_size).is_ok_and(|len| len == job.node.len);
+        let has_time = job.node.mtime_ns.is_some_and(|ns| mtime_of(&there) == i128::from(ns));
+        let wanted = self.metadata(&job.node, crate::tree::Xattrs::default());
+        let is_file = FileType::from_raw_mode(there.st_mode).is_file();
+        (is_file && has_len && has_time && target::has_metadata(&there, &wanted))
+            .then(|| Spot { parent, name: (*name).to_os_string() })
+    }
+
+    /// Makes a file of an earlier copy this one as well; whether that could be.
+    pub(super) fn link_earlier(&self, job: &FileJob, spot: &Spot, earlier: &Spot) -> bool {
+        let linked =
+            self.outbox.hard_link((&earlier.parent, &earlier.name), (&spot.parent, &spot.name), false);
+        // On another file system, or with as many names as a file can have: it is copied.
+        if linked.is_err() {
+            return false;
+        }
+        self.add_file();
+        {
+            let mut state = self.state();
+            state.report.linked += 1;
+            if job.node.links > 1 {
+                state.firsts.insert(job.key.to_vec());
+            }
+        }
+        self.report_file(job, (Action::LinkEarlier, Why::New));
+        true
+    }
+}

@@ -1,0 +1,57 @@
+//! Why nothing was copied. What single files meet is in the report.
+
+use std::path::PathBuf;
+
+/// A result of copying.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why nothing was copied.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A source or a destination as a whole, or an engine.
+    #[error(transparent)]
+    Core(#[from] crate::Error),
+    /// A destination lies in what is copied, or is it.
+    #[error("{} is inside {}, which is to be copied: the copy would never end", destination.display(), source_path.display())]
+    Inside {
+        /// The destination.
+        destination: PathBuf,
+        /// What it is in.
+        source_path: PathBuf,
+    },
+    /// A file would be copied onto itself.
+    #[error("{} and {} are the same file", source_path.display(), destination.display())]
+    SameFile {
+        /// What is copied.
+        source_path: PathBuf,
+        /// Where it would go.
+        destination: PathBuf,
+    },
+    /// Two destinations are the same directory, or one lies in the other.
+    #[error("the destinations {} and {} are one in the other", first.display(), second.display())]
+    SameDestination {
+        /// One.
+        first: PathBuf,
+        /// The other.
+        second: PathBuf,
+    },
+    /// Two sources would have the same name.
+    #[error("two sources would both be {} in the destination: copy them one by one", name.escape_ascii())]
+    SameName {
+        /// That name.
+        name: Vec<u8>,
+    },
+    /// A destination is something else than a directory.
+    #[error("{} is there and is no directory", path.display())]
+    NotADirectory {
+        /// The destination.
+        path: PathBuf,
+    },
+    /// A destination has less room than is needed.
+    #[error("{0}")]
+    Room(String),
+    /// An option that cannot be used.
+    #[error("{0}")]
+    Invalid(String),
+}

@@ -1,0 +1,196 @@
+//! [`CopyEvents`]: what a caller hears while it is copied, always in its own thread.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::hash::Digest;
+use crate::tree::Kind;
+
+/// How often progress is reported, at least.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// Items that wait to be reported; whoever has more waits.
+const WAITING_MAX: usize = 4096;
+
+/// What was done, or would be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Action {
+    /// It was written.
+    Copy,
+    /// It became a further name of another file of the same source.
+    HardLink,
+    /// It became a further name of a file of an earlier copy.
+    LinkEarlier,
+    /// It is there, and got another mode, owner or time.
+    Correct,
+    /// It is there, and is the same.
+    Skip,
+    /// It is there, is another, and stays.
+    Keep,
+    /// The sources do not have it.
+    Delete,
+}
+
+/// Why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Why {
+    /// Nothing was there.
+    New,
+    /// What is there is of another kind, or a link to something else.
+    OtherKind,
+    /// Another length was there.
+    Len,
+    /// Another modification time was there.
+    Time,
+    /// Other bytes were there.
+    Content,
+    /// What was there is older.
+    Older,
+    /// All were to be replaced.
+    Asked,
+    /// Mode or owner were others.
+    Metadata,
+    /// Length and time, or the bytes, are the same.
+    Same,
+    /// The sources do not have it.
+    Extra,
+}
+
+/// What became of a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    /// Which destination, by its position.
+    pub destination: usize,
+    /// The path, relative to it.
+    pub key: Vec<u8>,
+    /// What it is.
+    pub kind: Kind,
+    /// Its length in bytes, where it is a file.
+    pub len: u64,
+    /// What was done. A file that was copied has its name, and is as durable as was asked for.
+    pub action: Action,
+    /// Why.
+    pub why: Why,
+    /// What was computed of its bytes, if they were read.
+    pub digests: Arc<[Digest]>,
+}
+
+/// How far one destination has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DestinationProgress {
+    /// Files that are there: written, linked or unchanged.
+    pub files: u64,
+    /// Bytes written so far. What could not be finished is taken back.
+    pub bytes: u64,
+    /// Whether it was given up.
+    pub is_stopped: bool,
+}
+
+/// How far copying has come.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Progress {
+    /// Files that were dealt with.
+    pub files: u64,
+    /// Their bytes, and those of files that are being copied.
+    pub bytes: u64,
+    /// Files in all, once they were counted.
+    pub total_files: Option<u64>,
+    /// Bytes in all.
+    pub total_bytes: Option<u64>,
+    /// The file that was begun last.
+    pub current: Vec<u8>,
+    /// Each destination.
+    pub destinations: Vec<DestinationProgress>,
+}
+
+/// Hears of a copy while it is made. All is called by the thread that runs it.
+pub trait CopyEvents {
+    /// How far it is, several times a second. Returning `false` ends it, with every file either whole
+    /// or absent.
+    fn go_on(&mut self, _progress: &Progress) -> bool {
+        true
+    }
+
+    /// What became of a path.
+    fn item(&mut self, _item: &Item) {}
+}
+
+impl CopyEvents for () {}
+
+/// Items on their way to the thread that reports them.
+#[derive(Debug, Default)]
+pub(super) struct Mailbox {
+    waiting: Mutex<(VecDeque<Item>, bool)>,
+    changed: Condvar,
+    is_abandoned: AtomicBool,
+}
+
+impl Mailbox {
+    fn waiting(&self) -> MutexGuard<'_, (VecDeque<Item>, bool)> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn put(&self, item: Item) {
+        let mut waiting = self.waiting();
+        while waiting.0.len() >= WAITING_MAX && !self.is_abandoned.load(Ordering::Relaxed) {
+            waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+        waiting.0.push_back(item);
+        drop(waiting);
+        self.changed.notify_all();
+    }
+
+    /// Nothing more comes, or nobody takes it any more: whichever thread ends first.
+    pub(super) fn close(&self) {
+        self.is_abandoned.store(true, Ordering::Relaxed);
+        self.waiting().1 = true;
+        self.changed.notify_all();
+    }
+
+    /// Reports until all is done. `snapshot` is how far it is; `stop` is called once if the caller
+    /// wants no more.
+    pub(super) fn report(
+        &self,
+        events: &mut dyn CopyEvents,
+        snapshot: &dyn Fn() -> Progress,
+        stop: &dyn Fn(),
+    ) {
+        let (mut last, mut is_stopped) = (None::<Instant>, false);
+        loop {
+            let (items, is_over) = {
+                let mut waiting = self.waiting();
+                if waiting.0.is_empty() && !waiting.1 {
+                    let waited = self.changed.wait_timeout(waiting, EVERY);
+                    waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
+                }
+                (std::mem::take(&mut waiting.0), waiting.1)
+            };
+            self.changed.notify_all();
+            items.iter().for_each(|item| events.item(item));
+            let is_due = is_over || last.is_none_or(|last| last.elapsed() >= EVERY);
+            if is_due {
+                last = Some(Instant::now());
+                if !events.go_on(&snapshot()) && !is_stopped {
+                    is_stopped = true;
+                    stop();
+                }
+            }
+            if is_over && items.is_empty() {
+                return;
+            }
+        }
+    }
+}
+
+/// Closes the mailbox, whatever ends the thread.
+pub(super) struct Closing<'a>(pub(super) &'a Mailbox);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}

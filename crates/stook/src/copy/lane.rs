@@ -1,0 +1,334 @@
+//! [`Lane`]: writes large files to one destination, with an engine and a thread of its own, so that
+//! a slow or failing destination is in no other's way.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::Receiver as Incoming;
+
+use bytes::Bytes;
+
+use super::decide::Place;
+use super::destination::Receiver;
+use super::finish::{Written, new_file};
+use super::hash::Digest;
+use crate::engine::{self, Access, Completion, Engine, Operation, Request};
+use crate::error::{Error, Result};
+use crate::extent::ByteRange;
+use crate::source::AccessRule;
+use crate::tree::Holes;
+use crate::tree::existing::{Comparison, Plan};
+use crate::tree::outbox::OutFile;
+use crate::tree::target::FileMetadata;
+
+/// What a lane is handed, in order.
+pub(super) enum Message {
+    Begin(Box<Begin>),
+    /// The next bytes.
+    Block(Bytes),
+    /// So many zeros that are not written.
+    Hole(u64),
+    /// The file is whole, with these digests; or it is to be given up.
+    End(Option<Arc<[Digest]>>),
+}
+
+/// A file that is begun.
+pub(super) struct Begin {
+    pub(super) place: Place,
+    pub(super) metadata: FileMetadata,
+    /// How many lanes still want its bytes.
+    pub(super) wanted: Arc<AtomicUsize>,
+}
+
+/// Where a file is written that is being read.
+struct Current {
+    begin: Begin,
+    /// `None` where it is only compared.
+    out: Option<(OutFile, Arc<engine::File>)>,
+    comparison: Option<Comparison>,
+    /// Bytes so far, holes included.
+    taken: u64,
+    has_failed: bool,
+    /// Bytes that were counted as written.
+    counted: u64,
+}
+
+/// A file that was begun, and what takes its bytes beside the comparison.
+type Out = Option<(OutFile, Arc<engine::File>)>;
+
+/// A destination on its way from one large file to the next.
+pub(super) struct Lane {
+    receiver: Arc<Receiver>,
+    depth: usize,
+    rule: AccessRule,
+    engine: Option<Box<dyn Engine>>,
+    completions: Vec<Completion>,
+    current: Option<Current>,
+}
+
+impl Lane {
+    pub(super) fn new(receiver: Arc<Receiver>, depth: usize, rule: AccessRule) -> Self {
+        let depth = if receiver.is_in_order() { 1 } else { depth };
+        Self { receiver, depth, rule, engine: None, completions: Vec::new(), current: None }
+    }
+
+    /// Takes messages until no more come.
+    pub(super) fn run(mut self, incoming: &Incoming<Message>) {
+        while let Ok(message) = incoming.recv() {
+            match message {
+                Message::Begin(begin) => self.begin(*begin),
+                Message::Block(bytes) => self.block(bytes),
+                Message::Hole(len) => self.hole(len),
+                Message::End(digests) => self.end(digests),
+            }
+        }
+        self.end(None);
+    }
+
+    fn begin(&mut self, begin: Begin) {
+        let opened = self.open(&begin.place, &begin.metadata);
+        let mut current = Current {
+            begin,
+            out: None,
+            comparison: None,
+            taken: 0,
+            has_failed: false,
+            counted: 0,
+        };
+        match opened {
+            Ok((out, comparison)) => (current.out, current.comparison) = (out, comparison),
+            Err(error) => {
+                current.has_failed = true;
+                current.begin.wanted.fetch_sub(1, Ordering::Relaxed);
+                self.receiver.fail(&current.begin.place.job.key, error);
+            }
+        }
+        self.current = Some(current);
+    }
+
+    /// Opens what is compared, and makes what is written, with room for all of it.
+    fn open(&mut self, place: &Place, metadata: &FileMetadata) -> Result<(Out, Option<Comparison>)> {
+        let (receiver, key) = (self.receiver.clone(), place.job.key.clone());
+        let io = |operation: &'static str| {
+            let (receiver, key) = (receiver.clone(), key.clone());
+            move |error| receiver.io(operation, &key, error)
+        };
+        let comparison = match &place.compared {
+            Some(other) => Some(Comparison::open(&other.parent, &other.name).map_err(io("read"))?),
+            None => None,
+        };
+        if place.plan == Plan::Compare {
+            return Ok((None, comparison));
+        }
+        let file = receiver
+            .outbox
+            .file(&place.spot.parent, new_file(&metadata, place.plan))
+            .map_err(io("create"))?;
+        let out = Arc::new(file.for_engine(&receiver.path_of(&key)).map_err(io("create"))?);
+        let len = place.job.node.len;
+        if !receiver.is_in_order() {
+            // A write inside a file costs far less than one that extends it.
+            file.set_len(len).map_err(io("set the length of"))?;
+            self.allocate(&out, &metadata.holes, len)?;
+        }
+        Ok((Some((file, out)), comparison))
+    }
+
+    /// Reserves room for all that is no hole, so that a full medium is met at once.
+    fn allocate(&mut self, out: &Arc<engine::File>, holes: &Holes, len: u64) -> Result<()> {
+        let kept = Holes::between(holes.as_slice().iter().copied(), len);
+        for range in kept.as_slice() {
+            let operation = Operation::Allocate { range: *range, keep_len: true };
+            match self.operate(out, operation) {
+                Ok(()) => {}
+                Err(Error::Unsupported { .. }) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes one operation, with nothing else in flight.
+    fn operate(&mut self, out: &Arc<engine::File>, operation: Operation) -> Result<()> {
+        let request = Request { token: 0, file: out.clone(), access: Access::Cached, operation };
+        self.engine()?.submit(request);
+        let mut completions = std::mem::take(&mut self.completions);
+        let reaped = self.engine()?.reap(1, &mut completions);
+        let done = completions.pop();
+        self.completions = completions;
+        reaped?;
+        done.map_or(Ok(()), |done| done.result.map(drop))
+    }
+
+    /// Made when it is needed first: a destination may get no large file at all.
+    fn engine(&mut self) -> Result<&mut Box<dyn Engine>> {
+        match &mut self.engine {
+            Some(engine) => Ok(engine),
+            none => Ok(none.insert(self.receiver.factory.build(self.depth)?)),
+        }
+    }
+
+    fn block(&mut self, bytes: Bytes) {
+        let Some(current) = self.current.as_mut().filter(|current| !current.has_failed) else { return };
+        let (offset, len) = (current.taken, bytes.len() as u64);
+        current.taken = offset.saturating_add(len);
+        if let Some(comparison) = &mut current.comparison
+            && let Err(error) = comparison.take(&bytes)
+        {
+            let error = self.receiver.io("read", &current.begin.place.job.key, error);
+            return self.fail(error);
+        }
+        let Some((_, out)) = &current.out else { return };
+        // What is written in order, on file systems where a gap is filled with zeros, goes the way
+        // that they are made for.
+        let is_cached = self.rule == AccessRule::Cached || self.receiver.is_in_order();
+        let access = if is_cached { Access::Cached } else { Access::Direct };
+        let operation = Operation::WriteShared { offset, bytes };
+        let request = Request { token: len, file: out.clone(), access, operation };
+        current.counted = current.counted.saturating_add(len);
+        self.receiver.add_bytes(len);
+        let submitted = self.engine().map(|engine| {
+            engine.submit(request);
+            engine.in_flight()
+        });
+        match submitted {
+            Ok(in_flight) if in_flight >= self.depth => self.reap(1),
+            Ok(_) => {}
+            Err(error) => self.fail(error),
+        }
+    }
+
+    fn hole(&mut self, len: u64) {
+        let Some(current) = self.current.as_mut().filter(|current| !current.has_failed) else { return };
+        current.taken = current.taken.saturating_add(len);
+        if let Some(comparison) = &mut current.comparison
+            && let Err(error) = comparison.take_zeroes(len)
+        {
+            let error = self.receiver.io("read", &current.begin.place.job.key, error);
+            return self.fail(error);
+        }
+        current.counted = current.counted.saturating_add(len);
+        self.receiver.add_bytes(len);
+    }
+
+    /// Takes completed writes, at least so many.
+    fn reap(&mut self, least: usize) {
+        let Some(engine) = &mut self.engine else { return };
+        let mut completions = std::mem::take(&mut self.completions);
+        let reaped = engine.reap(least.min(engine.in_flight()), &mut completions);
+        let mut failed = reaped.err();
+        for Completion { token, result, passage, .. } in completions.drain(..) {
+            match result {
+                Ok(written) if written as u64 == token => self.receiver.add_passage(passage),
+                // An engine goes on until all is written, or says why not.
+                Ok(_) => failed = failed.or_else(|| Some(self.short())),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        self.completions = completions;
+        if let Some(error) = failed {
+            self.fail(error);
+        }
+    }
+
+    fn short(&self) -> Error {
+        let key = self.current.as_ref().map(|current| current.begin.place.job.key.clone());
+        self.receiver.io("write", &key.unwrap_or_default(), std::io::ErrorKind::WriteZero.into())
+    }
+
+    /// The file is given up here; the other destinations go on.
+    fn fail(&mut self, error: Error) {
+        let Some(current) = self.current.as_mut().filter(|current| !current.has_failed) else { return };
+        current.has_failed = true;
+        current.begin.wanted.fetch_sub(1, Ordering::Relaxed);
+        self.receiver.fail(&current.begin.place.job.key, error);
+    }
+
+    /// Waits for all writes, and gives the file its name if it is whole.
+    fn end(&mut self, digests: Option<Arc<[Digest]>>) {
+        while self.engine.as_ref().is_some_and(|engine| engine.in_flight() > 0) {
+            let before = self.engine.as_ref().map(|engine| engine.in_flight());
+            self.reap(1);
+            // A broken engine gives nothing back.
+            if before == self.engine.as_ref().map(|engine| engine.in_flight()) {
+                self.engine = None;
+            }
+        }
+        let Some(current) = self.current.take() else { return };
+        let Current { begin, out, comparison, has_failed, counted, .. } = current;
+        let (receiver, key) = (&self.receiver, begin.place.job.key.clone());
+        let Some(digests) = digests.filter(|_| !has_failed) else {
+            receiver.take_back(counted);
+            return;
+        };
+        let is_same = match comparison.map(Comparison::finish).transpose() {
+            Ok(is_same) => is_same,
+            Err(error) => {
+                receiver.take_back(counted);
+                return receiver.fail_io("read", &key, error);
+            }
+        };
+        let place = begin.place;
+        if let Some(same) = is_same.filter(|same| *same || place.plan == Plan::Compare) {
+            receiver.take_back(counted);
+            if place.is_earlier {
+                if let Some(earlier) = &place.compared
+                    && receiver.link_earlier(&place.job, &place.spot, earlier)
+                {
+                    return;
+                }
+            } else {
+                return receiver.compared(&place, same);
+            }
+            receiver.add_bytes(counted);
+        }
+        let Some((file, _)) = out else { return };
+        if receiver.is_in_order()
+            && let Err(error) = file.set_len(place.job.node.len)
+        {
+            receiver.take_back(counted);
+            return receiver.fail_io("set the length of", &key, error);
+        }
+        receiver.finish(Written { place, file, metadata: begin.metadata, digests, is_clone: false });
+    }
+}
+
+/// Ranges that are read of a file: all but its holes, cut into blocks that begin at multiples of
+/// their length. Holes lie between them.
+pub(super) fn blocks(holes: &Holes, len: u64, block: u64) -> impl Iterator<Item = (ByteRange, bool)> + '_ {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        if at >= len {
+            return None;
+        }
+        let hole = holes.next_from(at);
+        let is_hole = hole.is_some_and(|hole| hole.start() <= at);
+        let end = match hole {
+            Some(hole) if is_hole => hole.end().min(len),
+            hole => {
+                let block_end = at.saturating_add(1).next_multiple_of(block.max(1));
+                hole.map_or(len, |hole| hole.start()).min(len).min(block_end)
+            }
+        };
+        let range = ByteRange::new(at, end)?;
+        at = end;
+        Some((range, is_hole))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_and_holes_cover_a_file_once_and_in_order() {
+        let range = |start, end| ByteRange::new(start, end).unwrap();
+        let holes = Holes::of([range(5, 20), range(30, 100)]);
+        let all: Vec<_> = blocks(&holes, 40, 8).collect();
+        let expected =
+            [(0, 5, false), (5, 20, true), (20, 24, false), (24, 30, false), (30, 40, true)]
+                .map(|(start, end, is_hole)| (range(start, end), is_hole));
+        assert_eq!(all, expected);
+        assert_eq!(blocks(&Holes::default(), 0, 8).count(), 0);
+        assert_eq!(blocks(&Holes::default(), 17, 8).count(), 3);
+    }
+}

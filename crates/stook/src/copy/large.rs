@@ -1,0 +1,294 @@
+//! Large files: read at depth, past the page cache, and handed to the lanes of all destinations from
+//! the same memory.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::SyncSender;
+
+use bytes::Bytes;
+
+use super::body::FileJob;
+use super::decide::Place;
+use super::finish::{Written, new_file};
+use super::hash::{Digest, Hashing};
+use super::lane::{Begin, Message, blocks};
+use super::ledger::held;
+use super::run::Run;
+use crate::engine::{self, Access, Engine, Operation, Request};
+use crate::error::{Error, Result};
+use crate::extent::ByteRange;
+use crate::source::{Leaf, Session, Source};
+use crate::tree::{Holes, Xattrs};
+
+/// Blocks that one file may have in memory that are read and not yet due.
+const EARLY_MAX: usize = 16;
+
+/// The lanes of one thread that reads, one for each destination.
+pub(super) type Lanes = Vec<SyncSender<Message>>;
+
+/// A file that is handed to lanes while it is read.
+pub(super) struct Pouring<'a> {
+    lanes: &'a Lanes,
+    /// Which of them take it.
+    takers: Vec<usize>,
+    wanted: Arc<AtomicUsize>,
+    hashing: Hashing,
+}
+
+impl<'a> Pouring<'a> {
+    /// Begins a file in these places, by destination.
+    pub(super) fn begin(
+        run: &Run<'_>,
+        lanes: &'a Lanes,
+        places: Vec<(usize, Place)>,
+        xattrs: &Xattrs,
+        holes: &Holes,
+    ) -> Self {
+        let wanted = Arc::new(AtomicUsize::new(places.len()));
+        let mut takers = Vec::with_capacity(places.len());
+        for (index, place) in places {
+            let Some((lane, receiver)) = lanes.get(index).zip(run.receivers.get(index)) else { continue };
+            let metadata = receiver.metadata(&place.job.node, xattrs.clone()).with_holes(holes.clone());
+            let begin = Begin { place, metadata, wanted: wanted.clone() };
+            // A lane ends only after those who send.
+            if lane.send(Message::Begin(Box::new(begin))).is_ok() {
+                takers.push(index);
+            }
+        }
+        Self { lanes, takers, wanted, hashing: Hashing::new(&run.options.hashes) }
+    }
+
+    /// Whether any destination still takes it.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed) > 0
+    }
+
+    fn send(&self, message: impl Fn() -> Message) {
+        for lane in self.takers.iter().filter_map(|index| self.lanes.get(*index)) {
+            // As above.
+            let _ = lane.send(message());
+        }
+    }
+
+    /// The next bytes.
+    pub(super) fn block(&mut self, bytes: &Bytes) {
+        self.hashing.take(bytes);
+        self.send(|| Message::Block(bytes.clone()));
+    }
+
+    /// So many zeros of a hole.
+    pub(super) fn hole(&mut self, len: u64) {
+        self.hashing.take_zeroes(len);
+        self.send(|| Message::Hole(len));
+    }
+
+    /// The file is whole, or is given up.
+    pub(super) fn end(self, is_whole: bool) {
+        let Self { lanes, takers, hashing, .. } = self;
+        let digests: Option<Arc<[Digest]>> = is_whole.then(|| hashing.finish().into());
+        for lane in takers.iter().filter_map(|index| lanes.get(*index)) {
+            let _ = lane.send(Message::End(digests.clone()));
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Copies a large file to all destinations that need it.
+    pub(super) fn copy_large(&self, session: &mut Session, lanes: &Lanes, job: &FileJob) {
+        self.begin_file(job);
+        let mut result = Ok(());
+        for _ in 0..2 {
+            let places = self.decide(job);
+            result = match places.is_empty() {
+                true => Ok(()),
+                false => self.try_large(session, lanes, job, places),
+            };
+            match &result {
+                // It is read once more, as it is now.
+                Err(Error::SourceChanged { .. }) if !self.is_stopped() => {}
+                _ => break,
+            }
+        }
+        self.end_file(job, result);
+    }
+
+    fn try_large(
+        &self,
+        session: &mut Session,
+        lanes: &Lanes,
+        job: &FileJob,
+        mut places: Vec<(usize, Place)>,
+    ) -> Result<()> {
+        let opened = self.open(job)?;
+        for (_, place) in &mut places {
+            place.job.node = opened.node;
+        }
+        let holes = self.trusted_holes(job, &*opened.source)?;
+        if self.options.hashes.is_empty() {
+            places.retain(|(index, place)| !self.clone_to(*index, place, &*opened.source, &opened.xattrs));
+            if places.is_empty() {
+                return Ok(());
+            }
+        }
+        let mut pouring = Pouring::begin(self, lanes, places, &opened.xattrs, &holes);
+        let read = self.pour(session, &*opened.source, &holes, &mut pouring);
+        let checked = read.and_then(|is_whole| opened.source.check_unchanged().map(|()| is_whole));
+        pouring.end(matches!(checked, Ok(true)));
+        checked.map(drop)
+    }
+
+    /// Reads a file in order of its bytes; whether all of it was wanted and read.
+    fn pour(
+        &self,
+        session: &mut Session,
+        source: &dyn Source,
+        holes: &Holes,
+        pouring: &mut Pouring<'_>,
+    ) -> Result<bool> {
+        let access = match self.options.access.decide(source, ByteRange::to(source.len())) {
+            Access::Direct => Access::Direct,
+            Access::Cached => Access::Cached,
+        };
+        let mut parts = blocks(holes, source.len(), self.block_bytes).enumerate().peekable();
+        // What was read before its turn, and holes, by position.
+        let (mut early, mut due, mut under_way) = (BTreeMap::<u64, Part>::new(), 0, 0_usize);
+        let mut permits = BTreeMap::new();
+        let mut failed = None;
+        loop {
+            let goes_on = failed.is_none() && pouring.is_wanted() && !self.is_stopped();
+            while goes_on && under_way < self.depth && early.len() < EARLY_MAX {
+                let Some((number, (range, is_hole))) = parts.peek().copied() else { break };
+                let number = number as u64;
+                if is_hole {
+                    early.insert(number, Part::Hole(range.len()));
+                } else {
+                    // Whoever waits for room must hold nothing that others wait for.
+                    let is_idle = under_way == 0 && early.is_empty();
+                    let permit = match self.ledger.try_take(range.len()) {
+                        Some(permit) => permit,
+                        None if is_idle => self.ledger.take(range.len()),
+                        None => break,
+                    };
+                    self.throttle.take(range.len(), || self.is_stopped());
+                    if let Err(error) = session.submit(number, source, range, access) {
+                        failed = Some(error);
+                        break;
+                    }
+                    permits.insert(number, permit);
+                    under_way += 1;
+                }
+                parts.next();
+            }
+            while let Some(part) = early.remove(&due) {
+                due += 1;
+                match part {
+                    Part::Hole(len) => pouring.hole(len),
+                    Part::Bytes(bytes) => pouring.block(&bytes),
+                }
+            }
+            let Some((number, read)) = session.next() else {
+                if early.is_empty() && (parts.peek().is_none() || !goes_on || failed.is_some()) {
+                    break;
+                }
+                continue;
+            };
+            under_way -= 1;
+            match (read, permits.remove(&number)) {
+                (Ok(bytes), Some(permit)) => {
+                    self.add_read(bytes.len() as u64);
+                    early.insert(number, Part::Bytes(held(bytes, permit)));
+                }
+                (Ok(_), None) => {}
+                (Err(error), _) => failed = failed.or(Some(error)),
+            }
+            if failed.is_some() || !goes_on {
+                early.clear();
+            }
+        }
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(parts.peek().is_none() && pouring.is_wanted() && !self.is_stopped()),
+        }
+    }
+
+    /// The holes of a file. Where the system may not know yet that bytes were written there, it is
+    /// made to.
+    fn trusted_holes(&self, job: &FileJob, source: &dyn Source) -> Result<Holes> {
+        let Some(from) = self.sources.get(job.source) else { return Ok(Holes::default()) };
+        let holes = from.tree.holes(job.id)?;
+        if holes.is_empty() {
+            return Ok(holes);
+        }
+        match whole_file(source) {
+            // What cannot be synced is read, holes and all.
+            Some(file) if file.sync_data().is_err() => Ok(Holes::default()),
+            Some(_) => from.tree.holes(job.id),
+            None => Ok(holes),
+        }
+    }
+
+    /// Has a file share the blocks of its source, where that can be; whether it does, or has failed
+    /// for good.
+    fn clone_to(&self, index: usize, place: &Place, source: &dyn Source, xattrs: &Xattrs) -> bool {
+        let Some(receiver) = self.receivers.get(index) else { return false };
+        if place.compared.is_some() || !receiver.may_clone.load(Ordering::Relaxed) {
+            return false;
+        }
+        let Some(from) = whole_file(source) else { return false };
+        let metadata = receiver.metadata(&place.job.node, xattrs.clone());
+        let (key, len) = (place.job.key.clone(), place.job.node.len);
+        let made = receiver.outbox.file(&place.spot.parent, new_file(&metadata, place.plan));
+        let made = made.and_then(|file| Ok((file.for_engine(&receiver.path_of(&key))?, file)));
+        let (out, file) = match made {
+            Ok((out, file)) => (Arc::new(out), file),
+            Err(error) => {
+                receiver.fail_io("create", &key, error);
+                return true;
+            }
+        };
+        let operation = Operation::CloneRange { from, range: ByteRange::to(len), offset: 0 };
+        let cloned = receiver.factory.build(1).and_then(|mut engine| operate(&mut *engine, &out, operation));
+        let cloned = cloned.and_then(|()| source.check_unchanged());
+        if cloned.is_ok() {
+            receiver.add_bytes(len);
+            let (place, digests) = (place.clone(), Arc::default());
+            receiver.finish(Written { place, file, metadata, digests, is_clone: true });
+            return true;
+        }
+        if let Err(error) = file.discard() {
+            receiver.fail_io("remove the unfinished", &key, error);
+            return true;
+        }
+        // Not on this pair of file systems: nothing more is tried. A changed source is read again;
+        // whatever else it was, reading and writing says it.
+        if matches!(cloned, Err(Error::Unsupported { .. })) {
+            receiver.may_clone.store(false, Ordering::Relaxed);
+        }
+        false
+    }
+}
+
+/// A block, or a hole, that waits for its turn.
+enum Part {
+    Hole(u64),
+    Bytes(Bytes),
+}
+
+/// Makes one operation.
+fn operate(engine: &mut dyn Engine, out: &Arc<engine::File>, operation: Operation) -> Result<()> {
+    engine.submit(Request { token: 0, file: out.clone(), access: Access::Cached, operation });
+    let mut completions = Vec::with_capacity(1);
+    engine.reap(1, &mut completions)?;
+    completions.pop().map_or(Ok(()), |done| done.result.map(drop))
+}
+
+/// The file that a source is all of.
+fn whole_file(source: &dyn Source) -> Option<Arc<engine::File>> {
+    let mut leaves = Vec::with_capacity(1);
+    source.resolve(ByteRange::to(source.len()), &mut leaves).ok()?;
+    match leaves.as_slice() {
+        [Leaf::File { file, range }] if range.start() == 0 => Some(file.clone()),
+        _ => None,
+    }
+}

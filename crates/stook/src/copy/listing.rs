@@ -1,0 +1,172 @@
+//! What is copied, in pages: no listing is held in memory as a whole.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::ops::ControlFlow;
+
+use super::options::CopyOptions;
+use super::source::CopySource;
+use crate::error::Error;
+use crate::tree::{Cursor, Kind, Node, NodeId, Page};
+
+/// An entry that was found.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    /// Which source it is of.
+    pub(super) source: usize,
+    pub(super) id: NodeId,
+    pub(super) node: Node,
+    /// Its path, relative to the destination.
+    pub(super) key: Vec<u8>,
+    /// A directory that was not selected itself: it is made only if something in it is copied.
+    pub(super) is_implied: bool,
+}
+
+/// What is reported of a listing, one after another. A directory comes before what is in it.
+pub(super) trait Listed {
+    /// Takes an entry; `Break` ends the listing.
+    fn found(&mut self, found: Found) -> ControlFlow<()>;
+
+    /// Takes what could not be listed: the key of the directory that it is in, or its own.
+    fn failed(&mut self, key: &[u8], error: Error);
+}
+
+/// What is left to be listed of a directory.
+struct Frame {
+    id: NodeId,
+    key: Vec<u8>,
+    from: Cursor,
+}
+
+/// Lists sources.
+pub(super) struct Listing<'a> {
+    pub(super) sources: &'a [CopySource],
+    pub(super) options: &'a CopyOptions,
+    /// Whether what is in the only source goes into the destination itself.
+    pub(super) is_contents: bool,
+}
+
+impl Listing<'_> {
+    /// Lists all of them.
+    pub(super) fn run(&self, listed: &mut dyn Listed) -> ControlFlow<()> {
+        for (number, source) in self.sources.iter().enumerate() {
+            let key = match self.is_contents {
+                true => Vec::new(),
+                false => source.name.clone().unwrap_or_default(),
+            };
+            let node = match source.tree.node(source.id) {
+                Ok(node) => node,
+                Err(error) => {
+                    listed.failed(&key, error);
+                    continue;
+                }
+            };
+            let is_directory = node.kind == Kind::Directory;
+            if !is_directory && !self.options.selection.takes(&key, false) {
+                continue;
+            }
+            let root = Found { source: number, id: source.id, node, key: key.clone(), is_implied: false };
+            listed.found(root)?;
+            if is_directory {
+                self.below(number, key, listed)?;
+                self.check_only(source, listed);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Lists a directory with all that is in it. What waits is bounded by the depth of the tree and
+    /// the length of a page.
+    fn below(&self, number: usize, key: Vec<u8>, listed: &mut dyn Listed) -> ControlFlow<()> {
+        let Some(source) = self.sources.get(number) else { return ControlFlow::Continue(()) };
+        let skipped = if key.is_empty() { 0 } else { key.len() + 1 };
+        let mut page = Page::new();
+        let mut waiting = vec![Frame { id: source.id, key, from: Cursor::Start }];
+        while let Some(frame) = waiting.pop() {
+            let next = match source.tree.list(frame.id, &frame.from, &mut page) {
+                Ok(next) => next,
+                Err(error) => {
+                    listed.failed(&frame.key, error);
+                    continue;
+                }
+            };
+            for error in page.take_failures() {
+                listed.failed(&frame.key, error);
+            }
+            if let Some(from) = next {
+                waiting.push(Frame { id: frame.id, key: frame.key.clone(), from });
+            }
+            for entry in page.iter() {
+                let key = joined(&frame.key, entry.name);
+                let node = match entry.node.map_or_else(|| source.tree.node(entry.id), Ok) {
+                    Ok(node) => node,
+                    Err(error) => {
+                        listed.failed(&key, error);
+                        continue;
+                    }
+                };
+                let is_directory = node.kind == Kind::Directory;
+                let Some(is_taken) = self.takes(key.get(skipped..).unwrap_or_default(), is_directory) else {
+                    continue;
+                };
+                if is_directory {
+                    waiting.push(Frame { id: entry.id, key: key.clone(), from: Cursor::Start });
+                }
+                listed.found(Found { source: number, id: entry.id, node, key, is_implied: !is_taken })?;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Whether a path is taken; `None` if neither it is nor anything in it can be.
+    fn takes(&self, path: &[u8], is_directory: bool) -> Option<bool> {
+        let CopyOptions { selection, only, .. } = self.options;
+        if selection.excludes(path, is_directory) {
+            return None;
+        }
+        let is_listed = only.as_ref().is_none_or(|only| is_below(only, path));
+        let is_taken = is_listed && selection.includes(path, is_directory);
+        let leads_on = is_directory && (is_listed || only.as_ref().is_some_and(|only| leads_to(only, path)));
+        (is_taken || leads_on).then_some(is_taken)
+    }
+
+    /// Of paths that were named, those that are not there are failures.
+    fn check_only(&self, source: &CopySource, listed: &mut dyn Listed) {
+        for path in self.options.only.iter().flatten() {
+            // Of several sources any may have it.
+            if self.sources.len() > 1 {
+                return;
+            }
+            match source.tree.find(path) {
+                Ok(Some(_)) => {}
+                Ok(None) => {
+                    let shown = source.tree.path().join(String::from_utf8_lossy(path).as_ref());
+                    listed.failed(path, Error::io("find", shown, io::ErrorKind::NotFound.into()));
+                }
+                Err(error) => listed.failed(path, error),
+            }
+        }
+    }
+}
+
+/// Whether a path, or a directory above it, is among these.
+fn is_below(only: &BTreeSet<Vec<u8>>, path: &[u8]) -> bool {
+    let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+    let mut above = slashes.chain([path.len()]).filter_map(|end| path.get(..end));
+    above.any(|above| only.contains(above))
+}
+
+/// Whether one of these lies in a directory.
+fn leads_to(only: &BTreeSet<Vec<u8>>, directory: &[u8]) -> bool {
+    let mut begin = directory.to_vec();
+    begin.push(b'/');
+    only.range(begin.clone()..).next().is_some_and(|first| first.starts_with(&begin))
+}
+
+/// The path of a name in a directory.
+pub(super) fn joined(directory: &[u8], name: &[u8]) -> Vec<u8> {
+    match directory {
+        [] => name.to_vec(),
+        directory => [directory, b"/", name].concat(),
+    }
+}

@@ -1,0 +1,50 @@
+//! Trees of files into directories: each file read once for all of them, and whole or absent under
+//! its name, whatever happens.
+//!
+//! ```
+//! use stook::copy::{Copy, CopySource, Destination};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = tempfile::tempdir()?;
+//! # let (card, disk) = (directory.path().join("card"), directory.path().join("disk"));
+//! # std::fs::create_dir(&card)?;
+//! # std::fs::write(card.join("take 1"), "pictures")?;
+//! let copy = Copy::new(vec![CopySource::directory(&card)?], vec![Destination::new(&disk)]);
+//! let report = copy.run(&mut ())?;
+//! assert_eq!((report.destinations[0].files, report.undone()), (1, 0));
+//! assert_eq!(std::fs::read(disk.join("take 1"))?, b"pictures");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The stages, their bounds and who owns which rule: `docs/internals/copy.md`.
+
+mod body;
+mod decide;
+mod destination;
+mod error;
+mod events;
+mod finish;
+mod gathering;
+mod hash;
+mod lane;
+mod large;
+mod ledger;
+mod listing;
+mod mirror;
+mod options;
+mod refuse;
+mod report;
+mod run;
+mod small;
+mod source;
+mod throttle;
+
+pub use error::{Error, Result};
+pub use events::{Action, CopyEvents, DestinationProgress, Item, Progress, Why};
+pub use hash::{Digest, HashKind};
+pub use crate::tree::outbox::Durability;
+pub use options::CopyOptions;
+pub use report::{CopyReport, DestinationReport, Failure, NotCopied};
+pub use run::{Copy, Destination};
+pub use source::{CopySource, SingleFile};

@@ -1,0 +1,127 @@
+//! [`CopyOptions`]: how trees are copied.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use super::error::{Error, Result};
+use super::hash::HashKind;
+use crate::names::Selection;
+use crate::source::AccessRule;
+use crate::tree::Overwrite;
+use crate::tree::outbox::Durability;
+
+/// How trees are copied.
+#[derive(Debug, Clone)]
+pub struct CopyOptions {
+    /// What becomes of files and links that are there. What is there unchanged is skipped, unless
+    /// all are replaced. Directories always get what their source has.
+    pub overwrite: Overwrite,
+    /// Whether files count as unchanged only if their bytes are the same. Otherwise those are that
+    /// have the same length and modification time.
+    pub checksum: bool,
+    /// When files are on the medium.
+    pub durability: Durability,
+    /// What is replaced, or deleted, stays under its name with this at the end.
+    pub backup: Option<OsString>,
+    /// Whether what is only in a destination is deleted, once everything has been copied. What the
+    /// selection leaves out stays.
+    pub mirror: bool,
+    /// Nothing is changed; items say what would be.
+    pub dry_run: bool,
+    /// Which paths, relative to each source, are copied.
+    pub selection: Selection,
+    /// Only these paths, relative to each source, with all that is in them.
+    pub only: Option<BTreeSet<Vec<u8>>>,
+    /// A directory with an earlier copy: files that it has unchanged become further names of its.
+    pub link_dest: Option<PathBuf>,
+    /// Whether root sets owners.
+    pub with_owner: bool,
+    /// Whether extended attributes are set, access control lists among them.
+    pub xattrs: bool,
+    /// Whether pipes, and by root devices, are made. Otherwise they are listed.
+    pub specials: bool,
+    /// What is computed of each file that is read.
+    pub hashes: Vec<HashKind>,
+    /// How long one read or write of a large file is; as long as is best for the devices where it
+    /// is not said.
+    pub block_bytes: Option<u64>,
+    /// How many of them are in flight for each file.
+    pub depth: Option<usize>,
+    /// How many small files are copied at once.
+    pub jobs: Option<usize>,
+    /// Which way bytes are read and written: `Auto` is past the page cache for large files.
+    pub access: AccessRule,
+    /// Bytes a second that are read, at most.
+    pub bytes_per_s: Option<u64>,
+    /// Writes what fits, and deletes whatever is extra.
+    pub force: bool,
+}
+
+impl Default for CopyOptions {
+    fn default() -> Self {
+        Self {
+            overwrite: Overwrite::Never,
+            checksum: false,
+            durability: Durability::Batch,
+            backup: None,
+            mirror: false,
+            dry_run: false,
+            selection: Selection::default(),
+            only: None,
+            link_dest: None,
+            with_owner: true,
+            xattrs: true,
+            specials: false,
+            hashes: Vec::new(),
+            block_bytes: None,
+            depth: None,
+            jobs: None,
+            access: AccessRule::Auto,
+            bytes_per_s: None,
+            force: false,
+        }
+    }
+}
+
+/// The least and the greatest length of a block.
+pub(super) const BLOCK_MIN: u64 = 4 << 10;
+pub(super) const BLOCK_MAX: u64 = 16 << 20;
+/// Blocks in flight of one file, at most.
+const DEPTH_MAX: usize = 256;
+/// Threads at most.
+const JOBS_MAX: usize = 256;
+
+impl CopyOptions {
+    /// Refuses what cannot be meant.
+    pub(super) fn check(&self) -> Result<()> {
+        let invalid = |what: String| Err(Error::Invalid(what));
+        if let Some(bytes) = self.block_bytes
+            && (!(BLOCK_MIN..=BLOCK_MAX).contains(&bytes) || !bytes.is_multiple_of(BLOCK_MIN))
+        {
+            return invalid(format!("the block size must be a multiple of 4 KiB up to 16 MiB, not {bytes} bytes"));
+        }
+        if self.depth.is_some_and(|depth| !(1..=DEPTH_MAX).contains(&depth)) {
+            return invalid(format!("the depth must be 1 to {DEPTH_MAX}"));
+        }
+        if self.jobs.is_some_and(|jobs| !(1..=JOBS_MAX).contains(&jobs)) {
+            return invalid(format!("the number of jobs must be 1 to {JOBS_MAX}"));
+        }
+        if self.bytes_per_s == Some(0) {
+            return invalid("the limit must be at least one byte a second".into());
+        }
+        let is_part = |suffix: &OsString| {
+            let bytes = suffix.as_encoded_bytes();
+            !bytes.is_empty() && !bytes.contains(&b'/') && !bytes.contains(&0)
+        };
+        if self.backup.as_ref().is_some_and(|suffix| !is_part(suffix)) {
+            return invalid("the suffix of backups must be the end of a name".into());
+        }
+        Ok(())
+    }
+
+    /// Whether root sets owners.
+    pub(super) fn sets_owner(&self) -> bool {
+        self.with_owner && rustix::process::geteuid().is_root()
+    }
+}

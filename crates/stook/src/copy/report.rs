@@ -1,0 +1,95 @@
+//! [`CopyReport`]: what copying did.
+
+use std::path::PathBuf;
+
+use crate::engine::Passage;
+use crate::error::Error;
+use crate::tree::{Kept, Kind, UnsetXattrs};
+
+/// A path that was not copied, relative to the destination, and why. The error names the file that
+/// it is about, with the offset where there is one.
+pub type Failure = crate::tree::Failure<Error>;
+
+/// A special file that was not asked for, or cannot be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotCopied {
+    /// Its path, relative to the destination.
+    pub key: Vec<u8>,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// What became of one destination.
+#[derive(Debug, Default)]
+pub struct DestinationReport {
+    /// The directory.
+    pub path: PathBuf,
+    /// Regular files written.
+    pub files: u64,
+    /// Bytes of them, holes included.
+    pub bytes: u64,
+    /// Files that share the blocks of their source, among those written.
+    pub cloned: u64,
+    /// Directories that are there, with mode and time set.
+    pub directories: u64,
+    /// Symbolic links made.
+    pub symlinks: u64,
+    /// Further names of files made.
+    pub hard_links: u64,
+    /// Files that became further names of an earlier copy.
+    pub linked: u64,
+    /// Pipes and devices made.
+    pub specials: u64,
+    /// Files and links that were there already.
+    pub unchanged: u64,
+    /// Those among them that got another mode, owner or time.
+    pub corrected: u64,
+    /// What is there and stays, though it is not what was to be copied.
+    pub kept: Vec<Kept>,
+    /// What was there, replaced, and stays under another name.
+    pub backups: u64,
+    /// Paths that were deleted, because the sources do not have them.
+    pub deleted: Vec<Vec<u8>>,
+    /// Extended attributes that were not set.
+    pub unset_xattrs: UnsetXattrs,
+    /// What could not be written.
+    pub failures: Vec<Failure>,
+    /// Why nothing more was written, where the destination was given up.
+    pub stopped: Option<String>,
+    /// Which way the bytes of large files took.
+    pub passage: Passage,
+}
+
+/// What copying did.
+#[derive(Debug, Default)]
+pub struct CopyReport {
+    /// Each destination, in the order in which they were given.
+    pub destinations: Vec<DestinationReport>,
+    /// What could not be read, for all destinations.
+    pub failures: Vec<Failure>,
+    /// Special files that were left out.
+    pub not_copied: Vec<NotCopied>,
+    /// Files that were read.
+    pub read_files: u64,
+    /// Bytes that were read, once for all destinations.
+    pub read_bytes: u64,
+    /// Entries that were selected.
+    pub entries: u64,
+    /// Whether the caller stopped it before its end.
+    pub interrupted: bool,
+}
+
+impl CopyReport {
+    /// How much of what was asked for is not done: failures, what was kept with other content,
+    /// missing extended attributes, special files that were left out, destinations given up.
+    pub fn undone(&self) -> u64 {
+        let of = |one: &DestinationReport| {
+            one.failures.len() as u64
+                + one.kept.len() as u64
+                + one.unset_xattrs.entries
+                + u64::from(one.stopped.is_some())
+        };
+        let own = self.failures.len() as u64 + self.not_copied.len() as u64;
+        own + self.destinations.iter().map(of).sum::<u64>()
+    }
+}

@@ -1,0 +1,617 @@
+//! [`Copy`]: the stages and the threads between them.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver as Incoming, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use super::body::FileJob;
+use super::decide::Place;
+use super::destination::Receiver;
+use super::error::Result;
+use super::events::{Closing, CopyEvents, Mailbox, Progress};
+use super::finish::FirstNames;
+use super::gathering::GATHERED_MAX;
+use super::lane::{Lane, Message};
+use super::large::Lanes;
+use super::ledger::Ledger;
+use super::listing::{Found, Listed, Listing};
+use super::mirror::Mirror;
+use super::options::CopyOptions;
+use crate::tree::outbox::Durability;
+use super::refuse::{self, Total};
+use super::report::{CopyReport, Failure, NotCopied};
+use super::small::{SMALL_MAX, SmallTask};
+use super::source::CopySource;
+use super::throttle::Throttle;
+use crate::engine::{Backend, EngineFactory};
+use crate::profile::{Class, Profile};
+use crate::source::{Session, SessionOptions, Source};
+use crate::tree::outbox::{Calls, System};
+use crate::tree::{Kind, Node, NodeId, Xattrs};
+
+/// Bytes of files in memory, at most.
+const MEMORY_BYTES: u64 = 48 << 20;
+
+/// Small files that wait for a thread.
+const QUEUE_LEN: usize = 256;
+
+/// Blocks that wait in a lane.
+const LANE_LEN: usize = 4;
+
+/// Threads for small files, where nobody says how many: what they wait for is the device.
+const JOBS: usize = 32;
+const JOBS_ROTATING: usize = 4;
+
+/// Large files that are copied at once. One fills most devices; another one is read while the end
+/// of the first is made durable.
+const LARGE_AT_ONCE: usize = 2;
+
+/// Blocks of a large file in flight.
+const DEPTH: usize = 8;
+
+/// A directory that is copied to.
+#[derive(Debug, Clone)]
+pub struct Destination {
+    /// The directory, made if it is not there.
+    pub path: PathBuf,
+    /// Who makes the system calls that change it.
+    pub calls: Arc<dyn Calls>,
+    /// Makes the engines that large files are written with.
+    pub factory: Arc<dyn EngineFactory>,
+}
+
+impl Destination {
+    /// A directory that the system writes to.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), calls: Arc::new(System), factory: Arc::new(Backend::Auto) }
+    }
+}
+
+/// What is copied, where to, and how.
+#[derive(Debug)]
+pub struct Copy {
+    /// What is copied. What is in the only one, if that is a directory, goes into the destinations
+    /// themselves; everything else goes there by its name.
+    pub sources: Vec<CopySource>,
+    /// Where to.
+    pub destinations: Vec<Destination>,
+    /// How.
+    pub options: CopyOptions,
+    /// Makes the engines that are read with.
+    pub reading: Arc<dyn EngineFactory>,
+}
+
+impl Copy {
+    /// With the default options.
+    pub fn new(sources: Vec<CopySource>, destinations: Vec<Destination>) -> Self {
+        Self { sources, destinations, options: CopyOptions::default(), reading: Arc::new(Backend::Auto) }
+    }
+
+    /// With these options.
+    #[must_use]
+    pub fn with_options(self, options: CopyOptions) -> Self {
+        Self { options, ..self }
+    }
+
+    /// Copies. Nothing that a single file meets ends it: the report has all.
+    ///
+    /// # Errors
+    /// What is refused before anything is made, and destinations that cannot be opened.
+    pub fn run(&self, events: &mut dyn CopyEvents) -> Result<CopyReport> {
+        self.options.check()?;
+        let is_contents = match self.sources.as_slice() {
+            [only] => only.is_directory()?,
+            _ => false,
+        };
+        refuse::check_places(&self.sources, &self.destinations, is_contents)?;
+        let listing = Listing { sources: &self.sources, options: &self.options, is_contents };
+        let Some(total) = refuse::check_room(&listing, &self.destinations, events)? else {
+            return Ok(CopyReport { interrupted: true, ..CopyReport::default() });
+        };
+        let run = Run::new(self, is_contents, total)?;
+        thread::scope(|scope| {
+            let closing = Closing(&run.mailbox);
+            scope.spawn(|| {
+                let _closing = Closing(&run.mailbox);
+                run.copy_all();
+            });
+            run.mailbox.report(events, &|| run.progress(), &|| run.stop());
+            drop(closing);
+        });
+        Ok(run.into_report())
+    }
+}
+
+/// An opened file, and what it was then.
+pub(super) struct Opened {
+    pub(super) source: Arc<dyn Source>,
+    pub(super) xattrs: Xattrs,
+    pub(super) node: Node,
+}
+
+/// A copy on its way.
+pub(super) struct Run<'a> {
+    pub(super) sources: &'a [CopySource],
+    pub(super) options: Arc<CopyOptions>,
+    pub(super) reading: Arc<dyn EngineFactory>,
+    pub(super) receivers: Vec<Arc<Receiver>>,
+    pub(super) ledger: Arc<Ledger>,
+    pub(super) throttle: Throttle,
+    pub(super) block_bytes: u64,
+    pub(super) depth: usize,
+    is_contents: bool,
+    jobs: usize,
+    mailbox: Arc<Mailbox>,
+    is_stopped: AtomicBool,
+    /// What is known of all destinations alike.
+    own: Mutex<CopyReport>,
+    total: Total,
+    files: AtomicU64,
+    bytes: AtomicU64,
+    read_bytes: AtomicU64,
+    current: Mutex<Arc<[u8]>>,
+}
+
+impl<'a> Run<'a> {
+    fn new(copy: &'a Copy, is_contents: bool, total: Total) -> Result<Self> {
+        let (options, mailbox) = (Arc::new(copy.options.clone()), Arc::new(Mailbox::default()));
+        let receiver = |(index, destination)| {
+            Receiver::new(index, destination, &options, &mailbox).map(Arc::new)
+        };
+        let receivers = copy.destinations.iter().enumerate().map(receiver).collect::<Result<Vec<_>>>()?;
+        let of_sources = copy.sources.iter().filter_map(|source| source.path.as_deref());
+        let paths = of_sources.chain(copy.destinations.iter().map(|destination| destination.path.as_path()));
+        let profiles: Vec<Profile> = paths.map(Profile::of_path).collect();
+        let is_rotating = profiles.iter().any(|profile| profile.class == Class::Rotating);
+        let jobs = options.jobs.unwrap_or(if is_rotating { JOBS_ROTATING } else { JOBS });
+        Ok(Self {
+            sources: &copy.sources,
+            reading: copy.reading.clone(),
+            receivers,
+            ledger: Ledger::new(MEMORY_BYTES),
+            throttle: Throttle::new(options.bytes_per_s),
+            block_bytes: options.block_bytes.unwrap_or(Profile::LOCAL.block_bytes),
+            depth: options.depth.unwrap_or(DEPTH),
+            is_contents,
+            jobs,
+            mailbox,
+            is_stopped: AtomicBool::new(false),
+            own: Mutex::default(),
+            total,
+            files: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            read_bytes: AtomicU64::new(0),
+            current: Mutex::new(Arc::default()),
+            options,
+        })
+    }
+
+    /// Whether no more is wanted: by the caller, or because every destination was given up.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Relaxed) || self.receivers.iter().all(|receiver| receiver.is_stopped())
+    }
+
+    fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Relaxed);
+    }
+
+    fn own(&self) -> MutexGuard<'_, CopyReport> {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn progress(&self) -> Progress {
+        Progress {
+            files: self.files.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed).max(self.read_bytes.load(Ordering::Relaxed)),
+            total_files: Some(self.total.files),
+            total_bytes: Some(self.total.bytes),
+            current: self.current.lock().unwrap_or_else(PoisonError::into_inner).to_vec(),
+            destinations: self.receivers.iter().map(|receiver| receiver.progress()).collect(),
+        }
+    }
+
+    fn into_report(self) -> CopyReport {
+        let interrupted = self.is_stopped.load(Ordering::Relaxed);
+        let destinations = self.receivers.iter().map(|receiver| receiver.take_report()).collect();
+        let read_bytes = self.read_bytes.into_inner();
+        let own = self.own.into_inner().unwrap_or_else(PoisonError::into_inner);
+        CopyReport { destinations, read_bytes, interrupted, ..own }
+    }
+
+    /// A file is begun.
+    pub(super) fn begin_file(&self, job: &FileJob) {
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = job.key.clone();
+    }
+
+    /// A file was dealt with; an error is one of its source.
+    pub(super) fn end_file(&self, job: &FileJob, result: crate::Result<()>) {
+        self.files.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(job.node.len, Ordering::Relaxed);
+        if let Err(error) = result {
+            self.fail(&job.key, error);
+        }
+    }
+
+    /// So many bytes of a file were read.
+    pub(super) fn add_read(&self, bytes: u64) {
+        self.read_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Notes what could not be read.
+    pub(super) fn fail(&self, key: &[u8], error: crate::Error) {
+        self.own().failures.push(Failure { key: key.to_vec(), error });
+    }
+
+    /// Which destinations need the bytes of a file, and where they go.
+    pub(super) fn decide(&self, job: &FileJob) -> Vec<(usize, Place)> {
+        if self.is_stopped() {
+            return Vec::new();
+        }
+        let decided = self.receivers.iter().enumerate();
+        decided.filter_map(|(index, receiver)| Some((index, receiver.decide(job)?))).collect()
+    }
+
+    /// Opens a file. Its mode and time are those of what is opened.
+    pub(super) fn open(&self, job: &FileJob) -> crate::Result<Opened> {
+        let Some(from) = self.sources.get(job.source) else {
+            let gone = std::io::ErrorKind::NotFound.into();
+            return Err(crate::Error::io("open", super::finish::shown(&job.key), gone));
+        };
+        let (source, xattrs) = match self.options.xattrs {
+            true => from.tree.open_with_xattrs(job.id)?,
+            false => (from.tree.open(job.id)?, Xattrs::default()),
+        };
+        self.own().read_files += 1;
+        let identity = source.identity();
+        let is_known = identity.len == job.node.len
+            && (identity.mtime_ns == 0 || job.node.mtime_ns == Some(identity.mtime_ns));
+        let node = if is_known { job.node } else { from.tree.node(job.id)? };
+        let node = Node { len: source.len(), ..node };
+        Ok(Opened { source, xattrs, node })
+    }
+
+    /// Everything, in the order that the stages need.
+    fn copy_all(&self) {
+        let mut listed = Lister::new(self);
+        self.phase(self.jobs, &mut |feed| {
+            listed.feed = Some(feed.clone());
+            let listing =
+                Listing { sources: self.sources, options: &self.options, is_contents: self.is_contents };
+            let _ = listing.run(&mut listed);
+            listed.flush();
+            listed.feed = None;
+        });
+        self.each_receiver(&|receiver| receiver.publish_waiting());
+        self.copy_again();
+        self.make_links(&listed.links);
+        let Lister { directories, .. } = listed;
+        self.each_receiver(&|receiver| self.finish_receiver(receiver, &directories));
+    }
+
+    /// Files whose batch could not be synced, into fresh files, each with a sync of its own.
+    fn copy_again(&self) {
+        let jobs: Vec<FileJob> = self
+            .receivers
+            .iter()
+            .flat_map(|receiver| std::mem::take(&mut receiver.state().again))
+            .collect();
+        self.copy_jobs(jobs);
+    }
+
+    fn copy_jobs(&self, jobs: Vec<FileJob>) {
+        if jobs.is_empty() {
+            return;
+        }
+        let threads = self.jobs.min(jobs.len());
+        let mut jobs = Some(jobs);
+        self.phase(threads, &mut |feed| {
+            let mut collected = Vec::new();
+            for job in jobs.take().unwrap_or_default() {
+                feed.put(self, job, &mut collected);
+            }
+            feed.flush(&mut collected);
+        });
+    }
+
+    /// Further names of files that are there.
+    fn make_links(&self, links: &[(Found, Arc<[u8]>)]) {
+        for (found, first) in links {
+            if self.is_stopped() {
+                return;
+            }
+            for receiver in &self.receivers {
+                if receiver.hard_link(found, first) {
+                    let only = Some(receiver.index);
+                    self.copy_jobs(vec![FileJob { only, is_alone: true, ..job_of(found) }]);
+                    // Further names are linked to this one.
+                    let mut state = receiver.state();
+                    if state.firsts.contains(&found.key) {
+                        let _ = state.firsts.insert(first.to_vec());
+                    }
+                }
+            }
+            self.files.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// What is left to be done in a destination when all files are there.
+    fn finish_receiver(&self, receiver: &Receiver, directories: &[Directory]) {
+        if self.options.dry_run {
+            return self.mirror(receiver);
+        }
+        self.mirror(receiver);
+        // The deepest first, so that nothing is made in a directory afterwards.
+        for directory in directories.iter().rev() {
+            let Some(source) = self.sources.get(directory.source) else { continue };
+            let xattrs = match self.options.xattrs {
+                true => source.tree.xattrs(directory.id),
+                false => Ok(Xattrs::default()),
+            };
+            match source.tree.node(directory.id).and_then(|node| Ok((node, xattrs?))) {
+                Ok((node, xattrs)) => {
+                    receiver.finish_directory(&directory.key, &node, xattrs, directory.is_implied);
+                }
+                Err(error) => receiver.fail(&directory.key, error),
+            }
+        }
+        if self.options.durability != Durability::None {
+            receiver.sync_all();
+        }
+    }
+
+    /// Deletes what is extra, if everything was copied.
+    fn mirror(&self, receiver: &Receiver) {
+        let has_failed = {
+            let own = self.own();
+            !own.failures.is_empty() || own.entries == 0 && !self.options.force
+        };
+        let is_complete = !has_failed && receiver.state().report.failures.is_empty() && !self.is_stopped();
+        if self.options.mirror && is_complete {
+            let is_stopped = || self.is_stopped();
+            let (sources, is_contents) = (self.sources, self.is_contents);
+            Mirror { receiver, sources, is_contents, is_stopped: &is_stopped }.run();
+        }
+    }
+
+    fn each_receiver(&self, work: &(dyn Fn(&Receiver) + Sync)) {
+        thread::scope(|scope| {
+            for receiver in &self.receivers {
+                scope.spawn(move || work(receiver));
+            }
+        });
+    }
+
+    /// Starts the threads that copy, has them fed, and waits until all is copied.
+    fn phase(&self, jobs: usize, feed: &mut dyn FnMut(&Feed)) {
+        thread::scope(|scope| {
+            let (small, small_in) = sync_channel(QUEUE_LEN);
+            let (large, large_in) = sync_channel(LARGE_AT_ONCE);
+            let (gathers, gathers_in) = sync_channel(1);
+            let (small_in, large_in) = (Arc::new(Mutex::new(small_in)), Arc::new(Mutex::new(large_in)));
+            for _ in 0..jobs.max(1) {
+                let tasks = small_in.clone();
+                scope.spawn(move || self.small_thread(&tasks));
+            }
+            for _ in 0..LARGE_AT_ONCE {
+                let tasks = large_in.clone();
+                scope.spawn(move || self.large_thread(&tasks));
+            }
+            let for_gathers = small.clone();
+            scope.spawn(move || self.gather_thread(&gathers_in, &for_gathers));
+            feed(&Feed { small, large, gathers });
+        });
+    }
+
+    fn session(&self, depth: usize) -> crate::Result<Session> {
+        let max_read_bytes = self.block_bytes.max(SMALL_MAX) as usize;
+        Session::new(&*self.reading, SessionOptions { depth, max_read_bytes, ..SessionOptions::default() })
+    }
+
+    fn small_thread(&self, tasks: &Mutex<Incoming<SmallTask>>) {
+        let mut session = None;
+        while let Some(task) = next_of(tasks) {
+            match open_once(&mut session, || self.session(1)) {
+                Ok(session) => self.copy_small(session, task),
+                Err(error) => match task {
+                    SmallTask::Read(job) => self.end_file(&job, Err(error)),
+                    SmallTask::Write(places, _) => {
+                        places.first().into_iter().for_each(|(_, place)| {
+                            self.fail(&place.job.key, crate::Error::io("make", "an I/O engine", other(&error)));
+                        });
+                    }
+                },
+            }
+        }
+    }
+
+    fn large_thread(&self, tasks: &Mutex<Incoming<FileJob>>) {
+        let mut session = None;
+        self.with_lanes(|lanes| {
+            while let Some(job) = next_of(tasks) {
+                match open_once(&mut session, || self.session(self.depth)) {
+                    Ok(session) => self.copy_large(session, lanes, &job),
+                    Err(error) => self.end_file(&job, Err(error)),
+                }
+            }
+        });
+    }
+
+    fn gather_thread(&self, tasks: &Incoming<Vec<FileJob>>, small: &SyncSender<SmallTask>) {
+        self.with_lanes(|lanes| {
+            while let Ok(jobs) = tasks.recv() {
+                self.gather(jobs, lanes, small);
+            }
+        });
+    }
+
+    /// Runs something with a lane to each destination, and waits until these have ended.
+    fn with_lanes(&self, work: impl FnOnce(&Lanes)) {
+        thread::scope(|scope| {
+            let mut lanes = Lanes::with_capacity(self.receivers.len());
+            for receiver in &self.receivers {
+                let (lane, messages): (SyncSender<Message>, _) = sync_channel(LANE_LEN);
+                let receiver = receiver.clone();
+                let (depth, rule) = (self.depth, self.options.access);
+                scope.spawn(move || Lane::new(receiver, depth, rule).run(&messages));
+                lanes.push(lane);
+            }
+            work(&lanes);
+        });
+    }
+}
+
+/// Another error of the same kind, where the first is needed elsewhere.
+fn other(error: &crate::Error) -> std::io::Error {
+    std::io::Error::other(crate::error::chain(error))
+}
+
+fn open_once<'s>(
+    session: &'s mut Option<Session>,
+    open: impl FnOnce() -> crate::Result<Session>,
+) -> crate::Result<&'s mut Session> {
+    match session {
+        Some(session) => Ok(session),
+        none => Ok(none.insert(open()?)),
+    }
+}
+
+fn next_of<T>(tasks: &Mutex<Incoming<T>>) -> Option<T> {
+    tasks.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
+}
+
+/// Where files go that are to be copied.
+#[derive(Clone)]
+struct Feed {
+    small: SyncSender<SmallTask>,
+    large: SyncSender<FileJob>,
+    gathers: SyncSender<Vec<FileJob>>,
+}
+
+impl Feed {
+    /// Hands a file over. Those who take it end only after all who send.
+    fn put(&self, run: &Run<'_>, job: FileJob, collected: &mut Vec<FileJob>) {
+        let tree = run.sources.get(job.source).map(|source| &source.tree);
+        let is_file = tree.is_some_and(|tree| !matches!(tree.whole_file(job.id), Ok(None)));
+        if !is_file {
+            if collected.len() >= GATHERED_MAX || collected.first().is_some_and(|one| one.source != job.source) {
+                self.flush(collected);
+            }
+            collected.push(job);
+        } else if job.node.len <= SMALL_MAX {
+            let _ = self.small.send(SmallTask::Read(job));
+        } else {
+            let _ = self.large.send(job);
+        }
+    }
+
+    fn flush(&self, collected: &mut Vec<FileJob>) {
+        if !collected.is_empty() {
+            let _ = self.gathers.send(std::mem::take(collected));
+        }
+    }
+}
+
+/// A directory that gets mode and time when everything is in it.
+struct Directory {
+    source: usize,
+    id: NodeId,
+    key: Vec<u8>,
+    is_implied: bool,
+}
+
+/// What is done with entries as they are listed.
+struct Lister<'r, 'a> {
+    run: &'r Run<'a>,
+    feed: Option<Feed>,
+    collected: Vec<FileJob>,
+    directories: Vec<Directory>,
+    firsts: FirstNames,
+    links: Vec<(Found, Arc<[u8]>)>,
+}
+
+impl<'r, 'a> Lister<'r, 'a> {
+    fn new(run: &'r Run<'a>) -> Self {
+        let (directories, links) = (Vec::new(), Vec::new());
+        Self { run, feed: None, collected: Vec::new(), directories, firsts: FirstNames::default(), links }
+    }
+
+    fn flush(&mut self) {
+        if let Some(feed) = &self.feed {
+            feed.flush(&mut self.collected);
+        }
+    }
+
+    fn symlink(&self, found: &Found) {
+        let Some(source) = self.run.sources.get(found.source) else { return };
+        let target = source.tree.link_target(found.id);
+        let xattrs = match self.run.options.xattrs {
+            true => source.tree.xattrs(found.id),
+            false => Ok(Xattrs::default()),
+        };
+        match target.and_then(|target| Ok((target, xattrs?))) {
+            Ok((target, xattrs)) => {
+                self.run.receivers.iter().for_each(|one| one.symlink(found, &target, xattrs.clone()));
+            }
+            Err(error) => self.run.fail(&found.key, error),
+        }
+    }
+
+    fn special(&self, found: Found) {
+        let is_device = matches!(found.node.kind, Kind::BlockDevice | Kind::CharDevice);
+        let is_root = rustix::process::geteuid().is_root();
+        let can_be = found.node.kind == Kind::Fifo || is_device && is_root;
+        if self.run.options.specials && can_be {
+            self.run.receivers.iter().for_each(|one| one.special(&found));
+        } else {
+            self.run.own().not_copied.push(NotCopied { key: found.key, kind: found.node.kind });
+        }
+    }
+}
+
+impl Listed for Lister<'_, '_> {
+    fn found(&mut self, found: Found) -> ControlFlow<()> {
+        if self.run.is_stopped() {
+            return ControlFlow::Break(());
+        }
+        self.run.own().entries += u64::from(!found.is_implied);
+        match found.node.kind {
+            Kind::Directory => {
+                if !found.is_implied {
+                    self.run.receivers.iter().for_each(|one| one.make_directory(&found.key));
+                }
+                let Found { source, id, key, is_implied, .. } = found;
+                self.directories.push(Directory { source, id, key, is_implied });
+            }
+            Kind::Symlink => self.symlink(&found),
+            Kind::File => match self.firsts.first_of(&found) {
+                Some(first) => self.links.push((found, first)),
+                None => {
+                    if let Some(feed) = &self.feed {
+                        feed.put(self.run, job_of(&found), &mut self.collected);
+                    }
+                }
+            },
+            _ => self.special(found),
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn failed(&mut self, key: &[u8], error: crate::Error) {
+        self.run.fail(key, error);
+    }
+}
+
+fn job_of(found: &Found) -> FileJob {
+    FileJob {
+        source: found.source,
+        id: found.id,
+        node: found.node,
+        key: found.key.as_slice().into(),
+        only: None,
+        is_alone: false,
+    }
+}
+

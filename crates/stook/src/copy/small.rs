@@ -1,0 +1,170 @@
+//! Small files: read whole, and written to every destination by the thread that met them.
+
+use std::sync::Arc;
+
+use super::body::{Body, FileJob};
+use super::decide::Place;
+use super::destination::Receiver;
+use super::finish::{Written, new_file};
+use super::hash::Hashing;
+use super::ledger::{Permit, held};
+use super::run::{Opened, Run};
+use crate::error::{Error, Result};
+use crate::extent::ByteRange;
+use crate::source::{Identity, Session};
+use crate::tree::existing::{Comparison, Plan};
+use crate::tree::filling::{Failed, Filling};
+use crate::tree::outbox::OutFile;
+use crate::tree::{Holes, Part};
+
+/// A file up to this length is small, in bytes: one read, one buffered write.
+pub(super) const SMALL_MAX: u64 = 256 << 10;
+
+/// One that has grown beyond this since it was listed is not read at once.
+const GROWN_MAX: u64 = 4 << 20;
+
+/// What could be a hole has so many zeros at least.
+const PAGE: usize = 4096;
+
+/// A small file, to be read or read already.
+pub(super) enum SmallTask {
+    Read(FileJob),
+    Write(Vec<(usize, Place)>, Body),
+}
+
+impl Run<'_> {
+    /// Copies a small file to all destinations that need it.
+    pub(super) fn copy_small(&self, session: &mut Session, task: SmallTask) {
+        match task {
+            SmallTask::Read(job) => {
+                self.begin_file(&job);
+                let result = self.read_and_write(session, &job);
+                self.end_file(&job, result);
+            }
+            SmallTask::Write(places, body) => self.write_to_all(places, &body),
+        }
+    }
+
+    fn read_and_write(&self, session: &mut Session, job: &FileJob) -> Result<()> {
+        let places = self.decide(job);
+        if places.is_empty() {
+            return Ok(());
+        }
+        let permit = self.ledger.take(job.node.len);
+        let read = match self.read_small(session, job) {
+            // Once more, as it is now.
+            Err(Error::SourceChanged { .. }) => self.read_small(session, job),
+            read => read,
+        };
+        let (body, node) = read?;
+        let mut places = places;
+        for (_, place) in &mut places {
+            place.job.node = node;
+        }
+        self.write_to_all(places, &with_permit(body, permit));
+        Ok(())
+    }
+
+    fn read_small(&self, session: &mut Session, job: &FileJob) -> Result<(Body, crate::tree::Node)> {
+        let Opened { source, xattrs, node } = self.open(job)?;
+        let range = ByteRange::to(source.len());
+        if range.len() > GROWN_MAX {
+            let before = Identity { len: job.node.len, ..source.identity() };
+            return Err(Error::changed(source.path(), before, source.identity()));
+        }
+        self.throttle.take(range.len(), || self.is_stopped());
+        let bytes = match range.is_empty() {
+            true => bytes::Bytes::new(),
+            false => {
+                let access = self.options.access.decide(&*source, range);
+                session.submit(0, &*source, range, access)?;
+                let read = session.next().map(|(_, read)| read);
+                let read = read.unwrap_or_else(|| {
+                    let lost = std::io::Error::other("the engine gave no answer");
+                    Err(Error::io("read", source.path(), lost))
+                });
+                match (read, source.check_unchanged()) {
+                    // That it has changed explains whatever else was met.
+                    (_, Err(changed @ Error::SourceChanged { .. })) | (Ok(_), Err(changed)) => {
+                        return Err(changed);
+                    }
+                    (read, Ok(()) | Err(_)) => read?,
+                }
+            }
+        };
+        self.add_read(bytes.len() as u64);
+        let may_have_holes = bytes.chunks(PAGE).any(|page| page.len() == PAGE && page.iter().all(|b| *b == 0));
+        let holes = match self.sources.get(job.source).filter(|_| may_have_holes) {
+            Some(from) => from.tree.holes(job.id)?,
+            None => Holes::default(),
+        };
+        let mut hashing = Hashing::new(&self.options.hashes);
+        hashing.take(&bytes);
+        Ok((Body { bytes, xattrs, holes, digests: hashing.finish().into() }, node))
+    }
+
+    /// Writes a file that was read. What one destination meets is in no other's way.
+    fn write_to_all(&self, places: Vec<(usize, Place)>, body: &Body) {
+        for (index, place) in places {
+            if let Some(receiver) = self.receivers.get(index) {
+                receiver.write_small(place, body);
+            }
+        }
+    }
+}
+
+fn with_permit(body: Body, permit: Permit) -> Body {
+    Body { bytes: held(body.bytes, permit), ..body }
+}
+
+impl Receiver {
+    fn write_small(&self, place: Place, body: &Body) {
+        if self.is_stopped() {
+            return;
+        }
+        let key: Arc<[u8]> = place.job.key.clone();
+        if let Some(other) = &place.compared {
+            let compare = || {
+                let mut comparison = Comparison::open(&other.parent, &other.name)?;
+                comparison.take(&body.bytes)?;
+                comparison.finish()
+            };
+            match compare() {
+                Ok(true) if place.is_earlier => {
+                    if self.link_earlier(&place.job, &place.spot, other) {
+                        return;
+                    }
+                }
+                Ok(is_same) if is_same || place.plan == Plan::Compare => return self.compared(&place, is_same),
+                Ok(_) => {}
+                Err(error) => return self.fail_io("read", &key, error),
+            }
+        }
+        let metadata =
+            self.metadata(&place.job.node, body.xattrs.clone()).with_holes(body.holes.clone());
+        let file = match self.outbox.file(&place.spot.parent, new_file(&metadata, place.plan)) {
+            Ok(file) => file,
+            Err(error) => return self.fail_io("create", &key, error),
+        };
+        match fill(&file, &metadata.holes, body) {
+            Ok(len) => {
+                self.add_bytes(len);
+                let digests = body.digests.clone();
+                self.finish(Written { place, file, metadata, digests, is_clone: false });
+            }
+            Err((operation, error)) => self.fail_io(operation, &key, error),
+        }
+    }
+}
+
+/// Writes all of a file but its holes.
+fn fill(file: &OutFile, holes: &Holes, body: &Body) -> Result<u64, Failed> {
+    let mut filling = Filling::new(Some(file), None);
+    for part in holes.cut(0, &body.bytes) {
+        match part {
+            Part::Bytes(bytes) => filling.take(bytes)?,
+            Part::Hole(len) => filling.take_hole(len)?,
+        }
+    }
+    filling.finish()
+}

@@ -1,0 +1,189 @@
+//! [`CopySource`]: something that is copied, whatever it is made of.
+
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::error::{Error, Result};
+use crate::source::Source;
+use crate::tree::{Cursor, Kind, Node, NodeId, Page, Tree, foreign_cursor, not_a_directory, not_a_file, unknown};
+use crate::walk::DirectoryTree;
+
+/// A file, or a directory with all that is in it.
+#[derive(Debug, Clone)]
+pub struct CopySource {
+    pub(super) tree: Arc<dyn Tree>,
+    pub(super) id: NodeId,
+    /// What it is called in a destination, where it goes there by its name.
+    pub(super) name: Option<Vec<u8>>,
+    /// Where it is, if it is on disk: no destination may lie in it.
+    pub(super) path: Option<PathBuf>,
+}
+
+impl CopySource {
+    /// A directory on disk. A link is followed, because the caller named it.
+    ///
+    /// # Errors
+    /// I/O errors; that it is no directory.
+    pub fn directory(path: impl AsRef<Path>) -> Result<Self> {
+        Self::of_directory(path.as_ref(), false)
+    }
+
+    /// The same without what is mounted in it: directories to which other file systems are mounted
+    /// stay empty.
+    ///
+    /// # Errors
+    /// As [`directory`](Self::directory).
+    pub fn directory_on_one_file_system(path: impl AsRef<Path>) -> Result<Self> {
+        Self::of_directory(path.as_ref(), true)
+    }
+
+    fn of_directory(path: &Path, stays: bool) -> Result<Self> {
+        let tree = DirectoryTree::open(path)?;
+        let tree = if stays { tree.on_one_file_system()? } else { tree };
+        let (id, name) = (tree.root(), last_part(path)?);
+        Ok(Self { id, tree: Arc::new(tree), name, path: Some(path.to_path_buf()) })
+    }
+
+    /// A file on disk; where it is a link, what that leads to, under the name that was given.
+    ///
+    /// # Errors
+    /// I/O errors; that it is no regular file.
+    pub fn file(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let io = |error| crate::Error::io("open", path, error);
+        let resolved = path.canonicalize().map_err(io)?;
+        let (Some(parent), Some(name)) = (resolved.parent(), resolved.file_name()) else {
+            return Err(io(io::ErrorKind::IsADirectory.into()).into());
+        };
+        let tree = DirectoryTree::open(parent)?;
+        let found = tree.lookup(tree.root(), name.as_bytes())?;
+        let id = found.ok_or_else(|| io(io::ErrorKind::NotFound.into()))?;
+        let kind = tree.node(id)?.kind;
+        if kind != Kind::File {
+            return Err(not_a_file(kind, path.to_path_buf()).into());
+        }
+        Ok(Self { tree: Arc::new(tree), id, name: last_part(path)?, path: Some(resolved) })
+    }
+
+    /// All of a tree, with the name that it has where there are several sources.
+    pub fn tree(tree: Arc<dyn Tree>, name: impl Into<Vec<u8>>) -> Self {
+        let (id, name) = (tree.root(), Some(name.into()).filter(|name| !name.is_empty()));
+        Self { tree, id, name, path: None }
+    }
+
+    /// A file or directory of a tree, with the name that it has where there are several sources.
+    pub fn tree_at(tree: Arc<dyn Tree>, id: NodeId, name: impl Into<Vec<u8>>) -> Self {
+        Self { id, ..Self::tree(tree, name) }
+    }
+
+    /// Bytes, such as an object, as a file of this name.
+    ///
+    /// # Errors
+    /// That nothing can be called so.
+    pub fn object(source: Arc<dyn Source>, name: impl Into<Vec<u8>>) -> Result<Self> {
+        let file = SingleFile::new(source, name)?;
+        Ok(Self { name: Some(file.name.clone()), id: FILE, tree: Arc::new(file), path: None })
+    }
+
+    /// Whether it is a directory.
+    pub(super) fn is_directory(&self) -> Result<bool> {
+        Ok(self.tree.node(self.id)?.kind == Kind::Directory)
+    }
+}
+
+/// The last part of a path; `.` and `..` are resolved to have one. The root of all has none.
+fn last_part(path: &Path) -> Result<Option<Vec<u8>>> {
+    if let Some(name) = path.file_name() {
+        return Ok(Some(name.as_bytes().to_vec()));
+    }
+    let resolved = path.canonicalize().map_err(|error| crate::Error::io("resolve", path, error))?;
+    Ok(resolved.file_name().map(|name| name.as_bytes().to_vec()))
+}
+
+/// A tree with one file, whose bytes a source has.
+#[derive(Debug)]
+pub struct SingleFile {
+    source: Arc<dyn Source>,
+    name: Vec<u8>,
+}
+
+const ROOT: NodeId = NodeId::new(0);
+const FILE: NodeId = NodeId::new(1);
+
+impl SingleFile {
+    /// The bytes of a source as a file of this name.
+    ///
+    /// # Errors
+    /// That nothing can be called so.
+    pub fn new(source: Arc<dyn Source>, name: impl Into<Vec<u8>>) -> Result<Self> {
+        let name = name.into();
+        match crate::tree::parts::check_name(&name) {
+            Ok(()) => Ok(Self { source, name }),
+            Err(why) => {
+                let shown = source.path().display();
+                Err(Error::Invalid(format!("the file that {shown} becomes needs a name: {why}")))
+            }
+        }
+    }
+
+    fn file(&self) -> Node {
+        let identity = self.source.identity();
+        let mtime_ns = Some(identity.mtime_ns).filter(|ns| *ns != 0);
+        Node { mtime_ns, ..Node::file(self.source.len()) }
+    }
+}
+
+impl Tree for SingleFile {
+    fn path(&self) -> &Path {
+        self.source.path()
+    }
+
+    fn root(&self) -> NodeId {
+        ROOT
+    }
+
+    fn lookup(&self, parent: NodeId, name: &[u8]) -> crate::Result<Option<NodeId>> {
+        match parent {
+            ROOT => Ok((name == self.name).then_some(FILE)),
+            FILE => Err(not_a_directory("look into", self.path_of(FILE))),
+            id => Err(unknown(self.path(), id)),
+        }
+    }
+
+    fn list(&self, directory: NodeId, from: &Cursor, page: &mut Page) -> crate::Result<Option<Cursor>> {
+        page.clear();
+        match (directory, from) {
+            (ROOT, Cursor::Start) => page.push(&self.name, FILE, self.file()),
+            (ROOT, _) => return Err(foreign_cursor(self.path_of(ROOT))),
+            (FILE, _) => return Err(not_a_directory("list", self.path_of(FILE))),
+            (id, _) => return Err(unknown(self.path(), id)),
+        }
+        Ok(None)
+    }
+
+    fn node(&self, id: NodeId) -> crate::Result<Node> {
+        match id {
+            ROOT => Ok(Node::new(Kind::Directory)),
+            FILE => Ok(self.file()),
+            id => Err(unknown(self.path(), id)),
+        }
+    }
+
+    fn path_of(&self, _: NodeId) -> PathBuf {
+        self.path().to_path_buf()
+    }
+
+    fn link_target(&self, id: NodeId) -> crate::Result<Vec<u8>> {
+        self.node(id)?;
+        Err(crate::Error::io("read link", self.path_of(id), io::ErrorKind::InvalidInput.into()))
+    }
+
+    fn open(&self, id: NodeId) -> crate::Result<Arc<dyn Source>> {
+        match self.node(id)?.kind {
+            Kind::File => Ok(self.source.clone()),
+            kind => Err(not_a_file(kind, self.path_of(id))),
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! [`Given`]: what a path or an address to be copied is.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{Error, Result};
+use crate::copy::CopySource;
+use crate::ops::contents::{self, OpenOptions, Opened, is_object, split_member};
+use crate::pack::tree::RecordTree;
+use crate::source;
+use crate::tree::{self, Tree};
+
+/// A source that was opened.
+#[derive(Debug)]
+pub enum Given {
+    /// A file, a directory or an object, as it is.
+    Files(CopySource),
+    /// What is in a pack or an archive.
+    Packed(Packed),
+}
+
+/// A pack or an archive.
+#[derive(Debug)]
+pub struct Packed {
+    pub(super) opened: Opened,
+    /// What it is called where there are several sources.
+    name: Vec<u8>,
+    /// What of it is meant: all, if empty.
+    key: Vec<u8>,
+}
+
+/// How sources are opened.
+#[derive(Debug, Clone, Default)]
+pub struct OpenGiven {
+    /// Packs, archives and objects.
+    pub contents: OpenOptions,
+    /// Packs are copied as the files that they are made of.
+    pub as_file: bool,
+    /// What is mounted in a directory is left out.
+    pub one_file_system: bool,
+}
+
+impl OpenGiven {
+    /// Opens what a path or an address is: a directory, what is in a pack, a file. What is in an
+    /// archive is meant where two slashes follow (`x.tar//`, `s3://bucket/x.tar//`), with a path in
+    /// it after them if only that is; without them an archive is a file. `progress` is called with the
+    /// bytes read while an archive is indexed, and ends that by returning `false`.
+    ///
+    /// # Errors
+    /// I/O errors, [`Error::NotThere`], what opening a pack or an archive meets.
+    pub fn open(&self, given: &Path, progress: &mut dyn FnMut(u64) -> bool) -> Result<Given> {
+        if given.symlink_metadata().is_ok() || !has_slashes(given) && !is_object(given) {
+            return self.open_path(given, progress);
+        }
+        if is_object(given) {
+            if let Some((archive, key)) = split_member(given.as_os_str()) {
+                return self.open_packed(Path::new(&archive), key.as_bytes(), progress);
+            }
+            let name = name_of_address(given);
+            return Ok(Given::Files(CopySource::object(self.object(given)?, name)?));
+        }
+        let (before, key) = split_at_slashes(given.as_os_str());
+        self.open_packed(Path::new(before), key.as_bytes(), progress)
+    }
+
+    fn open_path(&self, path: &Path, progress: &mut dyn FnMut(u64) -> bool) -> Result<Given> {
+        let found = std::fs::metadata(path).map_err(|error| crate::Error::io("open", path, error))?;
+        if !found.is_dir() {
+            return Ok(Given::Files(CopySource::file(path)?));
+        }
+        if !self.as_file && tree::is_pack(path).map_err(|error| crate::Error::io("list", path, error))? {
+            return self.open_packed(path, b"", progress);
+        }
+        Ok(Given::Files(match self.one_file_system {
+            true => CopySource::directory_on_one_file_system(path)?,
+            false => CopySource::directory(path)?,
+        }))
+    }
+
+    fn open_packed(&self, path: &Path, key: &[u8], progress: &mut dyn FnMut(u64) -> bool) -> Result<Given> {
+        let opened = contents::open(path, self.contents.clone(), progress)?;
+        let start = key.iter().position(|byte| *byte != b'/').unwrap_or(key.len());
+        let key = key.get(start..).unwrap_or_default();
+        let end = key.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
+        let key = key.get(..end).unwrap_or_default().to_vec();
+        let name = match key.rsplit(|byte| *byte == b'/').next() {
+            Some(last) if !last.is_empty() => last.to_vec(),
+            _ => name_of_address(path),
+        };
+        Ok(Given::Packed(Packed { opened, name, key }))
+    }
+
+    fn object(&self, address: &Path) -> Result<Arc<dyn source::Source>> {
+        #[cfg(feature = "remote")]
+        let opened = source::open_with(address, &self.contents.remote);
+        #[cfg(not(feature = "remote"))]
+        let opened = source::open(address);
+        Ok(opened?)
+    }
+}
+
+impl Given {
+    /// As something that is copied file by file.
+    ///
+    /// # Errors
+    /// [`Error::NotThere`], I/O errors.
+    pub fn into_source(self) -> Result<CopySource> {
+        let Packed { opened, name, key } = match self {
+            Self::Files(source) => return Ok(source),
+            Self::Packed(packed) => packed,
+        };
+        let path = opened.contents().path().to_path_buf();
+        let tree: Arc<dyn Tree> = match opened {
+            Opened::Pack(contents) => {
+                let tree = RecordTree::new(Arc::new(contents.into_pack()));
+                Arc::new(tree.map_err(contents::Error::Pack)?)
+            }
+            Opened::Archive(archive) => Arc::new(archive.tree()),
+        };
+        let id = tree.find(&key)?.ok_or_else(|| Error::NotThere { path, key: key.clone() })?;
+        Ok(CopySource::tree_at(tree, id, name))
+    }
+
+    /// The pack or archive, if it is one.
+    pub fn opened(&self) -> Option<&Opened> {
+        match self {
+            Self::Files(_) => None,
+            Self::Packed(packed) => Some(&packed.opened),
+        }
+    }
+}
+
+impl Packed {
+    /// Whether all of it is meant.
+    pub(super) fn is_whole(&self) -> bool {
+        self.key.is_empty()
+    }
+}
+
+/// Whether two slashes follow something.
+fn has_slashes(path: &Path) -> bool {
+    let bytes = path.as_os_str().as_bytes();
+    bytes.get(1..).is_some_and(|rest| rest.windows(2).any(|pair| pair == b"//"))
+}
+
+/// What stands before the last two slashes in a row after which nothing is on disk, and what follows.
+fn split_at_slashes(path: &OsStr) -> (&OsStr, &OsStr) {
+    let bytes = path.as_bytes();
+    let places = bytes.windows(2).enumerate().filter(|(at, pair)| *at > 0 && *pair == b"//");
+    let there = |(at, _): (usize, &[u8])| {
+        let before = OsStr::from_bytes(bytes.get(..at)?);
+        let after = OsStr::from_bytes(bytes.get(at + 2..)?);
+        Path::new(before).exists().then_some((before, after))
+    };
+    places.filter_map(there).next_back().unwrap_or((path, OsStr::new("")))
+}
+
+/// The last part of a path or of the path of an address.
+fn name_of_address(address: &Path) -> Vec<u8> {
+    let bytes = address.as_os_str().as_bytes();
+    let text = match source::is_remote(address.as_os_str()) {
+        true => bytes.split(|byte| matches!(byte, b'?' | b'#')).next().unwrap_or_default(),
+        false => bytes,
+    };
+    let name = text.rsplit(|byte| *byte == b'/').find(|part| !part.is_empty());
+    name.unwrap_or_default().to_vec()
+}
+
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_from_the_path_of_an_address() {
+        for (address, name) in [
+            ("s3://bucket/d/x.bin", "x.bin"),
+            ("https://host/d/x%20y.bin?token=a/b", "x%20y.bin"),
+            ("d/x.tar", "x.tar"),
+            ("d/pack/", "pack"),
+            ("/", ""),
+        ] {
+            assert_eq!(name_of_address(Path::new(address)), name.as_bytes(), "{address}");
+        }
+    }
+
+    #[test]
+    fn slashes_mean_what_is_in_an_archive_only_where_one_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let archive = directory.path().join("x.tar");
+        std::fs::write(&archive, "").unwrap();
+        let shown = archive.to_str().unwrap();
+        for (given, key) in [("//", ""), ("//a/b", "a/b"), ("//a//b", "a//b")] {
+            let given = format!("{shown}{given}");
+            let (before, after) = split_at_slashes(OsStr::new(&given));
+            assert_eq!((before, after), (archive.as_os_str(), OsStr::new(key)), "{given}");
+            assert!(has_slashes(Path::new(&given)));
+        }
+        assert!(!has_slashes(Path::new("//a/b")) && !has_slashes(&archive));
+    }
+}

@@ -1,0 +1,73 @@
+//! Anything that is given to be copied: directories, files, packs, archives, objects.
+//!
+//! A pack or an archive that goes to one directory, with nothing asked for that unpacking does not
+//! know, is unpacked: both are one code, which reads in the order of the medium.
+
+mod given;
+mod unpacked;
+
+use std::path::PathBuf;
+
+pub use given::{Given, OpenGiven};
+
+use crate::copy::{self, Copy, CopyEvents, CopyOptions, CopyReport, Destination};
+use crate::ops::{contents, unpack};
+
+/// A result of copying.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why nothing was copied.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// What copying refuses.
+    #[error(transparent)]
+    Copy(#[from] copy::Error),
+    /// A source that is a pack, an archive or an object.
+    #[error(transparent)]
+    Open(#[from] contents::Error),
+    /// What unpacking meets as a whole.
+    #[error(transparent)]
+    Unpack(#[from] unpack::Error),
+    /// A source or a destination.
+    #[error(transparent)]
+    Core(#[from] crate::Error),
+    /// A path in a pack or an archive that is not there.
+    #[error("{} has no {}", path.display(), crate::names::escaped(key))]
+    NotThere {
+        /// The pack or archive.
+        path: PathBuf,
+        /// The path in it.
+        key: Vec<u8>,
+    },
+}
+
+/// What is copied, where to, and how.
+#[derive(Debug)]
+pub struct CopyGiven {
+    /// What is copied.
+    pub sources: Vec<Given>,
+    /// The directories.
+    pub destinations: Vec<PathBuf>,
+    /// How.
+    pub options: CopyOptions,
+}
+
+impl CopyGiven {
+    /// Copies.
+    ///
+    /// # Errors
+    /// What is refused before anything is made, and what cannot be opened.
+    pub fn run(self, events: &mut dyn CopyEvents) -> Result<CopyReport> {
+        let Self { mut sources, destinations, options } = self;
+        if let ([Given::Packed(packed)], [destination]) = (sources.as_slice(), destinations.as_slice())
+            && packed.is_whole()
+            && unpacked::does(&options)
+        {
+            return unpacked::run(packed, destination, &options, events);
+        }
+        let sources = sources.drain(..).map(Given::into_source).collect::<Result<Vec<_>>>()?;
+        let destinations = destinations.into_iter().map(Destination::new).collect();
+        Ok(Copy::new(sources, destinations).with_options(options).run(events)?)
+    }
+}
