@@ -41,7 +41,7 @@ use std::sync::Arc;
 
 pub(crate) use address::{Place, place_of};
 pub use address::{has_pack, is_object, split_member, split_pack_path};
-pub use archives::{MemberCounts, cut_off_note, files_in_order, index_notes};
+pub use archives::{MemberCounts, cut_off_note, index_notes};
 pub use cached::{Cached, SourceSpan, files_of};
 pub use error::{Error, Feature, Result, Unsupported};
 pub use get::{Failure, Found, GetOptions, Getting, Missing, Piece};
