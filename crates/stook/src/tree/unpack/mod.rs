@@ -125,8 +125,8 @@ impl<'a, E: EntryError> Unpacking<'a, E> {
         self.set_directory_metadata();
         // Each file was on the medium when it got its name, and now all names are.
         if let Err(error) = self.writer.outbox.sync_all(&self.target.root()) {
-            // What was done is still worth telling.
-            self.writer.fail(Vec::new(), crate::Error::io("sync", &self.options.target, error).into());
+            // What was done is still worth telling. It is of the whole directory, and no damage.
+            self.writer.fail(b".".to_vec(), crate::Error::io("sync", &self.options.target, error).into());
         }
         Ok(self.writer.into_summary())
     }
