@@ -91,6 +91,8 @@ impl Pass<'_, '_> {
         match read {
             Ok(went_on) => (went_on, false),
             Err((error, is_broken)) => {
+                // What another state of the archive gave is no damage of this one.
+                let error = self.tree.archive.check_unchanged().err().unwrap_or(error);
                 let path = asked.first().map(|(_, id, _)| self.tree.path_of(*id)).unwrap_or_default();
                 (self.fail(asked, error.into_core(&path)), is_broken)
             }

@@ -528,7 +528,7 @@ fn a_tree_of_an_archive_that_another_takes_the_place_of_never_mixes_both() {
 
 #[test]
 fn a_tar_of_very_many_names_is_its_model() {
-    let model = many_files(1_000_000 / stride(5));
+    let model = many_files(1_000_000 / stride(19));
     let tree = tree_of(tar_of(&model, Directories::All));
     tree_matches_model(&tree, &model, &Backend::Threads);
 }

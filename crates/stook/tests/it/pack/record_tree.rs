@@ -458,7 +458,7 @@ fn a_tree_of_a_pack_that_changes_meanwhile_stays_what_it_was() {
 
 #[test]
 fn a_pack_of_very_many_names_is_its_model() {
-    let model = many_files(1_000_000 / stride(5));
+    let model = many_files(1_000_000 / stride(19));
     tree_matches_model(&open(packed(&model).path()), &model, &Backend::Threads);
 }
 
