@@ -96,9 +96,7 @@ impl Batch {
             let Waiting { file, name, key, len, unset, replaces, backup } = waiting;
             let (parent, device) = (file.parent.clone(), file.device);
             let result = match synced.get(&device) {
-                None | Some(Ok(())) => {
-                    outbox.publish(file, &name, replaces, backup.as_deref())
-                }
+                None | Some(Ok(())) => outbox.publish(file, &name, replaces, backup.as_deref()),
                 Some(Err(error)) => Err((SYNC, copy_of(error))),
             };
             Published { key, len, unset, parent, name, result }

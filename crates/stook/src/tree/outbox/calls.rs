@@ -10,7 +10,9 @@ use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::os::unix::fs::FileExt as _;
 
-use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid, XattrFlags};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid, XattrFlags,
+};
 
 /// System calls that change a directory, or a file below it. Each method makes one; its errors are
 /// those of the system.
