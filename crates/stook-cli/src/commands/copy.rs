@@ -273,9 +273,9 @@ impl Args {
         let failed = |error| stook::Error::io("read", path, error);
         match path == Path::new("-") {
             true => Interruptible::stdin()?.read_to_end(&mut text).map_err(failed)?,
-            false => Interruptible::open(path)
-                .and_then(|mut file| file.read_to_end(&mut text))
-                .map_err(failed)?,
+            false => {
+                Interruptible::open(path).and_then(|mut file| file.read_to_end(&mut text)).map_err(failed)?
+            }
         };
         let end = if self.null { 0 } else { b'\n' };
         let lines = text.split(|byte| *byte == end).filter(|line| !line.is_empty());

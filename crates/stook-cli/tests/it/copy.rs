@@ -54,7 +54,13 @@ fn the_four_cases_of_the_help_go_where_it_says() {
 fn archives_are_files_unless_two_slashes_follow() {
     let place = place();
     let mut tar = std::process::Command::new("tar");
-    assert!(tar.args(["cf", "x.tar", "-C", "card", "."]).current_dir(place.dir.path()).status().unwrap().success());
+    assert!(
+        tar.args(["cf", "x.tar", "-C", "card", "."])
+            .current_dir(place.dir.path())
+            .status()
+            .unwrap()
+            .success()
+    );
     assert_eq!(copy(&place, &["x.tar", "as-file"]).0, 0);
     assert!(place.path("as-file/x.tar").is_file());
     assert_eq!(copy(&place, &["x.tar//", "inside"]).0, 0);

@@ -126,7 +126,8 @@ impl Receiver {
         // `never` and `older` leave what stays as it is.
         let is_corrected = self.options.overwrite == Overwrite::Different
             && !(has_time && target::has_metadata(there, &wanted));
-        if is_corrected && !self.options.dry_run
+        if is_corrected
+            && !self.options.dry_run
             && let Err(error) = self.correct(spot, &wanted)
         {
             self.fail_io("set mode and time of", &job.key, error);

@@ -260,7 +260,8 @@ impl Receiver {
             self.fail_io("make the directory for", key, error);
             Noted
         };
-        let parts = target::parts(key).map_err(|why| noted(io::Error::new(io::ErrorKind::InvalidInput, why)))?;
+        let parts =
+            target::parts(key).map_err(|why| noted(io::Error::new(io::ErrorKind::InvalidInput, why)))?;
         let Some((name, parents)) = parts.split_last().filter(|_| !self.is_blocked(key)) else {
             return Err(Noted);
         };
@@ -310,6 +311,24 @@ impl Receiver {
         if let Err(error) = made {
             self.state().blocked.insert(key.to_vec());
             self.fail_io("make", key, error);
+        }
+    }
+
+    /// Gives the destination itself mode and owner of its source, if it is of the copy's making: a
+    /// run after an interruption does not know any more that it is.
+    pub(super) fn begin_root(&self, node: &Node) {
+        let set = {
+            let Some(mut target) = self.target().filter(|_| !self.options.dry_run) else { return };
+            // Whoever copies has to be able to go on.
+            let (mode, with_owner) = (node.mode.map(|mode| mode | 0o700), self.options.sets_owner());
+            let metadata = FileMetadata::new(mode, None, node.owner, with_owner);
+            match target.made(&target.root()) {
+                Ok(true) => target.set_directory_metadata(b"", &metadata, Overwrite::Always).map(drop),
+                made => made.map(drop),
+            }
+        };
+        if let Err(error) = set {
+            self.fail_io("set mode and time of", b"", error);
         }
     }
 

@@ -109,8 +109,8 @@ pub struct Progress {
 
 /// Hears of a copy while it is made. All is called by the thread that runs it.
 pub trait CopyEvents {
-    /// How far it is, several times a second. Returning `false` ends it, with every file either whole
-    /// or absent.
+    /// How far it is, several times a second. Returning `false` ends it, with every file either
+    /// whole or absent.
     fn go_on(&mut self, _progress: &Progress) -> bool {
         true
     }

@@ -135,7 +135,11 @@ impl Receiver {
 
     /// Where something goes that is no file, and whether it replaces what is there; `None` where
     /// nothing is done, which is noted.
-    fn place_other(&self, found: &Found, is_same: impl Fn(&Spot) -> io::Result<bool>) -> Option<(Spot, Plan)> {
+    fn place_other(
+        &self,
+        found: &Found,
+        is_same: impl Fn(&Spot) -> io::Result<bool>,
+    ) -> Option<(Spot, Plan)> {
         let (key, of) = (found.key.as_slice(), (found.node.kind, 0));
         if self.is_stopped() {
             return None;
@@ -179,7 +183,7 @@ impl Receiver {
             self.keep_replaced(&spot, plan)?;
             self.outbox.symlink((&spot.parent, &spot.name), link_to, &metadata, plan.replaces())
         };
-        self.note_other(found, &spot, plan, make());
+        self.note_other(found, plan, make());
     }
 
     /// Makes a pipe or a device.
@@ -192,7 +196,8 @@ impl Receiver {
         let same = |spot: &Spot| {
             let there = target::status(&spot.parent, &spot.name)?;
             Ok(there.is_some_and(|there| {
-                FileType::from_raw_mode(there.st_mode) == file_type && there.st_rdev as u64 == found.node.device
+                FileType::from_raw_mode(there.st_mode) == file_type
+                    && there.st_rdev as u64 == found.node.device
             }))
         };
         let Some((spot, plan)) = self.place_other(found, same) else { return };
@@ -202,7 +207,7 @@ impl Receiver {
             let what = (file_type, found.node.device);
             self.outbox.special((&spot.parent, &spot.name), what, &metadata, plan.replaces())
         };
-        self.note_other(found, &spot, plan, make());
+        self.note_other(found, plan, make());
     }
 
     fn keep_replaced(&self, spot: &Spot, plan: Plan) -> io::Result<()> {
@@ -212,7 +217,7 @@ impl Receiver {
         }
     }
 
-    fn note_other(&self, found: &Found, spot: &Spot, plan: Plan, made: io::Result<Unset>) {
+    fn note_other(&self, found: &Found, plan: Plan, made: io::Result<Unset>) {
         let (key, of) = (found.key.as_slice(), (found.node.kind, 0));
         match made {
             Ok(unset) => {
@@ -228,10 +233,7 @@ impl Receiver {
                 self.report(key, of, (Action::Copy, why), Arc::default());
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.keep(key, of, Why::Content),
-            Err(error) => {
-                let _ = spot;
-                self.fail_io("make", key, error);
-            }
+            Err(error) => self.fail_io("make", key, error),
         }
     }
 

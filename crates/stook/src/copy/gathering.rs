@@ -4,6 +4,8 @@
 use std::ops::ControlFlow;
 use std::sync::mpsc::SyncSender;
 
+use bytes::Bytes;
+
 use super::body::{Body, FileJob};
 use super::decide::Place;
 use super::hash::Hashing;
@@ -12,7 +14,7 @@ use super::ledger::held;
 use super::run::Run;
 use super::small::{SMALL_MAX, SmallTask};
 use crate::error::{Error, Result};
-use crate::tree::{BodyPiece, GatherOptions, Gathered, Holes, Xattrs};
+use crate::tree::{BodyPiece, GatherOptions, Gathered, Holes, Part, Xattrs};
 
 /// Files of one pass.
 pub(super) const GATHERED_MAX: usize = 1024;
@@ -31,7 +33,22 @@ struct Wanted {
 struct Long<'a> {
     index: usize,
     pouring: Pouring<'a>,
+    /// The holes that it had where it was stored.
+    holes: Holes,
     taken: u64,
+}
+
+impl Long<'_> {
+    /// Takes the next bytes, of which those in holes are not written where they are zeros.
+    fn pour(&mut self, bytes: &Bytes) {
+        for part in self.holes.cut(self.taken, bytes) {
+            match part {
+                Part::Bytes(part) => self.pouring.block(&bytes.slice_ref(part)),
+                Part::Hole(len) => self.pouring.hole(len),
+            }
+        }
+        self.taken = self.taken.saturating_add(bytes.len() as u64);
+    }
 }
 
 impl Run<'_> {
@@ -131,13 +148,11 @@ impl Run<'_> {
                 let _ = small.send(SmallTask::Write(places, body));
                 return;
             }
-            // Zeros that a hole stands for are read here: what is a hole is cut where it is written.
-            let pouring = Pouring::begin(self, lanes, places, &xattrs, &Holes::default());
-            *long = Some(Long { index, pouring, taken: 0 });
+            let pouring = Pouring::begin(self, lanes, places, &xattrs, &holes);
+            *long = Some(Long { index, pouring, holes, taken: 0 });
         }
-        if let Some(pouring) = long.as_mut().filter(|long| long.index == index) {
-            pouring.taken = pouring.taken.saturating_add(bytes.len() as u64);
-            pouring.pouring.block(&bytes);
+        if let Some(long) = long.as_mut().filter(|long| long.index == index) {
+            long.pour(&bytes);
         }
         if let Some(done) = long.take_if(|long| long.taken >= body_len) {
             one.is_done = true;

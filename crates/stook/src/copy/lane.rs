@@ -86,14 +86,8 @@ impl Lane {
 
     fn begin(&mut self, begin: Begin) {
         let opened = self.open(&begin.place, &begin.metadata);
-        let mut current = Current {
-            begin,
-            out: None,
-            comparison: None,
-            taken: 0,
-            has_failed: false,
-            counted: 0,
-        };
+        let mut current =
+            Current { begin, out: None, comparison: None, taken: 0, has_failed: false, counted: 0 };
         match opened {
             Ok((out, comparison)) => (current.out, current.comparison) = (out, comparison),
             Err(error) => {
@@ -324,9 +318,8 @@ mod tests {
         let range = |start, end| ByteRange::new(start, end).unwrap();
         let holes = Holes::of([range(5, 20), range(30, 100)]);
         let all: Vec<_> = blocks(&holes, 40, 8).collect();
-        let expected =
-            [(0, 5, false), (5, 20, true), (20, 24, false), (24, 30, false), (30, 40, true)]
-                .map(|(start, end, is_hole)| (range(start, end), is_hole));
+        let expected = [(0, 5, false), (5, 20, true), (20, 24, false), (24, 30, false), (30, 40, true)]
+            .map(|(start, end, is_hole)| (range(start, end), is_hole));
         assert_eq!(all, expected);
         assert_eq!(blocks(&Holes::default(), 0, 8).count(), 0);
         assert_eq!(blocks(&Holes::default(), 17, 8).count(), 3);

@@ -1,7 +1,8 @@
-//! Large files: read at depth, past the page cache, and handed to the lanes of all destinations from
-//! the same memory.
+//! Large files: read at depth, past the page cache, and handed to the lanes of all destinations
+//! from the same memory.
 
 use std::collections::BTreeMap;
+use std::iter::Peekable;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
@@ -13,7 +14,7 @@ use super::decide::Place;
 use super::finish::{Written, new_file};
 use super::hash::{Digest, Hashing};
 use super::lane::{Begin, Message, blocks};
-use super::ledger::held;
+use super::ledger::{Permit, held};
 use super::run::Run;
 use crate::engine::{self, Access, Engine, Operation, Request};
 use crate::error::{Error, Result};
@@ -146,69 +147,74 @@ impl Run<'_> {
         holes: &Holes,
         pouring: &mut Pouring<'_>,
     ) -> Result<bool> {
-        let access = match self.options.access.decide(source, ByteRange::to(source.len())) {
-            Access::Direct => Access::Direct,
-            Access::Cached => Access::Cached,
+        let access = self.options.access.decide(source, ByteRange::to(source.len()));
+        let parts = blocks(holes, source.len(), self.block_bytes);
+        let parts: Parts<'_> = Box::new((0..).zip(parts));
+        let mut flow = Flow {
+            parts: parts.peekable(),
+            early: BTreeMap::new(),
+            due: 0,
+            permits: BTreeMap::new(),
+            failed: None,
         };
-        let mut parts = blocks(holes, source.len(), self.block_bytes).enumerate().peekable();
-        // What was read before its turn, and holes, by position.
-        let (mut early, mut due, mut under_way) = (BTreeMap::<u64, Part>::new(), 0, 0_usize);
-        let mut permits = BTreeMap::new();
-        let mut failed = None;
         loop {
-            let goes_on = failed.is_none() && pouring.is_wanted() && !self.is_stopped();
-            while goes_on && under_way < self.depth && early.len() < EARLY_MAX {
-                let Some((number, (range, is_hole))) = parts.peek().copied() else { break };
-                let number = number as u64;
-                if is_hole {
-                    early.insert(number, Part::Hole(range.len()));
-                } else {
-                    // Whoever waits for room must hold nothing that others wait for.
-                    let is_idle = under_way == 0 && early.is_empty();
-                    let permit = match self.ledger.try_take(range.len()) {
-                        Some(permit) => permit,
-                        None if is_idle => self.ledger.take(range.len()),
-                        None => break,
-                    };
-                    self.throttle.take(range.len(), || self.is_stopped());
-                    if let Err(error) = session.submit(number, source, range, access) {
-                        failed = Some(error);
-                        break;
-                    }
-                    permits.insert(number, permit);
-                    under_way += 1;
-                }
-                parts.next();
+            let goes_on = flow.failed.is_none() && pouring.is_wanted() && !self.is_stopped();
+            if goes_on {
+                self.ask(&mut flow, session, source, access);
+                // The device is busy while lanes are waited for.
+                session.start();
+                flow.pour_due(pouring);
+            } else {
+                flow.early.clear();
             }
-            while let Some(part) = early.remove(&due) {
-                due += 1;
-                match part {
-                    Part::Hole(len) => pouring.hole(len),
-                    Part::Bytes(bytes) => pouring.block(&bytes),
-                }
-            }
-            let Some((number, read)) = session.next() else {
-                if early.is_empty() && (parts.peek().is_none() || !goes_on || failed.is_some()) {
-                    break;
-                }
-                continue;
-            };
-            under_way -= 1;
-            match (read, permits.remove(&number)) {
-                (Ok(bytes), Some(permit)) => {
-                    self.add_read(bytes.len() as u64);
-                    early.insert(number, Part::Bytes(held(bytes, permit)));
-                }
-                (Ok(_), None) => {}
-                (Err(error), _) => failed = failed.or(Some(error)),
-            }
-            if failed.is_some() || !goes_on {
-                early.clear();
+            match session.next() {
+                Some((number, read)) => self.take_read(&mut flow, number, read),
+                None if !goes_on || flow.is_over() => break,
+                None => {}
             }
         }
-        match failed {
+        match flow.failed {
             Some(error) => Err(error),
-            None => Ok(parts.peek().is_none() && pouring.is_wanted() && !self.is_stopped()),
+            None => Ok(flow.parts.peek().is_none() && pouring.is_wanted() && !self.is_stopped()),
+        }
+    }
+
+    /// Asks for the next blocks while there is room for them.
+    fn ask(&self, flow: &mut Flow<'_>, session: &mut Session, source: &dyn Source, access: Access) {
+        while flow.permits.len() < self.depth && flow.early.len() < EARLY_MAX {
+            let Some((number, (range, is_hole))) = flow.parts.peek().copied() else { return };
+            if is_hole {
+                flow.early.insert(number, Part::Hole(range.len()));
+                flow.parts.next();
+                continue;
+            }
+            // Whoever waits for room must hold nothing that others wait for.
+            let is_idle = flow.permits.is_empty() && flow.early.is_empty();
+            let permit = match self.ledger.try_take(range.len()) {
+                Some(permit) => permit,
+                None if is_idle => self.ledger.take(range.len()),
+                None => return,
+            };
+            self.throttle.take(range.len(), || self.is_stopped());
+            if let Err(error) = session.submit(number, source, range, access) {
+                flow.failed = Some(error);
+                return;
+            }
+            flow.permits.insert(number, permit);
+            flow.parts.next();
+        }
+    }
+
+    fn take_read(&self, flow: &mut Flow<'_>, number: u64, read: Result<Bytes>) {
+        match (read, flow.permits.remove(&number)) {
+            (Ok(bytes), Some(permit)) => {
+                self.add_read(bytes.len() as u64);
+                flow.early.insert(number, Part::Bytes(held(bytes, permit)));
+            }
+            (Ok(_), None) => {}
+            (Err(error), _) => {
+                flow.failed.get_or_insert(error);
+            }
         }
     }
 
@@ -266,6 +272,40 @@ impl Run<'_> {
             receiver.may_clone.store(false, Ordering::Relaxed);
         }
         false
+    }
+}
+
+/// Blocks and holes by their position in the file.
+type Parts<'a> = Box<dyn Iterator<Item = (u64, (ByteRange, bool))> + 'a>;
+
+/// A file that is being read.
+struct Flow<'a> {
+    /// What was not asked for yet.
+    parts: Peekable<Parts<'a>>,
+    /// What was read before its turn, and holes.
+    early: BTreeMap<u64, Part>,
+    /// Whose turn it is.
+    due: u64,
+    /// Room for what was asked for.
+    permits: BTreeMap<u64, Permit>,
+    failed: Option<Error>,
+}
+
+impl Flow<'_> {
+    /// Hands on what is next.
+    fn pour_due(&mut self, pouring: &mut Pouring<'_>) {
+        while let Some(part) = self.early.remove(&self.due) {
+            self.due += 1;
+            match part {
+                Part::Hole(len) => pouring.hole(len),
+                Part::Bytes(bytes) => pouring.block(&bytes),
+            }
+        }
+    }
+
+    /// Whether nothing is left to be read or handed on.
+    fn is_over(&mut self) -> bool {
+        self.early.is_empty() && self.permits.is_empty() && self.parts.peek().is_none()
     }
 }
 

@@ -29,8 +29,8 @@ impl Ledger {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for room. More than there is at all counts as all there is. Whoever waits holds nothing
-    /// that only he gives back.
+    /// Waits for room. More than there is at all counts as all there is. A thread that waits holds
+    /// nothing that only it gives back.
     pub(super) fn take(self: &Arc<Self>, bytes: u64) -> Permit {
         let bytes = bytes.min(self.most);
         let mut free = self.free();

@@ -20,8 +20,6 @@ use crate::tree::outbox::again;
 use crate::tree::target;
 use crate::tree::{Kind, NodeId};
 
-
-
 /// Deletes in one destination.
 pub(super) struct Mirror<'a> {
     pub(super) receiver: &'a Receiver,
@@ -129,8 +127,8 @@ impl Mirror<'_> {
         }
     }
 
-    /// Deletes a directory with all that is in it: what is deepest first, with no more open than the
-    /// directory that is emptied and the ones above it.
+    /// Deletes a directory with all that is in it: what is deepest first, with no more open than
+    /// the directory that is emptied and the ones above it.
     fn delete_directory(&self, parent: &OwnedFd, name: &OsStr) -> io::Result<()> {
         let opened = open_directory(parent, name)?;
         let mut above: Vec<(OwnedFd, OsString)> = Vec::new();
@@ -140,14 +138,19 @@ impl Mirror<'_> {
             match next {
                 Some(inner) => {
                     let opened = open_directory(&here, &inner)?;
-                    above.push((std::mem::replace(&mut here, opened), std::mem::replace(&mut here_name, inner)));
+                    above.push((
+                        std::mem::replace(&mut here, opened),
+                        std::mem::replace(&mut here_name, inner),
+                    ));
                 }
                 None => match above.pop() {
                     Some((outer, outer_name)) => {
                         again(|| self.receiver.calls.remove_directory(outer.as_fd(), &here_name))?;
                         (here, here_name) = (outer, outer_name);
                     }
-                    None => return again(|| self.receiver.calls.remove_directory(parent.as_fd(), &here_name)),
+                    None => {
+                        return again(|| self.receiver.calls.remove_directory(parent.as_fd(), &here_name));
+                    }
                 },
             }
         }

@@ -99,7 +99,9 @@ impl CopyOptions {
         if let Some(bytes) = self.block_bytes
             && (!(BLOCK_MIN..=BLOCK_MAX).contains(&bytes) || !bytes.is_multiple_of(BLOCK_MIN))
         {
-            return invalid(format!("the block size must be a multiple of 4 KiB up to 16 MiB, not {bytes} bytes"));
+            return invalid(format!(
+                "the block size must be a multiple of 4 KiB up to 16 MiB, not {bytes} bytes"
+            ));
         }
         if self.depth.is_some_and(|depth| !(1..=DEPTH_MAX).contains(&depth)) {
             return invalid(format!("the depth must be 1 to {DEPTH_MAX}"));

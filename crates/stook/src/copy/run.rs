@@ -158,9 +158,8 @@ pub(super) struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(copy: &'a Copy, is_contents: bool, total: Total) -> Result<Self> {
         let (options, mailbox) = (Arc::new(copy.options.clone()), Arc::new(Mailbox::default()));
-        let receiver = |(index, destination)| {
-            Receiver::new(index, destination, &options, &mailbox).map(Arc::new)
-        };
+        let receiver =
+            |(index, destination)| Receiver::new(index, destination, &options, &mailbox).map(Arc::new);
         let receivers = copy.destinations.iter().enumerate().map(receiver).collect::<Result<Vec<_>>>()?;
         let of_sources = copy.sources.iter().filter_map(|source| source.path.as_deref());
         let paths = of_sources.chain(copy.destinations.iter().map(|destination| destination.path.as_path()));
@@ -293,11 +292,8 @@ impl<'a> Run<'a> {
 
     /// Files whose batch could not be synced, into fresh files, each with a sync of its own.
     fn copy_again(&self) {
-        let jobs: Vec<FileJob> = self
-            .receivers
-            .iter()
-            .flat_map(|receiver| std::mem::take(&mut receiver.state().again))
-            .collect();
+        let jobs: Vec<FileJob> =
+            self.receivers.iter().flat_map(|receiver| std::mem::take(&mut receiver.state().again)).collect();
         self.copy_jobs(jobs);
     }
 
@@ -419,7 +415,10 @@ impl<'a> Run<'a> {
                     SmallTask::Read(job) => self.end_file(&job, Err(error)),
                     SmallTask::Write(places, _) => {
                         places.first().into_iter().for_each(|(_, place)| {
-                            self.fail(&place.job.key, crate::Error::io("make", "an I/O engine", other(&error)));
+                            self.fail(
+                                &place.job.key,
+                                crate::Error::io("make", "an I/O engine", other(&error)),
+                            );
                         });
                     }
                 },
@@ -496,7 +495,9 @@ impl Feed {
         let tree = run.sources.get(job.source).map(|source| &source.tree);
         let is_file = tree.is_some_and(|tree| !matches!(tree.whole_file(job.id), Ok(None)));
         if !is_file {
-            if collected.len() >= GATHERED_MAX || collected.first().is_some_and(|one| one.source != job.source) {
+            if collected.len() >= GATHERED_MAX
+                || collected.first().is_some_and(|one| one.source != job.source)
+            {
                 self.flush(collected);
             }
             collected.push(job);
@@ -582,6 +583,9 @@ impl Listed for Lister<'_, '_> {
                 if !found.is_implied {
                     self.run.receivers.iter().for_each(|one| one.make_directory(&found.key));
                 }
+                if found.key.is_empty() {
+                    self.run.receivers.iter().for_each(|one| one.begin_root(&found.node));
+                }
                 let Found { source, id, key, is_implied, .. } = found;
                 self.directories.push(Directory { source, id, key, is_implied });
             }
@@ -614,4 +618,3 @@ fn job_of(found: &Found) -> FileJob {
         is_alone: false,
     }
 }
-

@@ -93,7 +93,8 @@ impl Run<'_> {
             }
         };
         self.add_read(bytes.len() as u64);
-        let may_have_holes = bytes.chunks(PAGE).any(|page| page.len() == PAGE && page.iter().all(|b| *b == 0));
+        let may_have_holes =
+            bytes.chunks(PAGE).any(|page| page.len() == PAGE && page.iter().all(|b| *b == 0));
         let holes = match self.sources.get(job.source).filter(|_| may_have_holes) {
             Some(from) => from.tree.holes(job.id)?,
             None => Holes::default(),
@@ -135,13 +136,14 @@ impl Receiver {
                         return;
                     }
                 }
-                Ok(is_same) if is_same || place.plan == Plan::Compare => return self.compared(&place, is_same),
+                Ok(is_same) if is_same || place.plan == Plan::Compare => {
+                    return self.compared(&place, is_same);
+                }
                 Ok(_) => {}
                 Err(error) => return self.fail_io("read", &key, error),
             }
         }
-        let metadata =
-            self.metadata(&place.job.node, body.xattrs.clone()).with_holes(body.holes.clone());
+        let metadata = self.metadata(&place.job.node, body.xattrs.clone()).with_holes(body.holes.clone());
         let file = match self.outbox.file(&place.spot.parent, new_file(&metadata, place.plan)) {
             Ok(file) => file,
             Err(error) => return self.fail_io("create", &key, error),

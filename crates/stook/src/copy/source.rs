@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use super::error::{Error, Result};
 use crate::source::Source;
-use crate::tree::{Cursor, Kind, Node, NodeId, Page, Tree, foreign_cursor, not_a_directory, not_a_file, unknown};
+use crate::tree::{
+    Cursor, Kind, Node, NodeId, Page, Tree, foreign_cursor, not_a_directory, not_a_file, unknown,
+};
 use crate::walk::DirectoryTree;
 
 /// A file, or a directory with all that is in it.

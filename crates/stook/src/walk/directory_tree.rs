@@ -122,7 +122,12 @@ impl DirectoryTree {
             nodes: vec![Met { inode, place: Place::Root, entered: Some(root) }],
             by_inode: HashMap::from([(inode, 0)]),
         };
-        Ok(Self { path: path.to_path_buf(), known: Mutex::new(known), only_device: None, listings: Mutex::default() })
+        Ok(Self {
+            path: path.to_path_buf(),
+            known: Mutex::new(known),
+            only_device: None,
+            listings: Mutex::default(),
+        })
     }
 
     /// The same without what is mounted below: such directories are empty.

@@ -45,8 +45,8 @@ pub struct OpenGiven {
 impl OpenGiven {
     /// Opens what a path or an address is: a directory, what is in a pack, a file. What is in an
     /// archive is meant where two slashes follow (`x.tar//`, `s3://bucket/x.tar//`), with a path in
-    /// it after them if only that is; without them an archive is a file. `progress` is called with the
-    /// bytes read while an archive is indexed, and ends that by returning `false`.
+    /// it after them if only that is; without them an archive is a file. `progress` is called with
+    /// the bytes read while an archive is indexed, and ends that by returning `false`.
     ///
     /// # Errors
     /// I/O errors, [`Error::NotThere`], what opening a pack or an archive meets.
@@ -145,7 +145,8 @@ fn has_slashes(path: &Path) -> bool {
     bytes.get(1..).is_some_and(|rest| rest.windows(2).any(|pair| pair == b"//"))
 }
 
-/// What stands before the last two slashes in a row after which nothing is on disk, and what follows.
+/// What stands before the last two slashes in a row behind something that is on disk, and what
+/// follows.
 fn split_at_slashes(path: &OsStr) -> (&OsStr, &OsStr) {
     let bytes = path.as_bytes();
     let places = bytes.windows(2).enumerate().filter(|(at, pair)| *at > 0 && *pair == b"//");
@@ -167,7 +168,6 @@ fn name_of_address(address: &Path) -> Vec<u8> {
     let name = text.rsplit(|byte| *byte == b'/').find(|part| !part.is_empty());
     name.unwrap_or_default().to_vec()
 }
-
 
 #[cfg(test)]
 mod tests {

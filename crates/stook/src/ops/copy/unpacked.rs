@@ -2,9 +2,12 @@
 
 use std::path::Path;
 
-use super::given::Packed;
 use super::Result;
-use crate::copy::{CopyEvents, CopyOptions, CopyReport, DestinationProgress, DestinationReport, Durability, Failure, Progress};
+use super::given::Packed;
+use crate::copy::{
+    CopyEvents, CopyOptions, CopyReport, DestinationProgress, DestinationReport, Durability, Failure,
+    Progress,
+};
 use crate::ops::unpack::{self, PathFilter, THREADS, Unpack};
 use crate::source::AccessRule;
 
@@ -52,10 +55,10 @@ pub(super) fn run(
         })
     })?;
     let summary = done.summary;
-    let failures = summary.failures.into_iter().map(|failure| Failure {
-        key: failure.key,
-        error: core_error(failure.error, destination),
-    });
+    let failures = summary
+        .failures
+        .into_iter()
+        .map(|failure| Failure { key: failure.key, error: core_error(failure.error, destination) });
     let mut own = Vec::new();
     if !done.is_complete {
         let what = std::io::Error::other("it is not complete: what is in it so far was copied");
@@ -93,4 +96,3 @@ fn core_error(error: unpack::Error, destination: &Path) -> crate::Error {
         error => crate::Error::io("unpack into", destination, std::io::Error::other(error)),
     }
 }
-

@@ -7,11 +7,15 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
 
-use stook::copy::{Copy, CopyEvents, CopyOptions, CopyReport, CopySource, Destination, Durability, HashKind, Progress};
+use stook::copy::{
+    Copy, CopyEvents, CopyOptions, CopyReport, CopySource, Destination, Durability, HashKind, Progress,
+};
 use stook::engine::{Backend, EngineFactory};
 use stook::tree::Overwrite;
 use stook::tree::outbox::Calls;
 use stook_testing::fault::{EngineCall, EngineFault, FaultCalls, FaultEngineFactory, OutFault};
+#[cfg(target_os = "linux")]
+use stook_testing::sim::{ExploreOptions, SimCalls};
 use stook_testing::sweep::stride;
 
 use super::{assert_same, state_of};
@@ -79,7 +83,8 @@ impl Place {
         let (whole, found) = (state_of(&self.at("from")), state_of(&self.at("to")));
         for (key, known) in &found {
             let name = String::from_utf8_lossy(key);
-            if key.windows(TEMPORARY.len()).any(|part| part == TEMPORARY) || known.0 & 0o170_000 == 0o040_000 {
+            if key.windows(TEMPORARY.len()).any(|part| part == TEMPORARY) || known.0 & 0o170_000 == 0o040_000
+            {
                 continue;
             }
             let is_whole = whole.get(key).is_some_and(|wanted| wanted.5 == known.5);
@@ -107,7 +112,11 @@ impl Place {
         let found = state_of(&self.at("to"));
         let names = |key: &&Vec<u8>| !key.windows(TEMPORARY.len()).any(|part| part == TEMPORARY);
         let whole = state_of(&self.at("from"));
-        assert_eq!(found.keys().filter(names).collect::<Vec<_>>(), whole.keys().collect::<Vec<_>>(), "{case}");
+        assert_eq!(
+            found.keys().filter(names).collect::<Vec<_>>(),
+            whole.keys().collect::<Vec<_>>(),
+            "{case}"
+        );
         for (key, known) in &whole {
             assert!(found[key].5 == known.5, "{case}: {}", key.escape_ascii());
         }
@@ -188,8 +197,7 @@ fn whichever_operation_of_an_engine_fails_it_costs_only_its_file() {
                 let factory = FaultEngineFactory::new(Backend::Auto);
                 factory.fail(Some(call), nth, fault);
                 let (calls, engines) = (Arc::new(FaultCalls::none()), Arc::new(factory.clone()));
-                let done =
-                    place.copy(false, Durability::Batch, calls, engines.clone(), engines).unwrap();
+                let done = place.copy(false, Durability::Batch, calls, engines.clone(), engines).unwrap();
                 let is_met = factory.operations().iter().any(|operation| operation.fault.is_some());
                 if !is_met {
                     break;
@@ -279,5 +287,43 @@ fn a_source_that_changes_is_read_once_more_and_then_reported() {
         assert!(reads(name) >= 1);
         let wanted = fs::read(place.at("from").join(name)).unwrap();
         assert!(fs::read(place.at("to").join(name)).unwrap() == wanted, "{name}");
+    }
+}
+
+/// All files are small, whose bytes the simulator sees.
+#[test]
+#[cfg(target_os = "linux")]
+fn after_power_fails_each_name_is_absent_old_or_new_and_after_the_end_all_are_new() {
+    let (place, plain) = (Place::new(), Arc::new(Backend::Auto));
+    fs::write(place.at("from/a/b/4"), vec![b'n'; 70_000]).unwrap();
+    let whole = state_of(&place.at("from"));
+    for (is_old, durability) in
+        [(false, Durability::Batch), (true, Durability::Batch), (true, Durability::File)]
+    {
+        place.reset(is_old);
+        let calls = Arc::new(SimCalls::new(&place.at("to")).unwrap());
+        let done = place.copy(is_old, durability, calls.clone(), plain.clone(), plain.clone()).unwrap();
+        assert_eq!(done.undone(), 0, "{done:?}");
+        let storage = calls.storage();
+        let (count, options) = (storage.operation_count(), ExploreOptions::default());
+        assert!(count > 15, "{count}");
+        for at in (0..=count).rev().step_by(stride(1)) {
+            for state in storage.crash_states(at, &options) {
+                let found = state.files();
+                let case = format!("{is_old} {durability:?} {at} of {count}");
+                for (name, bytes) in found.iter().filter(|(name, _)| !name.contains(".stook-")) {
+                    let is_whole = whole.get(name.as_bytes()).is_some_and(|known| known.5 == *bytes);
+                    let was = is_old && *bytes == format!("the old {name}").into_bytes();
+                    assert!(is_whole || was, "{case}: {name} has {} bytes", bytes.len());
+                }
+                let files = whole.iter().filter(|(_, known)| known.0 & 0o170_000 != 0o040_000);
+                for (key, known) in files {
+                    let name = std::str::from_utf8(key).unwrap();
+                    let bytes = found.get(name);
+                    assert!(!is_old || bytes.is_some(), "{case}: {name} is gone");
+                    assert!(at < count || bytes == Some(&known.5), "{case}: {name} was lost after the end");
+                }
+            }
+        }
     }
 }

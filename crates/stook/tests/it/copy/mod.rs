@@ -11,7 +11,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use stook::copy::{Action, Copy, CopyEvents, CopyOptions, CopyReport, CopySource, Destination, Item, Progress, Why};
+use stook::copy::{
+    Action, Copy, CopyEvents, CopyOptions, CopyReport, CopySource, Destination, Item, Progress, Why,
+};
 
 /// Copies a directory with these options.
 fn copy_with(from: &Path, to: &[&Path], options: CopyOptions) -> CopyReport {
@@ -24,8 +26,7 @@ fn copy(from: &Path, to: &Path) -> CopyReport {
     copy_with(from, &[to], CopyOptions::default())
 }
 
-/// What is known of a path: kind and mode, owner, time of all but the root, length, number of names,
-/// and the bytes.
+/// What is known of a path: kind and mode, owner, time, length, number of names, and the bytes.
 type Known = (u32, (u32, u32), i128, u64, u64, Vec<u8>);
 
 /// Everything below a directory, with its metadata.

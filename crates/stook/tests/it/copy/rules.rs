@@ -71,8 +71,15 @@ fn each_rule_replaces_exactly_what_it_says_and_a_dry_run_says_the_same() {
                 (Action::Correct, Why::Metadata),
             ],
         ),
-        (plain(Overwrite::Always), [copied(Why::Asked), copied(Why::Asked), new].into_iter().chain(
-            [copied(Why::Asked); 4]).collect::<Vec<_>>().try_into().unwrap()),
+        (
+            plain(Overwrite::Always),
+            [copied(Why::Asked), copied(Why::Asked), new]
+                .into_iter()
+                .chain([copied(Why::Asked); 4])
+                .collect::<Vec<_>>()
+                .try_into()
+                .unwrap(),
+        ),
         (
             checked(Overwrite::Different),
             [
@@ -148,11 +155,12 @@ fn what_is_replaced_or_deleted_is_kept_under_another_name() {
     let place = place();
     let (from, to) = (place.path().join("from"), place.path().join("to"));
     fs::write(to.join("extra"), "x").unwrap();
-    let options =
-        CopyOptions { mirror: true, backup: Some("~".into()), ..with(Overwrite::Different) };
+    let options = CopyOptions { mirror: true, backup: Some("~".into()), ..with(Overwrite::Different) };
     let report = copy_with(&from, &[&to], options.clone());
     assert_eq!((report.undone(), report.destinations[0].backups), (0, 3), "{report:?}");
-    for (name, bytes) in [("longer~", "more bytes"), ("newer~", "other"), ("older~", "other"), ("extra~", "x")] {
+    for (name, bytes) in
+        [("longer~", "more bytes"), ("newer~", "other"), ("older~", "other"), ("extra~", "x")]
+    {
         assert_eq!(fs::read(to.join(name)).unwrap(), bytes.as_bytes(), "{name}");
     }
     assert!(!to.join("extra").exists());
