@@ -17,13 +17,13 @@ use crate::extent::ByteRange;
 use crate::profile::Profile;
 use crate::source::{Source as _, read_range};
 
-/// The most pieces requested and not yet returned.
-const AHEAD_PIECES: usize = 256;
+/// The most reads requested and not yet returned.
+const AHEAD_READS: usize = 256;
 
 /// One read, in bytes, where there is little memory: this much is read nevertheless.
 const PIECE_LEN_MIN: u64 = 64 << 10;
 
-/// Pieces at most that requests bring for many members: they are but places in what comes.
+/// Pieces at most that reads bring for many members: they are but places in what comes.
 const PIECES_MAX: usize = 64 << 10;
 
 /// Holes that are at least this long are reported, not read as zeroes.
@@ -50,12 +50,10 @@ pub(super) struct Random<'a> {
     rest: Option<Rest>,
     /// The requested pieces, in order.
     pieces: VecDeque<Planned>,
-    /// For sources with requests: the bytes of the last request for several members, if it
-    /// succeeded.
+    /// The bytes of the last read for several members, if it succeeded.
     shared: Option<Bytes>,
     /// How much is requested at once.
     piece_len: u64,
-    pieces_max: usize,
     /// Bytes of the current member, as they lie in the file, that did not come yet.
     left: u64,
     /// Where in the file the next of them is, and the body that they are of.
@@ -139,9 +137,9 @@ impl<'a> Random<'a> {
         ranges.retain(|range| !range.is_empty());
         let profile = Profile::of(&*archive.file());
         let longest = profile.block_bytes;
-        let (piece_len, pieces_max) = match archive.reads_by_request() {
-            true => (longest, PIECES_MAX),
-            false => (longest.min(options.ahead_bytes.max(PIECE_LEN_MIN)), AHEAD_PIECES),
+        let piece_len = match archive.reads_by_request() {
+            true => longest,
+            false => longest.min(options.ahead_bytes.max(PIECE_LEN_MIN)),
         };
         Ok(Self {
             archive,
@@ -154,7 +152,6 @@ impl<'a> Random<'a> {
             pieces: VecDeque::new(),
             shared: None,
             piece_len,
-            pieces_max,
             left: 0,
             at: 0,
             zip: None,
@@ -279,11 +276,15 @@ impl<'a> Random<'a> {
             Brought::Shared { at, is_first } => {
                 if is_first {
                     self.shared = None;
-                    self.shared = self.ahead.pop()?;
+                    self.shared = match self.ahead.pop() {
+                        // A file has other sectors for other members.
+                        Err(_) if !self.archive.reads_by_request() => None,
+                        read => read?,
+                    };
                 }
                 match (self.shared_part(at, len), place) {
                     (Some(part), _) => part,
-                    // It failed; the member that it was read for first got the error.
+                    // It failed; of a server, the member that it was read for first got the error.
                     (None, Some(place)) => self.read_now(place)?,
                     (None, None) => Bytes::new(),
                 }
@@ -322,7 +323,8 @@ impl<'a> Random<'a> {
     /// Whether more may be requested: one piece in any case.
     fn may_ask(&self) -> bool {
         let bytes = self.ahead.bytes();
-        (bytes == 0 || bytes < self.options.ahead_bytes) && self.pieces.len() < self.pieces_max
+        let has_room = bytes == 0 || bytes < self.options.ahead_bytes;
+        has_room && self.pieces.len() < PIECES_MAX && self.ahead.len() < AHEAD_READS
     }
 
     /// Requests pieces of this member and of those that follow.
@@ -339,7 +341,7 @@ impl<'a> Random<'a> {
                 }
                 self.rest = None;
             }
-            if self.archive.reads_by_request() && self.ask_together()? {
+            if self.ask_together()? {
                 continue;
             }
             let Some(number) = self.wanted.get(self.asked) else { break };
@@ -350,8 +352,8 @@ impl<'a> Random<'a> {
         Ok(())
     }
 
-    /// Requests the next members that are close to each other in the requested order by one
-    /// request; returns whether there are any.
+    /// Requests the next members that are close to each other in the requested order by one read;
+    /// returns whether there are any.
     fn ask_together(&mut self) -> Result<bool> {
         let (mut together, mut members) = (None::<ByteRange>, 0_usize);
         let mut parts: Vec<ByteRange> = Vec::new();
@@ -360,7 +362,9 @@ impl<'a> Random<'a> {
             if let Some(member) = self.archive.index().member(*number).filter(is_read) {
                 let Some(part) = self.part(&member) else { break };
                 if !part.is_empty() {
-                    let all = together.map_or(Some(part), |before| joined(before, part, &self.profile));
+                    let all = together.map_or(Some(part), |before| {
+                        joined(before, part, self.profile.gap_bytes, self.piece_len)
+                    });
                     let Some(all) = all else { break };
                     together = Some(all);
                     parts.push(part);
@@ -383,17 +387,17 @@ impl<'a> Random<'a> {
     fn part(&self, member: &Member<'_>) -> Option<ByteRange> {
         let len = self.raw_len(member);
         let part = ByteRange::at(member.data_at, len).filter(|_| !member.is_sparse)?;
-        (len < self.profile.block_bytes).then_some(part)
+        (len < self.piece_len).then_some(part)
     }
 }
 
 /// A range that has both, where the second begins in the first or close behind it, and together
-/// they are not too long for one request.
-fn joined(before: ByteRange, next: ByteRange, profile: &Profile) -> Option<ByteRange> {
-    let reach = before.end().saturating_add(profile.gap_bytes);
+/// they are not too long for one read.
+fn joined(before: ByteRange, next: ByteRange, gap_max: u64, len_max: u64) -> Option<ByteRange> {
+    let reach = before.end().saturating_add(gap_max);
     let is_close = next.start() >= before.start() && next.start() <= reach;
     let joined = ByteRange::new(before.start(), before.end().max(next.end()))?;
-    (is_close && joined.len() <= profile.block_bytes).then_some(joined)
+    (is_close && joined.len() <= len_max).then_some(joined)
 }
 
 #[cfg(test)]
@@ -404,7 +408,7 @@ mod tests {
     fn what_lies_close_behind_each_other_is_joined() {
         let range = |start, end| ByteRange::new(start, end).unwrap();
         let (gap, longest) = (Profile::OBJECT.gap_bytes, Profile::OBJECT.block_bytes);
-        let joined = |before, next| joined(before, next, &Profile::OBJECT);
+        let joined = |before, next| joined(before, next, gap, longest);
         assert_eq!(joined(range(10, 20), range(20, 30)), Some(range(10, 30)));
         assert_eq!(joined(range(10, 20), range(12, 15)), Some(range(10, 20)), "within the first");
         assert_eq!(joined(range(10, 20), range(20 + gap, 21 + gap)), Some(range(10, 21 + gap)));

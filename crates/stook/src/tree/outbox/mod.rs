@@ -168,16 +168,20 @@ impl Outbox {
     fn sync_files<'a>(&self, files: impl Iterator<Item = &'a OutFile>) -> BTreeMap<u64, io::Result<()>> {
         let directories = self.known_directories();
         let mut synced: BTreeMap<u64, io::Result<()>> = BTreeMap::new();
+        let mut in_bulk: BTreeMap<u64, bool> = BTreeMap::new();
         for file in files {
-            match directories.get(&file.device()).filter(|directory| has_syncfs(directory)) {
+            let device = file.device();
+            let directory = directories.get(&device);
+            let is_in_bulk = *in_bulk.entry(device).or_insert_with(|| directory.is_some_and(has_syncfs));
+            match directory.filter(|_| is_in_bulk) {
                 // The same descriptor each time: it reports an error once.
                 Some(directory) => {
                     synced
-                        .entry(file.device())
+                        .entry(device)
                         .or_insert_with(|| self.calls.sync_file_system(directory.as_fd()));
                 }
                 None => {
-                    let so_far = synced.entry(file.device()).or_insert(Ok(()));
+                    let so_far = synced.entry(device).or_insert(Ok(()));
                     if so_far.is_ok() {
                         *so_far = file.sync();
                     }

@@ -152,9 +152,13 @@ impl<'a, E: EntryError> Unpacking<'a, E> {
 
 /// Asks whether the caller wants more; that he does not is noted.
 fn goes_on<E: EntryError>(writer: &Writer<E>, progress: OnUnpacked<'_>, seen: u64) -> bool {
-    let mut summary = writer.summary();
-    summary.interrupted = summary.interrupted || !progress(seen, summary.bytes);
-    !summary.interrupted
+    let (is_interrupted, bytes) = {
+        let summary = writer.summary();
+        (summary.interrupted, summary.bytes)
+    };
+    let goes_on = !is_interrupted && progress(seen, bytes);
+    writer.summary().interrupted = !goes_on;
+    goes_on
 }
 
 /// The names that a key goes through.
