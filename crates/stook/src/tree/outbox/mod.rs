@@ -176,9 +176,7 @@ impl Outbox {
             match directory.filter(|_| is_in_bulk) {
                 // The same descriptor each time: it reports an error once.
                 Some(directory) => {
-                    synced
-                        .entry(device)
-                        .or_insert_with(|| self.calls.sync_file_system(directory.as_fd()));
+                    synced.entry(device).or_insert_with(|| self.calls.sync_file_system(directory.as_fd()));
                 }
                 None => {
                     let so_far = synced.entry(device).or_insert(Ok(()));

@@ -1,8 +1,8 @@
 //! Unpacking: entries of any kind into a directory, by one way for packs and archives.
 //!
-//! Files appear under their names when they are whole and verified, with mode, times and owner set.
-//! Small ones are written by threads, long ones by the thread that reads them. Directories get their
-//! mode and time last, further names of files when all files are there.
+//! Files appear under their names when they are whole and verified, with mode, times and owner
+//! set. Small ones are written by threads, long ones by the thread that reads them. Directories get
+//! their mode and time last, further names of files when all files are there.
 
 mod entries;
 mod links;
