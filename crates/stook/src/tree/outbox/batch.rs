@@ -87,7 +87,7 @@ impl Batch {
         let synced = outbox.sync_files(files.iter().map(|waiting| &waiting.file));
         let publish = |waiting: Waiting| {
             let Waiting { file, name, key, len, unset } = waiting;
-            let (parent, device) = (file.parent.clone(), file.device());
+            let (parent, device) = (file.parent.clone(), file.device);
             let result = match synced.get(&device) {
                 None | Some(Ok(())) => {
                     file.publish(&name, false).map_err(|error| ("give its name to", error))

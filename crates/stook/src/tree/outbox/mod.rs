@@ -57,6 +57,8 @@ pub(crate) struct OutFile {
     file: File,
     /// What the system said of it when it was made.
     made: Stat,
+    /// The device of its file system.
+    device: u64,
     parent: Arc<OwnedFd>,
     /// Its temporary name, if it has one.
     temporary: Option<OsString>,
@@ -99,8 +101,10 @@ impl Outbox {
             }
         };
         let made = rustix::fs::fstat(&file)?;
-        self.directories().entry(made.st_dev as u64).or_insert_with(|| parent.clone());
-        Ok(OutFile { calls: self.calls.clone(), file, made, parent: parent.clone(), temporary })
+        let device = made.st_dev as u64;
+        self.directories().entry(device).or_insert_with(|| parent.clone());
+        let (calls, parent) = (self.calls.clone(), parent.clone());
+        Ok(OutFile { calls, file, made, device, parent, temporary })
     }
 
     /// What writes long files.
@@ -170,7 +174,7 @@ impl Outbox {
         let mut synced: BTreeMap<u64, io::Result<()>> = BTreeMap::new();
         let mut in_bulk: BTreeMap<u64, bool> = BTreeMap::new();
         for file in files {
-            let device = file.device();
+            let device = file.device;
             let directory = directories.get(&device);
             let is_in_bulk = *in_bulk.entry(device).or_insert_with(|| directory.is_some_and(has_syncfs));
             match directory.filter(|_| is_in_bulk) {
@@ -221,10 +225,6 @@ impl OutFile {
     /// Sets owner, extended attributes, mode and time.
     pub(crate) fn set_metadata(&self, metadata: &FileMetadata) -> io::Result<Unset> {
         target::set_metadata(&*self.calls, &self.file, metadata, Some(&self.made))
-    }
-
-    fn device(&self) -> u64 {
-        self.made.st_dev as u64
     }
 
     /// Makes its bytes durable.
