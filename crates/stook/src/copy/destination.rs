@@ -155,7 +155,7 @@ impl Receiver {
         }
     }
 
-    /// So many bytes more were written.
+    /// This many bytes more were written.
     pub(super) fn add_bytes(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }

@@ -20,9 +20,9 @@ const WAITING_MAX: usize = 4096;
 pub enum Action {
     /// It was written.
     Copy,
-    /// It became a further name of another file of the same source.
+    /// It became a hard link to another file of the same source.
     HardLink,
-    /// It became a further name of a file of an earlier copy.
+    /// It became a hard link to a file of an earlier copy.
     LinkEarlier,
     /// It is there, and got another mode, owner or time.
     Correct,

@@ -237,7 +237,7 @@ impl Receiver {
         }
     }
 
-    /// Makes a further name of a file that is there; whether the file has to be copied, because its
+    /// Makes a hard link to a file that is there; whether the file has to be copied, because its
     /// first name is not.
     pub(super) fn hard_link(&self, found: &Found, first: &[u8]) -> bool {
         if self.is_stopped() {

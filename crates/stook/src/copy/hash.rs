@@ -94,7 +94,7 @@ impl Hashing {
         }
     }
 
-    /// So many zeros of a hole.
+    /// This many zeros of a hole.
     pub(super) fn take_zeroes(&mut self, mut len: u64) {
         while len > 0 && !self.is_idle() {
             let now = zeroes(len);

@@ -25,7 +25,7 @@ pub(super) enum Message {
     Begin(Box<Begin>),
     /// The next bytes.
     Block(Bytes),
-    /// So many zeros that are not written.
+    /// This many zeros that are not written.
     Hole(u64),
     /// The file is whole, with these digests; or it is to be given up.
     End(Option<Arc<[Digest]>>),

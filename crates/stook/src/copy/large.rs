@@ -78,7 +78,7 @@ impl<'a> Pouring<'a> {
         self.send(|| Message::Block(bytes.clone()));
     }
 
-    /// So many zeros of a hole.
+    /// This many zeros of a hole.
     pub(super) fn hole(&mut self, len: u64) {
         self.hashing.take_zeroes(len);
         self.send(|| Message::Hole(len));

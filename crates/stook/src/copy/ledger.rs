@@ -13,7 +13,7 @@ pub(super) struct Ledger {
     returned: Condvar,
 }
 
-/// So many bytes that are taken.
+/// This many bytes that are taken.
 #[derive(Debug)]
 pub(super) struct Permit {
     ledger: Arc<Ledger>,

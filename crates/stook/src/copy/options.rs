@@ -33,7 +33,7 @@ pub struct CopyOptions {
     pub selection: Selection,
     /// Only these paths, relative to each source, with all that is in them.
     pub only: Option<BTreeSet<Vec<u8>>>,
-    /// A directory with an earlier copy: files that it has unchanged become further names of its.
+    /// A directory with an earlier copy: files that it has unchanged become hard links of its.
     pub link_dest: Option<PathBuf>,
     /// Whether root sets owners.
     pub with_owner: bool,

@@ -34,9 +34,9 @@ pub struct DestinationReport {
     pub directories: u64,
     /// Symbolic links made.
     pub symlinks: u64,
-    /// Further names of files made.
+    /// Hard links to files made.
     pub hard_links: u64,
-    /// Files that became further names of an earlier copy.
+    /// Files that became hard links of an earlier copy.
     pub linked: u64,
     /// Pipes and devices made.
     pub specials: u64,

@@ -234,7 +234,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// So many bytes of a file were read.
+    /// This many bytes of a file were read.
     pub(super) fn add_read(&self, bytes: u64) {
         self.read_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -312,7 +312,7 @@ impl<'a> Run<'a> {
         });
     }
 
-    /// Further names of files that are there.
+    /// Hard links to files that are there.
     fn make_links(&self, links: &[(Found, Arc<[u8]>)]) {
         for (found, first) in links {
             if self.is_stopped() {
@@ -322,7 +322,7 @@ impl<'a> Run<'a> {
                 if receiver.hard_link(found, first) {
                     let only = Some(receiver.index);
                     self.copy_jobs(vec![FileJob { only, is_alone: true, ..job_of(found) }]);
-                    // Further names are linked to this one.
+                    // Hard links are linked to this one.
                     let mut state = receiver.state();
                     if state.firsts.contains(&found.key) {
                         let _ = state.firsts.insert(first.to_vec());

@@ -23,7 +23,7 @@ pub(super) const SMALL_MAX: u64 = 256 << 10;
 /// One that has grown beyond this since it was listed is not read at once.
 const GROWN_MAX: u64 = 4 << 20;
 
-/// What could be a hole has so many zeros at least.
+/// What could be a hole has this many zeros at least.
 const PAGE: usize = 4096;
 
 /// A small file, to be read or read already.

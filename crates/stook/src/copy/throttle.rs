@@ -1,4 +1,4 @@
-//! [`Throttle`]: no more than so many bytes a second.
+//! [`Throttle`]: no more than this many bytes a second.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ impl Throttle {
         Self { bytes_per_s, due: Mutex::new(None) }
     }
 
-    /// Waits until so many more bytes may pass, or no more is wanted.
+    /// Waits until this many more bytes may pass, or no more is wanted.
     pub(super) fn take(&self, bytes: u64, is_stopped: impl Fn() -> bool) {
         let Some(rate) = self.bytes_per_s else { return };
         let lasts = Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64);

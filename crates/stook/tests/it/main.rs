@@ -28,6 +28,8 @@ mod storage_model;
 mod tree;
 #[cfg(unix)]
 mod union;
+#[cfg(target_os = "linux")]
+mod unpacks;
 #[cfg(unix)]
 mod walk;
 #[cfg(target_os = "linux")]

@@ -101,9 +101,7 @@ fn is_root() -> bool {
 /// A small tree with all that there is to set. Of root, owners and attributes of a link, too.
 fn make_tree(tree: &Path) {
     fs::create_dir_all(tree.join("a/b")).unwrap();
-    for (path, len) in
-        [("a/1", 5), ("a/2", 70_000), ("a/b/3", 0), ("a/b/4", 1_300_000), ("5", 9), ("6", LONG)]
-    {
+    for (path, len) in [("a/1", 5), ("a/2", 70_000), ("a/b/3", 0), ("a/b/4", 1_300_000), ("5", 9)] {
         fs::write(tree.join(path), vec![b'n'; len]).unwrap();
     }
     // It ends with a hole.
@@ -122,7 +120,14 @@ fn make_tree(tree: &Path) {
     }
 }
 
-/// So many small files.
+/// Little but a long file.
+fn make_long(tree: &Path) {
+    fs::create_dir(tree.join("a")).unwrap();
+    fs::write(tree.join("a/1"), b"short").unwrap();
+    fs::write(tree.join("6"), vec![b'n'; LONG]).unwrap();
+}
+
+/// Small files, this many.
 fn make_small_files(tree: &Path, count: usize) {
     for number in 0..count {
         let folder = tree.join(format!("{}", number % 7));
@@ -134,6 +139,11 @@ fn make_small_files(tree: &Path, count: usize) {
 impl Place {
     fn new() -> Self {
         Self::of(make_tree)
+    }
+
+    /// One with little but a long file: it takes its time with each call that fails.
+    fn long() -> Self {
+        Self::of(make_long)
     }
 
     fn of(make: impl FnOnce(&Path)) -> Self {
@@ -392,8 +402,11 @@ const MORE_CALLS: [&str; 6] =
 
 #[test]
 fn whichever_call_fails_nothing_half_made_has_a_name_and_a_second_run_completes() {
-    let place = Place::new();
+    let (place, long) = (Place::new(), Place::long());
     let mut met = BTreeSet::new();
+    for fault in [EIO, ENOSPC] {
+        met.extend(sweep(&long, Sweep::of(fault, fault == EIO)));
+    }
     for fault in [EIO, ENOSPC, EINTR] {
         for is_old in [false, true] {
             met.extend(sweep(&place, Sweep::of(fault, is_old)));
@@ -459,7 +472,13 @@ fn check_crashes(place: &Place, calls: &SimCalls, is_old: bool, case: &str) {
 #[test]
 #[cfg(target_os = "linux")]
 fn after_power_fails_each_name_is_absent_old_or_new_and_after_the_end_all_are_new() {
-    let place = Place::new();
+    for place in [Place::new(), Place::long()] {
+        explore(&place);
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn explore(place: &Place) {
     for packed in place.both() {
         for (is_old, is_overlay, threads) in
             [(false, false, 1), (true, false, 1), (false, false, 4), (false, true, 1), (true, true, 4)]
@@ -473,7 +492,7 @@ fn after_power_fails_each_name_is_absent_old_or_new_and_after_the_end_all_are_ne
             assert_eq!(comparable(&tree_at(&target), ""), comparable(&place.whole, ""));
             let kind = kind_of(packed);
             let case = format!("{kind} old {is_old} overlay {is_overlay} {threads} threads");
-            check_crashes(&place, &calls, is_old, &case);
+            check_crashes(place, &calls, is_old, &case);
         }
     }
 }

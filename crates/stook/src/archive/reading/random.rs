@@ -18,13 +18,13 @@ use crate::plan::merged_whole;
 use crate::profile::Profile;
 use crate::source::{Source as _, read_range};
 
-/// The most pieces requested and not yet returned.
-const AHEAD_PIECES: usize = 256;
+/// The most reads requested and not yet returned.
+const AHEAD_READS: usize = 256;
 
 /// One read, in bytes, where there is little memory: this much is read nevertheless.
 const PIECE_LEN_MIN: u64 = 64 << 10;
 
-/// Pieces at most that requests bring for many members: they are but places in what comes.
+/// Pieces at most that reads bring for many members: they are but places in what comes.
 const PIECES_MAX: usize = 64 << 10;
 
 /// Holes that are at least this long are reported, not read as zeroes.
@@ -51,12 +51,10 @@ pub(super) struct Random<'a> {
     rest: Option<Rest>,
     /// The requested pieces, in order.
     pieces: VecDeque<Planned>,
-    /// For sources with requests: the bytes of the last request for several members, if it
-    /// succeeded.
+    /// The bytes of the last read for several members, if it succeeded.
     shared: Option<Bytes>,
     /// How much is requested at once.
     piece_len: u64,
-    pieces_max: usize,
     /// Bytes of the current member, as they lie in the file, that did not come yet.
     left: u64,
     /// Where in the file the next of them is, and the body that they are of.
@@ -140,9 +138,9 @@ impl<'a> Random<'a> {
         ranges.retain(|range| !range.is_empty());
         let profile = Profile::of(&*archive.file());
         let longest = profile.block_bytes;
-        let (piece_len, pieces_max) = match archive.reads_by_request() {
-            true => (longest, PIECES_MAX),
-            false => (longest.min(options.ahead_bytes.max(PIECE_LEN_MIN)), AHEAD_PIECES),
+        let piece_len = match archive.reads_by_request() {
+            true => longest,
+            false => longest.min(options.ahead_bytes.max(PIECE_LEN_MIN)),
         };
         Ok(Self {
             archive,
@@ -155,7 +153,6 @@ impl<'a> Random<'a> {
             pieces: VecDeque::new(),
             shared: None,
             piece_len,
-            pieces_max,
             left: 0,
             at: 0,
             zip: None,
@@ -280,11 +277,15 @@ impl<'a> Random<'a> {
             Brought::Shared { at, is_first } => {
                 if is_first {
                     self.shared = None;
-                    self.shared = self.ahead.pop()?;
+                    self.shared = match self.ahead.pop() {
+                        // A file has other sectors for other members.
+                        Err(_) if !self.archive.reads_by_request() => None,
+                        read => read?,
+                    };
                 }
                 match (self.shared_part(at, len), place) {
                     (Some(part), _) => part,
-                    // It failed; the member that it was read for first got the error.
+                    // It failed; of a server, the member that it was read for first got the error.
                     (None, Some(place)) => self.read_now(place)?,
                     (None, None) => Bytes::new(),
                 }
@@ -323,7 +324,8 @@ impl<'a> Random<'a> {
     /// Whether more may be requested: one piece in any case.
     fn may_ask(&self) -> bool {
         let bytes = self.ahead.bytes();
-        (bytes == 0 || bytes < self.options.ahead_bytes) && self.pieces.len() < self.pieces_max
+        let has_room = bytes == 0 || bytes < self.options.ahead_bytes;
+        has_room && self.pieces.len() < PIECES_MAX && self.ahead.len() < AHEAD_READS
     }
 
     /// Requests pieces of this member and of those that follow.
@@ -340,7 +342,7 @@ impl<'a> Random<'a> {
                 }
                 self.rest = None;
             }
-            if self.archive.reads_by_request() && self.ask_together()? {
+            if self.ask_together()? {
                 continue;
             }
             let Some(number) = self.wanted.get(self.asked) else { break };
@@ -351,8 +353,8 @@ impl<'a> Random<'a> {
         Ok(())
     }
 
-    /// Requests the next members that are close to each other in the requested order by one
-    /// request; returns whether there are any.
+    /// Requests the next members that are close to each other in the requested order by one read;
+    /// returns whether there are any.
     fn ask_together(&mut self) -> Result<bool> {
         let (mut together, mut members) = (None::<ByteRange>, 0_usize);
         let mut parts: Vec<ByteRange> = Vec::new();
@@ -361,9 +363,9 @@ impl<'a> Random<'a> {
             if let Some(member) = self.archive.index().member(*number).filter(is_read) {
                 let Some(part) = self.part(&member) else { break };
                 if !part.is_empty() {
-                    let Profile { gap_bytes, block_bytes, .. } = self.profile;
-                    let all = together
-                        .map_or(Some(part), |before| merged_whole(before, part, gap_bytes, block_bytes));
+                    let all = together.map_or(Some(part), |before| {
+                        merged_whole(before, part, self.profile.gap_bytes, self.piece_len)
+                    });
                     let Some(all) = all else { break };
                     together = Some(all);
                     parts.push(part);
@@ -386,6 +388,6 @@ impl<'a> Random<'a> {
     fn part(&self, member: &Member<'_>) -> Option<ByteRange> {
         let len = self.raw_len(member);
         let part = ByteRange::at(member.data_at, len).filter(|_| !member.is_sparse)?;
-        (len < self.profile.block_bytes).then_some(part)
+        (len < self.piece_len).then_some(part)
     }
 }

@@ -73,7 +73,9 @@ impl LongWriter {
         self.wait_below(DEPTH)?;
         let file = file.clone();
         self.engine.submit(Request { token: 0, file, access: Access::Direct, operation });
-        Ok(())
+        // It begins now, not when something is waited for.
+        self.engine.reap(0, &mut self.completions).map_err(io_of)?;
+        self.ended()
     }
 
     /// Waits until fewer than this many are on their way; the first error of one of them.
@@ -81,12 +83,15 @@ impl LongWriter {
         let mut first = Ok(());
         while self.engine.in_flight() >= count {
             self.engine.reap(1, &mut self.completions).map_err(io_of)?;
-            for completion in self.completions.drain(..) {
-                let done = completion.result.map(drop).map_err(io_of);
-                first = first.and(done);
-            }
+            first = first.and(self.ended());
         }
         first
+    }
+
+    /// The first error of those that have ended.
+    fn ended(&mut self) -> io::Result<()> {
+        let ended = self.completions.drain(..).map(|completion| completion.result.map(drop));
+        ended.fold(Ok(()), Result::and).map_err(io_of)
     }
 }
 
@@ -94,8 +99,8 @@ impl LongFile<'_> {
     /// Room on the medium: blocks that are written inside a file need not wait for each other.
     fn reserve(&mut self, len: u64) -> io::Result<()> {
         let operation = Operation::Allocate { range: ByteRange::to(len), keep_len: false };
-        self.writer.submit(&self.file, operation)?;
-        match self.writer.wait_below(1) {
+        let submitted = self.writer.submit(&self.file, operation);
+        match submitted.and_then(|()| self.writer.wait_below(1)) {
             Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
             reserved => {
                 reserved?;

@@ -83,6 +83,8 @@ pub(crate) struct OutFile {
     file: File,
     /// What the system said of it when it was made.
     made: Stat,
+    /// The device of its file system.
+    device: u64,
     parent: Arc<OwnedFd>,
     /// Its temporary name, if it has one.
     temporary: Option<OsString>,

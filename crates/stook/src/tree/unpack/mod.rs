@@ -1,7 +1,7 @@
 //! Unpacking: entries of any kind into a directory, by one way for packs and archives.
 //!
-//! Files appear under their names when they are whole and verified, with mode, times and owner set.
-//! Small ones are written by threads, long ones by the thread that reads them. Directories get
+//! Files appear under their names when they are whole and verified, with mode, times and owner
+//! set. Small ones are written by threads, long ones by the thread that reads them. Directories get
 //! their mode and time last, hard links to files when all files are there.
 
 mod entries;
@@ -155,9 +155,13 @@ impl<'a, E: EntryError> Unpacking<'a, E> {
 
 /// Asks whether the caller wants more; that he does not is noted.
 fn goes_on<E: EntryError>(writer: &Writer<E>, progress: OnUnpacked<'_>, seen: u64) -> bool {
-    let mut summary = writer.summary();
-    summary.interrupted = summary.interrupted || !progress(seen, summary.bytes);
-    !summary.interrupted
+    let (is_interrupted, bytes) = {
+        let summary = writer.summary();
+        (summary.interrupted, summary.bytes)
+    };
+    let goes_on = !is_interrupted && progress(seen, bytes);
+    writer.summary().interrupted = !goes_on;
+    goes_on
 }
 
 /// The names that a key goes through.

@@ -169,7 +169,7 @@ fn what_is_replaced_or_deleted_is_kept_under_another_name() {
 }
 
 #[test]
-fn unchanged_files_of_an_earlier_copy_become_further_names_of_them() {
+fn unchanged_files_of_an_earlier_copy_become_hard_links_of_them() {
     let place = tempfile::tempdir().unwrap();
     let at = |name: &str| place.path().join(name);
     write(&at("from/d/same"), "bytes", 100);
