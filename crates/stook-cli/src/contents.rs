@@ -5,8 +5,7 @@ use std::path::Path;
 
 use stook::archive::Archive;
 use stook::ops::contents::{
-    Error, Feature, OpenOptions, Opened, Unsupported, index_notes, is_object,
-    open as open_contents,
+    Error, Feature, OpenOptions, Opened, Unsupported, index_notes, is_object, open as open_contents,
 };
 
 use crate::context::Context;

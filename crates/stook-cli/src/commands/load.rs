@@ -278,9 +278,8 @@ fn print_report(
         Cached::Share(share) => output
             .line(format_args!("{} of the bytes were in the page cache before the load", percent(share)))?,
         Cached::Unknown => output.line("this kernel does not report how much was in the page cache")?,
-        Cached::Denied => output.line(
-            "how much was in the page cache is reported only to users who may write to the files",
-        )?,
+        Cached::Denied => output
+            .line("how much was in the page cache is reported only to users who may write to the files")?,
         Cached::Elsewhere => {}
     }
     Ok(output.finish()?)

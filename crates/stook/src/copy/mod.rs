@@ -40,10 +40,10 @@ mod small;
 mod source;
 mod throttle;
 
+pub use crate::tree::outbox::Durability;
 pub use error::{Error, Result};
 pub use events::{Action, CopyEvents, DestinationProgress, Item, Progress, Why};
 pub use hash::{Digest, HashKind};
-pub use crate::tree::outbox::Durability;
 pub use options::CopyOptions;
 pub use report::{CopyReport, DestinationReport, Failure, NotCopied};
 pub use run::{Copy, Destination};

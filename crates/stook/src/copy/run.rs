@@ -20,7 +20,6 @@ use super::ledger::Ledger;
 use super::listing::{Found, Listed, Listing};
 use super::mirror::Mirror;
 use super::options::CopyOptions;
-use crate::tree::outbox::Durability;
 use super::refuse::{self, Total};
 use super::report::{CopyReport, Failure, NotCopied};
 use super::small::{SMALL_MAX, SmallTask};
@@ -29,6 +28,7 @@ use super::throttle::Throttle;
 use crate::engine::{Backend, EngineFactory};
 use crate::profile::{Class, Profile};
 use crate::source::{Session, SessionOptions, Source};
+use crate::tree::outbox::Durability;
 use crate::tree::outbox::{Calls, System};
 use crate::tree::{Kind, Node, NodeId, Xattrs};
 

@@ -665,7 +665,7 @@ mod tests {
     fn a_very_deep_tree_costs_opens_in_proportion_to_its_depth() {
         const DEPTH: usize = 3001;
         let place = tempfile::tempdir().unwrap();
-        let mut target = Target::open(place.path()).unwrap();
+        let mut target = Target::open_through(place.path(), Arc::new(System)).unwrap();
         let parts = vec![OsStr::new("d"); DEPTH];
         for depth in 1..=DEPTH {
             target.directory(&parts[..depth]).unwrap();

@@ -236,7 +236,7 @@ mod tests {
         drop(open_writer(&path, WriterOptions::default(), Making::Always).unwrap());
         let refused = LocalStorage::open(&path, LocalStorageOptions::default()).unwrap().check_place();
         assert!(is_there_already(&path, &refused.unwrap_err().into()));
-        let inside = LocalStorage::check_create(path.join("inside")).unwrap_err();
+        let inside = LocalStorage::check_create(&path.join("inside")).unwrap_err();
         assert!(!is_there_already(&path.join("inside"), &inside.into()));
     }
 }

@@ -109,8 +109,9 @@ impl Outbox {
             false => self.create(parent, named_mode).map(|(file, name)| (file, Some(name)))?,
         };
         let made = rustix::fs::fstat(&file)?;
+        let device = made.st_dev as u64;
         let (calls, parent, names) = (self.calls.clone(), parent.clone(), self.names.clone());
-        Ok(OutFile { calls, file, made, parent, temporary, names, replaces: new.replaces })
+        Ok(OutFile { calls, file, made, device, parent, temporary, names, replaces: new.replaces })
     }
 
     /// What writes long files.
@@ -286,13 +287,13 @@ impl Outbox {
         let directories = self.known_directories();
         let mut synced: BTreeMap<u64, Option<io::Result<()>>> = BTreeMap::new();
         for file in files {
-            synced.entry(file.device()).or_insert_with(|| {
-                let directory = directories.get(&file.device())?;
+            synced.entry(file.device).or_insert_with(|| {
+                let directory = directories.get(&file.device)?;
                 let has_one = has_syncfs(&*self.calls, directory);
                 has_one.then(|| self.calls.sync_file_system(directory.as_fd()))
             });
         }
-        let work = |file: &&OutFile| match synced.get(&file.device()) {
+        let work = |file: &&OutFile| match synced.get(&file.device) {
             Some(Some(Ok(()))) => file.wait_written(),
             Some(Some(Err(error))) => Err(copy_of(error)),
             _ => {
@@ -350,10 +351,6 @@ impl OutFile {
     /// Sets owner, extended attributes, mode and time.
     pub(crate) fn set_metadata(&self, metadata: &FileMetadata) -> io::Result<Unset> {
         target::set_metadata(&*self.calls, &self.file, metadata, Some(&self.made))
-    }
-
-    fn device(&self) -> u64 {
-        self.made.st_dev as u64
     }
 
     /// Sets the mode.
