@@ -29,7 +29,8 @@ fn is_complete(place: &Place) -> bool {
     place.json("info", &[]).1["complete"] == true
 }
 
-/// As a run leaves the pack that was stopped before its end: the first one, or one of this directory.
+/// As a run leaves the pack that was stopped before its end: the first one, or one of this
+/// directory.
 fn cut_off(place: &Place, directory: Option<&str>) {
     let storage = LocalStorage::open(&place.pack, LocalStorageOptions::default()).unwrap();
     let mut writer = PackWriter::open(Arc::new(storage), WriterOptions::default()).unwrap();
