@@ -84,7 +84,8 @@ pub struct Args {
         value_parser = packs::number::<u64>(0..=u64::MAX))]
     max_delete: Option<u64>,
     /// With --delete, delete the records of all missing files, even if no others are left; and
-    /// replace files that were moved into the pack from elsewhere, even if those are the only copies
+    /// replace files that were moved into the pack from elsewhere, even if those are the only
+    /// copies
     #[arg(long)]
     force: bool,
     /// Remove packed files after the pack was read back and compared; directories when they are

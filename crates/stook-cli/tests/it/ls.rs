@@ -88,6 +88,7 @@ fn a_reader_that_has_read_enough_shows_in_the_exit_code_alone() {
     for id in 0..50_000 {
         writer.put("", &Key::id(id), &Attributes::new(), b"").unwrap();
     }
+    writer.set_complete(true);
     writer.finish(true).unwrap();
     for args in [&[][..], &["-l"], &["--json"], &["-0"]] {
         let mut child =
