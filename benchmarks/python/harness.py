@@ -36,7 +36,7 @@ def versions(*modules: str) -> dict[str, str]:
 
 
 def in_turn(systems: dict[str, Callable[[], float]], rounds: int, before: Callable[[], None] = lambda: None) -> dict[str, list[float]]:
-    """Runs every system once a round, beginning with another one each time; gives what each took."""
+    """Runs every system once a round, with another one first each time; what each took."""
     names = list(systems)
     results: dict[str, list[float]] = {name: [] for name in names}
     for round_number in range(rounds):

@@ -167,8 +167,8 @@ def test_errors_without_secrets_stay_what_they_are(signed: StookCacheFileSystem)
 def test_archives_behind_and_before_it(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
         archive.writestr("a", b"in an archive")
-    # `fsspec` closes an archive as soon as nothing holds its file system, over every file system: it
-    # is kept here.
+    # `fsspec` closes an archive as soon as nothing holds its file system, over every other one:
+    # it is kept here.
     with fsspec.open(f"zip://a::stookcache::file://{tmp_path}/x.zip") as file:
         assert file.read() == b"in an archive"
     kept = fsspec.open(f"zip://a::stookcache::file://{tmp_path}/x.zip")

@@ -86,22 +86,23 @@ fn is_script(path: &str) -> bool {
         || name.ends_with(".toml")
 }
 
-/// The same of Python and of scripts. Documentation is what a line that begins with `\"\"\"` begins;
-/// that of native classes is a copy of Rust, where it is looked at, so in `.pyi` comments only.
+/// The same of Python and of scripts. Documentation begins with a line that begins with three
+/// quotation marks. That of native classes is a copy of Rust, where it is looked at: of `.pyi` it is
+/// comments only.
 fn long_python(path: &str, text: &str) -> Vec<usize> {
     const QUOTES: &str = "\"\"\"";
-    let (mut is_documentation, mut found) = (false, Vec::new());
+    let (mut is_documentation, mut is_text, mut found) = (false, false, Vec::new());
     for (index, line) in text.lines().enumerate() {
         let prose = line.trim();
-        let begins = path.ends_with(".py") && !is_documentation && prose.starts_with(QUOTES);
+        let is_inside = is_documentation || is_text;
+        let begins = path.ends_with(".py") && !is_inside && prose.starts_with(QUOTES);
         let is_code = prose.starts_with(">>>") || prose.starts_with("...");
-        let is_prose = is_documentation && !is_code || begins || prose.starts_with('#');
+        let is_prose = is_documentation && !is_code || begins || !is_text && prose.starts_with('#');
         if is_prose && is_too_long(line) {
             found.push(index + 1);
         }
-        let marks = line.matches(QUOTES).count();
-        if (is_documentation || begins) && marks % 2 == 1 {
-            is_documentation = !is_documentation;
+        if line.matches(QUOTES).count() % 2 == 1 {
+            (is_documentation, is_text) = (begins, !is_inside && !begins);
         }
     }
     found
@@ -209,7 +210,8 @@ mod tests {
             assert_eq!(found(path, &format!("a = '{long}'\n")), 0, "{path}");
         }
         assert_eq!(found("a.py", &format!("{quotes}{long}{quotes}\na = '{long}'\n")), 1);
-        assert_eq!(found("a.py", &format!("a = {quotes}\n{long}\n{quotes}\n")), 0);
+        let text = format!("a = {quotes}\n# {long}\n{quotes}\nb = '{long}'\n");
+        assert_eq!(found("a.py", &text), 0);
     }
 
     #[test]

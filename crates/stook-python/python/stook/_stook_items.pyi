@@ -149,8 +149,8 @@ class Stat:
         """
     @property
     def time_ns(self) -> Union[int, None]:
-        """When it was put, in nanoseconds since 1970; ``None`` for a directory without a record of
-        its own, and for members of archives.
+        """When it was put, in nanoseconds since 1970; ``None`` for a directory without a record of its
+        own, and for members of archives.
         """
 
 @final

@@ -592,7 +592,7 @@ _PACK_OPTIONS = frozenset(("map", "access", "at"))
 _OPEN_OPTIONS = frozenset(("autocommit", "block_size", "cache_options", "cache_type", "size"))
 #: Files up to this length are read as a whole where changes could not be noticed.
 _WHOLE_BYTES = 64 << 20
-#: What was read by ranges is kept in memory of this many files, and this much of each, unless given.
+#: What was read by ranges is kept in memory of this many files, and this much of each.
 _KEPT_FILES = 8
 _KEPT_BYTES = 64 << 20
 

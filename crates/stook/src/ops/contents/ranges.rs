@@ -35,7 +35,10 @@ pub fn member_ranges(
     }
     if let Some(source) = archive.source(&member).map_err(Error::from)? {
         let read = read_batch(&Backend::Auto, &source, ranges, Access::Cached).map_err(of_archive)?;
-        return Ok(Some(read));
+        return match go_on(read.iter().map(|bytes| bytes.len() as u64).sum()) {
+            true => Ok(Some(read)),
+            false => Err(Error::Interrupted.into()),
+        };
     }
     let mut read = Vec::new();
     read_ranges(archive, key, ranges, false, stop, &mut |piece| {
@@ -50,8 +53,8 @@ fn of_archive(error: crate::Error) -> ValueError {
     Error::Archive(archive::Error::Core(error)).into()
 }
 
-/// Passes the bytes of ranges of an entry to `give`, in their order: those that ascend take one pass
-/// from its beginning together. With `to_end` all of it is read, so that its checksum is verified.
+/// Passes the bytes of ranges of an entry to `give`, in their order: those that ascend take one
+/// pass from its beginning together. With `to_end` all of it is read, so that its checksum is verified.
 ///
 /// # Errors
 /// Returns [`ValueError::Entry`] if there is no such entry, or it is damaged; errors of reading,

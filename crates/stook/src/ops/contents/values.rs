@@ -43,8 +43,8 @@ pub enum ValueError {
 }
 
 /// The bodies of these keys, in their order; `None` for keys without an entry. They are read as it
-/// costs least: all in one pass, where that is so. `go_on` is called with how many were read and their
-/// bytes; it ends where that returns `false`.
+/// costs least: all in one pass, where that is so. `go_on` is called with how many were read and
+/// their bytes; it ends where that returns `false`.
 ///
 /// # Errors
 /// The first that is met.
