@@ -87,8 +87,8 @@ fn is_script(path: &str) -> bool {
 }
 
 /// The same of Python and of scripts. Documentation begins with a line that begins with three
-/// quotation marks. That of native classes is a copy of Rust, where it is looked at: of `.pyi` it is
-/// comments only.
+/// quotation marks. That of native classes is a copy of Rust, where it is looked at: of `.pyi` it
+/// is comments only.
 fn long_python(path: &str, text: &str) -> Vec<usize> {
     const QUOTES: &str = "\"\"\"";
     let (mut is_documentation, mut is_text, mut found) = (false, false, Vec::new());

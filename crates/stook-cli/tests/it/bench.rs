@@ -385,7 +385,8 @@ fn results_that_were_measured_otherwise_are_said_to_be_so() {
 #[test]
 fn results_that_were_measured_in_turn_count_as_one_each() {
     let directory = tempfile::tempdir().unwrap();
-    // A device that gets faster by 1% from one result to the next, and another that is half as fast.
+    // A device that gets faster by 1% from one result to the next, and another that is half as
+    // fast.
     for at in 0..6_u64 {
         for (name, factor) in [("a", 200), ("b", 100)] {
             let rates: Vec<u64> = (0..20).map(|second| factor * (100 + 2 * at) + second * 7 % 5).collect();

@@ -39,7 +39,7 @@ struct State {
     untold: BTreeSet<u64>,
     /// How often the file system lost something, and of how much of that a descriptor was told.
     losses: usize,
-    told: BTreeMap<RawFd, usize>,
+    reported: BTreeMap<RawFd, usize>,
     /// Files that lost something.
     lost: usize,
 }
@@ -68,7 +68,7 @@ impl LostWrites {
         Ok(file)
     }
 
-    fn tell(&self, file: BorrowedFd<'_>) -> io::Result<()> {
+    fn report(&self, file: BorrowedFd<'_>) -> io::Result<()> {
         let number = number(file)?;
         if self.state().untold.remove(&number) {
             Err(io::Error::from_raw_os_error(libc::EIO))
@@ -118,7 +118,7 @@ impl Calls for LostWrites {
 
     fn sync(&self, file: BorrowedFd<'_>) -> io::Result<()> {
         self.state().dirty.remove(&number(file)?);
-        self.tell(file)
+        self.report(file)
     }
 
     fn sync_file_system(&self, directory: BorrowedFd<'_>) -> io::Result<()> {
@@ -135,14 +135,14 @@ impl Calls for LostWrites {
             state.dirty.clear();
         }
         let losses = state.losses;
-        match state.told.insert(directory.as_raw_fd(), losses) == Some(losses) || losses == 0 {
+        match state.reported.insert(directory.as_raw_fd(), losses) == Some(losses) || losses == 0 {
             true => Ok(()),
             false => Err(io::Error::from_raw_os_error(libc::EIO)),
         }
     }
 
     fn wait_written(&self, file: BorrowedFd<'_>) -> io::Result<()> {
-        self.tell(file)
+        self.report(file)
     }
 }
 

@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use stook::extent::ByteRange;
 use stook::tree::{Holes, Xattrs};
 
-/// Zeros that are a hole, where a model is made on a medium that has holes: whole blocks of so many.
+/// Zeros that are a hole, where a model is made on a medium that has holes: whole blocks of this
+/// many.
 pub const HOLE_LEN: usize = 64 << 10;
 
 /// The entry at a path.

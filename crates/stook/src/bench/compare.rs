@@ -2,8 +2,8 @@
 //!
 //! Both are figures of equally long windows: rates, or latencies if the rate was given
 //! ([`Measure`]). The difference of their means comes with an interval from resampled runs
-//! ([`bootstrap`]), and one is called faster only when that interval excludes zero, there are enough
-//! runs to know how runs differ, and a drift over the runs cannot be what makes them differ
+//! ([`bootstrap`]), and one is called faster only when that interval excludes zero, there are
+//! enough runs to know how runs differ, and a drift over the runs cannot be what makes them differ
 //! (`drift.rs`). [`compare_cells`] takes the windows from measured cells. Nothing here measures.
 
 mod drift;

@@ -75,8 +75,8 @@ impl Limits {
         *limit = Some(limit.map_or(value, |least| least.min(value)));
     }
 
-    /// The lower limit of two moments: a limit that was set or lifted while something ran held for a
-    /// part of it.
+    /// The lower limit of two moments: a limit that was set or lifted while something ran held for
+    /// a part of it.
     pub(super) fn least(self, other: Self) -> Self {
         let least = |one: Option<f64>, other: Option<f64>| match (one, other) {
             (Some(one), Some(other)) => Some(one.min(other)),

@@ -50,8 +50,8 @@ impl Random {
 }
 
 /// A seed that no measurement had before, as far as chance goes: without `--seed` no command asks
-/// for the blocks that an earlier one left in a cache. It is below 2^32, which is easily copied, and
-/// exact in every reader of JSON.
+/// for the blocks that an earlier one left in a cache. It is below 2^32, which is easily copied,
+/// and exact in every reader of JSON.
 pub fn fresh_seed() -> u64 {
     // Without a source of randomness the time is as good.
     let bits = getrandom::u64().unwrap_or_else(|_| {

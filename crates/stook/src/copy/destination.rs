@@ -319,7 +319,7 @@ impl Receiver {
     pub(super) fn begin_root(&self, node: &Node) {
         let set = {
             let Some(mut target) = self.target().filter(|_| !self.options.dry_run) else { return };
-            // Whoever copies has to be able to go on.
+            // The copy itself must be able to continue.
             let (mode, with_owner) = (node.mode.map(|mode| mode | 0o700), self.options.sets_owner());
             let metadata = FileMetadata::new(mode, None, node.owner, with_owner);
             match target.made(&target.root()) {

@@ -11,7 +11,7 @@ use crate::tree::Kind;
 /// How often progress is reported, at least.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// Items that wait to be reported; whoever has more waits.
+/// Items that wait to be reported; a thread that has more waits.
 const WAITING_MAX: usize = 4096;
 
 /// What was done, or would be.

@@ -73,7 +73,7 @@ impl Receiver {
 
     fn note_published(&self, all: Vec<Published>) {
         for Published { key, unset, parent, name, is_same, result, .. } in all {
-            // Whoever waits was noted before.
+            // Files that wait were noted before.
             let Some(pending) = self.state().pending.remove(&key) else { continue };
             match result {
                 Ok(()) => self.note_done(&pending, unset),
@@ -351,8 +351,8 @@ impl FirstNames {
     }
 }
 
-/// How a file begins. What else is set, and opening it once more, needs rights that its mode may not
-/// give.
+/// How a file begins. What else is set, and opening it once more, needs rights that its mode may
+/// not give.
 pub(super) fn new_file(metadata: &FileMetadata, plan: Plan) -> NewFile {
     NewFile { mode: metadata.mode, is_private: true, replaces: plan.replaces() }
 }

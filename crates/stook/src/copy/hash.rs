@@ -54,9 +54,9 @@ impl fmt::Display for Digest {
 }
 
 /// Takes the bytes of one file, in order.
-pub(super) struct Hashing(Vec<State>);
+pub(super) struct Hashing(Vec<HashState>);
 
-enum State {
+enum HashState {
     Xxh3(Box<Xxh3>),
     Xxh128(Box<Xxh128>),
     Blake3(Box<blake3::Hasher>),
@@ -67,10 +67,10 @@ impl Hashing {
     /// By these functions.
     pub(super) fn new(kinds: &[HashKind]) -> Self {
         let state = |kind: &HashKind| match kind {
-            HashKind::Xxh3 => State::Xxh3(Box::default()),
-            HashKind::Xxh128 => State::Xxh128(Box::default()),
-            HashKind::Blake3 => State::Blake3(Box::default()),
-            HashKind::Sha256 => State::Sha256(sha2::Sha256::new()),
+            HashKind::Xxh3 => HashState::Xxh3(Box::default()),
+            HashKind::Xxh128 => HashState::Xxh128(Box::default()),
+            HashKind::Blake3 => HashState::Blake3(Box::default()),
+            HashKind::Sha256 => HashState::Sha256(sha2::Sha256::new()),
         };
         Self(kinds.iter().map(state).collect())
     }
@@ -84,12 +84,12 @@ impl Hashing {
     pub(super) fn take(&mut self, bytes: &[u8]) {
         for state in &mut self.0 {
             match state {
-                State::Xxh3(hasher) => hasher.write(bytes),
-                State::Xxh128(hasher) => hasher.write(bytes),
-                State::Blake3(hasher) => {
+                HashState::Xxh3(hasher) => hasher.write(bytes),
+                HashState::Xxh128(hasher) => hasher.write(bytes),
+                HashState::Blake3(hasher) => {
                     hasher.update(bytes);
                 }
-                State::Sha256(hasher) => hasher.update(bytes),
+                HashState::Sha256(hasher) => hasher.update(bytes),
             }
         }
     }
@@ -105,17 +105,17 @@ impl Hashing {
 
     /// No more bytes.
     pub(super) fn finish(self) -> Vec<Digest> {
-        let digest = |state: State| match state {
-            State::Xxh3(hasher) => {
+        let digest = |state: HashState| match state {
+            HashState::Xxh3(hasher) => {
                 Digest { kind: HashKind::Xxh3, value: hasher.finish().to_be_bytes().to_vec() }
             }
-            State::Xxh128(hasher) => {
+            HashState::Xxh128(hasher) => {
                 Digest { kind: HashKind::Xxh128, value: hasher.finish_128().to_be_bytes().to_vec() }
             }
-            State::Blake3(hasher) => {
+            HashState::Blake3(hasher) => {
                 Digest { kind: HashKind::Blake3, value: hasher.finalize().as_bytes().to_vec() }
             }
-            State::Sha256(hasher) => Digest { kind: HashKind::Sha256, value: hasher.finalize().to_vec() },
+            HashState::Sha256(hasher) => Digest { kind: HashKind::Sha256, value: hasher.finalize().to_vec() },
         };
         self.0.into_iter().map(digest).collect()
     }

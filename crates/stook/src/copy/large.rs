@@ -188,7 +188,7 @@ impl Run<'_> {
                 flow.parts.next();
                 continue;
             }
-            // Whoever waits for room must hold nothing that others wait for.
+            // A thread that waits for room must hold nothing that others wait for.
             let is_idle = flow.permits.is_empty() && flow.early.is_empty();
             let permit = match self.ledger.try_take(range.len()) {
                 Some(permit) => permit,

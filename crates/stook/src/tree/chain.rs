@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// Of the directories above the last one, this many stay open, and of those further up every one at
-/// such a depth. Whoever goes up or down by a level opens two on average, however deep it is, and
+/// such a depth. Going up or down by a level opens two on average, however deep it is, and
 /// a path of as many parts as a key can have holds a few hundred descriptors.
 const STRIDE: usize = 128;
 

@@ -213,7 +213,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // Whoever did not ask whether it succeeds has something worse to report.
+        // A caller that did not ask whether it succeeds has something worse to report.
         self.way.publish();
     }
 }

@@ -1,4 +1,4 @@
-//! The one unpacker: packs and archives come out alike, whoever writes the files.
+//! The one unpacker: packs and archives come out alike, whichever thread writes the files.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;

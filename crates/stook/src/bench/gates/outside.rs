@@ -120,7 +120,7 @@ pub(super) fn processor_wait(cell: &CellFacts<'_>) -> Gate {
 }
 
 /// Whether a thread of the run had to wait for a processor for longer than is allowed, or was
-/// stopped, whoever was the cause.
+/// stopped, by whatever it was.
 pub(super) fn lacked_processor(cell: &CellFacts<'_>) -> bool {
     let gate = processor_wait(cell);
     let has_waited = gate.measured.is_some() && gate.outcome != Outcome::Passed;

@@ -54,7 +54,8 @@ fn of_archive(error: crate::Error) -> ValueError {
 }
 
 /// Passes the bytes of ranges of an entry to `give`, in their order: those that ascend take one
-/// pass from its beginning together. With `to_end` all of it is read, so that its checksum is verified.
+/// pass from its beginning together. With `to_end` all of it is read, so that its checksum is
+/// verified.
 ///
 /// # Errors
 /// Returns [`ValueError::Entry`] if there is no such entry, or it is damaged; errors of reading,

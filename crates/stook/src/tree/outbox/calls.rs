@@ -179,8 +179,8 @@ pub trait Calls: Debug + Send + Sync {
     }
 
     /// Waits for what a sync began to write of a file, and says what was not written of it since it
-    /// was opened. That is the error of this file alone, once for each opening, whoever synced; no
-    /// device is flushed.
+    /// was opened. That is the error of this file alone, once for each opening, whichever process
+    /// synced; no device is flushed.
     ///
     /// # Errors
     /// I/O errors of this file; that the system cannot say.

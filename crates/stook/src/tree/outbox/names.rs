@@ -51,8 +51,8 @@ impl Names {
 }
 
 /// Removes the files of a directory that killed runs left: regular ones with a temporary name and
-/// no other name, which nobody has [locked](Calls::lock). Whoever writes one has. Of a directory
-/// with very many names not all are looked at. What cannot be removed is only untidy.
+/// no other name, which no process has [locked](Calls::lock), as the one that writes it has. Of a
+/// directory with very many names not all are looked at. What cannot be removed is only untidy.
 pub(crate) fn remove_stale(calls: &dyn Calls, directory: &OwnedFd, names_max: usize) {
     let Ok(entries) = Dir::read_from(directory) else { return };
     for entry in entries.take(names_max).flatten() {
@@ -65,8 +65,8 @@ pub(crate) fn remove_stale(calls: &dyn Calls, directory: &OwnedFd, names_max: us
     }
 }
 
-/// A file that was left, locked. Its lock is given back after it was removed, so whoever makes one
-/// and is too slow to lock it sees that it has no name any more.
+/// A file that was left, locked. Its lock is given back after it was removed, so a process that
+/// makes one and is too slow to lock it sees that it has no name any more.
 fn stale(calls: &dyn Calls, directory: &OwnedFd, name: &CStr) -> io::Result<Option<File>> {
     let there = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
     if FileType::from_raw_mode(there.st_mode) != FileType::RegularFile || there.st_nlink != 1 {
@@ -76,7 +76,7 @@ fn stale(calls: &dyn Calls, directory: &OwnedFd, name: &CStr) -> io::Result<Opti
     let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(openat(directory, name, flags, Mode::empty())?);
     calls.lock(&file)?;
-    // Whoever had the lock until now may have given it its final name, and another has this one.
+    // The holder of the lock may have given it its final name, and another has this one.
     let there = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
     let opened = fstat(&file)?;
     let is_same = (opened.st_dev, opened.st_ino) == (there.st_dev, there.st_ino);
