@@ -130,8 +130,8 @@ impl Outbox {
         published.and(removed)
     }
 
-    /// Gives a finished file its name, after what has it was given another one, if it is to be kept:
-    /// what was to be done, and its error.
+    /// Gives a finished file its name, after what has it was given another one, if it is to be
+    /// kept: what was to be done, and its error.
     pub(crate) fn publish(
         &self,
         file: OutFile,
@@ -155,8 +155,8 @@ impl Outbox {
         }
     }
 
-    /// Makes a pipe, or a device, with its attributes; `AlreadyExists` unless it may replace what has
-    /// the name.
+    /// Makes a pipe, or a device, with its attributes; `AlreadyExists` unless it may replace what
+    /// has the name.
     pub(crate) fn special(
         &self,
         (parent, name): (&OwnedFd, &OsStr),
