@@ -44,13 +44,14 @@ const RUNS: [(&str, &str); 20] = [
 ];
 
 /// What an option wants beside it; what begins with `=` is the whole command line.
-const BESIDE: [(&str, &str); 16] = [
+const BESIDE: [(&str, &str); 17] = [
     ("pack --max-delete", "--delete"),
     ("cat --cache-size", "--cache-dir cache"),
     ("ls --cache-size", "--cache-dir cache"),
     ("get --cache-size", "--cache-dir cache"),
     ("load --cache-size", "--cache-dir cache"),
     ("unpack --cache-size", "--cache-dir cache"),
+    ("copy --cache-size", "--cache-dir cache"),
     ("info --cache-size", "--cache-dir cache"),
     ("bench --arrival", "--rate 1000"),
     ("bench --read-share", "--rw randrw"),
@@ -65,7 +66,7 @@ const BESIDE: [(&str, &str); 16] = [
 
 /// Options that take any text: a name, a key, a path. What becomes of it is the text's business,
 /// but it ends, and with a message where it does not succeed.
-const TEXTS: [&str; 24] = [
+const TEXTS: [&str; 27] = [
     "--include",
     "--exclude",
     "--prefix",
@@ -76,6 +77,9 @@ const TEXTS: [&str; 24] = [
     "--attr",
     "--batch",
     "--from-file",
+    "--files-from",
+    "--link-dest",
+    "--backup",
     "--output",
     "--tar",
     "--cursor",
@@ -94,7 +98,7 @@ const TEXTS: [&str; 24] = [
 
 /// Valid values that look out of range, and why. `huge` means each large number that the option can
 /// parse.
-const MEANT: [(&str, &str, &str); 17] = [
+const MEANT: [(&str, &str, &str); 18] = [
     ("bench --ramp", "0", "nothing runs before it is measured"),
     ("bench --seed", "0", "any number is a seed"),
     ("bench --seed", "huge", "any number is a seed"),
@@ -110,6 +114,7 @@ const MEANT: [(&str, &str, &str); 17] = [
     ("load --max-records", "huge", "more than there are"),
     ("compact --extra-space", "huge", "more than there is: what is free bounds it"),
     ("compact --memory", "huge", "a bound, of which only what is needed is taken"),
+    ("copy --bwlimit", "huge", "no limit that is met"),
     ("cat --cache-size", "0", "a cache that keeps nothing"),
     ("cat --cache-size", "huge", "a bound, of which only what is needed is taken"),
 ];

@@ -97,17 +97,18 @@ impl Receiver {
     ) -> Result<Self> {
         let Destination { path, calls, factory } = destination;
         let io = |operation| move |error| Error::io(operation, path, error);
-        let target = match options.dry_run {
-            true if !path.exists() => None,
-            true => Some(Target::at(path).map_err(io("open"))?),
-            false => Some(Target::open_through(path, calls.clone()).map_err(io("open"))?),
-        };
+        // Before anything is made.
         let earlier = match &options.link_dest {
             Some(earlier) => {
                 let failed = |error| Error::io("open", earlier, error);
                 Some(Mutex::new(Target::at(earlier).map_err(failed)?))
             }
             None => None,
+        };
+        let target = match options.dry_run {
+            true if !path.exists() => None,
+            true => Some(Target::at(path).map_err(io("open"))?),
+            false => Some(Target::open_through(path, calls.clone()).map_err(io("open"))?),
         };
         let outbox = Outbox::new(calls.clone()).map_err(io("choose names of temporary files in"))?;
         let is_in_order = target.as_ref().is_some_and(|target| is_fat(&target.root()));

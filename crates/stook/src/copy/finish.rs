@@ -196,8 +196,7 @@ impl Receiver {
         let same = |spot: &Spot| {
             let there = target::status(&spot.parent, &spot.name)?;
             Ok(there.is_some_and(|there| {
-                FileType::from_raw_mode(there.st_mode) == file_type
-                    && there.st_rdev as u64 == found.node.device
+                FileType::from_raw_mode(there.st_mode) == file_type && there.st_rdev == found.node.device
             }))
         };
         let Some((spot, plan)) = self.place_other(found, same) else { return };
@@ -308,7 +307,7 @@ fn why_of(plan: Plan, overwrite: Overwrite) -> Why {
 fn is_same_file(one: &Spot, other: &Spot) -> io::Result<bool> {
     let of = |spot: &Spot| -> io::Result<Option<(u64, u64)>> {
         let status = target::status(&spot.parent, &spot.name)?;
-        Ok(status.map(|status| (status.st_dev as u64, status.st_ino as u64)))
+        Ok(status.map(|status| (status.st_dev, status.st_ino)))
     };
     let one = of(one)?;
     Ok(one.is_some() && one == of(other)?)

@@ -467,10 +467,10 @@ fn other(error: &crate::Error) -> std::io::Error {
     std::io::Error::other(crate::error::chain(error))
 }
 
-fn open_once<'s>(
-    session: &'s mut Option<Session>,
+fn open_once(
+    session: &mut Option<Session>,
     open: impl FnOnce() -> crate::Result<Session>,
-) -> crate::Result<&'s mut Session> {
+) -> crate::Result<&mut Session> {
     match session {
         Some(session) => Ok(session),
         none => Ok(none.insert(open()?)),

@@ -11,7 +11,7 @@ use super::ledger::{Permit, held};
 use super::run::{Opened, Run};
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
-use crate::source::{Identity, Session};
+use crate::source::{Identity, Session, Source};
 use crate::tree::existing::{Comparison, Plan};
 use crate::tree::filling::{Failed, Filling};
 use crate::tree::outbox::OutFile;
@@ -73,24 +73,17 @@ impl Run<'_> {
             return Err(Error::changed(source.path(), before, source.identity()));
         }
         self.throttle.take(range.len(), || self.is_stopped());
-        let bytes = match range.is_empty() {
-            true => bytes::Bytes::new(),
-            false => {
-                let access = self.options.access.decide(&*source, range);
-                session.submit(0, &*source, range, access)?;
-                let read = session.next().map(|(_, read)| read);
-                let read = read.unwrap_or_else(|| {
-                    let lost = std::io::Error::other("the engine gave no answer");
-                    Err(Error::io("read", source.path(), lost))
-                });
-                match (read, source.check_unchanged()) {
-                    // That it has changed explains whatever else was met.
-                    (_, Err(changed @ Error::SourceChanged { .. })) | (Ok(_), Err(changed)) => {
-                        return Err(changed);
-                    }
-                    (read, Ok(()) | Err(_)) => read?,
-                }
+        // What is empty now may be about to be written.
+        let read = match range.is_empty() {
+            true => Ok(bytes::Bytes::new()),
+            false => self.read_range(session, &*source, range),
+        };
+        let bytes = match (read, source.check_unchanged()) {
+            // That it has changed explains whatever else was met.
+            (_, Err(changed @ Error::SourceChanged { .. })) | (Ok(_), Err(changed)) => {
+                return Err(changed);
             }
+            (read, Ok(()) | Err(_)) => read?,
         };
         self.add_read(bytes.len() as u64);
         let may_have_holes =
@@ -102,6 +95,20 @@ impl Run<'_> {
         let mut hashing = Hashing::new(&self.options.hashes);
         hashing.take(&bytes);
         Ok((Body { bytes, xattrs, holes, digests: hashing.finish().into() }, node))
+    }
+
+    fn read_range(
+        &self,
+        session: &mut Session,
+        source: &dyn Source,
+        range: ByteRange,
+    ) -> Result<bytes::Bytes> {
+        let access = self.options.access.decide(source, range);
+        session.submit(0, source, range, access)?;
+        session.next().map_or_else(
+            || Err(Error::io("read", source.path(), std::io::Error::other("the engine gave no answer"))),
+            |(_, read)| read,
+        )
     }
 
     /// Writes a file that was read. What one destination meets is in no other's way.
