@@ -343,7 +343,7 @@ mod tests {
         assert!(matches!(Session::open(settings), Err(Error::Past)));
         let reading = OpenOptions::default();
         let settings =
-            Settings { making: Some(Making::Always), segment_len: 1, ..Settings::new(path.clone(), reading) };
+            Settings { making: Some(Making::Always), segment_len: u64::MAX, ..Settings::new(path.clone(), reading) };
         assert!(matches!(Session::open(settings), Err(Error::SegmentLen(_))));
         assert!(!path.exists());
     }

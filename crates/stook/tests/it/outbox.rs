@@ -455,7 +455,7 @@ fn bytes_that_the_sync_of_another_batch_lost_get_no_name() {
 fn check_crashes(place: &Place, calls: &SimCalls, is_old: bool, case: &str) {
     let storage = calls.storage();
     let (count, options) = (storage.operation_count(), ExploreOptions::default());
-    assert!(count > 20, "{count}");
+    assert!(count > 15, "{count}");
     for at in (0..=count).rev().step_by(stride(1)) {
         for state in storage.crash_states(at, &options) {
             let found = SimCalls::reachable(&state.files());
