@@ -28,7 +28,7 @@ use crate::progress::Unit;
 use crate::select::SelectArgs;
 use crate::{keys, packs, progress};
 
-/// Copies files and trees into one directory or several, reading each file once
+/// Copies files and trees to one directory or several, in one read
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 What goes where; trailing slashes change nothing:

@@ -54,7 +54,7 @@ pub enum Command {
     Check(check::Args),
     /// Writes bytes of a file, a remote object or a record to stdout
     Cat(cat::Args),
-    /// Copies files and trees into one directory or several, reading each file once
+    /// Copies files and trees to one directory or several, in one read
     Copy(copy::Args),
     /// Prints the script that completes commands and options in a shell
     Completions(completions::Args),

@@ -220,6 +220,9 @@ fn each_command_on_an_archive_in_s3_takes_few_requests() {
         let object = format!("s3://bucket/{name}");
         let member = format!("{object}//d/words");
         let out = format!("{name} out");
+        // Nothing says where the members of a tar are: each head is read, unless heads lie close to
+        // each other.
+        let more = if name == "x.tar" { 4 } else { 0 };
         for (args, most) in [
             (vec!["ls", &object], 3),
             (vec!["ls", &object, "-l"], 3),
@@ -233,7 +236,7 @@ fn each_command_on_an_archive_in_s3_takes_few_requests() {
             let (code, _, stderr) = place.stook(&args);
             let requests = place.server.take_log();
             assert_eq!(code, 0, "{args:?}: {stderr}");
-            assert!(requests.len() <= most, "{args:?}: {} requests: {requests:#?}", requests.len());
+            assert!(requests.len() <= most + more, "{args:?}: {} requests: {requests:#?}", requests.len());
         }
     }
 }

@@ -31,7 +31,7 @@ impl Strange {
         match self {
             Self::Directory => "a directory",
             Self::Link => "a symbolic link",
-            Self::Fifo => "a FIFO",
+            Self::Fifo => "a named pipe",
             Self::Socket => "a socket",
             Self::Device => "a character device",
         }

@@ -342,8 +342,11 @@ mod tests {
         let settings = Settings { making: Some(Making::IfMissing), ..Settings::new(path.clone(), past) };
         assert!(matches!(Session::open(settings), Err(Error::Past)));
         let reading = OpenOptions::default();
-        let settings =
-            Settings { making: Some(Making::Always), segment_len: u64::MAX, ..Settings::new(path.clone(), reading) };
+        let settings = Settings {
+            making: Some(Making::Always),
+            segment_len: u64::MAX,
+            ..Settings::new(path.clone(), reading)
+        };
         assert!(matches!(Session::open(settings), Err(Error::SegmentLen(_))));
         assert!(!path.exists());
     }

@@ -79,7 +79,7 @@ enum Place {
         is_pipe: bool,
     },
     /// A file that has no name yet, or another.
-    Beside(Beside),
+    Beside(Box<Beside>),
 }
 
 #[derive(Debug)]
@@ -278,7 +278,7 @@ impl Draft {
         let file = way.outbox.file(&parent, NewFile { mode: None, is_private: false, replaces: is_there });
         let file = file.map_err(|error| Error::io("create a file beside", &shown, error))?.replacing();
         let beside = Beside { file, parent, name: name.to_os_string(), way, is_alone: false };
-        Ok(Self { shown, place: Place::Beside(beside), len: 0, written: 0 })
+        Ok(Self { shown, place: Place::Beside(Box::new(beside)), len: 0, written: 0 })
     }
 
     /// Its path, for messages.
@@ -289,7 +289,7 @@ impl Draft {
     /// Whether something has the name that it gets when it is [finished](Self::finish).
     pub fn replaces(&self) -> bool {
         match &self.place {
-            Place::Beside(Beside { parent, name, .. }) => !matches!(target::status(parent, name), Ok(None)),
+            Place::Beside(beside) => !matches!(target::status(&beside.parent, &beside.name), Ok(None)),
             Place::Open { .. } => false,
         }
     }
@@ -304,11 +304,11 @@ impl Draft {
     /// # Errors
     /// What the system meets.
     pub fn cut(&mut self, len: u64) -> Result<()> {
-        let Place::Beside(Beside { file, .. }) = &self.place else { return Ok(()) };
+        let Place::Beside(beside) = &self.place else { return Ok(()) };
         if len >= self.len {
             return Ok(());
         }
-        file.set_len(len).map_err(|error| Error::io_at("cut", &self.shown, len, error))?;
+        beside.file.set_len(len).map_err(|error| Error::io_at("cut", &self.shown, len, error))?;
         (self.len, self.written) = (len, len);
         Ok(())
     }
@@ -327,7 +327,7 @@ impl Draft {
     /// What the system meets, [`io::ErrorKind::Interrupted`] where `go_on` ended a wait.
     pub fn write_while(&mut self, bytes: &[u8], go_on: &mut dyn FnMut() -> bool) -> Result<()> {
         let written = match &mut self.place {
-            Place::Beside(Beside { file, .. }) => file.write_at(bytes, self.len),
+            Place::Beside(beside) => beside.file.write_at(bytes, self.len),
             Place::Open { file, is_pipe: true } => write_to_pipe(file, bytes, go_on),
             Place::Open { file, is_pipe: false } => file.write_all(bytes),
         };
@@ -361,7 +361,7 @@ impl Draft {
     /// What the system meets.
     pub fn set_mode(&self, mode: u32) -> Result<()> {
         let set = match &self.place {
-            Place::Beside(Beside { file, .. }) => file.set_mode(mode),
+            Place::Beside(beside) => beside.file.set_mode(mode),
             Place::Open { file, .. } => System.set_mode(file.as_fd(), mode),
         };
         set.map_err(|error| Error::io("set the mode of", &self.shown, error))
@@ -398,7 +398,8 @@ impl Draft {
     /// What the system meets; then nothing has changed.
     pub fn finish(self) -> Result<()> {
         let Self { shown, place, len, written } = self;
-        let Place::Beside(Beside { file, parent, name, way, is_alone }) = place else { return Ok(()) };
+        let Place::Beside(beside) = place else { return Ok(()) };
+        let Beside { file, parent, name, way, is_alone } = *beside;
         let calls = file.calls();
         let path = shown.as_path();
         let failed = |operation| move |error| Error::io(operation, path, error);
