@@ -1,6 +1,7 @@
 //! Written data that is lost on its way to the medium, as Linux tells of it: each open file is told
 //! once of its own loss, and each descriptor that syncs a file system once of any.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::File;
@@ -108,8 +109,8 @@ impl Calls for LostWrites {
         let mut state = self.state();
         let written = System.write_at(file, bytes, offset)?;
         let number = number(file.as_fd())?;
-        if !state.dirty.contains_key(&number) {
-            state.dirty.insert(number, file.try_clone()?);
+        if let Entry::Vacant(clean) = state.dirty.entry(number) {
+            clean.insert(file.try_clone()?);
         }
         drop(state);
         self.written.notify_all();

@@ -36,7 +36,7 @@ pub(in crate::commands) enum Target {
     /// The one record, into this file.
     File(PathBuf),
     /// Each into a file of its own.
-    Directory(Named),
+    Directory(Box<Named>),
 }
 
 /// A directory, and which of its names are taken.
@@ -93,7 +93,8 @@ impl Target {
 
     /// A directory, made if it is not there.
     pub(in crate::commands) fn directory(path: &Path) -> Result<Self, stook::Error> {
-        Ok(Self::Directory(Named { folder: Folder::open(path)?, names: FileNames::default() }))
+        let folder = Folder::open(path)?;
+        Ok(Self::Directory(Box::new(Named { folder, names: FileNames::default() })))
     }
 
     /// The place of one record.
