@@ -54,7 +54,7 @@ pub(crate) struct Items {
 
 enum Of {
     Pack(Box<Scan>),
-    Archive(Begun<OwnedFiles>, Passed),
+    Archive(Box<Begun<OwnedFiles>>, Passed),
 }
 
 impl Items {
@@ -70,7 +70,7 @@ impl Items {
     ) -> PyResult<Self> {
         let passed = Passed::new(progress)?;
         let files = py.detach(|| OwnedFiles::of(archive, Stop(is_stopped))).or_raise()?;
-        Ok(Self { of: Of::Archive(Begun::new(files), passed), with_keys: true })
+        Ok(Self { of: Of::Archive(Box::new(Begun::new(files)), passed), with_keys: true })
     }
 }
 
