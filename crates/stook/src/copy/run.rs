@@ -1,4 +1,4 @@
-//! [`Copy`]: the stages and the threads between them.
+//! Runs a [copy](super::Copy): the stages and the threads between them.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
