@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
@@ -265,10 +266,10 @@ fn a_source_that_changes_is_read_once_more_and_then_reported() {
     let change = |path: &Path| {
         let path = path.to_path_buf();
         move || {
-            let mut bytes = fs::read(&path).unwrap();
-            bytes.push(b'+');
-            // Another length cannot be missed, however coarse the clock is.
-            fs::write(&path, bytes).unwrap();
+            // Another length cannot be missed, however coarse the clock is. It changes in one step: a
+            // thread that reads the file already may read it a second time at any moment.
+            let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
+            file.write_all(b"+").unwrap();
         }
     };
     for name in ["5", "a/b/4"] {
