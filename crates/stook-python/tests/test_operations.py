@@ -281,7 +281,7 @@ def test_a_compressed_member_that_is_too_long_to_be_held_is_read_by_range() -> N
 
 @pytest.mark.parametrize(
     "open_it",
-    [stook.Archive, lambda path: stook.unpack(path, "out"), lambda path: stook.pack_tree(path, "new.stook")],
+    [stook.Archive, lambda path: stook.unpack(path, "out"), lambda path: stook.pack_tree(path, f"{path}.stook")],
 )
 def test_an_archive_that_may_have_been_cut_off_is_a_warning(open_it: Callable[[str], object]) -> None:
     whole = Path(made("t.tar", b"1234")).read_bytes()
