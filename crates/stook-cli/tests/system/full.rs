@@ -71,8 +71,10 @@ fn pack(tree: &Path, pack: &Path, more: &[&str]) -> Command {
 /// some.
 fn stays_whole_and_is_completed(tree: &Path, packed: &Path, kept_min: u64, make_room: impl FnOnce(u64)) {
     let of = |command: &str| ended(stook([command.as_ref(), packed.as_os_str()]).arg("--json"));
-    let checked = of("check");
-    assert_eq!(checked.0, 0, "{checked:?}");
+    let (code, checked, stderr) = of("check");
+    let checked: serde_json::Value = serde_json::from_str(&checked).unwrap();
+    assert_eq!((code, &checked["complete"]), (1, &false.into()), "{checked} {stderr}");
+    assert_eq!(checked["damages"], serde_json::json!([]), "{checked}");
     let (code, loaded, _) = of("load");
     let loaded: serde_json::Value = serde_json::from_str(&loaded).unwrap();
     assert_eq!((code, &loaded["complete"]), (1, &false.into()), "{loaded}");

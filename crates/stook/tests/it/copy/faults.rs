@@ -266,8 +266,8 @@ fn a_source_that_changes_is_read_once_more_and_then_reported() {
     let change = |path: &Path| {
         let path = path.to_path_buf();
         move || {
-            // Another length cannot be missed, however coarse the clock is. It changes in one step: a
-            // thread that reads the file already may read it a second time at any moment.
+            // Another length cannot be missed, however coarse the clock is. It changes in one step:
+            // a thread that reads the file already may read it a second time at any moment.
             let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
             file.write_all(b"+").unwrap();
         }
