@@ -41,8 +41,11 @@ impl Mirror<'_> {
                 continue;
             }
             let skipped = if key.is_empty() { 0 } else { key.len() + 1 };
-            let mut waiting = vec![(key, source.id)];
+            let (mut waiting, mut extra) = (vec![(key, Some(source.id))], Vec::new());
             while let Some((key, id)) = waiting.pop() {
+                if id.is_none() {
+                    extra.push(key.clone());
+                }
                 if (self.is_stopped)() || self.receiver.is_stopped() {
                     return;
                 }
@@ -50,17 +53,20 @@ impl Mirror<'_> {
                     self.receiver.fail_io(operation, &key, error);
                 }
             }
+            // Those further down come after those that they lie in.
+            extra.iter().rev().for_each(|key| self.delete_emptied(key));
         }
     }
 
     /// Deletes what is extra in a directory, and notes which directories in it to look into.
+    /// Without a node all in it is extra.
     fn directory(
         &self,
         source: &CopySource,
         key: &[u8],
-        id: NodeId,
+        id: Option<NodeId>,
         skipped: usize,
-        waiting: &mut Vec<(Vec<u8>, NodeId)>,
+        waiting: &mut Vec<(Vec<u8>, Option<NodeId>)>,
     ) -> Result<(), (&'static str, io::Error)> {
         let there = {
             let Some(mut target) = self.receiver.target() else { return Ok(()) };
@@ -75,17 +81,21 @@ impl Mirror<'_> {
                 continue;
             }
             // What the source does not say cannot be deleted.
-            let found = match source.tree.lookup(id, name.as_bytes()) {
-                Ok(found) => found,
+            let found = match id.map(|id| source.tree.lookup(id, name.as_bytes())).transpose() {
+                Ok(found) => found.flatten(),
                 Err(error) => {
                     self.receiver.fail(&key, error);
                     continue;
                 }
             };
             match found {
-                Some(found) if is_directory(&directory, &name) => waiting.push((key, found)),
+                Some(found) if is_directory(&directory, &name) => waiting.push((key, Some(found))),
                 Some(_) => {}
                 None if self.is_spared(&path, &name) => {}
+                // The selection may leave out something in it, and that stays.
+                None if self.may_spare_below() && is_directory(&directory, &name) => {
+                    waiting.push((key, None))
+                }
                 None => self.delete(&directory, &name, &key),
             }
         }
@@ -98,6 +108,37 @@ impl Mirror<'_> {
         let CopyOptions { selection, only, backup, .. } = &*self.receiver.options;
         let is_backup = |suffix: &OsString| name.as_bytes().ends_with(suffix.as_bytes());
         only.is_some() || backup.as_ref().is_some_and(is_backup) || !selection.takes_below(path, || true)
+    }
+
+    /// Whether an extra directory may have something in it that stays. With a backup nothing of it
+    /// is lost.
+    fn may_spare_below(&self) -> bool {
+        let options = &self.receiver.options;
+        options.backup.is_none() && !options.selection.is_all()
+    }
+
+    /// Deletes an extra directory, if nothing stayed in it.
+    fn delete_emptied(&self, key: &[u8]) {
+        if self.receiver.options.dry_run {
+            return;
+        }
+        let parts = target::parts(key).unwrap_or_default();
+        let Some((name, parents)) = parts.split_last() else { return };
+        let parent = self.receiver.target().map(|mut target| target.existing(parents)).transpose();
+        let removed = parent.and_then(|parent| match parent.flatten() {
+            Some(parent) => again(|| self.receiver.calls.remove_directory(parent.as_fd(), name)),
+            None => Err(io::ErrorKind::NotFound.into()),
+        });
+        match removed {
+            Ok(()) => self.note_deleted(key, Kind::Directory),
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+            Err(error) => self.receiver.fail_io("delete", key, error),
+        }
+    }
+
+    fn note_deleted(&self, key: &[u8], kind: Kind) {
+        self.receiver.state().report.deleted.push(key.to_vec());
+        self.receiver.report(key, (kind, 0), (Action::Delete, Why::Extra), Arc::default());
     }
 
     /// Deletes a file, or a directory with all that is in it.
@@ -119,10 +160,7 @@ impl Mirror<'_> {
             (None, _) => again(|| self.receiver.calls.unlink(directory.as_fd(), name)),
         };
         match deleted {
-            Ok(()) => {
-                self.receiver.state().report.deleted.push(key.to_vec());
-                self.receiver.report(key, (kind, 0), (Action::Delete, Why::Extra), Arc::default());
-            }
+            Ok(()) => self.note_deleted(key, kind),
             Err(error) => self.receiver.fail_io("delete", key, error),
         }
     }

@@ -144,10 +144,20 @@ fn a_mirror_deletes_what_is_extra_and_names_it_and_never_after_a_failure() {
     assert!(outside.join("precious").exists());
     // What is left out stays, and a source that seems to be empty deletes nothing.
     fs::write(to.join("x.keep"), "x").unwrap();
+    fs::create_dir_all(to.join("dropped/inner")).unwrap();
+    fs::create_dir_all(to.join("empty/deep")).unwrap();
+    fs::write(to.join("dropped/inner/y.keep"), "x").unwrap();
+    fs::write(to.join("dropped/inner/z"), "x").unwrap();
     let exclude = Patterns::new(["*.keep"]).unwrap();
     let selection = Selection::of(Patterns::default(), exclude);
-    copy_with(&from, &[&to], CopyOptions { selection, ..options.clone() });
-    assert!(to.join("x.keep").exists());
+    let report = copy_with(&from, &[&to], CopyOptions { selection, ..options.clone() });
+    assert!(to.join("x.keep").exists() && to.join("dropped/inner/y.keep").exists());
+    let mut deleted = report.destinations[0].deleted.clone();
+    deleted.sort();
+    assert_eq!(
+        (report.undone(), deleted),
+        (0, ["dropped/inner/z", "empty", "empty/deep"].map(Vec::from).to_vec())
+    );
 }
 
 #[test]
