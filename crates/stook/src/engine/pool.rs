@@ -30,6 +30,11 @@ struct Idle {
     bytes: usize,
 }
 
+/// From this length on fresh memory is cut from large pages; for longer ones than half of such a
+/// page the system is asked for memory of their own. A piece that is kept keeps its page: up to
+/// eight times its length.
+const CUT_FROM_BYTES: usize = 256 << 10;
+
 /// How many pieces of the own class are tried; in the class above, none is too small.
 const LOOKED_AT: usize = 8;
 
@@ -42,7 +47,7 @@ impl BufferPool {
     /// A buffer of at least `capacity` bytes without data. Its memory may hold bytes of an earlier
     /// use.
     pub fn take(&self, capacity: usize) -> Buffer {
-        let memory = self.shelf.get(capacity).unwrap_or_else(|| Memory::zeroed(capacity));
+        let memory = self.shelf.get(capacity).unwrap_or_else(|| self.shelf.fresh(capacity));
         Buffer::pooled(memory, Arc::downgrade(&self.shelf))
     }
 
@@ -56,6 +61,19 @@ impl BufferPool {
 }
 
 impl Shelf {
+    /// Memory from the system. What is cut off with it comes onto the shelf.
+    fn fresh(&self, capacity: usize) -> Memory {
+        if capacity < CUT_FROM_BYTES || self.idle_max_bytes < CUT_FROM_BYTES * 16 {
+            return Memory::zeroed(capacity);
+        }
+        let Ok(mut pieces) = Memory::pieces_of_a_large_page(capacity) else {
+            return Memory::mapped(capacity).unwrap_or_else(|_| Memory::zeroed(capacity));
+        };
+        let first = pieces.pop();
+        pieces.into_iter().for_each(|piece| self.put(piece));
+        first.unwrap_or_else(|| Memory::zeroed(capacity))
+    }
+
     /// Memory that is large enough and not more than four times too large.
     pub(super) fn get(&self, capacity: usize) -> Option<Memory> {
         let class = class_of(capacity.max(PAGE_BYTES));
@@ -120,6 +138,24 @@ mod tests {
         assert_eq!(pool.take(11_000).as_ptr(), address, "from the class above");
         assert!(pool.take(1 << 20).capacity() >= 1 << 20, "too small for this one");
         assert_ne!(pool.take(4_000).as_ptr(), address, "far too large for this one");
+    }
+
+    #[test]
+    fn longer_buffers_are_cut_from_one_large_page() {
+        let pool = BufferPool::new(8 << 20);
+        let mut buffers: Vec<_> = (0..8).map(|_| pool.take(256 << 10)).collect();
+        let mut starts: Vec<usize> = buffers.iter().map(|buffer| buffer.as_ptr() as usize).collect();
+        starts.sort_unstable();
+        assert_eq!(starts[0] % (2 << 20), 0);
+        assert!(starts.windows(2).all(|pair| pair[1] - pair[0] == 256 << 10), "{starts:x?}");
+        for (index, buffer) in buffers.iter_mut().enumerate() {
+            assert!(buffer.memory().iter().all(|byte| *byte == 0));
+            buffer.memory_mut().fill(index as u8);
+        }
+        // The page lives as long as one of them, also without the pool.
+        let last = buffers.pop().unwrap();
+        drop((buffers, pool));
+        assert!(last.memory().iter().all(|byte| *byte == 7));
     }
 
     #[test]

@@ -227,6 +227,55 @@ fn composites_are_read_as_one() {
     }
 }
 
+/// Parts of files that begin at pages, and where alignment makes no read reach too far, are read into
+/// the memory of their range, the others are copied there: neither may be seen.
+#[test]
+fn files_that_are_stitched_at_pages_are_read_as_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let files: Vec<(Arc<File>, Vec<u8>)> = (0..4_u64)
+        .map(|index| {
+            let bytes = noise(20 + index, 70_000);
+            let path = directory.path().join(index.to_string());
+            fs::write(&path, &bytes).unwrap();
+            (Arc::new(File::open(path).unwrap()), bytes)
+        })
+        .collect();
+    let options = SessionOptions { max_read_bytes: 8192, ..SessionOptions::default() };
+    for parts in [
+        [(0, 65_536), (4096, 8192), (0, 4096), (8192, 70_000)],
+        [(0, 65_536), (4096, 8192), (0, 4096), (8192, 8193)],
+        // These begin at no page of their file, or let the next ones begin at none of the range.
+        [(100, 4196), (4096, 8192), (1, 4097), (8192, 70_000)],
+        [(0, 5000), (4096, 8192), (0, 4096), (8192, 70_000)],
+    ] {
+        let (mut leaves, mut contents) = (Vec::new(), Vec::new());
+        for ((file, bytes), (start, end)) in files.iter().zip(parts) {
+            let range = ByteRange::new(start, end).unwrap();
+            leaves.push(Leaf::File { file: Arc::clone(file), range });
+            contents.extend_from_slice(&bytes[start as usize..end as usize]);
+        }
+        let source: Arc<dyn Source> = Arc::new(Composite { leaves });
+        for backend in BACKENDS {
+            source_conformance(&source, &contents, &backend);
+            for access in [Access::Direct, Access::Cached] {
+                let mut session = Session::new(&backend, options).unwrap();
+                let whole = [ByteRange::to(source.len()), ByteRange::new(4096, source.len()).unwrap()];
+                let read = session.read_batch(&*source, &whole, access).unwrap();
+                assert!(read[0] == contents && read[1] == contents[4096..], "{parts:?} {access:?}");
+            }
+        }
+        // A file that became shorter is no reason to return what memory held before.
+        let path = directory.path().join("3");
+        fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(8192).unwrap();
+        for access in [Access::Direct, Access::Cached] {
+            let mut session = Session::new(&Backend::Auto, options).unwrap();
+            let error = session.read_batch(&*source, &[ByteRange::to(source.len())], access).unwrap_err();
+            assert!(matches!(error, Error::ShortRead { .. }), "{error:?}");
+        }
+        fs::write(path, &files[3].1).unwrap();
+    }
+}
+
 /// Adjacent members of 4 KiB, which count how often their identity is requested.
 #[derive(Debug)]
 struct Joined {

@@ -13,6 +13,9 @@ use crate::error::{Error, Result};
 use crate::extent::ByteRange;
 use crate::source::{Check, Leaf, Object, verified};
 
+/// Where memory of the engine begins, and every part that it lends.
+const PAGE_BYTES: u64 = 4096;
+
 /// A read that the engine, or a request, is to do for a range.
 #[derive(Debug)]
 pub(super) struct Piece {
@@ -220,7 +223,10 @@ pub(super) fn disassemble(
         }
         (Some(last), _) => {
             leaves.push(last);
-            let (target, pieces) = copied(leaves, len, limits, pool)?;
+            let (target, pieces) = match lie_as_in_their_files(leaves, access) {
+                true => in_place(leaves, len, limits, pool)?,
+                false => copied(leaves, len, limits, pool)?,
+            };
             (target, Pieces::Many(pieces))
         }
     };
@@ -302,6 +308,50 @@ fn beside(
     let pieces = pieces.collect();
     let data = (range.start - base) as usize..(range.end - base) as usize;
     Ok((Target::Beside { arena, data }, pieces))
+}
+
+/// Whether each leaf of several is of a file, and can be read where it belongs: it begins at a page
+/// of the range, and alignment makes no read reach into the next one.
+fn lie_as_in_their_files(leaves: &[Leaf], access: Access) -> bool {
+    let mut at = 0_u64;
+    leaves.iter().all(|leaf| {
+        let Leaf::File { file, range } = leaf else { return false };
+        let begins_at_page = at.is_multiple_of(PAGE_BYTES);
+        at += range.len();
+        let is_aligned = || {
+            let alignment = file.alignment().offset_bytes;
+            alignment <= PAGE_BYTES && range.start().is_multiple_of(alignment)
+        };
+        begins_at_page && (access == Access::Cached || is_aligned())
+    })
+}
+
+/// Leaves of several files that are read beside one another, where they belong.
+fn in_place(
+    leaves: &mut Vec<Leaf>,
+    len: u64,
+    limits: Limits,
+    pool: &BufferPool,
+) -> Result<(Target, Vec<Piece>)> {
+    let Limits { max_read, access, .. } = limits;
+    let step = (max_read as u64).next_multiple_of(PAGE_BYTES);
+    let capacity = len.checked_next_multiple_of(PAGE_BYTES).ok_or_else(too_long)?;
+    let arena = pool.arena(usize::try_from(capacity).map_err(|_| too_long())?)?;
+    let (mut pieces, mut at) = (Vec::with_capacity(leaves.len()), 0);
+    for leaf in leaves.drain(..) {
+        let Leaf::File { file, range } = leaf else { continue };
+        let mut from = range.start();
+        while from < range.end() {
+            let len = (range.end() - from).min(step);
+            // A read that ends within a block of the device is given the rest of it.
+            let end = (at + len).next_multiple_of(PAGE_BYTES).min(capacity);
+            let place = Place::Beside(at as usize..end as usize);
+            let origin = PieceOrigin::File(Arc::clone(&file), access);
+            pieces.push(Piece { request: 0, origin, offset: from, len: len as usize, place });
+            (from, at) = (from + len, at + len);
+        }
+    }
+    Ok((Target::Beside { arena, data: 0..usize::try_from(len).map_err(|_| too_long())? }, pieces))
 }
 
 /// A range of several leaves, of a fill, or a long one of an object: available bytes are copied
