@@ -7,6 +7,7 @@ use stook::archive::Archive;
 use stook::ops::contents::{
     Error, Feature, OpenOptions, Opened, Unsupported, index_notes, is_object, open as open_contents,
 };
+use stook::pack::Key;
 
 use crate::context::Context;
 use crate::exit::UsageError;
@@ -96,6 +97,16 @@ fn incomplete_pack(path: &Path) -> String {
          `stook check --accept`",
         path.display()
     )
+}
+
+/// Why one file, or stdout, cannot take a directory of a pack or an archive.
+pub(crate) fn is_directory(path: &Path, key: &Key) -> anyhow::Error {
+    let path = path.display();
+    let within = match key.as_bytes() {
+        None | Some(b"") => String::new(),
+        Some(_) => format!(" --prefix '{key}/'"),
+    };
+    anyhow::anyhow!("{key} is a directory; `stook unpack {path} DIR{within}` writes what is in it into DIR")
 }
 
 /// Checks that contents have the features that the options of a command need.

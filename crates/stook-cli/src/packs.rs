@@ -7,13 +7,12 @@ use std::ops::RangeInclusive;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use serde::Serialize;
 use stook::ops;
 use stook::ops::directory::open_pack;
 pub use stook::ops::json::{JsonDamage, JsonKey};
-use stook::ops::pack::{Hooks, Making, open_writer_with};
-use stook::pack::{CheckReport, DamageLog, Error, Key, OpenOptions, Pack, PackWriter, WriterOptions};
+use stook::ops::pack::{Hooks, Making};
+use stook::pack::{DamageLog, Error, Key, OpenOptions, Pack, PackWriter};
 use stook::report::json::{Document, TextOrBytes};
 
 use crate::context::Context;
@@ -81,25 +80,6 @@ impl View {
     }
 }
 
-/// Opens a pack for writing, and reports what an earlier writer left unfinished.
-///
-/// # Errors
-/// Returns an error if there is none, it is locked by another writer, or it cannot be read.
-pub fn writer(path: &Path, context: &Context) -> anyhow::Result<PackWriter> {
-    let options = WriterOptions::default();
-    Ok(open_writer_with(path, options, Making::Never, &mut Opening(context))?.writer)
-}
-
-/// Opens the pack of a writer for reading, even if its path leads elsewhere by now.
-///
-/// # Errors
-/// Returns the errors of [`open`].
-pub fn open_written(writer: &PackWriter, context: &Context) -> anyhow::Result<Pack> {
-    let pack = Pack::open(writer.storage().clone(), OpenOptions::default())?;
-    context.watch(pack.damage_log());
-    Ok(pack)
-}
-
 /// As [`stook::ops::pack::put_into`]; the pack is made if `create` is set and there is none.
 ///
 /// # Errors
@@ -115,19 +95,11 @@ pub fn put_into<T>(
     ops::pack::put_into(path, group, making, &mut Opening(context), put)
 }
 
-/// As [`stook::ops::check::accept`].
-///
-/// # Errors
-/// As that.
-pub fn accept(
-    path: &Path,
-    context: &Context,
-    progress: &mut dyn FnMut(u64, u64) -> bool,
-) -> Result<CheckReport, Error> {
-    ops::check::accept(path, &mut Opening(context), progress)
+/// What an operation that opens packs is given: notes what opening one found.
+pub fn hooks(context: &Context) -> impl Hooks + '_ {
+    Opening(context)
 }
 
-/// Notes what opening a pack found.
 struct Opening<'c>(&'c Context);
 
 impl Hooks for Opening<'_> {
@@ -138,14 +110,6 @@ impl Hooks for Opening<'_> {
     fn watch(&mut self, log: DamageLog) {
         self.0.watch(log);
     }
-}
-
-/// Every requested group must exist: a misspelt one would look like an empty pack.
-///
-/// # Errors
-/// Returns an error if one is missing.
-pub fn check_groups(pack: &Pack, path: &Path, groups: &[String]) -> anyhow::Result<()> {
-    pack.check_groups(groups).with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// The pack (or archive, which may be an object or a `file://…`) and the key of an address

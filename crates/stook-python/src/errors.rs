@@ -295,6 +295,11 @@ raises! { |this: &ops::shared::Error| match this {
     _ => invalid(chain(this)),
 } }
 
+raises! { |this: &ops::delete::Error| match this {
+    E::Contents(error) => error.raise(),
+    _ => plain("InvalidError", chain(this)),
+} }
+
 raises! { |this: &ops::compact::Error| match this {
     E::Pack(error) => error.raise(),
     E::NoSpace { place, .. } => system(this, &Errno::NOSPC.into(), Some(place)),

@@ -9,18 +9,14 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use serde_json::Value;
-use stook::engine::{Access, Arena, Buffer, EngineOptions, File, Operation, Request};
+use stook::engine::File;
+use stook::extent::ByteRange;
+use stook::ops::raw::{DEPTH, READ_LEN, RawRead, read_raw};
 
 use crate::environment::version_of;
-
-/// One read of the limit, bytes.
-pub const BLOCK_LEN: usize = 1 << 20;
-/// Reads in flight.
-pub const DEPTH: usize = 16;
 
 /// A measurement of a tool.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
@@ -70,7 +66,7 @@ pub struct Fio {
 impl Fio {
     /// Large reads in order: the limit that loading is compared with.
     pub const SEQUENTIAL: Self =
-        Self { pattern: "read", block_len: BLOCK_LEN, depth: DEPTH, requests: None, cached: false };
+        Self { pattern: "read", block_len: READ_LEN as usize, depth: DEPTH, requests: None, cached: false };
 
     /// The version of fio, or `None` if it is not installed.
     pub fn version() -> Option<String> {
@@ -170,41 +166,15 @@ pub fn sequential(files: &[PathBuf], with_fio: bool) -> anyhow::Result<Speed> {
 
 /// Reads all of the files with the engine of this program, past the page cache.
 fn own(files: &[PathBuf]) -> anyhow::Result<Speed> {
-    let mut engine = EngineOptions::with_depth(DEPTH).build()?;
-    let opened: Vec<Arc<File>> =
-        files.iter().map(|path| File::open(path).map(Arc::new)).collect::<Result<_, _>>()?;
-    let mut wanted = Vec::new();
-    for file in &opened {
-        let len = file.len()?;
-        wanted.extend(
-            (0..len).step_by(BLOCK_LEN).map(|at| (file, at, (len - at).min(BLOCK_LEN as u64) as usize)),
-        );
-    }
-    // Large pages: see above. A buffer has room for what direct reads are widened by.
-    let len = BLOCK_LEN + 8192;
-    let mut arena = Arena::new(DEPTH * len)?;
-    let mut buffers: Vec<Buffer> = (0..DEPTH).map(|at| arena.take(at * len..(at + 1) * len)).collect();
-    let mut completions = Vec::new();
-    let (mut bytes, mut requests) = (0, 0);
-    let started = Instant::now();
-    let mut wanted = wanted.into_iter().peekable();
-    while wanted.peek().is_some() || engine.in_flight() > 0 {
-        while let Some(&(file, offset, len)) = wanted.peek()
-            && let Some(buffer) = buffers.pop()
-        {
-            wanted.next();
-            let operation = Operation::Read { offset, len, buffer };
-            engine.submit(Request { token: requests, file: file.clone(), access: Access::Direct, operation });
-            requests += 1;
-        }
-        engine.reap(1, &mut completions)?;
-        for completion in completions.drain(..) {
-            bytes += completion.result? as u64;
-            buffers.extend(completion.buffer);
-        }
-    }
-    let tool = format!("Stook's own engine ({}, direct, {BLOCK_LEN} bytes, depth {DEPTH})", engine.name());
-    Ok(Speed { tool, bytes, requests, seconds: started.elapsed().as_secs_f64() })
+    let whole = |path: &PathBuf| {
+        let file = File::open(path)?;
+        let range = ByteRange::to(file.len()?);
+        Ok((Arc::new(file), range))
+    };
+    let ranges = files.iter().map(whole).collect::<stook::Result<Vec<_>>>()?;
+    let RawRead { engine, bytes, requests, time } = read_raw(&ranges, &mut |_| true)?;
+    let tool = format!("Stook's own engine ({engine}, direct, {READ_LEN} bytes, depth {DEPTH})");
+    Ok(Speed { tool, bytes, requests, seconds: time.as_secs_f64() })
 }
 
 #[cfg(test)]
@@ -227,20 +197,5 @@ mod tests {
     fn names_with_colons_stay_one_name() {
         let names = file_names(&["a:b".into(), "c\\d".into()]);
         assert_eq!(names, OsString::from("--filename=a\\:b:c\\\\d"));
-    }
-
-    #[test]
-    fn the_own_engine_reads_every_byte() {
-        let directory = tempfile::tempdir().unwrap();
-        let paths: Vec<PathBuf> = [0, 1, BLOCK_LEN, 3 * BLOCK_LEN + 17]
-            .iter()
-            .map(|&len| {
-                let path = directory.path().join(len.to_string());
-                std::fs::write(&path, vec![1; len]).unwrap();
-                path
-            })
-            .collect();
-        let speed = own(&paths).unwrap();
-        assert_eq!((speed.bytes, speed.requests), (4 * BLOCK_LEN as u64 + 18, 6));
     }
 }

@@ -1,18 +1,17 @@
 //! `stook cat`: bytes of a file, an object, a record or a member, to stdout.
 
-mod member;
-mod record;
+mod entry;
 
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::anyhow;
 use serde::Serialize;
 use stook::extent::ByteRange;
+use stook::ops::contents::{BATCH_LEN, BLOCK_LEN, Span, batches};
 use stook::report::json::Document;
 use stook::report::units;
 use stook::source::remote::RemoteOptions;
@@ -43,10 +42,6 @@ Examples:
 Credentials and addresses of object stores come from the environment, as other
 tools take them (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, …): docs/guide/remote.md.";
 
-/// Bytes that are read before any is written, and the longest of one range among them.
-const BATCH_LEN: u64 = 32 << 20;
-const BLOCK_LEN: u64 = 8 << 20;
-
 /// What `stook cat` takes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -62,36 +57,6 @@ pub struct Args {
     /// Show on stderr what was requested and fetched (as JSON with --json)
     #[arg(long)]
     stats: bool,
-}
-
-/// A range whose end may be that of the source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Span {
-    start: u64,
-    end: Option<u64>,
-}
-
-impl Span {
-    /// The part of it that something of this length has, as `head`, `dd` and `curl` give it; no
-    /// byte where it begins at the end.
-    ///
-    /// # Errors
-    /// Returns an error if it begins past the end.
-    fn within(&self, path: impl AsRef<Path>, len: u64) -> anyhow::Result<ByteRange> {
-        if self.start > len {
-            let (path, len) = (path.as_ref().display(), units::bytes_exact(len));
-            return Err(anyhow!("{path}: the range {self} begins past the end ({len})"));
-        }
-        Ok(ByteRange::new(self.start, self.end.unwrap_or(len).min(len)).unwrap_or_default())
-    }
-}
-
-/// As it is typed.
-impl fmt::Display for Span {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}..", self.start)?;
-        self.end.map_or(Ok(()), |end| write!(f, "{end}"))
-    }
 }
 
 fn parse_range(text: &str) -> Result<Span, String> {
@@ -187,12 +152,12 @@ impl Stats {
 /// cannot be written, or the user interrupts.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if let (pack, Some(key)) = packs::split_address(&args.source) {
-        return record::run(&pack, &key, &args, context);
+        return entry::run(&pack, &key, &args, context);
     }
     let args = Arc::new(args);
     let asked = Arc::clone(&args);
     let file = Arc::new(interrupt::wait_for(move || open(&asked))??);
-    let ranges = within(&args.ranges, file.source().path(), file.len())?;
+    let ranges = within(&args.ranges, file.source().path().display(), file.len())?;
     let total: u64 = ranges.iter().map(ByteRange::len).sum();
     let bar = context.progress("reading", Unit::Bytes, Some(total));
     let mut output = context.output();
@@ -260,13 +225,10 @@ fn advised(error: stook::Error) -> anyhow::Error {
     }
 }
 
-/// What is wanted, all of it within the `len` bytes of the source: checked before a byte is
+/// What is wanted, all of it within the `len` bytes of what is shown so: checked before a byte is
 /// written.
-fn within(spans: &[Span], path: impl AsRef<Path>, len: u64) -> anyhow::Result<Vec<ByteRange>> {
-    if spans.is_empty() {
-        return Ok(vec![ByteRange::to(len)]);
-    }
-    spans.iter().map(|span| span.within(&path, len)).collect()
+fn within(spans: &[Span], shown: impl fmt::Display, len: u64) -> anyhow::Result<Vec<ByteRange>> {
+    Span::all_within(spans, len).map_err(|error| anyhow!("{shown}: {error}"))
 }
 
 /// Writes ranges in their order. They are read in batches; what came before an error is written.
@@ -289,25 +251,6 @@ fn write<B: AsRef<[u8]>>(
     Ok(())
 }
 
-/// Ranges, cut at the multiples of a length, as many together as are held in memory at once.
-fn batches(ranges: &[ByteRange], block_len: u64) -> impl Iterator<Item = Vec<ByteRange>> + '_ {
-    let blocks = ranges.iter().flat_map(move |range| {
-        let starts = (range.start() / block_len * block_len..range.end()).step_by(block_len as usize);
-        let block = move |start: u64| ByteRange::at(start, block_len)?.intersection(range);
-        starts.filter_map(block)
-    });
-    let mut blocks = blocks.peekable();
-    std::iter::from_fn(move || {
-        let mut batch = vec![blocks.next()?];
-        let mut len: u64 = batch.iter().map(ByteRange::len).sum();
-        while let Some(block) = blocks.next_if(|block| len + block.len() <= BATCH_LEN) {
-            len += block.len();
-            batch.push(block);
-        }
-        Some(batch)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -322,19 +265,5 @@ mod tests {
         for wrong in ["", "5", "5-7", "7..5", "a..b", "-1..4"] {
             assert!(parse_range(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn batches_hold_everything_in_order_and_are_bounded() {
-        let range = |start, end| ByteRange::new(start, end).unwrap();
-        let ranges = [range(5, 100 << 20), range(0, 0), range(3, 4), range(0, 40 << 20)];
-        let all: Vec<_> = batches(&ranges, BLOCK_LEN).collect();
-        assert!(all.iter().all(|batch| batch.iter().map(ByteRange::len).sum::<u64>() <= BATCH_LEN));
-        let blocks: Vec<_> = all.concat();
-        assert!(blocks.iter().all(|block| !block.is_empty() && block.len() <= BLOCK_LEN));
-        let total: u64 = blocks.iter().map(ByteRange::len).sum();
-        assert_eq!(total, ranges.iter().map(ByteRange::len).sum::<u64>());
-        let first: Vec<_> = blocks.iter().take_while(|block| block.end() <= 100 << 20).collect();
-        assert!(first.windows(2).take(11).all(|two| two[0].end() == two[1].start()));
     }
 }

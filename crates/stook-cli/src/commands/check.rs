@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use stook::ops::check::check;
+use stook::ops::check::{accept, check};
 use stook::pack::{CheckReport, Error};
 use stook::report::json::Document;
 use stook::report::units::{bytes_decimal, count, count_of};
@@ -77,7 +77,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let bar = context.progress("checking", Unit::Bytes, None);
     let mut progress = |done, total| bar.go_on(done, Some(total));
     let report = match args.accept {
-        true => packs::accept(&args.pack, context, &mut progress),
+        true => accept(&args.pack, &mut packs::hooks(context), &mut progress),
         false => check(&args.pack, &mut |log| context.watch(log), &mut progress),
     };
     drop(bar);

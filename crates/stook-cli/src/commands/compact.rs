@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use stook::ops::compact::{Compact, Error, Planned};
+use stook::ops::compact::{Compact, Error};
 use stook::pack::{CompactPlan, Compacted, Stop, TooLarge};
 use stook::report::units::{self, bytes_decimal, count_of};
 
@@ -117,29 +117,34 @@ struct Done<'a> {
 /// # Errors
 /// Returns an error if the pack cannot be read or written, or there is no space.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
-    let pack = packs::open(&args.pack, context)?;
-    packs::check_groups(&pack, &args.pack, &args.groups)?;
     let compacting = Compact {
-        groups: args.groups.clone(),
+        groups: args.groups,
         keep: args.keep,
         max_dead: args.max_dead,
         extra_len: args.extra_space,
         memory_len: usize::try_from(args.memory).unwrap_or(usize::MAX),
     };
-    let planned = compacting.plan(&pack).map_err(by_option)?;
+    let hooks = &mut packs::hooks(context);
     if args.dry_run {
-        let plan = &planned.plan;
-        pack.check_writable()?;
-        report_too_large(&plan.too_large, planned.extra_len, context);
-        let seconds = planned.estimate(&pack, Stop(interrupt::interrupted));
+        let previewed = compacting.preview_at(&args.pack, hooks, Stop(interrupt::interrupted));
         // A scan that is stopped was interrupted.
         interrupt::check()?;
-        print_plan(plan, seconds?, context)?;
+        let (plan, seconds) = previewed.map_err(by_option)?;
+        report_too_large(&plan.too_large, context);
+        print_plan(&plan, seconds, context)?;
         return Ok(ExitCode::SUCCESS);
     }
-    // The files that it reads would be kept for it.
-    drop(pack);
-    compact(&args, &compacting, &planned, context)
+    let started = Instant::now();
+    let bar = context.progress("compacting", Unit::Bytes, None);
+    let done = compacting.run_at(&args.pack, hooks, &mut |bytes, total| bar.go_on(bytes, Some(total)));
+    drop(bar);
+    let done = done.map_err(by_option)?;
+    report_too_large(&done.too_large, context);
+    print(&done, started.elapsed(), context)?;
+    if done.interrupted {
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    Ok(exit::code_for((done.left_out.len() + done.too_large.len()) as u64))
 }
 
 /// The error, with the option that bounds the room of a step.
@@ -151,39 +156,9 @@ fn by_option(error: Error) -> anyhow::Error {
     }
 }
 
-fn compact(
-    args: &Args,
-    compacting: &Compact,
-    planned: &Planned,
-    context: &Context,
-) -> anyhow::Result<ExitCode> {
-    let started = Instant::now();
-    let mut writer = packs::writer(&args.pack, context)?;
-    let bar = context.progress("compacting", Unit::Bytes, Some(planned.plan.kept_bytes()));
-    let done = compacting.run(&mut writer, &mut |bytes| {
-        bar.add(bytes.saturating_sub(bar.done()));
-        !interrupt::interrupted()
-    });
-    let done = done.map_err(by_option)?;
-    drop(bar);
-    writer.finish(false)?;
-    report_too_large(&done.too_large, planned.extra_len, context);
-    print(&done, started.elapsed(), context)?;
-    if done.interrupted {
-        return Ok(ExitCode::from(INTERRUPTED));
-    }
-    Ok(exit::code_for((done.left_out.len() + done.too_large.len()) as u64))
-}
-
-fn report_too_large(too_large: &[TooLarge], extra_len: u64, context: &Context) {
+fn report_too_large(too_large: &[TooLarge], context: &Context) {
     for left in too_large {
-        let what = format!(
-            "segment {:016x} is left as it is: it needs {} of room, and a step may take {} (--extra-space)",
-            left.segment,
-            bytes_decimal(left.needed_bytes),
-            bytes_decimal(extra_len)
-        );
-        context.failure(anyhow::anyhow!(what).as_ref());
+        context.failure(anyhow::anyhow!("{left} (--extra-space)").as_ref());
     }
 }
 

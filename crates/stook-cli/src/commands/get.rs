@@ -2,15 +2,13 @@
 //!
 //! No file appears under its name before it is whole.
 
-pub(super) mod files;
-
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Serialize;
-use stook::ops::contents::{Contents, Failure, Found, GetOptions, Getting, Piece};
-use stook::pack::{FileKind, Key, Stop};
+use stook::ops::get::{Became, Error, Get, Got, Refused, To};
+use stook::pack::{Key, Stop};
 use stook::report::json::{Document, TextOrBytes};
 use stook::report::units::{bytes_decimal, count_of};
 
@@ -18,10 +16,9 @@ use crate::context::Context;
 use crate::exit::UsageError;
 use crate::fetch::FetchArgs;
 use crate::keys::{self, KeyList};
-use crate::output::{Output, is_stdout};
-use crate::progress::{Progress, Unit};
+use crate::output::{Output, OutputError, is_stdout};
+use crate::progress::Unit;
 use crate::{contents, exit, failures, interrupt, packs};
-use files::Target;
 
 const EXAMPLES: &str = "\
 One key goes to stdout, or into the file (or directory) that --output names.
@@ -104,194 +101,114 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     }
     let many = typed.len() > 1 || args.from_file.is_some();
     let mut keys = KeyList::new(&typed, args.from_file.as_deref(), args.null)?;
-    let target = target(&args, many, context)?;
+    // JSON is refused where bodies go to stdout: nothing is written to both of these.
+    let (mut bodies, mut lines) = (context.output(), context.output());
+    let path_out = args.output.as_deref().filter(|path| !is_stdout(path));
+    check(&args, path_out, many, context)?;
     let opened = contents::open(&path, args.view.at_ns(), &args.fetch, context)?;
     contents::check(&opened, &[], &args.groups)?;
     contents::note_incomplete(&opened, context);
     contents::note_if_sequential(&opened, context);
-    let options = GetOptions {
-        groups: args.groups.clone(),
-        // Files of their own do not mind.
-        any_order: target.is_directory(),
-        stop: Stop(interrupt::interrupted),
+    let has_path = path_out.is_some();
+    let to = match path_out {
+        // What is joined is one file, whatever its name may be.
+        Some(path) if args.concat => To::File(path.to_path_buf()),
+        Some(path) => To::path(path, many),
+        None => To::Writer(&mut bodies),
     };
-    let wants_body = !args.concat && target.is_one();
-    let (contents, output) = (opened.contents(), context.output());
-    let force = args.force;
-    let mut getter =
-        Getter { contents, context, target, output, wants_body, force, totals: Totals::default() };
+    let Args { groups, concat: joined, force, .. } = args;
+    let get = Get { groups, joined, force, stop: Stop(interrupt::interrupted) };
+    let pack = opened.contents().path();
+    let mut getter = get.begin(opened.contents(), to).map_err(by_itself)?;
     let bar = context.progress("getting", Unit::Bytes, None);
-    while let Some(batch) = keys.next(contents.keys_per_get(&options))? {
-        getter.batch(&batch, &options, &bar)?;
+    while let Some(batch) = keys.next(getter.keys_at_once())? {
+        let mut each = |key: &Key, became: &Became<'_>, got: &Got| {
+            report(key, became, pack, &mut lines, context)?;
+            bar.add(got.bytes.saturating_sub(bar.done()));
+            Ok::<_, anyhow::Error>(())
+        };
+        getter.batch(&batch, &mut each).map_err(unwrapped)?;
     }
     drop(bar);
-    if getter.totals.missing > 0 {
-        let pack = contents.path().display();
+    let mut got = getter.finish().map_err(by_itself)?;
+    if got.missing > 0 {
+        let pack = pack.display();
         let instead =
             format!("`stook ls {pack} PATTERN -0 | stook get {pack} --from-file - -0 --output DIR`");
         keys::note_patterns(&typed, instead, context);
     }
-    getter.finish()
+    if got.entries == 0 && got.failures == 0 {
+        got.failures += keys::report_no_keys(context);
+    }
+    packs::print_last_line(&mut lines, context)?;
+    bodies.finish()?;
+    lines.finish()?;
+    if let Some(path) = &got.kept {
+        failures::report_kept_file(path, context);
+    } else if has_path && !context.json() {
+        let records = count_of(got.entries, "record", "records");
+        context.note(format_args!("got {records}, {}", bytes_decimal(got.bytes)));
+    }
+    Ok(exit::code_for(got.failures))
 }
 
-/// Where bodies go, or why that is not to be.
-fn target(args: &Args, many: bool, context: &Context) -> anyhow::Result<Target> {
-    let usage = |text: &str| Err(UsageError::new(text).into());
-    let path = args.output.as_deref().filter(|path| !is_stdout(path));
+/// Whether bodies can go where they are to go.
+fn check(args: &Args, path: Option<&Path>, many: bool, context: &Context) -> Result<(), UsageError> {
     match path {
-        None if context.json() => usage("with --json the report goes to stdout: give --output PATH"),
-        None if many && !args.concat => {
-            usage("several records need --output DIRECTORY, or --concat to get them one after another")
+        None if context.json() => {
+            Err(UsageError::new("with --json the report goes to stdout: give --output PATH"))
         }
-        None => Ok(Target::Stdout),
-        Some(path) if args.concat => Ok(Target::concatenated(path)?),
-        Some(path) if many || files::names_directory(path) => Ok(Target::directory(path)?),
-        Some(path) => Ok(Target::File(path.to_path_buf())),
+        None if many && !args.concat => Err(UsageError::new(
+            "several records need --output DIRECTORY, or --concat to get them one after another",
+        )),
+        _ => Ok(()),
     }
 }
 
-/// Gets batch after batch.
-struct Getter<'a> {
-    contents: &'a dyn Contents,
-    context: &'a Context,
-    target: Target,
-    output: Output,
-    /// Whether a directory, which has no body, is of no use.
-    wants_body: bool,
-    /// Whether a file is replaced by an incomplete result.
-    force: bool,
-    totals: Totals,
+/// Reports what became of a key: failures at once, the others where lines of JSON are wanted.
+fn report(
+    key: &Key,
+    became: &Became<'_>,
+    pack: &Path,
+    lines: &mut Output,
+    context: &Context,
+) -> anyhow::Result<()> {
+    let failed = |why: anyhow::Error| {
+        context.failure(why.as_ref());
+        why.to_string()
+    };
+    let error = match became {
+        Became::Got { .. } => None,
+        Became::Failed(failure) => {
+            context.failure(failure.error());
+            Some(exit::chain(failure.error()))
+        }
+        Became::DirectoryMeant(key) => Some(failed(contents::is_directory(pack, key))),
+        Became::Refused(Refused::Directory(key)) => Some(failed(contents::is_directory(pack, key))),
+        Became::Refused(refused) => Some(failed(anyhow::anyhow!("{refused}"))),
+    };
+    if !context.json() {
+        return Ok(());
+    }
+    let (body_bytes, path) = match became {
+        Became::Got { len, path } => (Some(*len), path.map(|path| packs::json_path("path", path))),
+        _ => (None, None),
+    };
+    let line = Line { key: packs::JsonKey(key), status: became.status(), body_bytes, path, error };
+    Ok(lines.json_line(&Document::new("get", line))?)
 }
 
-/// What was got, and how often that failed.
-#[derive(Debug, Default)]
-struct Totals {
-    got: u64,
-    bytes: u64,
-    failures: u64,
-    /// Those of them that are not there.
-    missing: u64,
+/// The error that one of getting is.
+fn by_itself(error: Error) -> anyhow::Error {
+    match error {
+        Error::Contents(error) => error.into(),
+        Error::Core(error) => error.into(),
+        Error::Write(error) => OutputError::from(error).into(),
+        error => error.into(),
+    }
 }
 
-impl Getter<'_> {
-    fn batch(&mut self, keys: &[Key], options: &GetOptions, bar: &Progress) -> anyhow::Result<()> {
-        let mut getting = self.contents.get(keys, options)?;
-        while let Some((key, found)) = getting.next()? {
-            match found {
-                Found::Body(kind) => self.write(key, kind, &mut *getting)?,
-                Found::Failed(failure) => self.failed(key, &failure)?,
-            }
-            bar.add(self.totals.bytes.saturating_sub(bar.done()));
-        }
-        Ok(())
-    }
-
-    fn failed(&mut self, key: &Key, failure: &Failure) -> anyhow::Result<()> {
-        self.totals.failures += 1;
-        if matches!(failure, Failure::Missing(_)) {
-            self.totals.missing += 1;
-            if let Some(why) = self.directory_meant(key)? {
-                self.context.failure(why.as_ref());
-                return self.line(key, failure.status(), None, None, Some(why.to_string()));
-            }
-        }
-        self.context.failure(failure.error());
-        self.line(key, failure.status(), None, None, Some(exit::chain(failure.error())))
-    }
-
-    /// Of a key that is not there and ends in a slash: why the directory that was meant cannot be
-    /// got, if there is one.
-    fn directory_meant(&self, key: &Key) -> anyhow::Result<Option<anyhow::Error>> {
-        let Some(path) = key.as_bytes().and_then(|path| path.strip_suffix(b"/")) else { return Ok(None) };
-        let directory = Key::bytes(path)?;
-        let options = GetOptions { stop: Stop(interrupt::interrupted), ..GetOptions::default() };
-        let mut getting = self.contents.get(std::slice::from_ref(&directory), &options)?;
-        let is_there = matches!(getting.next()?, Some((_, Found::Body(Some(FileKind::Directory)))));
-        Ok(is_there.then(|| files::is_directory(self.contents.path(), &directory)))
-    }
-
-    fn refused(&mut self, key: &Key, why: &anyhow::Error) -> anyhow::Result<()> {
-        self.totals.failures += 1;
-        self.context.failure(why.as_ref());
-        self.line(key, "refused", None, None, Some(why.to_string()))
-    }
-
-    /// Writes one body to its place, and reports it.
-    fn write(
-        &mut self,
-        key: &Key,
-        kind: Option<FileKind>,
-        getting: &mut dyn Getting<'_>,
-    ) -> anyhow::Result<()> {
-        if self.wants_body && kind == Some(FileKind::Directory) {
-            return self.refused(key, &files::is_directory(self.contents.path(), key));
-        }
-        let mut place = match self.target.place(key, kind, &mut self.output) {
-            Ok(place) => place,
-            Err(refused) if refused.is::<files::Refused>() => return self.refused(key, &refused),
-            Err(error) => return Err(error),
-        };
-        let mut len = 0;
-        loop {
-            interrupt::check()?;
-            match getting.piece()? {
-                Piece::Bytes(bytes) => {
-                    place.write(bytes)?;
-                    len += bytes.len() as u64;
-                }
-                Piece::Hole(hole) => {
-                    let mut left = hole;
-                    while left > 0 {
-                        interrupt::check()?;
-                        left = left.saturating_sub(place.write_hole(left)?);
-                    }
-                    len += hole;
-                }
-                Piece::End => break,
-                Piece::Failed(failure) => {
-                    place.give_up()?;
-                    return self.failed(key, &failure);
-                }
-            }
-        }
-        let path = place.finish()?;
-        self.totals.got += 1;
-        self.totals.bytes += len;
-        self.line(key, "ok", Some(len), path.as_deref(), None)
-    }
-
-    fn line(
-        &mut self,
-        key: &Key,
-        status: &'static str,
-        body_bytes: Option<u64>,
-        path: Option<&Path>,
-        error: Option<String>,
-    ) -> anyhow::Result<()> {
-        if self.context.json() {
-            let path = path.map(|path| packs::json_path("path", path));
-            let line = Line { key: packs::JsonKey(key), status, body_bytes, path, error };
-            self.output.json_line(&Document::new("get", line))?;
-        }
-        Ok(())
-    }
-
-    /// Makes everything durable, and prints the totals.
-    fn finish(self) -> anyhow::Result<ExitCode> {
-        let Self { context, target, mut output, force, mut totals, .. } = self;
-        if totals.got == 0 && totals.failures == 0 {
-            totals.failures += keys::report_no_keys(context);
-        }
-        packs::print_last_line(&mut output, context)?;
-        let to_stdout = matches!(target, Target::Stdout);
-        let kept = target.finish(force || totals.got > 0, force || totals.failures == 0)?;
-        output.finish()?;
-        if let Some(path) = &kept {
-            failures::report_kept_file(path, context);
-        } else if !to_stdout && !context.json() {
-            let records = count_of(totals.got, "record", "records");
-            context.note(format_args!("got {records}, {}", bytes_decimal(totals.bytes)));
-        }
-        Ok(exit::code_for(totals.failures))
-    }
+/// The same, where it may also be one of reporting.
+fn unwrapped(error: anyhow::Error) -> anyhow::Error {
+    error.downcast().map_or_else(|other| other, by_itself)
 }

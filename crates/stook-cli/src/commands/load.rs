@@ -11,10 +11,10 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use stook::engine::{Access, Backend, Buffer, EngineFactory as _, Operation, Request};
 use stook::ops::contents::{
     Cached, Contents, Error, LoadEvents, LoadOptions, LoadReport, Part, SourceSpan, files_of, is_object,
 };
+use stook::ops::raw::read_raw;
 use stook::pack::Stop;
 use stook::report::json::Document;
 use stook::report::units::{bytes_decimal, count_of, duration, percent, rate_of};
@@ -49,10 +49,6 @@ position in FILE: at the end, after --max-records, or at Ctrl-C.
 
 Exit code 1 when the pack is incomplete or damaged; all damage is listed, and
 the rest is loaded.";
-
-/// One read of the device, in bytes, and reads in flight.
-const READ_LEN: u64 = 1 << 20;
-const READ_DEPTH: usize = 16;
 
 /// What `stook load` takes.
 #[derive(Debug, clap::Args)]
@@ -133,13 +129,13 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let cached = Cached::of(&spans)?;
     let mut device = Vec::new();
     if args.device_share {
-        device.push(read_raw(&spans, context)?);
+        device.push(time_raw(&spans, context)?);
     }
     let started = Instant::now();
     let loaded = load(opened.contents(), &options, &args, context)?;
     let elapsed = started.elapsed();
     if args.device_share {
-        device.push(read_raw(&spans, context)?);
+        device.push(time_raw(&spans, context)?);
     }
     let device_s = device.iter().map(Duration::as_secs_f64).sum::<f64>() / device.len() as f64;
     let measured = args.device_share && segment_bytes > 0;
@@ -286,37 +282,8 @@ fn print_report(
 }
 
 /// How long the device takes for these bytes when they are discarded.
-fn read_raw(spans: &[SourceSpan], context: &Context) -> anyhow::Result<Duration> {
+fn time_raw(spans: &[SourceSpan], context: &Context) -> anyhow::Result<Duration> {
     let total = spans.iter().map(|(_, range)| range.len()).sum();
     let bar = context.progress("measuring the device", Unit::Bytes, Some(total));
-    let mut engine = Backend::Auto.build(READ_DEPTH)?;
-    let mut reads = Vec::new();
-    for (file, range) in files_of(spans)? {
-        let mut at = range.start() / READ_LEN * READ_LEN;
-        while at < range.end() {
-            reads.push((file.clone(), at, READ_LEN.min(range.end() - at) as usize));
-            at += READ_LEN;
-        }
-    }
-    let mut idle: Vec<Buffer> = (0..READ_DEPTH).map(|_| Buffer::with_capacity(2 << 20)).collect();
-    let mut completions = Vec::new();
-    let mut reads = reads.into_iter();
-    let started = Instant::now();
-    loop {
-        interrupt::check()?;
-        while let Some(mut buffer) = idle.pop() {
-            let Some((file, offset, len)) = reads.next() else { break };
-            buffer.clear();
-            let operation = Operation::Read { offset, len, buffer };
-            engine.submit(Request { token: 0, file, access: Access::Direct, operation });
-        }
-        if engine.in_flight() == 0 {
-            return Ok(started.elapsed());
-        }
-        engine.reap(1, &mut completions)?;
-        for completion in completions.drain(..) {
-            bar.add(completion.result? as u64);
-            idle.extend(completion.buffer);
-        }
-    }
+    Ok(read_raw(&files_of(spans)?, &mut |bytes| bar.go_on(bytes, None))?.time)
 }

@@ -1,23 +1,16 @@
 //! `stook rm`: records of a pack are deleted.
-//!
-//! The records to delete are found first, and every objection is reported before anything is
-//! changed. The deletions are one batch: they are on the medium when the command returns, and
-//! before that none of them counts.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::anyhow;
 use serde::Serialize;
-use stook::ops::contents::{Matching, Selected, Unselected};
-use stook::ops::delete::delete;
-use stook::pack::{Pack, PackWriter, Stop};
+use stook::ops::delete::{Deletion, Doomed, Error};
+use stook::pack::Stop;
 use stook::report::units::{bytes_decimal, count_of};
 
 use crate::context::Context;
 use crate::exit::UsageError;
-use crate::interrupt::Interrupted;
 use crate::keys::{self, Asked, KeyList};
 use crate::progress::Unit;
 use crate::{exit, interrupt, packs};
@@ -38,11 +31,8 @@ Examples:
   stook rm photos.stook --glob '*.tmp' --dry-run
   stook rm photos.stook --group drafts
 
-Exit code 1 when a key does not exist, or nothing matches; the others are still
-deleted.";
-
-/// Keys looked up in one batch.
-const BATCH: usize = 4096;
+Exit code 1 when a key does not exist, and the others are still deleted; when
+nothing matches what is given beside keys, nothing is deleted.";
 
 /// What `stook rm` takes.
 #[derive(Debug, clap::Args)]
@@ -82,15 +72,6 @@ struct Report {
     freed_bytes: u64,
 }
 
-/// What was not found.
-#[derive(Debug, Default)]
-struct NotFound {
-    /// Keys.
-    missing: u64,
-    /// How often nothing was found where something was to be.
-    nothing: u64,
-}
-
 /// Runs it.
 ///
 /// # Errors
@@ -102,126 +83,74 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     {
         return Err(error.into());
     }
-    let by_key = !args.keys.is_empty() || args.from_file.is_some();
-    let by_pattern = args.prefix.is_some() || !args.globs.is_empty();
-    if !by_key && !by_pattern && args.groups.is_empty() {
-        return Err(
-            UsageError::new("which records? Give a KEY, --prefix, --glob, --group or --from-file").into()
-        );
-    }
-    // Wrong keys and patterns are reported before anything is opened.
-    let list = KeyList::new(&args.keys, args.from_file.as_deref(), args.null)?;
-    let (globs, prefix) = (keys::patterns("--glob", &args.globs)?, keys::prefix(args.prefix.as_deref())?);
-    // However it is written: it may be `bytes:`, too.
-    if args.prefix.is_some() && prefix.len() <= 1 && args.prefix.as_deref() != Some("id:".as_ref()) {
-        return Err(
-            keys::refuse_empty("--prefix", "every record", "`--glob '**'` deletes all of them").into()
-        );
-    }
-    if !by_key && !by_pattern && args.groups.iter().any(String::is_empty) {
-        let (means, instead) =
-            ("every record of the default group", "`--group '' --glob '**'` deletes all of them");
-        return Err(keys::refuse_empty("--group", means, instead).into());
-    }
-    // The records found must not be changed by others before they are deleted.
-    let writer = if args.dry_run { None } else { Some(packs::writer(&args.pack, context)?) };
-    let pack = match &writer {
-        Some(writer) => packs::open_written(writer, context)?,
-        None => packs::open(&args.pack, context)?,
+    let deletion = deletion(&args)?;
+    let hooks = &mut packs::hooks(context);
+    let doomed = if args.dry_run {
+        deletion.plan_at(&args.pack, hooks)
+    } else {
+        let bar = context.progress("deleting", Unit::Items, None);
+        deletion.run_at(&args.pack, hooks, &mut |deleted, total| {
+            bar.set_total(Unit::Items, total);
+            bar.go_on(deleted, None)
+        })
     };
-    if args.dry_run {
-        pack.check_writable()?;
-    }
-    packs::check_groups(&pack, &args.pack, &args.groups)?;
-    let (mut selected, mut not_found) = (Selected::default(), NotFound::default());
-    if by_key {
-        not_found.add_listed(&mut selected, &pack, list, &args, context)?;
-        if not_found.missing > 0 {
-            keys::note_patterns(&args.keys, "`--glob`", context);
+    let (doomed, mut failures) = match doomed {
+        Err(Error::NothingMatches) => {
+            let asked = Asked::default().with("--prefix", &args.prefix).with("--glob", &args.globs);
+            let asked = asked.with("--group", &args.groups);
+            (Doomed::default(), asked.report_nothing(&args.pack, "record", context))
         }
+        doomed => (doomed.map_err(by_option)?, 0),
+    };
+    doomed.missing.iter().for_each(|missing| context.failure(missing));
+    // It is not known whether these are meant: they stay.
+    doomed.damages.iter().for_each(|damage| context.failure(damage));
+    if !doomed.missing.is_empty() {
+        keys::note_patterns(&args.keys, "`--glob`", context);
     }
-    if by_pattern || !by_key {
-        let (prefix, patterns, groups) = (prefix.as_slice(), &globs, args.groups.as_slice());
-        let matching = Matching { prefix, patterns, groups, stop: Stop(interrupt::interrupted) };
-        let has_met = not_found.add_matching(&mut selected, &pack, &matching, context)?;
-        let asked = Asked::default().with("--prefix", &args.prefix).with("--glob", &args.globs);
-        if !has_met {
-            not_found.nothing +=
-                asked.with("--group", &args.groups).report_nothing(&args.pack, "record", context);
-        }
-    } else if selected.keys().is_empty() && not_found.missing == 0 {
-        not_found.nothing += keys::report_no_keys(context);
+    if !deletion.is_by_pattern() && deletion.keys.as_ref().is_some_and(Vec::is_empty) {
+        failures += keys::report_no_keys(context);
     }
-    drop(pack);
-    if let Some(writer) = writer.filter(|_| !selected.keys().is_empty()) {
-        delete_selected(writer, &selected, context)?;
-    }
-    print(&selected, not_found.missing, &args, context)?;
-    Ok(exit::code_for(not_found.missing + not_found.nothing))
+    print(&doomed, &args, context)?;
+    Ok(exit::code_for(failures + (doomed.missing.len() + doomed.damages.len()) as u64))
 }
 
-impl NotFound {
-    fn add_listed(
-        &mut self,
-        selected: &mut Selected,
-        pack: &Pack,
-        mut list: KeyList,
-        args: &Args,
-        context: &Context,
-    ) -> anyhow::Result<()> {
-        while let Some(batch) = list.next(BATCH)? {
-            interrupt::check()?;
-            selected.add_listed(pack, &batch, &args.groups, &mut |unselected| {
-                self.missing += 1;
-                match unselected {
-                    Unselected::Damaged(error) => context.failure(&error),
-                    Unselected::Missing(key) => {
-                        let within = match args.groups.as_slice() {
-                            [] => String::new(),
-                            groups => format!(" in {}", groups.join(", ")),
-                        };
-                        let text = format!("{} has no record {key}{within}", args.pack.display());
-                        context.failure(anyhow!("{text}").as_ref());
-                    }
-                }
-            })?;
-        }
-        Ok(())
-    }
+/// What the arguments select. Wrong keys and patterns are reported before anything is opened.
+fn deletion(args: &Args) -> anyhow::Result<Deletion> {
+    let by_key = !args.keys.is_empty() || args.from_file.is_some();
+    let mut list = KeyList::new(&args.keys, args.from_file.as_deref(), args.null)?;
+    let patterns = keys::patterns("--glob", &args.globs)?;
+    Ok(Deletion {
+        prefix: args.prefix.as_deref().map(|prefix| keys::prefix(Some(prefix))).transpose()?,
+        patterns: (!args.globs.is_empty()).then_some(patterns),
+        groups: args.groups.clone(),
+        stop: Stop(interrupt::interrupted),
+        keys: if by_key { Some(list.next(usize::MAX)?.unwrap_or_default()) } else { None },
+    })
+}
 
-    /// Adds what patterns select; whether anything was.
-    fn add_matching(
-        &mut self,
-        selected: &mut Selected,
-        pack: &Pack,
-        matching: &Matching<'_>,
-        context: &Context,
-    ) -> anyhow::Result<bool> {
-        Ok(selected.add_matching(pack, matching, &mut |unselected| {
-            // It is not known whether it is meant: it stays, and is reported.
-            if let Unselected::Damaged(error) = unselected {
-                self.nothing += 1;
-                context.failure(&error);
-            }
-        })?)
+/// The error, with the option that it is about.
+fn by_option(error: Error) -> anyhow::Error {
+    match error {
+        Error::NothingAsked => {
+            UsageError::new("which records? Give a KEY, --prefix, --glob, --group or --from-file").into()
+        }
+        Error::EmptyPrefix => {
+            keys::refuse_empty("--prefix", "every record", "`--glob '**'` deletes all of them").into()
+        }
+        Error::EmptyGroup => {
+            let (means, instead) =
+                ("every record of the default group", "`--group '' --glob '**'` deletes all of them");
+            keys::refuse_empty("--group", means, instead).into()
+        }
+        Error::Contents(error) => error.into(),
+        error => error.into(),
     }
 }
 
-fn delete_selected(mut writer: PackWriter, selected: &Selected, context: &Context) -> anyhow::Result<()> {
-    let bar = context.progress("deleting", Unit::Items, Some(selected.keys().len() as u64));
-    let is_done = delete(&mut writer, selected, &mut |deleted| {
-        bar.add(deleted.saturating_sub(bar.done()));
-        !interrupt::interrupted()
-    })?;
-    drop(bar);
-    if !is_done {
-        return Err(Interrupted.into());
-    }
-    Ok(writer.finish(false)?)
-}
-
-fn print(selected: &Selected, missing: u64, args: &Args, context: &Context) -> anyhow::Result<()> {
+fn print(doomed: &Doomed, args: &Args, context: &Context) -> anyhow::Result<()> {
     let mut output = context.output();
+    let (selected, missing) = (&doomed.selected, doomed.missing.len() as u64);
     let (deleted, freed_bytes) = (selected.keys().len() as u64, selected.stored_bytes());
     if context.json() {
         let report = Report { dry_run: args.dry_run, deleted, missing, freed_bytes };

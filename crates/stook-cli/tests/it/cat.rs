@@ -147,7 +147,7 @@ fn a_record_of_a_pack_and_ranges_of_it_go_to_stdout() {
         assert!(code == 1 && bytes.is_empty() && reported.contains(expected), "{reported}");
     }
     let (code, _, reported) = cat("none", &[]);
-    assert!(code == 1 && reported.contains("//none names no record of this pack"), "{reported}");
+    assert!(code == 1 && reported.contains("has no record none"), "{reported}");
 }
 
 #[test]

@@ -35,9 +35,13 @@ fn keys_patterns_prefixes_and_groups_select_what_goes() {
         assert_eq!((code, &loaded["records"]), (0, &left.len().into()));
     }
     let place = Place::filled();
-    let (code, report) = place.json("rm", &["--group", "", "--prefix", "l"]);
-    assert_eq!((code, &report["deleted"], &report["missing"]), (1, &0.into(), &0.into()));
-    assert_eq!(keys(&place), all);
+    // Where nothing matches, a key that is given beside it stays, too.
+    for key in [None, Some("a/one")] {
+        let args: Vec<&str> = ["--group", "", "--prefix", "l"].into_iter().chain(key).collect();
+        let (code, report) = place.json("rm", &args);
+        assert_eq!((code, &report["deleted"], &report["missing"]), (1, &0.into(), &0.into()));
+        assert_eq!(keys(&place), all);
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use stook::archive::Archive;
 use stook::ops::advice::{Advice, advise};
-use stook::ops::contents::{LoadReport, MemberCounts};
+use stook::ops::contents::{LoadReport, MemberCounts, Missing};
 use stook::ops::delete::Doomed;
 use stook::ops::pack::PackReport;
 use stook::ops::repair;
@@ -104,7 +104,7 @@ pub(crate) fn delete_report<'py>(
         py, "stook._types", "DeleteReport", doomed {},
         dry_run: dry_run,
         deleted: selected.keys().len(),
-        missing: list(&mut doomed.missing.iter())?,
+        missing: list(&mut doomed.missing.iter().map(Missing::key))?,
         freed_bytes: selected.stored_bytes(),
         keys: list(&mut { would_go })?,
         damages: PyList::new(py, damages)?,

@@ -224,11 +224,12 @@ impl Pack {
         let (reader, writer) = (self.reader(py)?, if dry_run { None } else { Some(self.writer()?) });
         let doomed = with_progress(py, progress, ["records"], move |go_on| {
             let Some(writer) = writer else {
-                reader.check_writable().or_raise()?;
-                return deletion.select(&reader).or_raise();
+                return deletion.plan(&reader).or_raise();
             };
             drop(reader);
-            let run = |writer: &mut PackWriter| Ok(deletion.run(writer, &mut |deleted| go_on([deleted])));
+            let run = |writer: &mut PackWriter| {
+                Ok(deletion.run(writer, &mut (), &mut |deleted, _| go_on([deleted])))
+            };
             writer.with(run).or_raise()?.or_raise()
         })?;
         info::delete_report(py, &doomed, dry_run)
@@ -373,10 +374,7 @@ impl Pack {
             let reader = self.reader(py)?;
             let (plan, seconds) = with_progress(py, progress, ["bytes"], move |go_on| {
                 go_on([0]);
-                reader.check_writable().or_raise()?;
-                let planned = compacting.plan(&reader).or_raise()?;
-                let seconds = planned.estimate(&reader, Stop(is_stopped)).or_raise()?;
-                Ok((planned.plan, seconds))
+                compacting.preview(&reader, Stop(is_stopped)).or_raise()
             })?;
             return info::compact_plan(py, &plan, seconds);
         }

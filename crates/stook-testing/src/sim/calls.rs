@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use rustix::fs::Stat;
 use stook::engine::{Engine, Operation as EngineOperation, Request};
 use stook::tree::outbox::{Calls, System};
 
@@ -20,7 +21,7 @@ use super::medium::Image;
 use super::operation::{Inode, Operation};
 use crate::fault::HookedEngine;
 
-/// The kind of file system that is told of, by the number that `statfs(2)` has: one that is synced
+/// The kind of file system that is reported, by the number that `statfs(2)` has: one that is synced
 /// as a whole, or each file and directory of it.
 const EXT4: u32 = 0xEF53;
 const OVERLAY: u32 = 0x794C_7630;
@@ -28,7 +29,8 @@ const OVERLAY: u32 = 0x794C_7630;
 /// Calls that reach the system, and are recorded: names as paths relative to a directory, those of
 /// directories with a slash at the end. Links hold what they lead to, and their names are never
 /// there without it, as on all file systems; the names are not durable by themselves. A sync of a
-/// directory makes its own names durable, and no others. Attributes are not recorded.
+/// directory makes its own names durable, and no others. Of attributes that is recorded what a file
+/// is made with, and what is set.
 #[derive(Debug)]
 pub struct SimCalls {
     root: PathBuf,
@@ -51,15 +53,16 @@ impl SimCalls {
             for entry in fs::read_dir(folder)? {
                 let path = entry?.path();
                 let name = relative(&root, &path);
+                let inode = inodes.len() as Inode + 1;
+                let status = rustix::fs::lstat(&path)?;
+                image.attributes.insert(inode, attributes_of(&status).into());
                 if path.is_dir() {
-                    let inode = inodes.len() as Inode + 1;
                     inodes.insert(number(File::open(&path)?.as_fd())?, inode);
                     image.files.insert(inode, Arc::default());
                     image.names.insert(name + "/", inode);
                     folders.push(path);
                     continue;
                 }
-                let inode = inodes.len() as Inode + 1;
                 inodes.insert(number(File::open(&path)?.as_fd())?, inode);
                 image.files.insert(inode, Arc::new(fs::read(&path)?));
                 image.names.insert(name, inode);
@@ -104,15 +107,34 @@ impl SimCalls {
 
     /// The number of a file that is there, or of a new one.
     fn inode(&self, file: BorrowedFd<'_>, is_new: bool) -> io::Result<Inode> {
-        let number = number(file)?;
+        Ok(self.numbered(number(file)?, is_new))
+    }
+
+    fn numbered(&self, number: u64, is_new: bool) -> Inode {
         let mut inodes = self.inodes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(inode) = inodes.get(&number).filter(|_| !is_new) {
-            return Ok(*inode);
+            return *inode;
         }
         let mut state = self.storage.state();
         state.next_inode += 1;
         inodes.insert(number, state.next_inode);
-        Ok(state.next_inode)
+        state.next_inode
+    }
+
+    fn set(&self, inode: Inode, attribute: &str, value: impl Into<Vec<u8>>) -> io::Result<()> {
+        self.record(Operation::Set { inode, attribute: attribute.to_owned(), value: Some(value.into()) })
+    }
+
+    /// Sets the attributes that something is made with.
+    fn begin(&self, inode: Inode, status: &Stat) -> io::Result<()> {
+        attributes_of(status).into_iter().try_for_each(|(name, value)| self.set(inode, &name, value))
+    }
+
+    /// Sets an attribute of what cannot be synced by itself: it is durable at once, as the name of
+    /// it is never there without it.
+    fn set_of_link(&self, inode: Inode, attribute: &str, value: impl Into<Vec<u8>>) -> io::Result<()> {
+        self.set(inode, attribute, value)?;
+        self.record(Operation::Sync { inode })
     }
 
     fn inode_at(&self, parent: BorrowedFd<'_>, name: &OsStr, is_new: bool) -> io::Result<Inode> {
@@ -136,8 +158,9 @@ impl Calls for SimCalls {
 
     fn make_directory(&self, parent: BorrowedFd<'_>, name: &OsStr, mode: u32) -> io::Result<()> {
         System.make_directory(parent, name, mode)?;
-        let (inode, name) = (self.inode_at(parent, name, true)?, self.name(parent, name)?);
-        self.record(Operation::Create { name: name + "/", inode })
+        let (inode, path) = (self.inode_at(parent, name, true)?, self.name(parent, name)?);
+        self.record(Operation::Create { name: path + "/", inode })?;
+        self.begin(inode, &status_at(parent, name)?)
     }
 
     fn remove_directory(&self, parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
@@ -175,19 +198,21 @@ impl Calls for SimCalls {
         let file = System.create(parent, name, mode)?;
         let (inode, name) = (self.inode(file.as_fd(), true)?, self.name(parent, name)?);
         self.record(Operation::Create { name, inode })?;
+        self.begin(inode, &rustix::fs::fstat(&file)?)?;
         Ok(file)
     }
 
     fn create_unnamed(&self, parent: BorrowedFd<'_>, mode: u32) -> io::Result<File> {
         let file = System.create_unnamed(parent, mode)?;
-        self.inode(file.as_fd(), true)?;
+        self.begin(self.inode(file.as_fd(), true)?, &rustix::fs::fstat(&file)?)?;
         Ok(file)
     }
 
     fn make_symlink(&self, target: &OsStr, parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
         System.make_symlink(target, parent, name)?;
-        let (inode, name) = (self.inode_at(parent, name, true)?, self.name(parent, name)?);
-        self.record(Operation::Create { name, inode })?;
+        let (inode, path) = (self.inode_at(parent, name, true)?, self.name(parent, name)?);
+        self.record(Operation::Create { name: path, inode })?;
+        self.begin(inode, &status_at(parent, name)?)?;
         let bytes = Bytes::copy_from_slice(target.as_bytes());
         self.record(Operation::Write { inode, offset: 0, bytes })?;
         self.record(Operation::Sync { inode })
@@ -207,11 +232,58 @@ impl Calls for SimCalls {
         self.record(Operation::Truncate { inode, len })
     }
 
+    fn set_owner(&self, file: BorrowedFd<'_>, owner: (u32, u32)) -> io::Result<()> {
+        System.set_owner(file, owner)?;
+        self.set(self.inode(file, false)?, "owner", owner_text(owner))
+    }
+
+    fn set_mode(&self, file: BorrowedFd<'_>, mode: u32) -> io::Result<()> {
+        System.set_mode(file, mode)?;
+        self.set(self.inode(file, false)?, "mode", mode_text(mode))
+    }
+
+    fn set_mtime(&self, file: BorrowedFd<'_>, mtime_ns: i64) -> io::Result<()> {
+        System.set_mtime(file, mtime_ns)?;
+        self.set(self.inode(file, false)?, "mtime", mtime_ns.to_string())
+    }
+
+    fn set_xattr(&self, file: BorrowedFd<'_>, name: &[u8], value: &[u8]) -> io::Result<()> {
+        System.set_xattr(file, name, value)?;
+        self.set(self.inode(file, false)?, &String::from_utf8_lossy(name), value)
+    }
+
+    fn remove_xattr(&self, file: BorrowedFd<'_>, name: &[u8]) -> io::Result<()> {
+        System.remove_xattr(file, name)?;
+        let (inode, attribute) = (self.inode(file, false)?, String::from_utf8_lossy(name).into_owned());
+        self.record(Operation::Set { inode, attribute, value: None })
+    }
+
+    fn set_link_owner(&self, parent: BorrowedFd<'_>, name: &OsStr, owner: (u32, u32)) -> io::Result<()> {
+        System.set_link_owner(parent, name, owner)?;
+        self.set_of_link(self.inode_at(parent, name, false)?, "owner", owner_text(owner))
+    }
+
+    fn set_link_mtime(&self, parent: BorrowedFd<'_>, name: &OsStr, mtime_ns: i64) -> io::Result<()> {
+        System.set_link_mtime(parent, name, mtime_ns)?;
+        self.set_of_link(self.inode_at(parent, name, false)?, "mtime", mtime_ns.to_string())
+    }
+
+    fn set_link_xattr(&self, path: &[u8], name: &[u8], value: &[u8]) -> io::Result<()> {
+        System.set_link_xattr(path, name, value)?;
+        let inode = self.numbered(rustix::fs::lstat(path)?.st_ino as u64, false);
+        self.set_of_link(inode, &String::from_utf8_lossy(name), value)
+    }
+
+    fn set_mode_at(&self, parent: BorrowedFd<'_>, name: &OsStr, mode: u32) -> io::Result<()> {
+        System.set_mode_at(parent, name, mode)?;
+        self.set_of_link(self.inode_at(parent, name, false)?, "mode", mode_text(mode))
+    }
+
     fn sync(&self, file: BorrowedFd<'_>) -> io::Result<()> {
         let status = rustix::fs::fstat(file)?;
         if rustix::fs::FileType::from_raw_mode(status.st_mode).is_dir() {
             let directory = relative(&self.root, &path_of(file)?);
-            return self.record(Operation::SyncNames { directory });
+            self.record(Operation::SyncNames { directory })?;
         }
         self.record(Operation::Sync { inode: self.inode(file, false)? })
     }
@@ -260,6 +332,25 @@ impl Calls for SimCalls {
 
 fn number(file: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(rustix::fs::fstat(file)?.st_ino as u64)
+}
+
+fn status_at(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<Stat> {
+    Ok(rustix::fs::statat(parent, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)?)
+}
+
+/// What a file is made with.
+fn attributes_of(status: &Stat) -> [(String, Vec<u8>); 2] {
+    let owner = owner_text((status.st_uid, status.st_gid));
+    [("mode".to_owned(), mode_text(status.st_mode).into_bytes()), ("owner".to_owned(), owner.into_bytes())]
+}
+
+/// The permission bits of a mode.
+fn mode_text(mode: u32) -> String {
+    format!("{:o}", mode & 0o7777)
+}
+
+fn owner_text((user, group): (u32, u32)) -> String {
+    format!("{user}:{group}")
 }
 
 fn path_of(directory: BorrowedFd<'_>) -> io::Result<PathBuf> {

@@ -12,11 +12,15 @@ use bytes::Bytes;
 
 use super::operation::{Inode, Operation, Recorded};
 
-/// Names and their bytes: one state of a medium.
+/// Attributes of a file that were set, by name.
+pub type Attributes = BTreeMap<String, Vec<u8>>;
+
+/// Names, their bytes and attributes: one state of a medium.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Image {
     pub(crate) names: BTreeMap<String, Inode>,
     pub(crate) files: BTreeMap<Inode, Arc<Vec<u8>>>,
+    pub(crate) attributes: BTreeMap<Inode, Attributes>,
 }
 
 /// A change of a file's bytes that is not durable yet.
@@ -24,6 +28,27 @@ pub(crate) struct Image {
 pub(crate) enum Change {
     Write { offset: u64, bytes: Bytes },
     Truncate { len: u64 },
+}
+
+/// A change of an attribute that is not durable yet.
+#[derive(Debug, Clone)]
+pub(crate) struct AttributeChange {
+    attribute: String,
+    value: Option<Vec<u8>>,
+}
+
+impl AttributeChange {
+    pub(crate) fn apply(&self, attributes: &mut Attributes) {
+        set_attribute(attributes, &self.attribute, self.value.as_deref());
+    }
+}
+
+/// Sets an attribute, or takes it away.
+pub(crate) fn set_attribute(attributes: &mut Attributes, name: &str, value: Option<&[u8]>) {
+    match value {
+        Some(value) => attributes.insert(name.to_owned(), value.to_vec()),
+        None => attributes.remove(name),
+    };
 }
 
 /// A change of the names that is not durable yet.
@@ -84,11 +109,18 @@ pub(crate) struct Pending<T> {
 pub(crate) struct FileState {
     pub(crate) durable: Arc<Vec<u8>>,
     pub(crate) pending: Vec<Pending<Change>>,
+    pub(crate) attributes: Attributes,
+    pub(crate) pending_attributes: Vec<Pending<AttributeChange>>,
 }
 
 impl FileState {
+    fn is_settled(&self) -> bool {
+        self.pending.is_empty() && self.pending_attributes.is_empty()
+    }
+
     /// A sync that was reported as successful.
     fn settle(&mut self) {
+        self.settle_attributes();
         if self.pending.is_empty() {
             return;
         }
@@ -106,6 +138,20 @@ impl FileState {
         }
         self.durable = Arc::new(durable);
         self.pending = doubtful;
+    }
+
+    fn settle_attributes(&mut self) {
+        let mut doubtful: Vec<Pending<AttributeChange>> = Vec::new();
+        for pending in std::mem::take(&mut self.pending_attributes) {
+            if pending.doubtful {
+                doubtful.push(pending);
+                continue;
+            }
+            // What was set before is not on the medium in its place.
+            doubtful.retain(|earlier| earlier.change.attribute != pending.change.attribute);
+            pending.change.apply(&mut self.attributes);
+        }
+        self.pending_attributes = doubtful;
     }
 }
 
@@ -149,17 +195,20 @@ pub(crate) struct Medium {
 impl Medium {
     /// A medium on which everything is durable.
     pub(crate) fn settled(image: &Image) -> Self {
-        let state = |bytes: &Arc<Vec<u8>>| FileState { durable: Arc::clone(bytes), pending: Vec::new() };
+        let state = |(inode, bytes): (&Inode, &Arc<Vec<u8>>)| {
+            let attributes = image.attributes.get(inode).cloned().unwrap_or_default();
+            (*inode, FileState { durable: Arc::clone(bytes), attributes, ..FileState::default() })
+        };
         Self {
             names: image.names.clone(),
             pending_names: Vec::new(),
-            files: image.files.iter().map(|(inode, bytes)| (*inode, state(bytes))).collect(),
+            files: image.files.iter().map(state).collect(),
         }
     }
 
     /// Whether a crash now could leave more than one state.
     pub(crate) fn is_settled(&self) -> bool {
-        self.pending_names.is_empty() && self.files.values().all(|file| file.pending.is_empty())
+        self.pending_names.is_empty() && self.files.values().all(FileState::is_settled)
     }
 
     /// An operation that has ended.
@@ -192,6 +241,11 @@ impl Medium {
                 self.rename(NameChange::Add { name: name.clone(), inode: *inode });
             }
             Operation::Truncate { inode, len } => self.change(*inode, Change::Truncate { len: *len }),
+            Operation::Set { inode, attribute, value } => {
+                let change = AttributeChange { attribute: attribute.clone(), value: value.clone() };
+                let file = self.files.entry(*inode).or_default();
+                file.pending_attributes.push(Pending { change, doubtful: false });
+            }
             Operation::Rename { inode, from, to } => {
                 self.rename(NameChange::Move { from: from.clone(), to: to.clone(), inode: *inode });
             }
@@ -216,6 +270,7 @@ impl Medium {
         let file = self.files.entry(inode).or_default();
         if failed {
             file.pending.iter_mut().for_each(|pending| pending.doubtful = true);
+            file.pending_attributes.iter_mut().for_each(|pending| pending.doubtful = true);
         } else {
             file.settle();
         }

@@ -32,6 +32,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[cfg(target_os = "linux")]
 pub use calls::SimCalls;
 pub use explore::{Acknowledgements, CrashPoint, ExploreOptions, explore, explore_failures};
+pub use medium::Attributes;
 pub use operation::{Inode, Operation, Recorded};
 pub use storage::SIM_DIRECTORY;
 
@@ -86,6 +87,13 @@ impl SimStorage {
         let state = self.state();
         let bytes = |inode| state.live.files.get(inode).map(|bytes| bytes.to_vec()).unwrap_or_default();
         state.live.names.iter().map(|(name, inode)| (name.clone(), bytes(inode))).collect()
+    }
+
+    /// All names and the attributes that were set, as the running process sees them.
+    pub fn attributes(&self) -> BTreeMap<String, Attributes> {
+        let state = self.state();
+        let attributes = |inode| state.live.attributes.get(inode).cloned().unwrap_or_default();
+        state.live.names.iter().map(|(name, inode)| (name.clone(), attributes(inode))).collect()
     }
 
     /// How many operations there have been.

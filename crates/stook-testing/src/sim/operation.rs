@@ -40,7 +40,16 @@ pub enum Operation {
         /// Its length afterwards, in bytes.
         len: u64,
     },
-    /// The file made durable, without its name.
+    /// An attribute of the file set, or taken away.
+    Set {
+        /// The file.
+        inode: Inode,
+        /// `mode`, `owner`, `mtime`, or the name of an extended attribute.
+        attribute: String,
+        /// What it is then; `None` if there is none any more.
+        value: Option<Vec<u8>>,
+    },
+    /// The file made durable, its attributes too, without its name.
     Sync {
         /// The file.
         inode: Inode,
@@ -83,6 +92,7 @@ impl fmt::Display for Operation {
                 write!(f, "write {} bytes at {offset} of inode {inode}", bytes.len())
             }
             Self::Truncate { inode, len } => write!(f, "truncate inode {inode} to {len}"),
+            Self::Set { inode, attribute, .. } => write!(f, "set {attribute} of inode {inode}"),
             Self::Sync { inode } => write!(f, "sync inode {inode}"),
             Self::Rename { inode, from, to } => write!(f, "rename {from} to {to} (inode {inode})"),
             Self::Unlink { name } => write!(f, "unlink {name}"),

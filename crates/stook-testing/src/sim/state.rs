@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::Failure;
-use super::medium::{Image, Medium, write_at};
+use super::medium::{Image, Medium, set_attribute, write_at};
 use super::operation::{Inode, Operation, Recorded};
 
 /// All of one simulated storage.
@@ -106,6 +106,12 @@ impl State {
             }
             Operation::Write { inode, offset, bytes } => {
                 write_at(self.content(*inode), *offset, bytes);
+            }
+            Operation::Set { inode, attribute, value } => {
+                // It may have nothing else yet.
+                self.live.files.entry(*inode).or_default();
+                let attributes = self.live.attributes.entry(*inode).or_default();
+                set_attribute(attributes, attribute, value.as_deref());
             }
             Operation::Truncate { inode, len } => self.content(*inode).resize(*len as usize, 0),
             Operation::Rename { inode, from, to } => {

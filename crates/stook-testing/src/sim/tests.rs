@@ -1,6 +1,7 @@
 //! The simulator must find faults, and must not report correct code.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use stook::Error;
@@ -289,4 +290,38 @@ fn the_same_seed_gives_the_same_states() {
     };
     assert_eq!(states(1), states(1));
     assert_ne!(states(1), states(2));
+}
+
+/// One that was not synced may be lost, and so may one whose sync failed, whatever comes later.
+#[test]
+fn attributes_are_durable_when_their_file_was_synced() {
+    let storage = SimStorage::new();
+    let perform = |operation| storage.state().perform(operation);
+    let set = |attribute: &str, value: &str| {
+        let (attribute, value) = (attribute.to_owned(), Some(value.as_bytes().to_vec()));
+        perform(Operation::Set { inode: 1, attribute, value })
+    };
+    let found = |attribute: &str| {
+        let states = storage.crash_states(storage.operation_count(), &ExploreOptions::default());
+        let value = |state: SimStorage| {
+            let value = state.attributes().get("a")?.get(attribute).cloned();
+            value.map(|value| String::from_utf8(value).unwrap())
+        };
+        states.map(value).collect::<BTreeSet<_>>()
+    };
+    let one = |value: &str| Some(value.to_owned());
+    perform(Operation::Create { name: "a".into(), inode: 1 }).unwrap();
+    perform(Operation::SyncDirectory).unwrap();
+    set("mode", "600").unwrap();
+    perform(Operation::Sync { inode: 1 }).unwrap();
+    set("mode", "644").unwrap();
+    assert_eq!(found("mode"), BTreeSet::from([one("600"), one("644")]));
+    perform(Operation::Sync { inode: 1 }).unwrap();
+    assert_eq!(found("mode"), BTreeSet::from([one("644")]));
+    set("mtime", "7").unwrap();
+    storage.fail_at(storage.operation_count(), Failure::Io);
+    perform(Operation::Sync { inode: 1 }).unwrap_err();
+    perform(Operation::Sync { inode: 1 }).unwrap();
+    assert_eq!(found("mtime"), BTreeSet::from([None, one("7")]));
+    assert_eq!(found("mode"), BTreeSet::from([one("644")]));
 }

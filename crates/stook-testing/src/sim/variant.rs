@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::medium::{Change, FileState, Image, Medium, Pending, apply_change, write_at};
+use super::medium::{Attributes, Change, FileState, Image, Medium, Pending, apply_change, write_at};
 use super::rng::Rng;
 
 /// Bytes in a sector, which a device writes as a whole.
@@ -59,6 +59,7 @@ pub(crate) fn build(medium: &Medium, variant: usize, rng: &mut Rng) -> Image {
     for inode in image.names.values() {
         let file = medium.files.get(inode).cloned().unwrap_or_default();
         let fate = corner.map_or_else(|| draw_fate(rng), |corner| corner.1);
+        image.attributes.insert(*inode, attributes(&file, fate, rng));
         let bytes = if file.pending.is_empty() { file.durable } else { Arc::new(content(&file, fate, rng)) };
         image.files.insert(*inode, bytes);
     }
@@ -120,6 +121,22 @@ fn content(file: &FileState, fate: Fate, rng: &mut Rng) -> Vec<u8> {
         }
         Fate::Pieces(unit) => drawn_pieces(file, unit, rng),
     }
+}
+
+/// Each change arrives by itself, where some of the bytes do.
+fn attributes(file: &FileState, fate: Fate, rng: &mut Rng) -> Attributes {
+    let mut attributes = file.attributes.clone();
+    for Pending { change, .. } in &file.pending_attributes {
+        let has_arrived = match fate {
+            Fate::Lost | Fate::Zeros => false,
+            Fate::Kept => true,
+            Fate::Prefix(_) | Fate::Pieces(_) => rng.coin(),
+        };
+        if has_arrived {
+            change.apply(&mut attributes);
+        }
+    }
+    attributes
 }
 
 fn has_truncate(file: &FileState) -> bool {

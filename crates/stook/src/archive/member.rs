@@ -96,6 +96,14 @@ impl Member<'_> {
     }
 }
 
+/// Why the bytes of a member are refused that is named like a directory.
+pub(super) fn both_file_and_directory(key: &[u8]) -> String {
+    format!(
+        "{} is named like a directory and has bytes: it is one or the other",
+        String::from_utf8_lossy(key)
+    )
+}
+
 /// The key of a name: as packing the unpacked tree would give it, without empty parts and parts
 /// `.`. What is absolute stays so.
 pub(super) fn key_of(name: &[u8]) -> Result<Vec<u8>, String> {

@@ -29,7 +29,7 @@ pub(super) fn tar(
             key: &entry.key,
             node: entry.node,
             is_hard_link: entry.is_hard_link,
-            is_refused: false,
+            is_refused: entry.is_refused,
             stored_len: entry.stored_len,
             header_at: entry.header_at,
             data_at: entry.data_at,

@@ -144,7 +144,7 @@ impl Mailbox {
         self.changed.notify_all();
     }
 
-    /// Nothing more comes, or nobody takes it any more: whichever thread ends first.
+    /// Nothing more comes, or it is not taken any more: whichever thread ends first.
     pub(super) fn close(&self) {
         self.is_abandoned.store(true, Ordering::Relaxed);
         self.waiting().1 = true;

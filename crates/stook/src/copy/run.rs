@@ -41,7 +41,7 @@ const QUEUE_LEN: usize = 256;
 /// Blocks that wait in a lane.
 const LANE_LEN: usize = 4;
 
-/// Threads for small files, where nobody says how many: what they wait for is the device.
+/// Threads for small files, where it is not said how many: what they wait for is the device.
 const JOBS: usize = 32;
 const JOBS_ROTATING: usize = 4;
 

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Nobody sleeps longer at once, so that an interruption is noticed.
+/// The longest sleep at once, so that an interruption is noticed.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
 
 /// A limit that all threads share.

@@ -126,7 +126,7 @@ impl BlockDevice {
     }
 
     /// Whether it surely is a disk that rotates. A kernel says so of whatever does not deny it:
-    /// of virtual disks, and of what is behind a bridge to USB.
+    /// of virtual disks, and of what is reached through a bridge to USB.
     pub(super) fn surely_rotates(&self) -> bool {
         let disk = self.disk_name();
         let is_disk = DISKS.iter().any(|name| disk.starts_with(name));

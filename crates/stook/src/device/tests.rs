@@ -137,7 +137,7 @@ fn what_has_no_device_is_doubted_by_its_kind() {
     let reported = made.below_file("far/file");
     assert_eq!(reported.doubt(), Some("fuse.sshfs lies on no device whose counters could be read"));
     assert_eq!(reported.device_name(), None);
-    // Before: the name of a device was enough, and memory behind FUSE was "valid" as that device.
+    // Before: the name of a device was enough, and memory below FUSE was "valid" as that device.
     made.device("stookv", (723, 0));
     made.system.mounts.clear();
     made.mount("/", "far", "fuse.any /dev/stookv rw");

@@ -1,11 +1,13 @@
 //! Compaction of packs: how much space a step may take, and the refusal if there is less.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::directory::open_pack;
+use super::pack::{Hooks, Making, open_writer_with};
 use crate::pack::{
     self, CompactOptions, CompactPlan, Compacted, Host as _, OnDamage, OpenOptions, Pack, PackWriter,
-    ScanOptions, Stop, SystemHost,
+    ScanOptions, Stop, SystemHost, WriterOptions,
 };
 use crate::report::units::bytes_decimal;
 use crate::storage::Storage;
@@ -78,7 +80,7 @@ impl Planned {
     ///
     /// # Errors
     /// Returns an error of reading, and [`pack::Error::Stopped`] if `stop` says so.
-    pub fn estimate(&self, pack: &Pack, stop: Stop) -> pack::Result<Option<f64>> {
+    fn estimate(&self, pack: &Pack, stop: Stop) -> pack::Result<Option<f64>> {
         let Some(step) = self.plan.steps.first() else { return Ok(None) };
         let groups = vec![step.group.clone()];
         let options = ScanOptions { groups, on_damage: OnDamage::Skip, stop, ..ScanOptions::default() };
@@ -96,11 +98,41 @@ impl Planned {
 }
 
 impl Compact {
-    /// What [`run`](Self::run) would do now. It refuses what that refuses.
+    /// What [`run`](Self::run) would do now, and how many seconds that would take (`None` where
+    /// nothing is to be done): for a dry run. It refuses what that refuses.
     ///
     /// # Errors
-    /// Returns [`Error::NoSpace`], or an error of reading the indexes.
+    /// Returns [`Error::NoSpace`], an error for a group that is not there and for a pack that
+    /// cannot be written to, those of reading, and [`pack::Error::Stopped`] if `stop` says so.
+    pub fn preview(&self, pack: &Pack, stop: Stop) -> Result<(CompactPlan, Option<f64>)> {
+        let planned = self.plan(pack)?;
+        pack.check_writable()?;
+        let seconds = planned.estimate(pack, stop)?;
+        Ok((planned.plan, seconds))
+    }
+
+    /// The same for the pack at a path. The hooks hear of the damage that is found.
+    ///
+    /// # Errors
+    /// Those of [`preview`](Self::preview), and of opening the pack.
+    pub fn preview_at(
+        &self,
+        path: &Path,
+        hooks: &mut dyn Hooks,
+        stop: Stop,
+    ) -> Result<(CompactPlan, Option<f64>)> {
+        let pack = open_pack(path, OpenOptions::default())?;
+        hooks.watch(pack.damage_log());
+        self.preview(&pack, stop)
+    }
+
+    /// What [`run`](Self::run) would do now.
+    ///
+    /// # Errors
+    /// Returns [`Error::NoSpace`], an error for a group that is not there, and those of reading the
+    /// indexes.
     pub fn plan(&self, pack: &Pack) -> Result<Planned> {
+        pack.check_groups(&self.groups)?;
         let storage = pack.storage().as_ref();
         let free = storage.free_bytes().map_err(pack::Error::from)?;
         let options = self.options(free);
@@ -109,23 +141,49 @@ impl Compact {
         Ok(Planned { plan, extra_len: options.extra_len })
     }
 
-    /// Compacts, as [`PackWriter::compact`] does. Where its steps may need more room than is free
-    /// it is planned first, and refused before anything is changed.
+    /// Compacts, as [`PackWriter::compact`] does. Where its steps may need more room than is free,
+    /// or groups are named, it is planned first, and refused before anything is changed.
     ///
     /// # Errors
-    /// Returns [`Error::NoSpace`], and the errors of [`PackWriter::compact`].
+    /// Returns [`Error::NoSpace`], an error for a group that is not there, and those of
+    /// [`PackWriter::compact`].
     pub fn run(&self, writer: &mut PackWriter, progress: &mut dyn FnMut(u64) -> bool) -> Result<Compacted> {
         let storage = writer.storage().clone();
         let free = storage.free_bytes().map_err(pack::Error::from)?;
         let options = self.options(free);
         // Else no step can need more than there is.
-        if free.is_some_and(|free| options.extra_len > free) {
+        let may_be_too_large = free.is_some_and(|free| options.extra_len > free);
+        if may_be_too_large || !self.groups.is_empty() {
             writer.sync()?;
             // Dropped before anything is written: the files that it reads would be kept for it.
             let pack = Pack::open(storage, OpenOptions::default())?;
             self.plan(&pack)?;
         }
         Ok(writer.compact(&options, progress)?)
+    }
+
+    /// The same for the pack at a path, planned before it is opened for writing. `progress` is
+    /// called with the bytes that are written, and how many there will be about. The hooks hear
+    /// what opening the pack found.
+    ///
+    /// # Errors
+    /// Those of [`run`](Self::run), and of opening the pack for writing.
+    pub fn run_at(
+        &self,
+        path: &Path,
+        hooks: &mut dyn Hooks,
+        progress: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<Compacted> {
+        let pack = open_pack(path, OpenOptions::default())?;
+        hooks.watch(pack.damage_log());
+        let total = self.plan(&pack)?.plan.kept_bytes();
+        // The files that it reads would be kept for it.
+        drop(pack);
+        let options = WriterOptions::default();
+        let mut writer = open_writer_with(path, options, Making::Never, hooks)?.writer;
+        let done = self.run(&mut writer, &mut |bytes| progress(bytes, total))?;
+        writer.finish(false)?;
+        Ok(done)
     }
 
     fn options(&self, free: Option<u64>) -> CompactOptions {

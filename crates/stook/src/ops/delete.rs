@@ -1,7 +1,49 @@
 //! Records of a pack deleted together: all of them, or none.
 
-use super::contents::{Error as ContentsError, KeyPatterns, Matching, Result, Selected, Unselected};
-use crate::pack::{self, Error, Key, OpenOptions, Pack, PackWriter, Stop};
+use std::path::Path;
+
+use super::contents::{self, KeyPatterns, Matching, Missing, Selected, Unselected};
+use super::directory::open_pack;
+use super::pack::{Hooks, Making, open_writer_with};
+use crate::pack::{self, Key, OpenOptions, Pack, PackWriter, Stop, WriterOptions};
+
+/// Keys that are looked up in one batch.
+const BATCH: usize = 4096;
+
+/// A result of deleting.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why nothing was deleted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An error of the pack, or below it, or the caller wanted it to end.
+    #[error(transparent)]
+    Contents(#[from] contents::Error),
+    /// Neither keys nor anything else was given.
+    #[error("which records are to be deleted? Give keys, prefix, glob or group")]
+    NothingAsked,
+    /// A prefix without bytes means every record, and may be a variable that is not set.
+    #[error(
+        "prefix '' means every record (is a variable not set?); glob '**' deletes all of them, if that is meant"
+    )]
+    EmptyPrefix,
+    /// So may the name of the default group, given alone.
+    #[error(
+        "group '' means every record of the default group (is a variable not set?); with glob '**' all of them \
+         are deleted, if that is meant"
+    )]
+    EmptyGroup,
+    /// No record matches prefix, patterns and groups: they may be misspelt.
+    #[error("nothing matches what is to be deleted; nothing was deleted")]
+    NothingMatches,
+}
+
+impl From<pack::Error> for Error {
+    fn from(error: pack::Error) -> Self {
+        Self::Contents(error.into())
+    }
+}
 
 /// Which records are to be deleted: those with the keys, and those that match.
 #[derive(Debug, Default)]
@@ -23,70 +65,122 @@ pub struct Deletion {
 pub struct Doomed {
     /// The records.
     pub selected: Selected,
-    /// The keys that no record has.
-    pub missing: Vec<Key>,
+    /// The keys that no record has: the others are deleted nevertheless.
+    pub missing: Vec<Missing>,
     /// Damage of records that may be meant: they stay.
-    pub damages: Vec<Error>,
+    pub damages: Vec<pack::Error>,
 }
 
 impl Deletion {
-    /// The records that are meant.
+    /// Whether a prefix or patterns are given.
+    pub fn is_by_pattern(&self) -> bool {
+        self.prefix.is_some() || self.patterns.is_some()
+    }
+
+    /// The records that are meant in a pack, for a dry run. It refuses what [`run`](Self::run)
+    /// refuses.
     ///
     /// # Errors
-    /// Returns [`Error::Invalid`] if nothing was asked for, if what was asked for is empty and so
-    /// means everything (a variable may not be set), and if nothing matches; an error for a missing
-    /// group, and of reading.
-    pub fn select(&self, pack: &Pack) -> Result<Doomed> {
-        let is_by_pattern = self.prefix.is_some() || self.patterns.is_some();
-        self.check(is_by_pattern)?;
-        pack.check_groups(&self.groups)?;
+    /// Returns an error if nothing was asked for, if what was asked for is empty and so means
+    /// everything, and if nothing matches; an error for a missing group, for a pack that cannot be
+    /// written to, and of reading.
+    pub fn plan(&self, pack: &Pack) -> Result<Doomed> {
+        self.check()?;
+        pack.check_writable()?;
+        self.select(pack)
+    }
+
+    /// The same for the pack at a path. The hooks hear of the damage that is found.
+    ///
+    /// # Errors
+    /// Those of [`plan`](Self::plan), and of opening the pack.
+    pub fn plan_at(&self, path: &Path, hooks: &mut dyn Hooks) -> Result<Doomed> {
+        self.check()?;
+        let pack = open_pack(path, OpenOptions::default())?;
+        hooks.watch(pack.damage_log());
+        self.plan(&pack)
+    }
+
+    /// Deletes them in one batch, as [`delete`] does, and returns what they were. `progress` is
+    /// called with how many are deleted, and how many there are.
+    ///
+    /// # Errors
+    /// Those of [`plan`](Self::plan) and [`delete`]; [`contents::Error::Interrupted`] where
+    /// `progress` returned `false`: nothing was deleted.
+    pub fn run(
+        &self,
+        writer: &mut PackWriter,
+        hooks: &mut dyn Hooks,
+        progress: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<Doomed> {
+        self.check()?;
+        writer.sync()?;
+        // Through the writer: the records that are found must not be changed by others before they
+        // are deleted.
+        let pack = Pack::open(writer.storage().clone(), OpenOptions::default())?;
+        hooks.watch(pack.damage_log());
+        let doomed = self.select(&pack)?;
+        // Dropped before anything is written: the files that it reads would be kept for it.
+        drop(pack);
+        let total = doomed.selected.keys().len() as u64;
+        match delete(writer, &doomed.selected, &mut |deleted| progress(deleted, total))? {
+            true => Ok(doomed),
+            false => Err(contents::Error::Interrupted.into()),
+        }
+    }
+
+    /// The same in the pack at a path: all of it is durable when this returns. The hooks hear what
+    /// opening the pack found.
+    ///
+    /// # Errors
+    /// Those of [`run`](Self::run), and of opening the pack for writing.
+    pub fn run_at(
+        &self,
+        path: &Path,
+        hooks: &mut dyn Hooks,
+        progress: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<Doomed> {
+        self.check()?;
+        let options = WriterOptions::default();
+        let mut writer = open_writer_with(path, options, Making::Never, hooks)?.writer;
+        let doomed = self.run(&mut writer, hooks, progress)?;
+        writer.finish(false)?;
+        Ok(doomed)
+    }
+
+    fn select(&self, pack: &Pack) -> Result<Doomed> {
+        let path = || pack.storage().path("").components().collect();
+        pack.check_groups(&self.groups)
+            .map_err(|source| contents::Error::NoSuchGroup { path: path(), source })?;
         let mut found = Doomed::default();
         let Doomed { selected, missing, damages } = &mut found;
         let mut note = |unselected: Unselected<'_>| match unselected {
-            Unselected::Missing(key) => missing.push(key.clone()),
+            Unselected::Missing(key) => missing.push(Missing::record(pack, path(), key, &self.groups)),
             Unselected::Damaged(error) => damages.push(error),
         };
-        if let Some(keys) = &self.keys {
+        for keys in self.keys.as_deref().unwrap_or_default().chunks(BATCH) {
+            self.stop.check()?;
             selected.add_listed(pack, keys, &self.groups, &mut note)?;
         }
-        if is_by_pattern || self.keys.is_none() {
+        if self.is_by_pattern() || self.keys.is_none() {
             let all = KeyPatterns::default();
             let (prefix, patterns) = (self.prefix.as_deref(), self.patterns.as_ref().unwrap_or(&all));
             let (prefix, groups) = (prefix.unwrap_or_default(), self.groups.as_slice());
             let matching = Matching { prefix, patterns, groups, stop: self.stop };
             if !selected.add_matching(pack, &matching, &mut note)? {
-                return Err(invalid("nothing matches what is to be deleted; nothing was deleted"));
+                return Err(Error::NothingMatches);
             }
         }
         Ok(found)
     }
 
-    /// Deletes them in one batch, as [`delete`] does, and returns what they were.
-    ///
-    /// # Errors
-    /// Those of [`select`](Self::select) and [`delete`]; [`ContentsError::Interrupted`] where
-    /// `progress` returned `false`: nothing was deleted.
-    pub fn run(&self, writer: &mut PackWriter, progress: &mut dyn FnMut(u64) -> bool) -> Result<Doomed> {
-        writer.sync()?;
-        let pack = Pack::open(writer.storage().clone(), OpenOptions::default())?;
-        let doomed = self.select(&pack)?;
-        // Dropped before anything is written: the files that it reads would be kept for it.
-        drop(pack);
-        match delete(writer, &doomed.selected, progress)? {
-            true => Ok(doomed),
-            false => Err(ContentsError::Interrupted),
-        }
-    }
-
-    fn check(&self, is_by_pattern: bool) -> Result<()> {
-        if !is_by_pattern && self.keys.is_none() {
+    fn check(&self) -> Result<()> {
+        if !self.is_by_pattern() && self.keys.is_none() {
             if self.groups.is_empty() {
-                return Err(invalid("which records are to be deleted? Give keys, prefix, glob or group"));
+                return Err(Error::NothingAsked);
             }
             if self.groups.iter().any(String::is_empty) {
-                let text = "group '' means every record of the default group (is a variable not set?); with glob \
-                            '**' all of them are deleted, if that is meant";
-                return Err(invalid(text));
+                return Err(Error::EmptyGroup);
             }
         }
         // The first byte of a sort form is that of the type of key: alone it means all numbers, or
@@ -96,21 +190,15 @@ impl Deletion {
             [kind] => Key::id(0).sort_form().first() != Some(kind),
             _ => false,
         };
-        if self.prefix.as_deref().is_some_and(is_empty) {
-            let text = "prefix '' means every record (is a variable not set?); glob '**' deletes all of them, if \
-                        that is meant";
-            return Err(invalid(text));
+        match self.prefix.as_deref().is_some_and(is_empty) {
+            true => Err(Error::EmptyPrefix),
+            false => Ok(()),
         }
-        Ok(())
     }
 }
 
-fn invalid(text: &str) -> ContentsError {
-    Error::Invalid(text.into()).into()
-}
-
-/// Deletes the selected records in one batch: a crash leaves all of them, or none. Hard links (hard
-/// links) are deleted first, so that content is not moved to a name that is deleted as well.
+/// Deletes the selected records in one batch: a crash leaves all of them, or none. Hard links
+/// are deleted first, so that content is not moved to a name that is deleted as well.
 /// `progress` is called with the number of records deleted so far; if it returns `false`, nothing
 /// is deleted, and this returns `false`.
 ///
@@ -167,9 +255,12 @@ mod tests {
     fn what_is_asked_for_is_deleted_together_and_the_rest_stays() {
         let place = tempfile::tempdir().unwrap();
         let deleted = |deletion: Deletion, mut writer: PackWriter| {
-            let doomed = deletion.run(&mut writer, &mut |_| true).unwrap();
+            let doomed = deletion.run(&mut writer, &mut (), &mut |_, _| true).unwrap();
             for key in doomed.selected.keys() {
                 assert!(!writer.contains(key).unwrap());
+            }
+            for missing in &doomed.missing {
+                assert!(missing.to_string().ends_with(&format!("p has no record {}", missing.key())));
             }
             let keys: Vec<String> = doomed.selected.keys().iter().map(Key::to_string).collect();
             (keys.join(" "), doomed.missing.len())
@@ -187,6 +278,34 @@ mod tests {
         }
     }
 
+    /// What a path leads to is opened, changed and closed as the command does it, and a dry run
+    /// refuses what that refuses.
+    #[test]
+    fn a_pack_at_a_path_is_planned_first_and_then_changed() {
+        let place = tempfile::tempdir().unwrap();
+        writer(&place).finish(false).unwrap();
+        let path = place.path().join("p");
+        let asked = deletion(&["a/1", "c"], Some("b/"), &[], &[]);
+        let planned = asked.plan_at(&path, &mut ()).unwrap();
+        let (mut calls, mut last) = (0, (0, 0));
+        let deleted = asked.run_at(&path, &mut (), &mut |done, total| {
+            (calls, last) = (calls + 1, (done, total));
+            true
+        });
+        let deleted = deleted.unwrap();
+        assert_eq!(planned.selected.keys(), deleted.selected.keys());
+        assert_eq!((planned.missing.len(), deleted.missing.len()), (1, 1));
+        assert!(calls > 0 && last.0 <= 2 && last.1 == 2, "{calls} {last:?}");
+        let pack = open_pack(&path, OpenOptions::default()).unwrap();
+        assert_eq!(pack.len(), 2);
+        for asked in [deletion(&["a/2"], Some("z"), &[], &[]), deletion(&[], None, &[], &[])] {
+            let refused = asked.plan_at(&path, &mut ()).unwrap_err();
+            let same = asked.run_at(&path, &mut (), &mut |_, _| true).unwrap_err();
+            assert_eq!(refused.to_string(), same.to_string());
+        }
+        assert_eq!(open_pack(&path, OpenOptions::default()).unwrap().len(), 2);
+    }
+
     #[test]
     fn what_may_be_a_mistake_deletes_nothing() {
         let place = tempfile::tempdir().unwrap();
@@ -199,12 +318,12 @@ mod tests {
         ];
         for asked in refused {
             let mut writer = writer(&place);
-            assert!(asked.run(&mut writer, &mut |_| true).is_err(), "{asked:?}");
+            assert!(asked.run(&mut writer, &mut (), &mut |_, _| true).is_err(), "{asked:?}");
             assert!(writer.contains(&Key::bytes("x").unwrap()).unwrap());
         }
         let mut writer = writer(&place);
-        let ended = deletion(&[], None, &["**"], &[]).run(&mut writer, &mut |_| false);
-        assert!(matches!(ended, Err(ContentsError::Interrupted)));
+        let ended = deletion(&[], None, &["**"], &[]).run(&mut writer, &mut (), &mut |_, _| false);
+        assert!(matches!(ended, Err(Error::Contents(contents::Error::Interrupted))));
         assert!(writer.contains(&Key::bytes("x").unwrap()).unwrap());
     }
 }

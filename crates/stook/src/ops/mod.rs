@@ -13,10 +13,12 @@ pub mod export;
 #[cfg(feature = "remote")]
 pub mod fetching;
 pub mod follow;
+pub mod get;
 pub mod heads;
 pub mod import;
 pub mod json;
 pub mod pack;
+pub mod raw;
 pub mod repair;
 pub mod session;
 pub mod shared;

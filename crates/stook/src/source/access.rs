@@ -214,7 +214,7 @@ mod tests {
             file.drop_cached().unwrap();
         }
         let share = |file: &File| CacheResidency::of(file, ByteRange::to(100_000)).cached_share(100_000);
-        // Some file systems are memory, and some kernels do not tell.
+        // Some file systems are memory, and some kernels do not say.
         if files.iter().any(|file| share(file).is_none_or(|share| share > 0.1)) {
             return;
         }

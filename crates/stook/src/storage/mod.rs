@@ -22,7 +22,7 @@ pub use local::{LocalStorage, LocalStorageOptions, WriteAccess, free_at, free_by
 pub use name::{TEMPORARY_PREFIX, check_name, is_temporary};
 
 use crate::error::Result;
-use crate::source::Source;
+use crate::source::{Source, zeroes};
 use crate::tree::Kind;
 
 /// A name in a storage, and its entry.
@@ -62,6 +62,21 @@ pub trait Appender: Send + fmt::Debug {
     /// The error of an earlier write may be reported here, or by [`flush`](Self::flush) or
     /// [`sync`](Self::sync). After an error the appender refuses all further work.
     fn append(&mut self, parts: &[&[u8]]) -> Result<()>;
+
+    /// Appends this many zeros, as [`append`](Self::append) does. Where files have holes they need
+    /// not be written.
+    ///
+    /// # Errors
+    /// As [`append`](Self::append).
+    fn append_zeros(&mut self, len: u64) -> Result<()> {
+        let mut left = len;
+        while left > 0 {
+            let some = zeroes(left);
+            self.append(&[some])?;
+            left -= some.len() as u64;
+        }
+        Ok(())
+    }
 
     /// Hands everything to the system, so that other openings of the file see it.
     ///

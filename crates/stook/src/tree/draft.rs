@@ -333,7 +333,7 @@ impl Draft {
         };
         written.map_err(|error| Error::io_at("write", &self.shown, self.len, error))?;
         self.len = self.len.saturating_add(bytes.len() as u64);
-        // Behind a hole, no bytes at all must not be taken for what ends the file.
+        // After a hole, no bytes at all must not be taken for what ends the file.
         if !bytes.is_empty() {
             self.written = self.len;
         }

@@ -119,6 +119,14 @@ pub(crate) enum Part<'b> {
 }
 
 impl Part<'_> {
+    /// How many bytes it has.
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Hole(len) => *len,
+        }
+    }
+
     /// How many bytes of it lie in a hole.
     pub(crate) fn hole_bytes(&self) -> u64 {
         match self {

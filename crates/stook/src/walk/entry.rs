@@ -19,7 +19,7 @@ use crate::engine;
 use crate::error::{Error, Result};
 use crate::source::Identity;
 pub use crate::tree::Kind;
-use crate::tree::{Holes, Node, NodeId, Xattrs};
+use crate::tree::{Holes, Node, Xattrs};
 
 /// What the inode of an entry says: the node that it is in a tree, and which state of which inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,12 +48,6 @@ impl Status {
             ctime_ns: self.ctime_ns,
             ..Identity::default()
         }
-    }
-
-    /// That of a node that has no inode: its number in a tree stands for one, so that names of one
-    /// file are known by it.
-    pub(crate) fn of_node(id: NodeId, node: Node) -> Self {
-        Self { node, device: 0, inode: id.get(), ctime_ns: 0, stored_len: node.len }
     }
 
     /// Change time and number of the inode, if there is one.

@@ -1,84 +1,19 @@
-//! Tars of any tree, and of packs of files with holes.
+//! Tars of packs of files with holes.
 
 use std::fs::{self, File};
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use proptest::prelude::*;
 use stook::archive::{Archive, OpenOptions};
-use stook::engine::Backend;
 use stook::ops::export::Export;
 use stook::ops::pack::PackSources;
-use stook::ops::unpack::Summary;
 use stook::pack::{self, Key, Pack};
 use stook::source::{FileSource, Source as _};
-use stook::tree::Tree;
-use stook::walk::DirectoryTree;
-use stook_testing::conformance::tree_matches_model;
-use stook_testing::model::tree::{TreeEntry, TreeModel, tree_models};
-use stook_testing::trees::MemoryTree;
-
-fn export(tree: &dyn Tree, path: &Path) -> Summary {
-    let mut file = File::create(path).unwrap();
-    Export::default().run_tree(tree, &Backend::Threads, &mut file, &mut |_, _| true).unwrap()
-}
+use stook::tree::Tree as _;
 
 fn open(path: &Path) -> Archive {
     Archive::open(path, OpenOptions { sidecar: false, ..OpenOptions::default() }).unwrap()
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
-
-    #[test]
-    fn the_tar_of_a_tree_is_that_tree(model in tree_models(true)) {
-        let directory = tempfile::tempdir().unwrap();
-        let (path, again) = (directory.path().join("x.tar"), directory.path().join("again.tar"));
-        let summary = export(&MemoryTree::new(&model), &path);
-        prop_assert!(summary.failures.is_empty(), "{summary:?}");
-        tree_matches_model(&open(&path).tree(), &model, &Backend::Threads);
-        // And the tar of that archive.
-        export(&open(&path).tree(), &again);
-        tree_matches_model(&open(&again).tree(), &model, &Backend::Threads);
-    }
-}
-
-#[test]
-fn what_a_tar_cannot_have_is_a_failure_and_the_rest_is_there() {
-    let directory = tempfile::tempdir().unwrap();
-    let tree = directory.path().join("tree");
-    fs::create_dir_all(tree.join("d")).unwrap();
-    // Longer than one piece of a gather.
-    let long: Vec<u8> = (0..5_000_000_u32).flat_map(u32::to_le_bytes).collect();
-    fs::write(tree.join("d/long"), &long).unwrap();
-    fs::hard_link(tree.join("d/long"), tree.join("another")).unwrap();
-    let fifo = tree.join("fifo");
-    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o644.into(), 0).unwrap();
-    let path = directory.path().join("x.tar");
-    let summary = export(&DirectoryTree::open(&tree).unwrap(), &path);
-    assert_eq!((summary.files, summary.hard_links, summary.directories), (1, 1, 2));
-    let failed: Vec<&[u8]> = summary.failures.iter().map(|failure| failure.key.as_slice()).collect();
-    assert_eq!(failed, [b"fifo"]);
-    let out = directory.path().join("out");
-    fs::create_dir(&out).unwrap();
-    let extracted = Command::new("tar").arg("-xf").arg(&path).arg("-C").arg(&out).status().unwrap();
-    assert!(extracted.success());
-    assert!(fs::read(out.join("another")).unwrap() == long);
-    assert_eq!(out.join("another").metadata().unwrap().ino(), out.join("d/long").metadata().unwrap().ino());
-}
-
-#[test]
-fn a_tar_of_a_tree_ends_where_the_caller_wants_it_to() {
-    let model = TreeModel::new().with("d", TreeEntry::Directory).file("d/a", b"a").file("b", b"b");
-    let tree = MemoryTree::new(&model);
-    let mut asked = 0;
-    let mut stop = |_, _| {
-        asked += 1;
-        asked < 2
-    };
-    let stopped = Export::default().run_tree(&tree, &Backend::Threads, &mut Vec::new(), &mut stop);
-    assert!(matches!(stopped, Err(stook::ops::unpack::Error::Interrupted)), "{stopped:?}");
 }
 
 /// Those of sparse tars, as GNU tar makes them; of a pack that was made of one; and of a tar that

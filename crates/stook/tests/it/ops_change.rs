@@ -121,6 +121,36 @@ fn a_step_that_needs_more_room_than_is_free_is_refused_and_so_is_its_plan() {
     assert_eq!(open(&storage).len(), 51);
 }
 
+/// Before: Python did nothing for a group that is not there.
+#[test]
+fn a_pack_at_a_path_is_previewed_and_compacted_and_no_group_is_misspelt() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let (storage, mut writer) = churned(path, u64::MAX);
+    let misspelt = Compact { groups: vec!["x".into()], ..Compact::default() };
+    let refused = misspelt.run(&mut writer, &mut |_| true).unwrap_err();
+    assert!(refused.to_string().contains("has no group \"x\""), "{refused}");
+    writer.finish(false).unwrap();
+    let refused = [
+        misspelt.preview_at(path, &mut (), Stop::default()).map(drop),
+        misspelt.run_at(path, &mut (), &mut |_, _| true).map(drop),
+    ];
+    assert!(refused.iter().all(|refused| refused.as_ref().unwrap_err().to_string().contains("no group")));
+    let all = Compact::default();
+    let (plan, seconds) = all.preview_at(path, &mut (), Stop::default()).unwrap();
+    assert!(plan.dead_records() == 50 && seconds.unwrap() > 0.0, "{plan:?} {seconds:?}");
+    assert!(matches!(all.preview_at(path, &mut (), Stop(|| true)), Err(Error::Pack(pack::Error::Stopped))));
+    assert_eq!(open(&storage).plan_compaction(&CompactOptions::default(), i64::MAX).unwrap(), plan);
+    let mut totals = Vec::new();
+    let done = all.run_at(path, &mut (), &mut |bytes, total| {
+        totals.push((bytes, total));
+        true
+    });
+    assert_eq!(done.unwrap().dead_records, 50);
+    assert!(totals.iter().all(|(_, total)| *total == plan.kept_bytes()), "{totals:?}");
+    assert_eq!(all.preview_at(path, &mut (), Stop::default()).unwrap().1, None);
+}
+
 /// Before: the requested size was cut to 16 GiB.
 #[test]
 fn a_step_takes_what_is_asked_for_or_else_half_of_what_is_free_and_16_gib_at_most() {

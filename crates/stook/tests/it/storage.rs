@@ -73,6 +73,42 @@ fn open_temporary() -> (TempDir, LocalStorage) {
 }
 
 #[test]
+fn zeros_are_appended_as_bytes_are_and_take_no_room() {
+    let (directory, storage) = open_temporary();
+    let path = |name: &str| directory.path().join(name);
+    let mut appender = storage.create("zeros").unwrap();
+    let mut whole = Vec::new();
+    for (number, len) in [0, 1, 4095, 4096, 5000, 1 << 20, (9 << 20) + 17, 3].into_iter().enumerate() {
+        let bytes = vec![number as u8 + 1; 1000 * number];
+        appender.append(&[&bytes]).unwrap();
+        appender.append_zeros(len).unwrap();
+        whole.extend(bytes);
+        whole.resize(whole.len() + len as usize, 0);
+        assert_eq!(appender.len(), whole.len() as u64);
+        if number % 3 == 0 {
+            appender.flush().unwrap();
+            assert!(fs::read(path("zeros")).unwrap() == whole, "{number}");
+        }
+    }
+    // Cut within zeros, and continued.
+    let cut = whole.len() - (1 << 20);
+    appender.truncate(cut as u64).unwrap();
+    whole.truncate(cut);
+    appender.append(&[b"end"]).unwrap();
+    whole.extend(b"end");
+    appender.sync().unwrap();
+    assert!(fs::read(path("zeros")).unwrap() == whole);
+    let mut long = storage.create("long").unwrap();
+    long.append(&[b"first"]).unwrap();
+    long.append_zeros(1 << 38).unwrap();
+    long.append(&[b"last"]).unwrap();
+    long.sync().unwrap();
+    let there = fs::metadata(path("long")).unwrap();
+    assert_eq!(there.len(), (1 << 38) + 9);
+    assert!(there.blocks() * 512 < 64 << 20, "{} blocks", there.blocks());
+}
+
+#[test]
 fn missing_and_taken_directories_are_told_apart() {
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("pack");

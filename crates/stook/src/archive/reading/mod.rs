@@ -7,7 +7,7 @@ use self::front::Front;
 pub(super) use self::front::pass_on;
 use self::random::Random;
 use super::error::{Error, Result};
-use super::member::{KEY_LEN_MAX, Member, MemberKind, Method};
+use super::member::{KEY_LEN_MAX, Member, MemberKind, Method, both_file_and_directory};
 use super::open::Archive;
 use crate::engine::{Access, EngineFactory};
 use crate::extent::ByteRange;
@@ -259,11 +259,11 @@ pub(super) fn refusal(member: &Member<'_>) -> Option<String> {
             format!("{key} is a hard link to {link}, and there is no such file before it")
         }
         (MemberKind::File | MemberKind::Symlink, _) if !member.has_body => match member.method {
-            Method::Stored if member.node.len != member.stored_len => {
+            Method::Stored if !member.is_sparse && member.node.len != member.stored_len => {
                 let (len, stored) = (member.node.len, member.stored_len);
                 format!("{key} has {len} bytes and is stored as it is in {stored}: one of them is wrong")
             }
-            _ => format!("{key} is named like a directory and has bytes: it is one or the other"),
+            _ => both_file_and_directory(member.key),
         },
         (_, Method::Encrypted) => format!("{key} is encrypted"),
         (_, Method::Unknown(method)) => {

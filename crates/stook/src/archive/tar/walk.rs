@@ -2,7 +2,7 @@
 
 use super::super::error::{Error, Fault, Result};
 use super::super::input::Input;
-use super::super::member::{Extent, KEY_LEN_MAX, MemberKind, key_of};
+use super::super::member::{Extent, KEY_LEN_MAX, MemberKind, both_file_and_directory, key_of};
 use super::super::source::holes_of;
 use crate::format::tar::Extended;
 use crate::format::tar::header::{BLOCK_LEN, Block, Header, decode, padding_len};
@@ -22,6 +22,8 @@ pub struct Entry {
     pub node: Node,
     /// Whether it is a hard link to a file that stands before it.
     pub is_hard_link: bool,
+    /// Whether it is a file that is named like a directory and has bytes, which are of no use then.
+    pub is_refused: bool,
     /// Bytes of these that are stored.
     pub stored_len: u64,
     /// Where its first header is, extended ones included.
@@ -40,6 +42,11 @@ impl Entry {
     /// What it is as a member.
     pub fn kind(&self) -> MemberKind {
         MemberKind::of(self.node.kind, self.is_hard_link)
+    }
+
+    /// Why it is refused, if it is: the others are read.
+    pub fn refusal(&self) -> Option<String> {
+        self.is_refused.then(|| both_file_and_directory(&self.key))
     }
 
     /// What is not stored of it because it is zeros.
@@ -224,6 +231,7 @@ impl<I: Input> Walk<I> {
                 ..Node::new(member.kind.in_tree())
             },
             is_hard_link: member.kind == MemberKind::HardLink,
+            is_refused: member.is_refused,
             stored_len: stored,
             header_at,
             data_at: self.input.position(),

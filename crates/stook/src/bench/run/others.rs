@@ -310,7 +310,7 @@ mod tests {
         assert_eq!(on_first(&programs, [[110, 20], [100, 0]]).since(&before), Some([100, 100, 130]));
     }
 
-    /// Before: such a program hid behind the ticks: beside it a run was valid whose thread had
+    /// Before: such a program hid between the ticks: beside it a run was valid whose thread had
     /// waited for half of its time.
     #[test]
     fn a_program_that_rests_at_every_tick_is_not_taken_for_an_idle_one() {

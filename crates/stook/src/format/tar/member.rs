@@ -19,6 +19,8 @@ pub struct Member {
     pub name: Vec<u8>,
     /// Its kind.
     pub kind: MemberKind,
+    /// Whether it contradicts itself: a file that is named like a directory, and has bytes.
+    pub is_refused: bool,
     /// Permission bits.
     pub mode: Option<u32>,
     /// Modification time, nanoseconds since 1970.
@@ -108,9 +110,7 @@ impl Extended {
             b'1'..=b'6' => 0,
             _ => pax.size.unwrap_or(header.size),
         };
-        if kind == MemberKind::Directory && stored_len > 0 && header.type_flag != b'D' {
-            return Err(Fault::damaged(0, "a file that is named like a directory has bytes"));
-        }
+        let is_refused = kind == MemberKind::Directory && stored_len > 0 && header.type_flag != b'D';
         let mtime = header.mtime.and_then(|seconds| seconds.checked_mul(1_000_000_000));
         let small = |wide: Option<u64>, narrow: Option<u32>| match wide {
             Some(wide) => u32::try_from(wide).ok(),
@@ -118,7 +118,8 @@ impl Extended {
         };
         Ok(Member {
             name,
-            kind,
+            kind: if is_refused { MemberKind::File } else { kind },
+            is_refused,
             mode: header.mode,
             mtime_ns: pax.mtime_ns.or(mtime),
             owner: small(pax.uid, header.uid).zip(small(pax.gid, header.gid)),

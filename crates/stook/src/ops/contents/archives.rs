@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Contents;
 use super::error::{Error, Feature, Result, Unsupported};
-use super::get::{Failure, Found, GetOptions, Getting, Missing, Piece};
+use super::get::{Failure, Found, GetOptions, Getting, MEMBER, Missing, Piece};
 use super::list::{BATCH, Detail, Entry, ListOptions, Listed, Listing};
 use super::load::{LoadEvents, LoadOptions, LoadReport, load_archive};
 use crate::archive::{self, Archive, Member, MemberKind, Origin, Reading};
@@ -24,7 +24,7 @@ impl Contents for Archive {
     }
 
     fn entry_name(&self) -> &'static str {
-        "member"
+        MEMBER
     }
 
     fn is_sequential(&self) -> bool {
@@ -252,19 +252,12 @@ impl<'a> Getting<'a> for ArchiveGetting<'a> {
             self.archive.check_unchanged()?;
             return Ok(None);
         };
-        let missing = || Missing {
-            path: self.archive.path().to_path_buf(),
-            entry_name: self.archive.entry_name(),
-            key: key.clone(),
-            groups: Vec::new(),
-            may_be_lost: false,
-        };
         let member = if member.is_some() { self.reading.next()? } else { None };
         let is_held = |member: &Member<'_>| member.crc32.is_some() && member.node.len <= HELD_MAX;
         self.hold = if member.as_ref().is_some_and(is_held) { Hold::All } else { Hold::Nothing };
         let found = match member {
             Some(member) => Found::Body(kind(&member)),
-            None => Found::Failed(Failure::Missing(missing())),
+            None => Found::Failed(Failure::Missing(Missing::member(self.archive, key))),
         };
         Ok(Some((key, found)))
     }

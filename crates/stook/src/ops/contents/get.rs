@@ -3,8 +3,13 @@
 use std::path::PathBuf;
 
 use super::error::Result;
-use crate::pack::{FileKind, Key, Stop};
-use crate::{archive, pack};
+use crate::archive::{self, Archive};
+use crate::pack;
+use crate::pack::{FileKind, Key, Pack, Stop};
+
+/// What entries of packs and archives are called.
+pub(super) const RECORD: &str = "record";
+pub(super) const MEMBER: &str = "member";
 
 /// Which entries are got, and how.
 #[derive(Debug, Default)]
@@ -83,6 +88,25 @@ pub struct Missing {
     pub(super) groups: Vec<String>,
     /// Whether there is damage that may have taken it.
     pub(super) may_be_lost: bool,
+}
+
+impl Missing {
+    /// Of a record of a pack, which has this path. There may be damage that has taken it.
+    pub(in crate::ops) fn record(pack: &Pack, path: PathBuf, key: &Key, groups: &[String]) -> Self {
+        let may_be_lost = !pack.damages().is_empty();
+        Self { path, entry_name: RECORD, key: key.clone(), groups: groups.to_vec(), may_be_lost }
+    }
+
+    /// Of a member of an archive.
+    pub(super) fn member(archive: &Archive, key: &Key) -> Self {
+        let (path, groups) = (archive.path().to_path_buf(), Vec::new());
+        Self { path, entry_name: MEMBER, key: key.clone(), groups, may_be_lost: false }
+    }
+
+    /// The key.
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
 }
 
 fn within(groups: &[String]) -> String {

@@ -23,6 +23,7 @@
 
 mod address;
 mod archives;
+mod body;
 mod cached;
 mod error;
 mod get;
@@ -42,6 +43,7 @@ use std::sync::Arc;
 pub(crate) use address::{Place, place_of};
 pub use address::{has_pack, is_object, split_member, split_pack_path};
 pub use archives::{MemberCounts, cut_off_note, index_notes};
+pub use body::{BATCH_LEN, BLOCK_LEN, Body, BodyError, BodyReader, PastEnd, Span, batches};
 pub use cached::{Cached, SourceSpan, files_of};
 pub use error::{Error, Feature, Result, Unsupported};
 pub use get::{Failure, Found, GetOptions, Getting, Missing, Piece};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::Contents;
 use super::error::{Error, Feature, Result, Unsupported};
-use super::get::{Failure, Found, GetOptions, Getting, Missing, Piece};
+use super::get::{Failure, Found, GetOptions, Getting, Missing, Piece, RECORD};
 use super::list::{BATCH, Detail, Entry, ListOptions, Listed, Listing};
 use super::load::{LoadEvents, LoadOptions, LoadReport, load_pack};
 use crate::extent::ByteRange;
@@ -132,7 +132,7 @@ impl Contents for PackContents {
     }
 
     fn entry_name(&self) -> &'static str {
-        "record"
+        RECORD
     }
 
     fn is_sequential(&self) -> bool {
@@ -336,19 +336,12 @@ impl<'a> PackGetting<'a> {
     }
 
     fn missing(&self, key: &Key) -> Found {
-        let damages = self.contents.pack.damages();
-        let may_be_lost = !damages.is_empty();
+        let PackContents { pack, path, .. } = self.contents;
         // Damage to a record that no index covers yet is found only when the pack is opened.
-        let hit = damages.into_iter().find(|damage| damage.key.as_ref() == Some(key));
+        let hit = pack.damages().into_iter().find(|damage| damage.key.as_ref() == Some(key));
         Found::Failed(match hit {
             Some(damage) => Failure::Record(pack::Error::Damaged(damage)),
-            None => Failure::Missing(Missing {
-                path: self.contents.path.clone(),
-                entry_name: self.contents.entry_name(),
-                key: key.clone(),
-                groups: self.options.groups.clone(),
-                may_be_lost,
-            }),
+            None => Failure::Missing(Missing::record(pack, path.clone(), key, &self.options.groups)),
         })
     }
 }

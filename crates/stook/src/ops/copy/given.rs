@@ -145,8 +145,8 @@ fn has_slashes(path: &Path) -> bool {
     bytes.get(1..).is_some_and(|rest| rest.windows(2).any(|pair| pair == b"//"))
 }
 
-/// What stands before the last two slashes in a row behind something that is on disk, and what
-/// follows.
+/// Splits at the last two slashes in a row before which something on disk is named: what is before
+/// them, and what follows.
 fn split_at_slashes(path: &OsStr) -> (&OsStr, &OsStr) {
     let bytes = path.as_bytes();
     let places = bytes.windows(2).enumerate().filter(|(at, pair)| *at > 0 && *pair == b"//");

@@ -1,7 +1,6 @@
-//! A pack, or any tree, as a tar: the same bytes for the same records.
+//! A pack as a tar: the same bytes for the same records.
 
 mod tar;
-mod tree;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

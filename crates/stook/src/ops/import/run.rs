@@ -297,6 +297,10 @@ impl Importing<'_, '_> {
             if !self.is_taken(&entry.key, entry.kind()) {
                 continue;
             }
+            if let Some(why) = entry.refusal() {
+                self.fail(&entry.key, pack::Error::Invalid(why));
+                continue;
+            }
             let Some(kind) = kind_of(&entry.node, entry.is_hard_link) else {
                 self.leave_out(&entry.key, entry.node.len);
                 continue;

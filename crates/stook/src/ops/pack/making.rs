@@ -227,8 +227,8 @@ mod tests {
         assert!(is_there_already(&link, &refused), "{refused}");
     }
 
-    /// Before: one of many that made the same pack at once was told that only its writer puts files
-    /// into it.
+    /// Before: one of many that made the same pack at once got the error that only its writer puts
+    /// files into it.
     #[test]
     fn a_place_that_became_a_pack_while_one_was_made_there_is_looked_at_again() {
         let place = tempfile::tempdir().unwrap();

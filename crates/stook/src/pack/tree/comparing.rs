@@ -5,12 +5,13 @@
 //! later change could have kept its times, the record came from elsewhere, or the caller wants it
 //! so.
 
-use super::packing::{Abort, Packing, Whole};
-use super::records::LongBody;
+use super::packing::{Abort, Packing};
+use super::records::OpenedFile;
 use crate::pack::error::Result;
 use crate::pack::key::Key;
-use crate::tree::{Holes, Xattrs};
-use crate::walk::Status;
+use crate::source::zeroes;
+use crate::tree::{Holes, Part, Xattrs};
+use crate::walk::{FileBytes, Status};
 
 /// Small files that are compared at once: how many, and how many bytes.
 const BATCH_LEN: usize = 256;
@@ -20,7 +21,8 @@ const BATCH_BYTES: u64 = 8 << 20;
 pub(super) struct Doubt {
     pub(super) key: Vec<u8>,
     pub(super) status: Status,
-    pub(super) bytes: Whole,
+    /// With the checksums of its chunks.
+    pub(super) bytes: FileBytes,
     pub(super) xattrs: Xattrs,
     pub(super) holes: Holes,
 }
@@ -70,7 +72,7 @@ impl Packing<'_, '_> {
     pub(super) fn compare_long(
         &mut self,
         key: &[u8],
-        body: &mut dyn LongBody,
+        body: &mut OpenedFile<'_>,
     ) -> Result<Option<bool>, Abort> {
         Ok(match self.has_bytes(key, body)? {
             Ok(xattrs) => Some(xattrs.is_some_and(|xattrs| self.has_xattrs(key, &xattrs))),
@@ -83,7 +85,7 @@ impl Packing<'_, '_> {
     pub(super) fn has_bytes(
         &mut self,
         key: &[u8],
-        body: &mut dyn LongBody,
+        body: &mut OpenedFile<'_>,
     ) -> Result<Result<Option<Xattrs>>, Abort> {
         let Some(before) = self.before else { return Ok(Ok(None)) };
         let Some(mut comparison) = before.compare(&Key::bytes(key)?)? else { return Ok(Ok(None)) };
@@ -92,12 +94,20 @@ impl Packing<'_, '_> {
             Err(error) => return Ok(Err(error)),
         };
         let mut done = 0;
-        let compared = body.pour(&mut |bytes| {
-            done += bytes.len() as u64;
-            if !comparison.take(bytes)? {
-                return Ok(false);
+        let compared = body.pour(&mut |part| {
+            let (mut left, bytes) = match part {
+                Part::Bytes(bytes) => (bytes.len() as u64, Some(bytes)),
+                Part::Hole(len) => (len, None),
+            };
+            while left > 0 {
+                let bytes = bytes.unwrap_or_else(|| zeroes(left));
+                (left, done) = (left - bytes.len() as u64, done + bytes.len() as u64);
+                if !comparison.take(bytes)? {
+                    return Ok(false);
+                }
+                self.report_progress(done)?;
             }
-            self.report_progress(done).map(|()| true)
+            Ok(true)
         })?;
         match compared {
             Ok(is_same) => Ok(Ok((is_same && comparison.finish()?).then_some(xattrs))),

@@ -4,7 +4,6 @@
 //! mode, modification time and (for root) owner are attributes. Links are never followed, in
 //! neither direction.
 
-mod any_tree;
 mod comparing;
 mod existing;
 mod gone;

@@ -63,7 +63,7 @@ pub(super) struct Names {
     waiting: BTreeMap<Inode, BTreeMap<Vec<u8>, Status>>,
 }
 
-/// The names of one file, told apart.
+/// The names of one file: the one that is a file in the pack, and the links to it.
 #[derive(Debug)]
 pub(super) struct Sorted {
     /// The name that is a file in the pack.
@@ -141,10 +141,6 @@ impl Unread {
 
     pub(super) fn contains(&self, key: &[u8]) -> bool {
         self.0.contains(key)
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        self.0.iter().map(Vec::as_slice)
     }
 
     /// How a walk gets to them without looking at much else.

@@ -4,7 +4,7 @@
 //! the caller says so. What has the same content loses nothing.
 
 use super::packing::{Abort, Packing};
-use super::records::LongBody;
+use super::records::OpenedFile;
 use crate::pack::error::Error;
 use crate::pack::format::attributes::FileKind;
 use crate::pack::key::Key;
@@ -40,7 +40,7 @@ impl Packing<'_, '_> {
         &mut self,
         key: &[u8],
         len: u64,
-        body: &mut dyn LongBody,
+        body: &mut OpenedFile<'_>,
     ) -> Result<Option<Error>, Abort> {
         if !self.tree.keeps_moved || !has_content(self.existing.kind(key)) {
             return Ok(None);

@@ -1,13 +1,9 @@
 //! A tree of files into a pack.
 
-use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-use bytes::Bytes;
-
-use super::any_tree::AnyTree;
 use super::comparing::{Doubt, Doubts};
 use super::existing::{Existing, Holds, Rule};
 use super::gone::{Delete, Held};
@@ -15,7 +11,7 @@ use super::grouping::Grouping;
 use super::names::{Claims, HardLink, Names, Unread};
 use super::only_copies::refusal;
 use super::own_attributes::OwnAttributes;
-use super::records::{LongBody, OpenedFile};
+use super::records::OpenedFile;
 use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::FileKind;
 use crate::pack::key::{KEY_LEN_MAX, Key};
@@ -24,8 +20,7 @@ use crate::pack::writer::{PackWriter, check_group, chunk_sums};
 use crate::tree::outbox::is_temporary;
 use crate::tree::{Holes, Xattrs, is_pack};
 use crate::walk::{
-    Candidate, Content, Decision, FileBytes, Kind, LargeFile, Select, Status, Walk, WalkEvent, WalkItem,
-    WalkOptions,
+    Candidate, Content, Decision, Kind, Select, Status, Walk, WalkEvent, WalkItem, WalkOptions,
 };
 
 /// An entry that was not packed, and why.
@@ -216,7 +211,7 @@ impl PackTree<'_> {
         Ok(ends.then_some(refused))
     }
 
-    pub(super) fn packing<'p, 'w>(
+    fn packing<'p, 'w>(
         &'p self,
         writer: Option<&'w mut PackWriter>,
         before: Option<&'p Pack>,
@@ -240,7 +235,6 @@ impl PackTree<'_> {
             met: vec![Met::Not; existing.len()],
             root_keys: Vec::new(),
             held_roots: Vec::new(),
-            of: None,
         })
     }
 
@@ -327,7 +321,7 @@ impl PackTree<'_> {
 }
 
 /// Whether an entry is a file that a run has not finished.
-pub(super) fn is_unfinished(key: &[u8], kind: Kind) -> bool {
+fn is_unfinished(key: &[u8], kind: Kind) -> bool {
     let name = key.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     kind == Kind::File && is_temporary(name)
 }
@@ -340,73 +334,6 @@ pub(super) enum Met {
     LeftOut,
     /// And unless it failed, the record is now what the path is.
     Packed,
-}
-
-/// An entry of a tree as packing takes it, wherever it comes from.
-pub(super) struct Item<'a> {
-    pub(super) key: Vec<u8>,
-    pub(super) status: Status,
-    pub(super) body: ItemBody<'a>,
-    pub(super) xattrs: Xattrs,
-    pub(super) holes: Holes,
-}
-
-/// What is in an entry.
-pub(super) enum ItemBody<'a> {
-    /// Nothing that a pack holds.
-    None,
-    /// All bytes of a file.
-    Whole(Whole),
-    /// What a symbolic link leads to.
-    Target(Vec<u8>),
-    /// A file on disk that is still to be read, with its extended attributes and holes.
-    Large(LargeFile),
-    /// The same of any tree.
-    Long(&'a mut dyn LongBody),
-    /// A file that was not wanted.
-    NotRead,
-}
-
-/// All bytes of a file.
-pub(super) enum Whole {
-    /// In memory of the walk, with the checksums of its chunks.
-    Walked(FileBytes),
-    Gathered(Bytes),
-}
-
-impl Whole {
-    /// The checksums of its chunks, where they were made already.
-    fn sums(&self) -> Option<&[u8]> {
-        match self {
-            Self::Walked(bytes) => Some(bytes.digest()),
-            Self::Gathered(_) => None,
-        }
-    }
-}
-
-impl Deref for Whole {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match self {
-            Self::Walked(bytes) => bytes,
-            Self::Gathered(bytes) => bytes,
-        }
-    }
-}
-
-impl From<WalkItem> for Item<'_> {
-    fn from(item: WalkItem) -> Self {
-        let WalkItem { key, status, content, xattrs, holes } = item;
-        let body = match content {
-            Content::None => ItemBody::None,
-            Content::Bytes(bytes) => ItemBody::Whole(Whole::Walked(bytes)),
-            Content::Target(target) => ItemBody::Target(target),
-            Content::Large(file) => ItemBody::Large(file),
-            Content::NotRead => ItemBody::NotRead,
-        };
-        Self { key, status, body, xattrs, holes }
-    }
 }
 
 /// A packing on its way.
@@ -435,8 +362,6 @@ pub(super) struct Packing<'p, 'w> {
     pub(super) root_keys: Vec<Vec<u8>>,
     /// Roots that are not in the pack as they are: directories, and their extended attributes.
     held_roots: Vec<(Vec<u8>, Status, Xattrs)>,
-    /// What is packed instead of directories on disk.
-    pub(super) of: Option<AnyTree<'p>>,
 }
 
 impl Packing<'_, '_> {
@@ -486,7 +411,7 @@ impl Packing<'_, '_> {
     }
 
     /// Packs the hard links to files, when all names are known.
-    pub(super) fn link_names(&mut self) -> Result<(), Abort> {
+    fn link_names(&mut self) -> Result<(), Abort> {
         self.settle_names()?;
         self.puts_off = false;
         let mut counted = Vec::new();
@@ -516,9 +441,6 @@ impl Packing<'_, '_> {
     /// Reads files under these names. Each is a link in the pack to a name that is no longer the
     /// same file, or what other names led to.
     fn read_again(&mut self, unread: &Unread) -> Result<(), Abort> {
-        if let Some(of) = self.of {
-            return self.read_again_in(of, unread);
-        }
         let tree = self.tree;
         let (threads, xattrs) = (tree.threads, tree.xattrs);
         let walk = Walk::new(&tree.roots)?
@@ -564,7 +486,7 @@ impl Packing<'_, '_> {
 
     fn take_event(&mut self, event: WalkEvent) -> Result<(), Abort> {
         match event {
-            Ok(item) => self.take_item(item.into()),
+            Ok(item) => self.take_item(item),
             Err(error) => {
                 let key = error.key().to_vec();
                 self.take_failure(key, error.into_error().into())
@@ -573,7 +495,7 @@ impl Packing<'_, '_> {
     }
 
     /// Takes an entry that could not be read.
-    pub(super) fn take_failure(&mut self, key: Vec<u8>, error: Error) -> Result<(), Abort> {
+    fn take_failure(&mut self, key: Vec<u8>, error: Error) -> Result<(), Abort> {
         self.take_held_roots()?;
         self.summary.failures.push(Failure { key, error });
         self.seen += 1;
@@ -581,7 +503,7 @@ impl Packing<'_, '_> {
     }
 
     /// Takes an entry.
-    pub(super) fn take_item(&mut self, item: Item<'_>) -> Result<(), Abort> {
+    fn take_item(&mut self, item: WalkItem) -> Result<(), Abort> {
         if !self.is_root(&item.key, &item.status) {
             self.take_held_roots()?;
         }
@@ -590,8 +512,8 @@ impl Packing<'_, '_> {
         self.report_progress(0)
     }
 
-    fn take(&mut self, item: Item<'_>) -> Result<(), Abort> {
-        let Item { key, status, body, xattrs, holes } = item;
+    fn take(&mut self, item: WalkItem) -> Result<(), Abort> {
+        let WalkItem { key, status, content, xattrs, holes } = item;
         let kind = status.node.kind;
         let met = if kind.is_special() { Met::LeftOut } else { Met::Packed };
         if let Some(noted) = self.existing.number(&key).and_then(|number| self.met.get_mut(number)) {
@@ -611,7 +533,7 @@ impl Packing<'_, '_> {
             return Ok(());
         }
         let owner = self.tree.with_owner;
-        match (kind, body) {
+        match (kind, content) {
             (Kind::Directory, _) => {
                 let is_there = self.existing.has_directory(&key, &status.node, owner);
                 if is_there && self.has_xattrs(&key, &xattrs) {
@@ -622,7 +544,7 @@ impl Packing<'_, '_> {
                     self.put_link(&key, FileKind::Directory, &status, b"", &xattrs)?;
                 }
             }
-            (Kind::Symlink, ItemBody::Target(target)) => {
+            (Kind::Symlink, Content::Target(target)) => {
                 let is_there = self.existing.has_link(&key, FileKind::Symlink, &status.node, &target, owner);
                 if is_there && self.has_xattrs(&key, &xattrs) {
                     self.summary.unchanged += 1;
@@ -630,7 +552,7 @@ impl Packing<'_, '_> {
                     self.put_link(&key, FileKind::Symlink, &status, &target, &xattrs)?;
                 }
             }
-            (_, body) => self.take_file(key, status, body, (xattrs, holes))?,
+            (_, content) => self.take_file(key, status, content, (xattrs, holes))?,
         }
         Ok(())
     }
@@ -640,7 +562,7 @@ impl Packing<'_, '_> {
         status.node.kind == Kind::Directory && self.root_keys.iter().any(|root| root == key)
     }
 
-    pub(super) fn take_held_roots(&mut self) -> Result<(), Abort> {
+    fn take_held_roots(&mut self) -> Result<(), Abort> {
         self.root_keys.clear();
         let held = std::mem::take(&mut self.held_roots);
         for (key, status, xattrs) in held {
@@ -653,22 +575,21 @@ impl Packing<'_, '_> {
         &mut self,
         key: Vec<u8>,
         status: Status,
-        body: ItemBody<'_>,
+        content: Content,
         (xattrs, holes): (Xattrs, Holes),
     ) -> Result<(), Abort> {
         let holds = self.existing.holds_file(&key, &status, self.rule());
-        match body {
-            ItemBody::Whole(bytes) => {
+        match content {
+            Content::Bytes(bytes) => {
                 let doubt = Doubt { key, status, bytes, xattrs, holes };
                 if holds == Holds::Alike { self.doubt(doubt)? } else { self.pack_bytes(doubt)? }
             }
-            ItemBody::Large(file) => {
+            Content::Large(file) => {
                 let mut buffer = std::mem::take(&mut self.buffer);
                 let taken = self.take_long(key, status, &mut OpenedFile::new(&file, &mut buffer), holds);
                 self.buffer = buffer;
                 taken?;
             }
-            ItemBody::Long(body) => self.take_long(key, status, body, holds)?,
             _ if status.node.links > 1 => self.names.wait(key, status),
             _ if holds == Holds::Same => self.is_unchanged(&key, &status),
             _ if self.existing.is_first(&key) => self.names.wait(key, status),
@@ -681,7 +602,7 @@ impl Packing<'_, '_> {
         &mut self,
         key: Vec<u8>,
         status: Status,
-        body: &mut dyn LongBody,
+        body: &mut OpenedFile<'_>,
         holds: Holds,
     ) -> Result<(), Abort> {
         if holds == Holds::Alike {
@@ -714,7 +635,7 @@ impl Packing<'_, '_> {
         if self.is_put_off(&key, &status) {
             return Ok(());
         }
-        if self.put(&key, FileKind::File, &status, (&*bytes, bytes.sums()), (&xattrs, &holes))? {
+        if self.put(&key, FileKind::File, &status, (&*bytes, Some(bytes.digest())), (&xattrs, &holes))? {
             self.names.packed(&key, &status);
         }
         Ok(())

@@ -11,12 +11,14 @@ use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::{Attributes, FileKind};
 use crate::pack::key::Key;
 use crate::pack::writer::chunk_sums;
-use crate::source::zeroes;
-use crate::tree::{Holes, Node, Xattrs, target};
+use crate::tree::{Holes, Node, Part, Xattrs, target};
 use crate::walk::{LargeFile, Status, xattrs};
 
 /// One read of a file that is streamed, in bytes.
 const STREAM_LEN: usize = 1 << 20;
+
+/// The most of a hole that is taken at once, in bytes: each step can be the last.
+const HOLE_LEN: u64 = 1 << 30;
 
 /// A node as it is recorded: with its owner only if that is wanted, or there are set-user-id or
 /// set-group-id bits, because without one they are never restored.
@@ -73,22 +75,11 @@ impl PackSummary {
     }
 }
 
-/// A body that is too long to be held: it is opened, and then its bytes come from its front.
-pub(super) trait LongBody {
-    /// Opens it, and gives what is asked of the file itself before its bytes are read: extended
-    /// attributes, if they are wanted, and holes.
-    fn open(&mut self, with_xattrs: bool) -> Result<(Xattrs, Holes)>;
+/// Takes the next part, and says whether it wants more.
+pub(super) type Take<'a> = dyn FnMut(Part<'_>) -> Result<bool, Abort> + 'a;
 
-    /// Gives all bytes in order, until `take` wants no more; whether it took all. The inner error
-    /// is the file's, which among others is no longer what was met; the outer one is that of
-    /// `take`.
-    fn pour(&mut self, take: &mut Take<'_>) -> Result<Result<bool>, Abort>;
-}
-
-/// Takes bytes, and says whether it wants more.
-pub(super) type Take<'a> = dyn FnMut(&[u8]) -> Result<bool, Abort> + 'a;
-
-/// A file on disk that is read by the thread that packs.
+/// A file that is too long to be held: it is opened, and then its bytes come from its front, read
+/// by the thread that packs.
 pub(super) struct OpenedFile<'a> {
     file: &'a LargeFile,
     opened: Option<File>,
@@ -101,12 +92,11 @@ impl<'a> OpenedFile<'a> {
     pub(super) fn new(file: &'a LargeFile, buffer: &'a mut Vec<u8>) -> Self {
         Self { file, opened: None, holes: Holes::default(), buffer }
     }
-}
 
-impl LongBody for OpenedFile<'_> {
-    /// A change of what is given here while the bytes are read changes a time that is looked at
-    /// after them.
-    fn open(&mut self, with_xattrs: bool) -> Result<(Xattrs, Holes)> {
+    /// Opens it, and gives what is asked of the file itself before its bytes are read: extended
+    /// attributes, if they are wanted, and holes. A change of these while the bytes are read
+    /// changes a time that is looked at after them.
+    pub(super) fn open(&mut self, with_xattrs: bool) -> Result<(Xattrs, Holes)> {
         let opened = self.file.open()?;
         let xattrs = if with_xattrs { xattrs::read(&opened) } else { Xattrs::default() };
         self.holes = self.file.holes(&opened)?;
@@ -114,7 +104,10 @@ impl LongBody for OpenedFile<'_> {
         Ok((xattrs, self.holes.clone()))
     }
 
-    fn pour(&mut self, take: &mut Take<'_>) -> Result<Result<bool>, Abort> {
+    /// Gives all bytes in order, until `take` wants no more; whether it took all. The inner error
+    /// is the file's, which among others is no longer what was met; the outer one is that of
+    /// `take`.
+    pub(super) fn pour(&mut self, take: &mut Take<'_>) -> Result<Result<bool>, Abort> {
         let Some(opened) = &self.opened else { return Ok(Ok(false)) };
         self.buffer.resize(STREAM_LEN, 0);
         let mut done = 0_u64;
@@ -122,9 +115,9 @@ impl LongBody for OpenedFile<'_> {
             let hole = self.holes.next_from(done);
             if let Some(hole) = hole.filter(|hole| hole.start() <= done) {
                 // What is not kept need not be read.
-                let bytes = zeroes(hole.end() - done);
-                done += bytes.len() as u64;
-                if !take(bytes)? {
+                let len = (hole.end() - done).min(HOLE_LEN);
+                done += len;
+                if !take(Part::Hole(len))? {
                     break false;
                 }
                 continue;
@@ -141,7 +134,7 @@ impl LongBody for OpenedFile<'_> {
                 }
             };
             done += read as u64;
-            if !take(self.buffer.get(..read).unwrap_or_default())? {
+            if !take(Part::Bytes(self.buffer.get(..read).unwrap_or_default()))? {
                 break false;
             }
         };
@@ -228,7 +221,7 @@ impl Packing<'_, '_> {
         &mut self,
         key: &[u8],
         status: &Status,
-        body: &mut dyn LongBody,
+        body: &mut OpenedFile<'_>,
     ) -> Result<Option<Error>, Abort> {
         let (xattrs, holes) = match body.open(self.tree.xattrs) {
             Ok(opened) => opened,
@@ -248,13 +241,16 @@ impl Packing<'_, '_> {
             Err(error) => return Err(error.into()),
         };
         let (progress, seen, before, mut done) = (&mut self.progress, self.seen, self.summary.bytes, 0);
-        let poured = body.pour(&mut |bytes| {
-            done += bytes.len() as u64;
+        let poured = body.pour(&mut |part| {
+            done += part.len();
             // More than it had: their source would say so, but not before all were read.
             if done > len {
                 return Ok(false);
             }
-            record.write(bytes)?;
+            match part {
+                Part::Bytes(bytes) => record.write(bytes)?,
+                Part::Hole(len) => record.write_zeros(len)?,
+            }
             if progress(seen, before + done) { Ok(true) } else { Err(Abort::Interrupted) }
         })?;
         match poured {

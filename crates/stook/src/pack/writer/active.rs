@@ -421,9 +421,19 @@ impl Active {
         Ok(self.appender.append(parts)?)
     }
 
-    /// The index must fit after the frames.
+    /// Appends zeros of a record's body.
+    pub(crate) fn append_zeros(&mut self, len: u64) -> Result<()> {
+        self.check_room_for(len)?;
+        Ok(self.appender.append_zeros(len)?)
+    }
+
     fn check_room(&self) -> Result<()> {
-        let (found, limit) = (self.len(), SEGMENT_LEN_MAX - INDEX_ROOM);
+        self.check_room_for(0)
+    }
+
+    /// The index must fit after the frames.
+    fn check_room_for(&self, len: u64) -> Result<()> {
+        let (found, limit) = (self.len().saturating_add(len), SEGMENT_LEN_MAX - INDEX_ROOM);
         if found > limit {
             return Err(Error::Limit { what: "the length of a segment in bytes", found, limit });
         }

@@ -8,6 +8,7 @@ use crate::pack::format::batch::{digest, digest_more};
 use crate::pack::format::frame::{BodyLen, PieceHead, Trailer};
 use crate::pack::format::segment::Salt;
 use crate::pack::key::{KEY_LEN_MAX, Key};
+use crate::source::zeroes;
 
 /// Takes the body of one record. It counts once [`finish`](Self::finish) returned; dropped before,
 /// nothing of it stays.
@@ -101,6 +102,47 @@ impl<'w> RecordWriter<'w> {
             link.extend_from_slice(bytes);
         }
         if self.announced.is_some() { self.write_known(bytes) } else { self.write_pieces(bytes) }
+    }
+
+    /// The next bytes of the body, all of them zeros, as [`write`](Self::write) takes them: where
+    /// the length was announced, without going through any of them.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn write_zeros(&mut self, len: u64) -> Result<()> {
+        let is_within = self.announced.is_some_and(|announced| len <= announced - self.len.min(announced));
+        if self.link.is_some() || !is_within {
+            let mut left = len;
+            while left > 0 {
+                let some = zeroes(left);
+                self.write(some)?;
+                left -= some.len() as u64;
+            }
+            return Ok(());
+        }
+        self.len += len;
+        let group = self.group;
+        self.writer.guard(|writer| writer.active_of(group)?.append_zeros(len))?;
+        self.sum_zeros(len);
+        Ok(())
+    }
+
+    /// Chunks that are wholly zeros have one checksum, but for what binds it to its place.
+    fn sum_zeros(&mut self, mut len: u64) {
+        let chunk_len = self.chunk_len();
+        let mut whole_crc = None;
+        while len > 0 {
+            let now = usize::try_from(len).unwrap_or(chunk_len).min(chunk_len - self.chunk_fill);
+            self.chunk_crc = match now == chunk_len {
+                true => *whole_crc.get_or_insert_with(|| crc_of_zeros(0, chunk_len)),
+                false => crc_of_zeros(self.chunk_crc, now),
+            };
+            self.chunk_fill += now;
+            if self.chunk_fill == chunk_len {
+                self.end_chunk();
+            }
+            len -= now as u64;
+        }
     }
 
     fn write_known(&mut self, mut bytes: &[u8]) -> Result<()> {
@@ -249,6 +291,17 @@ impl<'w> RecordWriter<'w> {
             active.abandon(offset)
         })
     }
+}
+
+/// The checksum of what has one already, and this many zeros after it.
+fn crc_of_zeros(mut crc: u32, len: usize) -> u32 {
+    let mut left = len;
+    while left > 0 {
+        let some = zeroes(left as u64);
+        crc = crc32c::crc32c_append(crc, some);
+        left -= some.len();
+    }
+    crc
 }
 
 impl Drop for RecordWriter<'_> {

@@ -20,11 +20,11 @@ pub trait Host: Send + Sync + fmt::Debug {
     fn describe(&self) -> String;
 }
 
-/// How far the clock may be behind the last record without a note, in ns: clocks are corrected by
-/// seconds.
+/// How much earlier than the last record the clock may be without a note, in ns: clocks are
+/// corrected by seconds.
 const CLOCK_SLACK_NS: i64 = 60_000_000_000;
 
-/// The note for a clock that is behind the last time of a pack.
+/// The note for a clock that is earlier than the last time of a pack.
 pub(crate) fn clock_is_behind(now_ns: i64, last_ns: i64) -> Option<String> {
     let shown = crate::report::time::time_of;
     (now_ns.saturating_add(CLOCK_SLACK_NS) < last_ns).then(|| {

@@ -125,7 +125,7 @@ pub struct Recovery {
     /// Files that were set aside: no generation names them, but one that is not there did or was
     /// about to.
     pub set_aside: Vec<SetAside>,
-    /// A note if the clock is behind the last record.
+    /// A note if the clock is earlier than the last record.
     pub clock: Option<String>,
     /// The writer before, as it had named itself, that had been killed and whose end had to be
     /// waited for.

@@ -19,6 +19,7 @@ use super::block::Block;
 use super::queue::{Owner, WriteQueue};
 use crate::engine::{Access, File};
 use crate::error::{Error, Result};
+use crate::source::zeroes;
 
 /// How far ahead of its data a file is made longer, in bytes.
 const ROOM_AHEAD: u64 = 64 << 20;
@@ -106,6 +107,28 @@ impl LocalAppender {
         Ok(())
     }
 
+    /// Fills the block that was begun; of what follows no byte is gone through but the last, which
+    /// need not end where a direct write may begin.
+    fn gather_zeros(&mut self, len: u64) -> Result<()> {
+        let mut left = len;
+        while left > 0 {
+            let end = (self.written.saturating_add(left)) / DIRECT_ALIGNMENT * DIRECT_ALIGNMENT;
+            if self.block.is_none() && end > self.written {
+                let skipped = end - self.written;
+                self.written = end;
+                self.appended = self.appended.saturating_add(skipped);
+                left -= skipped;
+                continue;
+            }
+            // No more than fills it: what follows is not gathered.
+            let room = self.block.as_ref().map_or(left, |block| block.room() as u64);
+            let some = zeroes(left.min(room));
+            self.gather(some)?;
+            left -= some.len() as u64;
+        }
+        Ok(())
+    }
+
     fn write_full(&mut self, block: Block) -> Result<()> {
         if block.is_all_zeros() {
             self.written = block.end();
@@ -185,6 +208,10 @@ impl Appender for LocalAppender {
 
     fn append(&mut self, parts: &[&[u8]]) -> Result<()> {
         self.guarded("append to", |this| parts.iter().try_for_each(|part| this.gather(part)))
+    }
+
+    fn append_zeros(&mut self, len: u64) -> Result<()> {
+        self.guarded("append to", |this| this.gather_zeros(len))
     }
 
     fn flush(&mut self) -> Result<()> {

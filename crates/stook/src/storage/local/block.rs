@@ -41,10 +41,14 @@ impl Block {
         self.start.is_multiple_of(alignment) && self.end().is_multiple_of(alignment)
     }
 
+    /// Bytes that it can still take.
+    pub(super) fn room(&self) -> usize {
+        self.len_max - self.len()
+    }
+
     /// Takes as many bytes from the front of `bytes` as there is room for, and returns how many.
     pub(super) fn fill(&mut self, bytes: &[u8]) -> usize {
-        let room = self.len_max - self.len();
-        let (taken, _) = bytes.split_at(room.min(bytes.len()));
+        let (taken, _) = bytes.split_at(self.room().min(bytes.len()));
         self.buffer.extend_from_slice(taken);
         taken.len()
     }

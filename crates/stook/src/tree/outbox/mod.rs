@@ -153,7 +153,7 @@ impl Outbox {
     }
 
     /// Makes a file with a temporary name, and locks it: what is not locked was left by a run that
-    /// was killed. Where there are no locks, nobody removes it for that.
+    /// was killed. Where there are no locks, it is not removed for that.
     fn create(&self, parent: &OwnedFd, mode: u32) -> io::Result<(File, OsString)> {
         for _ in 0..TRIES {
             let name = self.names.next();

@@ -14,7 +14,7 @@ use super::Calls;
 const BEGIN: &[u8] = b".stook-";
 const END: &[u8] = b".part";
 
-/// Hexadecimal digits that nobody can guess.
+/// Hexadecimal digits that cannot be guessed.
 const CHANCE_LEN: usize = 16;
 
 /// Digits of a number.
@@ -32,7 +32,7 @@ pub fn is_temporary(name: &[u8]) -> bool {
         && number.iter().all(u8::is_ascii_digit)
 }
 
-/// Gives out temporary names. Nobody can know what they begin with.
+/// Gives out temporary names. What they begin with cannot be known before.
 #[derive(Debug)]
 pub(super) struct Names {
     chance: u64,

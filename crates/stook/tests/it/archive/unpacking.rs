@@ -3,16 +3,18 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::io::Cursor;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 
-use stook::archive::{Unpack, UnpackSummary};
-use stook::ops::pack::PackSources;
+use stook::archive::{Unpack, UnpackSummary, tar_stream};
+use stook::ops::import::{Import, Source};
+use stook::ops::pack::{Making, PackSources, open_writer};
 use stook::pack::tree::UnpackTree;
-use stook::pack::{OpenOptions, Pack};
+use stook::pack::{Key, OpenOptions, Pack, WriterOptions};
 use stook::tree::Overwrite;
 
-use super::made::{end, member};
+use super::made::{end, link, member};
 use super::{open, run};
 
 fn unpack(archive: &Path, target: &Path) -> UnpackSummary {
@@ -209,4 +211,50 @@ open('t.zip', 'wb').write(b.replace(b'dup_', b'dup/'))";
     let again = dir.path().join("again");
     assert_eq!(through_a_pack(&zip, &dir.path().join("p"), &again), (1, 0));
     assert_eq!(files(&again), files(&out));
+}
+
+/// Before: no member of such a tar was read.
+#[test]
+fn a_tar_member_that_is_named_like_a_directory_and_has_bytes_costs_only_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let (tar, out) = (dir.path().join("t.tar"), dir.path().join("out"));
+    let parts = [
+        member(b"first", b'0', &[b'1'; 700]),
+        member(b"dup/", b'0', &[b'2'; 700]),
+        link(b"name", b'1', b"dup"),
+        // That is how directories were written before they had a type.
+        member(b"old/", b'0', b""),
+        member(b"old/last", b'0', &[b'3'; 700]),
+        end(),
+    ];
+    fs::write(&tar, parts.concat()).unwrap();
+    let summary = unpack(&tar, &out);
+    let failed: Vec<_> = summary.failures.iter().map(|failure| failure.key.as_slice()).collect();
+    assert_eq!((summary.files, failed), (2, vec![&b"dup"[..], b"name"]), "{summary:?}");
+    let said = summary.failures[0].error.to_string();
+    assert!(said.contains("dup is named like a directory"), "{said}");
+    let whole = [("first".to_owned(), vec![b'1'; 700]), ("old/last".to_owned(), vec![b'3'; 700])];
+    assert_eq!(files(&out), BTreeMap::from(whole.clone()));
+    // What is listed, imported and read from a stream agrees.
+    assert_eq!(open(&tar).unwrap().members(b"").count(), 5);
+    let again = dir.path().join("again");
+    assert_eq!(through_a_pack(&tar, &dir.path().join("p"), &again), (2, 0));
+    assert_eq!(files(&again), BTreeMap::from(whole));
+    let import = Import {
+        group: "",
+        with_owner: false,
+        xattrs: true,
+        checksum: false,
+        keeps_moved: false,
+        attributes: None,
+        takes: Box::new(|_, _| true),
+        progress: Box::new(|_, _| true),
+    };
+    let stream = Source::Stream(Box::new(|| tar_stream(Cursor::new(parts.concat()), "-")));
+    let mut writer =
+        open_writer(&dir.path().join("s"), WriterOptions::default(), Making::Always).unwrap().writer;
+    let imported = import.run(vec![stream], Some(&mut writer), None).unwrap().summary;
+    assert_eq!((imported.files, imported.failures.len()), (2, 2), "{imported:?}");
+    assert!(writer.contains(&Key::bytes("old/last").unwrap()).unwrap());
+    assert!(!writer.contains(&Key::bytes("dup").unwrap()).unwrap());
 }

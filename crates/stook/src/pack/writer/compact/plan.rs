@@ -10,6 +10,7 @@ use crate::pack::index::run::MergeCursor;
 use crate::pack::read::reader::Reader;
 use crate::pack::state::open::is_in_groups;
 use crate::pack::state::segment::Segment;
+use crate::report::units::bytes_decimal;
 
 /// A segment that may be compacted.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +35,11 @@ pub struct CompactPlan {
 }
 
 /// A segment that cannot be compacted in the room that is given.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
+#[error(
+    "segment {segment:016x} is left as it is: it needs {} of room, and a step may take {}",
+    bytes_decimal(*needed_bytes), bytes_decimal(*extra_bytes)
+)]
 pub struct TooLarge {
     /// Its group.
     pub group: String,
@@ -42,6 +47,9 @@ pub struct TooLarge {
     pub segment: u64,
     /// Bytes that are needed.
     pub needed_bytes: u64,
+    /// Extra bytes that a step may take.
+    #[serde(skip)]
+    pub extra_bytes: u64,
 }
 
 /// One step: these segments of a group become new ones.
@@ -215,8 +223,8 @@ fn plan_group(name: &str, surveyed: Vec<Surveyed>, options: &CompactOptions, pla
     let mut step: Option<CompactStep> = None;
     for found in needed {
         if found.kept_bytes > options.extra_len {
-            let (segment, needed_bytes) = (found.id, found.kept_bytes);
-            plan.too_large.push(TooLarge { group: name.to_owned(), segment, needed_bytes });
+            let (segment, needed_bytes, extra_bytes) = (found.id, found.kept_bytes, options.extra_len);
+            plan.too_large.push(TooLarge { group: name.to_owned(), segment, needed_bytes, extra_bytes });
             continue;
         }
         let full = step.as_ref().is_some_and(|step| step.kept_bytes + found.kept_bytes > options.extra_len);

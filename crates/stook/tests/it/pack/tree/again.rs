@@ -276,3 +276,37 @@ fn a_file_that_changes_while_it_is_read_leaves_nothing() {
         fs::write(&path, vec![1; 8 << 20]).unwrap();
     }
 }
+
+/// What a killed run left, or another run makes now, is no file of the tree.
+#[test]
+fn temporary_files_are_left_out_and_named_and_what_only_looks_so_is_packed() {
+    let place = Place::new();
+    let name = |number: u32| format!(".stook-0123456789abcdef-{number}.part");
+    let at = |key: &str| place.tree().join(key);
+    write(at("a"), "whole");
+    write(at(&name(0)), "half");
+    write(at("d").join(name(1)), "half");
+    // Of another form, and of another kind.
+    write(at(".stook-notes.part"), "notes");
+    write(at(&name(2)).join("b"), "whole");
+    std::os::unix::fs::symlink("a", at(&name(3))).unwrap();
+    let temporary = [name(0).into_bytes(), format!("d/{}", name(1)).into_bytes()];
+    for _ in 0..2 {
+        let dry = place.packing().run(None, None, &mut |_, _| true).unwrap();
+        let summary = place.pack();
+        for summary in [&dry, &summary] {
+            assert_eq!(summary.temporary, temporary, "{summary:?}");
+            assert!(summary.failures.is_empty(), "{summary:?}");
+        }
+    }
+    let keys: Vec<_> = place.open().keys(&[]).unwrap().map(|entry| entry.unwrap().key.to_string()).collect();
+    let below = format!("{}/b", name(2));
+    let expected = ["", &name(2), &below, &name(3), ".stook-notes.part", "a", "d"];
+    assert_eq!(keys.len(), expected.len(), "{keys:?}");
+    assert!(expected[1..].iter().all(|key| keys.iter().any(|there| there == key)), "{keys:?}");
+    // The rest comes back.
+    fs::remove_file(at(&name(0))).unwrap();
+    fs::remove_file(at("d").join(name(1))).unwrap();
+    place.pack();
+    place.comes_back("out");
+}

@@ -126,3 +126,37 @@ fn a_second_run_finds_a_sparse_file_unchanged() {
     file.set_modified(time).unwrap();
     assert_eq!(place.pack().added(), 0);
 }
+
+/// Whether its length was announced or not, and wherever the zeros begin and end in a chunk.
+#[test]
+fn zeros_that_are_not_gone_through_are_those_of_the_record() {
+    let place = Place::new();
+    let key = |name: &str| Key::bytes(name).unwrap();
+    let zeros = [0, 1, 70_000, 3 * MIB, 12 * MIB + 77];
+    let mut whole = Vec::new();
+    for (number, len) in zeros.into_iter().enumerate() {
+        whole.extend(vec![number as u8 + 1; 30_000 * number]);
+        whole.resize(whole.len() + len as usize, 0);
+    }
+    let storage = LocalStorage::create(place.pack_path(), LocalStorageOptions::default()).unwrap();
+    let mut writer = PackWriter::create(std::sync::Arc::new(storage), WriterOptions::default()).unwrap();
+    for (name, announced) in [("known", Some(whole.len() as u64)), ("framed", None)] {
+        let mut record = writer.begin("", &key(name), &Attributes::new(), announced).unwrap();
+        for (number, len) in zeros.into_iter().enumerate() {
+            record.write(&vec![number as u8 + 1; 30_000 * number]).unwrap();
+            record.write_zeros(len).unwrap();
+        }
+        record.finish().unwrap();
+    }
+    let mut record = writer.begin("", &key("short"), &Attributes::new(), Some(MIB)).unwrap();
+    record.write_zeros(MIB - 1).unwrap();
+    assert!(matches!(record.write_zeros(2), Err(stook::pack::Error::BodyLength { .. })));
+    drop(record);
+    writer.finish(true).unwrap();
+    let pack = place.open();
+    assert_eq!(pack.len(), 2);
+    for name in ["known", "framed"] {
+        assert!(*pack.get(&key(name)).unwrap().unwrap().body == *whole, "{name}");
+    }
+    assert_eq!(pack.check_until(&mut |_| true).unwrap().damages, []);
+}

@@ -1,7 +1,6 @@
 //! Trees of files into packs and out again, and what a test needs to build and compare them.
 
 mod again;
-mod any;
 mod gone;
 mod holes;
 mod hostile;

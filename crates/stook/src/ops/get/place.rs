@@ -1,0 +1,167 @@
+//! Where the bodies go, and under which names.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{Error, Refused, Result, To, zeroes};
+use crate::pack::{FileKind, FileNames, Key, Stop};
+use crate::tree::{self, Draft, Folder};
+
+/// Where all bodies go.
+pub(super) enum Target<'a> {
+    /// One after another.
+    Writer(&'a mut dyn io::Write),
+    /// One after another, into a file.
+    Joined(Draft),
+    /// The one body, into this file.
+    File(PathBuf),
+    /// Each into a file of its own.
+    Directory(Box<Named>),
+}
+
+/// A directory, and which of its names are taken.
+pub(super) struct Named {
+    folder: Folder,
+    names: FileNames,
+}
+
+/// Where one body goes.
+pub(super) enum Place<'t> {
+    Writer(&'t mut dyn io::Write),
+    /// After the others, from this offset on.
+    Joined(&'t mut Draft, u64),
+    /// Into a file.
+    File(Draft),
+    /// A directory, which has no body.
+    Directory(PathBuf),
+}
+
+impl<'a> Target<'a> {
+    pub(super) fn new(to: To<'a>, is_joined: bool, stop: Stop) -> Result<Self> {
+        Ok(match to {
+            To::Writer(writer) => Self::Writer(writer),
+            To::File(path) if is_joined => Self::Joined(draft(&path, stop)?),
+            To::File(path) => Self::File(path),
+            To::Directory(path) => {
+                Self::Directory(Box::new(Named { folder: Folder::open(&path)?, names: FileNames::default() }))
+            }
+        })
+    }
+
+    /// Whether each body goes into a separate file, in any order.
+    pub(super) fn is_directory(&self) -> bool {
+        matches!(self, Self::Directory(_))
+    }
+
+    /// The place of one entry.
+    pub(super) fn place(
+        &mut self,
+        key: &Key,
+        kind: Option<FileKind>,
+        stop: Stop,
+    ) -> Result<Result<Place<'_>, Refused>> {
+        Ok(Ok(match self {
+            Self::Writer(writer) => Place::Writer(&mut **writer),
+            Self::Joined(draft) => {
+                let start = draft.end();
+                Place::Joined(draft, start)
+            }
+            Self::File(path) => Place::File(draft(path, stop)?),
+            Self::Directory(named) => return named.place(key, kind),
+        }))
+    }
+
+    /// Publishes the output under its name, durably. Returns the existing file if it stays because
+    /// the new one is incomplete or empty.
+    pub(super) fn finish(self, has_any: bool, has_all: bool) -> Result<Option<PathBuf>> {
+        match self {
+            Self::Writer(_) | Self::File(_) => Ok(None),
+            Self::Joined(draft) => {
+                let path = draft.path().to_path_buf();
+                let is_kept = match has_any {
+                    true => !draft.finish_or_keep(has_all)?,
+                    // As for one entry: no file is made of a failed get.
+                    false => draft.replaces(),
+                };
+                Ok(is_kept.then_some(path))
+            }
+            Self::Directory(named) => Ok(named.folder.sync().map(|()| None)?),
+        }
+    }
+}
+
+impl Named {
+    fn place<'t>(&mut self, key: &Key, kind: Option<FileKind>) -> Result<Result<Place<'t>, Refused>> {
+        let refused = |why: &dyn fmt::Display| Refused::Name { key: key.clone(), why: why.to_string() };
+        let name = match self.names.take(key) {
+            Ok(name) => name,
+            Err(namesake) => {
+                return Ok(Err(refused(&format_args!("{namesake}; get one of them into another directory"))));
+            }
+        };
+        let place = match kind {
+            Some(FileKind::Directory) => self.folder.directory(&name).map(Place::Directory),
+            // The empty key is the root of a tree; as a file it has no name.
+            _ => self.folder.file(&name).map(Place::File),
+        };
+        match place {
+            Ok(place) => Ok(Ok(place)),
+            Err(tree::Refused::Core(error)) => Err(error.into()),
+            Err(why) => Ok(Err(refused(&why))),
+        }
+    }
+}
+
+impl Place<'_> {
+    /// The next bytes.
+    pub(super) fn write(&mut self, bytes: &[u8], stop: Stop) -> Result<()> {
+        match self {
+            Self::Writer(writer) => writer.write_all(bytes).map_err(Error::Write),
+            Self::Joined(draft, _) => Ok(draft.write_while(bytes, &mut || stop.goes_on())?),
+            Self::File(draft) => Ok(draft.write_while(bytes, &mut || stop.goes_on())?),
+            Self::Directory(_) => Ok(()),
+        }
+    }
+
+    /// Writes this many zeroes, or at least some of them; returns how many.
+    pub(super) fn write_hole(&mut self, len: u64, stop: Stop) -> Result<u64> {
+        match self {
+            Self::Writer(writer) => {
+                let zeroes = zeroes(len);
+                writer.write_all(zeroes).map_err(Error::Write)?;
+                Ok(zeroes.len() as u64)
+            }
+            Self::Joined(draft, _) => Ok(draft.write_hole(len, &mut || stop.goes_on())?),
+            Self::File(draft) => Ok(draft.write_hole(len, &mut || stop.goes_on())?),
+            Self::Directory(_) => Ok(len),
+        }
+    }
+
+    /// No more bytes come, and those that came are not all: what can be taken back is.
+    pub(super) fn give_up(self) -> Result<()> {
+        match self {
+            Self::Joined(draft, start) => Ok(draft.cut(start)?),
+            // A draft that is dropped leaves nothing.
+            Self::Writer(_) | Self::File(_) | Self::Directory(_) => Ok(()),
+        }
+    }
+
+    /// All bytes are written. Returns the file, if the entry has its own.
+    pub(super) fn finish(self) -> Result<Option<PathBuf>> {
+        match self {
+            Self::Writer(_) | Self::Joined(..) => Ok(None),
+            Self::File(draft) => {
+                let path = draft.path().to_path_buf();
+                draft.finish()?;
+                Ok(Some(path))
+            }
+            Self::Directory(path) => Ok(Some(path)),
+        }
+    }
+}
+
+/// The file that the caller named. A pipe without a reader is waited for.
+fn draft(path: &Path, stop: Stop) -> Result<Draft> {
+    Ok(Draft::named(path, &mut || stop.goes_on())?)
+}
