@@ -31,6 +31,7 @@ pub(crate) enum Change {
 pub(crate) enum NameChange {
     Add { name: String, inode: Inode },
     Move { from: String, to: String, inode: Inode },
+    Exchange { one: (String, Inode), other: (String, Inode) },
     Remove { name: String },
 }
 
@@ -39,6 +40,7 @@ impl NameChange {
         match self {
             Self::Add { name, .. } | Self::Remove { name } => [name, name],
             Self::Move { from, to, .. } => [from, to],
+            Self::Exchange { one: (one, _), other: (other, _) } => [one, other],
         }
     }
 
@@ -64,6 +66,11 @@ impl NameChange {
             Self::Move { from, to, inode } => {
                 names.remove(from);
                 names.insert(to.clone(), *inode);
+            }
+            Self::Exchange { one, other } => {
+                for (name, inode) in [one, other] {
+                    names.insert(name.clone(), *inode);
+                }
             }
             Self::Remove { name } => {
                 names.remove(name);
@@ -194,6 +201,9 @@ impl Medium {
             Operation::Truncate { inode, len } => self.change(*inode, Change::Truncate { len: *len }),
             Operation::Rename { inode, from, to } => {
                 self.rename(NameChange::Move { from: from.clone(), to: to.clone(), inode: *inode });
+            }
+            Operation::Exchange { one, other } => {
+                self.rename(NameChange::Exchange { one: one.clone(), other: other.clone() });
             }
             Operation::Unlink { name } => self.rename(NameChange::Remove { name: name.clone() }),
             Operation::Sync { .. }
