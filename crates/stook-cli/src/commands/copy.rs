@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 use stook::copy::{
-    Action, CopyEvents, CopyOptions, CopyReport, DestinationReport, Durability, HashKind, Item, Progress, Why,
+    Action, CopyEvents, CopyOptions, CopyReport, DestinationReport, HashKind, Item, Progress, Why,
 };
 use stook::ops::contents::is_object;
 use stook::ops::copy::{CopyGiven, Error, Given, OpenGiven};
@@ -17,7 +17,7 @@ use stook::report::json::TextOrBytes;
 use stook::report::units;
 use stook::source::AccessRule;
 
-use super::unpack::Which;
+use super::unpack::{When, Which};
 use crate::context::Context;
 use crate::exit::{INTERRUPTED, UsageError, code_for};
 use crate::failures::{self, Failed};
@@ -129,17 +129,6 @@ pub struct Args {
     fetch: FetchArgs,
 }
 
-/// When files are on the medium.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum When {
-    /// Each before it gets its name
-    File,
-    /// Many at once, before any of them gets its name
-    Batch,
-    /// When the system writes them back
-    None,
-}
-
 /// Whether bytes pass by the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Direct {
@@ -239,11 +228,7 @@ impl Args {
         Ok(CopyOptions {
             overwrite: self.overwrite.into(),
             checksum: self.checksum,
-            durability: match self.durability {
-                When::File => Durability::File,
-                When::Batch => Durability::Batch,
-                When::None => Durability::None,
-            },
+            durability: self.durability.into(),
             backup: self.backup.clone(),
             mirror: self.mirror,
             dry_run: self.dry_run,
@@ -339,6 +324,7 @@ struct Copied<'a> {
     files: u64,
     bytes: u64,
     cloned: u64,
+    copied_by_server: u64,
     directories: u64,
     symlinks: u64,
     hard_links: u64,
@@ -363,6 +349,7 @@ impl<'a> Copied<'a> {
             files: one.files,
             bytes: one.bytes,
             cloned: one.cloned,
+            copied_by_server: one.copied_by_server,
             directories: one.directories,
             symlinks: one.symlinks,
             hard_links: one.hard_links,

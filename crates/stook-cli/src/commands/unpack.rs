@@ -9,7 +9,7 @@ use serde::Serialize;
 use stook::ops::contents::Opened;
 use stook::ops::export::Export;
 use stook::ops::unpack::{
-    Error, Nothing, Packed, PathFilter, Prefix, Summary, THREADS, THREADS_MAX, Unpack, Unpacked,
+    Durability, Error, Nothing, Packed, PathFilter, Prefix, Summary, THREADS, THREADS_MAX, Unpack, Unpacked,
 };
 use stook::pack::Pack;
 use stook::report::json::TextOrBytes;
@@ -40,14 +40,14 @@ Examples:
   stook unpack train.tar train                       an archive, as safely as a pack
   stook unpack s3://bucket/train.tar train           the same of an object
 
-Files appear when they are complete and verified; at the end everything is synced. Existing files are compared; those
-with different content are kept and named (exit code 1), unless --overwrite says which are replaced. Existing
-directories keep mode and time unless that is `always`. Holes that a file had become holes; zeros that were written
-are written. Files that a killed run left half-made (`.stook-*.part`) are removed. Only root restores owners; where
-they are not restored, set-user-id and set-group-id bits that would apply to another owner are dropped, and so
-are extended attributes that grant rights (capabilities). All others are set, access control lists among them; where
-the file system does not take them, that is an error (exit code 1). Nothing is ever written outside DIR: absolute
-paths, `..` and links that lead out are refused.")]
+Files appear when they are complete and verified; at the end everything is synced, unless --durability is `none`.
+Existing files are compared; those with different content are kept and named (exit code 1), unless --overwrite says
+which are replaced. Existing directories keep mode and time unless that is `always`. Holes that a file had become
+holes; zeros that were written are written. Files that a killed run left half-made (`.stook-*.part`) are removed. Only
+root restores owners; where they are not restored, set-user-id and set-group-id bits that would apply to another owner
+are dropped, and so are extended attributes that grant rights (capabilities). All others are set, access control lists
+among them; where the file system does not take them, that is an error (exit code 1). Nothing is ever written outside
+DIR: absolute paths, `..` and links that lead out are refused.")]
 pub struct Args {
     /// The pack, or a tar or zip archive, which may be at an address: https://…, s3://bucket/key
     #[arg(value_name = "PACK")]
@@ -57,7 +57,8 @@ pub struct Args {
     target: Option<PathBuf>,
     /// Write a tar instead of files, the same bytes for the same pack; `-` is stdout (not with
     /// --json, whose report goes there)
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "overwrite", "no_owner", "threads"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all =
+        ["target", "overwrite", "no_owner", "threads", "durability"])]
     tar: Option<PathBuf>,
     #[command(flatten)]
     select: SelectArgs,
@@ -70,6 +71,9 @@ pub struct Args {
     /// Which existing files are replaced
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = Which::Never)]
     overwrite: Which,
+    /// When files are on the medium
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = When::Batch)]
+    durability: When,
     /// Write what fits, even if there is too little space for all of it; with --tar, replace FILE
     /// even if the new tar is incomplete
     #[arg(long)]
@@ -104,6 +108,27 @@ pub enum Which {
     Different,
     /// All, and directories get mode and time
     Always,
+}
+
+/// When files are on the medium.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum When {
+    /// Each before it gets its name
+    File,
+    /// Many at once, before any of them gets its name
+    Batch,
+    /// When the system writes them back
+    None,
+}
+
+impl From<When> for Durability {
+    fn from(when: When) -> Self {
+        match when {
+            When::File => Self::File,
+            When::Batch => Self::Batch,
+            When::None => Self::None,
+        }
+    }
 }
 
 impl From<Which> for Overwrite {
@@ -209,6 +234,7 @@ fn into_directory(
         with_owner: !args.no_owner,
         xattrs: !args.no_xattrs,
         threads: args.threads,
+        durability: args.durability.into(),
         force: args.force,
     };
     let bar = context.progress("unpacking", Unit::Bytes, None);

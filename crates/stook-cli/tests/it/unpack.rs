@@ -37,6 +37,23 @@ fn what_is_there_is_kept_and_reported() {
     assert_eq!(fs::read(place.path("out/a/one")).unwrap(), b"first of all");
 }
 
+#[test]
+fn files_are_made_durable_when_that_is_asked_and_a_tar_has_no_say_in_it() {
+    let place = Place::filled();
+    for when in ["file", "batch", "none"] {
+        let _ = fs::remove_dir_all(place.path("out"));
+        let (code, stdout, stderr) = place.run("unpack", &["out", "--durability", when]);
+        assert_eq!(code, 1, "{stderr}");
+        assert!(stdout.contains("Unpacked 5 files"), "{when}: {stdout}");
+        assert_eq!(fs::read(place.path("out/a/two")).unwrap(), b"second", "{when}");
+    }
+    for wrong in [&["out", "--durability", "soon"][..], &["--tar", "x.tar", "--durability", "none"]] {
+        let (code, _, stderr) = place.run("unpack", wrong);
+        assert_eq!(code, 2, "{stderr}");
+        assert!(stderr.contains("--durability"), "{stderr}");
+    }
+}
+
 /// Before: it was said to be there with other content, and what was named for it changed nothing.
 #[test]
 fn a_directory_that_more_may_enter_is_said_to_be_one_and_what_sets_its_mode() {

@@ -6,6 +6,7 @@
 mod below;
 mod bench;
 mod cache;
+mod copies;
 mod devices;
 mod faults;
 mod full;

@@ -6,7 +6,9 @@ use pyo3::prelude::*;
 use stook::ops::contents::{self, Opened};
 use stook::ops::export::Export;
 use stook::ops::fetching::Fetching;
-use stook::ops::unpack::{Error, Nothing, PathFilter, Prefix, THREADS, THREADS_MAX, Unpack, Unpacked};
+use stook::ops::unpack::{
+    Durability, Error, Nothing, PathFilter, Prefix, THREADS, THREADS_MAX, Unpack, Unpacked,
+};
 use stook::pack::{self, Damage};
 use stook::source::shown;
 use stook::tree::Overwrite;
@@ -114,7 +116,9 @@ pub(crate) fn unpack<'py>(
     let overwrite = chosen("overwrite", overwrite, &OVERWRITE)?;
     let has_threads = threads.is_some();
     let threads = numbers::threads_up_to(THREADS_MAX, threads.unwrap_or(THREADS))?;
-    let how = Unpack { target: PathBuf::new(), filter, overwrite, with_owner, xattrs, threads, force };
+    let (target_path, durability) = (PathBuf::new(), Durability::default());
+    let how =
+        Unpack { target: target_path, filter, overwrite, with_owner, xattrs, threads, durability, force };
     let to = To::new(target, tar, how, has_threads)?;
     let fetching = fetching(cache, whole_file, settings, headers)?;
     let at_ns = at.map(time_ns_of).transpose()?;

@@ -31,6 +31,8 @@ pub enum EngineFault {
     /// the first half of its bytes into the file, and then the device is full; operations that move
     /// no bytes, or all or none, fail.
     Short,
+    /// Nothing is done, and it is reported as done: some file systems have cloned and copied so.
+    Claimed,
     /// It is done, but its completion is kept back until nothing else is in flight.
     Delayed,
 }
@@ -272,6 +274,10 @@ impl Engine for FaultEngine {
             Some(EngineFault::Interrupted) => self.refuse(request, EINTR),
             Some(EngineFault::Unsupported) => self.refuse(request, EOPNOTSUPP),
             Some(EngineFault::Short) => self.shorten(request),
+            Some(EngineFault::Claimed) => {
+                let bytes = usize::try_from(request.operation.asked_bytes()).unwrap_or(usize::MAX);
+                self.end(request, Ok(bytes));
+            }
             Some(EngineFault::Delayed) => {
                 self.altered.push((request.token, Alteration::KeepBack));
                 self.inner.submit(request);

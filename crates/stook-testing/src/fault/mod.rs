@@ -1,5 +1,6 @@
 //! Storages, engines and sources that fail on demand.
 
+mod altered;
 mod calls;
 mod engine;
 mod hooked;
@@ -10,6 +11,7 @@ mod source;
 mod storage;
 mod unreadable;
 
+pub use altered::AlteredCalls;
 pub use calls::CallFaultEngines;
 pub use engine::{EngineCall, EngineFault, EngineOperation, FaultEngineFactory};
 pub(crate) use hooked::HookedEngine;

@@ -215,6 +215,11 @@ impl Calls for FaultCalls {
         System.rename_new(parent, from, to)
     }
 
+    fn exchange(&self, parent: BorrowedFd<'_>, one: &OsStr, other: &OsStr) -> io::Result<()> {
+        self.meet("exchange")?;
+        System.exchange(parent, one, other)
+    }
+
     fn link(
         &self,
         from: BorrowedFd<'_>,

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -38,6 +39,8 @@ pub struct SimCalls {
     /// Numbers of the system, which it gives again, and numbers of the simulator.
     inodes: Arc<Mutex<BTreeMap<u64, Inode>>>,
     file_system: u32,
+    /// How often files, and the file system, were synced.
+    syncs: Arc<(AtomicUsize, AtomicUsize)>,
 }
 
 impl SimCalls {
@@ -70,7 +73,8 @@ impl SimCalls {
         }
         let storage = SimStorage::from_image(image);
         storage.state().next_inode = inodes.len() as Inode;
-        Ok(Self { root, storage, inodes: Arc::new(Mutex::new(inodes)), file_system: EXT4 })
+        let syncs = Arc::default();
+        Ok(Self { root, storage, inodes: Arc::new(Mutex::new(inodes)), file_system: EXT4, syncs })
     }
 
     /// As on a file system on which each file and each directory is synced by itself.
@@ -92,6 +96,11 @@ impl SimCalls {
     /// What was recorded.
     pub fn storage(&self) -> &SimStorage {
         &self.storage
+    }
+
+    /// How often a file, and the file system, were synced.
+    pub fn syncs(&self) -> (usize, usize) {
+        (self.syncs.0.load(Ordering::Relaxed), self.syncs.1.load(Ordering::Relaxed))
     }
 
     fn name(&self, parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<String> {
@@ -285,10 +294,12 @@ impl Calls for SimCalls {
             let directory = relative(&self.root, &path_of(file)?);
             self.record(Operation::SyncNames { directory })?;
         }
+        self.syncs.0.fetch_add(1, Ordering::Relaxed);
         self.record(Operation::Sync { inode: self.inode(file, false)? })
     }
 
     fn sync_file_system(&self, _: BorrowedFd<'_>) -> io::Result<()> {
+        self.syncs.1.fetch_add(1, Ordering::Relaxed);
         let inodes: Vec<Inode> = self.storage.state().live.files.keys().copied().collect();
         for inode in inodes {
             self.record(Operation::Sync { inode })?;
@@ -304,6 +315,12 @@ impl Calls for SimCalls {
     fn rename_new(&self, parent: BorrowedFd<'_>, from: &OsStr, to: &OsStr) -> io::Result<()> {
         System.rename_new(parent, from, to)?;
         self.moved(parent, from, to)
+    }
+
+    fn exchange(&self, parent: BorrowedFd<'_>, one: &OsStr, other: &OsStr) -> io::Result<()> {
+        System.exchange(parent, one, other)?;
+        let at = |name| Ok::<_, io::Error>((self.name(parent, name)?, self.inode_at(parent, name, false)?));
+        self.record(Operation::Exchange { one: at(one)?, other: at(other)? })
     }
 
     fn link(

@@ -56,6 +56,7 @@ pub(crate) fn set_attribute(attributes: &mut Attributes, name: &str, value: Opti
 pub(crate) enum NameChange {
     Add { name: String, inode: Inode },
     Move { from: String, to: String, inode: Inode },
+    Exchange { one: (String, Inode), other: (String, Inode) },
     Remove { name: String },
 }
 
@@ -64,6 +65,7 @@ impl NameChange {
         match self {
             Self::Add { name, .. } | Self::Remove { name } => [name, name],
             Self::Move { from, to, .. } => [from, to],
+            Self::Exchange { one: (one, _), other: (other, _) } => [one, other],
         }
     }
 
@@ -89,6 +91,11 @@ impl NameChange {
             Self::Move { from, to, inode } => {
                 names.remove(from);
                 names.insert(to.clone(), *inode);
+            }
+            Self::Exchange { one, other } => {
+                for (name, inode) in [one, other] {
+                    names.insert(name.clone(), *inode);
+                }
             }
             Self::Remove { name } => {
                 names.remove(name);
@@ -248,6 +255,9 @@ impl Medium {
             }
             Operation::Rename { inode, from, to } => {
                 self.rename(NameChange::Move { from: from.clone(), to: to.clone(), inode: *inode });
+            }
+            Operation::Exchange { one, other } => {
+                self.rename(NameChange::Exchange { one: one.clone(), other: other.clone() });
             }
             Operation::Unlink { name } => self.rename(NameChange::Remove { name: name.clone() }),
             Operation::Sync { .. }

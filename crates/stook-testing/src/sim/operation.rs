@@ -63,6 +63,13 @@ pub enum Operation {
         /// The name it gets.
         to: String,
     },
+    /// Two files exchange their names, at once.
+    Exchange {
+        /// A name, and the file that it leads to afterwards.
+        one: (String, Inode),
+        /// The other.
+        other: (String, Inode),
+    },
     /// A name taken away.
     Unlink {
         /// The name.
@@ -95,6 +102,7 @@ impl fmt::Display for Operation {
             Self::Set { inode, attribute, .. } => write!(f, "set {attribute} of inode {inode}"),
             Self::Sync { inode } => write!(f, "sync inode {inode}"),
             Self::Rename { inode, from, to } => write!(f, "rename {from} to {to} (inode {inode})"),
+            Self::Exchange { one: (one, _), other: (other, _) } => write!(f, "exchange {one} and {other}"),
             Self::Unlink { name } => write!(f, "unlink {name}"),
             Self::SyncDirectory => f.write_str("sync directory"),
             Self::SyncNames { directory } => write!(f, "sync directory {directory:?}"),

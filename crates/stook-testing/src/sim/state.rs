@@ -118,6 +118,11 @@ impl State {
                 self.live.names.remove(from);
                 self.live.names.insert(to.clone(), *inode);
             }
+            Operation::Exchange { one, other } => {
+                for (name, inode) in [one, other] {
+                    self.live.names.insert(name.clone(), *inode);
+                }
+            }
             Operation::Unlink { name } => {
                 self.live.names.remove(name);
             }

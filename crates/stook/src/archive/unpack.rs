@@ -15,7 +15,7 @@ use super::open::Archive;
 use super::reading::{self, Reading};
 use crate::storage::free_at;
 use crate::tree::existing::Overwrite;
-use crate::tree::outbox::{Calls, System};
+use crate::tree::outbox::{Calls, Durability, System};
 use crate::tree::paths::Paths;
 use crate::tree::target::FileMetadata;
 use crate::tree::unpack::{Entries, Entry, EntryError, EntryKind, Next, Piece, UnpackOptions, Unpacking};
@@ -41,6 +41,8 @@ pub struct Unpack<'a> {
     pub xattrs: bool,
     /// Threads that write small files.
     pub threads: usize,
+    /// When files are on the medium.
+    pub durability: Durability,
     /// Which keys are unpacked.
     pub select: SelectKeys<'a>,
     /// Writes even where there is less room than all of it needs.
@@ -86,8 +88,12 @@ impl Unpack<'_> {
         self.check_room(&members)?;
         let (links, read): (Vec<_>, Vec<_>) =
             members.into_iter().partition(|member| member.kind() == MemberKind::HardLink);
-        let options =
-            UnpackOptions { target: self.target.clone(), overwrite: self.overwrite, threads: self.threads };
+        let options = UnpackOptions {
+            target: self.target.clone(),
+            overwrite: self.overwrite,
+            threads: self.threads,
+            durability: self.durability,
+        };
         let mut paths = Paths::default();
         archive.members(b"").for_each(|member| paths.note(member.key));
         let mut unpacking = Unpacking::begin(&options, calls, progress)?;

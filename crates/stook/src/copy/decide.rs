@@ -9,6 +9,7 @@ use super::body::FileJob;
 use super::destination::{Noted, Receiver, Spot};
 use super::events::{Action, Why};
 use crate::tree::existing::{Plan, mtime_of};
+use crate::tree::outbox::{NewName, Replaces};
 use crate::tree::target::{self, FileMetadata};
 use crate::tree::{Kind, Overwrite};
 
@@ -80,25 +81,26 @@ impl Receiver {
             return None;
         }
         let has_len = u64::try_from(there.st_size).is_ok_and(|len| len == job.node.len);
-        let has_time = job.node.mtime_ns.is_some_and(|ns| mtime_of(there) == i128::from(ns));
-        let is_older = job.node.mtime_ns.is_some_and(|ns| mtime_of(there) < i128::from(ns));
+        let has_time = self.has_time(&spot.parent, there, job.node.mtime_ns);
+        let kept_ns = self.kept_time(&spot.parent, there, job.node.mtime_ns);
+        let newer_ns = kept_ns.filter(|ns| mtime_of(there) < i128::from(*ns));
         let overwrite = self.options.overwrite;
         let is_alike = kind.is_file() && has_len;
         let other = if kind.is_file() { Why::Len } else { Why::OtherKind };
-        let (plan, why) = match overwrite {
-            Overwrite::Always => (Plan::Replace, Why::Asked),
+        let (plan, why) = match (overwrite, newer_ns) {
+            (Overwrite::Always, _) => (Plan::Replace, Why::Asked),
             _ if is_alike && has_time && !self.options.checksum => {
                 self.skip(job, &spot, there);
                 return None;
             }
-            Overwrite::Older if is_older => (Plan::Replace, Why::Older),
-            Overwrite::Different if !is_alike => (Plan::Replace, other),
-            Overwrite::Different => (Plan::ReplaceIfOther, Why::Content),
-            Overwrite::Never | Overwrite::Older if !is_alike => {
+            (Overwrite::Older, Some(ns)) => (Plan::ReplaceOlder(ns), Why::Older),
+            (Overwrite::Different, _) if !is_alike => (Plan::Replace, other),
+            (Overwrite::Different, _) => (Plan::ReplaceIfOther, Why::Content),
+            (Overwrite::Never | Overwrite::Older, _) if !is_alike => {
                 self.keep(&job.key, (Kind::File, job.node.len), other);
                 return None;
             }
-            Overwrite::Never | Overwrite::Older => (Plan::Compare, Why::Content),
+            (Overwrite::Never | Overwrite::Older, _) => (Plan::Compare, Why::Content),
         };
         if self.options.dry_run && !plan.compares() {
             self.would(job, why);
@@ -122,13 +124,14 @@ impl Receiver {
     /// What is there is the file that is copied.
     pub(super) fn skip(&self, job: &FileJob, spot: &Spot, there: &Stat) {
         let wanted = self.metadata(&job.node, crate::tree::Xattrs::default());
-        let has_time = job.node.mtime_ns.is_none_or(|ns| mtime_of(there) == i128::from(ns));
+        let mtime_ns = job.node.mtime_ns;
+        let has_time = mtime_ns.is_none() || self.has_time(&spot.parent, there, mtime_ns);
         // `never` and `older` leave what stays as it is.
         let is_corrected = self.options.overwrite == Overwrite::Different
             && !(has_time && target::has_metadata(there, &wanted));
         if is_corrected
             && !self.options.dry_run
-            && let Err(error) = self.correct(spot, &wanted)
+            && let Err(error) = self.correct(spot, there, &wanted)
         {
             self.fail_io("set mode and time of", &job.key, error);
             return;
@@ -146,18 +149,19 @@ impl Receiver {
         self.report_file(job, what);
     }
 
-    /// Sets mode, owner and time of a file that is there.
-    fn correct(&self, spot: &Spot, wanted: &FileMetadata) -> io::Result<()> {
+    /// Sets mode, owner and time of the very file that was looked at: with the time of the source
+    /// another one would be taken for the same from now on.
+    fn correct(&self, spot: &Spot, seen: &Stat, wanted: &FileMetadata) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let opened = rustix::fs::openat(&spot.parent, &spot.name, flags, Mode::empty())?;
-        if !FileType::from_raw_mode(rustix::fs::fstat(&opened)?.st_mode).is_file() {
-            return Err(io::Error::other("it became something else meanwhile"));
+        if !is_unchanged(seen, &rustix::fs::fstat(&opened)?) {
+            return Err(io::Error::other(CHANGED));
         }
         target::set_metadata(&*self.calls, &opened, wanted, None).map(drop)
     }
 
     /// What was compared is the same, or another that stays.
-    pub(super) fn compared(&self, place: &Place, is_same: bool) {
+    pub(super) fn compared(&self, place: &Place, is_same: bool, seen: Option<&Stat>) {
         let job = &place.job;
         if !is_same {
             // Only a dry run comes here with what would be replaced.
@@ -168,7 +172,10 @@ impl Receiver {
             return;
         }
         match target::status(&place.spot.parent, &place.spot.name) {
-            Ok(Some(there)) => self.skip(job, &place.spot, &there),
+            Ok(Some(there)) if seen.is_some_and(|seen| is_unchanged(seen, &there)) => {
+                self.skip(job, &place.spot, &there);
+            }
+            Ok(Some(_)) => self.fail_io("compare", &job.key, io::Error::other(CHANGED)),
             Ok(None) => self.fail_io("look for", &job.key, io::ErrorKind::NotFound.into()),
             Err(error) => self.fail_io("look for", &job.key, error),
         }
@@ -183,7 +190,7 @@ impl Receiver {
         let parent = earlier.existing(parents).ok()??;
         let there = target::status(&parent, name).ok()??;
         let has_len = u64::try_from(there.st_size).is_ok_and(|len| len == job.node.len);
-        let has_time = job.node.mtime_ns.is_some_and(|ns| mtime_of(&there) == i128::from(ns));
+        let has_time = self.has_time(&parent, &there, job.node.mtime_ns);
         let wanted = self.metadata(&job.node, crate::tree::Xattrs::default());
         let is_file = FileType::from_raw_mode(there.st_mode).is_file();
         (is_file && has_len && has_time && target::has_metadata(&there, &wanted))
@@ -192,8 +199,9 @@ impl Receiver {
 
     /// Makes a file of an earlier copy this one as well; whether that could be.
     pub(super) fn link_earlier(&self, job: &FileJob, spot: &Spot, earlier: &Spot) -> bool {
-        let linked =
-            self.outbox.hard_link((&earlier.parent, &earlier.name), (&spot.parent, &spot.name), false);
+        let (parent, name) = (&spot.parent, spot.name.as_os_str());
+        let new = NewName { parent, name, replaces: Replaces::Nothing, backup: None };
+        let linked = self.outbox.hard_link((&earlier.parent, &earlier.name), &new);
         // On another file system, or with as many names as a file can have: it is copied.
         if linked.is_err() {
             return false;
@@ -209,4 +217,13 @@ impl Receiver {
         self.report_file(job, (Action::LinkEarlier, Why::New));
         true
     }
+}
+
+/// Why what was compared is not taken for the same.
+const CHANGED: &str = "another program changed it meanwhile";
+
+/// Whether a file is the one that was seen, with the bytes that it had then.
+fn is_unchanged(seen: &Stat, now: &Stat) -> bool {
+    let of = |status: &Stat| (status.st_dev, status.st_ino, status.st_size, mtime_of(status));
+    of(seen) == of(now)
 }

@@ -5,12 +5,13 @@
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rustix::fs::Stat;
 use rustix::io::Errno;
 
 use super::body::FileJob;
@@ -20,8 +21,9 @@ use super::hash::Digest;
 use super::options::CopyOptions;
 use super::report::{DestinationReport, Failure};
 use super::run::Destination;
-use crate::engine::{EngineFactory, Passage};
+use crate::engine::{EngineFactory, OperationKind, Passage};
 use crate::error::Error;
+use crate::tree::existing::{Plan, mtime_of};
 use crate::tree::outbox::{Batch, Calls, Outbox};
 use crate::tree::target::{self, FileMetadata, MetadataOutcome, Target};
 use crate::tree::{Kept, Kind, Node, Overwrite, WhyKept, Xattrs};
@@ -50,8 +52,6 @@ pub(super) struct Receiver {
     files: AtomicU64,
     bytes: AtomicU64,
     is_in_order: bool,
-    /// Whether files may share blocks with their source; tried until it is refused.
-    pub(super) may_clone: AtomicBool,
 }
 
 /// What changes.
@@ -66,6 +66,8 @@ pub(super) struct State {
     blocked: HashSet<Vec<u8>>,
     /// First names of files with several that are there, as they are in the source.
     pub(super) firsts: HashSet<Vec<u8>>,
+    /// What the system does not do with files of which device.
+    pub(super) refused: HashSet<(u64, OperationKind)>,
 }
 
 /// A file that waits for its name.
@@ -74,7 +76,16 @@ pub(super) struct Pending {
     pub(super) job: FileJob,
     pub(super) why: Why,
     pub(super) digests: Arc<[Digest]>,
-    pub(super) is_clone: bool,
+    pub(super) way: Way,
+}
+
+/// How the bytes of a file came into it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    Written,
+    /// It shares the blocks of its source.
+    Cloned,
+    CopiedByServer,
 }
 
 /// That something went wrong, which is in the report.
@@ -111,7 +122,7 @@ impl Receiver {
             false => Some(Target::open_through(path, calls.clone()).map_err(io("open"))?),
         };
         let outbox = Outbox::new(calls.clone()).map_err(io("choose names of temporary files in"))?;
-        let is_in_order = target.as_ref().is_some_and(|target| is_fat(&target.root()));
+        let is_in_order = target.as_ref().is_some_and(|target| is_fat(&**calls, &target.root()));
         let report = DestinationReport { path: path.clone(), ..DestinationReport::default() };
         Ok(Self {
             index,
@@ -123,14 +134,13 @@ impl Receiver {
             target: target.map(Mutex::new),
             earlier,
             outbox,
-            batch: Batch::new(),
+            batch: Batch::with(options.durability),
             state: Mutex::new(State { report, ..State::default() }),
             is_stopped: AtomicBool::new(false),
             failures_in_a_row: AtomicU32::new(0),
             files: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             is_in_order,
-            may_clone: AtomicBool::new(true),
         })
     }
 
@@ -189,6 +199,11 @@ impl Receiver {
     /// was left out with zeros.
     pub(super) fn is_in_order(&self) -> bool {
         self.is_in_order
+    }
+
+    /// Whether a server has the files of a directory, and copies them itself when it is asked.
+    pub(super) fn copies_on_server(&self, directory: &OwnedFd) -> bool {
+        self.calls.copies_on_server(directory.as_fd())
     }
 
     /// Reports what became of a path.
@@ -363,16 +378,38 @@ impl Receiver {
         }
     }
 
+    /// What is done where something goes, for one with this modification time.
+    pub(super) fn plan(&self, spot: &Spot, mtime_ns: Option<i64>) -> io::Result<Plan> {
+        let Some(there) = target::status(&spot.parent, &spot.name)? else { return Ok(Plan::Write) };
+        self.options.overwrite.plan(&there, self.kept_time(&spot.parent, &there, mtime_ns))
+    }
+
+    /// The modification time that something has in a directory when it was given this one.
+    pub(super) fn kept_time(
+        &self,
+        parent: &Arc<OwnedFd>,
+        there: &Stat,
+        mtime_ns: Option<i64>,
+    ) -> Option<i64> {
+        mtime_ns.map(|ns| self.outbox.kept_time(parent, ns, there, !self.options.dry_run))
+    }
+
+    /// Whether what is in a directory has this modification time, as finely as it is kept there.
+    pub(super) fn has_time(&self, parent: &Arc<OwnedFd>, there: &Stat, mtime_ns: Option<i64>) -> bool {
+        let kept = self.kept_time(parent, there, mtime_ns);
+        kept.is_some_and(|ns| mtime_of(there) == i128::from(ns))
+    }
+
     /// What a file or directory gets.
     pub(super) fn metadata(&self, node: &Node, xattrs: Xattrs) -> FileMetadata {
         FileMetadata::new(node.mode, node.mtime_ns, node.owner, self.options.sets_owner())
             .with_xattrs(xattrs, self.options.xattrs)
     }
 
-    /// Makes all that was published durable.
+    /// Makes all that was published durable, if that is asked.
     pub(super) fn sync_all(&self) {
         let Some(root) = self.target().map(|target| target.root()) else { return };
-        if let Err(error) = self.outbox.sync_all(&root) {
+        if let Err(error) = self.batch.sync_all(&self.outbox, &root) {
             self.fail_io("sync", b"", error);
         }
     }
@@ -384,15 +421,7 @@ impl Receiver {
 }
 
 /// Whether a directory is on FAT or exFAT.
-fn is_fat(directory: &OwnedFd) -> bool {
-    #[cfg(target_os = "linux")]
-    {
-        const FAT: [u64; 2] = [0x4d44, 0x2011_bab0];
-        rustix::fs::fstatfs(directory).is_ok_and(|found| FAT.contains(&(found.f_type as u64)))
-    }
-    #[cfg(not(target_os = "linux"))]
-    {
-        let _ = directory;
-        false
-    }
+fn is_fat(calls: &dyn Calls, directory: &OwnedFd) -> bool {
+    const FAT: [u32; 2] = [0x4D44, 0x2011_BAB0];
+    calls.kind_of_file_system(directory.as_fd()).is_some_and(|kind| FAT.contains(&kind))
 }

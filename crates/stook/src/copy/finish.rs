@@ -10,12 +10,12 @@ use rustix::fs::{FileType, Stat};
 
 use super::body::FileJob;
 use super::decide::Place;
-use super::destination::{Noted, Pending, Receiver, Spot};
+use super::destination::{Noted, Pending, Receiver, Spot, Way};
 use super::events::{Action, Why};
 use super::hash::Digest;
 use super::listing::Found;
 use crate::tree::existing::{self, Plan};
-use crate::tree::outbox::{Durability, NewFile, OutFile, Published, SYNC, Waiting};
+use crate::tree::outbox::{Durability, NewFile, NewName, OutFile, Published, SYNC, Waiting};
 use crate::tree::target::{self, FileMetadata, Unset};
 use crate::tree::{Kind, Node, Overwrite, Xattrs};
 
@@ -25,36 +25,24 @@ pub(super) struct Written {
     pub(super) file: OutFile,
     pub(super) metadata: FileMetadata,
     pub(super) digests: Arc<[Digest]>,
-    pub(super) is_clone: bool,
+    pub(super) way: Way,
 }
 
 impl Receiver {
     /// Gives a whole file its attributes and its name, or has it wait for that.
     pub(super) fn finish(&self, written: Written) {
-        let Written { place, mut file, metadata, digests, is_clone } = written;
+        let Written { place, file, metadata, digests, way } = written;
         let Place { job, spot, why, .. } = place;
         let unset = match file.set_metadata(&metadata) {
             Ok(unset) => unset,
             Err(error) => return self.fail_written("set mode and time of", &job, error),
         };
-        let backup = self.backup_of(&spot);
-        let pending = Pending { job, why, digests, is_clone };
-        if self.options.durability == Durability::Batch && !pending.job.is_alone {
-            let (key, len) = (pending.job.key.to_vec(), pending.job.node.len);
-            self.state().pending.insert(key.clone(), pending);
-            let waiting = Waiting { file, name: spot.name, key, len, unset, backup };
-            self.note_published(self.batch.put(&self.outbox, waiting));
-            return;
-        }
-        if self.options.durability != Durability::None
-            && let Err(error) = file.sync()
-        {
-            return self.fail_written(SYNC, &pending.job, error);
-        }
-        match self.outbox.publish(&mut file, &spot.name, backup.as_deref()) {
-            Ok(()) => self.note_done(&pending, unset),
-            Err((operation, error)) => self.note_unnamed(&pending, &spot, operation, error),
-        }
+        let (backup, name) = (self.backup_of(&spot), spot.name);
+        let (key, len, is_alone) = (job.key.to_vec(), job.node.len, job.is_alone);
+        // Others may have it get its name as soon as it waits.
+        self.state().pending.insert(key.clone(), Pending { job, why, digests, way });
+        let waiting = Waiting { file, name, key, len, unset, backup, is_alone };
+        self.note_published(self.batch.put(&self.outbox, waiting));
     }
 
     /// The name under which what is replaced is kept.
@@ -78,7 +66,7 @@ impl Receiver {
             match result {
                 Ok(()) => self.note_done(&pending, unset),
                 // It is not known whose bytes were lost, and a second sync would not say it either.
-                Err((SYNC, _)) if !self.is_stopped() => {
+                Err((SYNC, _)) if self.is_written_again(&pending.job) => {
                     self.take_back(pending.job.node.len);
                     let job = FileJob { only: Some(self.index), is_alone: true, ..pending.job };
                     self.state().again.push(job);
@@ -96,15 +84,22 @@ impl Receiver {
         }
     }
 
+    /// Whether a file is written once more because it could not be made durable: one that waited
+    /// for the sync of others, too.
+    fn is_written_again(&self, job: &FileJob) -> bool {
+        self.options.durability == Durability::Batch && !job.is_alone && !self.is_stopped()
+    }
+
     /// Notes that a file has its name.
     fn note_done(&self, pending: &Pending, unset: Unset) {
-        let Pending { job, why, digests, is_clone } = pending;
+        let Pending { job, why, digests, way } = pending;
         self.add_file();
         {
             let mut state = self.state();
             state.report.files += 1;
             state.report.bytes += job.node.len;
-            state.report.cloned += u64::from(*is_clone);
+            state.report.cloned += u64::from(*way == Way::Cloned);
+            state.report.copied_by_server += u64::from(*way == Way::CopiedByServer);
             state.report.backups += u64::from(self.options.backup.is_some() && *why != Why::New);
             state.report.unset_xattrs.note(&job.key, unset);
             if job.node.links > 1 {
@@ -152,8 +147,8 @@ impl Receiver {
             }
             Err(Noted) => return None,
         };
-        let planned = self.options.overwrite.plan(&spot.parent, &spot.name, found.node.mtime_ns);
-        let decided = planned.and_then(|plan| Ok((plan, plan.compares() && is_same(&spot)?)));
+        let decided = self.plan(&spot, found.node.mtime_ns);
+        let decided = decided.and_then(|plan| Ok((plan, plan.compares() && is_same(&spot)?)));
         let (plan, is_same) = match decided {
             Ok(decided) => decided,
             Err(error) => {
@@ -179,11 +174,9 @@ impl Receiver {
         let same = |spot: &Spot| existing::is_link_to(&spot.parent, &spot.name, link_to);
         let Some((spot, plan)) = self.place_other(found, same) else { return };
         let metadata = self.metadata(&found.node, xattrs);
-        let make = || {
-            self.keep_replaced(&spot, plan)?;
-            self.outbox.symlink((&spot.parent, &spot.name), link_to, &metadata, plan.replaces())
-        };
-        self.note_other(found, plan, make());
+        let backup = self.backup_of(&spot);
+        let made = self.outbox.symlink(&new_name(&spot, plan, backup.as_deref()), link_to, &metadata);
+        self.note_other(found, plan, made);
     }
 
     /// Makes a pipe or a device.
@@ -201,19 +194,9 @@ impl Receiver {
         };
         let Some((spot, plan)) = self.place_other(found, same) else { return };
         let metadata = self.metadata(&found.node, Xattrs::default());
-        let make = || {
-            self.keep_replaced(&spot, plan)?;
-            let what = (file_type, found.node.device);
-            self.outbox.special((&spot.parent, &spot.name), what, &metadata, plan.replaces())
-        };
-        self.note_other(found, plan, make());
-    }
-
-    fn keep_replaced(&self, spot: &Spot, plan: Plan) -> io::Result<()> {
-        match self.backup_of(spot).filter(|_| plan.replaces()) {
-            Some(backup) => self.outbox.keep_as(&spot.parent, &spot.name, &backup),
-            None => Ok(()),
-        }
+        let (backup, what) = (self.backup_of(&spot), (file_type, found.node.device));
+        let made = self.outbox.special(&new_name(&spot, plan, backup.as_deref()), what, &metadata);
+        self.note_other(found, plan, made);
     }
 
     fn note_other(&self, found: &Found, plan: Plan, made: io::Result<Unset>) {
@@ -225,7 +208,7 @@ impl Receiver {
                     Kind::Symlink => state.report.symlinks += 1,
                     _ => state.report.specials += 1,
                 }
-                state.report.backups += u64::from(self.options.backup.is_some() && plan.replaces());
+                state.report.backups += u64::from(self.options.backup.is_some() && plan.replaces().is_any());
                 state.report.unset_xattrs.note(key, unset);
                 drop(state);
                 let why = why_of(plan, self.options.overwrite);
@@ -234,6 +217,16 @@ impl Receiver {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.keep(key, of, Why::Content),
             Err(error) => self.fail_io("make", key, error),
         }
+    }
+
+    /// Whether what has a name looks like a file.
+    fn is_alike(&self, spot: &Spot, node: &Node) -> io::Result<bool> {
+        let there = target::status(&spot.parent, &spot.name)?;
+        Ok(there.is_some_and(|there| {
+            FileType::from_raw_mode(there.st_mode).is_file()
+                && u64::try_from(there.st_size).is_ok_and(|len| len == node.len)
+                && self.has_time(&spot.parent, &there, node.mtime_ns)
+        }))
     }
 
     /// Makes a hard link to a file that is there; whether the file has to be copied, because its
@@ -259,16 +252,15 @@ impl Receiver {
         }
         let stays = matches!(self.options.overwrite, Overwrite::Never | Overwrite::Older);
         let same = |spot: &Spot| match &from {
-            Some(from) => Ok(is_same_file(from, spot)? || stays && is_alike(spot, &found.node)?),
+            Some(from) => Ok(is_same_file(from, spot)? || stays && self.is_alike(spot, &found.node)?),
             None => Ok(false),
         };
         // What is another file with the same bytes is replaced where it may be.
         let Some((spot, plan)) = self.place_other(found, same) else { return false };
         let Some(from) = &from else { return false };
-        let linked = self.keep_replaced(&spot, plan).and_then(|()| {
-            self.outbox.hard_link((&from.parent, &from.name), (&spot.parent, &spot.name), plan.replaces())
-        });
-        match linked {
+        let backup = self.backup_of(&spot);
+        let new = new_name(&spot, plan, backup.as_deref());
+        match self.outbox.hard_link((&from.parent, &from.name), &new) {
             Ok(()) => {
                 self.add_file();
                 self.state().report.hard_links += 1;
@@ -313,16 +305,6 @@ fn is_same_file(one: &Spot, other: &Spot) -> io::Result<bool> {
     Ok(one.is_some() && one == of(other)?)
 }
 
-/// Whether what has a name looks like a file.
-fn is_alike(spot: &Spot, node: &Node) -> io::Result<bool> {
-    let there = target::status(&spot.parent, &spot.name)?;
-    Ok(there.is_some_and(|there| {
-        FileType::from_raw_mode(there.st_mode).is_file()
-            && u64::try_from(there.st_size).is_ok_and(|len| len == node.len)
-            && node.mtime_ns.is_some_and(|ns| existing::mtime_of(&there) == i128::from(ns))
-    }))
-}
-
 fn cannot_link(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let refused = [Errno::PERM, Errno::OPNOTSUPP, Errno::MLINK, Errno::XDEV, Errno::NOSYS];
@@ -348,6 +330,11 @@ impl FirstNames {
             }
         }
     }
+}
+
+/// The name that something gets.
+fn new_name<'a>(spot: &'a Spot, plan: Plan, backup: Option<&'a OsStr>) -> NewName<'a> {
+    NewName { parent: &spot.parent, name: &spot.name, replaces: plan.replaces(), backup }
 }
 
 /// How a file begins. What else is set, and opening it once more, needs rights that its mode may

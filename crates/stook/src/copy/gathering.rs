@@ -67,7 +67,7 @@ impl Run<'_> {
         let ids: Vec<_> = wanted.iter().map(|wanted| wanted.job.id).collect();
         let options = GatherOptions {
             access: self.options.access,
-            piece_bytes: self.block_bytes.max(SMALL_MAX),
+            piece_bytes: self.tuning.block_bytes.max(SMALL_MAX),
             memory_bytes: MEMORY_BYTES,
             in_order: true,
             ..GatherOptions::default()

@@ -8,9 +8,9 @@ use std::sync::mpsc::Receiver as Incoming;
 use bytes::Bytes;
 
 use super::decide::Place;
-use super::destination::Receiver;
+use super::destination::{Receiver, Way};
 use super::finish::{Written, new_file};
-use super::hash::Digest;
+use super::hash_lane::Digests;
 use crate::engine::{self, Access, Completion, Engine, Operation, Request};
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
@@ -28,7 +28,7 @@ pub(super) enum Message {
     /// This many zeros that are not written.
     Hole(u64),
     /// The file is whole, with these digests; or it is to be given up.
-    End(Option<Arc<[Digest]>>),
+    End(Option<Digests>),
 }
 
 /// A file that is begun.
@@ -236,7 +236,7 @@ impl Lane {
     }
 
     /// Waits for all writes, and gives the file its name if it is whole.
-    fn end(&mut self, digests: Option<Arc<[Digest]>>) {
+    fn end(&mut self, digests: Option<Digests>) {
         while self.engine.as_ref().is_some_and(|engine| engine.in_flight() > 0) {
             let before = self.engine.as_ref().map(|engine| engine.in_flight());
             self.reap(1);
@@ -252,6 +252,7 @@ impl Lane {
             receiver.take_back(counted);
             return;
         };
+        let seen = comparison.as_ref().and_then(Comparison::seen);
         let is_same = match comparison.map(Comparison::finish).transpose() {
             Ok(is_same) => is_same,
             Err(error) => {
@@ -269,18 +270,22 @@ impl Lane {
                     return;
                 }
             } else {
-                return receiver.compared(&place, same);
+                return receiver.compared(&place, same, seen.as_ref());
             }
             receiver.add_bytes(counted);
         }
         let Some((file, _)) = out else { return };
+        let Some(digests) = digests.wait() else {
+            receiver.take_back(counted);
+            return receiver.fail_io("hash", &key, std::io::Error::other("the thread that hashes has ended"));
+        };
         if receiver.is_in_order()
             && let Err(error) = file.set_len(place.job.node.len)
         {
             receiver.take_back(counted);
             return receiver.fail_io("set the length of", &key, error);
         }
-        receiver.finish(Written { place, file, metadata: begin.metadata, digests, is_clone: false });
+        receiver.finish(Written { place, file, metadata: begin.metadata, digests, way: Way::Written });
     }
 }
 

@@ -11,22 +11,27 @@ use bytes::Bytes;
 
 use super::body::FileJob;
 use super::decide::Place;
-use super::finish::{Written, new_file};
-use super::hash::{Digest, Hashing};
+use super::hash_lane::{Digests, ToHash};
 use super::lane::{Begin, Message, blocks};
 use super::ledger::{Permit, held};
 use super::run::Run;
-use crate::engine::{self, Access, Engine, Operation, Request};
+use super::sharing::whole_file;
+use crate::engine::Access;
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
-use crate::source::{Leaf, Session, Source};
+use crate::source::{Session, Source};
 use crate::tree::{Holes, Xattrs};
 
 /// Blocks that one file may have in memory that are read and not yet due.
 const EARLY_MAX: usize = 16;
 
-/// The lanes of one thread that reads, one for each destination.
-pub(super) type Lanes = Vec<SyncSender<Message>>;
+/// The lanes of one thread that reads.
+pub(super) struct Lanes {
+    /// One for each destination.
+    pub(super) writing: Vec<SyncSender<Message>>,
+    /// The one that hashes, if hashes are asked for.
+    pub(super) hashing: Option<SyncSender<ToHash>>,
+}
 
 /// A file that is handed to lanes while it is read.
 pub(super) struct Pouring<'a> {
@@ -34,7 +39,6 @@ pub(super) struct Pouring<'a> {
     /// Which of them take it.
     takers: Vec<usize>,
     wanted: Arc<AtomicUsize>,
-    hashing: Hashing,
 }
 
 impl<'a> Pouring<'a> {
@@ -49,7 +53,8 @@ impl<'a> Pouring<'a> {
         let wanted = Arc::new(AtomicUsize::new(places.len()));
         let mut takers = Vec::with_capacity(places.len());
         for (index, place) in places {
-            let Some((lane, receiver)) = lanes.get(index).zip(run.receivers.get(index)) else { continue };
+            let lane = lanes.writing.get(index);
+            let Some((lane, receiver)) = lane.zip(run.receivers.get(index)) else { continue };
             let metadata = receiver.metadata(&place.job.node, xattrs.clone()).with_holes(holes.clone());
             let begin = Begin { place, metadata, wanted: wanted.clone() };
             // A lane ends only after those who send.
@@ -57,7 +62,7 @@ impl<'a> Pouring<'a> {
                 takers.push(index);
             }
         }
-        Self { lanes, takers, wanted, hashing: Hashing::new(&run.options.hashes) }
+        Self { lanes, takers, wanted }
     }
 
     /// Whether any destination still takes it.
@@ -65,31 +70,47 @@ impl<'a> Pouring<'a> {
         self.wanted.load(Ordering::Relaxed) > 0
     }
 
-    fn send(&self, message: impl Fn() -> Message) {
-        for lane in self.takers.iter().filter_map(|index| self.lanes.get(*index)) {
-            // As above.
+    fn lanes(&self) -> impl Iterator<Item = &SyncSender<Message>> {
+        self.takers.iter().filter_map(|index| self.lanes.writing.get(*index))
+    }
+
+    fn send(&self, message: impl Fn() -> Message, to_hash: ToHash) {
+        // A lane ends only after those who send.
+        if let Some(lane) = &self.lanes.hashing {
+            let _ = lane.send(to_hash);
+        }
+        for lane in self.lanes() {
             let _ = lane.send(message());
         }
     }
 
     /// The next bytes.
     pub(super) fn block(&mut self, bytes: &Bytes) {
-        self.hashing.take(bytes);
-        self.send(|| Message::Block(bytes.clone()));
+        self.send(|| Message::Block(bytes.clone()), ToHash::Block(bytes.clone()));
     }
 
     /// This many zeros of a hole.
     pub(super) fn hole(&mut self, len: u64) {
-        self.hashing.take_zeroes(len);
-        self.send(|| Message::Hole(len));
+        self.send(|| Message::Hole(len), ToHash::Hole(len));
     }
 
     /// The file is whole, or is given up.
     pub(super) fn end(self, is_whole: bool) {
-        let Self { lanes, takers, hashing, .. } = self;
-        let digests: Option<Arc<[Digest]>> = is_whole.then(|| hashing.finish().into());
-        for lane in takers.iter().filter_map(|index| lanes.get(*index)) {
-            let _ = lane.send(Message::End(digests.clone()));
+        let mut takers = Vec::with_capacity(self.takers.len());
+        for lane in self.lanes() {
+            let digests = match (is_whole, &self.lanes.hashing) {
+                (false, _) => None,
+                (true, None) => Some(Digests::None),
+                (true, Some(_)) => {
+                    let (sender, digests) = Digests::coming();
+                    takers.push(sender);
+                    Some(digests)
+                }
+            };
+            let _ = lane.send(Message::End(digests));
+        }
+        if let Some(lane) = &self.lanes.hashing {
+            let _ = lane.send(ToHash::End(takers));
         }
     }
 }
@@ -127,7 +148,7 @@ impl Run<'_> {
         }
         let holes = self.trusted_holes(job, &*opened.source)?;
         if self.options.hashes.is_empty() {
-            places.retain(|(index, place)| !self.clone_to(*index, place, &*opened.source, &opened.xattrs));
+            places.retain(|(index, place)| !self.copy_by_system(*index, place, &opened, &holes));
             if places.is_empty() {
                 return Ok(());
             }
@@ -148,7 +169,7 @@ impl Run<'_> {
         pouring: &mut Pouring<'_>,
     ) -> Result<bool> {
         let access = self.options.access.decide(source, ByteRange::to(source.len()));
-        let parts = blocks(holes, source.len(), self.block_bytes);
+        let parts = blocks(holes, source.len(), self.tuning.block_of(source.len()));
         let parts: Parts<'_> = Box::new((0..).zip(parts));
         let mut flow = Flow {
             parts: parts.peekable(),
@@ -181,7 +202,7 @@ impl Run<'_> {
 
     /// Asks for the next blocks while there is room for them.
     fn ask(&self, flow: &mut Flow<'_>, session: &mut Session, source: &dyn Source, access: Access) {
-        while flow.permits.len() < self.depth && flow.early.len() < EARLY_MAX {
+        while flow.permits.len() < self.tuning.depth && flow.early.len() < EARLY_MAX {
             let Some((number, (range, is_hole))) = flow.parts.peek().copied() else { return };
             if is_hole {
                 flow.early.insert(number, Part::Hole(range.len()));
@@ -233,46 +254,6 @@ impl Run<'_> {
             None => Ok(holes),
         }
     }
-
-    /// Has a file share the blocks of its source, where that can be; whether it does, or has failed
-    /// for good.
-    fn clone_to(&self, index: usize, place: &Place, source: &dyn Source, xattrs: &Xattrs) -> bool {
-        let Some(receiver) = self.receivers.get(index) else { return false };
-        if place.compared.is_some() || !receiver.may_clone.load(Ordering::Relaxed) {
-            return false;
-        }
-        let Some(from) = whole_file(source) else { return false };
-        let metadata = receiver.metadata(&place.job.node, xattrs.clone());
-        let (key, len) = (place.job.key.clone(), place.job.node.len);
-        let made = receiver.outbox.file(&place.spot.parent, new_file(&metadata, place.plan));
-        let made = made.and_then(|file| Ok((file.for_engine(&receiver.path_of(&key))?, file)));
-        let (out, file) = match made {
-            Ok((out, file)) => (Arc::new(out), file),
-            Err(error) => {
-                receiver.fail_io("create", &key, error);
-                return true;
-            }
-        };
-        let operation = Operation::CloneRange { from, range: ByteRange::to(len), offset: 0 };
-        let cloned = receiver.factory.build(1).and_then(|mut engine| operate(&mut *engine, &out, operation));
-        let cloned = cloned.and_then(|()| source.check_unchanged());
-        if cloned.is_ok() {
-            receiver.add_bytes(len);
-            let (place, digests) = (place.clone(), Arc::default());
-            receiver.finish(Written { place, file, metadata, digests, is_clone: true });
-            return true;
-        }
-        if let Err(error) = file.discard() {
-            receiver.fail_io("remove the unfinished", &key, error);
-            return true;
-        }
-        // Not on this pair of file systems: nothing more is tried. A changed source is read again;
-        // whatever else it was, reading and writing says it.
-        if matches!(cloned, Err(Error::Unsupported { .. })) {
-            receiver.may_clone.store(false, Ordering::Relaxed);
-        }
-        false
-    }
 }
 
 /// Blocks and holes by their position in the file.
@@ -313,22 +294,4 @@ impl Flow<'_> {
 enum Part {
     Hole(u64),
     Bytes(Bytes),
-}
-
-/// Makes one operation.
-fn operate(engine: &mut dyn Engine, out: &Arc<engine::File>, operation: Operation) -> Result<()> {
-    engine.submit(Request { token: 0, file: out.clone(), access: Access::Cached, operation });
-    let mut completions = Vec::with_capacity(1);
-    engine.reap(1, &mut completions)?;
-    completions.pop().map_or(Ok(()), |done| done.result.map(drop))
-}
-
-/// The file that a source is all of.
-fn whole_file(source: &dyn Source) -> Option<Arc<engine::File>> {
-    let mut leaves = Vec::with_capacity(1);
-    source.resolve(ByteRange::to(source.len()), &mut leaves).ok()?;
-    match leaves.as_slice() {
-        [Leaf::File { file, range }] if range.start() == 0 => Some(file.clone()),
-        _ => None,
-    }
 }

@@ -1,6 +1,7 @@
 //! [`CopyReport`]: what copying did.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use crate::engine::Passage;
 use crate::error::Error;
@@ -9,6 +10,12 @@ use crate::tree::{Kept, Kind, UnsetXattrs};
 /// A path that was not copied, relative to the destination, and why. The error names the file that
 /// it is about, with the offset where there is one.
 pub type Failure = crate::tree::Failure<Error>;
+
+/// That not all of a source is there.
+pub(crate) fn incomplete(path: &Path, key: Vec<u8>) -> Failure {
+    let what = io::Error::other("it is not complete: what is in it so far was copied");
+    Failure { key, error: Error::io("copy all of", path, what) }
+}
 
 /// A special file that was not asked for, or cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +37,8 @@ pub struct DestinationReport {
     pub bytes: u64,
     /// Files that share the blocks of their source, among those written.
     pub cloned: u64,
+    /// Files that their server copied, among those written.
+    pub copied_by_server: u64,
     /// Directories that are there, with mode and time set.
     pub directories: u64,
     /// Symbolic links made.

@@ -14,6 +14,7 @@ use super::error::Result;
 use super::events::{Closing, CopyEvents, Mailbox, Progress};
 use super::finish::FirstNames;
 use super::gathering::GATHERED_MAX;
+use super::hash_lane;
 use super::lane::{Lane, Message};
 use super::large::Lanes;
 use super::ledger::Ledger;
@@ -21,19 +22,19 @@ use super::listing::{Found, Listed, Listing};
 use super::mirror::Mirror;
 use super::options::CopyOptions;
 use super::refuse::{self, Total};
-use super::report::{CopyReport, Failure, NotCopied};
+use super::report::{self, CopyReport, Failure, NotCopied};
 use super::small::{SMALL_MAX, SmallTask};
 use super::source::CopySource;
 use super::throttle::Throttle;
+use super::tuning::Tuning;
 use crate::engine::{Backend, EngineFactory};
 use crate::profile::{Class, Profile};
 use crate::source::{Session, SessionOptions, Source};
-use crate::tree::outbox::Durability;
 use crate::tree::outbox::{Calls, System};
 use crate::tree::{Kind, Node, NodeId, Xattrs};
 
 /// Bytes of files in memory, at most.
-const MEMORY_BYTES: u64 = 48 << 20;
+pub(super) const MEMORY_BYTES: u64 = 48 << 20;
 
 /// Small files that wait for a thread.
 const QUEUE_LEN: usize = 256;
@@ -48,9 +49,6 @@ const JOBS_ROTATING: usize = 4;
 /// Large files that are copied at once. One fills most devices; another one is read while the end
 /// of the first is made durable.
 const LARGE_AT_ONCE: usize = 2;
-
-/// Blocks of a large file in flight.
-const DEPTH: usize = 8;
 
 /// A directory that is copied to.
 #[derive(Debug, Clone)]
@@ -140,8 +138,7 @@ pub(super) struct Run<'a> {
     pub(super) receivers: Vec<Arc<Receiver>>,
     pub(super) ledger: Arc<Ledger>,
     pub(super) throttle: Throttle,
-    pub(super) block_bytes: u64,
-    pub(super) depth: usize,
+    pub(super) tuning: Tuning,
     is_contents: bool,
     jobs: usize,
     mailbox: Arc<Mailbox>,
@@ -172,13 +169,12 @@ impl<'a> Run<'a> {
             receivers,
             ledger: Ledger::new(MEMORY_BYTES),
             throttle: Throttle::new(options.bytes_per_s),
-            block_bytes: options.block_bytes.unwrap_or(Profile::LOCAL.block_bytes),
-            depth: options.depth.unwrap_or(DEPTH),
+            tuning: Tuning::new(&options, &profiles),
             is_contents,
             jobs,
             mailbox,
             is_stopped: AtomicBool::new(false),
-            own: Mutex::default(),
+            own: Mutex::new(CopyReport { failures: incomplete_of(&copy.sources), ..CopyReport::default() }),
             total,
             files: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
@@ -353,9 +349,7 @@ impl<'a> Run<'a> {
                 Err(error) => receiver.fail(&directory.key, error),
             }
         }
-        if self.options.durability != Durability::None {
-            receiver.sync_all();
-        }
+        receiver.sync_all();
     }
 
     /// Deletes what is extra, if everything was copied.
@@ -402,7 +396,7 @@ impl<'a> Run<'a> {
     }
 
     fn session(&self, depth: usize) -> crate::Result<Session> {
-        let max_read_bytes = self.block_bytes.max(SMALL_MAX) as usize;
+        let max_read_bytes = self.tuning.block_bytes.max(SMALL_MAX) as usize;
         Session::new(&*self.reading, SessionOptions { depth, max_read_bytes, ..SessionOptions::default() })
     }
 
@@ -430,7 +424,7 @@ impl<'a> Run<'a> {
         let mut session = None;
         self.with_lanes(|lanes| {
             while let Some(job) = next_of(tasks) {
-                match open_once(&mut session, || self.session(self.depth)) {
+                match open_once(&mut session, || self.session(self.tuning.depth)) {
                     Ok(session) => self.copy_large(session, lanes, &job),
                     Err(error) => self.end_file(&job, Err(error)),
                 }
@@ -449,17 +443,29 @@ impl<'a> Run<'a> {
     /// Runs something with a lane to each destination, and waits until these have ended.
     fn with_lanes(&self, work: impl FnOnce(&Lanes)) {
         thread::scope(|scope| {
-            let mut lanes = Lanes::with_capacity(self.receivers.len());
+            let mut lanes = Lanes { writing: Vec::with_capacity(self.receivers.len()), hashing: None };
             for receiver in &self.receivers {
                 let (lane, messages): (SyncSender<Message>, _) = sync_channel(LANE_LEN);
                 let receiver = receiver.clone();
-                let (depth, rule) = (self.depth, self.options.access);
+                let (depth, rule) = (self.tuning.depth, self.options.access);
                 scope.spawn(move || Lane::new(receiver, depth, rule).run(&messages));
-                lanes.push(lane);
+                lanes.writing.push(lane);
+            }
+            if !self.options.hashes.is_empty() {
+                let (lane, messages) = sync_channel(LANE_LEN);
+                scope.spawn(move || hash_lane::run(&self.options.hashes, &messages));
+                lanes.hashing = Some(lane);
             }
             work(&lanes);
         });
     }
+}
+
+/// What is known to be missing from the beginning.
+fn incomplete_of(sources: &[CopySource]) -> Vec<Failure> {
+    let incomplete = sources.iter().filter(|source| source.is_incomplete);
+    let failure = |source: &CopySource| report::incomplete(source.tree.path(), Vec::new());
+    incomplete.map(failure).collect()
 }
 
 /// Another error of the same kind, where the first is needed elsewhere.

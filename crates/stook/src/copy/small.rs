@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::body::{Body, FileJob};
 use super::decide::Place;
-use super::destination::Receiver;
+use super::destination::{Receiver, Way};
 use super::finish::{Written, new_file};
 use super::hash::Hashing;
 use super::ledger::{Permit, held};
@@ -132,19 +132,20 @@ impl Receiver {
         }
         let key: Arc<[u8]> = place.job.key.clone();
         if let Some(other) = &place.compared {
-            let compare = || {
+            let compare = || -> std::io::Result<_> {
                 let mut comparison = Comparison::open(&other.parent, &other.name)?;
                 comparison.take(&body.bytes)?;
-                comparison.finish()
+                let seen = comparison.seen();
+                Ok((comparison.finish()?, seen))
             };
             match compare() {
-                Ok(true) if place.is_earlier => {
+                Ok((true, _)) if place.is_earlier => {
                     if self.link_earlier(&place.job, &place.spot, other) {
                         return;
                     }
                 }
-                Ok(is_same) if is_same || place.plan == Plan::Compare => {
-                    return self.compared(&place, is_same);
+                Ok((is_same, seen)) if is_same || place.plan == Plan::Compare => {
+                    return self.compared(&place, is_same, seen.as_ref());
                 }
                 Ok(_) => {}
                 Err(error) => return self.fail_io("read", &key, error),
@@ -159,7 +160,7 @@ impl Receiver {
             Ok(len) => {
                 self.add_bytes(len);
                 let digests = body.digests.clone();
-                self.finish(Written { place, file, metadata, digests, is_clone: false });
+                self.finish(Written { place, file, metadata, digests, way: Way::Written });
             }
             Err((operation, error)) => self.fail_io(operation, &key, error),
         }

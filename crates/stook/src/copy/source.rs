@@ -21,6 +21,8 @@ pub struct CopySource {
     pub(super) name: Option<Vec<u8>>,
     /// Where it is, if it is on disk: no destination may lie in it.
     pub(super) path: Option<PathBuf>,
+    /// Whether it is known not to be all that it should be.
+    pub(super) is_incomplete: bool,
 }
 
 impl CopySource {
@@ -45,7 +47,7 @@ impl CopySource {
         let tree = DirectoryTree::open(path)?;
         let tree = if stays { tree.on_one_file_system()? } else { tree };
         let (id, name) = (tree.root(), last_part(path)?);
-        Ok(Self { id, tree: Arc::new(tree), name, path: Some(path.to_path_buf()) })
+        Ok(Self { path: Some(path.to_path_buf()), ..Self::of(Arc::new(tree), id, name) })
     }
 
     /// A file on disk; where it is a link, what that leads to, under the name that was given.
@@ -66,13 +68,13 @@ impl CopySource {
         if kind != Kind::File {
             return Err(not_a_file(kind, path.to_path_buf()).into());
         }
-        Ok(Self { tree: Arc::new(tree), id, name: last_part(path)?, path: Some(resolved) })
+        Ok(Self { path: Some(resolved), ..Self::of(Arc::new(tree), id, last_part(path)?) })
     }
 
     /// All of a tree, with the name that it has where there are several sources.
     pub fn tree(tree: Arc<dyn Tree>, name: impl Into<Vec<u8>>) -> Self {
         let (id, name) = (tree.root(), Some(name.into()).filter(|name| !name.is_empty()));
-        Self { tree, id, name, path: None }
+        Self::of(tree, id, name)
     }
 
     /// A file or directory of a tree, with the name that it has where there are several sources.
@@ -86,7 +88,19 @@ impl CopySource {
     /// That nothing can be called so.
     pub fn object(source: Arc<dyn Source>, name: impl Into<Vec<u8>>) -> Result<Self> {
         let file = SingleFile::new(source, name)?;
-        Ok(Self { name: Some(file.name.clone()), id: FILE, tree: Arc::new(file), path: None })
+        let name = Some(file.name.clone());
+        Ok(Self::of(Arc::new(file), FILE, name))
+    }
+
+    fn of(tree: Arc<dyn Tree>, id: NodeId, name: Option<Vec<u8>>) -> Self {
+        Self { tree, id, name, path: None, is_incomplete: false }
+    }
+
+    /// The same, of which it is known that something is missing: an archive that was cut off, a pack
+    /// that is not finished. That is a failure, and a mirror of it deletes nothing.
+    #[must_use]
+    pub fn incomplete(self) -> Self {
+        Self { is_incomplete: true, ..self }
     }
 
     /// Whether it is a directory.

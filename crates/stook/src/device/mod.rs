@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use self::block::{BlockDevice, Totals};
 use self::loop_device::FileNumbers;
-pub(crate) use self::mount::{Mount, mountinfo};
+pub(crate) use self::mount::{Mount, copies_on_server, mountinfo};
 
 /// How many layers are followed. Real stacks are lower, and a cycle must end.
 const LAYERS_MAX: u32 = 8;

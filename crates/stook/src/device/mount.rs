@@ -51,7 +51,24 @@ pub(super) fn id_of(path: &Path) -> Option<u64> {
     of(path).or_else(|| of(parent_of(path)))?
 }
 
+/// Whether a path lies on a file server that copies ranges of its files by itself.
+pub(crate) fn copies_on_server(path: &Path) -> bool {
+    Mount::of(path).is_some_and(|mount| mount.copies_on_server())
+}
+
 impl Mount {
+    /// The same: NFS can from version 4.2 on, SMB from 2 on.
+    fn copies_on_server(&self) -> bool {
+        let since = match self.kind.as_str() {
+            "nfs" | "nfs4" => (4, 2),
+            "cifs" | "smb3" => (2, 0),
+            _ => return false,
+        };
+        let version = self.options.split([',', ' ']).find_map(|option| option.strip_prefix("vers="));
+        let mut numbers = version.unwrap_or_default().split('.').map_while(|part| part.parse::<u32>().ok());
+        numbers.next().is_some_and(|first| (first, numbers.next().unwrap_or(0)) >= since)
+    }
+
     /// The mount that a path lies on.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         Self::among(&mountinfo(), id_of(path), path)
@@ -152,6 +169,23 @@ mod tests {
             ("xfs", "ro rw", "/dev/vdc")
         );
         assert_eq!(of("/mnt/a bc").kind, "tmpfs");
+    }
+
+    #[test]
+    fn servers_copy_by_themselves_from_a_version_on() {
+        for (kind, options, copies) in [
+            ("nfs4", "rw,vers=4.2,rsize=1048576", true),
+            ("nfs4", "rw,vers=4.1", false),
+            ("nfs", "rw,vers=3", false),
+            ("nfs4", "rw", false),
+            ("cifs", "rw,vers=3.1.1,cache=strict", true),
+            ("cifs", "rw,vers=1.0", false),
+            ("ext4", "rw,vers=9", false),
+        ] {
+            let line = format!("22 1 0:40 / /srv rw,relatime shared:1 - {kind} host:/srv {options}");
+            let mount = Mount::parse(&line).unwrap();
+            assert_eq!(mount.copies_on_server(), copies, "{line}");
+        }
     }
 
     /// Before: the longest mount point won: tmpfs that was mounted over a disk was "valid" as that

@@ -19,7 +19,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::outbox::{
-    Batch, Calls, Durability, NewFile, OutFile, Outbox, Published, System, Waiting, remove_stale,
+    Batch, Calls, Durability, NewFile, OutFile, Outbox, Published, Replaces, System, Waiting, remove_stale,
 };
 use super::target::{self, Target, Unset};
 use crate::error::{Error, Result};
@@ -97,7 +97,6 @@ struct Beside {
 struct Way {
     outbox: Outbox,
     batch: Batch,
-    durability: Durability,
     /// What went wrong first with files that waited.
     failed: Mutex<Option<Error>>,
 }
@@ -106,7 +105,7 @@ impl Way {
     fn new(calls: Arc<dyn Calls>, directory: &Path, durability: Durability) -> Result<Arc<Self>> {
         let outbox = Outbox::new(calls).map_err(|error| Error::io("choose names in", directory, error))?;
         let batch = Batch::with(durability);
-        Ok(Arc::new(Self { outbox, batch, durability, failed: Mutex::new(None) }))
+        Ok(Arc::new(Self { outbox, batch, failed: Mutex::new(None) }))
     }
 
     fn failed(&self) -> MutexGuard<'_, Option<Error>> {
@@ -203,10 +202,7 @@ impl Folder {
         if let Some(error) = self.way.failed().take() {
             return Err(error);
         }
-        if self.way.durability == Durability::None {
-            return Ok(());
-        }
-        let synced = self.way.outbox.sync_all(&self.target.root());
+        let synced = self.way.batch.sync_all(&self.way.outbox, &self.target.root());
         synced.map_err(|error| Error::io("sync", &self.path, error))
     }
 }
@@ -275,7 +271,8 @@ impl Draft {
         way: Arc<Way>,
         is_there: bool,
     ) -> Result<Self> {
-        let file = way.outbox.file(&parent, NewFile { mode: None, is_private: false, replaces: is_there });
+        let replaces = if is_there { Replaces::All } else { Replaces::Nothing };
+        let file = way.outbox.file(&parent, NewFile { mode: None, is_private: false, replaces });
         let file = file.map_err(|error| Error::io("create a file beside", &shown, error))?.replacing();
         let beside = Beside { file, parent, name: name.to_os_string(), way, is_alone: false };
         Ok(Self { shown, place: Place::Beside(Box::new(beside)), len: 0, written: 0 })
@@ -399,7 +396,7 @@ impl Draft {
     pub fn finish(self) -> Result<()> {
         let Self { shown, place, len, written } = self;
         let Place::Beside(beside) = place else { return Ok(()) };
-        let Beside { file, parent, name, way, is_alone } = *beside;
+        let Beside { mut file, parent, name, way, is_alone } = *beside;
         let calls = file.calls();
         let path = shown.as_path();
         let failed = |operation| move |error| Error::io(operation, path, error);
@@ -409,12 +406,13 @@ impl Draft {
         }
         if !is_alone {
             let key = shown.as_os_str().as_bytes().to_vec();
-            let waiting = Waiting { file, name, key, len, unset: Unset::default(), backup: None };
+            let (unset, backup, is_alone) = (Unset::default(), None, false);
+            let waiting = Waiting { file, name, key, len, unset, backup, is_alone };
             way.note(way.batch.put(&way.outbox, waiting));
             return Ok(());
         }
         file.sync().map_err(failed("sync"))?;
-        file.publish(&name, true).map_err(failed("give its name to"))?;
+        file.publish(&name, None).map_err(|(operation, error)| failed(operation)(error))?;
         calls.sync(parent.as_fd()).map_err(failed("sync the directory of"))
     }
 }

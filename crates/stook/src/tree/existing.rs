@@ -10,6 +10,7 @@ use rustix::io::Errno;
 
 use crate::source::zeroes;
 
+use super::outbox::Replaces;
 use super::target;
 
 /// What becomes of files and links that are there already.
@@ -33,6 +34,8 @@ pub(crate) enum Plan {
     Write,
     /// It takes the place of what is there.
     Replace,
+    /// The same, while what is there was modified before this time, ns.
+    ReplaceOlder(i64),
     /// What is there is compared, and takes its place only if it is another.
     ReplaceIfOther,
     /// What is there is compared, and stays.
@@ -40,9 +43,13 @@ pub(crate) enum Plan {
 }
 
 impl Plan {
-    /// Whether what is there may be replaced.
-    pub(crate) fn replaces(self) -> bool {
-        matches!(self, Self::Replace | Self::ReplaceIfOther)
+    /// What may be replaced.
+    pub(crate) fn replaces(self) -> Replaces {
+        match self {
+            Self::Write | Self::Compare => Replaces::Nothing,
+            Self::Replace | Self::ReplaceIfOther => Replaces::All,
+            Self::ReplaceOlder(ns) => Replaces::OlderThan(ns),
+        }
     }
 
     /// Whether what is there is compared.
@@ -52,21 +59,19 @@ impl Plan {
 }
 
 impl Overwrite {
-    /// What is done at a name, for something with this modification time.
+    /// What is done where this is, for something that would have this modification time there.
     ///
     /// # Errors
-    /// When a directory is there, which nothing takes the place of, or the system does not say.
-    pub(crate) fn plan(self, parent: &OwnedFd, name: &OsStr, mtime_ns: Option<i64>) -> io::Result<Plan> {
-        let Some(there) = target::status(parent, name)? else { return Ok(Plan::Write) };
+    /// When it is a directory, which nothing takes the place of.
+    pub(crate) fn plan(self, there: &Stat, mtime_ns: Option<i64>) -> io::Result<Plan> {
         if FileType::from_raw_mode(there.st_mode).is_dir() {
             return Err(io::ErrorKind::IsADirectory.into());
         }
-        Ok(match self {
-            Self::Never => Plan::Compare,
-            Self::Older if mtime_ns.is_some_and(|ns| mtime_of(&there) < i128::from(ns)) => Plan::Replace,
-            Self::Older => Plan::Compare,
-            Self::Different => Plan::ReplaceIfOther,
-            Self::Always => Plan::Replace,
+        Ok(match (self, mtime_ns) {
+            (Self::Older, Some(ns)) if mtime_of(there) < i128::from(ns) => Plan::ReplaceOlder(ns),
+            (Self::Never | Self::Older, _) => Plan::Compare,
+            (Self::Different, _) => Plan::ReplaceIfOther,
+            (Self::Always, _) => Plan::Replace,
         })
     }
 }
@@ -81,6 +86,8 @@ pub(crate) fn mtime_of(status: &Stat) -> i128 {
 pub(crate) struct Comparison {
     /// `None` when it is known to be another.
     file: Option<File>,
+    /// What the system said of it when it was opened.
+    seen: Option<Stat>,
     buffer: Vec<u8>,
 }
 
@@ -98,15 +105,16 @@ impl Comparison {
             None | Some(Err(Errno::LOOP)) => None,
             Some(opened) => Some(opened?),
         };
+        let seen = opened.as_ref().map(rustix::fs::fstat).transpose()?;
         // It may have become something else since.
-        let is_file = |file: &OwnedFd| -> io::Result<bool> {
-            Ok(FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode).is_file())
-        };
-        let file = match opened {
-            Some(file) if is_file(&file)? => Some(File::from(file)),
-            _ => None,
-        };
-        Ok(Self { file, buffer: Vec::new() })
+        let seen = seen.filter(|seen| FileType::from_raw_mode(seen.st_mode).is_file());
+        let file = opened.filter(|_| seen.is_some()).map(File::from);
+        Ok(Self { file, seen, buffer: Vec::new() })
+    }
+
+    /// What the system said of the file when it was opened, if it is one.
+    pub(crate) fn seen(&self) -> Option<Stat> {
+        self.seen
     }
 
     /// Whether all so far was the same.

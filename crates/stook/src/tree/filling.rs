@@ -89,14 +89,14 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::tree::outbox::{NewFile, Outbox, System};
+    use crate::tree::outbox::{NewFile, Outbox, Replaces, System};
     use crate::tree::target;
 
     /// Fills a file: bytes, and how many zeros of a hole follow them. What it takes of the medium.
     fn filled(parts: &[(&[u8], u64)]) -> u64 {
         let directory = tempfile::tempdir().unwrap();
         let parent = Arc::new(target::open(directory.path()).unwrap());
-        let new = NewFile { mode: None, is_private: false, replaces: true };
+        let new = NewFile { mode: None, is_private: false, replaces: Replaces::All };
         let file = Outbox::new(Arc::new(System)).unwrap().file(&parent, new).unwrap();
         let mut filling = Filling::new(Some(&file), None);
         let mut all = Vec::new();

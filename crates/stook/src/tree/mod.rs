@@ -12,6 +12,7 @@ pub(crate) mod durable;
 pub(crate) mod existing;
 pub(crate) mod filling;
 mod gather;
+mod granularity;
 mod holes;
 mod node;
 pub mod outbox;

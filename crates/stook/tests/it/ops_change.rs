@@ -404,6 +404,7 @@ fn that_a_pack_is_incomplete_counts_once_wherever_it_is_read_out() {
             with_owner: false,
             xattrs: true,
             threads: 1,
+            durability: Default::default(),
             force: false,
         };
         assert_eq!(unpack.run(Packed::from(&opened), &mut |_| true).unwrap().undone, undone);

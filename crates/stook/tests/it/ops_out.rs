@@ -79,6 +79,7 @@ impl Place {
             with_owner: false,
             xattrs: true,
             threads: 2,
+            durability: Default::default(),
             force: false,
         }
     }

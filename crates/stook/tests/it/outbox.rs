@@ -21,7 +21,7 @@ use stook_testing::fault::LostWrites;
 use stook_testing::fault::{FaultCalls, OutFault};
 #[cfg(target_os = "linux")]
 use stook_testing::sim::{Attributes, ExploreOptions, SimCalls, SimStorage};
-use stook_testing::sweep::stride;
+use stook_testing::sweep::{assert_met, each_call, stride};
 
 const EINTR: OutFault = OutFault::Fails(4);
 const EIO: OutFault = OutFault::Fails(5);
@@ -201,12 +201,12 @@ impl Place {
         overwrite: Overwrite,
         calls: Arc<dyn Calls>,
     ) -> stook::ops::unpack::Result<Unpacked> {
-        self.unpack_by(1, packed, overwrite, calls)
+        self.unpack_by((1, Durability::default()), packed, overwrite, calls)
     }
 
     fn unpack_by(
         &self,
-        threads: usize,
+        (threads, durability): (usize, Durability),
         packed: Packed<'_>,
         overwrite: Overwrite,
         calls: Arc<dyn Calls>,
@@ -218,6 +218,7 @@ impl Place {
             with_owner: true,
             xattrs: true,
             threads,
+            durability,
             force: true,
         };
         unpack.run_through(packed, calls, &mut |_| true)
@@ -353,50 +354,63 @@ impl Sweep {
 
 /// Makes the n-th call fail, for every n that is tried, and returns which calls that met.
 fn sweep(place: &Place, how: Sweep) -> BTreeSet<&'static str> {
-    let Sweep { fault, is_old, .. } = how;
+    let is_old = how.is_old;
     let overwrite = if is_old { Overwrite::Always } else { Overwrite::Never };
     let sampled = if how.has_unnamed && !how.is_overlay { 1 } else { 3 };
     let mut all_met = BTreeSet::new();
+    let target = place.directory.path().join("out");
     for packed in place.both() {
-        for nth in (0..).step_by(stride(sampled)) {
-            let target = place.target(is_old);
-            let calls = Arc::new(how.calls(nth));
-            let done = place.unpack(packed, overwrite, calls.clone());
-            let Some(met) = calls.met() else { break };
-            all_met.insert(met);
-            let case = format!("{} {how:?} {nth} {met}", kind_of(packed));
-            let found = tree_at(&target);
-            place.check_no_half(&found, is_old, met, &case);
-            let failed = match &done {
-                Err(error) => Some(with_causes(error)),
-                Ok(done) if done.undone > 0 => {
-                    Some(done.summary.failures.iter().map(|failure| with_causes(&failure.error)).collect())
-                }
-                Ok(_) => None,
-            };
-            match failed {
-                Some(text) => assert!(
-                    met.contains("xattr") || text.contains(target.to_str().unwrap()),
-                    "{case}: no path in {text}"
-                ),
-                None => {
-                    let is_sync = fault != OutFault::Short && met.starts_with("sync")
-                        || met == "wait_written" && [EIO, ENOSPC].contains(&fault);
-                    assert!(!is_sync, "{case}: a failed sync is not reported");
-                    assert_eq!(
-                        comparable(&found, met),
-                        comparable(&place.whole, met),
-                        "{case}: not reported"
-                    );
-                }
-            }
-            let again = place.unpack(packed, overwrite, Arc::new(FaultCalls::none())).unwrap();
-            assert!(again.summary.failures.is_empty(), "{case}: {:?}", again.summary.failures);
-            let found = comparable(&tree_at(&target), met);
-            assert_eq!(found, comparable(&place.whole, met), "{case}: run again, and not whole");
-        }
+        let run = |calls: Arc<FaultCalls>| {
+            place.target(is_old);
+            place.unpack(packed, overwrite, calls)
+        };
+        all_met.extend(each_call(
+            sampled,
+            |nth| how.calls(nth),
+            run,
+            |done, nth, met| {
+                let case = format!("{} {how:?} {nth} {met}", kind_of(packed));
+                let found = tree_at(&target);
+                place.check_no_half(&found, is_old, met, &case);
+                check_reported(place, how, &done, (&found, met), &case);
+                let again = place.unpack(packed, overwrite, Arc::new(FaultCalls::none())).unwrap();
+                assert!(again.summary.failures.is_empty(), "{case}: {:?}", again.summary.failures);
+                let found = comparable(&tree_at(&target), met);
+                assert_eq!(found, comparable(&place.whole, met), "{case}: run again, and not whole");
+            },
+        ));
     }
     all_met
+}
+
+/// What is not whole was reported, with a path, and so is a sync that failed.
+fn check_reported(
+    place: &Place,
+    how: Sweep,
+    done: &stook::ops::unpack::Result<Unpacked>,
+    (found, met): (&BTreeMap<String, Found>, &str),
+    case: &str,
+) {
+    let failed = match done {
+        Err(error) => Some(with_causes(error)),
+        Ok(done) if done.undone > 0 => {
+            Some(done.summary.failures.iter().map(|failure| with_causes(&failure.error)).collect())
+        }
+        Ok(_) => None,
+    };
+    let target = place.directory.path().join("out");
+    match failed {
+        Some(text) => {
+            let has_path = text.contains(target.to_str().unwrap());
+            assert!(met.contains("xattr") || has_path, "{case}: no path in {text}");
+        }
+        None => {
+            let is_sync = how.fault != OutFault::Short && met.starts_with("sync")
+                || met == "wait_written" && [EIO, ENOSPC].contains(&how.fault);
+            assert!(!is_sync, "{case}: a failed sync is not reported");
+            assert_eq!(comparable(found, met), comparable(&place.whole, met), "{case}: not reported");
+        }
+    }
 }
 
 /// An error with all that caused it.
@@ -446,8 +460,7 @@ fn whichever_call_fails_nothing_half_made_has_a_name_and_a_second_run_completes(
     let expected = CALLS.iter().chain(MORE_CALLS.iter()).copied();
     let roots = ["set_link_owner", "set_link_xattr", "set_owner"];
     let expected: BTreeSet<_> = expected.filter(|call| is_root() || !roots.contains(call)).collect();
-    let missing: Vec<_> = expected.difference(&met).collect();
-    assert!(missing.is_empty(), "{missing:?} never failed: {met:?}");
+    assert_met(&met, expected);
 }
 
 #[test]
@@ -468,11 +481,11 @@ fn bytes_that_the_sync_of_another_batch_lost_get_no_name() {
         for threads in [1, 4] {
             let target = place.target(false);
             let calls = Arc::new(LostWrites::at_sync(0));
-            let done = place.unpack_by(threads, packed, Overwrite::Never, calls.clone()).unwrap();
+            let done = place.unpack_by((threads, Durability::Batch), packed, Overwrite::Never, calls.clone()).unwrap();
             let case = format!("{packed:?}, {threads} threads");
             place.check_no_half(&tree_at(&target), false, "", &case);
             assert!(calls.lost() > 0 && done.summary.failures.len() >= calls.lost(), "{case}: {done:?}");
-            let again = place.unpack_by(threads, packed, Overwrite::Never, Arc::new(FaultCalls::none()));
+            let again = place.unpack(packed, Overwrite::Never, Arc::new(FaultCalls::none()));
             assert!(again.unwrap().summary.failures.is_empty(), "{case}");
             assert_eq!(comparable(&tree_at(&target), ""), comparable(&place.whole, ""), "{case}");
         }
@@ -603,19 +616,48 @@ fn after_power_fails_each_name_is_absent_old_or_new_and_after_the_end_all_are_ne
 #[cfg(target_os = "linux")]
 fn explore(place: &Place) {
     for packed in place.both() {
-        for (is_old, is_overlay, threads) in
-            [(false, false, 1), (true, false, 1), (false, false, 4), (false, true, 1), (true, true, 4)]
-        {
+        for (is_old, is_overlay, threads, durability) in [
+            (false, false, 1, Durability::Batch),
+            (true, false, 1, Durability::Batch),
+            (false, false, 4, Durability::Batch),
+            (false, true, 1, Durability::Batch),
+            (true, true, 4, Durability::Batch),
+            (true, false, 1, Durability::File),
+        ] {
             let target = place.target(is_old);
             let overwrite = if is_old { Overwrite::Always } else { Overwrite::Never };
             let calls = SimCalls::new(&target).unwrap();
             let calls = Arc::new(if is_overlay { calls.on_overlay() } else { calls });
-            let done = place.unpack_by(threads, packed, overwrite, calls.clone()).unwrap();
+            let done = place.unpack_by((threads, durability), packed, overwrite, calls.clone()).unwrap();
             assert_eq!(done.undone, 0, "{done:?}");
             assert_eq!(comparable(&tree_at(&target), ""), comparable(&place.whole, ""));
             let kind = kind_of(packed);
-            let case = format!("{kind} old {is_old} overlay {is_overlay} {threads} threads");
+            let case = format!("{kind} old {is_old} overlay {is_overlay} {threads} threads {durability:?}");
             check_crashes(place, &calls, (is_old, true), &case);
+        }
+    }
+}
+
+/// What syncs there are is what was asked for, and what is unpacked is the same.
+#[test]
+#[cfg(target_os = "linux")]
+fn files_are_synced_by_themselves_or_many_at_once_or_not_at_all() {
+    let place = Place::new();
+    for packed in place.both() {
+        for is_old in [false, true] {
+            let overwrite = if is_old { Overwrite::Always } else { Overwrite::Never };
+            let syncs = |durability| {
+                let target = place.target(is_old);
+                let calls = Arc::new(SimCalls::new(&target).unwrap());
+                let done = place.unpack_by((1, durability), packed, overwrite, calls.clone()).unwrap();
+                assert_eq!(done.undone, 0, "{durability:?}: {done:?}");
+                assert_eq!(comparable(&tree_at(&target), ""), comparable(&place.whole, ""), "{durability:?}");
+                calls.syncs()
+            };
+            assert_eq!(syncs(Durability::None), (0, 0));
+            // Five files, and the end; a hard link leads to one of them.
+            assert_eq!(syncs(Durability::File), (5, 1));
+            assert_eq!(syncs(Durability::Batch), (0, 2));
         }
     }
 }
@@ -666,16 +708,18 @@ fn whichever_call_fails_a_folder_says_so_and_no_file_of_it_is_half_made() {
             tree_at(target).into_iter().filter(|(name, there)| !there.is_directory && !is_temporary(name));
         files.map(|(name, there)| (name, there.bytes)).collect()
     };
-    let mut met = BTreeSet::new();
+    let (mut met, target) = (BTreeSet::new(), place.directory.path().join("out"));
     for (is_old, is_overlay) in [(false, false), (true, false), (false, true)] {
         for fault in [EIO, ENOSPC] {
-            for nth in (0..).step_by(stride(1)) {
-                let target = place.target(is_old);
+            let calls = |nth| {
                 let calls = FaultCalls::nth(nth, fault);
-                let calls = Arc::new(if is_overlay { calls.on_overlay() } else { calls });
-                let done = write_drafts(&place, Durability::Batch, calls.clone());
-                let Some(call) = calls.met() else { break };
-                met.insert(call);
+                if is_overlay { calls.on_overlay() } else { calls }
+            };
+            let run = |calls: Arc<FaultCalls>| {
+                place.target(is_old);
+                write_drafts(&place, Durability::Batch, calls)
+            };
+            met.extend(each_call(1, calls, run, |done, nth, call| {
                 let case = format!("{fault:?} {nth} {call} old {is_old} overlay {is_overlay}");
                 let found = bytes(&target);
                 place.check_no_half_bytes(&found, is_old, &case);
@@ -684,12 +728,12 @@ fn whichever_call_fails_a_folder_says_so_and_no_file_of_it_is_half_made() {
                 assert!(done.is_err() || found == whole && !must_fail, "{case}: not reported");
                 write_drafts(&place, Durability::Batch, Arc::new(FaultCalls::none())).unwrap();
                 assert!(bytes(&target) == whole, "{case}: run again, and not whole");
-            }
+            }));
         }
     }
     let expected =
         ["create", "link_unnamed", "make_directory", "rename", "sync_file_system", "sync", "wait_written"];
-    assert!(expected.iter().all(|call| met.contains(call)), "{met:?}");
+    assert_met(&met, expected);
 }
 
 #[test]

@@ -65,6 +65,7 @@ impl Both {
             with_owner: true,
             xattrs: true,
             threads,
+            durability: Default::default(),
             force: true,
         };
         unpack.run_through(packed, calls, &mut |_| true).unwrap()
@@ -175,6 +176,7 @@ fn stopping_leaves_each_file_whole_or_absent() {
                 with_owner: true,
                 xattrs: true,
                 threads: 4,
+                durability: Default::default(),
                 force: true,
             };
             let mut asked = 0;

@@ -134,6 +134,7 @@ impl Place {
             with_owner: true,
             xattrs: true,
             threads: 2,
+            durability: Default::default(),
             force: false,
         }
     }
@@ -372,6 +373,7 @@ fn values_that_are_too_long_are_reported_by_name_and_the_rest_is_kept() {
         with_owner: true,
         xattrs: true,
         threads: 1,
+        durability: Default::default(),
         force: false,
     };
     let unpacked = unpack.run(Packed::Pack(&opened), &mut |_| true).unwrap();

@@ -333,6 +333,7 @@ fn unpack(opened: &contents::Opened, target: &Path) -> unpack::Result<unpack::Un
         with_owner: false,
         xattrs: true,
         threads: 1,
+        durability: Default::default(),
         force: false,
     };
     unpack.run(opened.into(), &mut |_| true)

@@ -5,6 +5,7 @@ mod archives;
 mod cached;
 mod callers;
 mod changes;
+mod copies;
 mod faults;
 mod reading;
 mod s3;

@@ -112,6 +112,7 @@ impl Given {
             Self::Packed(packed) => packed,
         };
         let path = opened.contents().path().to_path_buf();
+        let is_complete = opened.contents().is_complete();
         let tree: Arc<dyn Tree> = match opened {
             Opened::Pack(contents) => {
                 let tree = RecordTree::new(Arc::new(contents.into_pack()));
@@ -120,7 +121,8 @@ impl Given {
             Opened::Archive(archive) => Arc::new(archive.tree()),
         };
         let id = tree.find(&key)?.ok_or_else(|| Error::NotThere { path, key: key.clone() })?;
-        Ok(CopySource::tree_at(tree, id, name))
+        let source = CopySource::tree_at(tree, id, name);
+        Ok(if is_complete { source } else { source.incomplete() })
     }
 
     /// The pack or archive, if it is one.

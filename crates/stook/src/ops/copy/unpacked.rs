@@ -5,8 +5,7 @@ use std::path::Path;
 use super::Result;
 use super::given::Packed;
 use crate::copy::{
-    CopyEvents, CopyOptions, CopyReport, DestinationProgress, DestinationReport, Durability, Failure,
-    Progress,
+    self, CopyEvents, CopyOptions, CopyReport, DestinationProgress, DestinationReport, Failure, Progress,
 };
 use crate::ops::unpack::{self, PathFilter, THREADS, Unpack};
 use crate::source::AccessRule;
@@ -20,8 +19,7 @@ pub(super) fn does(options: &CopyOptions) -> bool {
         && options.link_dest.is_none()
         && options.hashes.is_empty()
         && options.bytes_per_s.is_none();
-    let is_written_so = options.durability == Durability::Batch
-        && options.access == AccessRule::Auto
+    let is_written_so = options.access == AccessRule::Auto
         && (options.block_bytes, options.depth) == (plain.block_bytes, plain.depth);
     is_plain && has_no_more && is_written_so
 }
@@ -40,6 +38,7 @@ pub(super) fn run(
         with_owner: options.with_owner,
         xattrs: options.xattrs,
         threads: options.jobs.unwrap_or(THREADS),
+        durability: options.durability,
         force: options.force,
     };
     let mut entries = 0;
@@ -61,9 +60,7 @@ pub(super) fn run(
         .map(|failure| Failure { key: failure.key, error: core_error(failure.error, destination) });
     let mut own = Vec::new();
     if !done.is_complete {
-        let what = std::io::Error::other("it is not complete: what is in it so far was copied");
-        let path = packed.opened.contents().path();
-        own.push(Failure { key: Vec::new(), error: crate::Error::io("copy all of", path, what) });
+        own.push(copy::incomplete(packed.opened.contents().path(), Vec::new()));
     }
     let report = DestinationReport {
         path: destination.to_path_buf(),

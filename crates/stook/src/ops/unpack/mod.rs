@@ -14,6 +14,7 @@ use super::contents::{self, Opened};
 use crate::archive::{self, Archive, MemberKind};
 use crate::pack::tree::UnpackTree;
 use crate::pack::{self, Damage, Pack};
+pub use crate::tree::outbox::Durability;
 use crate::tree::outbox::{Calls, System};
 use crate::tree::{self, Kept, Overwrite, WhyKept, target};
 
@@ -127,6 +128,8 @@ pub struct Unpack<'a> {
     pub xattrs: bool,
     /// Threads that write small files.
     pub threads: usize,
+    /// When files are on the medium.
+    pub durability: Durability,
     /// Writes what fits, even where there is less room than all of it needs.
     pub force: bool,
 }
@@ -246,6 +249,7 @@ impl Unpack<'_> {
             xattrs: self.xattrs,
             groups: self.filter.groups.clone(),
             threads: self.threads,
+            durability: self.durability,
             select: Box::new(|path| filtering.takes(path)),
             force: self.force,
         };
@@ -274,6 +278,7 @@ impl Unpack<'_> {
             with_owner: self.with_owner(),
             xattrs: self.xattrs,
             threads: self.threads,
+            durability: self.durability,
             select: Box::new(|path| filtering.takes(path)),
             force: self.force,
         };

@@ -21,7 +21,7 @@ use crate::pack::scan::{OnDamage, Scan, ScanOptions, ScanRecord};
 use crate::pack::state::open::{Pack, is_in_groups};
 use crate::storage::free_at;
 use crate::tree::existing::Overwrite;
-use crate::tree::outbox::{Calls, System};
+use crate::tree::outbox::{Calls, Durability, System};
 use crate::tree::target::FileMetadata;
 use crate::tree::unpack::{Entries, Entry, EntryError, EntryKind, Next, Piece, UnpackOptions, Unpacking};
 use crate::tree::{SelectKeys, room};
@@ -46,6 +46,8 @@ pub struct UnpackTree<'a> {
     pub groups: Vec<String>,
     /// Threads that write small files.
     pub threads: usize,
+    /// When files are on the medium.
+    pub durability: Durability,
     /// Which keys are unpacked.
     pub select: SelectKeys<'a>,
     /// Writes even where there is less room than all of it needs.
@@ -63,8 +65,8 @@ impl UnpackTree<'_> {
     /// with every file either whole or absent.
     ///
     /// Directories that were there keep mode and time, unless files are to be replaced too.
-    /// Files are synced many at a time, then get their names; what takes the place of something is
-    /// synced by itself. At the end all is on the medium.
+    /// Files are synced many at a time, then get their names, if nothing else is
+    /// [asked](Self::durability); at the end all is on the medium.
     ///
     /// Damaged records, unsafe paths and files that cannot be written are
     /// [failures](UnpackSummary::failures); the rest continues.
@@ -90,8 +92,12 @@ impl UnpackTree<'_> {
         let Some(paths) = Paths::of(pack, &mut || progress(0, 0))? else {
             return Ok(UnpackSummary { interrupted: true, ..UnpackSummary::default() });
         };
-        let options =
-            UnpackOptions { target: self.target.clone(), overwrite: self.overwrite, threads: self.threads };
+        let options = UnpackOptions {
+            target: self.target.clone(),
+            overwrite: self.overwrite,
+            threads: self.threads,
+            durability: self.durability,
+        };
         let mut unpacking = Unpacking::begin(&options, calls, progress)?;
         let mut records = Records::new(self, pack, paths);
         let gone = unpacking.files(&mut records);

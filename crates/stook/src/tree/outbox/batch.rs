@@ -47,6 +47,9 @@ pub(crate) struct Waiting {
     pub(crate) unset: Unset,
     /// The name under which what it replaces is kept.
     pub(crate) backup: Option<OsString>,
+    /// Whether it waits for no others: it is synced by itself, unless nothing is, and gets its name
+    /// at once.
+    pub(crate) is_alone: bool,
 }
 
 /// What became of a file that waited.
@@ -75,11 +78,6 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// An empty one.
-    pub(crate) fn new() -> Self {
-        Self::with(Durability::Batch)
-    }
-
     /// An empty one, whose files are durable when that is asked.
     pub(crate) fn with(durability: Durability) -> Self {
         let open = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
@@ -96,12 +94,12 @@ impl Batch {
     /// waits for others, at once.
     pub(crate) fn put(&self, outbox: &Outbox, file: Waiting) -> Vec<Published> {
         match self.durability {
-            Durability::File => {
-                let synced = file.file.sync();
-                return vec![file.publish(outbox, synced)];
+            Durability::Batch if !file.is_alone => {}
+            Durability::Batch | Durability::File => {
+                let synced = outbox.sync_file(&file.file);
+                return vec![file.publish(synced)];
             }
-            Durability::None => return vec![file.publish(outbox, Ok(()))],
-            Durability::Batch => {}
+            Durability::None => return vec![file.publish(Ok(()))],
         }
         let is_full = {
             let mut waiting = self.waiting();
@@ -122,17 +120,25 @@ impl Batch {
             return Vec::new();
         }
         let synced = outbox.sync_files(&files.iter().map(|waiting| &waiting.file).collect::<Vec<_>>());
-        files.into_iter().zip(synced).map(|(waiting, synced)| waiting.publish(outbox, synced)).collect()
+        files.into_iter().zip(synced).map(|(waiting, synced)| waiting.publish(synced)).collect()
+    }
+
+    /// Makes all that got its name below a directory durable, unless nothing is to be.
+    pub(crate) fn sync_all(&self, outbox: &Outbox, directory: &OwnedFd) -> io::Result<()> {
+        match self.durability {
+            Durability::File | Durability::Batch => outbox.sync_all(directory),
+            Durability::None => Ok(()),
+        }
     }
 }
 
 impl Waiting {
     /// Gives it its name, if it was synced.
-    fn publish(self, outbox: &Outbox, synced: io::Result<()>) -> Published {
-        let Self { mut file, name, key, len, unset, backup } = self;
+    fn publish(self, synced: io::Result<()>) -> Published {
+        let Self { mut file, name, key, len, unset, backup, .. } = self;
         let parent = file.parent.clone();
         let result = match synced {
-            Ok(()) => outbox.publish(&mut file, &name, backup.as_deref()),
+            Ok(()) => file.publish(&name, backup.as_deref()),
             Err(error) => Err((SYNC, error)),
         };
         let is_same = matches!(&result, Err((_, error)) if file.is_as_what_came(&name, error));

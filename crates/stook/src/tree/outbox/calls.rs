@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 
 use crate::engine::{Engine, EngineOptions};
 use rustix::fs::{
@@ -194,6 +195,12 @@ pub trait Calls: Debug + Send + Sync {
         crate::engine::type_of(file)
     }
 
+    /// Whether what is open lies on a file server that copies ranges of its files by itself when it
+    /// is asked.
+    fn copies_on_server(&self, file: BorrowedFd<'_>) -> bool {
+        crate::device::copies_on_server(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))
+    }
+
     /// Gives a file another name in its directory, in place of whatever has it.
     ///
     /// # Errors
@@ -208,6 +215,14 @@ pub trait Calls: Debug + Send + Sync {
     /// I/O errors; that something has the name, or that the file system cannot tell.
     fn rename_new(&self, parent: BorrowedFd<'_>, from: &OsStr, to: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::renameat_with(parent, from, parent, to, RenameFlags::NOREPLACE)?)
+    }
+
+    /// Exchanges two names in a directory, both of which something has.
+    ///
+    /// # Errors
+    /// I/O errors; that nothing has one of them, or that the file system cannot.
+    fn exchange(&self, parent: BorrowedFd<'_>, one: &OsStr, other: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::renameat_with(parent, one, parent, other, RenameFlags::EXCHANGE)?)
     }
 
     /// Gives a file one more name, which nothing has.

@@ -8,6 +8,7 @@ mod batch;
 mod calls;
 mod long;
 mod names;
+mod naming;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -22,7 +23,8 @@ use rustix::fs::Stat;
 use rustix::io::Errno;
 
 use super::durable::{Identities, has_syncfs, identity, sync_below};
-use super::existing::Comparison;
+use super::existing::{self, Comparison, Overwrite, Plan};
+use super::granularity::Granularity;
 use super::target::{self, FileMetadata, Unset};
 pub use batch::Durability;
 pub(crate) use batch::{Batch, Published, SYNC, Waiting};
@@ -31,6 +33,7 @@ pub(crate) use long::{LONG, LongFile, LongWriter};
 use names::Names;
 pub use names::is_temporary;
 pub(crate) use names::remove_stale;
+pub(crate) use naming::{NewName, Replaces};
 
 /// Threads that sync files where each is synced by itself.
 const SYNC_THREADS: usize = 8;
@@ -63,6 +66,15 @@ struct FileSystem {
     /// Whether files without names can get one: not every file system has them, and not everywhere
     /// is it allowed. `None` until it was tried.
     has_unnamed: Option<bool>,
+    /// How finely it keeps times. `None` until it was asked.
+    granularity: Option<Granularity>,
+}
+
+impl FileSystem {
+    /// That of a directory, of which nothing more is known.
+    fn of(directory: &Arc<OwnedFd>) -> Self {
+        Self { directory: directory.clone(), has_unnamed: None, granularity: None }
+    }
 }
 
 /// How a file begins.
@@ -72,8 +84,8 @@ pub(crate) struct NewFile {
     pub(crate) mode: Option<u32>,
     /// Whether only its owner may open it at first, whatever its mode.
     pub(crate) is_private: bool,
-    /// Whether it is to replace something. Then it has a temporary name: only a rename replaces.
-    pub(crate) replaces: bool,
+    /// What it is to replace. Then it has a temporary name: only a rename replaces.
+    pub(crate) replaces: Replaces,
 }
 
 /// A file on its way. What is dropped before it has its name leaves no file.
@@ -89,8 +101,8 @@ pub(crate) struct OutFile {
     /// Its temporary name, if it has one.
     temporary: Option<OsString>,
     names: Arc<Names>,
-    /// Whether it takes the place of what has its name when it gets it.
-    replaces: bool,
+    /// What it takes the place of when it gets its name.
+    replaces: Replaces,
 }
 
 impl Outbox {
@@ -104,7 +116,7 @@ impl Outbox {
     pub(crate) fn file(&self, parent: &Arc<OwnedFd>, new: NewFile) -> io::Result<OutFile> {
         let named_mode = if new.mode.is_some() { 0o600 } else { 0o666 };
         let mode = new.mode.filter(|_| !new.is_private).map_or(named_mode, |mode| mode & 0o777);
-        let (file, temporary) = match self.has_unnamed(parent, !new.replaces)? {
+        let (file, temporary) = match self.has_unnamed(parent, !new.replaces.is_any())? {
             true => (again(|| self.calls.create_unnamed(parent.as_fd(), mode))?, None),
             false => self.create(parent, named_mode).map(|(file, name)| (file, Some(name)))?,
         };
@@ -123,8 +135,7 @@ impl Outbox {
     fn has_unnamed(&self, parent: &Arc<OwnedFd>, asks: bool) -> io::Result<bool> {
         let (device, _) = identity(parent)?;
         let mut known = self.file_systems();
-        let new = || FileSystem { directory: parent.clone(), has_unnamed: None };
-        let file_system = known.entry(device).or_insert_with(new);
+        let file_system = known.entry(device).or_insert_with(|| FileSystem::of(parent));
         Ok(match file_system.has_unnamed {
             _ if !asks => false,
             Some(has_unnamed) => has_unnamed,
@@ -170,96 +181,119 @@ impl Outbox {
         Err(io::ErrorKind::ResourceBusy.into())
     }
 
-    /// Makes a symbolic link; `AlreadyExists` unless it may replace what has the name.
+    /// Makes a symbolic link; `AlreadyExists` where something has the name that stays.
     pub(crate) fn symlink(
         &self,
-        (parent, name): (&OwnedFd, &OsStr),
+        new: &NewName<'_>,
         link_to: &[u8],
         metadata: &FileMetadata,
-        replaces: bool,
     ) -> io::Result<Unset> {
-        let temporary = self.names.next();
-        self.calls.make_symlink(OsStr::from_bytes(link_to), parent.as_fd(), &temporary)?;
-        let published =
-            target::set_link_metadata(&*self.calls, parent, &temporary, metadata).and_then(|unset| {
-                publish(&*self.calls, parent, &temporary, name, replaces)?;
-                Ok(unset)
-            });
-        if published.is_err() {
-            // What went wrong first is what is reported.
-            let _ = self.remove(parent, &temporary);
-        }
-        published
+        self.make(new, |temporary| {
+            self.calls.make_symlink(OsStr::from_bytes(link_to), new.parent.as_fd(), temporary)?;
+            target::set_link_metadata(&*self.calls, new.parent, temporary, metadata)
+        })
     }
 
-    /// Gives a file that has a name another one; `AlreadyExists` unless it may replace what has it.
+    /// Gives a file that has a name another one; `AlreadyExists` where something has it that stays.
     pub(crate) fn hard_link(
         &self,
         (from, first): (&OwnedFd, &OsStr),
-        (parent, name): (&OwnedFd, &OsStr),
-        replaces: bool,
+        new: &NewName<'_>,
     ) -> io::Result<()> {
-        if !replaces {
-            return self.calls.link(from.as_fd(), first, parent.as_fd(), name);
+        let parent = new.parent;
+        if !new.replaces.is_any() {
+            return self.calls.link(from.as_fd(), first, parent.as_fd(), new.name);
         }
-        let temporary = self.names.next();
-        self.calls.link(from.as_fd(), first, parent.as_fd(), &temporary)?;
-        let published = publish(&*self.calls, parent, &temporary, name, replaces);
+        let mut linked = None;
+        self.make(new, |temporary| {
+            self.calls.link(from.as_fd(), first, parent.as_fd(), temporary)?;
+            linked = Some(temporary.to_os_string());
+            Ok(())
+        })?;
         // Renaming one name of a file onto another name of the same file leaves both.
-        let removed = self.remove(parent, &temporary);
-        published.and(removed)
+        linked.map_or(Ok(()), |temporary| self.remove(parent, &temporary))
     }
 
-    /// Gives a finished file its name, after what has it was given another one, if it is to be
-    /// kept: what was to be done, and its error.
-    pub(crate) fn publish(
-        &self,
-        file: &mut OutFile,
-        name: &OsStr,
-        backup: Option<&OsStr>,
-    ) -> Result<(), (&'static str, io::Error)> {
-        let replaces = file.replaces;
-        if let Some(backup) = backup.filter(|_| replaces) {
-            self.keep_as(&file.parent, name, backup).map_err(|error| ("keep", error))?;
-        }
-        file.try_publish(name, replaces).map_err(|error| ("give its name to", error))
-    }
-
-    /// Gives what has a name another one beside it, in place of what has that, so that at no moment
-    /// the name has nothing where the file system has hard links.
-    pub(crate) fn keep_as(&self, parent: &OwnedFd, name: &OsStr, backup: &OsStr) -> io::Result<()> {
-        match self.hard_link((parent, name), (parent, backup), true) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) if has_no_links(&error) => self.calls.rename(parent.as_fd(), name, backup),
-            kept => kept,
-        }
-    }
-
-    /// Makes a pipe, or a device, with its attributes; `AlreadyExists` unless it may replace what
-    /// has the name.
+    /// Makes a pipe, or a device, with its attributes; `AlreadyExists` where something has the name
+    /// that stays.
     pub(crate) fn special(
         &self,
-        (parent, name): (&OwnedFd, &OsStr),
+        new: &NewName<'_>,
         (kind, device): (rustix::fs::FileType, u64),
         metadata: &FileMetadata,
-        replaces: bool,
     ) -> io::Result<Unset> {
-        let temporary = self.names.next();
-        let mode = metadata.mode.unwrap_or(0o600) & 0o7777 & !target::SET_ID;
-        again(|| self.calls.make_node(parent.as_fd(), &temporary, kind, mode, device))?;
-        let set = || {
-            let unset = target::set_link_metadata(&*self.calls, parent, &temporary, metadata)?;
+        let (parent, mode) = (new.parent, metadata.mode.unwrap_or(0o600) & 0o7777 & !target::SET_ID);
+        self.make(new, |temporary| {
+            again(|| self.calls.make_node(parent.as_fd(), temporary, kind, mode, device))?;
+            let unset = target::set_link_metadata(&*self.calls, parent, temporary, metadata)?;
             // The mode that it was made with was cut by the mask of the process.
-            again(|| self.calls.set_mode_at(parent.as_fd(), &temporary, mode))?;
-            publish(&*self.calls, parent, &temporary, name, replaces)?;
+            again(|| self.calls.set_mode_at(parent.as_fd(), temporary, mode))?;
             Ok(unset)
-        };
-        let published = set();
-        if published.is_err() {
+        })
+    }
+
+    /// Makes something under a temporary name, then gives it its own.
+    fn make<T>(&self, new: &NewName<'_>, make: impl FnOnce(&OsStr) -> io::Result<T>) -> io::Result<T> {
+        let mut temporary = Some(self.names.next());
+        let made = make(temporary.as_deref().unwrap_or_default()).and_then(|made| {
+            let given = new.give(&*self.calls, &self.names, &mut temporary);
+            given.map(|()| made).map_err(|(_, error)| error)
+        });
+        if let Some(temporary) = temporary.filter(|_| made.is_err()) {
             // What went wrong first is what is reported.
-            let _ = self.remove(parent, &temporary);
+            let _ = self.remove(new.parent, &temporary);
         }
-        published
+        made
+    }
+
+    /// What is done at a name, for something with this modification time.
+    ///
+    /// # Errors
+    /// When a directory is there, which nothing takes the place of, or the system does not say.
+    pub(crate) fn plan(
+        &self,
+        overwrite: Overwrite,
+        (parent, name): (&Arc<OwnedFd>, &OsStr),
+        mtime_ns: Option<i64>,
+    ) -> io::Result<Plan> {
+        let Some(there) = target::status(parent, name)? else { return Ok(Plan::Write) };
+        overwrite.plan(&there, mtime_ns.map(|ns| self.kept_time(parent, ns, &there, true)))
+    }
+
+    /// The modification time that something in a directory has when it was given this one, to be
+    /// compared with that of what is there: file systems keep times more or less finely. Whether
+    /// this one keeps them coarsely is found out only where that could be why the two differ, and,
+    /// if nothing may be written, only by its kind.
+    pub(crate) fn kept_time(&self, parent: &Arc<OwnedFd>, ns: i64, there: &Stat, may_write: bool) -> i64 {
+        if !Granularity::may_explain(ns, existing::mtime_of(there)) {
+            return ns;
+        }
+        let Ok((device, _)) = identity(parent) else { return ns };
+        let known = self.file_systems().get(&device).and_then(|known| known.granularity);
+        let granularity = known.unwrap_or_else(|| {
+            let kind = self.calls.kind_of_file_system(parent.as_fd());
+            match kind.and_then(Granularity::of_kind) {
+                Some(granularity) => granularity,
+                None if !may_write => return Granularity::EXACT,
+                // What cannot be found out makes files differ, whose bytes are compared then.
+                None => self.try_time(parent).unwrap_or(Granularity::EXACT),
+            }
+        });
+        if known.is_none() && may_write {
+            let mut file_systems = self.file_systems();
+            let file_system = file_systems.entry(device).or_insert_with(|| FileSystem::of(parent));
+            file_system.granularity = Some(granularity);
+        }
+        granularity.kept(ns)
+    }
+
+    /// How finely the file system of a directory keeps times, by what becomes of one.
+    fn try_time(&self, parent: &Arc<OwnedFd>) -> io::Result<Granularity> {
+        let file = self.file(parent, NewFile { mode: None, is_private: true, replaces: Replaces::Nothing })?;
+        again(|| self.calls.set_mtime(file.file.as_fd(), Granularity::PROBE_NS))?;
+        let kept = existing::mtime_of(&rustix::fs::fstat(&file.file)?);
+        file.discard()?;
+        Ok(Granularity::of_probe(kept))
     }
 
     /// Removes a temporary name, if it is there.
@@ -296,16 +330,19 @@ impl Outbox {
         let work = |file: &&OutFile| match synced.get(&file.device) {
             Some(Some(Ok(()))) => file.wait_written(),
             Some(Some(Err(error))) => Err(copy_of(error)),
-            _ => {
-                file.sync()?;
-                self.note_synced(file);
-                Ok(())
-            }
+            _ => self.sync_file(file),
         };
         // A sync of a file waits for the medium, and those of several wait together.
         let is_each = synced.values().any(Option::is_none);
         let threads = if is_each { SYNC_THREADS.min(files.len()) } else { 1 };
         each_of(files, threads, &work)
+    }
+
+    /// Makes the bytes of one file durable.
+    fn sync_file(&self, file: &OutFile) -> io::Result<()> {
+        file.sync()?;
+        self.note_synced(file);
+        Ok(())
     }
 
     /// What was synced by itself need not be synced once more at the end.
@@ -361,7 +398,7 @@ impl OutFile {
     /// It takes the place of whatever has its name when it gets it, although it may have been begun
     /// where nothing had.
     pub(crate) fn replacing(mut self) -> Self {
-        self.replaces = true;
+        self.replaces = Replaces::All;
         self
     }
 
@@ -384,27 +421,26 @@ impl OutFile {
         }
     }
 
-    /// Gives it its name; `AlreadyExists` unless it may replace what has it.
-    pub(crate) fn publish(mut self, name: &OsStr, replaces: bool) -> io::Result<()> {
-        self.try_publish(name, replaces)
-    }
-
-    /// The same, after which it can be asked about where it failed.
-    pub(crate) fn try_publish(&mut self, name: &OsStr, replaces: bool) -> io::Result<()> {
-        if self.temporary.is_none() && !replaces {
-            return self.calls.link_unnamed(&self.file, self.parent.as_fd(), name);
-        }
+    /// Gives it its name, in place of what it may replace, which gets another name if it is to be
+    /// kept: what was to be done, and its error. `AlreadyExists` where something has it that stays.
+    pub(crate) fn publish(
+        &mut self,
+        name: &OsStr,
+        backup: Option<&OsStr>,
+    ) -> Result<(), (&'static str, io::Error)> {
+        let give = |error| ("give its name to", error);
         if self.temporary.is_none() {
+            let parent = self.parent.as_fd();
+            if !self.replaces.is_any() {
+                return self.calls.link_unnamed(&self.file, parent, name).map_err(give);
+            }
             // Only a rename replaces.
             let temporary = self.names.next();
-            self.calls.link_unnamed(&self.file, self.parent.as_fd(), &temporary)?;
+            self.calls.link_unnamed(&self.file, parent, &temporary).map_err(give)?;
             self.temporary = Some(temporary);
         }
-        if let Some(temporary) = &self.temporary {
-            publish(&*self.calls, &self.parent, temporary, name, replaces)?;
-        }
-        self.temporary = None;
-        Ok(())
+        let new = NewName { parent: &self.parent, name, replaces: self.replaces, backup };
+        new.give(&*self.calls, &self.names, &mut self.temporary)
     }
 
     /// Whether it got no name because something else has it, which came in between and has the same
@@ -453,28 +489,6 @@ impl Drop for OutFile {
             // untidy.
             let _ = again(|| self.calls.unlink(self.parent.as_fd(), temporary));
         }
-    }
-}
-
-/// Gives a finished file its name; `AlreadyExists` unless it may replace.
-pub(crate) fn publish(
-    calls: &dyn Calls,
-    parent: &OwnedFd,
-    from: &OsStr,
-    to: &OsStr,
-    replaces: bool,
-) -> io::Result<()> {
-    let parent = parent.as_fd();
-    if replaces {
-        return calls.rename(parent, from, to);
-    }
-    match calls.rename_new(parent, from, to) {
-        // Not every file system knows how: a link also refuses what is there.
-        Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::INVAL | Errno::NOSYS)) => {
-            calls.link(parent, from, parent, to)?;
-            again(|| calls.unlink(parent, from))
-        }
-        other => other,
     }
 }
 

@@ -14,6 +14,10 @@ use super::Calls;
 const BEGIN: &[u8] = b".stook-";
 const END: &[u8] = b".part";
 
+/// What names end with under which something comes out that had another name: it is not removed as
+/// what a killed run left, because it may be all that there is of it.
+const END_OF_REPLACED: &str = ".old";
+
 /// Hexadecimal digits that cannot be guessed.
 const CHANCE_LEN: usize = 16;
 
@@ -45,8 +49,17 @@ impl Names {
     }
 
     pub(super) fn next(&self) -> OsString {
+        self.ending_in(".part")
+    }
+
+    /// One for something that is about to be exchanged with what has its name.
+    pub(super) fn next_for_exchange(&self) -> OsString {
+        self.ending_in(END_OF_REPLACED)
+    }
+
+    fn ending_in(&self, end: &str) -> OsString {
         let number = self.given.fetch_add(1, Ordering::Relaxed);
-        OsString::from(format!(".stook-{:016x}-{number}.part", self.chance))
+        OsString::from(format!(".stook-{:016x}-{number}{end}", self.chance))
     }
 }
 
@@ -91,6 +104,7 @@ mod tests {
     fn only_names_of_the_very_form_are_temporary() {
         let given = Names::new().unwrap();
         assert!((0..12).all(|_| is_temporary(given.next().as_bytes())));
+        assert!(!is_temporary(given.next_for_exchange().as_bytes()), "it may be all that there is");
         for other in [
             &b".stook-0123456789abcdef-.part"[..],
             b".stook-0123456789abcdef-1.part~",

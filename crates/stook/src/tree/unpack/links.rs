@@ -9,9 +9,9 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use super::entries::{Entries, EntryError};
-use super::writer::{Body, Destination, Writer, Written, is_file_of};
+use super::writer::{Body, Destination, Writer, Written};
 use crate::tree::existing::Plan;
-use crate::tree::outbox::LongWriter;
+use crate::tree::outbox::{LongWriter, NewName};
 use crate::tree::target::{self, Target};
 
 /// Asked with the bytes of the entry so far, whether to go on.
@@ -39,7 +39,8 @@ impl<E: EntryError> Linking<'_, E> {
             return self.write(place, len).map(Some);
         }
         let key = &place.key;
-        let plan = self.writer.overwrite.plan(&place.parent, &place.name, place.metadata.mtime_ns);
+        let (writer, at) = (self.writer, (&place.parent, place.name.as_os_str()));
+        let plan = writer.outbox.plan(writer.overwrite, at, place.metadata.mtime_ns);
         let plan = plan.map_err(|error| self.writer.io("link", key, error))?;
         if plan.compares() {
             match self.has_bytes((&place.parent, &place.name, key))? {
@@ -63,7 +64,7 @@ impl<E: EntryError> Linking<'_, E> {
             }
             (None, None) => return self.write(place, len).map(Some),
         };
-        self.link(place, &source, plan.replaces()).map_err(|error| self.writer.io("link", key, error))?;
+        self.link(place, &source, plan).map_err(|error| self.writer.io("link", key, error))?;
         if let Some(file) = &place.file {
             self.writer.note_first(file, &source);
         }
@@ -95,7 +96,7 @@ impl<E: EntryError> Linking<'_, E> {
             metadata: place.metadata.clone(),
             file: None,
         };
-        if !has_len || !is_file_of(&first).map_err(io)? {
+        if !has_len || !writer.is_file_of(&first).map_err(io)? {
             return Ok(Some(false));
         }
         let found = self.has_bytes((&first.parent, name, key))?;
@@ -112,10 +113,12 @@ impl<E: EntryError> Linking<'_, E> {
         Ok(self.target.existing(parents)?.map(|parent| (parent, *name)))
     }
 
-    fn link(&mut self, place: &Destination, source: &[u8], replaces: bool) -> io::Result<()> {
+    fn link(&mut self, place: &Destination, source: &[u8], plan: Plan) -> io::Result<()> {
         let Some((parent, name)) = self.parent_of(source)? else {
             return Err(io::ErrorKind::NotFound.into());
         };
-        self.writer.outbox.hard_link((&parent, name), (&place.parent, &place.name), replaces)
+        let Destination { parent: to, name: new, .. } = place;
+        let new = NewName { parent: to, name: new, replaces: plan.replaces(), backup: None };
+        self.writer.outbox.hard_link((&parent, name), &new)
     }
 }

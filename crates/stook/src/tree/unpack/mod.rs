@@ -19,7 +19,7 @@ use self::threads::{SmallFile, Threads};
 use self::writer::{Body, Destination, Writer};
 use super::Failure;
 use super::existing::Overwrite;
-use super::outbox::{Calls, LongWriter};
+use super::outbox::{Calls, Durability, LongWriter};
 use super::paths;
 use super::target::{FileMetadata, MetadataOutcome, Target};
 use super::unpacked::{UnpackSummary, WhyKept};
@@ -39,6 +39,8 @@ pub(crate) struct UnpackOptions {
     pub(crate) overwrite: Overwrite,
     /// Threads that write small files.
     pub(crate) threads: usize,
+    /// When files are on the medium.
+    pub(crate) durability: Durability,
 }
 
 /// Asked with entries and bytes so far, whether to go on.
@@ -120,11 +122,12 @@ impl<'a, E: EntryError> Unpacking<'a, E> {
         self.writer.fail(key, error);
     }
 
-    /// Directories get mode and time, and all is made durable.
+    /// Directories get mode and time, and all is made durable, if that is asked.
     pub(crate) fn finish(mut self) -> Result<UnpackSummary<E>, E> {
         self.set_directory_metadata();
         // Each file was on the medium when it got its name, and now all names are.
-        if let Err(error) = self.writer.outbox.sync_all(&self.target.root()) {
+        let Writer { outbox, batch, .. } = &self.writer;
+        if let Err(error) = batch.sync_all(outbox, &self.target.root()) {
             // What was done is still worth telling. It is of the whole directory, and no damage.
             self.writer.fail(b".".to_vec(), crate::Error::io("sync", &self.options.target, error).into());
         }

@@ -17,7 +17,9 @@ use super::{Failure, UnpackOptions, UnpackSummary, WhyKept};
 use crate::tree::existing::{self, Comparison, Overwrite, Plan};
 use crate::tree::filling::Filling;
 use crate::tree::holes::Part;
-use crate::tree::outbox::{Batch, Calls, LONG, LongWriter, NewFile, OutFile, Outbox, Published, Waiting};
+use crate::tree::outbox::{
+    Batch, Calls, LONG, LongWriter, NewFile, NewName, OutFile, Outbox, Published, Waiting,
+};
 use crate::tree::target::{self, FileMetadata, Unset};
 
 /// Where something goes.
@@ -84,7 +86,7 @@ pub(super) struct Writer<E> {
     target: PathBuf,
     pub(super) outbox: Outbox,
     /// Files that wait for their names.
-    batch: Batch,
+    pub(super) batch: Batch,
     /// Whether files get their names at once: others are linked to them.
     is_at_once: AtomicBool,
     summary: Mutex<UnpackSummary<E>>,
@@ -98,7 +100,7 @@ impl<E: EntryError> Writer<E> {
             overwrite: options.overwrite,
             target: options.target.clone(),
             outbox: Outbox::new(calls)?,
-            batch: Batch::new(),
+            batch: Batch::with(options.durability),
             is_at_once: AtomicBool::new(false),
             summary: Mutex::default(),
             firsts: Mutex::default(),
@@ -147,7 +149,8 @@ impl<E: EntryError> Writer<E> {
         if error.kind() != io::ErrorKind::AlreadyExists {
             return Err(self.io(operation, key, error));
         }
-        let planned = self.overwrite.plan(parent, name, None);
+        let there = target::status(parent, name).map_err(|error| self.io("look for", key, error))?;
+        let planned = there.map_or(Ok(None), |there| self.overwrite.plan(&there, None).map(Some));
         planned.map(|_| Written::Kept).map_err(|error| self.io("write", key, error))
     }
 
@@ -233,13 +236,10 @@ impl<E: EntryError> Writer<E> {
     ) -> Result<Written, E> {
         let written = self.write_or_compare(place, body, go_on)?;
         let Some(file) = &place.file else { return Ok(written) };
-        let is_first = match written {
-            Written::New(_) => true,
-            Written::Same => is_file_of(place).map_err(|error| self.io("look for", &place.key, error))?,
-            // Noted when it began to wait: it may have failed since.
-            Written::Waits | Written::Kept | Written::Interrupted => false,
-        };
-        if is_first {
+        // One that was written was noted when it began to wait: it may have failed since.
+        if written == Written::Same
+            && self.is_file_of(place).map_err(|error| self.io("look for", &place.key, error))?
+        {
             self.note_first(file, &place.key);
         }
         Ok(written)
@@ -251,7 +251,7 @@ impl<E: EntryError> Writer<E> {
         if place.is_new && !self.is_at_once.load(Ordering::Relaxed) {
             return Ok(Plan::Write);
         }
-        self.overwrite.plan(&place.parent, &place.name, place.metadata.mtime_ns)
+        self.outbox.plan(self.overwrite, (&place.parent, &place.name), place.metadata.mtime_ns)
     }
 
     fn write_or_compare(
@@ -298,7 +298,7 @@ impl<E: EntryError> Writer<E> {
                     file.discard().map_err(io("remove the unfinished"))?;
                     return Ok(Written::Same);
                 }
-                self.finish(file, len, plan, place)
+                self.finish(file, len, place)
             }
             Ok(None) => {
                 file.discard().map_err(io("remove the unfinished"))?;
@@ -309,29 +309,19 @@ impl<E: EntryError> Writer<E> {
     }
 
     /// Gives a whole file its attributes and its name, or has it wait for that.
-    fn finish(&self, mut file: OutFile, len: u64, plan: Plan, place: &Destination) -> Result<Written, E> {
-        let Destination { parent, name, key, metadata, file: id, .. } = place;
-        let io = |operation| move |error| self.io(operation, key, error);
-        let unset = file.set_metadata(metadata).map_err(io("set mode and time of"))?;
-        if !plan.replaces() && !self.is_at_once.load(Ordering::Relaxed) {
-            let waiting = Waiting { file, name: name.clone(), key: key.clone(), len, unset, backup: None };
-            self.note(key, Ok(Written::New(len)));
-            if let Some(id) = id {
-                self.note_first(id, key);
-            }
-            self.note_published(self.batch.put(&self.outbox, waiting));
-            return Ok(Written::Waits);
+    fn finish(&self, file: OutFile, len: u64, place: &Destination) -> Result<Written, E> {
+        let Destination { name, key, metadata, file: id, .. } = place;
+        let unset = file.set_metadata(metadata);
+        let unset = unset.map_err(|error| self.io("set mode and time of", key, error))?;
+        let is_alone = self.is_at_once.load(Ordering::Relaxed);
+        let (name, noted, backup) = (name.clone(), key.clone(), None);
+        let waiting = Waiting { file, name, key: noted, len, unset, backup, is_alone };
+        self.note(key, Ok(Written::New(len)));
+        if let Some(id) = id {
+            self.note_first(id, key);
         }
-        // What takes the place of something must not be lost together with it.
-        file.sync().map_err(io("sync"))?;
-        match file.try_publish(name, plan.replaces()) {
-            Ok(()) => {
-                self.note_unset(key, unset);
-                Ok(Written::New(len))
-            }
-            Err(error) if file.is_as_what_came(name, &error) => Ok(Written::Same),
-            Err(error) => self.came_between((parent, name), key, "give its name to", error),
-        }
+        self.note_published(self.batch.put(&self.outbox, waiting));
+        Ok(Written::Waits)
     }
 
     /// Goes through all of a body, which is written to a file, compared with another, or both;
@@ -399,6 +389,16 @@ impl<E: EntryError> Writer<E> {
         comparison.finish().map(Some).map_err(io)
     }
 
+    /// Whether what has a name, and the bytes of an entry, has its time, mode and owner as well:
+    /// then it is the file that an earlier run wrote, and hard links become links to it.
+    pub(super) fn is_file_of(&self, place: &Destination) -> io::Result<bool> {
+        let Some(there) = target::status(&place.parent, &place.name)? else { return Ok(false) };
+        let kept = |ns| i128::from(self.outbox.kept_time(&place.parent, ns, &there, true));
+        let has_time = place.metadata.mtime_ns.is_some_and(|ns| existing::mtime_of(&there) == kept(ns));
+        let is_file = FileType::from_raw_mode(there.st_mode).is_file();
+        Ok(is_file && has_time && target::has_metadata(&there, &place.metadata))
+    }
+
     /// Makes a symbolic link.
     pub(super) fn make_symlink(&self, place: &Destination, link_to: &[u8]) {
         match self.try_symlink(place, link_to) {
@@ -417,7 +417,8 @@ impl<E: EntryError> Writer<E> {
         } else if plan == Plan::Compare {
             return Ok(Written::Kept);
         }
-        match self.outbox.symlink((parent, name), link_to, metadata, plan.replaces()) {
+        let new = NewName { parent, name, replaces: plan.replaces(), backup: None };
+        match self.outbox.symlink(&new, link_to, metadata) {
             Ok(unset) => {
                 self.note_unset(key, unset);
                 Ok(Written::New(0))
@@ -432,13 +433,4 @@ impl<E: EntryError> Writer<E> {
 fn compared(comparison: Option<Comparison>) -> io::Result<Written> {
     let is_same = comparison.map(Comparison::finish).transpose()?.unwrap_or(false);
     Ok(if is_same { Written::Same } else { Written::Kept })
-}
-
-/// Whether what has a name, and the bytes of an entry, has its time, mode and owner as well: then
-/// it is the file that an earlier run wrote, and hard links become links to it.
-pub(super) fn is_file_of(place: &Destination) -> io::Result<bool> {
-    let Some(there) = target::status(&place.parent, &place.name)? else { return Ok(false) };
-    let has_time = place.metadata.mtime_ns.is_some_and(|ns| existing::mtime_of(&there) == i128::from(ns));
-    let is_file = FileType::from_raw_mode(there.st_mode).is_file();
-    Ok(is_file && has_time && target::has_metadata(&there, &place.metadata))
 }

@@ -183,6 +183,7 @@ fn unpack(archive: &Archive, target: &Path, key: &[u8]) -> stook::archive::Unpac
         with_owner: false,
         xattrs: true,
         threads: 2,
+        durability: Default::default(),
         force: false,
         select: Box::new(|found| found == key),
     };

@@ -318,6 +318,7 @@ fn everything_to(target: &Path) -> Unpack<'static> {
         with_owner: false,
         xattrs: true,
         threads: 2,
+        durability: Default::default(),
         force: false,
         select: Box::new(|_| true),
     }

@@ -24,6 +24,7 @@ fn unpack(archive: &Path, target: &Path) -> UnpackSummary {
         with_owner: false,
         xattrs: true,
         threads: 2,
+        durability: Default::default(),
         force: false,
         select: Box::new(|_| true),
     };
@@ -40,6 +41,7 @@ fn through_a_pack(archive: &Path, pack: &Path, target: &Path) -> (usize, usize) 
         xattrs: true,
         groups: Vec::new(),
         threads: 2,
+        durability: Default::default(),
         select: Box::new(|_| true),
         force: false,
     };

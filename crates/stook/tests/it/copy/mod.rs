@@ -2,8 +2,11 @@
 
 mod faults;
 mod places;
+mod replacing;
 mod roundtrip;
 mod rules;
+mod sharing;
+mod times;
 
 use std::collections::BTreeMap;
 use std::fs;

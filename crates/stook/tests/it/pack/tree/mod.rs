@@ -168,6 +168,7 @@ impl Place {
             xattrs: true,
             groups: Vec::new(),
             threads: 4,
+            durability: Default::default(),
             force: false,
             select: Box::new(|_| true),
         }

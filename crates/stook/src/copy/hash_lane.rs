@@ -1,0 +1,61 @@
+//! The hashes of large files, by a thread of their own: SHA-256 takes longer than many devices, and
+//! reading and writing go on meanwhile. One file is hashed as fast as one processor can.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use bytes::Bytes;
+
+use super::hash::{Digest, HashKind, Hashing};
+
+/// What the thread is handed, in order.
+pub(super) enum ToHash {
+    /// The next bytes, which the ledger counts until they are hashed and written.
+    Block(Bytes),
+    /// This many zeros of a hole.
+    Hole(u64),
+    /// The end of a file: who gets its digests, if it is whole.
+    End(Vec<SyncSender<Arc<[Digest]>>>),
+}
+
+/// The digests of a file that is whole.
+pub(super) enum Digests {
+    /// None were to be computed.
+    None,
+    Coming(Receiver<Arc<[Digest]>>),
+}
+
+impl Digests {
+    /// Digests to come, and where they are to be sent.
+    pub(super) fn coming() -> (SyncSender<Arc<[Digest]>>, Self) {
+        let (sender, receiver) = sync_channel(1);
+        (sender, Self::Coming(receiver))
+    }
+
+    /// Waits for them; `None` where the thread ended before.
+    pub(super) fn wait(self) -> Option<Arc<[Digest]>> {
+        match self {
+            Self::None => Some(Arc::default()),
+            Self::Coming(receiver) => receiver.recv().ok(),
+        }
+    }
+}
+
+/// Hashes files until no more come.
+pub(super) fn run(kinds: &[HashKind], incoming: &Receiver<ToHash>) {
+    let mut hashing = Hashing::new(kinds);
+    while let Ok(message) = incoming.recv() {
+        match message {
+            ToHash::Block(bytes) => hashing.take(&bytes),
+            ToHash::Hole(len) => hashing.take_zeroes(len),
+            ToHash::End(takers) => {
+                let done = std::mem::replace(&mut hashing, Hashing::new(kinds));
+                if !takers.is_empty() {
+                    let digests: Arc<[Digest]> = done.finish().into();
+                    // A lane that has failed since wants none.
+                    takers.iter().for_each(|lane| drop(lane.send(digests.clone())));
+                }
+            }
+        }
+    }
+}
