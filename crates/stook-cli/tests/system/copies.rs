@@ -72,7 +72,8 @@ fn copies_on_xfs_share_the_blocks_of_their_source() {
 
 #[test]
 fn copies_on_ext4_and_to_another_file_system_are_written() {
-    let (ext4, btrfs) = (LoopDevice::mount_as(EXT4, 128 * MIB, 512), LoopDevice::mount_as(BTRFS, 256 * MIB, 512));
+    let (ext4, btrfs) =
+        (LoopDevice::mount_as(EXT4, 128 * MIB, 512), LoopDevice::mount_as(BTRFS, 256 * MIB, 512));
     let from = ext4.path().join("from");
     make_source(&from);
     for to in [ext4.path().join("to"), btrfs.path().join("to")] {

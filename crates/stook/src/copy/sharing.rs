@@ -69,7 +69,13 @@ impl Sharing<'_, '_> {
         if matches!(is_whole, Ok(true)) {
             receiver.add_bytes(len.saturating_sub(counted));
             let way = if way == OperationKind::CloneRange { Way::Cloned } else { Way::CopiedByServer };
-            receiver.finish(Written { place: (*place).clone(), file, metadata, digests: Arc::default(), way });
+            receiver.finish(Written {
+                place: (*place).clone(),
+                file,
+                metadata,
+                digests: Arc::default(),
+                way,
+            });
             return true;
         }
         receiver.take_back(counted);
@@ -96,8 +102,7 @@ impl Sharing<'_, '_> {
         }
         let parent = &self.place.spot.parent;
         let is_worth = way == OperationKind::CloneRange
-            || identity(parent).is_ok_and(|(own, _)| own == device)
-                && self.receiver.copies_on_server(parent);
+            || identity(parent).is_ok_and(|(own, _)| own == device) && self.receiver.copies_on_server(parent);
         if !is_worth {
             self.refuse(way);
         }

@@ -481,7 +481,9 @@ fn bytes_that_the_sync_of_another_batch_lost_get_no_name() {
         for threads in [1, 4] {
             let target = place.target(false);
             let calls = Arc::new(LostWrites::at_sync(0));
-            let done = place.unpack_by((threads, Durability::Batch), packed, Overwrite::Never, calls.clone()).unwrap();
+            let done = place
+                .unpack_by((threads, Durability::Batch), packed, Overwrite::Never, calls.clone())
+                .unwrap();
             let case = format!("{packed:?}, {threads} threads");
             place.check_no_half(&tree_at(&target), false, "", &case);
             assert!(calls.lost() > 0 && done.summary.failures.len() >= calls.lost(), "{case}: {done:?}");

@@ -65,7 +65,8 @@ impl Place {
 
     fn run(&self, command: &[&str]) {
         let done = Command::new(command[0]).args(&command[1..]).current_dir(self.0.path()).output().unwrap();
-        let said = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
+        let said =
+            String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
         assert!(done.status.success(), "{command:?}: {said}");
     }
 }
@@ -205,7 +206,8 @@ fn members_of_an_archive_that_the_server_no_longer_gives_are_failures() {
     let (destinations, options) = (vec![place.at("to")], file_by_file());
     let report = CopyGiven { sources: vec![given], destinations, options }.run(&mut ()).unwrap();
     assert!(report.failures.len() >= 20, "{report:?}");
-    let files = || fs::read_dir(place.at("to/d")).unwrap().filter(|entry| entry.as_ref().unwrap().path().is_file());
+    let files =
+        || fs::read_dir(place.at("to/d")).unwrap().filter(|entry| entry.as_ref().unwrap().path().is_file());
     assert_eq!(files().count(), 0);
 }
 

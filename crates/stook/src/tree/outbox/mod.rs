@@ -195,11 +195,7 @@ impl Outbox {
     }
 
     /// Gives a file that has a name another one; `AlreadyExists` where something has it that stays.
-    pub(crate) fn hard_link(
-        &self,
-        (from, first): (&OwnedFd, &OsStr),
-        new: &NewName<'_>,
-    ) -> io::Result<()> {
+    pub(crate) fn hard_link(&self, (from, first): (&OwnedFd, &OsStr), new: &NewName<'_>) -> io::Result<()> {
         let parent = new.parent;
         if !new.replaces.is_any() {
             return self.calls.link(from.as_fd(), first, parent.as_fd(), new.name);
@@ -274,7 +270,7 @@ impl Outbox {
             let kind = self.calls.kind_of_file_system(parent.as_fd());
             match kind.and_then(Granularity::of_kind) {
                 Some(granularity) => granularity,
-                None if !may_write => return Granularity::EXACT,
+                None if !may_write => Granularity::EXACT,
                 // What cannot be found out makes files differ, whose bytes are compared then.
                 None => self.try_time(parent).unwrap_or(Granularity::EXACT),
             }
@@ -289,7 +285,8 @@ impl Outbox {
 
     /// How finely the file system of a directory keeps times, by what becomes of one.
     fn try_time(&self, parent: &Arc<OwnedFd>) -> io::Result<Granularity> {
-        let file = self.file(parent, NewFile { mode: None, is_private: true, replaces: Replaces::Nothing })?;
+        let file =
+            self.file(parent, NewFile { mode: None, is_private: true, replaces: Replaces::Nothing })?;
         again(|| self.calls.set_mtime(file.file.as_fd(), Granularity::PROBE_NS))?;
         let kept = existing::mtime_of(&rustix::fs::fstat(&file.file)?);
         file.discard()?;

@@ -217,7 +217,7 @@ fn give(error: io::Error) -> Failed {
 /// Which file has a name, if any has.
 fn inode_at(parent: &OwnedFd, name: &OsStr) -> io::Result<Option<(u64, u64)>> {
     let there = status(parent, name)?;
-    Ok(there.map(|there| (there.st_dev as u64, there.st_ino as u64)))
+    Ok(there.map(|there| (there.st_dev, there.st_ino)))
 }
 
 /// Gives a finished file a name that nothing has; `AlreadyExists` if something has it.

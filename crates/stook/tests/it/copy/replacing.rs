@@ -114,7 +114,11 @@ fn what_comes_in_between_stays_unless_the_rule_lets_it_be_replaced_and_then_it_i
             }
             assert_eq!(place.found(), expected, "{case}");
             let one = &report.destinations[0];
-            assert_eq!((one.files, one.kept.len()), (u64::from(is_replaced), usize::from(!is_replaced)), "{case}");
+            assert_eq!(
+                (one.files, one.kept.len()),
+                (u64::from(is_replaced), usize::from(!is_replaced)),
+                "{case}"
+            );
             assert!(report.undone() == u64::from(!is_replaced), "{case}: {report:?}");
         }
     }
@@ -143,10 +147,8 @@ fn a_directory_that_comes_in_between_stays_and_what_goes_in_between_is_not_misse
             assert_eq!((report.undone(), report.destinations[0].failures.len()), (1, 1), "{case}");
             place.reset();
             let path = place.at("to/file");
-            let report = place.copy(
-                options(overwrite, backup),
-                calls(Box::new(move || fs::remove_file(&path).unwrap())),
-            );
+            let report = place
+                .copy(options(overwrite, backup), calls(Box::new(move || fs::remove_file(&path).unwrap())));
             assert_eq!(place.found(), all(&[("file", "the new bytes")]), "{case}");
             assert_eq!(report.undone(), 0, "{case}: {report:?}");
         }
@@ -218,16 +220,21 @@ fn whichever_call_fails_the_name_has_all_of_something_and_what_was_to_be_kept_is
                 place.reset();
                 place.copy(options.clone(), calls)
             };
-            met.extend(each_call(1, |nth| FaultCalls::nth(nth, OutFault::Fails(fault)), run, |report, nth, call| {
-                let case = format!("{overwrite:?} {backup} {durability:?} {fault} {nth} {call}");
-                check(&place.found(), backup, &case);
-                let is_new = place.found()["file"] == "the new bytes";
-                assert!(report.undone() > 0 || is_new, "{case}: not reported: {report:?}");
-                let again = place.copy(options.clone(), Arc::new(FaultCalls::none()));
-                assert_eq!(again.undone(), 0, "{case}: {again:?}");
-                assert_eq!(place.found()["file"], "the new bytes", "{case}");
-                check(&place.found(), backup && overwrite == Overwrite::Older, &case);
-            }));
+            met.extend(each_call(
+                1,
+                |nth| FaultCalls::nth(nth, OutFault::Fails(fault)),
+                run,
+                |report, nth, call| {
+                    let case = format!("{overwrite:?} {backup} {durability:?} {fault} {nth} {call}");
+                    check(&place.found(), backup, &case);
+                    let is_new = place.found()["file"] == "the new bytes";
+                    assert!(report.undone() > 0 || is_new, "{case}: not reported: {report:?}");
+                    let again = place.copy(options.clone(), Arc::new(FaultCalls::none()));
+                    assert_eq!(again.undone(), 0, "{case}: {again:?}");
+                    assert_eq!(place.found()["file"], "the new bytes", "{case}");
+                    check(&place.found(), backup && overwrite == Overwrite::Older, &case);
+                },
+            ));
         }
     }
     assert_met(&met, ["create", "exchange", "rename", "rename_new", "unlink"]);

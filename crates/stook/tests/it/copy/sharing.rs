@@ -43,8 +43,7 @@ impl Place {
 
     fn copy(&self, calls: AlteredCalls, options: CopyOptions) -> CopyReport {
         let factory = Arc::new(self.factory.clone());
-        let destination =
-            Destination { calls: Arc::new(calls), factory, ..Destination::new(self.at("to")) };
+        let destination = Destination { calls: Arc::new(calls), factory, ..Destination::new(self.at("to")) };
         let sources = vec![CopySource::directory(self.at("from")).unwrap()];
         Copy::new(sources, vec![destination]).with_options(options).run(&mut ()).unwrap()
     }
@@ -80,13 +79,13 @@ fn a_server_copies_its_large_files_itself_with_their_holes_and_nothing_else_does
     fs::remove_dir_all(place.at("to")).unwrap();
     let report = place.copy(AlteredCalls::new(), CopyOptions::default());
     place.assert_whole(&report, "on a disk");
-    assert_eq!((place.count(EngineCall::CopyRange, &mut seen), report.destinations[0].copied_by_server), (0, 0));
+    assert_eq!(
+        (place.count(EngineCall::CopyRange, &mut seen), report.destinations[0].copied_by_server),
+        (0, 0)
+    );
     // What is hashed or compared has to be read.
-    let hashed = CopyOptions {
-        hashes: vec![HashKind::Xxh3],
-        overwrite: Overwrite::Always,
-        ..CopyOptions::default()
-    };
+    let hashed =
+        CopyOptions { hashes: vec![HashKind::Xxh3], overwrite: Overwrite::Always, ..CopyOptions::default() };
     let compared = CopyOptions { overwrite: Overwrite::Different, checksum: true, ..CopyOptions::default() };
     for options in [hashed, compared] {
         let report = place.copy(AlteredCalls::new().on_server(), options);
