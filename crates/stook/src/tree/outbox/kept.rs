@@ -202,7 +202,7 @@ impl OutFile {
 
     /// The number of its inode.
     pub(crate) fn inode(&self) -> u64 {
-        self.made.st_ino as u64
+        self.made.st_ino
     }
 
     /// Makes the names in its directory durable.
