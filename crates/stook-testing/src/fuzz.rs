@@ -6,6 +6,7 @@
 //! broken; it never touches the file system outside a temporary directory and never prints.
 
 pub mod archive;
+pub mod copy;
 pub mod format;
 pub mod pack;
 pub mod sparse;
@@ -26,6 +27,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("archive_index", archive::archive_index),
     ("archive_tar", archive::archive_tar),
     ("archive_zip", archive::archive_zip),
+    ("copy_journal", copy::copy_journal),
     ("format_afs", format::format_afs),
     ("pack_attributes", pack::pack_attributes),
     ("pack_deletes", pack::pack_deletes),

@@ -9,7 +9,8 @@ use std::time::Instant;
 
 use serde::Serialize;
 use stook::copy::{
-    Action, CopyEvents, CopyOptions, CopyReport, DestinationReport, HashKind, Item, Progress, Why,
+    Action, CopyEvents, CopyOptions, CopyReport, DestinationReport, HashKind, Item, Progress, Resume,
+    Unfinished, Why,
 };
 use stook::ops::contents::is_object;
 use stook::ops::copy::{CopyGiven, Error, Given, OpenGiven};
@@ -45,7 +46,7 @@ Examples:
   stook copy https://host/x.bin disk   an object, as disk/x.bin
 
 A name always has the whole file: files get theirs when their bytes are on the medium. Run again after an interruption,
-what is there with the same length and time is skipped. Existing files that differ are kept and named (exit code 1),
+what is there with the same length and time is skipped, and a large file that was cut off is continued. Existing files that differ are kept and named (exit code 1),
 unless --overwrite says which are replaced; directories get mode and time of their source. One bad file, and one full or
 failing destination, stop only themselves. Only root sets owners.")]
 pub struct Args {
@@ -249,6 +250,7 @@ impl Args {
             },
             bytes_per_s: self.bwlimit,
             force: self.force,
+            resume: Some(Resume::default()),
         })
     }
 
@@ -338,6 +340,8 @@ struct Copied<'a> {
     unset_xattrs: u64,
     direct_bytes: u64,
     cached_bytes: u64,
+    resumed_bytes: u64,
+    unfinished: Vec<JsonUnfinished<'a>>,
     stopped: Option<&'a str>,
     failures: Vec<Failed<'a>>,
 }
@@ -363,9 +367,25 @@ impl<'a> Copied<'a> {
             unset_xattrs: one.unset_xattrs.entries,
             direct_bytes: one.passage.direct_bytes,
             cached_bytes: one.passage.cached_bytes,
+            resumed_bytes: one.resumed_bytes,
+            unfinished: one.unfinished.iter().map(JsonUnfinished::new).collect(),
             stopped: one.stopped.as_deref(),
             failures: Failed::all(&one.failures),
         }
+    }
+}
+
+/// A file that the next run continues.
+#[derive(Serialize)]
+struct JsonUnfinished<'a> {
+    #[serde(flatten)]
+    key: TextOrBytes<'a>,
+    bytes: u64,
+}
+
+impl<'a> JsonUnfinished<'a> {
+    fn new(one: &'a Unfinished) -> Self {
+        Self { key: TextOrBytes::key(&one.key), bytes: one.bytes }
     }
 }
 
@@ -491,6 +511,11 @@ fn print_destination(one: &DestinationReport, verbose: bool, context: &Context) 
     if !one.kept.is_empty() {
         context.note("`--overwrite different` replaces what is there with other content.");
     }
+    for left in &one.unfinished {
+        let place = one.path.join(std::ffi::OsStr::from_bytes(&left.key));
+        let (place, there) = (printable(place.as_os_str().as_bytes()), units::bytes_decimal(left.bytes));
+        context.note(format_args!("{place} continues from {there} at the next run."));
+    }
     super::unpack::report_unset(&one.unset_xattrs, context);
 }
 
@@ -521,6 +546,9 @@ fn summary(one: &DestinationReport, has_several: bool, seconds: f64, interrupted
         if count > 0 {
             text.push_str(&format!("; {} {what}", units::count(count)));
         }
+    }
+    if one.resumed_bytes > 0 {
+        text.push_str(&format!("; {} were there already", units::bytes_decimal(one.resumed_bytes)));
     }
     if interrupted {
         text.push_str("; interrupted, every file written is complete");

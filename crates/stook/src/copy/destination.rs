@@ -7,24 +7,26 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::Stat;
+use rustix::fs::{Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::body::FileJob;
+use super::decide::Place;
 use super::error::Result;
 use super::events::{Action, DestinationProgress, Item, Mailbox, Why};
 use super::hash::Digest;
-use super::options::CopyOptions;
-use super::report::{DestinationReport, Failure};
+use super::options::{CopyOptions, Resume};
+use super::partial::Partial;
+use super::report::{DestinationReport, Failure, Unfinished};
 use super::run::Destination;
 use crate::engine::{EngineFactory, OperationKind, Passage};
 use crate::error::Error;
 use crate::tree::existing::{Plan, mtime_of};
-use crate::tree::outbox::{Batch, Calls, Outbox};
+use crate::tree::outbox::{Batch, Calls, Outbox, Replaces, System};
 use crate::tree::target::{self, FileMetadata, MetadataOutcome, Target};
 use crate::tree::{Kept, Kind, Node, Overwrite, WhyKept, Xattrs};
 
@@ -406,6 +408,32 @@ impl Receiver {
             .with_xattrs(xattrs, self.options.xattrs)
     }
 
+    /// A file is left as it is, to be continued by the next run, if there is anything of it.
+    pub(super) fn leave(&self, key: &[u8], partial: Partial) {
+        let Partial { file, journal } = partial;
+        let bytes = journal.bytes();
+        if bytes > 0 {
+            file.keep();
+            self.state().report.unfinished.push(Unfinished { key: key.to_vec(), bytes });
+        }
+    }
+
+    /// Removes what an earlier run left of a file that was copied in another way.
+    pub(super) fn forget_partial(&self, place: &Place) {
+        let is_long = |resume: &Resume| place.job.node.len >= resume.from_bytes;
+        if self.options.resume.as_ref().is_some_and(is_long) {
+            // One that another run uses stays, and one that cannot be removed is only untidy.
+            drop(self.outbox.find_kept(&place.spot.parent, &place.spot.name, Replaces::Nothing));
+        }
+    }
+
+    /// A file is written once more, into a fresh one, and synced by itself: what was written of it
+    /// could not be synced.
+    pub(super) fn write_again(&self, job: FileJob) {
+        let job = FileJob { only: Some(self.index), is_alone: true, ..job };
+        self.state().again.push(job);
+    }
+
     /// Makes all that was published durable, if that is asked.
     pub(super) fn sync_all(&self) {
         let Some(root) = self.target().map(|target| target.root()) else { return };
@@ -418,6 +446,12 @@ impl Receiver {
     pub(super) fn take_report(&self) -> DestinationReport {
         std::mem::take(&mut self.state().report)
     }
+}
+
+/// Whether a file is on FAT or exFAT.
+pub(super) fn is_fat_at(path: &Path) -> bool {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).is_ok_and(|file| is_fat(&System, &file))
 }
 
 /// Whether a directory is on FAT or exFAT.

@@ -68,8 +68,7 @@ impl Receiver {
                 // It is not known whose bytes were lost, and a second sync would not say it either.
                 Err((SYNC, _)) if self.is_written_again(&pending.job) => {
                     self.take_back(pending.job.node.len);
-                    let job = FileJob { only: Some(self.index), is_alone: true, ..pending.job };
-                    self.state().again.push(job);
+                    self.write_again(pending.job);
                 }
                 // What came in between has the same bytes.
                 Err(_) if is_same => {
@@ -86,7 +85,7 @@ impl Receiver {
 
     /// Whether a file is written once more because it could not be made durable: one that waited
     /// for the sync of others, too.
-    fn is_written_again(&self, job: &FileJob) -> bool {
+    pub(super) fn is_written_again(&self, job: &FileJob) -> bool {
         self.options.durability == Durability::Batch && !job.is_alone && !self.is_stopped()
     }
 

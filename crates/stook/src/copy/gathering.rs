@@ -11,6 +11,7 @@ use super::decide::Place;
 use super::hash::Hashing;
 use super::large::{Lanes, Pouring};
 use super::ledger::held;
+use super::resume::Resumed;
 use super::run::Run;
 use super::small::{SMALL_MAX, SmallTask};
 use crate::error::{Error, Result};
@@ -148,7 +149,9 @@ impl Run<'_> {
                 let _ = small.send(SmallTask::Write(places, body));
                 return;
             }
-            let pouring = Pouring::begin(self, lanes, places, &xattrs, &holes);
+            // What comes in one pass begins at its beginning.
+            let resumed = Resumed::nothing();
+            let pouring = Pouring::begin(self, lanes, places, &xattrs, &holes, resumed);
             *long = Some(Long { index, pouring, holes, taken: 0 });
         }
         if let Some(long) = long.as_mut().filter(|long| long.index == index) {

@@ -11,13 +11,14 @@ use super::decide::Place;
 use super::destination::{Receiver, Way};
 use super::finish::{Written, new_file};
 use super::hash_lane::Digests;
+use super::partial::{Journal, Partial};
 use crate::engine::{self, Access, Completion, Engine, Operation, Request};
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
 use crate::source::AccessRule;
 use crate::tree::Holes;
 use crate::tree::existing::{Comparison, Plan};
-use crate::tree::outbox::OutFile;
+use crate::tree::outbox::{OutFile, SYNC};
 use crate::tree::target::FileMetadata;
 
 /// What a lane is handed, in order.
@@ -27,6 +28,8 @@ pub(super) enum Message {
     Block(Bytes),
     /// This many zeros that are not written.
     Hole(u64),
+    /// The source has changed: nothing of the file is of use to the next run.
+    Changed,
     /// The file is whole, with these digests; or it is to be given up.
     End(Option<Digests>),
 }
@@ -37,6 +40,10 @@ pub(super) struct Begin {
     pub(super) metadata: FileMetadata,
     /// How many lanes still want its bytes.
     pub(super) wanted: Arc<AtomicUsize>,
+    /// What an earlier run left of it, or what the next one may continue.
+    pub(super) partial: Option<Partial>,
+    /// Where the bytes begin that come.
+    pub(super) start: u64,
 }
 
 /// Where a file is written that is being read.
@@ -50,6 +57,12 @@ struct Current {
     has_failed: bool,
     /// Bytes that were counted as written.
     counted: u64,
+    /// What the next run can continue from, where it can.
+    journal: Option<Journal>,
+    /// Up to where the file was there before.
+    had: u64,
+    /// Whether the next run must not continue it.
+    is_lost: bool,
 }
 
 /// A file that was begun, and what takes its bytes beside the comparison.
@@ -78,18 +91,34 @@ impl Lane {
                 Message::Begin(begin) => self.begin(*begin),
                 Message::Block(bytes) => self.block(bytes),
                 Message::Hole(len) => self.hole(len),
+                Message::Changed => self.current.iter_mut().for_each(|current| current.is_lost = true),
                 Message::End(digests) => self.end(digests),
             }
         }
         self.end(None);
     }
 
-    fn begin(&mut self, begin: Begin) {
-        let opened = self.open(&begin.place, &begin.metadata);
-        let mut current =
-            Current { begin, out: None, comparison: None, taken: 0, has_failed: false, counted: 0 };
+    fn begin(&mut self, mut begin: Begin) {
+        let (partial, start) = (begin.partial.take(), begin.start);
+        let had = partial.as_ref().map_or(0, |partial| partial.journal.bytes());
+        let opened = self.open(&begin.place, &begin.metadata, partial);
+        let mut current = Current {
+            begin,
+            out: None,
+            comparison: None,
+            taken: start,
+            has_failed: false,
+            counted: start,
+            journal: None,
+            had,
+            is_lost: false,
+        };
+        self.receiver.add_bytes(start);
         match opened {
-            Ok((out, comparison)) => (current.out, current.comparison) = (out, comparison),
+            Ok((out, comparison, journal)) => {
+                self.receiver.state().report.resumed_bytes += had;
+                (current.out, current.comparison, current.journal) = (out, comparison, journal);
+            }
             Err(error) => {
                 current.has_failed = true;
                 current.begin.wanted.fetch_sub(1, Ordering::Relaxed);
@@ -99,8 +128,13 @@ impl Lane {
         self.current = Some(current);
     }
 
-    /// Opens what is compared, and makes what is written, with room for all of it.
-    fn open(&mut self, place: &Place, metadata: &FileMetadata) -> Result<(Out, Option<Comparison>)> {
+    /// Opens what is compared, and makes what is written, or continues it, with room for all of it.
+    fn open(
+        &mut self,
+        place: &Place,
+        metadata: &FileMetadata,
+        partial: Option<Partial>,
+    ) -> Result<(Out, Option<Comparison>, Option<Journal>)> {
         let (receiver, key) = (self.receiver.clone(), place.job.key.clone());
         let io = |operation: &'static str| {
             let (receiver, key) = (receiver.clone(), key.clone());
@@ -111,18 +145,45 @@ impl Lane {
             None => None,
         };
         if place.plan == Plan::Compare {
-            return Ok((None, comparison));
+            return Ok((None, comparison, None));
         }
-        let file =
-            receiver.outbox.file(&place.spot.parent, new_file(metadata, place.plan)).map_err(io("create"))?;
-        let out = Arc::new(file.for_engine(&receiver.path_of(&key)).map_err(io("create"))?);
-        let len = place.job.node.len;
+        let (file, journal) = match partial {
+            Some(Partial { file, journal }) => (file, Some(journal)),
+            None => {
+                let new = new_file(metadata, place.plan);
+                (receiver.outbox.file(&place.spot.parent, new).map_err(io("create"))?, None)
+            }
+        };
+        match self.make_room(&file, place, metadata) {
+            Ok(out) => Ok((Some((file, out)), comparison, journal)),
+            Err(error) => {
+                if let Some(journal) = journal {
+                    receiver.leave(&key, Partial { file, journal });
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// A file as the engine writes it, as long as it will be.
+    fn make_room(
+        &mut self,
+        file: &OutFile,
+        place: &Place,
+        metadata: &FileMetadata,
+    ) -> Result<Arc<engine::File>> {
+        let (receiver, key, len) = (self.receiver.clone(), &place.job.key, place.job.node.len);
+        let failed = |operation| {
+            let receiver = receiver.clone();
+            move |error| receiver.io(operation, key, error)
+        };
+        let out = Arc::new(file.for_engine(&receiver.path_of(key)).map_err(failed("create"))?);
         if !receiver.is_in_order() {
             // A write inside a file costs far less than one that extends it.
-            file.set_len(len).map_err(io("set the length of"))?;
+            file.set_len(len).map_err(failed("set the length of"))?;
             self.allocate(&out, &metadata.holes, len)?;
         }
-        Ok((Some((file, out)), comparison))
+        Ok(out)
     }
 
     /// Reserves room for all that is no hole, so that a full medium is met at once.
@@ -169,6 +230,13 @@ impl Lane {
             let error = self.receiver.io("read", &current.begin.place.job.key, error);
             return self.fail(error);
         }
+        if let Some(journal) = &mut current.journal {
+            journal.take(&bytes, offset);
+        }
+        if current.taken <= current.had {
+            current.counted = current.counted.saturating_add(len);
+            return self.receiver.add_bytes(len);
+        }
         let Some((_, out)) = &current.out else { return };
         // What is written in order, on file systems where a gap is filled with zeros, goes the way
         // that they are made for.
@@ -187,10 +255,14 @@ impl Lane {
             Ok(_) => {}
             Err(error) => self.fail(error),
         }
+        self.check_in(false);
     }
 
     fn hole(&mut self, len: u64) {
         let Some(current) = self.current.as_mut().filter(|current| !current.has_failed) else { return };
+        if let Some(journal) = &mut current.journal {
+            journal.take_zeroes(len, current.taken);
+        }
         current.taken = current.taken.saturating_add(len);
         if let Some(comparison) = &mut current.comparison
             && let Err(error) = comparison.take_zeroes(len)
@@ -235,8 +307,8 @@ impl Lane {
         self.receiver.fail(&current.begin.place.job.key, error);
     }
 
-    /// Waits for all writes, and gives the file its name if it is whole.
-    fn end(&mut self, digests: Option<Digests>) {
+    /// Waits for all writes.
+    fn drain(&mut self) {
         while self.engine.as_ref().is_some_and(|engine| engine.in_flight() > 0) {
             let before = self.engine.as_ref().map(|engine| engine.in_flight());
             self.reap(1);
@@ -245,13 +317,52 @@ impl Lane {
                 self.engine = None;
             }
         }
-        let Some(current) = self.current.take() else { return };
-        let Current { begin, out, comparison, has_failed, counted, .. } = current;
-        let (receiver, key) = (&self.receiver, begin.place.job.key.clone());
-        let Some(digests) = digests.filter(|_| !has_failed) else {
-            receiver.take_back(counted);
+    }
+
+    /// Makes a checkpoint if one is due, or the file ends here: so far the next run need not write
+    /// it again.
+    fn check_in(&mut self, is_end: bool) {
+        let journal = self.current.as_ref().and_then(|current| current.journal.as_ref());
+        if !journal.is_some_and(|journal| is_end || journal.is_due()) {
             return;
-        };
+        }
+        self.drain();
+        let Some(current) = self.current.as_mut().filter(|current| !current.has_failed) else { return };
+        let (Some((file, _)), Some(journal)) = (&current.out, &mut current.journal) else { return };
+        if let Err(error) = journal.checkpoint(file) {
+            // It is not known which bytes were lost: none of the file is used.
+            current.is_lost = true;
+            let job = current.begin.place.job.clone();
+            if !self.receiver.is_written_again(&job) {
+                let error = self.receiver.io(SYNC, &job.key, error);
+                return self.fail(error);
+            }
+            current.has_failed = true;
+            current.begin.wanted.fetch_sub(1, Ordering::Relaxed);
+            self.receiver.write_again(job);
+        }
+    }
+
+    /// The file is given up. What the next run can continue stays.
+    fn give_up(&mut self) {
+        if self.current.as_ref().is_some_and(|current| !current.is_lost) {
+            self.check_in(true);
+        }
+        let Some(current) = self.current.take() else { return };
+        self.receiver.take_back(current.counted);
+        if let (Some((file, _)), Some(journal), false) = (current.out, current.journal, current.is_lost) {
+            self.receiver.leave(&current.begin.place.job.key, Partial { file, journal });
+        }
+    }
+
+    /// Waits for all writes, and gives the file its name if it is whole.
+    fn end(&mut self, digests: Option<Digests>) {
+        self.drain();
+        let has_failed = self.current.as_ref().is_none_or(|current| current.has_failed);
+        let Some(digests) = digests.filter(|_| !has_failed) else { return self.give_up() };
+        let Some(current) = self.current.take() else { return };
+        let Current { begin, out, comparison, counted, journal, .. } = current;
+        let (receiver, key) = (&self.receiver, begin.place.job.key.clone());
         let seen = comparison.as_ref().and_then(Comparison::seen);
         let is_same = match comparison.map(Comparison::finish).transpose() {
             Ok(is_same) => is_same,
@@ -285,14 +396,22 @@ impl Lane {
             receiver.take_back(counted);
             return receiver.fail_io("set the length of", &key, error);
         }
+        if journal.is_none() {
+            receiver.forget_partial(&place);
+        }
         receiver.finish(Written { place, file, metadata: begin.metadata, digests, way: Way::Written });
     }
 }
 
 /// Ranges that are read of a file: all but its holes, cut into blocks that begin at multiples of
-/// their length. Holes lie between them.
-pub(super) fn blocks(holes: &Holes, len: u64, block: u64) -> impl Iterator<Item = (ByteRange, bool)> + '_ {
-    let mut at = 0;
+/// their length, from an offset on. Holes lie between them.
+pub(super) fn blocks(
+    holes: &Holes,
+    from: u64,
+    len: u64,
+    block: u64,
+) -> impl Iterator<Item = (ByteRange, bool)> + '_ {
+    let mut at = from;
     std::iter::from_fn(move || {
         if at >= len {
             return None;
@@ -320,11 +439,14 @@ mod tests {
     fn blocks_and_holes_cover_a_file_once_and_in_order() {
         let range = |start, end| ByteRange::new(start, end).unwrap();
         let holes = Holes::of([range(5, 20), range(30, 100)]);
-        let all: Vec<_> = blocks(&holes, 40, 8).collect();
+        let all: Vec<_> = blocks(&holes, 0, 40, 8).collect();
         let expected = [(0, 5, false), (5, 20, true), (20, 24, false), (24, 30, false), (30, 40, true)]
             .map(|(start, end, is_hole)| (range(start, end), is_hole));
         assert_eq!(all, expected);
-        assert_eq!(blocks(&Holes::default(), 0, 8).count(), 0);
-        assert_eq!(blocks(&Holes::default(), 17, 8).count(), 3);
+        assert_eq!(blocks(&Holes::default(), 0, 0, 8).count(), 0);
+        assert_eq!(blocks(&Holes::default(), 0, 17, 8).count(), 3);
+        let later: Vec<_> = blocks(&holes, 12, 40, 8).collect();
+        assert_eq!(later[0], (range(12, 20), true));
+        assert_eq!(later[1..], expected[2..]);
     }
 }

@@ -14,6 +14,7 @@ use super::decide::Place;
 use super::hash_lane::{Digests, ToHash};
 use super::lane::{Begin, Message, blocks};
 use super::ledger::{Permit, held};
+use super::resume::Resumed;
 use super::run::Run;
 use super::sharing::whole_file;
 use crate::engine::Access;
@@ -39,6 +40,8 @@ pub(super) struct Pouring<'a> {
     /// Which of them take it.
     takers: Vec<usize>,
     wanted: Arc<AtomicUsize>,
+    /// Where the bytes begin that are poured.
+    start: u64,
 }
 
 impl<'a> Pouring<'a> {
@@ -49,6 +52,7 @@ impl<'a> Pouring<'a> {
         places: Vec<(usize, Place)>,
         xattrs: &Xattrs,
         holes: &Holes,
+        mut resumed: Resumed,
     ) -> Self {
         let wanted = Arc::new(AtomicUsize::new(places.len()));
         let mut takers = Vec::with_capacity(places.len());
@@ -56,13 +60,14 @@ impl<'a> Pouring<'a> {
             let lane = lanes.writing.get(index);
             let Some((lane, receiver)) = lane.zip(run.receivers.get(index)) else { continue };
             let metadata = receiver.metadata(&place.job.node, xattrs.clone()).with_holes(holes.clone());
-            let begin = Begin { place, metadata, wanted: wanted.clone() };
+            let (partial, start) = (resumed.partials.remove(&index), resumed.start);
+            let begin = Begin { place, metadata, wanted: wanted.clone(), partial, start };
             // A lane ends only after those who send.
             if lane.send(Message::Begin(Box::new(begin))).is_ok() {
                 takers.push(index);
             }
         }
-        Self { lanes, takers, wanted }
+        Self { lanes, takers, wanted, start: resumed.start }
     }
 
     /// Whether any destination still takes it.
@@ -92,6 +97,13 @@ impl<'a> Pouring<'a> {
     /// This many zeros of a hole.
     pub(super) fn hole(&mut self, len: u64) {
         self.send(|| Message::Hole(len), ToHash::Hole(len));
+    }
+
+    /// The source has changed.
+    fn changed(&self) {
+        for lane in self.lanes() {
+            let _ = lane.send(Message::Changed);
+        }
     }
 
     /// The file is whole, or is given up.
@@ -153,9 +165,13 @@ impl Run<'_> {
                 return Ok(());
             }
         }
-        let mut pouring = Pouring::begin(self, lanes, places, &opened.xattrs, &holes);
+        let Some(resumed) = self.resume(session, lanes, &places, &*opened.source) else { return Ok(()) };
+        let mut pouring = Pouring::begin(self, lanes, places, &opened.xattrs, &holes, resumed);
         let read = self.pour(session, &*opened.source, &holes, &mut pouring);
         let checked = read.and_then(|is_whole| opened.source.check_unchanged().map(|()| is_whole));
+        if matches!(checked, Err(Error::SourceChanged { .. })) {
+            pouring.changed();
+        }
         pouring.end(matches!(checked, Ok(true)));
         checked.map(drop)
     }
@@ -169,7 +185,8 @@ impl Run<'_> {
         pouring: &mut Pouring<'_>,
     ) -> Result<bool> {
         let access = self.options.access.decide(source, ByteRange::to(source.len()));
-        let parts = blocks(holes, source.len(), self.tuning.block_of(source.len()));
+        let block_bytes = self.tuning.block_of(source.len());
+        let parts = blocks(holes, pouring.start, source.len(), block_bytes);
         let parts: Parts<'_> = Box::new((0..).zip(parts));
         let mut flow = Flow {
             parts: parts.peekable(),

@@ -12,7 +12,7 @@ use super::listing::{Found, Listed, Listing};
 use super::run::Destination;
 use super::source::CopySource;
 use crate::storage::free_at;
-use crate::tree::{Kind, NodeId, room};
+use crate::tree::{Kind, NodeId, outbox, room};
 
 /// Which file or directory.
 type Inode = (u64, u64);
@@ -147,10 +147,13 @@ impl Listed for Counting<'_> {
         let kept = kept.unwrap_or(found.node.len);
         for (destination, needed) in self.destinations.iter().zip(&mut self.total.needed) {
             // What is there already needs no room. It is looked for only where all does not fit.
-            if self.is_exact && destination.path.join(super::finish::shown(&found.key)).exists() {
+            let place = destination.path.join(super::finish::shown(&found.key));
+            if self.is_exact && place.exists() {
                 continue;
             }
-            *needed = needed.saturating_add(room::of_file(kept));
+            // What an earlier run left of it has room already.
+            let has = if self.is_exact { outbox::kept_room(&place) } else { 0 };
+            *needed = needed.saturating_add(room::of_file(kept).saturating_sub(has));
         }
         ControlFlow::Continue(())
     }

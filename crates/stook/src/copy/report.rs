@@ -26,6 +26,15 @@ pub struct NotCopied {
     pub kind: Kind,
 }
 
+/// A file that is not whole, and that the next run continues.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unfinished {
+    /// Its path, relative to the destination.
+    pub key: Vec<u8>,
+    /// How much of it is there, in bytes. The next run verifies that before it continues.
+    pub bytes: u64,
+}
+
 /// What became of one destination.
 #[derive(Debug, Default)]
 pub struct DestinationReport {
@@ -67,6 +76,11 @@ pub struct DestinationReport {
     pub stopped: Option<String>,
     /// Which way the bytes of large files took.
     pub passage: Passage,
+    /// Bytes of files that an earlier run left unfinished: they were verified, and not written
+    /// again.
+    pub resumed_bytes: u64,
+    /// Files that are not whole, and that the next run continues.
+    pub unfinished: Vec<Unfinished>,
 }
 
 /// What copying did.

@@ -149,6 +149,8 @@ pub(super) struct Run<'a> {
     files: AtomicU64,
     bytes: AtomicU64,
     read_bytes: AtomicU64,
+    /// Bytes that need not be read, because all destinations have them.
+    resumed_bytes: AtomicU64,
     current: Mutex<Arc<[u8]>>,
 }
 
@@ -179,6 +181,7 @@ impl<'a> Run<'a> {
             files: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             read_bytes: AtomicU64::new(0),
+            resumed_bytes: AtomicU64::new(0),
             current: Mutex::new(Arc::default()),
             options,
         })
@@ -198,9 +201,11 @@ impl<'a> Run<'a> {
     }
 
     fn progress(&self) -> Progress {
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let so_far = of(&self.read_bytes).saturating_add(of(&self.resumed_bytes));
         Progress {
             files: self.files.load(Ordering::Relaxed),
-            bytes: self.bytes.load(Ordering::Relaxed).max(self.read_bytes.load(Ordering::Relaxed)),
+            bytes: of(&self.bytes).max(so_far),
             total_files: Some(self.total.files),
             total_bytes: Some(self.total.bytes),
             current: self.current.lock().unwrap_or_else(PoisonError::into_inner).to_vec(),
@@ -233,6 +238,17 @@ impl<'a> Run<'a> {
     /// This many bytes of a file were read.
     pub(super) fn add_read(&self, bytes: u64) {
         self.read_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// This many bytes of a file, it seems, need not be read.
+    pub(super) fn add_resumed(&self, bytes: u64) {
+        self.resumed_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// So many of these need not be read in the end.
+    pub(super) fn correct_resumed(&self, counted: u64, needless: u64) {
+        self.resumed_bytes.fetch_add(needless, Ordering::Relaxed);
+        self.resumed_bytes.fetch_sub(counted, Ordering::Relaxed);
     }
 
     /// Notes what could not be read.
@@ -395,7 +411,7 @@ impl<'a> Run<'a> {
         });
     }
 
-    fn session(&self, depth: usize) -> crate::Result<Session> {
+    pub(super) fn session(&self, depth: usize) -> crate::Result<Session> {
         let max_read_bytes = self.tuning.block_bytes.max(SMALL_MAX) as usize;
         Session::new(&*self.reading, SessionOptions { depth, max_read_bytes, ..SessionOptions::default() })
     }

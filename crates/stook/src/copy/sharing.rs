@@ -68,6 +68,7 @@ impl Sharing<'_, '_> {
         });
         if matches!(is_whole, Ok(true)) {
             receiver.add_bytes(len.saturating_sub(counted));
+            receiver.forget_partial(place);
             let way = if way == OperationKind::CloneRange { Way::Cloned } else { Way::CopiedByServer };
             receiver.finish(Written {
                 place: (*place).clone(),
@@ -130,7 +131,7 @@ impl Sharing<'_, '_> {
             return Ok(operate(&mut *engine, out, operation)? == len);
         }
         let mut end = 0;
-        for (range, _) in blocks(self.holes, len, PIECE_BYTES).filter(|(_, is_hole)| !is_hole) {
+        for (range, _) in blocks(self.holes, 0, len, PIECE_BYTES).filter(|(_, is_hole)| !is_hole) {
             let is_stopped = || self.run.is_stopped() || self.receiver.is_stopped();
             self.run.throttle.take(range.len(), is_stopped);
             let (from, offset) = (self.from.clone(), range.start());

@@ -6,6 +6,7 @@
 
 mod batch;
 mod calls;
+mod kept;
 mod long;
 mod names;
 mod naming;
@@ -29,6 +30,7 @@ use super::target::{self, FileMetadata, Unset};
 pub use batch::Durability;
 pub(crate) use batch::{Batch, Published, SYNC, Waiting};
 pub use calls::{Calls, System};
+pub(crate) use kept::{Kept, kept_room};
 pub(crate) use long::{LONG, LongFile, LongWriter};
 use names::Names;
 pub use names::is_temporary;
@@ -103,6 +105,10 @@ pub(crate) struct OutFile {
     names: Arc<Names>,
     /// What it takes the place of when it gets its name.
     replaces: Replaces,
+    /// The name of its journal, where the next run may continue it.
+    journal: Option<OsString>,
+    /// Whether it stays for that when it is dropped.
+    stays: bool,
 }
 
 impl Outbox {
@@ -123,7 +129,8 @@ impl Outbox {
         let made = rustix::fs::fstat(&file)?;
         let device = made.st_dev as u64;
         let (calls, parent, names) = (self.calls.clone(), parent.clone(), self.names.clone());
-        Ok(OutFile { calls, file, made, device, parent, temporary, names, replaces: new.replaces })
+        let (replaces, journal, stays) = (new.replaces, None, false);
+        Ok(OutFile { calls, file, made, device, parent, temporary, names, replaces, journal, stays })
     }
 
     /// What writes long files.
@@ -437,7 +444,9 @@ impl OutFile {
             self.temporary = Some(temporary);
         }
         let new = NewName { parent: &self.parent, name, replaces: self.replaces, backup };
-        new.give(&*self.calls, &self.names, &mut self.temporary)
+        new.give(&*self.calls, &self.names, &mut self.temporary)?;
+        self.remove_journal();
+        Ok(())
     }
 
     /// Whether it got no name because something else has it, which came in between and has the same
@@ -481,11 +490,15 @@ impl OutFile {
 
 impl Drop for OutFile {
     fn drop(&mut self) {
-        if let Some(temporary) = &self.temporary {
+        if self.stays {
+            return;
+        }
+        if let Some(temporary) = self.temporary.take() {
             // It was given up because of something worse, which is reported; what stays is only
             // untidy.
-            let _ = again(|| self.calls.unlink(self.parent.as_fd(), temporary));
+            let _ = again(|| self.calls.unlink(self.parent.as_fd(), &temporary));
         }
+        self.remove_journal();
     }
 }
 

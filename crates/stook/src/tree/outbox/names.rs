@@ -10,9 +10,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, openat, statat};
 
 use super::Calls;
+use super::kept::{KeptNames, is_past_use};
+use crate::tree::target;
 
 const BEGIN: &[u8] = b".stook-";
 const END: &[u8] = b".part";
+const END_OF_JOURNAL: &[u8] = b".journal";
 
 /// What names end with under which something comes out that had another name: it is not removed as
 /// what a killed run left, because it may be all that there is of it.
@@ -24,16 +27,41 @@ const CHANCE_LEN: usize = 16;
 /// Digits of a number.
 const NUMBER_LEN_MAX: usize = 20;
 
-/// Whether a name has the form of those that files have until they are whole:
-/// `.stook-<16 hexadecimal digits>-<number>.part`.
-pub fn is_temporary(name: &[u8]) -> bool {
-    let Some(middle) = name.strip_prefix(BEGIN).and_then(|name| name.strip_suffix(END)) else { return false };
-    let Some((chance, number)) = middle.split_at_checked(CHANCE_LEN) else { return false };
+/// What a temporary name is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// A file of one run: `.stook-<16 hexadecimal digits>-<number>.part`.
+    OfOneRun,
+    /// A file that the next run may continue: `.stook-<16 hexadecimal digits>.part`.
+    Kept,
+    /// The journal of one: `.stook-<16 hexadecimal digits>.journal`.
+    Journal,
+}
+
+fn form_of(name: &[u8]) -> Option<Form> {
+    let rest = name.strip_prefix(BEGIN)?;
+    let (digits, rest) = rest.split_at_checked(CHANCE_LEN)?;
     let is_hex = |byte: &u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte);
-    let number = number.strip_prefix(b"-").unwrap_or_default();
-    chance.iter().all(is_hex)
-        && (1..=NUMBER_LEN_MAX).contains(&number.len())
-        && number.iter().all(u8::is_ascii_digit)
+    if !digits.iter().all(is_hex) {
+        return None;
+    }
+    match rest {
+        END => Some(Form::Kept),
+        END_OF_JOURNAL => Some(Form::Journal),
+        rest => {
+            let number = rest.strip_prefix(b"-")?.strip_suffix(END)?;
+            let is_number =
+                (1..=NUMBER_LEN_MAX).contains(&number.len()) && number.iter().all(u8::is_ascii_digit);
+            is_number.then_some(Form::OfOneRun)
+        }
+    }
+}
+
+/// Whether a name has the form of those that files have until they are whole, and of what is kept
+/// beside them: `.stook-<16 hexadecimal digits>-<number>.part`; without the number, and with
+/// `.journal` in place of `.part`, where the next run may continue the file.
+pub fn is_temporary(name: &[u8]) -> bool {
+    form_of(name).is_some()
 }
 
 /// Gives out temporary names. What they begin with cannot be known before.
@@ -64,17 +92,44 @@ impl Names {
 }
 
 /// Removes the files of a directory that killed runs left: regular ones with a temporary name and
-/// no other name, which no process has [locked](Calls::lock), as the one that writes it has. Of a
-/// directory with very many names not all are looked at. What cannot be removed is only untidy.
+/// no other name, which no process has [locked](Calls::lock), as the one that writes it has. What
+/// the next run may continue stays until it is past use. Of a directory with very many names not
+/// all are looked at. What cannot be removed is only untidy.
 pub(crate) fn remove_stale(calls: &dyn Calls, directory: &OwnedFd, names_max: usize) {
     let Ok(entries) = Dir::read_from(directory) else { return };
     for entry in entries.take(names_max).flatten() {
         let name = entry.file_name();
-        if is_temporary(name.to_bytes())
-            && let Ok(Some(_locked)) = stale(calls, directory, name)
-        {
-            let _ = calls.unlink(directory.as_fd(), OsStr::from_bytes(name.to_bytes()));
+        let as_os = OsStr::from_bytes(name.to_bytes());
+        match form_of(name.to_bytes()) {
+            Some(Form::OfOneRun) => {
+                if let Ok(Some(_locked)) = stale(calls, directory, name) {
+                    let _ = calls.unlink(directory.as_fd(), as_os);
+                }
+            }
+            Some(Form::Kept) => {
+                let journal = KeptNames::beside(as_os).journal;
+                if let Ok(Some(_locked)) = stale(calls, directory, name)
+                    && is_past_use(directory, &journal)
+                {
+                    let _ = calls.unlink(directory.as_fd(), as_os);
+                    let _ = calls.unlink(directory.as_fd(), &journal);
+                }
+            }
+            Some(Form::Journal) => remove_lone_journal(calls, directory, as_os),
+            None => {}
         }
+    }
+}
+
+/// Removes a journal beside which no file is: a run that was killed had just given the file its
+/// name.
+fn remove_lone_journal(calls: &dyn Calls, directory: &OwnedFd, journal: &OsStr) {
+    let is_lone = matches!(target::status(directory, &KeptNames::beside(journal).part), Ok(None));
+    let is_file = |there: &rustix::fs::Stat| {
+        FileType::from_raw_mode(there.st_mode) == FileType::RegularFile && there.st_nlink == 1
+    };
+    if is_lone && matches!(target::status(directory, journal), Ok(Some(there)) if is_file(&there)) {
+        let _ = calls.unlink(directory.as_fd(), journal);
     }
 }
 
@@ -103,13 +158,22 @@ mod tests {
     #[test]
     fn only_names_of_the_very_form_are_temporary() {
         let given = Names::new().unwrap();
-        assert!((0..12).all(|_| is_temporary(given.next().as_bytes())));
+        assert!((0..12).all(|_| form_of(given.next().as_bytes()) == Some(Form::OfOneRun)));
         assert!(!is_temporary(given.next_for_exchange().as_bytes()), "it may be all that there is");
+        let kept = KeptNames::of(OsStr::new("a name"));
+        assert_eq!(form_of(kept.part.as_bytes()), Some(Form::Kept));
+        assert_eq!(form_of(kept.journal.as_bytes()), Some(Form::Journal));
+        assert_eq!((KeptNames::beside(&kept.part), KeptNames::beside(&kept.journal)), (kept.clone(), kept));
+        assert!(KeptNames::of(OsStr::new("a")) != KeptNames::of(OsStr::new("b")));
         for other in [
             &b".stook-0123456789abcdef-.part"[..],
             b".stook-0123456789abcdef-1.part~",
             b".stook-0123456789ABCDEF-1.part",
             b".stook-0123456789abcde-1.part",
+            b".stook-0123456789abcde.part",
+            b".stook-0123456789abcdef-1.journal",
+            b".stook-0123456789abcdef.journal~",
+            b".stook-0123456789abcdef",
             b".stook-0123456789abcdef-x.part",
             b".stook-0123456789abcdef-1",
             b"stook-0123456789abcdef-1.part",

@@ -3,6 +3,7 @@
 mod faults;
 mod places;
 mod replacing;
+mod resume;
 mod roundtrip;
 mod rules;
 mod sharing;
