@@ -114,8 +114,8 @@ soak: ## Soak a pack for SECONDS=… (3600 for an hour): kills, compactions, rea
 	cargo build --release --locked -p stook-testing --bin soak
 	dir=$$(mktemp -d); target/release/soak "$$dir" --seconds '$(SECONDS)' --seed "$$RANDOM"; rm -rf "$$dir"
 
-faults: ## Let each operation of packs, tar, unzip, SQLite and LMDB fail; writes benchmarks/runs/. MOST=0 tries each.
-	@scripts/need rust system archives
+faults: ## Let each operation of packs, tar, unzip, copiers, SQLite and LMDB fail; writes benchmarks/runs/. MOST=0 tries each.
+	@scripts/need rust system archives copiers
 	@[ "$$(id -u)" = 0 ] || { echo 'make faults needs root'; exit 1; }
 	cargo build --release --locked -p stook-cli
 	cargo run --release --locked -p stook-peers -- faults $(if $(MOST),--most '$(MOST)')
@@ -127,7 +127,9 @@ bench: ## Compare with other systems; writes benchmarks/runs/.
 	cargo run --release --locked -p stook-peers -- sparse
 	cargo run --release --locked -p stook-peers -- gather
 	@scripts/need copiers
+	cargo build --release --locked -p stook-cli
 	cargo run --release --locked -p stook-peers -- unpack
+	cargo run --release --locked -p stook-peers -- copy
 
 golden: ## Write the golden packs anew (only for a new version of the format).
 	@scripts/need rust

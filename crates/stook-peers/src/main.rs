@@ -6,6 +6,7 @@
 
 mod bench;
 mod builds;
+mod copy;
 mod faults;
 mod gather;
 mod pack;
@@ -34,11 +35,16 @@ enum Command {
     Bench(bench::Args),
     /// Many files read in one pass, against one file with the same bytes
     Gather(gather::Args),
-    /// What becomes of data where the file system fails: packs, tar, unzip, SQLite and LMDB
+    /// What becomes of data where the file system fails: packs, tar, unzip, copiers, SQLite and LMDB
     Faults(faults::Args),
     /// One of those that are tried, in a process of its own
     #[command(hide = true)]
     FaultStore(faults::store::Args),
+    /// Copying, syncs included, against cp, rsync, rclone, xcp, fcp and dircopy
+    Copy(copy::Args),
+    /// Runs a program and prints the most memory that it had, in KiB
+    #[command(hide = true)]
+    CopyMemory(copy::memory::Args),
     /// Unpacking, syncs included, against `tar x` and xcp
     Unpack(unpack::Args),
     /// Sparse files in memory against svfsc, range-cache and rangemap
@@ -50,6 +56,8 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Pack(args) => pack::run(&args),
         Command::Builds(args) => builds::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Copy(args) => copy::run(&args),
+        Command::CopyMemory(args) => copy::memory::report(&args),
         Command::Faults(args) => faults::run(&args),
         Command::FaultStore(args) => return faults::store::run(&args),
         Command::Gather(args) => gather::run(&args),

@@ -188,7 +188,8 @@ impl Forms {
     }
 }
 
-fn ended(command: &mut Command) -> anyhow::Result<()> {
+/// Runs a command that must succeed.
+pub(crate) fn ended(command: &mut Command) -> anyhow::Result<()> {
     let status = command.stdout(Stdio::null()).stdin(Stdio::null()).status();
     let status = status.with_context(|| format!("cannot run {command:?}"))?;
     ensure!(status.success(), "{command:?}: {status}");

@@ -25,6 +25,9 @@ const FILES_PER_DIRECTORY: u64 = 50;
 /// Directories of one directory.
 const DIRECTORIES_PER_DIRECTORY: u64 = 25;
 
+/// Bytes of a file that are made and written at once.
+const BLOCK_LEN: usize = 1 << 20;
+
 /// Files are written by this many threads.
 const THREADS: usize = 8;
 
@@ -120,22 +123,34 @@ impl Sample {
         let mut body = Vec::new();
         for file in first..(first + FILES_PER_DIRECTORY).min(self.files) {
             before_each()?;
-            body.clear();
-            fill(file, self.size, &mut body);
             let path = directory.join(Self::path(file).1);
-            fs::write(&path, &body).with_context(|| format!("cannot write {}", path.display()))?;
+            let written = write_file(&path, file, self.size, &mut body);
+            written.with_context(|| format!("cannot write {}", path.display()))?;
         }
         Ok(())
     }
 }
 
-/// The bytes of a file: the same for the same number, and nothing that could be compressed.
-fn fill(number: u64, len: u64, body: &mut Vec<u8>) {
+/// Writes a file block by block: it may be larger than memory.
+fn write_file(path: &Path, number: u64, size: u64, block: &mut Vec<u8>) -> io::Result<()> {
+    let mut file = fs::File::create(path)?;
+    for at in (0..size).step_by(BLOCK_LEN) {
+        fill(number, at, (size - at).min(BLOCK_LEN as u64), block);
+        file.write_all(block)?;
+    }
+    Ok(())
+}
+
+/// Bytes of a file from a multiple of 8 on: the same for the same number, and nothing that could be
+/// compressed.
+fn fill(number: u64, from: u64, len: u64, body: &mut Vec<u8>) {
+    const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
     // Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators (2014), the mixing of
     // SplitMix64.
-    let mut state = number.wrapping_mul(0xd134_2543_de82_ef95);
+    let mut state = number.wrapping_mul(0xd134_2543_de82_ef95).wrapping_add((from / 8).wrapping_mul(STEP));
+    body.clear();
     while (body.len() as u64) < len {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        state = state.wrapping_add(STEP);
         let mut mixed = state;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -314,12 +329,24 @@ mod tests {
         let tree = make();
         let last = fs::read(tree.join("000/02/00000119.bin")).unwrap();
         let mut again = Vec::new();
-        fill(119, 333, &mut again);
+        fill(119, 0, 333, &mut again);
         assert_eq!(last, again);
         assert_eq!(make(), tree);
         assert_eq!(count.into_inner(), 120, "the second time nothing is written");
         let summary = stook::walk::read_tree([&tree], 4, |_| {}).unwrap();
         assert_eq!((summary.files, summary.bytes), (120, 120 * 333));
+    }
+
+    #[test]
+    fn a_file_of_several_blocks_has_the_bytes_of_one() {
+        let work = tempfile::tempdir().unwrap();
+        let size = 2 * BLOCK_LEN as u64 + 13;
+        write_file(&work.path().join("file"), 5, size, &mut Vec::new()).unwrap();
+        let mut whole = Vec::new();
+        fill(5, 0, size, &mut whole);
+        assert!(fs::read(work.path().join("file")).unwrap() == whole);
+        write_file(&work.path().join("file"), 5, 0, &mut Vec::new()).unwrap();
+        assert_eq!(fs::metadata(work.path().join("file")).unwrap().len(), 0);
     }
 
     #[test]

@@ -66,25 +66,47 @@ pub(crate) fn run(
 ) -> anyhow::Result<Sample> {
     let jobs = fio_jobs(std::slice::from_ref(cell), file, file_bytes) + MORE + memory.lines();
     sample::publish(job, jobs.as_bytes())?;
-    let output = Command::new("fio")
-        .arg("--output-format=json")
-        .arg(job)
-        .stdin(Stdio::null())
-        .output()
-        .context("cannot start fio")?;
+    let text = output(Command::new("fio").arg("--output-format=json").arg(job))?;
+    parse(&text).with_context(|| format!("fio said something else than expected: {text}"))
+}
+
+/// Runs jobs that stand on the command line, at once, with JSON as their output; seconds that the
+/// longest took, its last sync included and the start of fio not.
+pub(crate) fn longest_job_s(command: &mut Command) -> anyhow::Result<f64> {
+    let text = output(command)?;
+    longest(&text).with_context(|| format!("fio said something else than expected: {text}"))
+}
+
+fn output(command: &mut Command) -> anyhow::Result<String> {
+    let output = command.stdin(Stdio::null()).output().context("cannot start fio")?;
     let text = String::from_utf8_lossy(&output.stdout);
     if !output.status.success() {
         bail!("fio failed: {}{}", String::from_utf8_lossy(&output.stderr).trim(), text.trim());
     }
-    parse(&text).with_context(|| format!("fio said something else than expected: {text}"))
+    Ok(text.into_owned())
+}
+
+fn longest(text: &str) -> anyhow::Result<f64> {
+    let mut longest_ms = None;
+    for job in document(text)?["jobs"].as_array().context("no jobs")? {
+        if job["error"].as_i64() != Some(0) {
+            bail!("a job failed");
+        }
+        longest_ms = longest_ms.max(Some(job["job_runtime"].as_u64().context("no time")?));
+    }
+    Ok(longest_ms.context("no job")? as f64 / 1e3)
+}
+
+/// The JSON in what fio printed: warnings may precede it.
+fn document(text: &str) -> anyhow::Result<Value> {
+    let document = text.find('{').and_then(|begin| text.get(begin..)).context("no JSON")?;
+    Ok(serde_json::from_str(document)?)
 }
 
 /// Reads the JSON of one job with unified reporting. Latencies are total ones: from when a request
 /// was prepared until it was reaped.
 fn parse(text: &str) -> anyhow::Result<Sample> {
-    // Warnings may precede the document.
-    let document = text.find('{').and_then(|begin| text.get(begin..)).context("no JSON")?;
-    let document: Value = serde_json::from_str(document)?;
+    let document = document(text)?;
     let job = document.get("jobs").and_then(|jobs| jobs.get(0)).context("no job")?;
     let number = |value: &Value, path: &[&str]| {
         let found = path.iter().try_fold(value, |value, key| value.get(key));
@@ -148,6 +170,15 @@ mod tests {
             reasons: Vec::new(),
         };
         assert_eq!(parse(REPORT).unwrap(), expected);
+    }
+
+    #[test]
+    fn the_longest_job_counts_and_none_may_fail() {
+        let two = "fio: a note\n{\"jobs\": [{\"error\": 0, \"job_runtime\": 1500}, {\"error\": 0, \"job_runtime\": 2250}]}";
+        assert_eq!(longest(two).unwrap(), 2.25);
+        let failed = two.replacen("\"error\": 0", "\"error\": 28", 1);
+        assert_eq!(longest(&failed).unwrap_err().to_string(), "a job failed");
+        assert_eq!(longest("{\"jobs\": []}").unwrap_err().to_string(), "no job");
     }
 
     #[test]

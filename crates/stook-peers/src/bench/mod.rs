@@ -2,7 +2,7 @@
 //! the noise.
 
 mod cells;
-mod fio;
+pub(crate) mod fio;
 mod results;
 mod sample;
 mod verdict;

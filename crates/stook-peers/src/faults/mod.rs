@@ -1,5 +1,5 @@
-//! What becomes of data where the file system fails: packs, unpacked trees, tar, unzip, SQLite and
-//! LMDB on the fault mount of the testing crate.
+//! What becomes of data where the file system fails: packs, unpacked trees, tar, unzip, copiers,
+//! SQLite and LMDB on the fault mount of the testing crate.
 //!
 //! A run without faults counts the operations of a system. Then each n-th of a kind fails in a run
 //! of its own, and what is left is looked at. Nothing here is a measurement of time.
@@ -19,6 +19,7 @@ use stook_study::sample;
 use stook_testing::fuse::{Fault, FaultMount, Files, Operation, PageCache, Rule, Which};
 
 use self::system::{Bench, Block, Left, System};
+use crate::copy::tools::Copiers;
 
 /// Flags of the comparison.
 #[derive(Debug, clap::Args)]
@@ -30,6 +31,12 @@ pub(crate) struct Args {
     /// The program under test
     #[arg(long, default_value = "target/release/stook")]
     stook: PathBuf,
+    /// Where xcp, fcp and dircopy are; `scripts/need copiers` installs them here
+    #[arg(long, default_value = "target/tools/bin")]
+    tools: PathBuf,
+    /// Only systems of which the name has one of these in it
+    #[arg(long, value_name = "TEXT", value_delimiter = ',')]
+    only: Vec<String>,
     /// Seconds after which a run counts as hung
     #[arg(long, default_value_t = 20)]
     patience: u64,
@@ -52,16 +59,32 @@ enum Kind {
     BadSector,
     ShortReads,
     EioOnRename,
+    Kill,
 }
 
 const EIO: Fault = Fault::Errno(5);
 const ENOSPC: Fault = Fault::Errno(28);
 
+/// Operations at which a run is killed: what changes the tree, or makes it durable.
+const CHANGES: [Operation; 9] = [
+    Operation::Write,
+    Operation::Create,
+    Operation::MakeDirectory,
+    Operation::Link,
+    Operation::Rename,
+    Operation::SetLen,
+    Operation::SetAttributes,
+    Operation::Sync,
+    Operation::SyncDirectory,
+];
+/// How long the operation takes, so that the run is killed before it gets its answer.
+const TIME_TO_KILL: Duration = Duration::from_millis(50);
+
 /// Most bytes of a short read.
 const SHORT: [u64; 4] = [100, 511, 4096, 10_000];
 
 impl Kind {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::EioOnWrite,
         Self::NoRoomFromWrite,
         Self::EioOnSync,
@@ -70,6 +93,7 @@ impl Kind {
         Self::BadSector,
         Self::ShortReads,
         Self::EioOnRename,
+        Self::Kill,
     ];
 
     fn name(self) -> &'static str {
@@ -82,6 +106,7 @@ impl Kind {
             Self::BadSector => "4 KiB of the input cannot be read (EIO)",
             Self::ShortReads => "all reads are short",
             Self::EioOnRename => "a rename fails (EIO)",
+            Self::Kill => "killed at one operation (SIGKILL)",
         }
     }
 
@@ -121,6 +146,7 @@ impl Kind {
                 SHORT.map(rule).to_vec()
             }
             Self::EioOnRename => each(&[Operation::Rename], Which::Nth, EIO),
+            Self::Kill => each(&CHANGES, Which::Nth, Fault::Delay(TIME_TO_KILL)),
         }
     }
 }
@@ -170,6 +196,8 @@ struct Results {
     environment: Environment,
     tools: BTreeMap<String, String>,
     command: Vec<String>,
+    /// Programs that are not installed.
+    left_out: Vec<&'static str>,
     cells: Vec<Cell>,
 }
 
@@ -181,15 +209,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let work = args.work.canonicalize()?.join("inputs");
     sample::remove(&work)?;
     std::fs::create_dir(&work)?;
-    let bench = Bench { stook, work, patience: Duration::from_secs(args.patience) };
+    let copiers = Copiers::find(&stook, &args.tools)?;
+    let mut tools = tools();
+    tools.extend(copiers.versions.clone());
+    let bench = Bench { stook, work, copiers, patience: Duration::from_secs(args.patience) };
     bench.prepare()?;
+    let (systems, left_out) = systems(args, &bench)?;
     let mut results = Results {
         environment: Environment::of(&args.work),
-        tools: tools(),
+        tools,
         command: std::env::args().skip(1).collect(),
+        left_out,
         cells: Vec::new(),
     };
-    for system in System::ALL {
+    for system in systems {
         let counts = count(&bench, system)?;
         let blocks = bench.input_blocks(system)?;
         for kind in Kind::ALL {
@@ -203,8 +236,22 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         write(args, &results)?;
     }
     println!("{}", markdown(&results.cells));
+    for name in &results.left_out {
+        println!("Left out, because it is not installed: {name}");
+    }
     sample::clean(&args.work, |_| true)?;
     Ok(())
+}
+
+/// Those that are asked for, and the names of those among them that are not installed.
+fn systems(args: &Args, bench: &Bench) -> anyhow::Result<(Vec<System>, Vec<&'static str>)> {
+    let is_asked = |system: &System| {
+        args.only.is_empty() || args.only.iter().any(|text| system.name().contains(text.as_str()))
+    };
+    let is_there = |system: &System| !matches!(system, System::Copy(copier) if !bench.copiers.has(*copier));
+    let (there, missing): (Vec<_>, Vec<_>) = System::all().filter(is_asked).partition(is_there);
+    ensure!(!there.is_empty(), "no system has {} in its name", args.only.join(" or "));
+    Ok((there, missing.into_iter().map(System::name).collect()))
 }
 
 /// The operations of a run without faults, which has to succeed.
@@ -212,7 +259,7 @@ fn count(bench: &Bench, system: System) -> anyhow::Result<BTreeMap<Operation, u6
     let base = base(bench)?;
     bench.copy_input(system, &base)?;
     let mount = FaultMount::mount(&base, PageCache::On)?;
-    let ended = bench.run(system, mount.path())?;
+    let ended = bench.run(system, mount.path(), || false)?;
     let counts = mount.counts();
     mount.unmount()?;
     let name = system.name();
@@ -237,14 +284,16 @@ fn cell(bench: &Bench, system: System, kind: Kind, runs: &[Vec<Rule>]) -> anyhow
         bench.copy_input(system, &base)?;
         let mount = FaultMount::mount(&base, kind.page_cache())?;
         rules.iter().for_each(|rule| mount.add(rule.clone()));
-        let ended = bench.run(system, mount.path())?;
+        let ended = bench.run(system, mount.path(), || kind == Kind::Kill && mount.struck() > 0)?;
         let has_struck = mount.struck() > 0;
         if kind.cuts_power() {
             mount.lose_unsynced()?;
         } else {
             mount.unmount()?;
         }
-        if !has_struck && !kind.counts_without() {
+        // One that had ended before it could be killed was not.
+        let has_ended_first = kind == Kind::Kill && ended.is_some_and(|status| status.success());
+        if has_ended_first || (!has_struck && !kind.counts_without()) {
             continue;
         }
         cell.runs += 1;

@@ -1,15 +1,21 @@
 //! Who is tried: what each is given, how it is run, and how it is judged.
 
 use std::fs;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use stook::extent::ByteRange;
 
 use super::store::{ONLY_OLD, Store, Work};
+use crate::copy::tools::{Copier, Copiers};
 use crate::pack::collect;
+
+/// Where copiers copy to.
+const COPIED: &str = "copied";
 
 /// Bytes of a bad sector.
 const BLOCK: u64 = 4096;
@@ -22,19 +28,23 @@ pub(super) enum System {
     Tar,
     Unzip,
     Store(Store),
+    Copy(Copier),
 }
 
 impl System {
     /// All of them.
-    pub(super) const ALL: [Self; 7] = [
-        Self::Pack,
-        Self::Unpack,
-        Self::Tar,
-        Self::Unzip,
-        Self::Store(Store::Sqlite),
-        Self::Store(Store::SqliteExtra),
-        Self::Store(Store::Lmdb),
-    ];
+    pub(super) fn all() -> impl Iterator<Item = Self> {
+        let others = [
+            Self::Pack,
+            Self::Unpack,
+            Self::Tar,
+            Self::Unzip,
+            Self::Store(Store::Sqlite),
+            Self::Store(Store::SqliteExtra),
+            Self::Store(Store::Lmdb),
+        ];
+        others.into_iter().chain(Copier::PROGRAMS.map(Self::Copy))
+    }
 
     /// Its name in results.
     pub(super) fn name(self) -> &'static str {
@@ -46,6 +56,7 @@ impl System {
             Self::Store(Store::Sqlite) => "SQLite, FULL",
             Self::Store(Store::SqliteExtra) => "SQLite, EXTRA",
             Self::Store(Store::Lmdb) => "LMDB",
+            Self::Copy(copier) => copier.name(),
         }
     }
 
@@ -57,7 +68,7 @@ impl System {
     /// What it is given, of all that was made.
     fn input(self) -> &'static str {
         match self {
-            Self::Pack => "tree",
+            Self::Pack | Self::Copy(_) => "tree",
             Self::Unpack => "p.stook",
             Self::Tar => "t.tar",
             Self::Unzip => "z.zip",
@@ -89,6 +100,8 @@ pub(super) struct Bench {
     pub(super) stook: PathBuf,
     /// Where the inputs are.
     pub(super) work: PathBuf,
+    /// Programs that copy.
+    pub(super) copiers: Copiers,
     /// How long a run may take.
     pub(super) patience: Duration,
 }
@@ -124,11 +137,20 @@ impl Bench {
 
     /// An own copy of what a system is given.
     pub(super) fn copy_input(&self, system: System, base: &Path) -> anyhow::Result<()> {
+        if matches!(system, System::Copy(copier) if copier.wants_destination()) {
+            fs::create_dir(base.join(COPIED))?;
+        }
         done(Command::new("cp").arg("-a").arg(self.work.join(system.input())).arg(base))
     }
 
-    /// Runs the system on what lies in a directory: how it ended, or `None` if it had to be killed.
-    pub(super) fn run(&self, system: System, base: &Path) -> anyhow::Result<Option<ExitStatus>> {
+    /// Runs the system on what lies in a directory, until it ends or is to be killed: how it ended,
+    /// or `None` if it did not.
+    pub(super) fn run(
+        &self,
+        system: System,
+        base: &Path,
+        is_to_die: impl Fn() -> bool,
+    ) -> anyhow::Result<Option<ExitStatus>> {
         let path = |name: &str| base.join(name);
         let mut command = match system {
             System::Pack => {
@@ -152,8 +174,9 @@ impl Bench {
                 command
             }
             System::Store(store) => store_command(Work::Put, store, &path(store.name()))?,
+            System::Copy(copier) => self.copiers.command(copier, &path("tree"), &path(COPIED))?,
         };
-        ended(&mut command, self.patience)
+        ended_or_killed(&mut command, self.patience, is_to_die)
     }
 
     /// Looks at what a run left in a directory, on which nothing fails any more.
@@ -161,6 +184,7 @@ impl Bench {
         match system {
             System::Pack => self.look_at_pack(base),
             System::Unpack | System::Tar | System::Unzip => self.look_at_tree(&base.join("tree")),
+            System::Copy(_) => self.look_at_tree(&base.join(COPIED)),
             System::Store(store) => {
                 let mut command = store_command(Work::Check, store, &base.join(store.name()))?;
                 let code = ended(&mut command, self.patience)?.and_then(|status| status.code());
@@ -249,18 +273,62 @@ fn done(command: &mut Command) -> anyhow::Result<()> {
 
 /// Runs a command to its end. One that takes longer is killed.
 fn ended(command: &mut Command, patience: Duration) -> anyhow::Result<Option<ExitStatus>> {
+    ended_or_killed(command, patience, || false)
+}
+
+fn ended_or_killed(
+    command: &mut Command,
+    patience: Duration,
+    is_to_die: impl Fn() -> bool,
+) -> anyhow::Result<Option<ExitStatus>> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // A group of its own: some are several processes (rsync), which are killed together.
+    command.process_group(0);
     let mut child = command.spawn().with_context(|| format!("cannot run {command:?}"))?;
     let started = Instant::now();
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
+        if is_to_die() {
+            return kill(&mut child).map(Some);
+        }
         if started.elapsed() > patience {
-            child.kill()?;
-            child.wait()?;
+            kill(&mut child)?;
             return Ok(None);
         }
-        std::thread::sleep(Duration::from_millis(3));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Kills a process and all that it started.
+fn kill(child: &mut Child) -> anyhow::Result<ExitStatus> {
+    let group = Pid::from_child(child);
+    kill_process_group(group, Signal::KILL)?;
+    let status = child.wait()?;
+    // They hold files open until they are gone. What nobody waits for is in the group for ever.
+    let killed = Instant::now();
+    while test_kill_process_group(group).is_ok() && killed.elapsed() < Duration::from_secs(1) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(status)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_program_ends_is_killed_or_is_given_up() {
+        let patience = Duration::from_secs(600);
+        let ended = ended(&mut Command::new("true"), patience).unwrap();
+        assert!(ended.is_some_and(|status| status.success()), "{ended:?}");
+        let mut sleep = Command::new("sleep");
+        sleep.arg("3600");
+        let killed = ended_or_killed(&mut sleep, patience, || true).unwrap();
+        assert_eq!(killed.and_then(|status| status.signal()), Some(9));
+        assert_eq!(ended_or_killed(&mut sleep, Duration::ZERO, || false).unwrap(), None);
     }
 }

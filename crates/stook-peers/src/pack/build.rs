@@ -13,6 +13,7 @@ use stook_study::sample;
 
 use super::load::best_readers;
 use super::{Bench, SAMPLE, Way};
+use crate::bench::fio;
 use crate::result::Target;
 
 /// Measures it.
@@ -64,15 +65,11 @@ fn fio(files: &[PathBuf], written: Option<&Path>) -> anyhow::Result<f64> {
             .args(["--fallocate=none", &format!("--size={}", SAMPLE.bytes())])
             .arg(format!("--filename={}", written.display()));
     }
-    let output = command.output().context("cannot start fio")?;
-    anyhow::ensure!(output.status.success(), "fio failed: {}", String::from_utf8_lossy(&output.stderr));
+    let seconds = fio::longest_job_s(&mut command)?;
     if let Some(written) = written {
         std::fs::remove_file(written)?;
     }
-    let document: serde_json::Value = serde_json::from_slice(&output.stdout).context("fio wrote no JSON")?;
-    let jobs = document["jobs"].as_array().context("fio lists no jobs")?;
-    let longest = jobs.iter().filter_map(|job| job["job_runtime"].as_u64()).max();
-    Ok(longest.context("fio reports no times")? as f64 / 1e3)
+    Ok(seconds)
 }
 
 /// What `stook pack` does.

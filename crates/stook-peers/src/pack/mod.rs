@@ -116,6 +116,8 @@ pub(crate) struct Way<'a> {
     pub(crate) cold: Option<PathBuf>,
     /// Runs it. Its result replaces the elapsed time, for tools that report their own.
     pub(crate) run: Box<dyn FnMut() -> anyhow::Result<Option<f64>> + 'a>,
+    /// Looks at what it made and clears it away, outside the time.
+    pub(crate) after: Option<Box<dyn FnMut() -> anyhow::Result<()> + 'a>>,
 }
 
 impl<'a> Way<'a> {
@@ -125,7 +127,7 @@ impl<'a> Way<'a> {
         path: &Path,
         run: impl FnMut() -> anyhow::Result<Option<f64>> + 'a,
     ) -> Self {
-        Self { name: name.into(), cold: Some(path.to_path_buf()), run: Box::new(run) }
+        Self { name: name.into(), cold: Some(path.to_path_buf()), run: Box::new(run), after: None }
     }
 
     /// A way that reads what is in memory.
@@ -133,7 +135,12 @@ impl<'a> Way<'a> {
         name: impl Into<String>,
         run: impl FnMut() -> anyhow::Result<Option<f64>> + 'a,
     ) -> Self {
-        Self { name: name.into(), cold: None, run: Box::new(run) }
+        Self { name: name.into(), cold: None, run: Box::new(run), after: None }
+    }
+
+    /// The same way, after each run of which this is done.
+    pub(crate) fn then(self, after: impl FnMut() -> anyhow::Result<()> + 'a) -> Self {
+        Self { after: Some(Box::new(after)), ..self }
     }
 }
 
@@ -188,6 +195,9 @@ pub(crate) fn interleave(
                 way.name, taken.seconds, taken.user_cpu_s, taken.system_cpu_s
             );
             series.entry(way.name.clone()).or_default().push(taken);
+            if let Some(after) = &mut way.after {
+                after().with_context(|| way.name.clone())?;
+            }
         }
     }
     Ok(series)
