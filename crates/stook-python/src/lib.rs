@@ -33,6 +33,8 @@ mod _stook {
     #[pymodule_export]
     use super::pack::{check::check, check::repair, tree::pack_tree, unpack::unpack};
     #[pymodule_export]
+    use super::paths::path_argument;
+    #[pymodule_export]
     use super::sparse::fsspec::{
         check_sparse_options, described, has_pack, local_path, shown_in, split_pack_path, who_asks,
     };
