@@ -26,12 +26,14 @@ fn flag(name: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
 
 arguments! {
     argument:
-        access cursor group group_by identity mode name on_damage on_difference order origin overwrite
+        access backup cursor durability group group_by identity mode name on_damage on_difference order
+        origin overwrite
 }
 
 arguments! {
     flag -> bool:
-        accept as_file checksum delete dry_run force map r#move whole_file with_owner xattrs
+        accept as_file checksum delete dry_run force map mirror r#move one_file_system specials
+        whole_file with_owner xattrs
 }
 
 /// The choice with this name. `what` names the argument in the error where there is none.

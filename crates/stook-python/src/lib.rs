@@ -6,6 +6,7 @@
 
 mod arguments;
 mod choices;
+mod copy;
 mod errors;
 mod key;
 mod locks;
@@ -23,6 +24,8 @@ use pyo3::pymodule;
 // Free-threaded interpreters take their lock again: nothing was tested without it.
 #[pymodule(gil_used = true)]
 mod _stook {
+    #[pymodule_export]
+    use super::copy::copy;
     #[pymodule_export]
     use super::memory::Buffer;
     #[pymodule_export]

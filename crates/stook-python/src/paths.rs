@@ -45,5 +45,5 @@ pub(crate) fn path_argument(name: &str, path: &Bound<'_, PyAny>) -> PyResult<OsS
 }
 
 arguments! {
-    argument -> PathBuf: directory new pack path
+    argument -> PathBuf: destination directory new pack path
 }

@@ -66,7 +66,10 @@ impl Selecting {
         let called = exclude.filter(|exclude| exclude.is_callable());
         let listed = exclude.filter(|exclude| !exclude.is_callable());
         Ok(Self {
-            patterns: Selection::of(patterns("include", include, "")?, patterns("exclude", listed, OR_CALLABLE)?),
+            patterns: Selection::of(
+                patterns("include", include, "")?,
+                patterns("exclude", listed, OR_CALLABLE)?,
+            ),
             exclude: predicate("exclude", called, &raised)?,
             select: predicate("select", select, &raised)?,
             raised,
@@ -85,6 +88,17 @@ impl Selecting {
         let raised = self.raised.clone();
         Ok(Some(Box::new(move |path| raised.call(&callable, path, |given| attributes_of(path, given)))))
     }
+}
+
+/// The patterns of `include` and `exclude`, where no callable is asked.
+///
+/// # Errors
+/// One of them has another type, or a pattern is invalid.
+pub(crate) fn selection(
+    include: Option<&Bound<'_, PyAny>>,
+    exclude: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Selection> {
+    Ok(Selection::of(patterns("include", include, "")?, patterns("exclude", exclude, "")?))
 }
 
 /// Converts what the callable returned for a path.

@@ -138,7 +138,7 @@ pub(crate) fn unpack<'py>(
 }
 
 /// The choices of the argument `overwrite`.
-const OVERWRITE: [(&str, Overwrite); 4] = [
+pub(crate) const OVERWRITE: [(&str, Overwrite); 4] = [
     ("never", Overwrite::Never),
     ("older", Overwrite::Older),
     ("different", Overwrite::Different),
