@@ -1,10 +1,9 @@
-//! Arguments that are strings, or one of a few strings.
+//! Arguments that are strings, one of a few strings, or yes or no.
 
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use crate::arguments::arguments;
+use crate::arguments::{arguments, wrong_type};
 use crate::errors::invalid;
 
 /// The text of an argument; `None` where the type allows it. Any other type of object is refused
@@ -14,16 +13,27 @@ fn argument<'a, 'py, T: FromPyObject<'a, 'py, Error = PyErr>>(
     value: &'a Bound<'py, PyAny>,
 ) -> PyResult<T> {
     match value.extract::<T>() {
-        Err(_) if !value.is_instance_of::<PyString>() => {
-            let given = value.get_type().name()?;
-            Err(PyTypeError::new_err(format!("argument '{name}': a str is wanted, not {given}")))
-        }
+        Err(_) if !value.is_instance_of::<PyString>() => Err(wrong_type(name, "a str", value)),
         extracted => extracted,
     }
 }
 
+/// An argument that is `True` or `False`.
+fn flag(name: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let name = name.trim_start_matches("r#");
+    value.extract().map_err(|_| wrong_type(name, "True or False", value))
+}
+
 arguments! {
-    argument: access group group_by mode on_damage on_difference order overwrite
+    argument:
+        access backup cursor durability group group_by identity mode name on_damage on_difference order
+        origin overwrite
+}
+
+arguments! {
+    flag -> bool:
+        accept as_file checksum delete dry_run force map mirror r#move one_file_system specials
+        whole_file with_owner xattrs
 }
 
 /// The choice with this name. `what` names the argument in the error where there is none.

@@ -15,7 +15,7 @@ use stook::ops::contents::{Failure, cut_off_note, index_notes};
 use stook::pack::Key;
 use stook::source::shown_in;
 use stook::sparse::{SparseError, SparseFileError};
-use stook::{archive, ops, pack};
+use stook::{archive, copy, ops, pack};
 
 use crate::key;
 
@@ -314,6 +314,22 @@ raises! { |this: &ops::unpack::Error| match this {
     E::OnlyPacks { .. } => plain("InvalidError", chain(this)),
     E::Write(source) => system(this, source, None),
     _ => PyRuntimeError::new_err(chain(this)),
+} }
+
+raises! { |this: &copy::Error| match this {
+    E::Core(error) => error.raise(),
+    E::NotADirectory { path } => system(this, &Errno::NOTDIR.into(), Some(path)),
+    E::Room(_) => system(this, &Errno::NOSPC.into(), None),
+    _ => plain("InvalidError", chain(this)),
+} }
+
+raises! { |this: &ops::copy::Error| match this {
+    E::Copy(error) => error.raise(),
+    E::Open(error) => error.raise(),
+    E::Unpack(error) => error.raise(),
+    E::Core(error) => error.raise(),
+    E::NotThere { path, .. } => system(this, &Errno::NOENT.into(), Some(path)),
+    _ => plain("InvalidError", chain(this)),
 } }
 
 raises! { |this: &ops::repair::Error| match this {

@@ -9,6 +9,7 @@ use pyo3::types::{PyBytes, PyInt, PyString};
 use stook::pack::{Key, KeyRange, KeyValue};
 
 use crate::errors::{OrRaise as _, invalid};
+use crate::numbers::named;
 
 /// The key of a Python object.
 pub(crate) fn from_python(object: &Bound<'_, PyAny>) -> PyResult<Key> {
@@ -59,7 +60,7 @@ pub(crate) fn missing(key: &Bound<'_, PyAny>) -> PyErr {
 
 /// Parses a prefix, which must be a byte string.
 pub(crate) fn prefix(prefix: &Bound<'_, PyAny>) -> PyResult<Key> {
-    let key = from_python(prefix)?;
+    let key = from_python(prefix).map_err(|error| named(prefix.py(), "prefix", error))?;
     match key.value() {
         KeyValue::Bytes(_) => Ok(key),
         KeyValue::Id(_) => Err(PyTypeError::new_err("a prefix is str or bytes, not int")),
@@ -91,6 +92,9 @@ pub(crate) fn range(
     if let Some(prefix) = prefix {
         return Ok(KeyRange::prefix(self::prefix(prefix)?.sort_form()));
     }
-    let range = start.map(from_python).transpose()?.iter().fold(KeyRange::all(), KeyRange::from);
-    Ok(end.map(from_python).transpose()?.iter().fold(range, KeyRange::to))
+    let key = |name, given: Option<&Bound<'_, PyAny>>| {
+        given.map(|given| from_python(given).map_err(|error| named(given.py(), name, error))).transpose()
+    };
+    let range = key("start", start)?.iter().fold(KeyRange::all(), KeyRange::from);
+    Ok(key("end", end)?.iter().fold(range, KeyRange::to))
 }

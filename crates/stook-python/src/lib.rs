@@ -6,6 +6,7 @@
 
 mod arguments;
 mod choices;
+mod copy;
 mod errors;
 mod key;
 mod locks;
@@ -24,6 +25,8 @@ use pyo3::pymodule;
 #[pymodule(gil_used = true)]
 mod _stook {
     #[pymodule_export]
+    use super::copy::copy;
+    #[pymodule_export]
     use super::memory::Buffer;
     #[pymodule_export]
     use super::pack::{
@@ -32,6 +35,8 @@ mod _stook {
     };
     #[pymodule_export]
     use super::pack::{check::check, check::repair, tree::pack_tree, unpack::unpack};
+    #[pymodule_export]
+    use super::paths::path_argument;
     #[pymodule_export]
     use super::sparse::fsspec::{
         check_sparse_options, described, has_pack, local_path, shown_in, split_pack_path, who_asks,

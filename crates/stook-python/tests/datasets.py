@@ -25,7 +25,7 @@ def picture(side: int) -> np.ndarray:
 
 
 def write_tiff(path: Path) -> None:
-    """16 MiB of tiles behind one another, the directories of all levels at the end."""
+    """16 MiB of tiles, one after another, the directories of all levels at the end."""
     import tifffile
 
     base = picture(TIFF_SIDE)

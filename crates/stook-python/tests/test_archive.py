@@ -298,7 +298,7 @@ def test_items_are_files_in_the_order_of_the_archive_and_hard_links_have_their_c
     assert next(items, None) is None, "an iterator that has ended stays so"
 
 
-def test_items_go_on_behind_a_damaged_member() -> None:
+def test_items_continue_after_a_damaged_member() -> None:
     with zipfile.ZipFile("x.zip", "w") as file:
         for key in ("c", "a", "b"):
             file.writestr(key, b"body of " + key.encode())

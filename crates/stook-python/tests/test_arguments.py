@@ -1,4 +1,4 @@
-"""Arguments that make no sense: every one is refused by its name, and leaves nothing behind."""
+"""Arguments that make no sense: every one is refused by its name, and leaves no file."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Callable
 
@@ -51,6 +52,67 @@ def test_a_number_that_makes_no_sense_is_reported_with_the_name_of_its_argument(
             for wrong, wanted in ((-1, "a number from 0 on"), (1 << 70, "a smaller number")):
                 with pytest.raises(ValueError, match=f"^argument '{name}': {wanted} is wanted, not {wrong}(\n|$)"):
                     call(wrong)
+    assert not Path("new.stook").exists() and not Path("out").exists()
+
+
+def typos(pack: stook.Pack, file: stook.File) -> dict[str, tuple[Callable[[Any], object], Any]]:
+    """What the error says, and the call with a slip that it is of."""
+    buffer, store = stook.SparseBuffer(), stook.SparseStore()
+    from_fetch: Any = stook.SparseFile.from_fetch
+    return {
+        "argument 'delete': True or False is wanted, not str": (lambda wrong: stook.pack_tree("tree", "new.stook", delete=wrong), "no"),
+        "argument 'move': True or False is wanted, not int": (lambda wrong: stook.pack_tree("tree", "new.stook", move=wrong), 1),
+        "include is a pattern, or a list of patterns, not 5": (lambda wrong: stook.pack_tree("tree", "new.stook", include=wrong), 5),
+        "include is a pattern, or a list of patterns, not ['a', 5]": (lambda wrong: stook.unpack(pack.path, "out", include=wrong), ["a", 5]),
+        "select is called with paths, and so must be a callable, not '*.jpg'": (
+            lambda wrong: stook.pack_tree("tree", "new.stook", select=wrong), "*.jpg"
+        ),
+        "progress is a callable, True or False, not 'yes'": (lambda wrong: stook.check(pack.path, progress=wrong), "yes"),
+        "argument 'accept': True or False is wanted, not NoneType": (lambda wrong: stook.check(pack.path, accept=wrong), None),
+        "argument 'with_owner': True or False is wanted, not str": (lambda wrong: stook.unpack(pack.path, "out", with_owner=wrong), "root"),
+        "argument 'map': True or False is wanted, not str": (lambda wrong: stook.Pack(pack.path, map=wrong), "yes"),
+        "argument 'at': \"noon\" is not a time: *": (lambda wrong: stook.Pack(pack.path, at=wrong), "noon"),
+        "argument 'at': a time is a datetime, *, not [5]": (lambda wrong: stook.Pack(pack.path, at=wrong), [5]),
+        "argument 'prefix': keys are str, bytes or int, not float": (lambda wrong: pack.keys(prefix=wrong), 1.5),
+        "argument 'start': keys are str, bytes or int, not float": (lambda wrong: pack.keys(start=wrong), 1.5),
+        "argument 'end': keys are str, bytes or int, not list": (lambda wrong: pack.scan(end=wrong), []),
+        "argument 'kinds': 'int' object is not iterable": (lambda wrong: pack.keys(kinds=wrong), 5),
+        "argument 'cursor': a str is wanted, not int": (lambda wrong: pack.scan(cursor=wrong), 5),
+        "group is None, a str, or a list of str, not 5": (lambda wrong: pack.scan(group=wrong), 5),
+        "argument 'keys': 'int' object is not iterable": (lambda wrong: pack.get_many(wrong), 5),
+        "argument 'keys': several keys are wanted, not one": (lambda wrong: pack.get_many(wrong), "a"),
+        "argument 'timeout': must be real number, not str": (lambda wrong: pack.follow(timeout=wrong), "5"),
+        "timeout is a number of seconds, 0 or more, not -1": (lambda wrong: pack.follow(timeout=wrong), -1),
+        "argument 'attributes': a dict is wanted, not list": (lambda wrong: pack.put("k", b"", attributes=wrong), []),
+        "argument 'records': 'int' object is not iterable": (lambda wrong: pack.update(wrong), 5),
+        "argument 'records': 'str' object is not an instance of 'tuple'": (lambda wrong: pack.update(wrong), "ab"),
+        "argument 'keep_seconds': must be real number, not str": (lambda wrong: pack.compact(keep_seconds=wrong), "5"),
+        "max_dead is a share from 0 to 1, not 50": (lambda wrong: pack.compact(max_dead=wrong), 50),
+        "argument 'dry_run': True or False is wanted, not str": (lambda wrong: pack.compact(dry_run=wrong), "no"),
+        "argument 'whole_file': True or False is wanted, not str": (lambda wrong: stook.Archive("x.zip", whole_file=wrong), "no"),
+        "argument 'address': expected str, bytes or os.PathLike object, not float": (stook.open, 1.5),
+        "argument 'path': expected str, bytes or os.PathLike object, not float": (stook.LocalFile, 1.5),
+        "argument 'store': 'int' object is not an instance of 'SparseStore'": (lambda wrong: stook.open("tree/a", store=wrong), 5),
+        "argument 'store_name': 'int' object is not an instance of 'str'": (lambda wrong: stook.open("tree/a", store=store, store_name=wrong), 5),
+        "argument 'fetch': a function of start and end is wanted, not bytes": (lambda wrong: from_fetch(wrong, 5), b"bytes"),
+        "argument 'identity': a str is wanted, not int": (lambda wrong: from_fetch(print, 5, identity=wrong), 5),
+        "argument 'ranges': 'int' object is not iterable": (buffer.need_many, 5),
+        "argument 'name': a str is wanted, not bytes": (store.get_or_create, b"x"),
+        "'float' object cannot be interpreted as an integer": (file.seek, 1.5),
+        "argument 'options': a list of str is wanted, not '--time 5'": (lambda wrong: stook.bench(".", options=wrong), "--time 5"),
+        "argument 'overwrite_file': True or False is wanted, not 'no'": (lambda wrong: stook.bench(".", overwrite_file=wrong), "no"),
+    }
+
+
+def test_a_slip_is_reported_with_the_argument_what_was_given_and_what_is_wanted(filled: Path) -> None:
+    Path("tree").mkdir()
+    Path("tree/a").write_bytes(b"x")
+    with stook.Pack(filled, "r+") as pack, stook.open("tree/a") as file:
+        for message, (call, wrong) in typos(pack, file).items():
+            with pytest.raises((TypeError, ValueError)) as refused:
+                call(wrong)
+            assert fnmatchcase(str(refused.value), message.replace("[", "[[]")), str(refused.value)
+        assert len(pack) == 3
     assert not Path("new.stook").exists() and not Path("out").exists()
 
 
@@ -191,7 +253,7 @@ def test_where_nothing_is_there_or_all_is_excluded_a_selection_may_take_nothing(
 
 
 def takes_none() -> None:
-    """A callable that cannot be told anything."""
+    """A callable that takes no argument."""
 
 
 @pytest.mark.parametrize("is_there", [False, True])
@@ -218,7 +280,7 @@ def test_bounds_of_what_is_deleted_are_refused_where_nothing_is_or_both_are_give
     assert not Path("new.stook").exists()
 
 
-def test_seconds_as_an_int_are_told_to_be_nanoseconds(filled: Path) -> None:
+def test_seconds_as_an_int_are_taken_for_nanoseconds_and_the_error_says_so(filled: Path) -> None:
     with pytest.raises(stook.NoSuchStateError, match="an int is nanoseconds; give a float of seconds"):
         stook.Pack(filled, at=1_700_000_000)
     with pytest.raises(stook.NoSuchStateError) as raised:

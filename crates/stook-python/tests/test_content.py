@@ -58,7 +58,7 @@ def test_a_hard_link_has_the_content_of_its_file(tree: Path, mapped: bool) -> No
 
 
 @pytest.mark.parametrize("order", ["disk", "key"])
-def test_scans_give_files_unless_told_otherwise(tree: Path, order: stook.ScanOrder) -> None:
+def test_scans_give_files_unless_kinds_says_otherwise(tree: Path, order: stook.ScanOrder) -> None:
     with stook.Pack(tree) as pack:
         assert {record.key: bytes(record.value) for record in pack.scan(order=order)} == FILES
         assert list(pack.items()) == list(FILES.items()) and list(pack.values()) == list(FILES.values())
@@ -94,8 +94,8 @@ def test_a_cursor_goes_on_whatever_kinds_are_wanted(tree: Path, order: stook.Sca
             for number in range(len(keys) + 1):
                 cursor = scan.cursor()
                 assert [record.key for record in pack.scan(cursor=cursor, kinds=kinds)] == keys[number:]
-                behind = everything.index(keys[number - 1]) + 1 if number else 0
-                assert [record.key for record in pack.scan(cursor=cursor, kinds="all")] == everything[behind:]
+                after = everything.index(keys[number - 1]) + 1 if number else 0
+                assert [record.key for record in pack.scan(cursor=cursor, kinds="all")] == everything[after:]
                 next(scan, None)
 
 
@@ -204,7 +204,7 @@ def test_what_is_selected_is_found_below_what_is_not(tmp_path: Path) -> None:
     assert [path.name for path in Path("out").rglob("*.jpg")] == ["3.jpg"]
 
 
-def test_a_wrong_argument_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_wrong_argument_leaves_no_file(tmp_path: Path) -> None:
     Path("t").mkdir()
     Path("t/file").write_bytes(b"x")
     wrong: dict[str, Any]
@@ -244,7 +244,7 @@ def test_an_exception_is_not_lost_over_a_pack_that_was_not_closed(tmp_path: Path
         stook.Pack("p.stook", "x").put("k", b"v", group="x" * 256)
 
 
-def test_a_source_that_gives_too_much_is_told_so() -> None:
+def test_a_source_that_gives_too_much_is_refused() -> None:
     with stook.SparseFile.from_fetch(lambda start, end: b"x" * (end - start + 5), 1000) as file:
         with pytest.raises(stook.InvalidError, match="returned too many bytes: wanted 1000 bytes at offset 0, got 1005"):
             file.read(0, 10)

@@ -157,7 +157,7 @@ def test_no_method_seems_to_have_written_to_a_pack(pack: Path, name: str) -> Non
         getattr(fs, name)(*arguments)
 
 
-def test_an_opened_record_tells_of_itself_what_files_of_fsspec_do(pack: Path) -> None:
+def test_an_opened_record_says_of_itself_what_files_of_fsspec_do(pack: Path) -> None:
     fs = StookFileSystem(skip_instance_cache=True)
     content = fs.cat(f"{pack}//top")
     with fs.open(f"{pack}//top") as file:
@@ -652,7 +652,7 @@ def test_where_it_is_written_who_asks_counts(monkeypatch: pytest.MonkeyPatch) ->
     assert who_asks("fs", [], {}) == asks
 
 
-def test_nothing_is_found_again_of_whom_nobody_can_tell(reported: type[Scripted], tmp_path: Path) -> None:
+def test_nothing_is_found_again_where_it_is_not_known_who_asks(reported: type[Scripted], tmp_path: Path) -> None:
     def client() -> None:
         """Is known by its address in memory alone."""
 

@@ -33,13 +33,13 @@ class Signed(Addressed, MemoryFileSystem):  # type: ignore[misc]
     store: dict[str, Any] = {}
     pseudo_dirs = [""]
     #: Whether errors name the address themselves, or what they came of does.
-    is_told_by_cause = False
+    is_shown_by_cause = False
 
     def info(self, path: str, **_options: Any) -> dict[str, Any]:
         """What is known of the one that there is."""
         if "there.bin" in path:
             return {"name": path, "size": 5, "type": "file", "ETag": "abc"}
-        if not self.is_told_by_cause:
+        if not self.is_shown_by_cause:
             raise FileNotFoundError(path)
         try:
             raise ValueError(f"404, url={path}")
@@ -76,12 +76,12 @@ def _reported(error: BaseException) -> str:
     return reported
 
 
-@pytest.mark.parametrize("is_told_by_cause", [False, True])
+@pytest.mark.parametrize("is_shown_by_cause", [False, True])
 @pytest.mark.parametrize("address", ADDRESSES)
-def test_nothing_that_is_inherited_tells_secrets(
-    signed: StookCacheFileSystem, tmp_path: Path, address: str, is_told_by_cause: bool
+def test_nothing_that_is_inherited_shows_secrets(
+    signed: StookCacheFileSystem, tmp_path: Path, address: str, is_shown_by_cause: bool
 ) -> None:
-    signed.fs.is_told_by_cause = is_told_by_cause
+    signed.fs.is_shown_by_cause = is_shown_by_cause
     out = str(tmp_path / "out")
     calls: dict[str, tuple[Any, ...]] = {
         "cat": (address,),
@@ -164,7 +164,7 @@ def test_errors_without_secrets_stay_what_they_are(signed: StookCacheFileSystem)
         signed.cat_ranges(["x"], [0], [1], max_gap=5)
 
 
-def test_archives_behind_and_before_it(tmp_path: Path) -> None:
+def test_archives_after_and_before_it(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
         archive.writestr("a", b"in an archive")
     # `fsspec` closes an archive as soon as nothing holds its file system, over every other one:

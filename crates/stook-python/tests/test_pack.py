@@ -73,7 +73,7 @@ def test_values_may_be_anything_with_a_buffer() -> None:
         assert numpy.frombuffer(record.value, "<i2").tolist() == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_record_tells_all_that_is_known(filled: Path) -> None:
+def test_a_record_shows_all_that_is_known(filled: Path) -> None:
     with stook.Pack(filled) as pack:
         record = pack.record("g")
         assert record is not None
@@ -173,7 +173,7 @@ def test_long_records_come_whole_from_a_scan() -> None:
 
 
 @pytest.mark.parametrize("order", ["disk", "key"])
-def test_a_cursor_goes_on_right_behind_the_last_record(order: stook.ScanOrder) -> None:
+def test_a_cursor_continues_right_after_the_last_record(order: stook.ScanOrder) -> None:
     with stook.Pack("p.stook", "x") as pack:
         pack.update((f"{number:05}", b"x" * 700) for number in range(5000))
     with stook.Pack("p.stook") as pack:
@@ -245,7 +245,7 @@ def test_states_of_the_past_stay_readable() -> None:
         assert pack["k"] == b"new"
 
 
-def test_a_reader_stands_still_until_it_is_told_to_look_again() -> None:
+def test_a_reader_shows_one_state_until_it_is_refreshed() -> None:
     with stook.Pack("p.stook", "a") as writer:
         writer["a"] = b"1"
         writer.sync()

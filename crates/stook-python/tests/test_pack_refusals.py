@@ -131,7 +131,7 @@ def test_values_of_other_types(filled: Path) -> None:
         ({"mtime_ns": "now"}, ValueError, "nanoseconds since 1970"),
         ({5: 1}, TypeError, "a number from 128 to 255, not 5"),
         ({"x" * 256: 1}, ValueError, "255"),
-        ([], TypeError, "Mapping"),
+        ([], TypeError, "argument 'attributes': a dict is wanted, not list"),
     ],
 )
 def test_attributes_that_cannot_be_kept(filled: Path, attributes: Any, error: type[Exception], message: str) -> None:

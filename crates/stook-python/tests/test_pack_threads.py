@@ -84,7 +84,7 @@ def test_only_one_thread_pops_a_record() -> None:
             pack.pop("k", 1, 2)  # type: ignore[call-overload]
 
 
-def test_a_callback_that_wants_the_writer_is_told_so() -> None:
+def test_a_callback_that_wants_the_writer_is_refused() -> None:
     with stook.Pack("p.stook", "x") as pack:
         pack.update((number, b"x" * 2000) for number in range(30_000))
         reported: list[Exception] = []
@@ -144,7 +144,7 @@ def test_a_pack_that_is_closed_while_others_use_it() -> None:
         assert all(f"{thread}/{number}" in reader for thread, count in enumerate(counts) for number in range(count))
 
 
-def test_a_forked_child_is_told_at_once_though_a_thread_of_the_parent_writes() -> None:
+def test_a_forked_child_is_refused_at_once_though_a_thread_of_the_parent_writes() -> None:
     with stook.Pack("p.stook", "x", durability="put") as pack:
         pack.update((number, b"x") for number in range(10))
         scan, keys = pack.scan(), pack.keys()

@@ -18,6 +18,7 @@ from stook import _progress
 LONG: dict[str, Callable[[Any], object]] = {
     "pack_tree": lambda progress: stook.pack_tree("tree", "t.stook", progress=progress),
     "unpack": lambda progress: stook.unpack("filled.stook", "out", overwrite="always", progress=progress),
+    "copy": lambda progress: stook.copy("tree", "copied", progress=progress),
     "tar": lambda progress: stook.unpack("filled.stook", tar="out.tar", progress=progress),
     "index": lambda progress: stook.Archive(tar(), progress=progress),
     "load": lambda progress: stook.Archive(tar()).load(progress=progress),
@@ -84,7 +85,7 @@ def test_progress_may_be_a_bar_or_nothing(name: str, progress: Any, capfd: pytes
 def test_progress_that_is_no_callable_is_refused_before_anything_is_done(name: str) -> None:
     with pytest.raises(stook.InvalidError, match="progress is a callable, True or False"):
         LONG[name](5)
-    for new in ("t.stook", "out", "out.tar", "new.stook"):
+    for new in ("t.stook", "out", "out.tar", "new.stook", "copied"):
         assert not Path(new).exists()
 
 

@@ -309,7 +309,7 @@ def test_what_a_function_raises_is_raised() -> None:
     wrong = SparseFile.from_fetch(lambda start, end: "text", 1000)  # type: ignore[arg-type, return-value]
     with pytest.raises(TypeError, match="a bytes-like object is wanted, not str"):
         wrong.read(0, 10)
-    with pytest.raises(TypeError, match="fetch is a function"):
+    with pytest.raises(TypeError, match="argument 'fetch': a function of start and end is wanted"):
         SparseFile.from_fetch(b"x", 5)  # type: ignore[arg-type]
 
 

@@ -64,9 +64,9 @@ def test_serialised_buffers_are_taken_in() -> None:
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [
-        (lambda s: s.get(5), TypeError, "'int' object"),
+        (lambda s: s.get(5), TypeError, "argument 'name': a str is wanted, not int"),
         (lambda s: s[5], TypeError, "'int' object"),
-        (lambda s: s.get_or_create(b"x"), TypeError, "'bytes' object"),
+        (lambda s: s.get_or_create(b"x"), TypeError, "argument 'name': a str is wanted, not bytes"),
         (lambda s: s.load("x", 5), TypeError, "a bytes-like object is wanted, not int"),
         (lambda s: s.evict_to(-1), stook.InvalidError, "from 0 on .* not -1"),
         (lambda s: SparseStore(grain=100_000), stook.InvalidError, "grain is 100000"),
@@ -98,7 +98,7 @@ def test_a_name_gives_bytes_only_of_the_source_and_the_state_they_are_of() -> No
         with opened("https://h/c", None, letter) as file:
             assert file.read(0, 1000) == letter.encode() * 1000, "nothing proves that it is the same"
             assert store.held_bytes == 1000
-        assert store.held_bytes == 0, "what nobody could be given is let go"
+        assert store.held_bytes == 0, "what no file could be given is let go"
 
 
 def test_two_files_under_one_name_are_both_right() -> None:
@@ -132,7 +132,7 @@ def test_a_record_of_a_pack_takes_the_options_of_any_other_file(tmp_path: Path) 
         assert (file.read(), store.held_bytes) == (b"a record", 8)
 
 
-def test_bytes_of_nobody_are_not_taken_for_those_of_a_file(tmp_path: Path) -> None:
+def test_bytes_of_no_known_source_are_not_taken_for_those_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"1234")
     store = SparseStore()
     store.get_or_create("x").write(0, b"abcd")

@@ -38,6 +38,9 @@ def test_types_of_packs(filled: Path) -> None:
         assert_type(list(pack.follow(timeout=0)), list[stook.Record])
     assert_type(stook.check(filled), stook.CheckReport)
     assert_type(stook.repair(filled, "saved.stook").quarantined, list[stook.Quarantined])
+    copied = stook.copy([filled], "copied", to="spare", hashes=["xxh3"], overwrite="older")
+    assert_type(copied, stook.CopyReport)
+    assert_type(copied.destinations, list[stook.CopyDestination])
     assert_type(stook.unpack(filled, include=["*"], tar="filled.tar"), stook.UnpackReport)
 
 

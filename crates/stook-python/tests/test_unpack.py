@@ -200,9 +200,9 @@ def test_an_earlier_state_is_unpacked_as_the_command_line_does(sources: dict[str
     assert not Path("early").exists()
 
 
-def test_owners_are_left_out_where_nobody_wants_them(sources: dict[str, Path]) -> None:
+def test_owners_are_left_out_where_they_are_not_wanted(sources: dict[str, Path]) -> None:
     if os.geteuid() != 0:
-        # Nobody else restores owners: that it is taken is all there is to see.
+        # Only root restores owners: that the argument is taken is all there is to see.
         assert stook.unpack("tree.stook", "out", with_owner=False).files == 6
         return
     os.chown("tree/2024/cat.jpg", 1234, 1234)

@@ -164,7 +164,7 @@ fn parse_limit(text: &str) -> Result<u64, String> {
 /// are invalid.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let options = args.options()?;
-    let selection = options.selection.clone();
+    let asked = options.clone();
     let Some((destination, sources)) = args.paths.split_last() else {
         return Err(UsageError::new("at least one source and one destination are needed").into());
     };
@@ -187,8 +187,8 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if report.interrupted {
         return Ok(ExitCode::from(INTERRUPTED));
     }
-    keys::note_unmatched(&selection, context);
-    if report.entries == 0 && report.undone() == 0 && !selection.leaves_nothing_on_purpose() {
+    keys::note_unmatched(&asked.selection, context);
+    if report.found_nothing(&asked) {
         context.failure(anyhow::anyhow!("nothing matches what was asked for").as_ref());
         return Ok(code_for(1));
     }

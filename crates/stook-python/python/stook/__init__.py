@@ -1,7 +1,8 @@
 """Data that lives in files, read and laid out at the speed of the storage under it.
 
 ``Pack`` keeps millions of small values in a few large files, ``Archive`` reads tar and zip archives
-where they lie. ``pack_tree`` and ``unpack`` move trees of files in and out.
+where they lie. ``pack_tree`` and ``unpack`` move trees of files in and out, ``copy`` copies them to
+several places at once.
 ``open`` reads a few percent of a huge or remote file in few requests, as a file that other
 libraries take; ``SparseFile`` does the same by range, ``SparseBuffer`` and ``SparseStore`` hold
 bytes with gaps in memory.
@@ -22,24 +23,26 @@ from ._sparse import DiskStatistics, Extent, Identity, SparseCounters, SparseSta
 from ._stook import DEBUG as _DEBUG, VERSION as _VERSION
 from ._stook import (
     Archive, Batch, Buffer, DiskCache, Follow, Items, Keys, Pack, Pin, Record, RecordFile, Scan,
-    SparseBuffer, SparseFile, SparseStore, Split, Stat, check, pack_tree, repair, unpack,
+    SparseBuffer, SparseFile, SparseStore, Split, Stat, check, copy, pack_tree, repair, unpack,
 )
 from ._types import (
-    ArchiveInfo, CheckReport, CompactReport, DeleteReport, Failure, LoadReport, MoveReport,
-    PackInfo, PackTreeReport, Quarantined, RepairReport, SegmentInfo, TornTail, UnpackReport,
+    ArchiveInfo, CheckReport, CompactReport, CopyDestination, CopyItem, CopyReport, DeleteReport,
+    Failure, LoadReport, MoveReport, PackInfo, PackTreeReport, Quarantined, RepairReport,
+    SegmentInfo, TornTail, UnpackReport,
 )
 
 from ._typing import (
-    Access, Attribute, Durability, Key, Kinds, Mode, OnDamage, Overwrite, ScanOrder, StudyName,
-    Workload,
+    Access, Attribute, CopyDurability, Durability, HashName, Key, Kinds, Mode, OnDamage, Overwrite,
+    ScanOrder, StudyName, Workload,
 )
 
 __all__ = [
     "Access", "AddressError", "Archive", "ArchiveInfo", "Attribute", "Batch", "bench",
     "BenchResult", "Buffer", "Cell", "check", "CheckReport", "ClosedError", "CompactReport",
+    "copy", "CopyDestination", "CopyDurability", "CopyItem", "CopyReport",
     "DamagedError", "DamageWarning", "DeleteReport", "DiffersError", "DiskCache", "DiskStatistics",
     "Durability", "Error", "ExistsError", "Extent", "Failure", "Figures", "File", "Follow",
-    "ForkedError", "Identity", "InvalidError", "Items", "Key", "Keys", "Kinds", "LimitError",
+    "ForkedError", "HashName", "Identity", "InvalidError", "Items", "Key", "Keys", "Kinds", "LimitError",
     "LoadReport", "LocalFile", "LockedError", "MeasurementError", "Mode", "MoveReport",
     "NoSuchStateError", "NotAPackError", "NotHeldError", "OnDamage", "open", "OutOfBoundsError",
     "Overwrite", "Pack", "pack_tree", "PackInfo", "PackTreeReport", "Pin", "Quarantined", "Record",

@@ -9,6 +9,7 @@ import stat
 import threading
 import weakref
 from functools import partial
+from operator import index
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from stook._errors import ClosedError, InvalidError, OutOfBoundsError
@@ -63,10 +64,9 @@ class LocalFile:
             IsADirectoryError: It is a directory.
             OSError: The system refuses.
         """
-        decoded = os.fsdecode(path)
-        if not decoded:
-            raise InvalidError("the path is empty (is a variable not set?)")
-        self.name = os.path.abspath(decoded)
+        from stook._stook import path_argument
+
+        self.name = os.path.abspath(path_argument("path", path))
         self._descriptor: Optional[_Descriptor] = None
         descriptor = _Descriptor(self.name)
         status = os.fstat(descriptor.number)
@@ -281,7 +281,7 @@ class File(io.BufferedIOBase):
             bases = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}
             if whence not in bases:
                 raise InvalidError(f"whence is 0, 1 or 2, not {whence}")
-            position = bases[whence] + offset
+            position = bases[whence] + index(offset)
             if position < 0:
                 raise InvalidError(f"position {position} is before the beginning")
             self._position = position
@@ -369,12 +369,14 @@ def open(address: Address, mode: str = "rb", **options: Any) -> File:  # noqa: A
         8
         b'89'
     """
-    from stook._stook import SparseFile, local_path
+    from stook._stook import SparseFile, local_path, path_argument
 
     if mode not in ("rb", "r"):
         raise InvalidError(f"the mode is 'rb', not {mode!r}: nothing can be written")
+    # Refused here, by the name that it has here.
+    path_argument("address", address)
     given = {name: value for name, value in options.items() if value is not None}
-    path = local_path(address) if isinstance(address, str) and address else address
+    path = local_path(address) if isinstance(address, str) else address
     if path == address and isinstance(address, str) and ".stook//" in address:
         if not given:
             return File(_open_record(address))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Union, get_args
 
 from ._errors import Error, InvalidError
 from ._progress import callback
+from ._stook import path_argument
 from ._typing import StudyName
 from .__main__ import find_binary
 
@@ -226,6 +227,12 @@ def _seconds(name: str, value: float) -> str:
     return f"{seconds:.3f}s"
 
 
+def _options(options: Sequence[str]) -> list[str]:
+    if isinstance(options, str) or not isinstance(options, Sequence):
+        raise InvalidError(f"argument 'options': a list of str is wanted, not {options!r}")
+    return list(options)
+
+
 def _list(values: object) -> str:
     several = values if isinstance(values, (list, tuple)) else [values]
     return ",".join(map(str, several))
@@ -270,13 +277,16 @@ def bench(
         stook.InvalidError: An argument makes no sense.
         stook.MeasurementError: It could not be measured.
     """
+    if overwrite_file not in (True, False):
+        raise InvalidError(f"argument 'overwrite_file': True or False is wanted, not {overwrite_file!r}")
     times = [_seconds("seconds", seconds), _seconds("ramp_seconds", ramp_seconds)]
     values = [rw, block_size, depth, jobs, *times, read_share, file_size]
     # In one piece each: a value that begins with `-` is refused as a value.
     given = [f"{name}={_list(value)}" for name, value in zip(_BENCH_OPTIONS, values) if value is not None]
-    arguments = ["bench", os.fspath(path), *given, *(["--overwrite-file"] if overwrite_file else [])]
-    document = _run([*arguments, *options], progress)
-    return BenchResult(path=os.fspath(path), cells=[_cell(cell) for cell in document["cells"]], document=document)
+    path = path_argument("path", path)
+    arguments = ["bench", path, *given, *(["--overwrite-file"] if overwrite_file else [])]
+    document = _run([*arguments, *_options(options)], progress)
+    return BenchResult(path=path, cells=[_cell(cell) for cell in document["cells"]], document=document)
 
 
 def study(name: StudyName, *, options: Sequence[str] = (), progress: TimeProgress = None) -> StudyResult:
@@ -297,7 +307,7 @@ def study(name: StudyName, *, options: Sequence[str] = (), progress: TimeProgres
     if name not in (names := get_args(StudyName)):
         raise InvalidError(f"argument 'name': one of {', '.join(map(repr, names))} is wanted, not {name!r}")
     with tempfile.TemporaryDirectory(prefix="stook-study-") as folder:
-        document = _run(["study", name, "--out", folder, *options], progress)
+        document = _run(["study", name, "--out", folder, *_options(options)], progress)
         pages = sorted(Path(folder).rglob("*.html"))
         page = pages[0].read_text(encoding="utf-8") if pages else ""
     return StudyResult(name=name, conclusions=document.get("conclusions", []), document=document, page=page)

@@ -25,7 +25,7 @@ def callback(progress: object, *numbers: str) -> Optional[Callable[..., object]]
     # Also those of numpy.
     is_bool = type(progress).__name__ in ("bool", "bool_")
     if progress is not None and not is_bool:
-        raise InvalidError("progress is a callable, True or False")
+        raise InvalidError(f"progress is a callable, True or False, not {progress!r}")
     return bar(*numbers) if progress else None
 
 

@@ -1,13 +1,13 @@
 # The types of the operations of the native half. The documentation is copied from it by
 # `scripts/python stubs`.
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from pathlib import PosixPath
 from typing import Union
 
 from ._stook_sparse import DiskCache
-from ._types import CheckReport, PackTreeReport, RepairReport, UnpackReport
-from ._typing import Attributes, Overwrite, Path, Progress
+from ._types import CheckReport, CopyItem, CopyReport, PackTreeReport, RepairReport, UnpackReport
+from ._typing import Access, Attributes, CopyDurability, HashName, Overwrite, Path, Progress
 
 def pack_tree(
     sources: Union[Path, Sequence[Path], Sequence[PosixPath], Sequence[str]],
@@ -181,6 +181,116 @@ def unpack(
         ...     pack.update({"a/1.jpg": b"x", "a/2.txt": b"yy"})
         >>> stook.unpack("data.stook", "out", include=["*.jpg"]).files
         1
+    """
+def copy(
+    sources: Union[Path, Sequence[Path], Sequence[PosixPath], Sequence[str]],
+    destination: Path,
+    *,
+    to: Union[Path, Sequence[Path], Sequence[PosixPath], Sequence[str], None] = None,
+    overwrite: Overwrite = "never",
+    checksum: bool = False,
+    durability: CopyDurability = "batch",
+    backup: Union[str, None] = None,
+    mirror: bool = False,
+    link_dest: Union[Path, None] = None,
+    include: Union[str, Sequence[str], None] = None,
+    exclude: Union[str, Sequence[str], None] = None,
+    files: Union[Path, Iterable[Path], Iterable[PosixPath], Iterable[str], None] = None,
+    one_file_system: bool = False,
+    specials: bool = False,
+    xattrs: bool = True,
+    with_owner: bool = True,
+    hashes: Union[HashName, Sequence[HashName], None] = None,
+    block_bytes: Union[int, None] = None,
+    depth: Union[int, None] = None,
+    jobs: Union[int, None] = None,
+    access: Access = "auto",
+    bytes_per_s: Union[int, None] = None,
+    force: bool = False,
+    dry_run: bool = False,
+    as_file: bool = False,
+    at: Union[datetime, str, int, float, None] = None,
+    cache: Union[Path, DiskCache, None] = None,
+    whole_file: bool = False,
+    settings: Union[dict[str, str], None] = None,
+    headers: Union[dict[str, str], None] = None,
+    items: Union[Callable[[CopyItem], object], None] = None,
+    progress: Union[Callable[[int, int, int], object], bool, None] = None,
+) -> CopyReport:
+    """Copies files and trees to one directory or several; each file is read once, and whole or absent
+    under its name, whatever happens.
+
+    Run again, it skips what is there with the same length and time. One bad file, and a
+    destination that is full or fails, stop only themselves.
+
+    Args:
+        sources: What is copied, or several in a list. What is in a directory goes into the
+            destinations, and so does what is in a pack, or in an archive with two slashes after it
+            (``"x.tar//"``, ``"s3://bucket/x.tar//photos"``); files, objects by their address, and
+            each of several sources go there by name.
+        destination: The directory to copy to: made if it is not there.
+        to: One more directory, or several.
+        overwrite: Which files that are there are replaced: ``"never"``, those that are ``"older"``,
+            those whose content is ``"different"``, or ``"always"`` all. What stays with other
+            content is in ``kept``.
+        checksum: Whether bytes are compared where length and time are the same.
+        durability: When files are on the medium: ``"batch"``, many at once, before any of them gets
+            its name; ``"file"``, each by itself; ``"none"``, when the system writes them back.
+        backup: What is replaced or deleted stays, under its name with this at the end: ``"~"``.
+        mirror: Whether what only a destination has is deleted, once everything is copied.
+        link_dest: A directory with an earlier copy: files that it has unchanged become hard links.
+        include: A pattern, or several: only paths that one of them matches, as ``stook copy
+            --include`` has them.
+        exclude: A pattern, or several, of what is left out, directories with all that is in them.
+        files: Only these paths, relative to each source, with all that is in them.
+        one_file_system: Whether what is mounted in a directory is left out.
+        specials: Whether pipes, and by root devices, are made. Otherwise they are in ``special``.
+        xattrs: Whether extended attributes are set, access control lists among them.
+        with_owner: Whether owners are set; only root can.
+        hashes: ``"xxh3"``, ``"xxh128"``, ``"blake3"``, ``"sha256"``, or several, are computed of
+            each file that is read; ``items`` gets them.
+        block_bytes: Length of one read or write of a large file: a multiple of 4 KiB.
+        depth: Reads and writes of a large file in flight.
+        jobs: Small files that are copied at once.
+        access: Whether bytes go past the page cache: ``"direct"``, ``"cached"``, or ``"auto"``,
+            those of large files that are not in it.
+        bytes_per_s: Bytes a second that are read, at most.
+        force: Write what fits, even where there is less room than all of it needs; with ``mirror``,
+            delete also where a source is empty.
+        dry_run: Whether nothing is done: ``items`` is called with what would be.
+        as_file: Whether packs are copied as the files that they are.
+        at: The state of a pack at this time rather than the newest, as for `Pack`.
+        cache: Of archives and objects on servers: a directory in which what was fetched is kept for
+            the next time, or a :class:`DiskCache`.
+        whole_file: Whether an object whose server cannot send parts is read as a whole.
+        settings: Settings of the object store by their names in the environment (``AWS_REGION``),
+            which they override.
+        headers: Further headers of requests to ``http://`` and ``https://`` addresses.
+        items: Called with a `CopyItem` for each path and destination, on another thread; a file
+            that was copied has its name by then. What it raises ends the copy.
+        progress: Called now and then with the files and bytes so far and all bytes (0 until they
+            are counted), on another thread. ``True`` shows a bar with tqdm.
+
+    Returns:
+        A `CopyReport`. What could not be copied is in its ``failures``, and in those of each of its
+        ``destinations``.
+
+    Raises:
+        OSError: A source cannot be opened, a destination cannot be made, or has too little room.
+        stook.RemoteError: A source on a server cannot be fetched.
+        stook.InvalidError: Nothing matches what was asked for. Or what is refused before anything
+            is made: a destination in what is copied, a file onto itself, two sources of one name.
+
+    Warns:
+        stook.DamageWarning: A pack or an archive among the sources is damaged.
+
+    Examples:
+        >>> import pathlib, stook
+        >>> pathlib.Path("card").mkdir()
+        >>> size = pathlib.Path("card/take").write_bytes(b"pictures")
+        >>> report = stook.copy("card", "disk", to=["spare"])
+        >>> report.ok, report.read_files, [one.files for one in report.destinations]
+        (True, 1, [1, 1])
     """
 def check(pack: Path, *, accept: bool = False, progress: Progress = None) -> CheckReport:
     """Checks what is left of a pack, also where it cannot be opened: by an older manifest, or by its

@@ -658,6 +658,8 @@ def local_path(address: str, /) -> Optional[str]:
     Raises:
         AddressError: It means nothing.
     """
+def path_argument(name: str, path: Path, /) -> str:
+    """The path of an argument with this name, as ``str``. Errors name the argument."""
 def split_pack_path(path: str, /) -> tuple[str, str]:
     """A pack and a key in one path; an empty key where the pack itself is meant."""
 

@@ -330,6 +330,114 @@ class PackTreeReport:
 
 
 @dataclass(frozen=True)
+class CopyItem:
+    """What became of a path in one destination.
+
+    Attributes:
+        destination: Which destination, by its position.
+        key: The path, relative to it.
+        size: Its length in bytes, where it is a file.
+        action: ``"copy"``; ``"hard_link"`` to another file of the same source; ``"link"`` to a file
+            of an earlier copy; ``"correct"``: it was there, and got another mode, owner or time;
+            ``"skip"``: it is there already; ``"keep"``: another is there, and stays; ``"delete"``.
+        why: ``"new"``, ``"kind"``, ``"length"``, ``"time"``, ``"content"``, ``"older"``,
+            ``"asked"``, ``"metadata"``, ``"same"``, ``"extra"``: what was there, or what of it
+            differed.
+        digests: Of its bytes, in hexadecimal by the names of ``hashes``, if they were read.
+    """
+
+    destination: int
+    key: str
+    size: int
+    action: str
+    why: str
+    digests: dict[str, str]
+
+
+@dataclass(frozen=True)
+class CopyDestination:
+    """What became of one destination.
+
+    Attributes:
+        path: The directory.
+        files: Regular files written.
+        bytes: Bytes of them, holes included.
+        cloned: Of these files, those that share the blocks of their source.
+        directories: Directories that are there, with mode and time set.
+        symlinks: Symbolic links made.
+        hard_links: Hard links made.
+        linked: Files that became hard links of an earlier copy.
+        specials: Pipes and devices made.
+        unchanged: Files and links that were there already.
+        corrected: Of these, those that got another mode, owner or time.
+        backups: What was replaced or deleted, and stays under another name.
+        kept: What was there already with other content, and stayed as it was.
+        deleted: What was deleted, because the sources do not have it.
+        unset_xattrs: How many files, directories and links lack extended attributes that could not
+            be set.
+        foreign_xattrs: How many lack some of another system, which are none of these.
+        direct_bytes: Bytes of large files that went past the page cache.
+        cached_bytes: Bytes of large files that went through it.
+        stopped: Why nothing more was written, where the destination was given up.
+        failures: What could not be written.
+    """
+
+    path: Path
+    files: int
+    bytes: int
+    cloned: int
+    directories: int
+    symlinks: int
+    hard_links: int
+    linked: int
+    specials: int
+    unchanged: int
+    corrected: int
+    backups: int
+    kept: list[str]
+    deleted: list[str]
+    unset_xattrs: int
+    foreign_xattrs: int
+    direct_bytes: int
+    cached_bytes: int
+    stopped: Optional[str]
+    failures: list[Failure]
+
+
+@dataclass(frozen=True)
+class CopyReport:
+    """What copying did, or with ``dry_run`` would do.
+
+    Attributes:
+        destinations: Each destination, in the order in which they were given.
+        entries: Files, directories and links that were selected.
+        read_files: Files that were read.
+        read_bytes: Bytes that were read, once for all destinations.
+        special: Pipes, sockets and devices, which were left out.
+        undone: How much of what was asked for is not done: failures, what was kept with other
+            content or lacks extended attributes, what was left out, destinations given up.
+        dry_run: Whether nothing was done.
+        failures: What could not be read.
+        damages: Damage of packs that was met, as exceptions: files may be missing.
+    """
+
+    destinations: list[CopyDestination]
+    entries: int
+    read_files: int
+    read_bytes: int
+    special: list[str]
+    undone: int
+    dry_run: bool
+    failures: list[Failure]
+    damages: list[DamagedError]
+
+    @property
+    def ok(self) -> bool:
+        """Whether all that was asked for is done."""
+        return self.undone == 0
+
+
+@dataclass(frozen=True)
 class UnpackReport:
     """What unpacking did.
 

@@ -481,8 +481,8 @@ class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
         Raises:
             TypeError: An option that there is not.
         """
-        # What stands behind `::`, for versions of fsspec that do not give it as a path.
-        self._behind = options.pop("fo", None)
+        # What follows `::`, for versions of fsspec that do not give it as a path.
+        self._chained = options.pop("fo", None)
         _check_names(options, _OPTIONS, "this is not among the options; those of SparseFile stand in sparse_options=")
         super().__init__(**options)
         self._sparse_options = {"cache": cache, **(sparse_options or {})}
@@ -511,7 +511,7 @@ class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
         )
 
     def _fetch(self, path: str) -> _Fetch:
-        return _Fetch(self.fs, self.fs._strip_protocol(path or self._behind or ""))
+        return _Fetch(self.fs, self.fs._strip_protocol(path or self._chained or ""))
 
     def _open(self, path: str, mode: str = "rb", **options: Any) -> Any:
         if mode != "rb":

@@ -54,9 +54,7 @@ class PackDataset(Dataset):  # type: ignore[misc, type-arg, unused-ignore]
     ) -> None:
         if unknown := sorted(options.keys() - {"map", "access", "at", "generation"}):
             raise InvalidError(f"a data set only reads; it takes map, access, at and generation, not {', '.join(unknown)}")
-        if not os.fspath(path):
-            raise InvalidError("argument 'path': the path is empty (is a variable not set?)")
-        self._path = os.path.abspath(path)
+        self._path = os.path.abspath(_stook.path_argument("path", path))
         self._options = options
         self._transform = transform
         self._pack: Optional[_stook.Pack] = None

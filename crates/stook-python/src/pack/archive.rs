@@ -21,6 +21,7 @@ use super::info;
 use super::keys::{Items, Keys};
 use super::reading::keys_of;
 use super::stat::Stat;
+use crate::choices;
 use crate::errors::{ArchiveNotes, OrRaise as _, Raise as _, closed, invalid, is_directory, of_archive};
 use crate::key;
 use crate::locks::{locked, read, written};
@@ -199,7 +200,7 @@ impl Archive {
         py: Python<'_>,
         #[pyo3(from_py_with = paths::path)] path: PathBuf,
         cache: Option<&Bound<'_, PyAny>>,
-        whole_file: bool,
+        #[pyo3(from_py_with = choices::whole_file)] whole_file: bool,
         settings: Option<&Bound<'_, PyAny>>,
         headers: Option<&Bound<'_, PyAny>>,
         progress: Option<&Bound<'_, PyAny>>,

@@ -6,6 +6,7 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyInt, PyMapping, PyString};
 use stook::pack::Attributes;
 use stook::pack::format::attributes::{Name, Value};
 
+use crate::arguments::wrong_type;
 use crate::errors::invalid;
 use crate::key::text_of;
 
@@ -49,9 +50,10 @@ fn value_to_python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, P
 }
 
 /// Attributes of a mapping.
-pub(crate) fn from_python(mapping: Option<&Bound<'_, PyMapping>>) -> PyResult<Attributes> {
+pub(crate) fn from_python(given: Option<&Bound<'_, PyAny>>) -> PyResult<Attributes> {
     let mut attributes = Attributes::new();
-    let Some(mapping) = mapping else { return Ok(attributes) };
+    let Some(given) = given else { return Ok(attributes) };
+    let mapping = given.cast::<PyMapping>().map_err(|_| wrong_type("attributes", "a dict", given))?;
     for pair in mapping.items()? {
         let (name, value) = pair.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
         let name = name_of(&name)?;

@@ -3,7 +3,6 @@
 use std::sync::{Arc, Mutex};
 
 use pyo3::prelude::*;
-use pyo3::types::PyMapping;
 use stook::ops::shared::{Change, Writer};
 
 use super::attributes;
@@ -53,7 +52,7 @@ impl Batch {
         py: Python<'_>,
         key: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
-        attributes: Option<&Bound<'_, PyMapping>>,
+        attributes: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let key = key::from_python(key)?;
         let body = Given::new(value)?.settled(py);

@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use stook::ops;
 
 use super::info;
+use crate::choices;
 use crate::errors::{OrRaise as _, Raise};
 use crate::paths;
 use crate::wait::with_progress;
@@ -51,7 +52,7 @@ pub(super) fn with_bytes<T: Send + 'static, E: Raise>(
 pub(crate) fn check<'py>(
     py: Python<'py>,
     #[pyo3(from_py_with = paths::pack)] pack: PathBuf,
-    accept: bool,
+    #[pyo3(from_py_with = choices::accept)] accept: bool,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let report = with_bytes(py, progress, move |go_on| match accept {

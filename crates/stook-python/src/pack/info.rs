@@ -184,7 +184,10 @@ fn segment_info<'py>(py: Python<'py>, segment: &SegmentInfo) -> PyResult<Bound<'
     )
 }
 
-fn failures<'py, E: Raise>(py: Python<'py>, failures: &[Failure<E>]) -> PyResult<Bound<'py, PyList>> {
+pub(crate) fn failures<'py, E: Raise>(
+    py: Python<'py>,
+    failures: &[Failure<E>],
+) -> PyResult<Bound<'py, PyList>> {
     let all: PyResult<Vec<_>> = failures
         .iter()
         .map(|failure| {
@@ -195,7 +198,7 @@ fn failures<'py, E: Raise>(py: Python<'py>, failures: &[Failure<E>]) -> PyResult
     PyList::new(py, all?)
 }
 
-fn keys<'py>(
+pub(crate) fn keys<'py>(
     py: Python<'py>,
     keys: impl IntoIterator<Item = impl AsRef<[u8]>>,
 ) -> PyResult<Bound<'py, PyList>> {

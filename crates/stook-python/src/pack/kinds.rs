@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use stook::pack::{FileKind, Kinds};
 
+use crate::arguments::iter_of;
 use crate::errors::OrRaise as _;
 
 /// Parses `"file"`, `"directory"`, `"symlink"`, several of them, or `"all"`.
@@ -11,7 +12,7 @@ pub(crate) fn kinds_of(kinds: Option<&Bound<'_, PyAny>>, default: Kinds) -> PyRe
     let Some(kinds) = kinds else { return Ok(default) };
     let names: Vec<String> = match kinds.cast::<PyString>() {
         Ok(one) => vec![one.to_str()?.to_owned()],
-        Err(_) => kinds.try_iter()?.map(|one| one?.extract()).collect::<PyResult<_>>()?,
+        Err(_) => iter_of("kinds", kinds)?.map(|one| one?.extract()).collect::<PyResult<_>>()?,
     };
     Kinds::named(names.iter().map(String::as_str)).or_raise()
 }

@@ -11,8 +11,10 @@ use stook::pack::{AccessRule, Durability, OpenOptions};
 use stook::report::time::parse_time;
 
 use super::pack::Pack;
+use crate::arguments::shown;
 use crate::choices::name_of;
 use crate::errors::invalid;
+use crate::numbers::named;
 
 /// How a pack is opened: `r` reads, and shows the state at opening; all others read and write.
 pub(crate) const MODES: [(&str, Option<Making>); 4] =
@@ -38,9 +40,14 @@ pub(crate) fn durability_of(durability: &Bound<'_, PyAny>) -> PyResult<Durabilit
     interval.map(Durability::Interval).ok_or_else(wrong)
 }
 
+/// Parses the argument `at`.
+pub(crate) fn at_ns_of(at: Option<&Bound<'_, PyAny>>) -> PyResult<Option<i64>> {
+    at.map(|at| time_ns_of(at).map_err(|error| named(at.py(), "at", error))).transpose()
+}
+
 /// Parses a time: a `datetime`, a text as on the command line, an int of nanoseconds or a float of
 /// seconds.
-pub(crate) fn time_ns_of(at: &Bound<'_, PyAny>) -> PyResult<i64> {
+fn time_ns_of(at: &Bound<'_, PyAny>) -> PyResult<i64> {
     if let Ok(text) = at.extract::<String>() {
         return parse_time(&text).map_err(|error| invalid(error.to_string()));
     }
@@ -51,7 +58,7 @@ pub(crate) fn time_ns_of(at: &Bound<'_, PyAny>) -> PyResult<i64> {
     }
     let Ok(seconds) = at.cast::<PyFloat>() else {
         let wanted = "a time is a datetime, a text like 2026-11-21T20:30:00Z, a float of seconds or an int of nanoseconds since 1970";
-        return whole_ns(at).map_err(|_| PyTypeError::new_err(wanted));
+        return whole_ns(at).map_err(|_| PyTypeError::new_err(format!("{wanted}, not {}", shown(at))));
     };
     let seconds = seconds.extract::<f64>()?;
     let ns = seconds * 1e9;

@@ -12,7 +12,7 @@ use stook::ops::shared::Writer;
 use stook::pack::{self, MapRule, OpenOptions};
 
 use super::info;
-use super::open::{ACCESS, MODES, durability_of, recipe, time_ns_of, with_time_hint};
+use super::open::{ACCESS, MODES, at_ns_of, durability_of, recipe, with_time_hint};
 use crate::choices::{self, chosen, name_of};
 use crate::errors::{OrRaise as _, invalid, warn, warn_of, warn_of_recovery};
 use crate::numbers::{self, Generation};
@@ -110,13 +110,13 @@ impl Pack {
         #[pyo3(from_py_with = choices::mode)] mode: &str,
         at: Option<&Bound<'_, PyAny>>,
         generation: Option<Generation>,
-        map: bool,
+        #[pyo3(from_py_with = choices::map)] map: bool,
         #[pyo3(from_py_with = choices::access)] access: &str,
         durability: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = numbers::segment_bytes)] segment_bytes: u64,
     ) -> PyResult<Self> {
         let reading = OpenOptions {
-            at_ns: at.map(time_ns_of).transpose()?,
+            at_ns: at_ns_of(at)?,
             generation: generation.map(|generation| generation.0),
             map: if map { MapRule::Sealed } else { MapRule::Never },
             access: chosen("access", access, &ACCESS)?,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 use stook::ops::check::check_pack;
@@ -19,11 +20,12 @@ use super::pack::Pack;
 use super::record::Record;
 use super::scan::Scan;
 use super::split::Split;
+use crate::arguments::{iter_of, shown};
 use crate::choices::{self, chosen};
 use crate::errors::{OrRaise as _, invalid};
 use crate::key;
 use crate::memory::bytes_of;
-use crate::numbers::Count;
+use crate::numbers::{self, Count};
 use crate::reports::getters;
 use crate::wait::{Detached, Passed};
 
@@ -33,8 +35,8 @@ pub(crate) fn groups_of(group: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<String
     if let Ok(name) = group.cast::<PyString>() {
         return Ok(vec![name.to_str()?.to_owned()]);
     }
-    let groups: Vec<String> =
-        group.extract().map_err(|_| invalid("group is None, a str, or a list of str"))?;
+    let wrong = |_| invalid(format!("group is None, a str, or a list of str, not {}", shown(group)));
+    let groups: Vec<String> = group.extract().map_err(wrong)?;
     match groups.is_empty() {
         true => Err(invalid("group is None for all groups, not an empty list")),
         false => Ok(groups),
@@ -342,7 +344,7 @@ impl Pack {
         end: Option<&Bound<'_, PyAny>>,
         group: Option<&Bound<'_, PyAny>>,
         split: Option<&Bound<'_, Split>>,
-        cursor: Option<&str>,
+        #[pyo3(from_py_with = choices::cursor)] cursor: Option<&str>,
         #[pyo3(from_py_with = choices::on_damage)] on_damage: &str,
         kinds: Option<&Bound<'_, PyAny>>,
         progress: Option<&Bound<'_, PyAny>>,
@@ -455,7 +457,7 @@ impl Pack {
         slf: &Bound<'_, Self>,
         prefix: Option<&Bound<'_, PyAny>>,
         group: Option<&Bound<'_, PyAny>>,
-        timeout: Option<f64>,
+        #[pyo3(from_py_with = numbers::timeout)] timeout: Option<f64>,
     ) -> PyResult<Follow> {
         let seen = slf.get().reader(slf.py())?;
         if slf.get().session.settings().is_past() {
@@ -463,8 +465,10 @@ impl Pack {
                 "a state of the past does not grow: open the pack without at and generation",
             ));
         }
-        let timeout = timeout.map(Duration::try_from_secs_f64).transpose();
-        let timeout = timeout.map_err(|_| invalid("timeout is a number of seconds, 0 or more"))?;
+        let wrong =
+            |seconds: f64| invalid(format!("timeout is a number of seconds, 0 or more, not {seconds}"));
+        let wait = |seconds| Duration::try_from_secs_f64(seconds).map_err(|_| wrong(seconds));
+        let timeout = timeout.map(wait).transpose()?;
         let groups = groups_of(group)?;
         let range = key::range(prefix, None, None)?;
         Ok(Follow::new(slf.clone().unbind(), seen, groups, range, timeout))
@@ -504,9 +508,9 @@ pub(super) fn with_group(pack: &pack::Pack, record: pack::Record) -> Record {
 /// The keys of any iterable.
 pub(super) fn keys_of(keys: &Bound<'_, PyAny>) -> PyResult<Vec<Key>> {
     if keys.is_instance_of::<PyString>() || keys.is_instance_of::<PyBytes>() {
-        return Err(pyo3::exceptions::PyTypeError::new_err("several keys are wanted, not one"));
+        return Err(PyTypeError::new_err("argument 'keys': several keys are wanted, not one"));
     }
-    keys.try_iter()?.map(|key| key::from_python(&key?)).collect()
+    iter_of("keys", keys)?.map(|key| key::from_python(&key?)).collect()
 }
 
 /// Reads records in batches and passes them on one at a time.

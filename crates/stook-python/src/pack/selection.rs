@@ -13,6 +13,7 @@ use stook::pack::Attributes;
 use stook::pack::tree::OwnAttributes;
 
 use super::attributes;
+use crate::arguments::shown;
 use crate::errors::invalid;
 use crate::key::text_of;
 use crate::locks::locked;
@@ -65,7 +66,10 @@ impl Selecting {
         let called = exclude.filter(|exclude| exclude.is_callable());
         let listed = exclude.filter(|exclude| !exclude.is_callable());
         Ok(Self {
-            patterns: Selection::of(patterns("include", include)?, patterns("exclude", listed)?),
+            patterns: Selection::of(
+                patterns("include", include, "")?,
+                patterns("exclude", listed, OR_CALLABLE)?,
+            ),
             exclude: predicate("exclude", called, &raised)?,
             select: predicate("select", select, &raised)?,
             raised,
@@ -86,15 +90,25 @@ impl Selecting {
     }
 }
 
+/// The patterns of `include` and `exclude`, where no callable is asked.
+///
+/// # Errors
+/// One of them has another type, or a pattern is invalid.
+pub(crate) fn selection(
+    include: Option<&Bound<'_, PyAny>>,
+    exclude: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Selection> {
+    Ok(Selection::of(patterns("include", include, "")?, patterns("exclude", exclude, "")?))
+}
+
 /// Converts what the callable returned for a path.
 ///
 /// # Errors
 /// Errors name the path.
 fn attributes_of(path: &[u8], given: &Bound<'_, PyAny>) -> PyResult<Attributes> {
-    let attributes = match given.cast::<PyMapping>() {
-        Ok(mapping) => attributes::from_python(Some(mapping)),
-        Err(_) if given.is_none() => attributes::from_python(None),
-        Err(_) => {
+    let attributes = match given.is_none() || given.cast::<PyMapping>().is_ok() {
+        true => attributes::from_python(Some(given).filter(|given| !given.is_none())),
+        false => {
             let given = given.repr()?;
             Err(PyTypeError::new_err(format!("a dict, or None, is wanted of the callable, not {given}")))
         }
@@ -103,39 +117,44 @@ fn attributes_of(path: &[u8], given: &Bound<'_, PyAny>) -> PyResult<Attributes> 
     attributes.map_err(|error| with_prefix(given.py(), &prefix(), error))
 }
 
-fn patterns(name: &str, given: Option<&Bound<'_, PyAny>>) -> PyResult<Patterns> {
-    let texts = given.map_or(Ok(Vec::new()), |given| texts(name, given))?;
+fn patterns(name: &str, given: Option<&Bound<'_, PyAny>>, or: &str) -> PyResult<Patterns> {
+    let texts = given.map_or(Ok(Vec::new()), |given| texts(name, given, or))?;
     Patterns::new(&texts).map_err(|error| invalid(format!("{name}: {error}")))
 }
 
 /// Patterns on keys: one, or several.
 pub(super) fn key_patterns(name: &str, given: &Bound<'_, PyAny>) -> PyResult<KeyPatterns> {
-    let texts = texts(name, given)?;
+    let texts = texts(name, given, "")?;
     if texts.is_empty() {
-        return Err(no_patterns(name));
+        return Err(no_patterns(name, given, ""));
     }
     KeyPatterns::new(&texts).map_err(|error| invalid(format!("{name}: {error}")))
 }
 
-fn texts(name: &str, given: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+fn texts(name: &str, given: &Bound<'_, PyAny>, or: &str) -> PyResult<Vec<String>> {
     if given.is_instance_of::<PyString>() {
         return Ok(vec![given.extract()?]);
     }
     // `bytes` is iterable, too, and its numbers would be taken for patterns.
     let several = if given.is_instance_of::<PyBytes>() { None } else { given.extract().ok() };
-    several.ok_or_else(|| no_patterns(name))
+    several.ok_or_else(|| no_patterns(name, given, or))
 }
 
-fn no_patterns(name: &str) -> PyErr {
-    let callable = if name == "exclude" { ", or a callable that is asked about paths" } else { "" };
-    invalid(format!("{name} is a pattern, or a list of patterns{callable}"))
+/// What `exclude` may be, too, where callables are asked.
+const OR_CALLABLE: &str = ", or a callable that is asked about paths";
+
+fn no_patterns(name: &str, given: &Bound<'_, PyAny>, or: &str) -> PyErr {
+    invalid(format!("{name} is a pattern, or a list of patterns{or}, not {}", shown(given)))
 }
 
 fn callable(name: &str, given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Py<PyAny>>> {
     match given {
         None => Ok(None),
         Some(given) if given.is_callable() => Ok(Some(given.clone().unbind())),
-        Some(_) => Err(invalid(format!("{name} is called with paths, and so must be a callable"))),
+        Some(given) => {
+            let given = shown(given);
+            Err(invalid(format!("{name} is called with paths, and so must be a callable, not {given}")))
+        }
     }
 }
 

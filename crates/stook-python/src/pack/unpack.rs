@@ -14,7 +14,7 @@ use stook::source::shown;
 use stook::tree::Overwrite;
 
 use super::info;
-use super::open::{time_ns_of, with_time_hint};
+use super::open::{at_ns_of, with_time_hint};
 use super::reading::groups_of;
 use super::selection::Selecting;
 use crate::choices::{self, chosen};
@@ -99,13 +99,13 @@ pub(crate) fn unpack<'py>(
     exclude: Option<&Bound<'py, PyAny>>,
     select: Option<&Bound<'py, PyAny>>,
     #[pyo3(from_py_with = numbers::threads)] threads: Option<usize>,
-    xattrs: bool,
-    force: bool,
-    with_owner: bool,
+    #[pyo3(from_py_with = choices::xattrs)] xattrs: bool,
+    #[pyo3(from_py_with = choices::force)] force: bool,
+    #[pyo3(from_py_with = choices::with_owner)] with_owner: bool,
     tar: Option<&Bound<'py, PyAny>>,
     at: Option<&Bound<'py, PyAny>>,
     cache: Option<&Bound<'py, PyAny>>,
-    whole_file: bool,
+    #[pyo3(from_py_with = choices::whole_file)] whole_file: bool,
     settings: Option<&Bound<'py, PyAny>>,
     headers: Option<&Bound<'py, PyAny>>,
     progress: Option<&Bound<'py, PyAny>>,
@@ -121,7 +121,7 @@ pub(crate) fn unpack<'py>(
         Unpack { target: target_path, filter, overwrite, with_owner, xattrs, threads, durability, force };
     let to = To::new(target, tar, how, has_threads)?;
     let fetching = fetching(cache, whole_file, settings, headers)?;
-    let at_ns = at.map(time_ns_of).transpose()?;
+    let at_ns = at_ns_of(at)?;
     let done = with_progress(py, progress, ["records", "bytes"], move |go_on| {
         let written = to.write(&pack, &fetching, at_ns, &mut |entries, bytes| go_on([entries, bytes]));
         let (unpacked, damages, notes) = raised.take().map_or_else(|| written.or_raise(), Err)?;
@@ -142,7 +142,7 @@ pub(crate) fn unpack<'py>(
 }
 
 /// The choices of the argument `overwrite`.
-const OVERWRITE: [(&str, Overwrite); 4] = [
+pub(crate) const OVERWRITE: [(&str, Overwrite); 4] = [
     ("never", Overwrite::Never),
     ("older", Overwrite::Older),
     ("different", Overwrite::Different),

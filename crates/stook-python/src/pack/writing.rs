@@ -16,6 +16,7 @@ use super::input::Input;
 use super::pack::Pack;
 use super::reading::{groups_of, keys_of};
 use super::selection::key_patterns;
+use crate::arguments::iter_of;
 use crate::choices;
 use crate::errors::{OrRaise as _, invalid};
 use crate::key;
@@ -66,7 +67,7 @@ impl Pack {
         py: Python<'_>,
         key: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
-        attributes: Option<&Bound<'_, PyMapping>>,
+        attributes: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = choices::group)] group: &str,
     ) -> PyResult<u64> {
         let (writer, key) = (self.writer()?, key::from_python(key)?);
@@ -107,7 +108,7 @@ impl Pack {
         py: Python<'_>,
         key: &Bound<'_, PyAny>,
         file: &Bound<'_, PyAny>,
-        attributes: Option<&Bound<'_, PyMapping>>,
+        attributes: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = choices::group)] group: &str,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<u64> {
@@ -148,7 +149,7 @@ impl Pack {
         &self,
         py: Python<'_>,
         value: &Bound<'_, PyAny>,
-        attributes: Option<&Bound<'_, PyMapping>>,
+        attributes: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = choices::group)] group: &str,
     ) -> PyResult<u64> {
         let writer = self.writer()?;
@@ -211,7 +212,7 @@ impl Pack {
         prefix: Option<&Bound<'py, PyAny>>,
         glob: Option<&Bound<'py, PyAny>>,
         group: Option<&Bound<'py, PyAny>>,
-        dry_run: bool,
+        #[pyo3(from_py_with = choices::dry_run)] dry_run: bool,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let deletion = Deletion {
@@ -280,9 +281,10 @@ impl Pack {
             Ok(mapping) => mapping.items()?.into_any(),
             Err(_) => records.clone(),
         };
-        for (number, pair) in (1..).zip(pairs.try_iter()?) {
+        for (number, pair) in (1..).zip(iter_of("records", &pairs)?) {
             py.check_signals()?;
-            let (key, value) = pair?.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
+            let pair = pair?.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>();
+            let (key, value) = pair.map_err(|error| numbers::named(py, "records", error))?;
             self.put(py, &key, &value, None, group)?;
             if !reporter.go_on(&[number]) {
                 break;
@@ -346,18 +348,18 @@ impl Pack {
     fn compact<'py>(
         &self,
         py: Python<'py>,
-        keep_seconds: f64,
-        max_dead: Option<f64>,
+        #[pyo3(from_py_with = numbers::keep_seconds)] keep_seconds: f64,
+        #[pyo3(from_py_with = numbers::max_dead)] max_dead: Option<f64>,
         #[pyo3(from_py_with = numbers::extra_bytes)] extra_bytes: Option<u64>,
         #[pyo3(from_py_with = numbers::memory)] memory: Option<usize>,
         group: Option<&Bound<'_, PyAny>>,
-        dry_run: bool,
+        #[pyo3(from_py_with = choices::dry_run)] dry_run: bool,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let keep = Duration::try_from_secs_f64(keep_seconds)
             .map_err(|_| invalid(format!("keep_seconds is 0 or more, not {keep_seconds}")))?;
-        if max_dead.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
-            return Err(invalid("max_dead is a share from 0 to 1"));
+        if let Some(share) = max_dead.filter(|share| !(0.0..=1.0).contains(share)) {
+            return Err(invalid(format!("max_dead is a share from 0 to 1, not {share}")));
         }
         if memory == Some(0) {
             return Err(invalid("argument 'memory': records on their way need some memory"));

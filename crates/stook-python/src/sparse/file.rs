@@ -3,7 +3,6 @@
 use std::sync::{Arc, RwLock};
 
 use bytes::Bytes;
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use stook::ops::fetching::FileOptions;
@@ -15,6 +14,8 @@ use super::copies::{self, Out};
 use super::options::{Place, parse, recipe};
 use super::zero_copy::{self, ReleaseOnDrop};
 use super::{fetch, fork, ranges, reports};
+use crate::arguments::wrong_type;
+use crate::choices;
 use crate::errors::{OrRaise as _, closed, invalid};
 use crate::locks::{read, written};
 use crate::memory::{RELEASE_MIN, bytes_of};
@@ -236,14 +237,14 @@ impl SparseFile {
     fn from_fetch(
         fetch: Bound<'_, PyAny>,
         size: Size,
-        name: Option<String>,
-        identity: Option<String>,
-        origin: Option<String>,
+        #[pyo3(from_py_with = choices::name)] name: Option<String>,
+        #[pyo3(from_py_with = choices::identity)] identity: Option<String>,
+        #[pyo3(from_py_with = choices::origin)] origin: Option<String>,
         options: Option<Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         let py = fetch.py();
         if !fetch.is_callable() {
-            return Err(PyTypeError::new_err("fetch is a function of start and end"));
+            return Err(wrong_type("fetch", "a function of start and end", &fetch));
         }
         let parsed = parse(options.as_ref())?;
         let recipe = recipe(&parsed, py, options)?;

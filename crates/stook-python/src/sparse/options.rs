@@ -16,7 +16,7 @@ use super::disk::{BUDGET_BYTES, DiskCache};
 use super::fetch::Function;
 use super::store::SparseStore;
 use crate::errors::{OrRaise as _, invalid};
-use crate::numbers::{argument, named, whole};
+use crate::numbers::{named, whole};
 use crate::paths;
 
 /// The location of the bytes.
@@ -38,15 +38,14 @@ pub(super) enum Place {
 impl Place {
     /// Parses an address: with a scheme a remote object, otherwise a file.
     pub(super) fn of(address: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let decoded = address.py().import("os")?.call_method1("fsdecode", (address,))?;
-        match decoded.cast::<PyString>()?.to_str() {
-            Ok("") => Err(invalid("the path is empty (is a variable not set?)")),
+        let path = paths::argument("address", address)?;
+        match path.to_str() {
             // `file://`, and schemes that are not supported, are handled when it is opened.
-            Ok(text) if address.is_instance_of::<PyString>() && text.contains("://") => {
+            Some(text) if address.is_instance_of::<PyString>() && text.contains("://") => {
                 Ok(Self::Address(text.to_owned()))
             }
             // Absolute, so that a process with another working directory finds it when unpickling.
-            _ => Ok(Self::Path(std::path::absolute(decoded.extract::<PathBuf>()?)?)),
+            _ => Ok(Self::Path(std::path::absolute(path)?)),
         }
     }
 
@@ -86,18 +85,19 @@ pub(super) fn parse(options: Option<&Bound<'_, PyDict>>) -> PyResult<FileOptions
     let (mut store, mut name) = (None, None);
     for (key, value) in options.into_iter().flatten().filter(|(_, value)| !value.is_none()) {
         let key: String = key.extract()?;
-        match key.as_str() {
-            "store" => store = Some(value.cast::<SparseStore>()?.get().store.clone()),
-            "store_name" => name = Some(value.extract::<String>()?),
-            "memory_bytes" => all.memory_bytes = Some(argument("memory_bytes", &value)?),
-            "cache" => set(&mut all.fetching, &key, &value)?,
-            _ => set_file(&mut all, &key, &value).map_err(|error| named(value.py(), &key, error))?,
-        }
+        let set = match key.as_str() {
+            "store" => {
+                value.cast::<SparseStore>().map_err(PyErr::from).map(|given| store = Some(given.clone()))
+            }
+            "store_name" => value.extract::<String>().map(|given| name = Some(given)),
+            _ => set_file(&mut all, &key, &value),
+        };
+        set.map_err(|error| named(value.py(), &key, error))?;
     }
     // Also for local files, so that wrong options do not first fail when the address changes.
     all.fetching.remote.check().map_err(invalid)?;
     all.store = match (store, name) {
-        (Some(store), Some(name)) => Some((store, name)),
+        (Some(store), Some(name)) => Some((store.get().store.clone(), name)),
         (Some(_), None) => return Err(invalid("with store=, store_name= says what it is called there")),
         (None, Some(_)) => {
             return Err(invalid("store_name= says what it is called in store=, which is missing"));
@@ -112,6 +112,7 @@ pub(super) fn parse(options: Option<&Bound<'_, PyDict>>) -> PyResult<FileOptions
 
 fn set_file(all: &mut FileOptions, key: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
     match key {
+        "memory_bytes" => all.memory_bytes = Some(whole(value)?),
         "max_gap" => all.ahead.max_gap = whole(value)?,
         "allowance" => all.ahead.allowance = whole(value)?,
         "max_window" => all.ahead.max_window = whole(value)?,
@@ -146,10 +147,7 @@ pub(crate) fn fetching(
 ) -> PyResult<Fetching> {
     let mut all = Fetching::default();
     all.remote.whole_file = whole_file;
-    if let Some(cache) = cache {
-        set(&mut all, "cache", cache)?;
-    }
-    for (name, given) in [("settings", settings), ("headers", headers)] {
+    for (name, given) in [("cache", cache), ("settings", settings), ("headers", headers)] {
         let Some(given) = given else { continue };
         set(&mut all, name, given).map_err(|error| named(given.py(), name, error))?;
     }
@@ -201,7 +199,7 @@ fn cache_of(cache: &Bound<'_, PyAny>) -> PyResult<Cache> {
         let settings = (std::path::absolute(cache.directory())?, cache.options().budget_bytes);
         return Ok((Some(settings), Some(cache.clone())));
     }
-    let directory = paths::argument("cache", cache)?;
+    let directory = paths::of(cache)?;
     Ok((Some((std::path::absolute(directory)?, BUDGET_BYTES)), None))
 }
 

@@ -7,6 +7,7 @@ use stook::extent::ByteRange;
 use stook::plan::PlanOptions;
 use stook::sparse::SparseError;
 
+use crate::arguments::iter_of;
 use crate::errors::{Raise as _, invalid};
 use crate::numbers::{End, Length, MaxLen, Position, argument};
 
@@ -17,7 +18,7 @@ pub(crate) fn at(Position(position): Position, Length(len): Length) -> PyResult<
 
 /// The ranges of an iterable of `(start, end)`.
 pub(crate) fn of(ranges: &Bound<'_, PyAny>) -> PyResult<Vec<ByteRange>> {
-    ranges.try_iter()?.map(|item| one(&item?)).collect()
+    iter_of("ranges", ranges)?.map(|item| one(&item?)).collect()
 }
 
 fn one(item: &Bound<'_, PyAny>) -> PyResult<ByteRange> {

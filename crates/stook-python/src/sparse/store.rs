@@ -1,4 +1,7 @@
 //! `stook.SparseStore`: many sparse buffers under one budget.
+//!
+//! Options and sizes have the names that they have in a buffer, and are attributes of their own: a
+//! buffer counts and evicts its bytes, a store those of all its buffers.
 
 use std::sync::Arc;
 
@@ -10,6 +13,7 @@ use stook::sparse;
 use super::buffer::{SparseBuffer, budget_of, options_of, restore};
 use super::reports;
 use super::zero_copy::{self, ReleaseOnDrop};
+use crate::choices;
 use crate::errors::OrRaise as _;
 use crate::numbers::{self, Budget, Count};
 use crate::reports::getters;
@@ -69,7 +73,7 @@ impl SparseStore {
     fn get<'py>(
         &self,
         py: Python<'py>,
-        name: &str,
+        #[pyo3(from_py_with = choices::name)] name: &str,
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         match self.store.get(name) {
@@ -79,7 +83,7 @@ impl SparseStore {
     }
 
     /// The buffer of this name, a new one where there was none.
-    fn get_or_create(&self, name: &str) -> SparseBuffer {
+    fn get_or_create(&self, #[pyo3(from_py_with = choices::name)] name: &str) -> SparseBuffer {
         SparseBuffer::new(self.store.get_or_create(name))
     }
 
@@ -88,7 +92,7 @@ impl SparseStore {
     ///
     /// Returns:
     ///     The buffer, or ``None`` where there was none of this name.
-    fn remove(&self, name: &str) -> Option<SparseBuffer> {
+    fn remove(&self, #[pyo3(from_py_with = choices::name)] name: &str) -> Option<SparseBuffer> {
         self.store.remove(name).map(SparseBuffer::new)
     }
 
@@ -107,7 +111,12 @@ impl SparseStore {
     ///     ExistsError: The name is taken.
     ///     DamagedError: The bytes were cut or changed.
     ///     UnsupportedError: They are something else, or of another version.
-    fn load(&self, py: Python<'_>, name: &str, data: &Bound<'_, PyAny>) -> PyResult<SparseBuffer> {
+    fn load(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = choices::name)] name: &str,
+        data: &Bound<'_, PyAny>,
+    ) -> PyResult<SparseBuffer> {
         restore(py, data, |bytes| self.store.load(name, bytes)).map(SparseBuffer::new)
     }
 
@@ -131,7 +140,12 @@ impl SparseStore {
     }
 
     /// Up to ``count`` names after ``name``, ascending: for stores of very many buffers.
-    fn names_after<'py>(&self, py: Python<'py>, name: &str, count: Count) -> PyResult<Bound<'py, PyList>> {
+    fn names_after<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = choices::name)] name: &str,
+        count: Count,
+    ) -> PyResult<Bound<'py, PyList>> {
         list_of(py, &self.store.names_after(name, count.0))
     }
 

@@ -34,6 +34,21 @@ pub enum Action {
     Delete,
 }
 
+impl Action {
+    /// What it is called in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Copy => "copy",
+            Self::HardLink => "hard_link",
+            Self::LinkEarlier => "link",
+            Self::Correct => "correct",
+            Self::Skip => "skip",
+            Self::Keep => "keep",
+            Self::Delete => "delete",
+        }
+    }
+}
+
 /// Why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -58,6 +73,24 @@ pub enum Why {
     Same,
     /// The sources do not have it.
     Extra,
+}
+
+impl Why {
+    /// What it is called in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::OtherKind => "kind",
+            Self::Len => "length",
+            Self::Time => "time",
+            Self::Content => "content",
+            Self::Older => "older",
+            Self::Asked => "asked",
+            Self::Metadata => "metadata",
+            Self::Same => "same",
+            Self::Extra => "extra",
+        }
+    }
 }
 
 /// What became of a path.
@@ -113,6 +146,12 @@ pub trait CopyEvents {
     /// whole or absent.
     fn go_on(&mut self, _progress: &Progress) -> bool {
         true
+    }
+
+    /// Whether each path must be reported: otherwise a pack or an archive may be unpacked, which
+    /// reports none.
+    fn needs_items(&self) -> bool {
+        false
     }
 
     /// What became of a path.

@@ -119,7 +119,7 @@ const JOBS_MAX: usize = 256;
 
 impl CopyOptions {
     /// Refuses what cannot be meant.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         let invalid = |what: String| Err(Error::Invalid(what));
         if let Some(bytes) = self.block_bytes
             && (!(BLOCK_MIN..=BLOCK_MAX).contains(&bytes) || !bytes.is_multiple_of(BLOCK_MIN))
@@ -128,21 +128,21 @@ impl CopyOptions {
                 "the block size must be a multiple of 4 KiB up to 16 MiB, not {bytes} bytes"
             ));
         }
-        if self.depth.is_some_and(|depth| !(1..=DEPTH_MAX).contains(&depth)) {
-            return invalid(format!("the depth must be 1 to {DEPTH_MAX}"));
+        if let Some(depth) = self.depth.filter(|depth| !(1..=DEPTH_MAX).contains(depth)) {
+            return invalid(format!("the depth must be 1 to {DEPTH_MAX}, not {depth}"));
         }
-        if self.jobs.is_some_and(|jobs| !(1..=JOBS_MAX).contains(&jobs)) {
-            return invalid(format!("the number of jobs must be 1 to {JOBS_MAX}"));
+        if let Some(jobs) = self.jobs.filter(|jobs| !(1..=JOBS_MAX).contains(jobs)) {
+            return invalid(format!("the number of jobs must be 1 to {JOBS_MAX}, not {jobs}"));
         }
         if self.bytes_per_s == Some(0) {
-            return invalid("the limit must be at least one byte a second".into());
+            return invalid("the limit must be at least one byte a second, not 0".into());
         }
         let is_part = |suffix: &OsString| {
             let bytes = suffix.as_encoded_bytes();
             !bytes.is_empty() && !bytes.contains(&b'/') && !bytes.contains(&0)
         };
-        if self.backup.as_ref().is_some_and(|suffix| !is_part(suffix)) {
-            return invalid("the suffix of backups must be the end of a name".into());
+        if let Some(suffix) = self.backup.as_ref().filter(|suffix| !is_part(suffix)) {
+            return invalid(format!("the suffix of backups must be the end of a name, not {suffix:?}"));
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::options::CopyOptions;
 use crate::engine::Passage;
 use crate::error::Error;
 use crate::tree::{Kept, Kind, UnsetXattrs};
@@ -96,13 +97,20 @@ pub struct CopyReport {
     pub read_files: u64,
     /// Bytes that were read, once for all destinations.
     pub read_bytes: u64,
-    /// Entries that were selected.
+    /// Entries that were selected; a directory whose contents were copied is none.
     pub entries: u64,
     /// Whether the caller stopped it before its end.
     pub interrupted: bool,
 }
 
 impl CopyReport {
+    /// Whether nothing matches what was asked for, and that was hardly meant so.
+    pub fn found_nothing(&self, options: &CopyOptions) -> bool {
+        let CopyOptions { selection, only, .. } = options;
+        let is_asked = only.is_some() || !selection.is_all();
+        is_asked && self.entries == 0 && self.undone() == 0 && !selection.leaves_nothing_on_purpose()
+    }
+
     /// How much of what was asked for is not done: failures, what was kept with other content,
     /// missing extended attributes, special files that were left out, destinations given up.
     pub fn undone(&self) -> u64 {

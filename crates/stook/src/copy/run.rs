@@ -599,7 +599,8 @@ impl Listed for Lister<'_, '_> {
         if self.run.is_stopped() {
             return ControlFlow::Break(());
         }
-        self.run.own().entries += u64::from(!found.is_implied);
+        // A directory of which the contents are meant is not among them: an empty one has none.
+        self.run.own().entries += u64::from(!found.is_implied && !found.key.is_empty());
         match found.node.kind {
             Kind::Directory => {
                 if !found.is_implied {

@@ -60,9 +60,11 @@ impl CopyGiven {
     /// What is refused before anything is made, and what cannot be opened.
     pub fn run(self, events: &mut dyn CopyEvents) -> Result<CopyReport> {
         let Self { mut sources, destinations, options } = self;
+        options.check()?;
         if let ([Given::Packed(packed)], [destination]) = (sources.as_slice(), destinations.as_slice())
             && packed.is_whole()
             && unpacked::does(&options)
+            && !events.needs_items()
         {
             return unpacked::run(packed, destination, &options, events);
         }

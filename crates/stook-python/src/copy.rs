@@ -1,0 +1,351 @@
+//! `stook.copy`: files and trees into one directory or several.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Component, PathBuf};
+
+use pyo3::prelude::*;
+use pyo3::types::IntoPyDict as _;
+use stook::copy::{
+    CopyEvents, CopyOptions, CopyReport, DestinationReport, Durability, HashKind, Item, Progress,
+};
+use stook::ops::contents::{OpenOptions, Opened};
+use stook::ops::copy::{CopyGiven, OpenGiven};
+use stook::ops::fetching::Fetching;
+use stook::pack::{Damage, DamageLog};
+use stook::source::shown;
+
+use crate::arguments::wrong_type;
+use crate::choices::{self, chosen};
+use crate::errors::{ArchiveNotes, OrRaise as _, invalid, warn_of};
+use crate::key::text_of;
+use crate::numbers;
+use crate::pack::info::{damages, failures, keys};
+use crate::pack::open::{ACCESS, at_ns_of, with_time_hint};
+use crate::pack::selection::selection;
+use crate::pack::unpack::OVERWRITE;
+use crate::paths;
+use crate::reports::report;
+use crate::sparse::fetching;
+use crate::wait::{GoOn, with_progress};
+
+/// Copies files and trees to one directory or several; each file is read once, and whole or absent
+/// under its name, whatever happens.
+///
+/// Run again, it skips what is there with the same length and time. One bad file, and a
+/// destination that is full or fails, stop only themselves.
+///
+/// Args:
+///     sources: What is copied, or several in a list. What is in a directory goes into the
+///         destinations, and so does what is in a pack, or in an archive with two slashes after it
+///         (``"x.tar//"``, ``"s3://bucket/x.tar//photos"``); files, objects by their address, and
+///         each of several sources go there by name.
+///     destination: The directory to copy to: made if it is not there.
+///     to: One more directory, or several.
+///     overwrite: Which files that are there are replaced: ``"never"``, those that are ``"older"``,
+///         those whose content is ``"different"``, or ``"always"`` all. What stays with other
+///         content is in ``kept``.
+///     checksum: Whether bytes are compared where length and time are the same.
+///     durability: When files are on the medium: ``"batch"``, many at once, before any of them gets
+///         its name; ``"file"``, each by itself; ``"none"``, when the system writes them back.
+///     backup: What is replaced or deleted stays, under its name with this at the end: ``"~"``.
+///     mirror: Whether what only a destination has is deleted, once everything is copied.
+///     link_dest: A directory with an earlier copy: files that it has unchanged become hard links.
+///     include: A pattern, or several: only paths that one of them matches, as ``stook copy
+///         --include`` has them.
+///     exclude: A pattern, or several, of what is left out, directories with all that is in them.
+///     files: Only these paths, relative to each source, with all that is in them.
+///     one_file_system: Whether what is mounted in a directory is left out.
+///     specials: Whether pipes, and by root devices, are made. Otherwise they are in ``special``.
+///     xattrs: Whether extended attributes are set, access control lists among them.
+///     with_owner: Whether owners are set; only root can.
+///     hashes: ``"xxh3"``, ``"xxh128"``, ``"blake3"``, ``"sha256"``, or several, are computed of
+///         each file that is read; ``items`` gets them.
+///     block_bytes: Length of one read or write of a large file: a multiple of 4 KiB.
+///     depth: Reads and writes of a large file in flight.
+///     jobs: Small files that are copied at once.
+///     access: Whether bytes go past the page cache: ``"direct"``, ``"cached"``, or ``"auto"``,
+///         those of large files that are not in it.
+///     bytes_per_s: Bytes a second that are read, at most.
+///     force: Write what fits, even where there is less room than all of it needs; with ``mirror``,
+///         delete also where a source is empty.
+///     dry_run: Whether nothing is done: ``items`` is called with what would be.
+///     as_file: Whether packs are copied as the files that they are.
+///     at: The state of a pack at this time rather than the newest, as for `Pack`.
+///     cache: Of archives and objects on servers: a directory in which what was fetched is kept for
+///         the next time, or a :class:`DiskCache`.
+///     whole_file: Whether an object whose server cannot send parts is read as a whole.
+///     settings: Settings of the object store by their names in the environment (``AWS_REGION``),
+///         which they override.
+///     headers: Further headers of requests to ``http://`` and ``https://`` addresses.
+///     items: Called with a `CopyItem` for each path and destination, on another thread; a file
+///         that was copied has its name by then. What it raises ends the copy.
+///     progress: Called now and then with the files and bytes so far and all bytes (0 until they
+///         are counted), on another thread. ``True`` shows a bar with tqdm.
+///
+/// Returns:
+///     A `CopyReport`. What could not be copied is in its ``failures``, and in those of each of its
+///     ``destinations``.
+///
+/// Raises:
+///     OSError: A source cannot be opened, a destination cannot be made, or has too little room.
+///     stook.RemoteError: A source on a server cannot be fetched.
+///     stook.InvalidError: Nothing matches what was asked for. Or what is refused before anything
+///         is made: a destination in what is copied, a file onto itself, two sources of one name.
+///
+/// Warns:
+///     stook.DamageWarning: A pack or an archive among the sources is damaged.
+///
+/// Examples:
+///     >>> import pathlib, stook
+///     >>> pathlib.Path("card").mkdir()
+///     >>> size = pathlib.Path("card/take").write_bytes(b"pictures")
+///     >>> report = stook.copy("card", "disk", to=["spare"])
+///     >>> report.ok, report.read_files, [one.files for one in report.destinations]
+///     (True, 1, [1, 1])
+#[pyfunction]
+#[pyo3(signature = (sources, destination, *, to=None, overwrite="never", checksum=false, durability="batch", backup=None, mirror=false, link_dest=None, include=None, exclude=None, files=None, one_file_system=false, specials=false, xattrs=true, with_owner=true, hashes=None, block_bytes=None, depth=None, jobs=None, access="auto", bytes_per_s=None, force=false, dry_run=false, as_file=false, at=None, cache=None, whole_file=false, settings=None, headers=None, items=None, progress=None))]
+#[expect(clippy::too_many_arguments, reason = "they have names in Python")]
+pub(crate) fn copy<'py>(
+    py: Python<'py>,
+    sources: &Bound<'py, PyAny>,
+    #[pyo3(from_py_with = paths::destination)] destination: PathBuf,
+    to: Option<&Bound<'py, PyAny>>,
+    #[pyo3(from_py_with = choices::overwrite)] overwrite: &str,
+    #[pyo3(from_py_with = choices::checksum)] checksum: bool,
+    #[pyo3(from_py_with = choices::durability)] durability: &str,
+    #[pyo3(from_py_with = choices::backup)] backup: Option<OsString>,
+    #[pyo3(from_py_with = choices::mirror)] mirror: bool,
+    link_dest: Option<&Bound<'py, PyAny>>,
+    include: Option<&Bound<'py, PyAny>>,
+    exclude: Option<&Bound<'py, PyAny>>,
+    files: Option<&Bound<'py, PyAny>>,
+    #[pyo3(from_py_with = choices::one_file_system)] one_file_system: bool,
+    #[pyo3(from_py_with = choices::specials)] specials: bool,
+    #[pyo3(from_py_with = choices::xattrs)] xattrs: bool,
+    #[pyo3(from_py_with = choices::with_owner)] with_owner: bool,
+    hashes: Option<&Bound<'py, PyAny>>,
+    #[pyo3(from_py_with = numbers::block_bytes)] block_bytes: Option<u64>,
+    #[pyo3(from_py_with = numbers::depth)] depth: Option<usize>,
+    #[pyo3(from_py_with = numbers::jobs)] jobs: Option<usize>,
+    #[pyo3(from_py_with = choices::access)] access: &str,
+    #[pyo3(from_py_with = numbers::bytes_per_s)] bytes_per_s: Option<u64>,
+    #[pyo3(from_py_with = choices::force)] force: bool,
+    #[pyo3(from_py_with = choices::dry_run)] dry_run: bool,
+    #[pyo3(from_py_with = choices::as_file)] as_file: bool,
+    at: Option<&Bound<'py, PyAny>>,
+    cache: Option<&Bound<'py, PyAny>>,
+    #[pyo3(from_py_with = choices::whole_file)] whole_file: bool,
+    settings: Option<&Bound<'py, PyAny>>,
+    headers: Option<&Bound<'py, PyAny>>,
+    items: Option<&Bound<'py, PyAny>>,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let options = CopyOptions {
+        overwrite: chosen("overwrite", overwrite, &OVERWRITE)?,
+        checksum,
+        durability: chosen("durability", durability, &DURABILITY)?,
+        backup,
+        mirror,
+        dry_run,
+        selection: selection(include, exclude)?,
+        only: files.map(only).transpose()?,
+        link_dest: link_dest.map(|path| paths::argument("link_dest", path)).transpose()?,
+        with_owner,
+        xattrs,
+        specials,
+        hashes: hashes.map_or(Ok(Vec::new()), hash_kinds)?,
+        block_bytes,
+        depth,
+        jobs,
+        access: chosen("access", access, &ACCESS)?,
+        bytes_per_s,
+        force,
+    };
+    let mut open = OpenGiven { as_file, one_file_system, ..OpenGiven::default() };
+    open.contents.pack.at_ns = at_ns_of(at)?;
+    let (fetching, items) = (fetching(cache, whole_file, settings, headers)?, items_of(items)?);
+    let to = to.map_or(Ok(Vec::new()), |to| paths::one_or_several("to", to))?;
+    let destinations = [vec![destination], to].concat();
+    let copying = Copying { sources: sources_of(sources)?, destinations, options, open, fetching, items };
+    copying.report(py, progress).map_err(|error| with_time_hint(at, error))
+}
+
+/// The choices of the argument `durability`.
+const DURABILITY: [(&str, Durability); 3] =
+    [("batch", Durability::Batch), ("file", Durability::File), ("none", Durability::None)];
+
+fn sources_of(sources: &Bound<'_, PyAny>) -> PyResult<Vec<PathBuf>> {
+    let sources = paths::one_or_several("sources", sources)?;
+    match sources.is_empty() {
+        true => Err(invalid("argument 'sources': at least one is wanted")),
+        false => Ok(sources),
+    }
+}
+
+/// The argument `files`: paths relative to the sources.
+fn only(files: &Bound<'_, PyAny>) -> PyResult<BTreeSet<Vec<u8>>> {
+    let relative = |path: PathBuf| {
+        let parts = path.components().filter(|part| *part != Component::CurDir);
+        match parts.clone().all(|part| matches!(part, Component::Normal(_))) {
+            true => Ok(parts.collect::<PathBuf>().into_os_string().into_vec()),
+            false => {
+                let path = path.display();
+                Err(invalid(format!("argument 'files': a path relative to a source is wanted, not {path}")))
+            }
+        }
+    };
+    paths::one_or_several("files", files)?.into_iter().map(relative).collect()
+}
+
+fn hash_kinds(hashes: &Bound<'_, PyAny>) -> PyResult<Vec<HashKind>> {
+    let names: Vec<String> = match hashes.extract::<String>() {
+        Ok(one) => vec![one],
+        Err(_) => {
+            hashes.extract().map_err(|_| wrong_type("hashes", "a name, or a list of names,", hashes))?
+        }
+    };
+    let kinds = HashKind::ALL.map(|kind| (kind.name(), kind));
+    names.iter().map(|name| chosen("hashes", name, &kinds)).collect()
+}
+
+fn items_of(items: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Py<PyAny>>> {
+    match items {
+        Some(items) if !items.is_callable() => Err(wrong_type("items", "a callable", items)),
+        items => Ok(items.map(|items| items.clone().unbind())),
+    }
+}
+
+/// A copy that is to be made.
+struct Copying {
+    sources: Vec<PathBuf>,
+    destinations: Vec<PathBuf>,
+    options: CopyOptions,
+    open: OpenGiven,
+    fetching: Fetching,
+    items: Option<Py<PyAny>>,
+}
+
+/// What was copied, and what was met in packs and archives.
+struct Copied {
+    report: CopyReport,
+    logs: Vec<(PathBuf, DamageLog)>,
+    notes: Vec<ArchiveNotes>,
+}
+
+impl Copying {
+    fn report<'py>(
+        self,
+        py: Python<'py>,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let options = self.options.clone();
+        // Without what may be a secret in an address.
+        let names: Vec<String> = self.sources.iter().map(|path| shown(&path.to_string_lossy())).collect();
+        let numbers = ["files", "bytes", "total"];
+        let Copied { report, logs, notes } =
+            with_progress(py, progress, numbers, move |go_on| self.run(go_on))?;
+        notes.iter().try_for_each(|notes| notes.warn(py))?;
+        logs.iter().try_for_each(|(path, log)| warn_of(py, path, &log.all()))?;
+        if report.found_nothing(&options) {
+            return Err(invalid(format!("nothing that was asked for is in {}", names.join(" and "))));
+        }
+        let met: Vec<Damage> = logs.iter().flat_map(|(_, log)| log.all()).collect();
+        report_of(py, &report, options.dry_run, &met)
+    }
+
+    fn run(self, go_on: &mut GoOn<'_, 3>) -> PyResult<Copied> {
+        let Self { sources, destinations, options, mut open, fetching, items } = self;
+        open.contents = OpenOptions { pack: open.contents.pack, ..fetching.options().or_raise()? };
+        let (mut given, mut logs, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+        for path in sources {
+            let one = open.open(&path, &mut |_| go_on([0; 3])).or_raise()?;
+            match one.opened() {
+                Some(Opened::Pack(contents)) => logs.push((path, contents.pack().damage_log())),
+                Some(Opened::Archive(archive)) => notes.push(ArchiveNotes::of(archive)),
+                None => {}
+            }
+            given.push(one);
+        }
+        let mut events = Events { go_on, items, raised: None };
+        let copied = CopyGiven { sources: given, destinations, options }.run(&mut events);
+        let report = events.raised.map_or_else(|| copied.or_raise(), Err)?;
+        Ok(Copied { report, logs, notes })
+    }
+}
+
+/// Passes events to callables.
+struct Events<'a, 'b> {
+    go_on: &'a mut GoOn<'b, 3>,
+    items: Option<Py<PyAny>>,
+    /// What `items` raised.
+    raised: Option<PyErr>,
+}
+
+impl CopyEvents for Events<'_, '_> {
+    fn go_on(&mut self, at: &Progress) -> bool {
+        self.raised.is_none() && (self.go_on)([at.files, at.bytes, at.total_bytes.unwrap_or(0)])
+    }
+
+    fn needs_items(&self) -> bool {
+        self.items.is_some()
+    }
+
+    fn item(&mut self, item: &Item) {
+        if let (Some(callable), None) = (&self.items, &self.raised) {
+            let called = Python::attach(|py| callable.call1(py, (item_of(py, item)?,)).map(drop));
+            self.raised = called.err();
+        }
+    }
+}
+
+fn item_of<'py>(py: Python<'py>, item: &Item) -> PyResult<Bound<'py, PyAny>> {
+    let digests = item.digests.iter().map(|digest| (digest.kind.name(), digest.to_string()));
+    report!(
+        py, "stook._types", "CopyItem",
+        item { destination },
+        key: text_of(py, &item.key)?,
+        size: item.len,
+        action: item.action.name(),
+        why: item.why.name(),
+        digests: digests.into_py_dict(py)?,
+    )
+}
+
+fn report_of<'py>(
+    py: Python<'py>,
+    done: &CopyReport,
+    dry_run: bool,
+    met: &[Damage],
+) -> PyResult<Bound<'py, PyAny>> {
+    let destinations: PyResult<Vec<_>> =
+        done.destinations.iter().map(|one| destination_of(py, one)).collect();
+    report!(
+        py, "stook._types", "CopyReport",
+        done { entries, read_files, read_bytes },
+        destinations: destinations?,
+        special: keys(py, done.not_copied.iter().map(|left| &left.key))?,
+        undone: done.undone(),
+        dry_run: dry_run,
+        failures: failures(py, &done.failures)?,
+        damages: damages(py, met)?,
+    )
+}
+
+fn destination_of<'py>(py: Python<'py>, one: &DestinationReport) -> PyResult<Bound<'py, PyAny>> {
+    report!(
+        py, "stook._types", "CopyDestination",
+        one {
+            path, files, bytes, cloned, directories, symlinks, hard_links, linked, specials,
+            unchanged, corrected, backups, stopped,
+        },
+        kept: keys(py, one.kept.iter().map(|kept| &kept.key))?,
+        deleted: keys(py, &one.deleted)?,
+        unset_xattrs: one.unset_xattrs.entries,
+        foreign_xattrs: one.unset_xattrs.foreign,
+        direct_bytes: one.passage.direct_bytes,
+        cached_bytes: one.passage.cached_bytes,
+        failures: failures(py, &one.failures)?,
+    )
+}
