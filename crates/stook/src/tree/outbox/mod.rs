@@ -178,18 +178,38 @@ impl Outbox {
         metadata: &FileMetadata,
         replaces: bool,
     ) -> io::Result<Unset> {
-        let temporary = self.names.next();
-        self.calls.make_symlink(OsStr::from_bytes(link_to), parent.as_fd(), &temporary)?;
-        let published =
-            target::set_link_metadata(&*self.calls, parent, &temporary, metadata).and_then(|unset| {
-                publish(&*self.calls, parent, &temporary, name, replaces)?;
-                Ok(unset)
-            });
-        if published.is_err() {
-            // What went wrong first is what is reported.
-            let _ = self.remove(parent, &temporary);
+        let make = |temporary: &OsStr| {
+            self.calls.make_symlink(OsStr::from_bytes(link_to), parent.as_fd(), temporary)
+        };
+        self.make_unlocked(parent, make, |temporary| {
+            let unset = target::set_link_metadata(&*self.calls, parent, temporary, metadata)?;
+            publish(&*self.calls, parent, temporary, name, replaces)?;
+            Ok(unset)
+        })
+    }
+
+    /// Makes something that cannot be locked, under a temporary name, and gives it its own. Another
+    /// run may take it for left by one that was killed, and remove it: then it is made again.
+    fn make_unlocked<T>(
+        &self,
+        parent: &OwnedFd,
+        make: impl Fn(&OsStr) -> io::Result<()>,
+        finish: impl Fn(&OsStr) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let mut tries = 1;
+        loop {
+            let temporary = self.names.next();
+            make(&temporary)?;
+            match finish(&temporary) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound && tries < TRIES => tries += 1,
+                Err(error) => {
+                    // What went wrong first is what is reported.
+                    let _ = self.remove(parent, &temporary);
+                    return Err(error);
+                }
+                made => return made,
+            }
         }
-        published
     }
 
     /// Gives a file that has a name another one; `AlreadyExists` unless it may replace what has it.
@@ -202,12 +222,12 @@ impl Outbox {
         if !replaces {
             return self.calls.link(from.as_fd(), first, parent.as_fd(), name);
         }
-        let temporary = self.names.next();
-        self.calls.link(from.as_fd(), first, parent.as_fd(), &temporary)?;
-        let published = publish(&*self.calls, parent, &temporary, name, replaces);
-        // Renaming one name of a file onto another name of the same file leaves both.
-        let removed = self.remove(parent, &temporary);
-        published.and(removed)
+        let make = |temporary: &OsStr| self.calls.link(from.as_fd(), first, parent.as_fd(), temporary);
+        self.make_unlocked(parent, make, |temporary| {
+            publish(&*self.calls, parent, temporary, name, replaces)?;
+            // Renaming one name of a file onto another name of the same file leaves both.
+            self.remove(parent, temporary)
+        })
     }
 
     /// Gives a finished file its name, after what has it was given another one, if it is to be
@@ -244,22 +264,16 @@ impl Outbox {
         metadata: &FileMetadata,
         replaces: bool,
     ) -> io::Result<Unset> {
-        let temporary = self.names.next();
         let mode = metadata.mode.unwrap_or(0o600) & 0o7777 & !target::SET_ID;
-        again(|| self.calls.make_node(parent.as_fd(), &temporary, kind, mode, device))?;
-        let set = || {
-            let unset = target::set_link_metadata(&*self.calls, parent, &temporary, metadata)?;
+        let make =
+            |temporary: &OsStr| again(|| self.calls.make_node(parent.as_fd(), temporary, kind, mode, device));
+        self.make_unlocked(parent, make, |temporary| {
+            let unset = target::set_link_metadata(&*self.calls, parent, temporary, metadata)?;
             // The mode that it was made with was cut by the mask of the process.
-            again(|| self.calls.set_mode_at(parent.as_fd(), &temporary, mode))?;
-            publish(&*self.calls, parent, &temporary, name, replaces)?;
+            again(|| self.calls.set_mode_at(parent.as_fd(), temporary, mode))?;
+            publish(&*self.calls, parent, temporary, name, replaces)?;
             Ok(unset)
-        };
-        let published = set();
-        if published.is_err() {
-            // What went wrong first is what is reported.
-            let _ = self.remove(parent, &temporary);
-        }
-        published
+        })
     }
 
     /// Removes a temporary name, if it is there.
