@@ -187,7 +187,7 @@ impl Receiver {
     }
 
     /// Makes a pipe or a device.
-    pub(super) fn special(&self, found: &Found) {
+    pub(super) fn special(&self, found: &Found, xattrs: Xattrs) {
         let file_type = match found.node.kind {
             Kind::Fifo => FileType::Fifo,
             Kind::BlockDevice => FileType::BlockDevice,
@@ -200,7 +200,7 @@ impl Receiver {
             }))
         };
         let Some((spot, plan)) = self.place_other(found, same) else { return };
-        let metadata = self.metadata(&found.node, Xattrs::default());
+        let metadata = self.metadata(&found.node, xattrs);
         let make = || {
             self.keep_replaced(&spot, plan)?;
             let what = (file_type, found.node.device);
