@@ -6,6 +6,7 @@
 mod below;
 mod bench;
 mod cache;
+mod copy;
 mod devices;
 mod faults;
 mod full;
