@@ -106,12 +106,14 @@ fuzz: ## Fuzz: TARGET=… (default: all) for SECONDS=… each.
 	@scripts/need rust fuzz
 	scripts/fuzz '$(SECONDS)' $(TARGET)
 
-soak: ## Soak a pack for SECONDS=… (3600 for an hour): kills, compactions, readers, an outside log; a bad sector at every block; whole sweeps, also of failing file systems.
+soak: ## Soak a pack for SECONDS=… (3600 for an hour): kills, compactions, readers, an outside log; 200 killed copies; a bad sector at every block; whole sweeps, also of failing and full file systems.
 	@scripts/need rust system
 	STOOK_BAD_BLOCKS=all cargo test --release --locked -p stook-cli --test system -- unreadable --nocapture
-	STOOK_SWEEPS=whole cargo test --release --locked -p stook-cli --test system -- faults:: --test-threads=1 --nocapture
+	STOOK_SWEEPS=whole cargo test --release --locked -p stook-cli --test system -- faults:: copy:: --test-threads=1 --nocapture
 	STOOK_SWEEPS=whole cargo test --release --locked -p stook --test it
 	cargo build --release --locked -p stook-testing --bin soak
+	cargo build --release --locked -p stook-cli
+	dir=$$(mktemp -d); target/release/soak copies "$$dir" target/release/stook --seed "$$RANDOM"; rm -rf "$$dir"
 	dir=$$(mktemp -d); target/release/soak "$$dir" --seconds '$(SECONDS)' --seed "$$RANDOM"; rm -rf "$$dir"
 
 faults: ## Let each operation of packs, tar, unzip, copiers, SQLite and LMDB fail; writes benchmarks/runs/. MOST=0 tries each.

@@ -7,6 +7,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileExt as _, symlink};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -142,7 +143,7 @@ pub fn has_holes(directory: &Path) -> bool {
 }
 
 /// Blocks of zeros are not written: they are holes, if the file system supports them.
-fn write_with_holes(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write_with_holes(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let file = fs::File::create(path)?;
     for (block, start) in bytes.chunks(HOLE_LEN).zip((0_u64..).step_by(HOLE_LEN)) {
         if block.iter().any(|byte| *byte != 0) {
@@ -194,4 +195,19 @@ pub fn union_tree(
         model.deleted.iter().fold(layer, |layer, path| layer.deleting(path.as_slice()))
     });
     Union::new("union", layers.collect::<Vec<_>>(), case).unwrap()
+}
+
+/// What rsync would do to make one directory what another is, a line for each: it looks at bytes,
+/// kinds, modes, times, owners, hard links, access control lists and extended attributes, and for
+/// what is extra. What XFS shows as attributes of its own are its access control lists once more.
+///
+/// # Panics
+/// Panics if rsync cannot be run, or fails.
+pub fn rsync_would(from: &Path, to: &Path) -> Vec<String> {
+    let mut rsync = Command::new("rsync");
+    rsync.args(["-nacHAXi", "--delete", "--filter=-x system.*", "--filter=-x trusted.SGI_ACL_*", "--"]);
+    rsync.args([from.join(""), to.join("")]);
+    let ended = rsync.output().unwrap();
+    assert!(ended.status.success(), "{rsync:?}: {}", String::from_utf8_lossy(&ended.stderr));
+    String::from_utf8_lossy(&ended.stdout).lines().map(str::to_owned).collect()
 }

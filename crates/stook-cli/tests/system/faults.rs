@@ -1,4 +1,4 @@
-//! `stook pack` and `stook unpack` on a file system that fails on command: every write, sync,
+//! `stook pack`, `unpack` and `copy` on a file system that fails on command: every write, sync,
 //! rename in turn, full disks, short reads and writes, and a power cut.
 //!
 //! A sweep counts the operations of a run first, and lets each n-th of a kind fail then: a sample
@@ -32,7 +32,10 @@ const ENOSPC: Fault = Fault::Errno(28);
 enum Job {
     Pack,
     Unpack,
+    Copy,
 }
+
+const JOBS: [Job; 3] = [Job::Pack, Job::Unpack, Job::Copy];
 
 /// A directory with what the command takes, to be copied for each case.
 struct Template {
@@ -84,7 +87,16 @@ impl Template {
         match job {
             Job::Pack => stook(["pack".into(), path("tree"), path("p.stook")]),
             Job::Unpack => stook(["unpack".into(), path("p.stook"), path("out")]),
+            Job::Copy => stook(["copy".into(), path("tree"), path("out")]),
         }
+    }
+
+    /// How many operations of a kind there are in a run.
+    fn count(&self, operation: Operation) -> u64 {
+        let base = self.copied();
+        let mount = FaultMount::mount(base.path(), PageCache::On).unwrap();
+        self.run(mount.path());
+        mount.counts().get(&operation).copied().unwrap_or_default()
     }
 
     fn run(&self, base: &Path) -> (i32, String) {
@@ -96,7 +108,7 @@ impl Template {
     /// Whether all that the command makes is there and right; else why not.
     fn all_is_made(&self, base: &Path) -> Result<(), String> {
         let out = match self.job {
-            Job::Unpack => base.join("out"),
+            Job::Unpack | Job::Copy => base.join("out"),
             Job::Pack => {
                 let checked = ended(&mut stook(["check".as_ref(), base.join("p.stook").as_os_str()]));
                 if checked.0 != 0 {
@@ -127,7 +139,7 @@ impl Template {
     /// What is there under a final name and is not what it should be.
     fn half_made(&self, base: &Path) -> Vec<String> {
         match self.job {
-            Job::Unpack => {
+            Job::Unpack | Job::Copy => {
                 let mut wrong = Vec::new();
                 each_file(&self.tree(), Path::new(""), &mut |name| {
                     let made = base.join("out").join(name);
@@ -288,9 +300,65 @@ fn unpacking_that_fails_anywhere_says_so_and_leaves_no_file_half_made() {
 }
 
 #[test]
+fn a_copy_that_fails_anywhere_on_its_way_out_says_so_and_leaves_no_file_half_made() {
+    let names = [Operation::Create, Operation::MakeDirectory, Operation::Link, Operation::Rename];
+    let kinds: [Kind<'_>; 5] = [
+        (&[Operation::Write], EIO, Which::Nth),
+        (&Operation::TAKE_ROOM, ENOSPC, Which::From),
+        (&[Operation::SyncDirectory], EIO, Which::Nth),
+        (&names, EIO, Which::Nth),
+        (&[Operation::SetAttributes], EIO, Which::Nth),
+    ];
+    swept(Job::Copy, &kinds);
+}
+
+#[test]
+fn a_source_that_cannot_be_read_is_reported_and_copied_by_the_next_run() {
+    let kinds: [Kind<'_>; 2] =
+        [(&[Operation::Read], EIO, Which::Nth), (&[Operation::Open, Operation::List], EIO, Which::Nth)];
+    swept(Job::Copy, &kinds);
+}
+
+/// Copying writes a file anew whose sync failed: it has to be durable then.
+#[test]
+fn a_copy_whose_sync_fails_is_written_anew_and_outlives_a_power_cut() {
+    let template = Template::new(Job::Copy);
+    for number in tried(template.count(Operation::Sync)) {
+        let base = template.copied();
+        let mount = FaultMount::mount(base.path(), PageCache::On).unwrap();
+        mount.add(Rule::new(Operation::Sync, Which::Nth(number), EIO));
+        let (code, said) = template.run(mount.path());
+        assert_eq!((code, mount.struck()), (0, 1), "{number}: {said}");
+        mount.lose_unsynced().unwrap();
+        template.all_is_made(base.path()).unwrap_or_else(|missing| panic!("{number}: {missing}"));
+    }
+}
+
+/// The bytes are there, and it is said that attributes are not.
+#[test]
+fn attributes_that_cannot_be_read_are_reported_and_the_bytes_are_copied() {
+    let template = Template::new(Job::Copy);
+    for number in tried(template.count(Operation::ReadAttributes)) {
+        let base = template.copied();
+        let mount = FaultMount::mount(base.path(), PageCache::On).unwrap();
+        mount.add(Rule::new(Operation::ReadAttributes, Which::Nth(number), EIO));
+        let (code, said) = template.run(mount.path());
+        mount.heal();
+        let made = template.all_is_made(mount.path());
+        // What the kernel asks by itself is nothing to the program.
+        assert!(code == 0 && made.is_ok() || code == 1, "{number}: {made:?} {said}");
+        assert!(code == 0 || said.contains("attributes of 1 file or directory"), "{number}: {said}");
+        let args = ["tree", "out"].map(|name| mount.path().join(name));
+        let again = ended(stook(["copy"]).args(&args).args(["--overwrite", "always"]));
+        assert_eq!(again.0, 0, "{number}: {again:?}");
+        template.all_is_made(mount.path()).unwrap();
+    }
+}
+
+#[test]
 fn short_reads_short_writes_and_delays_change_nothing() {
     let nap = Fault::Delay(Duration::from_millis(30));
-    for job in [Job::Pack, Job::Unpack] {
+    for job in JOBS {
         let template = Template::new(job);
         for rules in [
             vec![Rule::new(Operation::Read, Which::All, Fault::AtMost(1000))],
@@ -315,7 +383,7 @@ fn short_reads_short_writes_and_delays_change_nothing() {
 
 #[test]
 fn what_was_acknowledged_outlives_a_power_cut() {
-    for job in [Job::Pack, Job::Unpack] {
+    for job in JOBS {
         let template = Template::new(job);
         let base = template.copied();
         let mount = FaultMount::mount(base.path(), PageCache::On).unwrap();
@@ -328,7 +396,7 @@ fn what_was_acknowledged_outlives_a_power_cut() {
 
 #[test]
 fn a_power_cut_anywhere_leaves_nothing_half_made_and_the_next_run_completes_it() {
-    for job in [Job::Pack, Job::Unpack] {
+    for job in JOBS {
         let template = Template::new(job);
         let count = {
             let base = template.copied();

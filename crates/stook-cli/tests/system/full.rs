@@ -199,7 +199,7 @@ fn a_tree_that_cannot_fit_is_refused_on_btrfs() {
 }
 
 /// Starts a command, and stops it (as Ctrl-Z does) when `begun`.
-fn stopped_when(command: &mut Command, begun: impl Fn() -> bool) -> Child {
+pub(crate) fn stopped_when(command: &mut Command, begun: impl Fn() -> bool) -> Child {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     while !begun() {
         assert_eq!(child.try_wait().unwrap(), None, "it ended before it began");
@@ -208,7 +208,7 @@ fn stopped_when(command: &mut Command, begun: impl Fn() -> bool) -> Child {
     child
 }
 
-fn signal(child: &Child, name: &str) {
+pub(crate) fn signal(child: &Child, name: &str) {
     let pid = child.id().to_string();
     assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
 }

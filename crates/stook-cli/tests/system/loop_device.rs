@@ -61,6 +61,12 @@ impl LoopDevice {
         self.device.sys()
     }
 
+    /// Unmounts it and mounts it again, as after a power cut: its journal is read.
+    pub(crate) fn remount(&self) {
+        run(Command::new("umount").arg(self.path()));
+        run(Command::new("mount").arg(self.device.node()).arg(self.path()));
+    }
+
     /// Remounts it read-only.
     pub(crate) fn make_read_only(&self) {
         run(Command::new("mount").args(["-o", "remount,ro"]).arg(self.path()));

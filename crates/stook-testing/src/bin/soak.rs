@@ -1,13 +1,14 @@
-//! The soak test of a pack: see `stook_testing::soak`.
+//! The soak tests of packs and copies: see `stook_testing::soak`.
 //!
-//! `soak DIRECTORY [--kills N] [--seconds N] [--readers N] [--seed N]`; DIRECTORY must be empty.
+//! `soak DIRECTORY [--kills N] [--seconds N] [--readers N] [--seed N]`, and
+//! `soak copies DIRECTORY STOOK [--kills N] [--seed N]`; DIRECTORY must be empty.
 #![expect(clippy::expect_used, clippy::panic, reason = "a wrong argument or a broken promise ends the test")]
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use stook_testing::soak::{Siege, read, run_soak, write};
+use stook_testing::soak::{Copies, Siege, read, run_copies, run_soak, write};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -20,9 +21,38 @@ fn main() {
         ["read", directory, stop_in, seed] => {
             println!("{}", read(Path::new(directory), Path::new(stop_in), number(seed)));
         }
+        ["copies", directory, program, options @ ..] => kill_copies(directory, program, options),
         [directory, options @ ..] => supervise(directory, options),
         [] => panic!("soak DIRECTORY [--kills N] [--seconds N] [--readers N] [--seed N]"),
     }
+}
+
+fn kill_copies(directory: &str, program: &str, options: &[&str]) {
+    let mut copies = Copies {
+        program: PathBuf::from(program),
+        directory: PathBuf::from(directory),
+        seed: 1,
+        kills: 200,
+        files: 4_000,
+    };
+    for option in options.chunks(2) {
+        match option {
+            ["--kills", value] => copies.kills = number(value),
+            ["--seed", value] => copies.seed = number(value),
+            other => panic!("{other:?} is no option"),
+        }
+    }
+    let started = Instant::now();
+    let completed = run_copies(&copies);
+    println!(
+        "{{\"kills\": {}, \"rounds\": {}, \"row_max\": {}, \"named\": {}, \"seed\": {}, \"seconds\": {:.1}}}",
+        completed.kills,
+        completed.rounds,
+        completed.row_max,
+        completed.named,
+        copies.seed,
+        started.elapsed().as_secs_f64()
+    );
 }
 
 fn number(text: &str) -> u64 {

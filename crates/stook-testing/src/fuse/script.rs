@@ -29,8 +29,10 @@ pub enum Operation {
     Rename,
     /// Cutting or extending a file.
     SetLen,
-    /// Setting mode, owner or times.
+    /// Setting mode, owner, times or extended attributes.
     SetAttributes,
+    /// Reading an extended attribute, or their names.
+    ReadAttributes,
     /// Reserving room.
     Allocate,
     /// `fsync` and `fdatasync` of a file, and a write that syncs (`O_DSYNC`).
@@ -43,7 +45,7 @@ pub enum Operation {
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Open,
         Self::Read,
         Self::Write,
@@ -54,6 +56,7 @@ impl Operation {
         Self::Rename,
         Self::SetLen,
         Self::SetAttributes,
+        Self::ReadAttributes,
         Self::Allocate,
         Self::Sync,
         Self::SyncDirectory,

@@ -270,11 +270,13 @@ impl Shared {
     }
 
     pub(super) fn xattr(&self, number: u64, name: &OsStr) -> io::Result<Vec<u8>> {
+        self.meet(Operation::ReadAttributes, number, None)?;
         super::xattrs::value(&self.path(number)?, name)
     }
 
     /// The names, each with a zero byte at its end.
     pub(super) fn xattr_names(&self, number: u64) -> io::Result<Vec<u8>> {
+        self.meet(Operation::ReadAttributes, number, None)?;
         super::xattrs::names(&self.path(number)?)
     }
 

@@ -5,11 +5,15 @@
 //! record from its key and the number of the action that put it (`body`). So the supervisor only
 //! needs to know which actions were begun and which were acknowledged; the writer reports that
 //! through a pipe that outlives it.
+//!
+//! Beside it, copies of trees that are killed: [`run_copies`].
 
+mod copies;
 mod reader;
 mod supervisor;
 mod writer;
 
+pub use copies::{Completed, Copies, run_copies};
 pub use reader::read;
 pub use supervisor::{Siege, Survived, run_soak};
 pub use writer::write;

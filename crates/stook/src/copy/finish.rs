@@ -179,7 +179,7 @@ impl Receiver {
     }
 
     /// Makes a pipe or a device.
-    pub(super) fn special(&self, found: &Found) {
+    pub(super) fn special(&self, found: &Found, xattrs: Xattrs) {
         let file_type = match found.node.kind {
             Kind::Fifo => FileType::Fifo,
             Kind::BlockDevice => FileType::BlockDevice,
@@ -192,7 +192,7 @@ impl Receiver {
             }))
         };
         let Some((spot, plan)) = self.place_other(found, same) else { return };
-        let metadata = self.metadata(&found.node, Xattrs::default());
+        let metadata = self.metadata(&found.node, xattrs);
         let (backup, what) = (self.backup_of(&spot), (file_type, found.node.device));
         let made = self.outbox.special(&new_name(&spot, plan, backup.as_deref()), what, &metadata);
         self.note_other(found, plan, made);

@@ -570,11 +570,7 @@ impl<'r, 'a> Lister<'r, 'a> {
     fn symlink(&self, found: &Found) {
         let Some(source) = self.run.sources.get(found.source) else { return };
         let target = source.tree.link_target(found.id);
-        let xattrs = match self.run.options.xattrs {
-            true => source.tree.xattrs(found.id),
-            false => Ok(Xattrs::default()),
-        };
-        match target.and_then(|target| Ok((target, xattrs?))) {
+        match target.and_then(|target| Ok((target, self.xattrs(found)?))) {
             Ok((target, xattrs)) => {
                 self.run.receivers.iter().for_each(|one| one.symlink(found, &target, xattrs.clone()));
             }
@@ -582,14 +578,25 @@ impl<'r, 'a> Lister<'r, 'a> {
         }
     }
 
+    /// The extended attributes of what is neither a file nor a directory, if they are copied.
+    fn xattrs(&self, found: &Found) -> crate::Result<Xattrs> {
+        match self.run.sources.get(found.source).filter(|_| self.run.options.xattrs) {
+            Some(source) => source.tree.xattrs(found.id),
+            None => Ok(Xattrs::default()),
+        }
+    }
+
     fn special(&self, found: Found) {
         let is_device = matches!(found.node.kind, Kind::BlockDevice | Kind::CharDevice);
         let is_root = rustix::process::geteuid().is_root();
         let can_be = found.node.kind == Kind::Fifo || is_device && is_root;
-        if self.run.options.specials && can_be {
-            self.run.receivers.iter().for_each(|one| one.special(&found));
-        } else {
+        if !(self.run.options.specials && can_be) {
             self.run.own().not_copied.push(NotCopied { key: found.key, kind: found.node.kind });
+            return;
+        }
+        match self.xattrs(&found) {
+            Ok(xattrs) => self.run.receivers.iter().for_each(|one| one.special(&found, xattrs.clone())),
+            Err(error) => self.run.fail(&found.key, error),
         }
     }
 }

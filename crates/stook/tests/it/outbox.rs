@@ -745,18 +745,23 @@ fn what_a_killed_run_left_is_removed_by_the_next_and_nothing_else_is() {
         let target = place.target(true);
         let (stale, live) = (".stook-0123456789abcdef-0.part", ".stook-0123456789abcdef-1.part");
         let (link, other) = (".stook-0123456789abcdef-2.part", ".stook-notes.part");
+        let (again, directory) = (".stook-0123456789abcdef-3.part", ".stook-0123456789abcdef-4.part");
         for name in [stale, live, other] {
             fs::write(target.join("a").join(name), b"half").unwrap();
         }
         fs::write(target.join(stale), b"half").unwrap();
         symlink("1", target.join("a").join(link)).unwrap();
+        fs::hard_link(target.join("a").join(other), target.join("a").join(again)).unwrap();
+        fs::create_dir(target.join("a").join(directory)).unwrap();
         let held = fs::File::open(target.join("a").join(live)).unwrap();
         rustix::fs::flock(&held, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
         place.unpack(packed, Overwrite::Always, Arc::new(System)).unwrap();
         let found = tree_at(&target);
         let is_there = |name: &str| found.contains_key(&format!("a/{name}"));
-        assert!(!is_there(stale) && !found.contains_key(stale), "{packed:?}: what was left is there");
-        assert!(is_there(live) && is_there(link) && is_there(other), "{packed:?}: {:?}", found.keys());
+        let is_left = [stale, link, again].map(is_there);
+        assert!(!found.contains_key(stale) && is_left == [false; 3], "{packed:?}: {:?}", found.keys());
+        let is_kept = [live, other, directory].map(is_there);
+        assert_eq!(is_kept, [true; 3], "{packed:?}: {:?}", found.keys());
     }
 }
 

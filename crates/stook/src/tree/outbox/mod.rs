@@ -235,18 +235,27 @@ impl Outbox {
         })
     }
 
-    /// Makes something under a temporary name, then gives it its own.
-    fn make<T>(&self, new: &NewName<'_>, make: impl FnOnce(&OsStr) -> io::Result<T>) -> io::Result<T> {
-        let mut temporary = Some(self.names.next());
-        let made = make(temporary.as_deref().unwrap_or_default()).and_then(|made| {
-            let given = new.give(&*self.calls, &self.names, &mut temporary);
-            given.map(|()| made).map_err(|(_, error)| error)
-        });
-        if let Some(temporary) = temporary.filter(|_| made.is_err()) {
-            // What went wrong first is what is reported.
-            let _ = self.remove(new.parent, &temporary);
+    /// Makes something that cannot be locked under a temporary name, then gives it its own. Another
+    /// run may take it for left by one that was killed, and remove it: then it is made again.
+    fn make<T>(&self, new: &NewName<'_>, mut make: impl FnMut(&OsStr) -> io::Result<T>) -> io::Result<T> {
+        let mut tries = 1;
+        loop {
+            let mut temporary = Some(self.names.next());
+            let made = make(temporary.as_deref().unwrap_or_default()).and_then(|made| {
+                let given = new.give(&*self.calls, &self.names, &mut temporary);
+                given.map(|()| made).map_err(|(_, error)| error)
+            });
+            let Err(error) = made else { return made };
+            if error.kind() == io::ErrorKind::NotFound && tries < TRIES {
+                tries += 1;
+                continue;
+            }
+            if let Some(temporary) = temporary {
+                // What went wrong first is what is reported.
+                let _ = self.remove(new.parent, &temporary);
+            }
+            return Err(error);
         }
-        made
     }
 
     /// What is done at a name, for something with this modification time.

@@ -91,10 +91,11 @@ impl Names {
     }
 }
 
-/// Removes the files of a directory that killed runs left: regular ones with a temporary name and
-/// no other name, which no process has [locked](Calls::lock), as the one that writes it has. What
-/// the next run may continue stays until it is past use. Of a directory with very many names not
-/// all are looked at. What cannot be removed is only untidy.
+/// Removes what killed runs left in a directory: regular files with a temporary name and no other
+/// name, which no process has [locked](Calls::lock), as the one that writes it has; and links,
+/// pipes and devices, which cannot be locked: a run that is about to rename one makes it again.
+/// What the next run may continue stays until it is past use. Of a directory with very many names
+/// not all are looked at. What cannot be removed is only untidy.
 pub(crate) fn remove_stale(calls: &dyn Calls, directory: &OwnedFd, names_max: usize) {
     let Ok(entries) = Dir::read_from(directory) else { return };
     for entry in entries.take(names_max).flatten() {
@@ -102,13 +103,13 @@ pub(crate) fn remove_stale(calls: &dyn Calls, directory: &OwnedFd, names_max: us
         let as_os = OsStr::from_bytes(name.to_bytes());
         match form_of(name.to_bytes()) {
             Some(Form::OfOneRun) => {
-                if let Ok(Some(_locked)) = stale(calls, directory, name) {
+                if let Ok(Some(_left)) = stale(calls, directory, name) {
                     let _ = calls.unlink(directory.as_fd(), as_os);
                 }
             }
             Some(Form::Kept) => {
                 let journal = KeptNames::beside(as_os).journal;
-                if let Ok(Some(_locked)) = stale(calls, directory, name)
+                if let Ok(Some(Left::Locked(_locked))) = stale(calls, directory, name)
                     && is_past_use(directory, &journal)
                 {
                     let _ = calls.unlink(directory.as_fd(), as_os);
@@ -133,12 +134,23 @@ fn remove_lone_journal(calls: &dyn Calls, directory: &OwnedFd, journal: &OsStr) 
     }
 }
 
-/// A file that was left, locked. Its lock is given back after it was removed, so a process that
-/// makes one and is too slow to lock it sees that it has no name any more.
-fn stale(calls: &dyn Calls, directory: &OwnedFd, name: &CStr) -> io::Result<Option<File>> {
+/// What was left.
+enum Left {
+    /// A file, locked. Its lock is given back after it was removed, so a process that makes one and
+    /// is too slow to lock it sees that it has no name any more.
+    Locked(File),
+    Other,
+}
+
+fn stale(calls: &dyn Calls, directory: &OwnedFd, name: &CStr) -> io::Result<Option<Left>> {
     let there = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
-    if FileType::from_raw_mode(there.st_mode) != FileType::RegularFile || there.st_nlink != 1 {
-        return Ok(None);
+    match FileType::from_raw_mode(there.st_mode) {
+        // It may have another name as well, under which it stays.
+        FileType::RegularFile => {}
+        FileType::Symlink | FileType::Fifo | FileType::BlockDevice | FileType::CharacterDevice => {
+            return Ok(Some(Left::Other));
+        }
+        _ => return Ok(None),
     }
     // Some file systems lock for writing only what was opened for that.
     let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -148,7 +160,7 @@ fn stale(calls: &dyn Calls, directory: &OwnedFd, name: &CStr) -> io::Result<Opti
     let there = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
     let opened = fstat(&file)?;
     let is_same = (opened.st_dev, opened.st_ino) == (there.st_dev, there.st_ino);
-    Ok((is_same && opened.st_nlink == 1).then_some(file))
+    Ok(is_same.then_some(Left::Locked(file)))
 }
 
 #[cfg(test)]
