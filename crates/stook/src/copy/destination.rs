@@ -306,8 +306,8 @@ impl Receiver {
         slashes.filter_map(|end| key.get(..end)).any(|above| state.blocked.contains(above))
     }
 
-    /// Makes a directory.
-    pub(super) fn make_directory(&self, key: &[u8]) {
+    /// Makes a directory, which others may use no more than that of the source.
+    pub(super) fn make_directory(&self, key: &[u8], mode: Option<u32>) {
         if self.is_stopped() || self.is_blocked(key) {
             return;
         }
@@ -315,7 +315,7 @@ impl Receiver {
             let refused = |why| io::Error::new(io::ErrorKind::InvalidInput, why);
             let parts = target::parts(key).map_err(refused)?;
             match (self.target(), self.options.dry_run) {
-                (Some(mut target), false) => target.directory(&parts).map(|_| true),
+                (Some(mut target), false) => target.directory_with(&parts, mode).map(|_| true),
                 (Some(mut target), true) => target.existing(&parts).map(|there| there.is_some()),
                 (None, _) => Ok(false),
             }

@@ -587,7 +587,8 @@ impl Listed for Lister<'_, '_> {
         match found.node.kind {
             Kind::Directory => {
                 if !found.is_implied {
-                    self.run.receivers.iter().for_each(|one| one.make_directory(&found.key));
+                    let mode = found.node.mode;
+                    self.run.receivers.iter().for_each(|one| one.make_directory(&found.key, mode));
                 }
                 if found.key.is_empty() {
                     self.run.receivers.iter().for_each(|one| one.begin_root(&found.node));

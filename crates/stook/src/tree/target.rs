@@ -31,6 +31,9 @@ const OPEN_SHARE: u64 = 8;
 /// what leads to the last of them.
 const DEPTH_KEPT_MAX: usize = 64;
 
+/// What a directory is made with of which no mode is known, before the mask of the process.
+const MODE_OF_DIRECTORIES: u32 = 0o777;
+
 /// Names of a directory that are looked at for what killed runs left.
 const SEARCHED_MAX: usize = 100_000;
 
@@ -242,20 +245,33 @@ impl Target {
         self.directory_and_origin(parts).map(|(directory, _)| directory)
     }
 
+    /// The same; if it has to be made, others may do no more in it than with this mode, which it
+    /// gets in the end: what is private is so from the first moment, and after a kill. Its owner
+    /// may do all that putting things into it takes.
+    pub(crate) fn directory_with(
+        &mut self,
+        parts: &[&OsStr],
+        mode: Option<u32>,
+    ) -> io::Result<Arc<OwnedFd>> {
+        let mode = mode.map_or(MODE_OF_DIRECTORIES, |mode| mode & 0o777 | 0o700);
+        self.descend(parts, Some(mode)).map(|(directory, _)| directory)
+    }
+
     /// The same, and whether it is of this target's making.
     pub(crate) fn directory_and_origin(&mut self, parts: &[&OsStr]) -> io::Result<(Arc<OwnedFd>, bool)> {
-        self.descend(parts, true)
+        self.descend(parts, Some(MODE_OF_DIRECTORIES))
     }
 
     /// The directory of these parts, if it is there.
     pub(crate) fn existing(&mut self, parts: &[&OsStr]) -> io::Result<Option<Arc<OwnedFd>>> {
-        match self.descend(parts, false) {
+        match self.descend(parts, None) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             other => other.map(|(directory, _)| Some(directory)),
         }
     }
 
-    fn descend(&mut self, parts: &[&OsStr], make: bool) -> io::Result<(Arc<OwnedFd>, bool)> {
+    /// Where directories are made, the last gets this mode.
+    fn descend(&mut self, parts: &[&OsStr], make: Option<u32>) -> io::Result<(Arc<OwnedFd>, bool)> {
         match self.try_descend(parts, make) {
             Err(error) if is_out_of_descriptors(&error) && !self.open.is_empty() => {
                 self.open.clear();
@@ -265,7 +281,7 @@ impl Target {
         }
     }
 
-    fn try_descend(&mut self, parts: &[&OsStr], make: bool) -> io::Result<(Arc<OwnedFd>, bool)> {
+    fn try_descend(&mut self, parts: &[&OsStr], make: Option<u32>) -> io::Result<(Arc<OwnedFd>, bool)> {
         let key = parts.iter().map(|part| part.as_bytes()).collect::<Vec<_>>().join(&b'/');
         if let Some(open) = self.open.get(&key) {
             return Ok(open.clone());
@@ -291,12 +307,13 @@ impl Target {
             at += name.len();
             let here = key.get(..at).unwrap_or_default();
             let opened = match make {
-                true => self.enter(&parent, name),
-                false => open_directory(&parent, name).map_err(io::Error::from),
+                Some(mode) if depth + 1 == parts.len() => self.enter(&parent, name, mode),
+                Some(_) => self.enter(&parent, name, MODE_OF_DIRECTORIES),
+                None => open_directory(&parent, name).map_err(io::Error::from),
             };
             parent = Arc::new(opened.map_err(|error| self.name_link(&parent, name, here, error))?);
             is_made = self.made(&parent)?;
-            if make {
+            if make.is_some() {
                 self.search(&parent)?;
             }
             #[cfg(test)]
@@ -336,12 +353,12 @@ impl Target {
     }
 
     /// Opens a directory in another, made if it is not there.
-    fn enter(&mut self, parent: &OwnedFd, name: &OsStr) -> io::Result<OwnedFd> {
+    fn enter(&mut self, parent: &OwnedFd, name: &OsStr, mode: u32) -> io::Result<OwnedFd> {
         match open_directory(parent, name) {
             Err(Errno::NOENT) => {}
             other => return Ok(other?),
         }
-        let made = match again(|| self.calls.make_directory(parent.as_fd(), name, 0o777)) {
+        let made = match again(|| self.calls.make_directory(parent.as_fd(), name, mode)) {
             Ok(()) => true,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
             Err(error) => return Err(error),

@@ -2,6 +2,7 @@
 
 mod faults;
 mod places;
+mod private;
 mod replacing;
 mod roundtrip;
 mod rules;
