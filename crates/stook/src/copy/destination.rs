@@ -21,12 +21,13 @@ use super::hash::Digest;
 use super::options::CopyOptions;
 use super::report::{DestinationReport, Failure};
 use super::run::Destination;
+use super::source::CopySource;
 use crate::engine::{EngineFactory, OperationKind, Passage};
 use crate::error::Error;
 use crate::tree::existing::{Plan, mtime_of};
 use crate::tree::outbox::{Batch, Calls, Outbox};
 use crate::tree::target::{self, FileMetadata, MetadataOutcome, Target};
-use crate::tree::{Kept, Kind, Node, Overwrite, WhyKept, Xattrs};
+use crate::tree::{Kept, Kind, Node, Overwrite, Tree, WhyKept, Xattrs};
 
 /// Errors of a device in a row after which it is given up.
 const FAILURES_MAX: u32 = 8;
@@ -39,6 +40,8 @@ pub(super) struct Receiver {
     pub(super) calls: Arc<dyn Calls>,
     pub(super) factory: Arc<dyn EngineFactory>,
     pub(super) options: Arc<CopyOptions>,
+    /// The trees of the sources.
+    pub(super) trees: Vec<Arc<dyn Tree>>,
     mailbox: Arc<Mailbox>,
     /// `None` where nothing is there, and nothing is to be made.
     target: Option<Mutex<Target>>,
@@ -104,6 +107,7 @@ impl Receiver {
         index: usize,
         destination: &Destination,
         options: &Arc<CopyOptions>,
+        sources: &[CopySource],
         mailbox: &Arc<Mailbox>,
     ) -> Result<Self> {
         let Destination { path, calls, factory } = destination;
@@ -130,6 +134,7 @@ impl Receiver {
             calls: calls.clone(),
             factory: factory.clone(),
             options: options.clone(),
+            trees: sources.iter().map(|source| source.tree.clone()).collect(),
             mailbox: mailbox.clone(),
             target: target.map(Mutex::new),
             earlier,
@@ -364,7 +369,7 @@ impl Receiver {
             if key.is_empty() && !is_own {
                 metadata = FileMetadata::new(None, node.mtime_ns, None, false);
             }
-            target.set_directory_metadata(key, &metadata, Overwrite::Always)
+            self.set_directory(&mut target, key, &metadata, is_own)
         };
         match set {
             Ok(MetadataOutcome::Set(unset)) => {
@@ -376,6 +381,24 @@ impl Receiver {
             Err(error) if is_implied && error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => self.fail_io("set mode and time of", key, error),
         }
+    }
+
+    /// Sets the attributes of a directory. What it has besides is taken away, unless it is the
+    /// destination itself, and others put things there.
+    fn set_directory(
+        &self,
+        target: &mut Target,
+        key: &[u8],
+        metadata: &FileMetadata,
+        is_own: bool,
+    ) -> io::Result<MetadataOutcome> {
+        let parts = target::parts(key).unwrap_or_default();
+        if (is_own || !key.is_empty())
+            && let Some(directory) = target.existing(&parts)?
+        {
+            self.remove_extra_xattrs(directory.as_fd(), metadata)?;
+        }
+        target.set_directory_metadata(key, metadata, Overwrite::Always)
     }
 
     /// What is done where something goes, for one with this modification time.

@@ -157,8 +157,7 @@ impl Receiver {
             }
         };
         if is_same {
-            self.state().report.unchanged += 1;
-            self.report(key, of, (Action::Skip, Why::Same), Arc::default());
+            self.note_same(found, &spot);
         } else if plan == Plan::Compare {
             self.keep(key, of, Why::Content);
         } else if self.options.dry_run {
@@ -167,6 +166,24 @@ impl Receiver {
             return Some((spot, plan));
         }
         None
+    }
+
+    /// Notes that something is there that is no file, after it got the attributes of its source.
+    fn note_same(&self, found: &Found, spot: &Spot) {
+        let (key, of) = (found.key.as_slice(), (found.node.kind, 0));
+        match self.correct_link(found, spot) {
+            Ok(is_corrected) => {
+                {
+                    let mut state = self.state();
+                    state.report.unchanged += 1;
+                    state.report.corrected += u64::from(is_corrected);
+                }
+                let what =
+                    if is_corrected { (Action::Correct, Why::Metadata) } else { (Action::Skip, Why::Same) };
+                self.report(key, of, what, Arc::default());
+            }
+            Err(error) => self.fail_io("set the time of", key, error),
+        }
     }
 
     /// Makes a symbolic link.

@@ -19,6 +19,7 @@
 //!
 //! The stages, their bounds and who owns which rule: `docs/internals/copy.md`.
 
+mod attributes;
 mod body;
 mod decide;
 mod destination;

@@ -156,8 +156,9 @@ impl<'a> Run<'a> {
     fn new(copy: &'a Copy, is_contents: bool, total: Total) -> Result<Self> {
         let (options, mailbox) = (Arc::new(copy.options.clone()), Arc::new(Mailbox::default()));
         let receiver =
-            |(index, destination)| Receiver::new(index, destination, &options, &mailbox).map(Arc::new);
-        let receivers = copy.destinations.iter().enumerate().map(receiver).collect::<Result<Vec<_>>>()?;
+            |(index, destination)| Receiver::new(index, destination, &options, &copy.sources, &mailbox);
+        let receivers = copy.destinations.iter().enumerate().map(receiver);
+        let receivers = receivers.map(|one| one.map(Arc::new)).collect::<Result<Vec<_>>>()?;
         let of_sources = copy.sources.iter().filter_map(|source| source.path.as_deref());
         let paths = of_sources.chain(copy.destinations.iter().map(|destination| destination.path.as_path()));
         let profiles: Vec<Profile> = paths.map(Profile::of_path).collect();
