@@ -7,6 +7,7 @@ mod below;
 mod bench;
 mod cache;
 mod copies;
+mod copy_files;
 mod devices;
 mod faults;
 mod full;

@@ -7,6 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -231,7 +232,7 @@ impl Receiver {
     /// Notes that a path could not be written, and gives the destination up if nothing more can be.
     pub(super) fn fail(&self, key: &[u8], error: Error) {
         let stops = match &error {
-            Error::Io { source, .. } => self.is_fatal(source),
+            Error::Io { source, .. } => self.is_fatal(source) && self.is_on_its_device(key),
             _ => false,
         };
         let mut state = self.state();
@@ -244,6 +245,20 @@ impl Receiver {
     /// The same of a call of the system.
     pub(super) fn fail_io(&self, operation: &'static str, key: &[u8], error: io::Error) {
         self.fail(key, self.io(operation, key, error));
+    }
+
+    /// Whether a key is on the device of the destination itself, and not in something else that is
+    /// mounted there: what fails there stops nothing else. What is not there has the device of the
+    /// next directory above that is.
+    fn is_on_its_device(&self, key: &[u8]) -> bool {
+        let path = self.path_of(key);
+        let own = self.path.metadata().map(|there| there.dev());
+        let below = path.ancestors().skip(1).take_while(|above| *above != self.path);
+        let near = below.filter_map(|above| above.symlink_metadata().ok()).map(|there| there.dev()).next();
+        match (near, own) {
+            (Some(near), Ok(own)) => near == own,
+            _ => true,
+        }
     }
 
     /// Whether after this error nothing more can be written: the device is full, gone or

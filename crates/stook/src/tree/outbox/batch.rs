@@ -96,7 +96,7 @@ impl Batch {
         match self.durability {
             Durability::Batch if !file.is_alone => {}
             Durability::Batch | Durability::File => {
-                let synced = outbox.sync_file(&file.file);
+                let synced = file.file.sync();
                 return vec![file.publish(synced)];
             }
             Durability::None => return vec![file.publish(Ok(()))],
