@@ -136,3 +136,25 @@ fn what_cannot_be_meant_is_refused_with_a_reason() {
     assert_eq!(copy(&place, &["absent", "disk"]).0, 1);
     assert!(!place.path("disk").exists());
 }
+
+#[test]
+fn a_tree_of_many_directories_is_copied_with_few_descriptors() {
+    let place = place();
+    for folder in 0..200 {
+        fs::create_dir_all(place.path(format!("many/{folder}"))).unwrap();
+        for file in 0..3 {
+            fs::write(place.path(format!("many/{folder}/{file}")), "x").unwrap();
+        }
+    }
+    for args in [&["many", "one"][..], &["many", "two", "--to", "three"]] {
+        let limited = format!("ulimit -n 256; exec \"$0\" copy {}", args.join(" "));
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &limited, env!("CARGO_BIN_EXE_stook")]).current_dir(place.dir.path());
+        let (code, _, said) = super::ended(&mut shell);
+        assert_eq!(code, 0, "{said}");
+    }
+    for copied in ["one", "two", "three"] {
+        let files = (0..200).flat_map(|folder| (0..3).map(move |file| format!("{copied}/{folder}/{file}")));
+        assert!(files.into_iter().all(|file| place.path(file).is_file()), "{copied}");
+    }
+}

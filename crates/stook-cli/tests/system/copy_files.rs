@@ -2,10 +2,11 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use crate::program::{ended, stook};
+use crate::program::{Home, SOMEBODY, ended, stook};
 
 fn run(program: &str, arguments: &[&str]) {
     assert!(Command::new(program).args(arguments).status().unwrap().success(), "{program} {arguments:?}");
@@ -49,4 +50,36 @@ fn a_directory_that_may_only_grow_gets_files_and_no_litter() {
     run("chattr", &["-a", shown(&to)]);
     assert_eq!((code, names), (0, vec!["file".into()]), "{said}");
     assert_eq!(fs::read(to.join("file")).unwrap(), b"bytes");
+}
+
+#[test]
+fn a_run_goes_on_in_a_directory_whose_owner_may_not_write_to_it() {
+    let home = Home::new();
+    let copied = |home: &Home| ended(&mut home.somebody(["copy", "from", "to"]));
+    fs::create_dir_all(home.path("from/closed/deep")).unwrap();
+    fs::write(home.path("from/closed/one"), "1").unwrap();
+    run("chown", &["-R", &SOMEBODY.to_string(), shown(&home.path("from"))]);
+    let close = |mode| {
+        for name in ["closed/deep", "closed"] {
+            fs::set_permissions(home.path("from").join(name), fs::Permissions::from_mode(mode)).unwrap();
+        }
+    };
+    close(0o555);
+    assert_eq!(copied(&home).0, 0);
+    close(0o755);
+    fs::write(home.path("from/closed/two"), "2").unwrap();
+    fs::write(home.path("from/closed/deep/three"), "3").unwrap();
+    symlink("two", home.path("from/closed/link")).unwrap();
+    fs::create_dir(home.path("from/closed/new")).unwrap();
+    run("chown", &["-R", &SOMEBODY.to_string(), shown(&home.path("from"))]);
+    close(0o555);
+    let (code, _, said) = copied(&home);
+    assert_eq!(code, 0, "{said}");
+    for name in ["one", "two", "deep/three", "link", "new"] {
+        assert!(home.path("to/closed").join(name).symlink_metadata().is_ok(), "{name}");
+    }
+    for name in ["closed", "closed/deep"] {
+        let mode = fs::metadata(home.path("to").join(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o555, "{name}");
+    }
 }

@@ -27,7 +27,7 @@ use crate::engine::{EngineFactory, OperationKind, Passage};
 use crate::error::Error;
 use crate::tree::existing::{Plan, mtime_of};
 use crate::tree::outbox::{Batch, Calls, Outbox};
-use crate::tree::target::{self, FileMetadata, MetadataOutcome, Target};
+use crate::tree::target::{self, FileMetadata, MetadataOutcome, Target, is_out_of_descriptors};
 use crate::tree::{Kept, Kind, Node, Overwrite, Tree, WhyKept, Xattrs};
 
 /// Errors of a device in a row after which it is given up.
@@ -301,7 +301,7 @@ impl Receiver {
         let Some((name, parents)) = parts.split_last().filter(|_| !self.is_blocked(key)) else {
             return Err(Noted);
         };
-        let found = {
+        let find = || {
             let Some(mut target) = self.target() else { return Ok(None) };
             let parent = match self.options.dry_run {
                 true => target.existing(parents),
@@ -311,6 +311,13 @@ impl Receiver {
                 parent.iter().try_for_each(|parent| target.refuse_file_of_pack(parent, name))?;
                 Ok(parent)
             })
+        };
+        let found = match find() {
+            Err(error) if is_out_of_descriptors(&error) => {
+                self.release_descriptors();
+                find()
+            }
+            found => found,
         };
         let parent = found.map_err(noted)?;
         Ok(parent.map(|parent| Spot { parent, name: (*name).to_os_string() }))
@@ -340,7 +347,10 @@ impl Receiver {
                 (None, _) => Ok(false),
             }
         };
-        let made = make();
+        let made = match make() {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && self.lifts_above(key) => make(),
+            made => made,
+        };
         if let Ok(false) = made {
             self.report(key, (Kind::Directory, 0), (Action::Copy, Why::New), Arc::default());
         }
@@ -348,6 +358,14 @@ impl Receiver {
             self.state().blocked.insert(key.to_vec());
             self.fail_io("make", key, error);
         }
+    }
+
+    /// Lets something be made beside a key, if only the mode of the directory forbids it.
+    fn lifts_above(&self, key: &[u8]) -> bool {
+        let parts = target::parts(key).unwrap_or_default();
+        let Some((_, parents)) = parts.split_last() else { return false };
+        let parent = self.target().and_then(|mut target| target.existing(parents).ok().flatten());
+        parent.is_some_and(|parent| self.lifts(&parent).unwrap_or(false))
     }
 
     /// Gives the destination itself mode and owner of its source, if it is of the copy's making: a

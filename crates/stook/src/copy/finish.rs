@@ -192,7 +192,8 @@ impl Receiver {
         let Some((spot, plan)) = self.place_other(found, same) else { return };
         let metadata = self.metadata(&found.node, xattrs);
         let backup = self.backup_of(&spot);
-        let made = self.outbox.symlink(&new_name(&spot, plan, backup.as_deref()), link_to, &metadata);
+        let new = new_name(&spot, plan, backup.as_deref());
+        let made = self.making(&spot.parent, || self.outbox.symlink(&new, link_to, &metadata));
         self.note_other(found, plan, made);
     }
 
@@ -212,7 +213,8 @@ impl Receiver {
         let Some((spot, plan)) = self.place_other(found, same) else { return };
         let metadata = self.metadata(&found.node, Xattrs::default());
         let (backup, what) = (self.backup_of(&spot), (file_type, found.node.device));
-        let made = self.outbox.special(&new_name(&spot, plan, backup.as_deref()), what, &metadata);
+        let new = new_name(&spot, plan, backup.as_deref());
+        let made = self.making(&spot.parent, || self.outbox.special(&new, what, &metadata));
         self.note_other(found, plan, made);
     }
 
@@ -277,7 +279,7 @@ impl Receiver {
         let Some(from) = &from else { return false };
         let backup = self.backup_of(&spot);
         let new = new_name(&spot, plan, backup.as_deref());
-        match self.outbox.hard_link((&from.parent, &from.name), &new) {
+        match self.making(&spot.parent, || self.outbox.hard_link((&from.parent, &from.name), &new)) {
             Ok(()) => {
                 self.add_file();
                 self.state().report.hard_links += 1;

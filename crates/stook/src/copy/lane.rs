@@ -114,7 +114,7 @@ impl Lane {
             return Ok((None, comparison));
         }
         let file =
-            receiver.outbox.file(&place.spot.parent, new_file(metadata, place.plan)).map_err(io("create"))?;
+            receiver.new_file(&place.spot.parent, new_file(metadata, place.plan)).map_err(io("create"))?;
         let out = Arc::new(file.for_engine(&receiver.path_of(&key)).map_err(io("create"))?);
         let len = place.job.node.len;
         if !receiver.is_in_order() {

@@ -33,6 +33,7 @@ mod lane;
 mod large;
 mod ledger;
 mod listing;
+mod making;
 mod mirror;
 mod options;
 mod refuse;

@@ -31,6 +31,7 @@ use crate::engine::{Backend, EngineFactory};
 use crate::profile::{Class, Profile};
 use crate::source::{Session, SessionOptions, Source};
 use crate::tree::outbox::{Calls, System};
+use crate::tree::target::{is_out_of_descriptors, share_of_descriptors};
 use crate::tree::{Kind, Node, NodeId, Xattrs};
 
 /// Bytes of files in memory, at most.
@@ -45,6 +46,10 @@ const LANE_LEN: usize = 4;
 /// Threads for small files, where nobody says how many: what they wait for is the device.
 const JOBS: usize = 32;
 const JOBS_ROTATING: usize = 4;
+
+/// Descriptors of a process for each small file that is copied at once: the file, twice if it is
+/// read directly, an engine, and one for each destination; the rest is for files that wait.
+const DESCRIPTORS_PER_JOB: u64 = 32;
 
 /// Large files that are copied at once. One fills most devices; another one is read while the end
 /// of the first is made durable.
@@ -164,6 +169,7 @@ impl<'a> Run<'a> {
         let profiles: Vec<Profile> = paths.map(Profile::of_path).collect();
         let is_rotating = profiles.iter().any(|profile| profile.class == Class::Rotating);
         let jobs = options.jobs.unwrap_or(if is_rotating { JOBS_ROTATING } else { JOBS });
+        let jobs = jobs.min(share_of_descriptors(DESCRIPTORS_PER_JOB, jobs));
         Ok(Self {
             sources: &copy.sources,
             reading: copy.reading.clone(),
@@ -256,9 +262,16 @@ impl<'a> Run<'a> {
             let gone = std::io::ErrorKind::NotFound.into();
             return Err(crate::Error::io("open", super::finish::shown(&job.key), gone));
         };
-        let (source, xattrs) = match self.options.xattrs {
-            true => from.tree.open_with_xattrs(job.id)?,
-            false => (from.tree.open(job.id)?, Xattrs::default()),
+        let open = || match self.options.xattrs {
+            true => from.tree.open_with_xattrs(job.id),
+            false => from.tree.open(job.id).map(|source| (source, Xattrs::default())),
+        };
+        let (source, xattrs) = match open() {
+            Err(crate::Error::Io { source, .. }) if is_out_of_descriptors(&source) => {
+                self.receivers.iter().for_each(|receiver| receiver.release_descriptors());
+                open()?
+            }
+            opened => opened?,
         };
         self.own().read_files += 1;
         let identity = source.identity();

@@ -24,7 +24,7 @@ use rustix::io::Errno;
 /// Directories whose descriptors are kept open at most, and one in how many of the descriptors of a
 /// process they may take.
 const OPEN_MAX: usize = 256;
-const OPEN_SHARE: u64 = 8;
+const OPEN_SHARE: u64 = 16;
 
 /// Directories deeper than this are kept open only if something is put right into them: the keys of
 /// all that lead to a very deep one would take far more memory than it is worth. A [`Chain`] has
@@ -370,6 +370,11 @@ impl Target {
         Ok(opened)
     }
 
+    /// Closes the directories that were kept open; what uses one keeps it.
+    pub(crate) fn close_unused(&mut self) {
+        self.open.clear();
+    }
+
     fn keep_open(&mut self, key: &[u8], directory: &Arc<OwnedFd>, is_made: bool) {
         if self.open.len() >= self.open_max {
             self.open.clear();
@@ -453,14 +458,19 @@ pub fn is_pack(directory: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
-/// How many directories are kept open.
-fn open_max() -> usize {
+/// One in so many of the descriptors that the process may have, but no more than `max`.
+pub(crate) fn share_of_descriptors(share: u64, max: usize) -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    let share = limit.map_or(OPEN_MAX, |limit| usize::try_from(limit / OPEN_SHARE).unwrap_or(OPEN_MAX));
-    share.clamp(1, OPEN_MAX)
+    limit.map_or(max, |limit| usize::try_from(limit / share).unwrap_or(max)).clamp(1, max)
 }
 
-fn is_out_of_descriptors(error: &io::Error) -> bool {
+/// How many directories are kept open.
+fn open_max() -> usize {
+    share_of_descriptors(OPEN_SHARE, OPEN_MAX)
+}
+
+/// Whether no more files can be open.
+pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
