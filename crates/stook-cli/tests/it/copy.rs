@@ -141,9 +141,9 @@ fn what_cannot_be_meant_is_refused_with_a_reason() {
 fn a_tree_of_many_directories_is_copied_with_few_descriptors() {
     let place = place();
     for folder in 0..200 {
-        fs::create_dir_all(place.path(format!("many/{folder}"))).unwrap();
+        fs::create_dir_all(place.path(&format!("many/{folder}"))).unwrap();
         for file in 0..3 {
-            fs::write(place.path(format!("many/{folder}/{file}")), "x").unwrap();
+            fs::write(place.path(&format!("many/{folder}/{file}")), "x").unwrap();
         }
     }
     for args in [&["many", "one"][..], &["many", "two", "--to", "three"]] {
@@ -154,7 +154,8 @@ fn a_tree_of_many_directories_is_copied_with_few_descriptors() {
         assert_eq!(code, 0, "{said}");
     }
     for copied in ["one", "two", "three"] {
-        let files = (0..200).flat_map(|folder| (0..3).map(move |file| format!("{copied}/{folder}/{file}")));
-        assert!(files.into_iter().all(|file| place.path(file).is_file()), "{copied}");
+        let mut files =
+            (0..200).flat_map(|folder| (0..3).map(move |file| format!("{copied}/{folder}/{file}")));
+        assert!(files.all(|file| place.path(&file).is_file()), "{copied}");
     }
 }
