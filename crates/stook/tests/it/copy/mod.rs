@@ -2,6 +2,7 @@
 
 mod attributes;
 mod faults;
+mod lengths;
 mod places;
 mod private;
 mod replacing;
