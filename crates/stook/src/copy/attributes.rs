@@ -20,8 +20,8 @@ impl Receiver {
         (source, id): (usize, NodeId),
         node: &Node,
     ) -> crate::Result<FileMetadata> {
-        let xattrs = match self.trees.get(source).filter(|_| self.options.xattrs) {
-            Some(tree) => tree.xattrs(id)?,
+        let xattrs = match self.sources.get(source).filter(|_| self.options.xattrs) {
+            Some(source) => source.tree.xattrs(id)?,
             None => Xattrs::default(),
         };
         Ok(self.metadata(node, xattrs))

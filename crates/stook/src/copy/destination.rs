@@ -28,7 +28,7 @@ use crate::error::Error;
 use crate::tree::existing::{Plan, mtime_of};
 use crate::tree::outbox::{Batch, Calls, Outbox};
 use crate::tree::target::{self, FileMetadata, MetadataOutcome, Target, is_out_of_descriptors};
-use crate::tree::{Kept, Kind, Node, Overwrite, Tree, WhyKept, Xattrs};
+use crate::tree::{Kept, Kind, Node, Overwrite, WhyKept, Xattrs};
 
 /// Errors of a device in a row after which it is given up.
 const FAILURES_MAX: u32 = 8;
@@ -41,8 +41,7 @@ pub(super) struct Receiver {
     pub(super) calls: Arc<dyn Calls>,
     pub(super) factory: Arc<dyn EngineFactory>,
     pub(super) options: Arc<CopyOptions>,
-    /// The trees of the sources.
-    pub(super) trees: Vec<Arc<dyn Tree>>,
+    pub(super) sources: Vec<CopySource>,
     mailbox: Arc<Mailbox>,
     /// `None` where nothing is there, and nothing is to be made.
     target: Option<Mutex<Target>>,
@@ -135,7 +134,7 @@ impl Receiver {
             calls: calls.clone(),
             factory: factory.clone(),
             options: options.clone(),
-            trees: sources.iter().map(|source| source.tree.clone()).collect(),
+            sources: sources.to_vec(),
             mailbox: mailbox.clone(),
             target: target.map(Mutex::new),
             earlier,
@@ -308,7 +307,13 @@ impl Receiver {
                 false => target.directory(parents).map(Some),
             };
             parent.and_then(|parent| {
-                parent.iter().try_for_each(|parent| target.refuse_file_of_pack(parent, name))?;
+                parent.iter().try_for_each(|parent| {
+                    let refused = target.refuse_file_of_pack(parent, name);
+                    refused.or_else(|error| match self.is_copy_of(parents, parent)? {
+                        true => Ok(()),
+                        false => Err(error),
+                    })
+                })?;
                 Ok(parent)
             })
         };
@@ -321,6 +326,22 @@ impl Receiver {
         };
         let parent = found.map_err(noted)?;
         Ok(parent.map(|parent| Spot { parent, name: (*name).to_os_string() }))
+    }
+
+    /// Whether what a directory of the destination is, with its files like those of a pack, is a
+    /// copy of the same pack as the directory in its place in a source, or no pack at all: its files
+    /// are then copied as they are. That of another pack would make it unreadable.
+    fn is_copy_of(&self, parents: &[&OsStr], directory: &OwnedFd) -> io::Result<bool> {
+        let Some(own) = target::pack_nonce(directory)? else { return Ok(true) };
+        let below = |from: &std::path::Path, parts: &[&OsStr]| -> PathBuf {
+            std::iter::once(from.as_os_str()).chain(parts.iter().copied()).collect()
+        };
+        let places = self.sources.iter().filter_map(|source| source.path.as_deref()).flat_map(|from| {
+            // As the contents of its source, or by the name of it.
+            [below(from, parents), below(from, parents.get(1..).unwrap_or_default())]
+        });
+        let nonces = places.filter_map(|place| target::pack_nonce(&target::open(&place).ok()?).ok()?);
+        Ok(nonces.into_iter().any(|nonce| nonce == own))
     }
 
     /// Whether a directory above could not be made, which was reported.

@@ -421,6 +421,32 @@ pub(crate) fn is_manifest(name: &str) -> bool {
     digits.len() == 16 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
+/// What a manifest begins with, and where in it the nonce of its pack is, which is another one for
+/// each pack and the same in all copies of one. `pack::format` has the whole of it, and a test that
+/// this is so.
+pub(crate) const MANIFEST_MAGIC: &[u8; 8] = b"\x89STKMAN\n";
+pub(crate) const MANIFEST_NONCE: std::ops::Range<usize> = 32..48;
+
+/// The nonce of the pack that a directory is; `None` where no manifest in it says so.
+pub(crate) fn pack_nonce(directory: &OwnedFd) -> io::Result<Option<[u8; 16]>> {
+    for entry in rustix::fs::Dir::read_from(directory)?.take(NAMES_MAX) {
+        let entry = entry?;
+        if !entry.file_name().to_str().is_ok_and(is_manifest) {
+            continue;
+        }
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(directory, entry.file_name(), flags, Mode::empty());
+        let mut begin = [0; MANIFEST_NONCE.end];
+        // One that cannot be read says nothing.
+        let read = opened.and_then(|file| rustix::io::pread(&file, &mut begin, 0));
+        if read == Ok(begin.len()) && begin.starts_with(MANIFEST_MAGIC) {
+            let nonce = begin.get(MANIFEST_NONCE).unwrap_or_default();
+            return Ok(nonce.try_into().ok());
+        }
+    }
+    Ok(None)
+}
+
 /// Removes a directory that was made for nothing. One that somebody put something into stays.
 ///
 /// # Errors
