@@ -191,10 +191,10 @@ fn a_pack_in_a_tree_is_copied_again_and_another_one_does_not_mix_with_it() {
     assert!(said.contains("only its writer puts files inside the pack"), "{said}");
     assert_eq!(checked("disk/p.stook"), 0);
     // A file that only looks like one of a pack makes no pack.
-    fs::create_dir(place.path("stray")).unwrap();
-    fs::write(place.path("stray/manifest-0000000000000001"), "x").unwrap();
+    fs::create_dir_all(place.path("outer/stray")).unwrap();
+    fs::write(place.path("outer/stray/manifest-0000000000000001"), "x").unwrap();
     for _ in 0..2 {
-        let (code, _, said) = copy(&place, &["stray", "card", "two", "--overwrite", "always"]);
+        let (code, _, said) = copy(&place, &["outer", "two", "--overwrite", "always"]);
         assert_eq!(code, 0, "{said}");
     }
 }
