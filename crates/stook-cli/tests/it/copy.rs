@@ -136,3 +136,65 @@ fn what_cannot_be_meant_is_refused_with_a_reason() {
     assert_eq!(copy(&place, &["absent", "disk"]).0, 1);
     assert!(!place.path("disk").exists());
 }
+
+#[test]
+fn a_tree_of_many_directories_is_copied_with_few_descriptors() {
+    let place = place();
+    for folder in 0..200 {
+        fs::create_dir_all(place.path(&format!("many/{folder}"))).unwrap();
+        for file in 0..3 {
+            fs::write(place.path(&format!("many/{folder}/{file}")), "x").unwrap();
+        }
+    }
+    for args in [&["many", "one"][..], &["many", "two", "--to", "three"]] {
+        let limited = format!("ulimit -n 256; exec \"$0\" copy {}", args.join(" "));
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &limited, env!("CARGO_BIN_EXE_stook")]).current_dir(place.dir.path());
+        let (code, _, said) = super::ended(&mut shell);
+        assert_eq!(code, 0, "{said}");
+    }
+    for copied in ["one", "two", "three"] {
+        let mut files =
+            (0..200).flat_map(|folder| (0..3).map(move |file| format!("{copied}/{folder}/{file}")));
+        assert!(files.all(|file| place.path(&file).is_file()), "{copied}");
+    }
+}
+
+#[test]
+fn a_pack_in_a_tree_is_copied_again_and_another_one_does_not_mix_with_it() {
+    let place = place();
+    let pack = |from: &str, pack: &str| {
+        let packed = super::ended(stook(["pack", from, pack, "-q"]).current_dir(place.dir.path()));
+        assert_eq!(packed.0, 0, "{packed:?}");
+    };
+    let checked = |pack: &str| super::ended(stook(["check", pack]).current_dir(place.dir.path())).0;
+    fs::create_dir(place.path("tree")).unwrap();
+    fs::create_dir(place.path("other")).unwrap();
+    pack("card", "tree/p.stook");
+    pack("card", "other/p.stook");
+    assert_eq!(copy(&place, &["tree", "disk"]).0, 0);
+    fs::write(place.path("card/more"), "more").unwrap();
+    pack("card", "tree/p.stook");
+    let (code, _, said) = copy(&place, &["tree", "disk", "--overwrite", "different"]);
+    assert_eq!(code, 0, "{said}");
+    assert_eq!((checked("disk/p.stook"), checked("tree/p.stook")), (0, 0));
+    let got = super::ended(stook(["get", "disk/p.stook", "more"]).current_dir(place.dir.path()));
+    assert_eq!((got.0, got.1.as_str()), (0, "more"));
+    // What is missing comes back.
+    let segment = fs::read_dir(place.path("disk/p.stook")).unwrap().map(|entry| entry.unwrap().path());
+    let segment = { segment }.find(|path| path.to_str().unwrap().contains("segment-")).unwrap();
+    fs::remove_file(segment).unwrap();
+    assert_eq!(copy(&place, &["tree", "disk"]).0, 0);
+    assert_eq!(checked("disk/p.stook"), 0);
+    let (code, _, said) = copy(&place, &["other", "disk", "--overwrite", "always"]);
+    assert_eq!(code, 1);
+    assert!(said.contains("only its writer puts files inside the pack"), "{said}");
+    assert_eq!(checked("disk/p.stook"), 0);
+    // A file that only looks like one of a pack makes no pack.
+    fs::create_dir_all(place.path("outer/stray")).unwrap();
+    fs::write(place.path("outer/stray/manifest-0000000000000001"), "x").unwrap();
+    for _ in 0..2 {
+        let (code, _, said) = copy(&place, &["outer", "two", "--overwrite", "always"]);
+        assert_eq!(code, 0, "{said}");
+    }
+}

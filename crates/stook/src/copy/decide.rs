@@ -123,19 +123,10 @@ impl Receiver {
 
     /// What is there is the file that is copied.
     pub(super) fn skip(&self, job: &FileJob, spot: &Spot, there: &Stat) {
-        let wanted = self.metadata(&job.node, crate::tree::Xattrs::default());
-        let mtime_ns = job.node.mtime_ns;
-        let has_time = mtime_ns.is_none() || self.has_time(&spot.parent, there, mtime_ns);
-        // `never` and `older` leave what stays as it is.
-        let is_corrected = self.options.overwrite == Overwrite::Different
-            && !(has_time && target::has_metadata(there, &wanted));
-        if is_corrected
-            && !self.options.dry_run
-            && let Err(error) = self.correct(spot, there, &wanted)
-        {
-            self.fail_io("set mode and time of", &job.key, error);
-            return;
-        }
+        let is_corrected = match self.corrects(job, spot, there) {
+            Ok(is_corrected) => is_corrected,
+            Err(error) => return self.fail_io("set mode and time of", &job.key, error),
+        };
         self.add_file();
         {
             let mut state = self.state();
@@ -149,7 +140,23 @@ impl Receiver {
         self.report_file(job, what);
     }
 
-    /// Sets mode, owner and time of the very file that was looked at: with the time of the source
+    /// Gives a file that is there the attributes of its source, where that is asked; whether it had
+    /// others. `never` and `older` leave what stays as it is.
+    fn corrects(&self, job: &FileJob, spot: &Spot, there: &Stat) -> io::Result<bool> {
+        if self.options.overwrite != Overwrite::Different {
+            return Ok(false);
+        }
+        let wanted = self.wanted((job.source, job.id), &job.node).map_err(io::Error::other)?;
+        if self.has_all_attributes(spot, there, &wanted)? {
+            return Ok(false);
+        }
+        if !self.options.dry_run {
+            self.correct(spot, there, &wanted)?;
+        }
+        Ok(true)
+    }
+
+    /// Sets all attributes of the very file that was looked at: with the time of the source
     /// another one would be taken for the same from now on.
     fn correct(&self, spot: &Spot, seen: &Stat, wanted: &FileMetadata) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -157,7 +164,7 @@ impl Receiver {
         if !is_unchanged(seen, &rustix::fs::fstat(&opened)?) {
             return Err(io::Error::other(CHANGED));
         }
-        target::set_metadata(&*self.calls, &opened, wanted, None).map(drop)
+        self.set_all_attributes(&opened, wanted)
     }
 
     /// What was compared is the same, or another that stays.
@@ -190,18 +197,20 @@ impl Receiver {
         let parent = earlier.existing(parents).ok()??;
         let there = target::status(&parent, name).ok()??;
         let has_len = u64::try_from(there.st_size).is_ok_and(|len| len == job.node.len);
-        let has_time = self.has_time(&parent, &there, job.node.mtime_ns);
-        let wanted = self.metadata(&job.node, crate::tree::Xattrs::default());
         let is_file = FileType::from_raw_mode(there.st_mode).is_file();
-        (is_file && has_len && has_time && target::has_metadata(&there, &wanted))
-            .then(|| Spot { parent, name: (*name).to_os_string() })
+        let is_alike = is_file && has_len && self.has_time(&parent, &there, job.node.mtime_ns);
+        let spot = Spot { parent, name: (*name).to_os_string() };
+        // All attributes are shared by all names of a file.
+        let wanted = self.wanted((job.source, job.id), &job.node).ok().filter(|_| is_alike)?;
+        self.has_all_attributes(&spot, &there, &wanted).ok()?.then_some(spot)
     }
 
     /// Makes a file of an earlier copy this one as well; whether that could be.
     pub(super) fn link_earlier(&self, job: &FileJob, spot: &Spot, earlier: &Spot) -> bool {
         let (parent, name) = (&spot.parent, spot.name.as_os_str());
         let new = NewName { parent, name, replaces: Replaces::Nothing, backup: None };
-        let linked = self.outbox.hard_link((&earlier.parent, &earlier.name), &new);
+        let linked =
+            self.making(parent, || self.outbox.hard_link((&earlier.parent, &earlier.name), &new));
         // On another file system, or with as many names as a file can have: it is copied.
         if linked.is_err() {
             return false;

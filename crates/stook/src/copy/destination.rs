@@ -7,6 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,11 +24,12 @@ use super::options::{CopyOptions, Resume};
 use super::partial::Partial;
 use super::report::{DestinationReport, Failure, Unfinished};
 use super::run::Destination;
+use super::source::CopySource;
 use crate::engine::{EngineFactory, OperationKind, Passage};
 use crate::error::Error;
 use crate::tree::existing::{Plan, mtime_of};
 use crate::tree::outbox::{Batch, Calls, Outbox, Replaces, System};
-use crate::tree::target::{self, FileMetadata, MetadataOutcome, Target};
+use crate::tree::target::{self, FileMetadata, MetadataOutcome, Target, is_out_of_descriptors};
 use crate::tree::{Kept, Kind, Node, Overwrite, WhyKept, Xattrs};
 
 /// Errors of a device in a row after which it is given up.
@@ -41,6 +43,7 @@ pub(super) struct Receiver {
     pub(super) calls: Arc<dyn Calls>,
     pub(super) factory: Arc<dyn EngineFactory>,
     pub(super) options: Arc<CopyOptions>,
+    pub(super) sources: Vec<CopySource>,
     mailbox: Arc<Mailbox>,
     /// `None` where nothing is there, and nothing is to be made.
     target: Option<Mutex<Target>>,
@@ -106,6 +109,7 @@ impl Receiver {
         index: usize,
         destination: &Destination,
         options: &Arc<CopyOptions>,
+        sources: &[CopySource],
         mailbox: &Arc<Mailbox>,
     ) -> Result<Self> {
         let Destination { path, calls, factory } = destination;
@@ -132,6 +136,7 @@ impl Receiver {
             calls: calls.clone(),
             factory: factory.clone(),
             options: options.clone(),
+            sources: sources.to_vec(),
             mailbox: mailbox.clone(),
             target: target.map(Mutex::new),
             earlier,
@@ -228,7 +233,7 @@ impl Receiver {
     /// Notes that a path could not be written, and gives the destination up if nothing more can be.
     pub(super) fn fail(&self, key: &[u8], error: Error) {
         let stops = match &error {
-            Error::Io { source, .. } => self.is_fatal(source),
+            Error::Io { source, .. } => self.is_fatal(source) && self.is_on_its_device(key),
             _ => false,
         };
         let mut state = self.state();
@@ -241,6 +246,20 @@ impl Receiver {
     /// The same of a call of the system.
     pub(super) fn fail_io(&self, operation: &'static str, key: &[u8], error: io::Error) {
         self.fail(key, self.io(operation, key, error));
+    }
+
+    /// Whether a key is on the device of the destination itself, and not in something else that is
+    /// mounted there: what fails there stops nothing else. What is not there has the device of the
+    /// next directory above that is.
+    fn is_on_its_device(&self, key: &[u8]) -> bool {
+        let path = self.path_of(key);
+        let own = self.path.metadata().map(|there| there.dev());
+        let below = path.ancestors().skip(1).take_while(|above| *above != self.path);
+        let near = below.filter_map(|above| above.symlink_metadata().ok()).map(|there| there.dev()).next();
+        match (near, own) {
+            (Some(near), Ok(own)) => near == own,
+            _ => true,
+        }
     }
 
     /// Whether after this error nothing more can be written: the device is full, gone or
@@ -283,19 +302,48 @@ impl Receiver {
         let Some((name, parents)) = parts.split_last().filter(|_| !self.is_blocked(key)) else {
             return Err(Noted);
         };
-        let found = {
+        let find = || {
             let Some(mut target) = self.target() else { return Ok(None) };
             let parent = match self.options.dry_run {
                 true => target.existing(parents),
                 false => target.directory(parents).map(Some),
             };
             parent.and_then(|parent| {
-                parent.iter().try_for_each(|parent| target.refuse_file_of_pack(parent, name))?;
+                parent.iter().try_for_each(|parent| {
+                    let refused = target.refuse_file_of_pack(parent, name);
+                    refused.or_else(|error| match self.is_copy_of(parents, parent)? {
+                        true => Ok(()),
+                        false => Err(error),
+                    })
+                })?;
                 Ok(parent)
             })
         };
+        let found = match find() {
+            Err(error) if is_out_of_descriptors(&error) => {
+                self.release_descriptors();
+                find()
+            }
+            found => found,
+        };
         let parent = found.map_err(noted)?;
         Ok(parent.map(|parent| Spot { parent, name: (*name).to_os_string() }))
+    }
+
+    /// Whether what a directory of the destination is, with its files like those of a pack, is a
+    /// copy of the same pack as the directory in its place in a source, or no pack at all: its files
+    /// are then copied as they are. That of another pack would make it unreadable.
+    fn is_copy_of(&self, parents: &[&OsStr], directory: &OwnedFd) -> io::Result<bool> {
+        let Some(own) = target::pack_nonce(directory)? else { return Ok(true) };
+        let below = |from: &std::path::Path, parts: &[&OsStr]| -> PathBuf {
+            std::iter::once(from.as_os_str()).chain(parts.iter().copied()).collect()
+        };
+        let places = self.sources.iter().filter_map(|source| source.path.as_deref()).flat_map(|from| {
+            // As the contents of its source, or by the name of it.
+            [below(from, parents), below(from, parents.get(1..).unwrap_or_default())]
+        });
+        let nonces = places.filter_map(|place| target::pack_nonce(&target::open(&place).ok()?).ok()?);
+        Ok(nonces.into_iter().any(|nonce| nonce == own))
     }
 
     /// Whether a directory above could not be made, which was reported.
@@ -308,8 +356,8 @@ impl Receiver {
         slashes.filter_map(|end| key.get(..end)).any(|above| state.blocked.contains(above))
     }
 
-    /// Makes a directory.
-    pub(super) fn make_directory(&self, key: &[u8]) {
+    /// Makes a directory, which others may use no more than that of the source.
+    pub(super) fn make_directory(&self, key: &[u8], mode: Option<u32>) {
         if self.is_stopped() || self.is_blocked(key) {
             return;
         }
@@ -317,12 +365,15 @@ impl Receiver {
             let refused = |why| io::Error::new(io::ErrorKind::InvalidInput, why);
             let parts = target::parts(key).map_err(refused)?;
             match (self.target(), self.options.dry_run) {
-                (Some(mut target), false) => target.directory(&parts).map(|_| true),
+                (Some(mut target), false) => target.directory_with(&parts, mode).map(|_| true),
                 (Some(mut target), true) => target.existing(&parts).map(|there| there.is_some()),
                 (None, _) => Ok(false),
             }
         };
-        let made = make();
+        let made = match make() {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && self.lifts_above(key) => make(),
+            made => made,
+        };
         if let Ok(false) = made {
             self.report(key, (Kind::Directory, 0), (Action::Copy, Why::New), Arc::default());
         }
@@ -330,6 +381,14 @@ impl Receiver {
             self.state().blocked.insert(key.to_vec());
             self.fail_io("make", key, error);
         }
+    }
+
+    /// Lets something be made beside a key, if only the mode of the directory forbids it.
+    fn lifts_above(&self, key: &[u8]) -> bool {
+        let parts = target::parts(key).unwrap_or_default();
+        let Some((_, parents)) = parts.split_last() else { return false };
+        let parent = self.target().and_then(|mut target| target.existing(parents).ok().flatten());
+        parent.is_some_and(|parent| self.lifts(&parent).unwrap_or(false))
     }
 
     /// Gives the destination itself mode and owner of its source, if it is of the copy's making: a
@@ -366,7 +425,7 @@ impl Receiver {
             if key.is_empty() && !is_own {
                 metadata = FileMetadata::new(None, node.mtime_ns, None, false);
             }
-            target.set_directory_metadata(key, &metadata, Overwrite::Always)
+            self.set_directory(&mut target, key, &metadata, is_own)
         };
         match set {
             Ok(MetadataOutcome::Set(unset)) => {
@@ -378,6 +437,24 @@ impl Receiver {
             Err(error) if is_implied && error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => self.fail_io("set mode and time of", key, error),
         }
+    }
+
+    /// Sets the attributes of a directory. What it has besides is taken away, unless it is the
+    /// destination itself, and others put things there.
+    fn set_directory(
+        &self,
+        target: &mut Target,
+        key: &[u8],
+        metadata: &FileMetadata,
+        is_own: bool,
+    ) -> io::Result<MetadataOutcome> {
+        let parts = target::parts(key).unwrap_or_default();
+        if (is_own || !key.is_empty())
+            && let Some(directory) = target.existing(&parts)?
+        {
+            self.remove_extra_xattrs(directory.as_fd(), metadata)?;
+        }
+        target.set_directory_metadata(key, metadata, Overwrite::Always)
     }
 
     /// What is done where something goes, for one with this modification time.

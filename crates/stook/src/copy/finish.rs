@@ -156,8 +156,7 @@ impl Receiver {
             }
         };
         if is_same {
-            self.state().report.unchanged += 1;
-            self.report(key, of, (Action::Skip, Why::Same), Arc::default());
+            self.note_same(found, &spot);
         } else if plan == Plan::Compare {
             self.keep(key, of, Why::Content);
         } else if self.options.dry_run {
@@ -168,13 +167,32 @@ impl Receiver {
         None
     }
 
+    /// Notes that something is there that is no file, after it got the attributes of its source.
+    fn note_same(&self, found: &Found, spot: &Spot) {
+        let (key, of) = (found.key.as_slice(), (found.node.kind, 0));
+        match self.correct_link(found, spot) {
+            Ok(is_corrected) => {
+                {
+                    let mut state = self.state();
+                    state.report.unchanged += 1;
+                    state.report.corrected += u64::from(is_corrected);
+                }
+                let what =
+                    if is_corrected { (Action::Correct, Why::Metadata) } else { (Action::Skip, Why::Same) };
+                self.report(key, of, what, Arc::default());
+            }
+            Err(error) => self.fail_io("set the time of", key, error),
+        }
+    }
+
     /// Makes a symbolic link.
     pub(super) fn symlink(&self, found: &Found, link_to: &[u8], xattrs: Xattrs) {
         let same = |spot: &Spot| existing::is_link_to(&spot.parent, &spot.name, link_to);
         let Some((spot, plan)) = self.place_other(found, same) else { return };
         let metadata = self.metadata(&found.node, xattrs);
         let backup = self.backup_of(&spot);
-        let made = self.outbox.symlink(&new_name(&spot, plan, backup.as_deref()), link_to, &metadata);
+        let new = new_name(&spot, plan, backup.as_deref());
+        let made = self.making(&spot.parent, || self.outbox.symlink(&new, link_to, &metadata));
         self.note_other(found, plan, made);
     }
 
@@ -194,7 +212,8 @@ impl Receiver {
         let Some((spot, plan)) = self.place_other(found, same) else { return };
         let metadata = self.metadata(&found.node, xattrs);
         let (backup, what) = (self.backup_of(&spot), (file_type, found.node.device));
-        let made = self.outbox.special(&new_name(&spot, plan, backup.as_deref()), what, &metadata);
+        let new = new_name(&spot, plan, backup.as_deref());
+        let made = self.making(&spot.parent, || self.outbox.special(&new, what, &metadata));
         self.note_other(found, plan, made);
     }
 
@@ -259,7 +278,7 @@ impl Receiver {
         let Some(from) = &from else { return false };
         let backup = self.backup_of(&spot);
         let new = new_name(&spot, plan, backup.as_deref());
-        match self.outbox.hard_link((&from.parent, &from.name), &new) {
+        match self.making(&spot.parent, || self.outbox.hard_link((&from.parent, &from.name), &new)) {
             Ok(()) => {
                 self.add_file();
                 self.state().report.hard_links += 1;

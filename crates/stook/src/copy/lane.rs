@@ -18,7 +18,7 @@ use crate::extent::ByteRange;
 use crate::source::AccessRule;
 use crate::tree::Holes;
 use crate::tree::existing::{Comparison, Plan};
-use crate::tree::outbox::{OutFile, SYNC};
+use crate::tree::outbox::{Durability, OutFile, SYNC};
 use crate::tree::target::FileMetadata;
 
 /// What a lane is handed, in order.
@@ -151,7 +151,7 @@ impl Lane {
             Some(Partial { file, journal }) => (file, Some(journal)),
             None => {
                 let new = new_file(metadata, place.plan);
-                (receiver.outbox.file(&place.spot.parent, new).map_err(io("create"))?, None)
+                (receiver.new_file(&place.spot.parent, new).map_err(io("create"))?, None)
             }
         };
         match self.make_room(&file, place, metadata) {
@@ -180,10 +180,20 @@ impl Lane {
         let out = Arc::new(file.for_engine(&receiver.path_of(key)).map_err(failed("create"))?);
         if !receiver.is_in_order() {
             // A write inside a file costs far less than one that extends it.
-            file.set_len(len).map_err(failed("set the length of"))?;
+            if !self.grows(&out) {
+                file.set_len(len).map_err(failed("set the length of"))?;
+            }
             self.allocate(&out, &metadata.holes, len)?;
         }
         Ok(out)
+    }
+
+    /// Whether a file has no more length than bytes on their way: where nothing is synced and all
+    /// goes through the page cache, a loss of power would else leave one with the right length and
+    /// time, and zeros in it, which the next run takes for the same.
+    fn grows(&self, out: &engine::File) -> bool {
+        let is_cached = self.rule == AccessRule::Cached || !out.is_direct_possible();
+        self.receiver.options.durability == Durability::None && is_cached
     }
 
     /// Reserves room for all that is no hole, so that a full medium is met at once.
@@ -385,12 +395,12 @@ impl Lane {
             }
             receiver.add_bytes(counted);
         }
-        let Some((file, _)) = out else { return };
+        let Some((file, out)) = out else { return };
         let Some(digests) = digests.wait() else {
             receiver.take_back(counted);
             return receiver.fail_io("hash", &key, std::io::Error::other("the thread that hashes has ended"));
         };
-        if receiver.is_in_order()
+        if (receiver.is_in_order() || self.grows(&out))
             && let Err(error) = file.set_len(place.job.node.len)
         {
             receiver.take_back(counted);

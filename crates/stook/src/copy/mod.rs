@@ -19,6 +19,7 @@
 //!
 //! The stages, their bounds and who owns which rule: `docs/internals/copy.md`.
 
+mod attributes;
 mod body;
 mod decide;
 mod destination;
@@ -33,6 +34,7 @@ mod lane;
 mod large;
 mod ledger;
 mod listing;
+mod making;
 mod mirror;
 mod options;
 mod partial;

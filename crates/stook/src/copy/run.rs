@@ -31,6 +31,7 @@ use crate::engine::{Backend, EngineFactory};
 use crate::profile::{Class, Profile};
 use crate::source::{Session, SessionOptions, Source};
 use crate::tree::outbox::{Calls, System};
+use crate::tree::target::{is_out_of_descriptors, share_of_descriptors};
 use crate::tree::{Kind, Node, NodeId, Xattrs};
 
 /// Bytes of files in memory, at most.
@@ -45,6 +46,10 @@ const LANE_LEN: usize = 4;
 /// Threads for small files, where it is not said how many: what they wait for is the device.
 const JOBS: usize = 32;
 const JOBS_ROTATING: usize = 4;
+
+/// Descriptors of a process for each small file that is copied at once: the file, twice if it is
+/// read directly, an engine, and one for each destination; the rest is for files that wait.
+const DESCRIPTORS_PER_JOB: u64 = 32;
 
 /// Large files that are copied at once. One fills most devices; another one is read while the end
 /// of the first is made durable.
@@ -158,13 +163,15 @@ impl<'a> Run<'a> {
     fn new(copy: &'a Copy, is_contents: bool, total: Total) -> Result<Self> {
         let (options, mailbox) = (Arc::new(copy.options.clone()), Arc::new(Mailbox::default()));
         let receiver =
-            |(index, destination)| Receiver::new(index, destination, &options, &mailbox).map(Arc::new);
-        let receivers = copy.destinations.iter().enumerate().map(receiver).collect::<Result<Vec<_>>>()?;
+            |(index, destination)| Receiver::new(index, destination, &options, &copy.sources, &mailbox);
+        let receivers = copy.destinations.iter().enumerate().map(receiver);
+        let receivers = receivers.map(|one| one.map(Arc::new)).collect::<Result<Vec<_>>>()?;
         let of_sources = copy.sources.iter().filter_map(|source| source.path.as_deref());
         let paths = of_sources.chain(copy.destinations.iter().map(|destination| destination.path.as_path()));
         let profiles: Vec<Profile> = paths.map(Profile::of_path).collect();
         let is_rotating = profiles.iter().any(|profile| profile.class == Class::Rotating);
         let jobs = options.jobs.unwrap_or(if is_rotating { JOBS_ROTATING } else { JOBS });
+        let jobs = jobs.min(share_of_descriptors(DESCRIPTORS_PER_JOB, jobs));
         Ok(Self {
             sources: &copy.sources,
             reading: copy.reading.clone(),
@@ -271,9 +278,16 @@ impl<'a> Run<'a> {
             let gone = std::io::ErrorKind::NotFound.into();
             return Err(crate::Error::io("open", super::finish::shown(&job.key), gone));
         };
-        let (source, xattrs) = match self.options.xattrs {
-            true => from.tree.open_with_xattrs(job.id)?,
-            false => (from.tree.open(job.id)?, Xattrs::default()),
+        let open = || match self.options.xattrs {
+            true => from.tree.open_with_xattrs(job.id),
+            false => from.tree.open(job.id).map(|source| (source, Xattrs::default())),
+        };
+        let (source, xattrs) = match open() {
+            Err(crate::Error::Io { source, .. }) if is_out_of_descriptors(&source) => {
+                self.receivers.iter().for_each(|receiver| receiver.release_descriptors());
+                open()?
+            }
+            opened => opened?,
         };
         self.own().read_files += 1;
         let identity = source.identity();
@@ -611,7 +625,8 @@ impl Listed for Lister<'_, '_> {
         match found.node.kind {
             Kind::Directory => {
                 if !found.is_implied {
-                    self.run.receivers.iter().for_each(|one| one.make_directory(&found.key));
+                    let mode = found.node.mode;
+                    self.run.receivers.iter().for_each(|one| one.make_directory(&found.key, mode));
                 }
                 if found.key.is_empty() {
                     self.run.receivers.iter().for_each(|one| one.begin_root(&found.node));

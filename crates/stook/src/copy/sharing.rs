@@ -50,7 +50,7 @@ impl Sharing<'_, '_> {
         let Self { receiver, place, opened, .. } = self;
         let (key, len) = (&place.job.key, place.job.node.len);
         let metadata = receiver.metadata(&place.job.node, opened.xattrs.clone());
-        let made = receiver.outbox.file(&place.spot.parent, new_file(&metadata, place.plan));
+        let made = receiver.new_file(&place.spot.parent, new_file(&metadata, place.plan));
         let made = made.and_then(|file| Ok((file.for_engine(&receiver.path_of(key))?, file)));
         let (out, file) = match made {
             Ok((out, file)) => (Arc::new(out), file),

@@ -152,7 +152,7 @@ impl Receiver {
             }
         }
         let metadata = self.metadata(&place.job.node, body.xattrs.clone()).with_holes(body.holes.clone());
-        let file = match self.outbox.file(&place.spot.parent, new_file(&metadata, place.plan)) {
+        let file = match self.new_file(&place.spot.parent, new_file(&metadata, place.plan)) {
             Ok(file) => file,
             Err(error) => return self.fail_io("create", &key, error),
         };

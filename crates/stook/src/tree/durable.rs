@@ -1,6 +1,5 @@
 //! Makes durable what lies in a directory.
 
-use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -18,23 +17,19 @@ const REPORTING: [u32; 4] = [0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010];
 /// The first version of Linux whose `syncfs` says that data could not be written.
 const SINCE: (u32, u32) = (5, 8);
 
-/// Files and directories, by device and inode.
-pub(crate) type Identities = HashSet<(u64, u64)>;
-
-/// Everything below a directory, and its own name, is on the medium when this returns, but for
-/// files that are `known` to be.
+/// All names below a directory, and its own, are on the medium when this returns. The bytes of
+/// files were made durable before they got their names, and those of others are not ours to sync.
 ///
-/// That is one `syncfs` for what may be very many files, where that says when it fails. Elsewhere
-/// each file and directory is synced, and those above it on the same file system, as they may be
-/// new. What may be neither read nor written is left out.
+/// That is one `syncfs`, where that says when it fails. Elsewhere each directory is synced, and
+/// those above it on the same file system, as they may be new. What may not be read is left out.
 ///
 /// # Errors
 /// I/O errors; the data may then be lost although a second call succeeds.
-pub(crate) fn sync_below(calls: &dyn Calls, root: impl AsFd, known: &Identities) -> io::Result<()> {
+pub(crate) fn sync_below(calls: &dyn Calls, root: impl AsFd) -> io::Result<()> {
     if has_syncfs(calls, &root) {
         return calls.sync_file_system(root.as_fd());
     }
-    sync_each(calls, &root, known)?;
+    sync_each(calls, &root)?;
     sync_above(calls, &root)
 }
 
@@ -62,26 +57,17 @@ pub(crate) fn identity(file: impl AsFd) -> io::Result<(u64, u64)> {
     Ok((status.st_dev as u64, status.st_ino as u64))
 }
 
-/// Syncs files and directories.
-fn sync_each(calls: &dyn Calls, root: &impl AsFd, known: &Identities) -> io::Result<()> {
+/// Syncs directories.
+fn sync_each(calls: &dyn Calls, root: &impl AsFd) -> io::Result<()> {
     let root = openat(root, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let mut waiting = vec![root];
     while let Some(directory) = waiting.pop() {
         for entry in Dir::read_from(&directory)? {
             let entry = entry?;
             let name = entry.file_name();
-            let is_synced =
-                matches!(entry.file_type(), FileType::RegularFile | FileType::Directory | FileType::Unknown);
-            if !is_synced || [c".", c".."].contains(&name) {
-                continue;
-            }
-            let Some(opened) = open(&directory, name)? else { continue };
-            let there = fstat(&opened)?;
-            match FileType::from_raw_mode(there.st_mode) {
-                FileType::Directory => waiting.push(opened),
-                FileType::RegularFile if known.contains(&(there.st_dev as u64, there.st_ino as u64)) => {}
-                FileType::RegularFile => calls.sync(opened.as_fd())?,
-                _ => {}
+            let may_be_one = matches!(entry.file_type(), FileType::Directory | FileType::Unknown);
+            if may_be_one && ![c".", c".."].contains(&name) {
+                waiting.extend(open(&directory, name)?);
             }
         }
         calls.sync(directory.as_fd())?;
@@ -89,14 +75,13 @@ fn sync_each(calls: &dyn Calls, root: &impl AsFd, known: &Identities) -> io::Res
     Ok(())
 }
 
-/// Opens a file or directory to sync it. `None` if that is refused, or it is neither.
+/// Opens a directory to sync it. `None` if that is refused, or it is none.
 fn open(directory: &OwnedFd, name: &std::ffi::CStr) -> io::Result<Option<OwnedFd>> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let open = |access| openat(directory, name, flags | access, Mode::empty());
-    match open(OFlags::RDONLY).or_else(|_| open(OFlags::WRONLY)) {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match openat(directory, name, flags, Mode::empty()) {
         Ok(opened) => Ok(Some(opened)),
-        // A link, a socket, gone meanwhile, or nothing that may be opened.
-        Err(Errno::LOOP | Errno::NXIO | Errno::NOENT | Errno::ACCESS | Errno::ISDIR) => Ok(None),
+        // A link, gone meanwhile, or nothing that may be opened.
+        Err(Errno::LOOP | Errno::NOTDIR | Errno::NOENT | Errno::ACCESS) => Ok(None),
         Err(errno) => Err(errno.into()),
     }
 }
@@ -132,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trees_of_all_kinds_are_synced_one_by_one() {
+    fn directories_are_synced_one_by_one_whatever_is_in_them() {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
         fs::create_dir_all(path("a/b/c")).unwrap();
@@ -140,9 +125,38 @@ mod tests {
         symlink("nowhere", path("a/link")).unwrap();
         let _listener = std::os::unix::net::UnixListener::bind(path("socket")).unwrap();
         let opened = openat(CWD, directory.path(), OFlags::RDONLY, Mode::empty()).unwrap();
-        sync_each(&System, &opened, &Identities::new()).unwrap();
+        sync_each(&System, &opened).unwrap();
         sync_above(&System, &opened).unwrap();
-        sync_below(&System, &opened, &Identities::new()).unwrap();
+        sync_below(&System, &opened).unwrap();
+    }
+
+    /// Counts the syncs of directories, on a file system whose `syncfs` does not report.
+    #[derive(Debug, Default)]
+    struct Counted(std::sync::atomic::AtomicUsize);
+
+    impl Calls for Counted {
+        fn kind_of_file_system(&self, _: BorrowedFd<'_>) -> Option<u32> {
+            None
+        }
+
+        fn sync(&self, file: BorrowedFd<'_>) -> io::Result<()> {
+            assert!(FileType::from_raw_mode(fstat(file)?.st_mode).is_dir(), "files are synced before");
+            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn files_that_others_put_there_are_not_synced() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir_all(directory.path().join("a/b")).unwrap();
+        for number in 0..50 {
+            fs::write(directory.path().join(format!("a/{number}")), b"x").unwrap();
+        }
+        let opened = openat(CWD, directory.path(), OFlags::RDONLY, Mode::empty()).unwrap();
+        let counted = Counted::default();
+        sync_each(&counted, &opened).unwrap();
+        assert_eq!(counted.0.into_inner(), 3);
     }
 
     /// A system whose directories lie on a file system of a kind.

@@ -24,12 +24,15 @@ use rustix::io::Errno;
 /// Directories whose descriptors are kept open at most, and one in how many of the descriptors of a
 /// process they may take.
 const OPEN_MAX: usize = 256;
-const OPEN_SHARE: u64 = 8;
+const OPEN_SHARE: u64 = 16;
 
 /// Directories deeper than this are kept open only if something is put right into them: the keys of
 /// all that lead to a very deep one would take far more memory than it is worth. A [`Chain`] has
 /// what leads to the last of them.
 const DEPTH_KEPT_MAX: usize = 64;
+
+/// What a directory is made with of which no mode is known, before the mask of the process.
+const MODE_OF_DIRECTORIES: u32 = 0o777;
 
 /// Names of a directory that are looked at for what killed runs left.
 const SEARCHED_MAX: usize = 100_000;
@@ -242,20 +245,33 @@ impl Target {
         self.directory_and_origin(parts).map(|(directory, _)| directory)
     }
 
+    /// The same; if it has to be made, others may do no more in it than with this mode, which it
+    /// gets in the end: what is private is so from the first moment, and after a kill. Its owner
+    /// may do all that putting things into it takes.
+    pub(crate) fn directory_with(
+        &mut self,
+        parts: &[&OsStr],
+        mode: Option<u32>,
+    ) -> io::Result<Arc<OwnedFd>> {
+        let mode = mode.map_or(MODE_OF_DIRECTORIES, |mode| mode & 0o777 | 0o700);
+        self.descend(parts, Some(mode)).map(|(directory, _)| directory)
+    }
+
     /// The same, and whether it is of this target's making.
     pub(crate) fn directory_and_origin(&mut self, parts: &[&OsStr]) -> io::Result<(Arc<OwnedFd>, bool)> {
-        self.descend(parts, true)
+        self.descend(parts, Some(MODE_OF_DIRECTORIES))
     }
 
     /// The directory of these parts, if it is there.
     pub(crate) fn existing(&mut self, parts: &[&OsStr]) -> io::Result<Option<Arc<OwnedFd>>> {
-        match self.descend(parts, false) {
+        match self.descend(parts, None) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             other => other.map(|(directory, _)| Some(directory)),
         }
     }
 
-    fn descend(&mut self, parts: &[&OsStr], make: bool) -> io::Result<(Arc<OwnedFd>, bool)> {
+    /// Where directories are made, the last gets this mode.
+    fn descend(&mut self, parts: &[&OsStr], make: Option<u32>) -> io::Result<(Arc<OwnedFd>, bool)> {
         match self.try_descend(parts, make) {
             Err(error) if is_out_of_descriptors(&error) && !self.open.is_empty() => {
                 self.open.clear();
@@ -265,7 +281,7 @@ impl Target {
         }
     }
 
-    fn try_descend(&mut self, parts: &[&OsStr], make: bool) -> io::Result<(Arc<OwnedFd>, bool)> {
+    fn try_descend(&mut self, parts: &[&OsStr], make: Option<u32>) -> io::Result<(Arc<OwnedFd>, bool)> {
         let key = parts.iter().map(|part| part.as_bytes()).collect::<Vec<_>>().join(&b'/');
         if let Some(open) = self.open.get(&key) {
             return Ok(open.clone());
@@ -291,12 +307,13 @@ impl Target {
             at += name.len();
             let here = key.get(..at).unwrap_or_default();
             let opened = match make {
-                true => self.enter(&parent, name),
-                false => open_directory(&parent, name).map_err(io::Error::from),
+                Some(mode) if depth + 1 == parts.len() => self.enter(&parent, name, mode),
+                Some(_) => self.enter(&parent, name, MODE_OF_DIRECTORIES),
+                None => open_directory(&parent, name).map_err(io::Error::from),
             };
             parent = Arc::new(opened.map_err(|error| self.name_link(&parent, name, here, error))?);
             is_made = self.made(&parent)?;
-            if make {
+            if make.is_some() {
                 self.search(&parent)?;
             }
             #[cfg(test)]
@@ -336,12 +353,12 @@ impl Target {
     }
 
     /// Opens a directory in another, made if it is not there.
-    fn enter(&mut self, parent: &OwnedFd, name: &OsStr) -> io::Result<OwnedFd> {
+    fn enter(&mut self, parent: &OwnedFd, name: &OsStr, mode: u32) -> io::Result<OwnedFd> {
         match open_directory(parent, name) {
             Err(Errno::NOENT) => {}
             other => return Ok(other?),
         }
-        let made = match again(|| self.calls.make_directory(parent.as_fd(), name, 0o777)) {
+        let made = match again(|| self.calls.make_directory(parent.as_fd(), name, mode)) {
             Ok(()) => true,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
             Err(error) => return Err(error),
@@ -351,6 +368,11 @@ impl Target {
             self.made.insert(identity(&opened)?);
         }
         Ok(opened)
+    }
+
+    /// Closes the directories that were kept open; what uses one keeps it.
+    pub(crate) fn close_unused(&mut self) {
+        self.open.clear();
     }
 
     fn keep_open(&mut self, key: &[u8], directory: &Arc<OwnedFd>, is_made: bool) {
@@ -399,6 +421,32 @@ pub(crate) fn is_manifest(name: &str) -> bool {
     digits.len() == 16 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
+/// What a manifest begins with, and where in it the nonce of its pack is, which is another one for
+/// each pack and the same in all copies of one. `pack::format` has the whole of it, and a test that
+/// this is so.
+pub(crate) const MANIFEST_MAGIC: &[u8; 8] = b"\x89STKMAN\n";
+pub(crate) const MANIFEST_NONCE: std::ops::Range<usize> = 32..48;
+
+/// The nonce of the pack that a directory is; `None` where no manifest in it says so.
+pub(crate) fn pack_nonce(directory: &OwnedFd) -> io::Result<Option<[u8; 16]>> {
+    for entry in rustix::fs::Dir::read_from(directory)?.take(NAMES_MAX) {
+        let entry = entry?;
+        if !entry.file_name().to_str().is_ok_and(is_manifest) {
+            continue;
+        }
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(directory, entry.file_name(), flags, Mode::empty());
+        let mut begin = [0; MANIFEST_NONCE.end];
+        // One that cannot be read says nothing.
+        let read = opened.and_then(|file| rustix::io::pread(&file, &mut begin, 0));
+        if read == Ok(begin.len()) && begin.starts_with(MANIFEST_MAGIC) {
+            let nonce = begin.get(MANIFEST_NONCE).unwrap_or_default();
+            return Ok(nonce.try_into().ok());
+        }
+    }
+    Ok(None)
+}
+
 /// Removes a directory that was made for nothing. One that somebody put something into stays.
 ///
 /// # Errors
@@ -436,14 +484,19 @@ pub fn is_pack(directory: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
-/// How many directories are kept open.
-fn open_max() -> usize {
+/// One in so many of the descriptors that the process may have, but no more than `max`.
+pub(crate) fn share_of_descriptors(share: u64, max: usize) -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    let share = limit.map_or(OPEN_MAX, |limit| usize::try_from(limit / OPEN_SHARE).unwrap_or(OPEN_MAX));
-    share.clamp(1, OPEN_MAX)
+    limit.map_or(max, |limit| usize::try_from(limit / share).unwrap_or(max)).clamp(1, max)
 }
 
-fn is_out_of_descriptors(error: &io::Error) -> bool {
+/// How many directories are kept open.
+fn open_max() -> usize {
+    share_of_descriptors(OPEN_SHARE, OPEN_MAX)
+}
+
+/// Whether no more files can be open.
+pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 

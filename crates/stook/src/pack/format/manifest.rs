@@ -481,6 +481,15 @@ fn decode_segments(cursor: &mut FieldCursor<'_>) -> Decoded<Vec<SegmentEntry>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tree::target::{MANIFEST_MAGIC, MANIFEST_NONCE};
+
+    #[test]
+    fn what_copies_are_recognised_by_is_where_they_look_for_it() {
+        let manifest = manifest();
+        let bytes = manifest.encode();
+        assert!(bytes.starts_with(MANIFEST_MAGIC));
+        assert_eq!(bytes[MANIFEST_NONCE], manifest.pack_nonce);
+    }
 
     fn manifest() -> Manifest {
         let segment = SegmentEntry {

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::super::target::Unset;
+use super::super::target::{Unset, share_of_descriptors};
 use super::{OutFile, Outbox};
 
 /// Files of a batch at most. Each keeps a descriptor open, and is in a list of ext4 for files
@@ -15,8 +15,9 @@ const FILES_MAX: usize = 512;
 /// Bytes of a batch at most: much more than a sync takes to be worth it.
 const BYTES_MAX: u64 = 256 << 20;
 
-/// Of the descriptors of a process, a batch may keep one in this many.
-const SHARE: u64 = 4;
+/// Of the descriptors of a process, a batch may keep one in this many, twice: for its files, and for
+/// the directories that they are in.
+const SHARE: u64 = 8;
 
 /// What was to be done when a file could not be made durable.
 pub(crate) const SYNC: &str = "sync";
@@ -80,9 +81,7 @@ pub(crate) struct Batch {
 impl Batch {
     /// An empty one, whose files are durable when that is asked.
     pub(crate) fn with(durability: Durability) -> Self {
-        let open = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-        let share = open.map_or(FILES_MAX, |open| usize::try_from(open / SHARE).unwrap_or(FILES_MAX));
-        let files_max = share.clamp(1, FILES_MAX);
+        let files_max = share_of_descriptors(SHARE, FILES_MAX);
         Self { waiting: Mutex::default(), turn: Mutex::new(()), files_max, durability }
     }
 
@@ -96,7 +95,7 @@ impl Batch {
         match self.durability {
             Durability::Batch if !file.is_alone => {}
             Durability::Batch | Durability::File => {
-                let synced = outbox.sync_file(&file.file);
+                let synced = file.file.sync();
                 return vec![file.publish(synced)];
             }
             Durability::None => return vec![file.publish(Ok(()))],

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
-use super::durable::{Identities, has_syncfs, identity, sync_below};
+use super::durable::{has_syncfs, identity, sync_below};
 use super::existing::{self, Comparison, Overwrite, Plan};
 use super::granularity::Granularity;
 use super::target::{self, FileMetadata, Unset};
@@ -46,9 +46,6 @@ const COMPARED_LEN: usize = 64 << 10;
 /// How often a temporary file is made again that another run took for left.
 const TRIES: usize = 8;
 
-/// Files of which it is remembered that they were synced.
-const SYNCED_MAX: usize = 1 << 20;
-
 /// Gives out files that get their names when they are whole. Threads share it.
 #[derive(Debug)]
 pub(crate) struct Outbox {
@@ -56,8 +53,6 @@ pub(crate) struct Outbox {
     names: Arc<Names>,
     /// The file systems, by device: what is mounted below the target is another.
     file_systems: Mutex<BTreeMap<u64, FileSystem>>,
-    /// Files that were synced one by one.
-    synced: Mutex<Identities>,
 }
 
 /// A file system into which something is put.
@@ -115,7 +110,7 @@ impl Outbox {
     /// One with temporary names of its own.
     pub(crate) fn new(calls: Arc<dyn Calls>) -> io::Result<Self> {
         let names = Arc::new(Names::new()?);
-        Ok(Self { calls, names, file_systems: Mutex::default(), synced: Mutex::default() })
+        Ok(Self { calls, names, file_systems: Mutex::default() })
     }
 
     /// Begins a file. Without a name no other process finds it, so it may have its mode at once.
@@ -146,6 +141,8 @@ impl Outbox {
         Ok(match file_system.has_unnamed {
             _ if !asks => false,
             Some(has_unnamed) => has_unnamed,
+            // What is made where nothing can be removed would stay, and a link is all that works.
+            None if is_append_only(parent) => true,
             None => *file_system.has_unnamed.insert(self.try_unnamed(parent)?),
         })
     }
@@ -321,11 +318,10 @@ impl Outbox {
     /// mounted there.
     pub(crate) fn sync_all(&self, directory: &OwnedFd) -> io::Result<()> {
         let (device, _) = identity(directory)?;
-        let synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
-        sync_below(&*self.calls, directory, &synced)?;
+        sync_below(&*self.calls, directory)?;
         let directories = self.known_directories();
         let mut others = directories.iter().filter(|(other, _)| **other != device);
-        others.try_for_each(|(_, directory)| sync_below(&*self.calls, directory, &synced))
+        others.try_for_each(|(_, directory)| sync_below(&*self.calls, directory))
     }
 
     /// Makes the bytes of files durable, by one call for each file system where that is possible:
@@ -343,29 +339,12 @@ impl Outbox {
         let work = |file: &&OutFile| match synced.get(&file.device) {
             Some(Some(Ok(()))) => file.wait_written(),
             Some(Some(Err(error))) => Err(copy_of(error)),
-            _ => self.sync_file(file),
+            _ => file.sync(),
         };
         // A sync of a file waits for the medium, and those of several wait together.
         let is_each = synced.values().any(Option::is_none);
         let threads = if is_each { SYNC_THREADS.min(files.len()) } else { 1 };
         each_of(files, threads, &work)
-    }
-
-    /// Makes the bytes of one file durable.
-    fn sync_file(&self, file: &OutFile) -> io::Result<()> {
-        file.sync()?;
-        self.note_synced(file);
-        Ok(())
-    }
-
-    /// What was synced by itself need not be synced once more at the end.
-    fn note_synced(&self, file: &OutFile) {
-        let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
-        if synced.len() < SYNCED_MAX
-            && let Ok(identity) = identity(&file.file)
-        {
-            synced.insert(identity);
-        }
     }
 
     /// A directory of each file system. A copy: other threads begin files while these are synced.
@@ -520,6 +499,19 @@ pub(crate) fn again<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T>
             done => return done,
         }
     }
+}
+
+/// Whether names can be added to a directory and none removed (`chattr +a`).
+#[cfg(target_os = "linux")]
+fn is_append_only(directory: &OwnedFd) -> bool {
+    use rustix::fs::{AtFlags, StatxAttributes, StatxFlags, statx};
+    statx(directory, c"", AtFlags::EMPTY_PATH, StatxFlags::empty())
+        .is_ok_and(|status| status.stx_attributes.contains(StatxAttributes::APPEND))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_append_only(_: &OwnedFd) -> bool {
+    false
 }
 
 /// Whether a file system has no hard links.

@@ -230,7 +230,8 @@ impl<E: EntryError> Filing<'_, '_, E> {
     fn entry(&mut self, entry: Entry, entries: &mut dyn Entries<Error = E>) -> Result<(), E> {
         if entry.kind == EntryKind::Directory {
             let parts = parts::<E>(&entry.key)?;
-            self.target.directory(&parts).map_err(|error| self.writer.io("make", &entry.key, error))?;
+            let made = self.target.directory_with(&parts, entry.metadata.mode);
+            made.map_err(|error| self.writer.io("make", &entry.key, error))?;
             self.directories.push((entry.key, entry.metadata));
             return Ok(());
         }

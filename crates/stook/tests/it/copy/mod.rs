@@ -1,7 +1,10 @@
 //! Copying trees: what comes out is what was there, whatever is in the way.
 
+mod attributes;
 mod faults;
+mod lengths;
 mod places;
+mod private;
 mod replacing;
 mod resume;
 mod roundtrip;

@@ -1,0 +1,61 @@
+//! Making something in a destination where descriptors, or rights, are short at first.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
+
+use super::destination::Receiver;
+use crate::tree::durable::identity;
+use crate::tree::outbox::{NewFile, OutFile, again};
+use crate::tree::target::is_out_of_descriptors;
+
+/// What its owner needs to put something into a directory.
+const OWNER_PUTS: u32 = 0o300;
+
+impl Receiver {
+    /// Begins a file.
+    pub(super) fn new_file(&self, parent: &Arc<OwnedFd>, new: NewFile) -> io::Result<OutFile> {
+        self.making(parent, || self.outbox.file(parent, new))
+    }
+
+    /// Makes something in a directory, once more after what stood in its way is gone: files that
+    /// wait keep their descriptors until they have their names, and an earlier run may have given a
+    /// directory a mode that forbids even its owner to put something into it.
+    pub(super) fn making<T>(
+        &self,
+        parent: &OwnedFd,
+        mut make: impl FnMut() -> io::Result<T>,
+    ) -> io::Result<T> {
+        match make() {
+            Err(error) if is_out_of_descriptors(&error) => {
+                self.release_descriptors();
+                make()
+            }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && self.lifts(parent)? => make(),
+            made => made,
+        }
+    }
+
+    /// Gives back the descriptors that are kept for speed.
+    pub(super) fn release_descriptors(&self) {
+        self.publish_waiting();
+        if let Some(mut target) = self.target() {
+            target.close_unused();
+        }
+    }
+
+    /// Lets the owner of a directory put something into it; whether that was forbidden, and by no
+    /// more than the mode. All directories get theirs in the end, but the destination itself, whose
+    /// mode is not the copy's to change.
+    pub(super) fn lifts(&self, directory: &OwnedFd) -> io::Result<bool> {
+        let status = rustix::fs::fstat(directory)?;
+        let mode = status.st_mode & 0o7777;
+        let is_own = status.st_uid == rustix::process::geteuid().as_raw();
+        let root = self.target().map(|target| identity(target.root())).transpose()?;
+        if !is_own || mode & OWNER_PUTS == OWNER_PUTS || root == Some(identity(directory)?) {
+            return Ok(false);
+        }
+        again(|| self.calls.set_mode(directory.as_fd(), mode | OWNER_PUTS))?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,108 @@
+//! Attributes that changed since an earlier copy, with the same bytes and the same time.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, XattrFlags, getxattr, setxattr, utimensat};
+use stook::copy::{Action, CopyOptions};
+use stook::tree::Overwrite;
+
+use super::{copy, copy_with, heard};
+
+fn value(path: &Path, name: &str) -> Option<Vec<u8>> {
+    let mut value = [0; 64];
+    let len = getxattr(path, name, &mut value).ok()?;
+    Some(value[..len].to_vec())
+}
+
+fn set(path: &Path, name: &str, value: &[u8]) {
+    setxattr(path, name, value, XattrFlags::empty()).unwrap();
+}
+
+fn different() -> CopyOptions {
+    CopyOptions { overwrite: Overwrite::Different, ..CopyOptions::default() }
+}
+
+/// A file and a directory with extended attributes, copied, of which the source then has others.
+fn changed() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let (from, to) = (directory.path().join("from"), directory.path().join("to"));
+    fs::create_dir_all(from.join("folder")).unwrap();
+    for name in ["file", "folder"] {
+        if name == "file" {
+            fs::write(from.join(name), "bytes").unwrap();
+        }
+        set(&from.join(name), "user.gone", b"1");
+        set(&from.join(name), "user.changed", b"1");
+    }
+    assert!(copy(&from, &to).destinations[0].failures.is_empty());
+    for name in ["file", "folder"] {
+        rustix::fs::removexattr(from.join(name), "user.gone").unwrap();
+        set(&from.join(name), "user.changed", b"2");
+        set(&from.join(name), "user.new", b"3");
+    }
+    directory
+}
+
+fn assert_attributes(at: &Path) {
+    for name in ["file", "folder"] {
+        let of = |xattr| value(&at.join(name), xattr);
+        let all = (of("user.gone"), of("user.changed"), of("user.new"));
+        assert_eq!(all, (None, Some(b"2".to_vec()), Some(b"3".to_vec())), "{name}");
+    }
+}
+
+#[test]
+fn extended_attributes_that_changed_alone_are_corrected_where_that_is_asked() {
+    let directory = changed();
+    let (from, to) = (directory.path().join("from"), directory.path().join("to"));
+    let before = fs::metadata(to.join("file")).unwrap().ino();
+    let dry = heard(&from, &to, CopyOptions { dry_run: true, ..different() }).1;
+    assert!(dry.whats().iter().any(|(key, action, _)| key == "file" && *action == Action::Correct));
+    assert_eq!(value(&to.join("file"), "user.gone").as_deref(), Some(&b"1"[..]));
+    let report = copy_with(&from, &[&to], different());
+    assert_eq!((report.destinations[0].corrected, report.destinations[0].files), (1, 0));
+    assert_attributes(&to);
+    assert_eq!(fs::metadata(to.join("file")).unwrap().ino(), before, "nothing was written");
+    assert_eq!(copy_with(&from, &[&to], different()).destinations[0].corrected, 0);
+    // Without extended attributes those that are there stay.
+    set(&to.join("file"), "user.own", b"4");
+    let without = CopyOptions { xattrs: false, ..different() };
+    assert_eq!(copy_with(&from, &[&to], without).destinations[0].corrected, 0);
+    assert!(value(&to.join("file"), "user.own").is_some());
+}
+
+#[test]
+fn a_file_of_an_earlier_copy_with_other_extended_attributes_is_not_linked() {
+    let directory = changed();
+    let [from, to, next] = ["from", "to", "next"].map(|name| directory.path().join(name));
+    let options = CopyOptions { link_dest: Some(to.clone()), ..CopyOptions::default() };
+    let report = copy_with(&from, &[&next], options.clone());
+    assert_eq!((report.destinations[0].linked, report.destinations[0].files), (0, 1));
+    assert_attributes(&next);
+    assert_eq!(value(&to.join("file"), "user.gone").as_deref(), Some(&b"1"[..]), "the earlier one stays");
+    let again = CopyOptions { link_dest: Some(next), ..options };
+    assert_eq!(copy_with(&from, &[&directory.path().join("last")], again).destinations[0].linked, 1);
+}
+
+#[test]
+fn the_time_of_a_link_is_corrected_where_that_is_asked() {
+    let directory = tempfile::tempdir().unwrap();
+    let (from, to) = (directory.path().join("from"), directory.path().join("to"));
+    fs::create_dir(&from).unwrap();
+    symlink("nowhere", from.join("link")).unwrap();
+    copy(&from, &to);
+    let time = Timespec { tv_sec: 1_000, tv_nsec: 5 };
+    let times = Timestamps { last_access: time, last_modification: time };
+    utimensat(CWD, from.join("link"), &times, AtFlags::SYMLINK_NOFOLLOW).unwrap();
+    let mtime = || {
+        let there = to.join("link").symlink_metadata().unwrap();
+        (there.mtime(), there.mtime_nsec())
+    };
+    assert_eq!(copy(&from, &to).destinations[0].corrected, 0);
+    assert_ne!(mtime(), (1_000, 5));
+    assert_eq!(copy_with(&from, &[&to], different()).destinations[0].corrected, 1);
+    assert_eq!(mtime(), (1_000, 5));
+    assert_eq!(copy_with(&from, &[&to], different()).destinations[0].corrected, 0);
+}
