@@ -335,7 +335,7 @@ impl Receiver {
     /// are then copied as they are. That of another pack would make it unreadable.
     fn is_copy_of(&self, parents: &[&OsStr], directory: &OwnedFd) -> io::Result<bool> {
         let Some(own) = target::pack_nonce(directory)? else { return Ok(true) };
-        let below = |from: &std::path::Path, parts: &[&OsStr]| -> PathBuf {
+        let below = |from: &Path, parts: &[&OsStr]| -> PathBuf {
             std::iter::once(from.as_os_str()).chain(parts.iter().copied()).collect()
         };
         let places = self.sources.iter().filter_map(|source| source.path.as_deref()).flat_map(|from| {
