@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Serialize;
-use stook::ops::contents::{Contents, Failure, Found, GetOptions, Getting, Piece};
+use stook::ops::contents::{Contents, Failure, Found, GetOptions, Getting, Piece, check_room};
 use stook::pack::{FileKind, Key, Stop};
 use stook::report::json::{Document, TextOrBytes};
 use stook::report::units::{bytes_decimal, count_of};
@@ -69,8 +69,9 @@ pub struct Args {
     /// Write the bodies one after another, in the order in which they were asked for
     #[arg(long)]
     concat: bool,
-    /// Replace the one file of --concat even where some of the records could not be got
-    #[arg(long, requires = "concat")]
+    /// Write what fits, even if there is too little space for all of it; with --concat, replace the
+    /// file even where some of the records could not be got
+    #[arg(long, requires = "output")]
     force: bool,
     /// Only records of this group; may be given more than once
     #[arg(long = "group", value_name = "NAME")]
@@ -158,7 +159,7 @@ struct Getter<'a> {
     output: Output,
     /// Whether a directory, which has no body, is of no use.
     wants_body: bool,
-    /// Whether a file is replaced by an incomplete result.
+    /// Whether what fits is written, and a file is replaced by an incomplete result.
     force: bool,
     totals: Totals,
 }
@@ -176,6 +177,9 @@ struct Totals {
 impl Getter<'_> {
     fn batch(&mut self, keys: &[Key], options: &GetOptions, bar: &Progress) -> anyhow::Result<()> {
         let mut getting = self.contents.get(keys, options)?;
+        if let Some(path) = self.target.path().filter(|_| !self.force) {
+            check_room(&*getting, path)?;
+        }
         while let Some((key, found)) = getting.next()? {
             match found {
                 Found::Body(kind) => self.write(key, kind, &mut *getting)?,

@@ -86,6 +86,16 @@ impl Target {
         Ok(Self::Concatenated(Draft::named(path, &mut || !interrupted())?))
     }
 
+    /// Where it is; stdout is nowhere.
+    pub(in crate::commands) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Stdout => None,
+            Self::Concatenated(draft) => Some(draft.path()),
+            Self::File(path) => Some(path),
+            Self::Directory(named) => Some(named.folder.path()),
+        }
+    }
+
     /// Whether each body goes into a separate file, in any order.
     pub(in crate::commands) fn is_directory(&self) -> bool {
         matches!(self, Self::Directory(_))

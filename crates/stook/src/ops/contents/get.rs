@@ -1,9 +1,11 @@
 //! Results of getting entries by key.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::error::Result;
+use super::error::{Error, Result};
 use crate::pack::{FileKind, Key, Stop};
+use crate::storage::free_at;
+use crate::tree::room;
 use crate::{archive, pack};
 
 /// Which entries are got, and how.
@@ -33,6 +35,22 @@ pub trait Getting<'a>: Send {
     /// # Errors
     /// Returns an error if reading fails. An error of this entry alone is [`Piece::Failed`].
     fn piece(&mut self) -> Result<Piece<'_>>;
+
+    /// The room that the bodies of all these entries take, in bytes, as far as the index says.
+    fn needed_bytes(&self) -> u64;
+}
+
+/// Refuses what does not fit into a directory or file, before anything of it is written. Pipes and
+/// devices take what comes.
+///
+/// # Errors
+/// Returns [`Error::Room`], or an I/O error of the place.
+pub fn check_room(getting: &dyn Getting<'_>, target: &Path) -> Result<()> {
+    if target.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        return Ok(());
+    }
+    let free = free_at(target).map_err(pack::Error::Core)?;
+    room::too_little(target, getting.needed_bytes(), free).map_or(Ok(()), |why| Err(Error::Room(why)))
 }
 
 /// What became of a key.
