@@ -16,6 +16,7 @@ use super::hash::{Digest, Hashing};
 use super::lane::{Begin, Message, blocks};
 use super::ledger::{Permit, held};
 use super::run::Run;
+use super::waits::{For, WaitClock};
 use crate::engine::{self, Access, Engine, Operation, Request};
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
@@ -35,12 +36,13 @@ pub(super) struct Pouring<'a> {
     takers: Vec<usize>,
     wanted: Arc<AtomicUsize>,
     hashing: Hashing,
+    clock: &'a WaitClock,
 }
 
 impl<'a> Pouring<'a> {
     /// Begins a file in these places, by destination.
     pub(super) fn begin(
-        run: &Run<'_>,
+        run: &'a Run<'_>,
         lanes: &'a Lanes,
         places: Vec<(usize, Place)>,
         xattrs: &Xattrs,
@@ -53,11 +55,12 @@ impl<'a> Pouring<'a> {
             let metadata = receiver.metadata(&place.job.node, xattrs.clone()).with_holes(holes.clone());
             let begin = Begin { place, metadata, wanted: wanted.clone() };
             // A lane ends only after those who send.
-            if lane.send(Message::Begin(Box::new(begin))).is_ok() {
+            let send = || lane.send(Message::Begin(Box::new(begin)));
+            if run.clock.timed(For::Destination(index), 1, send).is_ok() {
                 takers.push(index);
             }
         }
-        Self { lanes, takers, wanted, hashing: Hashing::new(&run.options.hashes) }
+        Self { lanes, takers, wanted, hashing: Hashing::new(&run.options.hashes), clock: &run.clock }
     }
 
     /// Whether any destination still takes it.
@@ -66,9 +69,10 @@ impl<'a> Pouring<'a> {
     }
 
     fn send(&self, message: impl Fn() -> Message) {
-        for lane in self.takers.iter().filter_map(|index| self.lanes.get(*index)) {
+        for index in &self.takers {
+            let Some(lane) = self.lanes.get(*index) else { continue };
             // As above.
-            let _ = lane.send(message());
+            let _ = self.clock.timed(For::Destination(*index), 1, || lane.send(message()));
         }
     }
 
@@ -86,10 +90,12 @@ impl<'a> Pouring<'a> {
 
     /// The file is whole, or is given up.
     pub(super) fn end(self, is_whole: bool) {
-        let Self { lanes, takers, hashing, .. } = self;
+        let Self { lanes, takers, hashing, clock, .. } = self;
         let digests: Option<Arc<[Digest]>> = is_whole.then(|| hashing.finish().into());
-        for lane in takers.iter().filter_map(|index| lanes.get(*index)) {
-            let _ = lane.send(Message::End(digests.clone()));
+        for index in takers {
+            let Some(lane) = lanes.get(index) else { continue };
+            let end = || lane.send(Message::End(digests.clone()));
+            let _ = clock.timed(For::Destination(index), 1, end);
         }
     }
 }
@@ -167,7 +173,7 @@ impl Run<'_> {
             } else {
                 flow.early.clear();
             }
-            match session.next() {
+            match self.clock.timed(For::Sources, 1, || session.next()) {
                 Some((number, read)) => self.take_read(&mut flow, number, read),
                 None if !goes_on || flow.is_over() => break,
                 None => {}
@@ -192,10 +198,10 @@ impl Run<'_> {
             let is_idle = flow.permits.is_empty() && flow.early.is_empty();
             let permit = match self.ledger.try_take(range.len()) {
                 Some(permit) => permit,
-                None if is_idle => self.ledger.take(range.len()),
+                None if is_idle => self.clock.timed(For::Destinations, 1, || self.ledger.take(range.len())),
                 None => return,
             };
-            self.throttle.take(range.len(), || self.is_stopped());
+            self.throttle(range.len(), 1);
             if let Err(error) = session.submit(number, source, range, access) {
                 flow.failed = Some(error);
                 return;

@@ -30,6 +30,7 @@ mod hash;
 mod lane;
 mod large;
 mod ledger;
+mod limits;
 mod listing;
 mod mirror;
 mod options;
@@ -39,12 +40,17 @@ mod run;
 mod small;
 mod source;
 mod throttle;
+mod waits;
 
 pub use crate::tree::outbox::Durability;
 pub use error::{Error, Result};
-pub use events::{Action, CopyEvents, DestinationProgress, Item, Progress, Why};
+pub use events::{
+    Action, Beginning, CopyEvents, CopyFailure, DestinationProgress, Item, Phase, Progress, Why, WhyStopped,
+};
 pub use hash::{Digest, HashKind};
+pub use limits::{LinkUse, Side};
 pub use options::CopyOptions;
 pub use report::{CopyReport, DestinationReport, Failure, NotCopied};
 pub use run::{Copy, Destination};
 pub use source::{CopySource, SingleFile};
+pub use waits::{HeldUpBy, Waits};

@@ -1,7 +1,10 @@
 //! [`CopyReport`]: what copying did.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
+use super::waits::Waits;
+use crate::device::Attachment;
 use crate::engine::Passage;
 use crate::error::Error;
 use crate::tree::{Kept, Kind, UnsetXattrs};
@@ -58,6 +61,8 @@ pub struct DestinationReport {
     pub stopped: Option<String>,
     /// Which way the bytes of large files took.
     pub passage: Passage,
+    /// What it lies on.
+    pub attachment: Attachment,
 }
 
 /// What copying did.
@@ -77,6 +82,12 @@ pub struct CopyReport {
     pub entries: u64,
     /// Whether the caller stopped it before its end.
     pub interrupted: bool,
+    /// What the sources on disk lie on, each once.
+    pub sources: Vec<Attachment>,
+    /// What was waited for.
+    pub waits: Waits,
+    /// How long it took, counting and the last sync included.
+    pub elapsed: Duration,
 }
 
 impl CopyReport {

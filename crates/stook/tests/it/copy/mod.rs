@@ -1,5 +1,6 @@
 //! Copying trees: what comes out is what was there, whatever is in the way.
 
+mod events;
 mod faults;
 mod places;
 mod roundtrip;
