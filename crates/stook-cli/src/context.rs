@@ -8,7 +8,7 @@ use stook::pack::{Damage, DamageLog, Error};
 
 use crate::cli::Global;
 use crate::output::{Output, one_line};
-use crate::progress::{Progress, Unit};
+use crate::progress::{Lines, Progress, Unit};
 
 /// The global flags, and where results and progress go.
 #[derive(Debug)]
@@ -159,5 +159,10 @@ impl Context {
     /// only without `--quiet`, and only once a second has passed.
     pub fn progress(&self, what: &'static str, unit: Unit, total: Option<u64>) -> Progress {
         Progress::new(what, unit, total, self.draws_progress)
+    }
+
+    /// The same for work that has more to show than one bar does.
+    pub fn lines(&self) -> Lines {
+        Lines::new(self.draws_progress)
     }
 }

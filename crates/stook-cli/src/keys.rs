@@ -2,10 +2,11 @@
 //! groups.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{BufRead, BufReader, Read as _};
+use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use stook::names::{ListEnd, NameList};
 use stook::ops::contents::KeyPatterns;
 use stook::pack::{Error, KEY_LEN_MAX, Key, KeyRange, ScanOrder};
 
@@ -16,15 +17,30 @@ use crate::output::printable;
 use crate::packs;
 use crate::select::{SelectArgs, Selection};
 
-/// The longest line: a key of which every byte is escaped, with the longest form before it, and its
-/// end.
-const LINE_LEN_MAX: u64 = 4 * KEY_LEN_MAX as u64 + 7;
+/// The longest line: a key of which every byte is escaped, with the longest form before it.
+const LINE_LEN_MAX: u64 = 4 * KEY_LEN_MAX as u64 + 6;
+
+/// A list that the user gave: a file, or stdin where it is `-`. Returns its name for errors, too.
+///
+/// # Errors
+/// Returns an error if it cannot be opened.
+pub(crate) fn open_list(path: &Path) -> Result<(Box<dyn BufRead>, PathBuf), stook::Error> {
+    if path == Path::new("-") {
+        return Ok((Box::new(BufReader::new(Interruptible::stdin()?)), PathBuf::from("stdin")));
+    }
+    let file = Interruptible::open(path).map_err(|error| stook::Error::io("open", path, error))?;
+    Ok((Box::new(BufReader::new(file)), path.to_path_buf()))
+}
+
+/// What ends each name of a list.
+pub(crate) fn list_end(null: bool) -> ListEnd {
+    if null { ListEnd::Nul } else { ListEnd::Line }
+}
 
 /// Keys, a batch at a time.
 pub(crate) struct KeyList {
     typed: Vec<Key>,
-    list: Option<(Box<dyn BufRead>, String)>,
-    end: u8,
+    list: Option<(NameList<Box<dyn BufRead>>, PathBuf)>,
 }
 
 impl KeyList {
@@ -34,18 +50,9 @@ impl KeyList {
     /// Returns an error if a typed key is invalid, or the list cannot be opened.
     pub(crate) fn new(typed: &[OsString], list: Option<&Path>, null: bool) -> anyhow::Result<Self> {
         let typed = typed.iter().map(|text| packs::parse_key(text)).collect::<Result<_, _>>()?;
-        let list: Option<(Box<dyn BufRead>, String)> = match list {
-            None => None,
-            Some(path) if path == Path::new("-") => {
-                Some((Box::new(BufReader::new(Interruptible::stdin()?)), "stdin".to_owned()))
-            }
-            Some(path) => {
-                let file =
-                    Interruptible::open(path).map_err(|error| stook::Error::io("open", path, error))?;
-                Some((Box::new(BufReader::new(file)), path.display().to_string()))
-            }
-        };
-        Ok(Self { typed, list, end: if null { 0 } else { b'\n' } })
+        let list = list.map(open_list).transpose()?;
+        let list = list.map(|(from, name)| (NameList::new(from, list_end(null), LINE_LEN_MAX), name));
+        Ok(Self { typed, list })
     }
 
     /// Up to `max` further keys; `None` after the last.
@@ -54,25 +61,23 @@ impl KeyList {
     /// Returns an error if the list cannot be read, or a line is not a key.
     pub(crate) fn next(&mut self, max: usize) -> anyhow::Result<Option<Vec<Key>>> {
         let mut keys = std::mem::take(&mut self.typed);
-        while let Some((reader, name)) = &mut self.list {
+        while let Some((list, name)) = &mut self.list {
             if keys.len() >= max {
                 break;
             }
-            let mut line = Vec::new();
-            let got = reader.by_ref().take(LINE_LEN_MAX).read_until(self.end, &mut line);
-            let got =
-                got.map_err(|source| Error::Outside { operation: "read", name: name.clone(), source })?;
-            if got == 0 {
+            let written = list.next_written().map_err(|source| {
+                let name = name.display().to_string();
+                Error::Outside { operation: "read", name, source }
+            })?;
+            let Some(written) = written else {
                 self.list = None;
                 break;
-            }
-            if line.last() == Some(&self.end) {
-                line.pop();
-            }
-            if !line.is_empty() {
-                // Between NUL bytes a key is as it is; on a line it is as it is shown.
-                keys.push(if self.end == 0 { Key::from_plain(&line)? } else { Key::parse(&line)? });
-            }
+            };
+            // On a line a key is as it is shown, which may say what kind of key it is.
+            keys.push(match list.end() {
+                ListEnd::Nul => Key::from_plain(&written)?,
+                ListEnd::Line => Key::parse(&written)?,
+            });
         }
         Ok((!keys.is_empty()).then_some(keys))
     }

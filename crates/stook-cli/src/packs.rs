@@ -209,6 +209,20 @@ pub fn print_json(
     output.json(&Document::new(name, WithDamages { body, damages: JsonDamage::all(&damages) }))
 }
 
+/// The same as one of several JSON lines.
+///
+/// # Errors
+/// Returns an error if stdout cannot be written.
+pub fn print_json_line(
+    output: &mut Output,
+    name: &str,
+    body: impl Serialize,
+    context: &Context,
+) -> Result<(), OutputError> {
+    let damages = context.damages();
+    output.json_line(&Document::new(name, WithDamages { body, damages: JsonDamage::all(&damages) }))
+}
+
 /// Ends JSON lines: where damage is known, with a line of it.
 ///
 /// # Errors

@@ -91,6 +91,52 @@ impl Drop for Progress {
     }
 }
 
+/// Lines of text that are drawn in place of those before, where one bar does not say enough. As
+/// with [`Progress`], they appear only on a terminal, only after a second, and leave it as it was.
+#[derive(Debug)]
+pub struct Lines {
+    bar: ProgressBar,
+    started: Instant,
+    may_draw: bool,
+    is_drawn: bool,
+}
+
+impl Lines {
+    /// Draws nothing, ever, unless `may_draw`.
+    pub fn new(may_draw: bool) -> Self {
+        let style = ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()).with_style(style);
+        Self { bar, started: Instant::now(), may_draw, is_drawn: false }
+    }
+
+    /// Whether anything will be drawn at all.
+    pub fn may_draw(&self) -> bool {
+        self.may_draw
+    }
+
+    /// Draws the lines that are made for a terminal of this many columns, where it is time to.
+    pub fn show(&mut self, lines: impl FnOnce(usize) -> Vec<String>) {
+        if !self.may_draw || self.started.elapsed() < SHOWN_AFTER {
+            return;
+        }
+        if !std::mem::replace(&mut self.is_drawn, true) {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(DRAWS_PER_S));
+        }
+        self.bar.set_message(lines(usize::from(columns())).join("\n"));
+    }
+
+    /// Prints something else above the lines.
+    pub fn above<T>(&self, print: impl FnOnce() -> T) -> T {
+        self.bar.suspend(print)
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
 /// How wide the terminal is; as wide as they usually are where it does not say.
 fn columns() -> u16 {
     let size = rustix::termios::tcgetwinsize(std::io::stderr()).ok();
@@ -169,6 +215,27 @@ mod tests {
                     assert!(total.is_none() || text.contains('%') || text.contains(" of "), "{text}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn lines_are_drawn_in_place_of_those_before_and_leave_nothing() {
+        let terminal = InMemoryTerm::new(5, 80);
+        let mut lines = Lines::new(true);
+        lines.bar.set_draw_target(ProgressDrawTarget::term_like(Box::new(terminal.clone())));
+        (lines.started, lines.is_drawn) = (lines.started - Duration::from_secs(5), true);
+        lines.show(|_| vec!["one".to_owned(), "two".to_owned(), "three".to_owned()]);
+        lines.bar.tick();
+        assert_eq!(terminal.contents(), "one\ntwo\nthree");
+        lines.show(|_| vec!["four".to_owned()]);
+        lines.bar.tick();
+        assert_eq!(terminal.contents(), "four");
+        drop(lines);
+        assert_eq!(terminal.contents(), "");
+        for (may_draw, age_s) in [(true, 0), (false, 5)] {
+            let mut lines = Lines::new(may_draw);
+            lines.started -= Duration::from_secs(age_s);
+            lines.show(|_| panic!("it is not made if it is not drawn"));
         }
     }
 

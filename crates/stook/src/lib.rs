@@ -145,7 +145,7 @@ pub mod archive;
 pub mod bench;
 #[cfg(unix)]
 pub mod copy;
-pub(crate) mod device;
+pub mod device;
 pub mod engine;
 pub mod error;
 pub mod extent;

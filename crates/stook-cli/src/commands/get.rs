@@ -66,8 +66,9 @@ pub struct Args {
     /// Write the bodies one after another, in the order in which they were asked for
     #[arg(long)]
     concat: bool,
-    /// Replace the one file of --concat even where some of the records could not be got
-    #[arg(long, requires = "concat")]
+    /// Write what fits, even if there is too little space for all of it; with --concat, replace the
+    /// file even where some of the records could not be got
+    #[arg(long, requires = "output")]
     force: bool,
     /// Only records of this group; may be given more than once
     #[arg(long = "group", value_name = "NAME")]

@@ -106,6 +106,128 @@ fn lists_say_what_is_copied_and_what_they_name_has_to_be_there() {
     assert!(place.path("disk/d/one").exists() && !place.path("disk/big").exists());
 }
 
+#[test]
+fn a_list_is_read_by_the_rule_of_all_lists() {
+    let place = place();
+    fs::write(place.path("card/d/a\\b\nc"), "odd").unwrap();
+    fs::write(place.path("lines"), "d/a\\\\b\\x0ac\n").unwrap();
+    fs::write(place.path("plain"), "d/a\\b\nc\0./d//one\0").unwrap();
+    assert_eq!(copy(&place, &["card", "by-lines", "--files-from", "lines"]).0, 0);
+    assert_eq!(copy(&place, &["card", "by-bytes", "--files-from", "plain", "-0"]).0, 0);
+    for (to, count) in [("by-lines", 1), ("by-bytes", 2)] {
+        assert_eq!(fs::read(place.path(to).join("d/a\\b\nc")).unwrap(), b"odd", "{to}");
+        assert_eq!(fs::read_dir(place.path(to).join("d")).unwrap().count(), count, "{to}");
+    }
+    assert_eq!(copy(&place, &["card", "spelled", "--files-from", "plain", "--from0"]).0, 0);
+    for (list, why) in [
+        ("/etc/passwd\n", "list, line 1: /etc/passwd is absolute"),
+        ("d/one\n../notes\n", "list, line 2: ../notes would lead out of what is copied"),
+        ("a\\b\n", "begins no escape"),
+        ("\n", "list has no path: nothing was asked for"),
+    ] {
+        fs::write(place.path("list"), list).unwrap();
+        let (code, _, stderr) = copy(&place, &["card", "refused", "--files-from", "list"]);
+        assert_eq!(code, 1, "{list}: {stderr}");
+        assert!(stderr.contains(why) && stderr.lines().count() == 1, "{stderr}");
+    }
+    assert_eq!(copy(&place, &["card", "refused", "-0"]).0, 2, "there is no list");
+    assert!(!place.path("refused").exists());
+    // All of it is listed.
+    fs::write(place.path("list"), "./\n").unwrap();
+    assert_eq!(copy(&place, &["card", "all", "--files-from", "list"]).0, 0);
+    assert!(place.path("all/big").exists());
+}
+
+/// The lines of `--events`, by what they are.
+fn events(place: &Place, args: &[&str]) -> (i32, Vec<(String, Value)>) {
+    let (code, stdout, stderr) = copy(place, &[args, &["--json", "--events"]].concat());
+    let line = |line: &str| -> (String, Value) {
+        let value: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{line} {stderr}"));
+        let name = value["schema"].as_str().unwrap().split(['.', '/']).nth(1).unwrap().to_owned();
+        documented(&name, &value);
+        (name, value)
+    };
+    (code, stdout.lines().map(line).collect())
+}
+
+#[test]
+fn events_are_json_lines_that_end_in_the_document() {
+    let place = place();
+    let (code, lines) = events(&place, &["card", "disk", "--to", "spare"]);
+    assert_eq!(code, 0);
+    let names: Vec<&str> = lines.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!((names.first(), names.last()), (Some(&"copy_start"), Some(&"copy")), "{names:?}");
+    let start = &lines[0].1;
+    assert_eq!((&start["total_files"], &start["total_bytes"]), (&2.into(), &1_000_005.into()));
+    assert_eq!(start["destinations"][1]["path"], "spare");
+    assert!(start["sources"][0]["file_system"].is_string(), "{start}");
+    let (_, far) = lines.iter().find(|(name, _)| name == "copy_progress").unwrap();
+    assert_eq!((&far["total_bytes"], far["destinations"].as_array().unwrap().len()), (&1_000_005.into(), 2));
+    assert!(!names.contains(&"copy_item"), "none were asked for");
+    let end = &lines.last().unwrap().1;
+    assert_eq!((&end["read_files"], &end["destinations"][1]["files"]), (&2.into(), &2.into()));
+    // What is named: each path that is copied, and what fails, when it does.
+    fs::write(place.path("list"), "d/one\nabsent\n").unwrap();
+    let args = ["card", "third", "--files-from", "list", "--verbose"];
+    let (code, lines) = events(&place, &args);
+    assert_eq!(code, 1);
+    let of = |name: &str| lines.iter().filter(|line| line.0 == name).map(|line| &line.1).collect::<Vec<_>>();
+    let [item] = of("copy_item")[..] else { panic!("{lines:?}") };
+    assert_eq!(
+        (&item["key"], &item["action"], &item["why"]),
+        (&"d/one".into(), &"copy".into(), &"new".into())
+    );
+    let [failure] = of("copy_failure")[..] else { panic!("{lines:?}") };
+    assert_eq!((&failure["key"], &failure["destination"]), (&"absent".into(), &Value::Null));
+    assert_eq!(of("copy")[0]["failures"][0]["error"], failure["error"]);
+    assert_eq!(of("copy")[0]["items"], serde_json::json!([]), "they were printed before");
+}
+
+#[test]
+fn a_dry_run_and_an_unpacked_pack_have_events_too() {
+    let place = place();
+    let (_, lines) = events(&place, &["card", "disk", "--dry-run"]);
+    let items = lines.iter().filter(|(name, _)| name == "copy_item").count();
+    assert_eq!(items, 4, "the destination, a directory and two files: {lines:?}");
+    assert!(!place.path("disk").exists());
+    assert_eq!(super::ended(stook(["pack", "card", "p.stook"]).current_dir(place.dir.path())).0, 0);
+    let (code, lines) = events(&place, &["p.stook", "out"]);
+    assert_eq!(code, 0);
+    assert_eq!(lines.iter().filter(|(name, _)| name == "copy_start").count(), 1, "{lines:?}");
+    assert_eq!(lines.last().unwrap().1["destinations"][0]["files"], 2);
+}
+
+#[test]
+fn events_are_asked_for_with_json() {
+    let place = place();
+    let (code, stdout, stderr) = copy(&place, &["card", "disk", "--events"]);
+    assert_eq!((code, stdout.as_str()), (2, ""));
+    assert!(stderr.contains("give --json, too") && !place.path("disk").exists(), "{stderr}");
+}
+
+#[test]
+fn paths_are_named_where_that_is_asked_for() {
+    let place = place();
+    let (code, stdout, _) = copy(&place, &["card", "disk", "--verbose"]);
+    assert_eq!(code, 0);
+    let mut lines: Vec<&str> = stdout.lines().collect();
+    let summary = lines.pop().unwrap();
+    lines.sort_unstable();
+    assert_eq!(lines, ["copy      new      big", "copy      new      d/one"]);
+    assert!(summary.starts_with("Copied 2 files"), "{summary}");
+    let (_, stdout, _) = copy(&place, &["card", "disk", "--verbose", "--quiet"]);
+    assert_eq!(stdout, "", "what is there already is not named");
+}
+
+/// Off a terminal there is no progress at all.
+#[test]
+fn nothing_is_drawn_where_there_is_no_terminal() {
+    let place = place();
+    let (code, stdout, stderr) = copy(&place, &["card", "disk", "--bwlimit", "700KB"]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    assert!(stdout.starts_with("Copied 2 files"), "{stdout}");
+}
+
 /// As in the study, where each of these made every copy empty, with exit code 0.
 #[test]
 fn sizes_that_mean_nothing_are_refused() {

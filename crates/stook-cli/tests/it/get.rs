@@ -119,7 +119,7 @@ fn a_joined_file_that_is_there_is_replaced_only_by_all_that_was_asked_for() {
     assert_eq!(get("out", &["long", "a/two", "absent"], &["--force"]).0, 1);
     assert_eq!(read("out"), "second");
     assert_eq!((get("out", &["a/one"], &[]).0, read("out").as_str()), (0, "first of all"));
-    assert_eq!(place.run("get", &["a/one", "--force", "--output", "out"]).0, 2);
+    assert_eq!(place.run("get", &["a/one", "--force"]).0, 2, "there is nothing to force");
     let files = fs::read_dir(place.dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
     assert_eq!(files.count(), 3, "no draft stays");
 }

@@ -94,6 +94,11 @@ impl Member<'_> {
     pub fn kind(&self) -> MemberKind {
         MemberKind::of(self.node.kind, self.is_hard_link)
     }
+
+    /// The room that its bytes take where holes stay holes.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        if self.is_sparse { self.stored_len } else { self.node.len }
+    }
 }
 
 /// Why the bytes of a member are refused that is named like a directory.

@@ -113,8 +113,8 @@ impl Unpack<'_> {
         let is_wanted = |member: &&Member<'_>| {
             member.kind() == MemberKind::File && !self.target.join(OsStr::from_bytes(member.key)).exists()
         };
-        let len = |member: &Member<'_>| if member.is_sparse { member.stored_len } else { member.node.len };
-        let needed = members.iter().filter(is_wanted).map(len).fold(0, u64::saturating_add);
+        let wanted = members.iter().filter(is_wanted);
+        let needed = wanted.map(Member::kept_bytes).fold(0, u64::saturating_add);
         room::too_little(&self.target, needed, free).map_or(Ok(()), |why| Err(Error::Invalid(why)))
     }
 }

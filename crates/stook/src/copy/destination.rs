@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::fs::{Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use super::body::FileJob;
 use super::decide::Place;
 use super::error::Result;
-use super::events::{Action, DestinationProgress, Item, Mailbox, Why};
+use super::events::{Action, CopyFailure, DestinationProgress, Item, Letter, Mailbox, Why, WhyStopped};
 use super::hash::Digest;
 use super::options::{CopyOptions, Resume};
 use super::partial::Partial;
@@ -53,6 +53,7 @@ pub(super) struct Receiver {
     pub(super) batch: Batch,
     pub(super) state: Mutex<State>,
     is_stopped: AtomicBool,
+    why_stopped: OnceLock<WhyStopped>,
     failures_in_a_row: AtomicU32,
     files: AtomicU64,
     bytes: AtomicU64,
@@ -144,6 +145,7 @@ impl Receiver {
             batch: Batch::with(options.durability),
             state: Mutex::new(State { report, ..State::default() }),
             is_stopped: AtomicBool::new(false),
+            why_stopped: OnceLock::new(),
             failures_in_a_row: AtomicU32::new(0),
             files: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
@@ -170,6 +172,7 @@ impl Receiver {
             files: self.files.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
             is_stopped: self.is_stopped(),
+            why_stopped: self.why_stopped.get().copied(),
         }
     }
 
@@ -222,7 +225,8 @@ impl Receiver {
         digests: Arc<[Digest]>,
     ) {
         let key = key.to_vec();
-        self.mailbox.put(Item { destination: self.index, key, kind, len, action, why, digests });
+        let item = Item { destination: self.index, key, kind, len, action, why, digests };
+        self.mailbox.put(Letter::Item(item));
     }
 
     /// The error of something that is done to what has a key.
@@ -232,15 +236,23 @@ impl Receiver {
 
     /// Notes that a path could not be written, and gives the destination up if nothing more can be.
     pub(super) fn fail(&self, key: &[u8], error: Error) {
-        let stops = match &error {
-            Error::Io { source, .. } => self.is_fatal(source) && self.is_on_its_device(key),
-            _ => false,
+        let why = match &error {
+            Error::Io { source, .. } => self.why_fatal(source).filter(|_| self.is_on_its_device(key)),
+            _ => None,
         };
-        let mut state = self.state();
-        if stops && !self.is_stopped.swap(true, Ordering::Relaxed) {
-            state.report.stopped = Some(crate::error::chain(&error));
+        let text = crate::error::chain(&error);
+        {
+            let mut state = self.state();
+            if let Some(why) = why
+                && !self.is_stopped.swap(true, Ordering::Relaxed)
+            {
+                let _ = self.why_stopped.set(why);
+                state.report.stopped = Some(text.clone());
+            }
+            state.report.failures.push(Failure { key: key.to_vec(), error });
         }
-        state.report.failures.push(Failure { key: key.to_vec(), error });
+        let failure = CopyFailure { destination: Some(self.index), key: key.to_vec(), error: text };
+        self.mailbox.put(Letter::Failure(failure));
     }
 
     /// The same of a call of the system.
@@ -262,23 +274,20 @@ impl Receiver {
         }
     }
 
-    /// Whether after this error nothing more can be written: the device is full, gone or
+    /// Why nothing more can be written after this error: the device is full, gone or
     /// write-protected, or has failed many times without a success in between.
-    fn is_fatal(&self, error: &io::Error) -> bool {
-        const AT_ONCE: [Errno; 8] = [
-            Errno::NOSPC,
-            Errno::DQUOT,
-            Errno::ROFS,
-            Errno::NODEV,
-            Errno::NXIO,
-            Errno::SHUTDOWN,
-            Errno::NOTCONN,
-            Errno::STALE,
-        ];
-        match Errno::from_io_error(error) {
-            Some(errno) if AT_ONCE.contains(&errno) => true,
-            Some(Errno::IO) => self.failures_in_a_row.fetch_add(1, Ordering::Relaxed) + 1 >= FAILURES_MAX,
-            _ => false,
+    fn why_fatal(&self, error: &io::Error) -> Option<WhyStopped> {
+        match Errno::from_io_error(error)? {
+            Errno::NOSPC | Errno::DQUOT => Some(WhyStopped::Full),
+            Errno::ROFS => Some(WhyStopped::ReadOnly),
+            Errno::NODEV | Errno::NXIO | Errno::SHUTDOWN | Errno::NOTCONN | Errno::STALE => {
+                Some(WhyStopped::Gone)
+            }
+            Errno::IO => {
+                let failures = self.failures_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
+                (failures >= FAILURES_MAX).then_some(WhyStopped::Failing)
+            }
+            _ => None,
         }
     }
 

@@ -6,12 +6,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::hash::Digest;
+use crate::device::Attachment;
 use crate::tree::Kind;
 
 /// How often progress is reported, at least.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// Items that wait to be reported; a thread that has more waits.
+/// Reports that wait to be made; a thread that has more waits.
 const WAITING_MAX: usize = 4096;
 
 /// What was done, or would be.
@@ -112,6 +113,69 @@ pub struct Item {
     pub digests: Arc<[Digest]>,
 }
 
+/// What is about to be copied, once it was counted.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Beginning {
+    /// Files, unless they are counted only on the way.
+    pub total_files: Option<u64>,
+    /// Bytes of them, unless they are counted only on the way.
+    pub total_bytes: Option<u64>,
+    /// What the sources on disk lie on, each once.
+    pub sources: Vec<Attachment>,
+    /// What each destination lies on.
+    pub destinations: Vec<Attachment>,
+}
+
+/// Something that could not be read, or written to one destination; the report has the error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopyFailure {
+    /// Which destination, by its position; `None` where it could not be read.
+    pub destination: Option<usize>,
+    /// The path, relative to the destination.
+    pub key: Vec<u8>,
+    /// Why, with its causes.
+    pub error: String,
+}
+
+/// What is being done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Phase {
+    /// What is to be copied is counted: totals are not known yet.
+    #[default]
+    Counting,
+    /// Files are copied.
+    Copying,
+    /// All files were read; names, links and directories are made, and all is made durable.
+    Finishing,
+}
+
+/// Why nothing more is written to a destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum WhyStopped {
+    /// It is full, or a quota is.
+    Full,
+    /// It may not be written to any more.
+    ReadOnly,
+    /// It was taken away.
+    Gone,
+    /// It failed too often.
+    Failing,
+}
+
+impl WhyStopped {
+    /// It in one word: `full`, `read-only`, `gone` or `failing`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::ReadOnly => "read-only",
+            Self::Gone => "gone",
+            Self::Failing => "failing",
+        }
+    }
+}
+
 /// How far one destination has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DestinationProgress {
@@ -121,12 +185,16 @@ pub struct DestinationProgress {
     pub bytes: u64,
     /// Whether it was given up.
     pub is_stopped: bool,
+    /// Why.
+    pub why_stopped: Option<WhyStopped>,
 }
 
 /// How far copying has come.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Progress {
-    /// Files that were dealt with.
+    /// What is being done.
+    pub phase: Phase,
+    /// Files that were dealt with; while they are counted, those that were found.
     pub files: u64,
     /// Their bytes, and those of files that are being copied.
     pub bytes: u64,
@@ -142,6 +210,10 @@ pub struct Progress {
 
 /// Hears of a copy while it is made. All is called by the thread that runs it.
 pub trait CopyEvents {
+    /// What is about to be copied. Comes once, when it was counted and the destinations were
+    /// opened.
+    fn begin(&mut self, _beginning: &Beginning) {}
+
     /// How far it is, several times a second. Returning `false` ends it, with every file either
     /// whole or absent.
     fn go_on(&mut self, _progress: &Progress) -> bool {
@@ -156,29 +228,50 @@ pub trait CopyEvents {
 
     /// What became of a path.
     fn item(&mut self, _item: &Item) {}
+
+    /// What could not be copied.
+    fn failure(&mut self, _failure: &CopyFailure) {}
 }
 
 impl CopyEvents for () {}
 
-/// Items on their way to the thread that reports them.
+/// What is reported of a path.
+#[derive(Debug)]
+pub(super) enum Letter {
+    Item(Item),
+    Failure(CopyFailure),
+}
+
+impl Letter {
+    fn deliver(&self, events: &mut dyn CopyEvents) {
+        match self {
+            Self::Item(item) => events.item(item),
+            Self::Failure(failure) => events.failure(failure),
+        }
+    }
+}
+
+/// Reports on their way to the thread that makes them.
 #[derive(Debug, Default)]
 pub(super) struct Mailbox {
-    waiting: Mutex<(VecDeque<Item>, bool)>,
+    waiting: Mutex<(VecDeque<Letter>, bool)>,
     changed: Condvar,
     is_abandoned: AtomicBool,
 }
 
 impl Mailbox {
-    fn waiting(&self) -> MutexGuard<'_, (VecDeque<Item>, bool)> {
+    fn waiting(&self) -> MutexGuard<'_, (VecDeque<Letter>, bool)> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn put(&self, item: Item) {
+    /// Hands over what is to be reported. A caller holds nothing that a snapshot of the progress
+    /// waits for.
+    pub(super) fn put(&self, letter: Letter) {
         let mut waiting = self.waiting();
         while waiting.0.len() >= WAITING_MAX && !self.is_abandoned.load(Ordering::Relaxed) {
             waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }
-        waiting.0.push_back(item);
+        waiting.0.push_back(letter);
         drop(waiting);
         self.changed.notify_all();
     }
@@ -200,7 +293,7 @@ impl Mailbox {
     ) {
         let (mut last, mut is_stopped) = (None::<Instant>, false);
         loop {
-            let (items, is_over) = {
+            let (letters, is_over) = {
                 let mut waiting = self.waiting();
                 if waiting.0.is_empty() && !waiting.1 {
                     let waited = self.changed.wait_timeout(waiting, EVERY);
@@ -209,7 +302,7 @@ impl Mailbox {
                 (std::mem::take(&mut waiting.0), waiting.1)
             };
             self.changed.notify_all();
-            items.iter().for_each(|item| events.item(item));
+            letters.iter().for_each(|letter| letter.deliver(events));
             let is_due = is_over || last.is_none_or(|last| last.elapsed() >= EVERY);
             if is_due {
                 last = Some(Instant::now());
@@ -218,7 +311,7 @@ impl Mailbox {
                     stop();
                 }
             }
-            if is_over && items.is_empty() {
+            if is_over && letters.is_empty() {
                 return;
             }
         }

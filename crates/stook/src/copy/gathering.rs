@@ -3,6 +3,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::mpsc::SyncSender;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
@@ -14,6 +15,7 @@ use super::ledger::held;
 use super::resume::Resumed;
 use super::run::Run;
 use super::small::{SMALL_MAX, SmallTask};
+use super::waits::For;
 use crate::error::{Error, Result};
 use crate::tree::{BodyPiece, GatherOptions, Gathered, Holes, Part, Xattrs};
 
@@ -74,7 +76,8 @@ impl Run<'_> {
             ..GatherOptions::default()
         };
         let mut long: Option<Long<'_>> = None;
-        let mut deliver = |gathered: Gathered| -> ControlFlow<()> {
+        let mut taking = Duration::ZERO;
+        let mut take = |gathered: Gathered| -> ControlFlow<()> {
             if self.is_stopped() {
                 return ControlFlow::Break(());
             }
@@ -92,7 +95,16 @@ impl Run<'_> {
             }
             ControlFlow::Continue(())
         };
+        let mut deliver = |gathered: Gathered| {
+            let began = Instant::now();
+            let goes_on = take(gathered);
+            taking += began.elapsed();
+            goes_on
+        };
+        let began = Instant::now();
         let gathered = source.tree.gather(&ids, &*self.reading, &options, &mut deliver);
+        // What was not needed to take what came was needed to read it.
+        self.clock.add(For::Sources, 1, began.elapsed().saturating_sub(taking));
         if let Some(long) = long.take() {
             long.pouring.end(false);
         }
@@ -108,7 +120,7 @@ impl Run<'_> {
     }
 
     fn take_piece<'l>(
-        &self,
+        &'l self,
         index: usize,
         one: &mut Wanted,
         piece: BodyPiece,
@@ -119,10 +131,12 @@ impl Run<'_> {
         if one.is_done {
             return;
         }
-        self.throttle.take(piece.bytes.len() as u64, || self.is_stopped());
+        self.throttle(piece.bytes.len() as u64, 1);
         self.add_read(piece.bytes.len() as u64);
         let is_whole = piece.is_whole();
-        let (body_len, permit) = (piece.body_len, self.ledger.take(piece.bytes.len() as u64));
+        let len = piece.bytes.len() as u64;
+        let permit = self.clock.timed(For::Destinations, 1, || self.ledger.take(len));
+        let body_len = piece.body_len;
         let bytes = held(piece.bytes, permit);
         // A piece of another body: what came before it is not whole, and is reported at the end.
         if let Some(long) = long.take_if(|long| long.index != index) {
@@ -146,7 +160,8 @@ impl Run<'_> {
                 one.is_done = true;
                 self.end_file(&one.job, Ok(()));
                 // Those who write end only after this one.
-                let _ = small.send(SmallTask::Write(places, body));
+                let send = || drop(small.send(SmallTask::Write(places, body)));
+                self.clock.timed(For::Destinations, 1, send);
                 return;
             }
             // What comes in one pass begins at its beginning.

@@ -17,6 +17,7 @@ use super::ledger::{Permit, held};
 use super::resume::Resumed;
 use super::run::Run;
 use super::sharing::whole_file;
+use super::waits::{For, WaitClock};
 use crate::engine::Access;
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
@@ -42,12 +43,13 @@ pub(super) struct Pouring<'a> {
     wanted: Arc<AtomicUsize>,
     /// Where the bytes begin that are poured.
     start: u64,
+    clock: &'a WaitClock,
 }
 
 impl<'a> Pouring<'a> {
     /// Begins a file in these places, by destination.
     pub(super) fn begin(
-        run: &Run<'_>,
+        run: &'a Run<'_>,
         lanes: &'a Lanes,
         places: Vec<(usize, Place)>,
         xattrs: &Xattrs,
@@ -63,11 +65,12 @@ impl<'a> Pouring<'a> {
             let (partial, start) = (resumed.partials.remove(&index), resumed.start);
             let begin = Begin { place, metadata, wanted: wanted.clone(), partial, start };
             // A lane ends only after those who send.
-            if lane.send(Message::Begin(Box::new(begin))).is_ok() {
+            let send = || lane.send(Message::Begin(Box::new(begin)));
+            if run.clock.timed(For::Destination(index), 1, send).is_ok() {
                 takers.push(index);
             }
         }
-        Self { lanes, takers, wanted, start: resumed.start }
+        Self { lanes, takers, wanted, start: resumed.start, clock: &run.clock }
     }
 
     /// Whether any destination still takes it.
@@ -75,8 +78,8 @@ impl<'a> Pouring<'a> {
         self.wanted.load(Ordering::Relaxed) > 0
     }
 
-    fn lanes(&self) -> impl Iterator<Item = &SyncSender<Message>> {
-        self.takers.iter().filter_map(|index| self.lanes.writing.get(*index))
+    fn lanes(&self) -> impl Iterator<Item = (usize, &SyncSender<Message>)> {
+        self.takers.iter().filter_map(|index| Some((*index, self.lanes.writing.get(*index)?)))
     }
 
     fn send(&self, message: impl Fn() -> Message, to_hash: ToHash) {
@@ -84,8 +87,8 @@ impl<'a> Pouring<'a> {
         if let Some(lane) = &self.lanes.hashing {
             let _ = lane.send(to_hash);
         }
-        for lane in self.lanes() {
-            let _ = lane.send(message());
+        for (index, lane) in self.lanes() {
+            let _ = self.clock.timed(For::Destination(index), 1, || lane.send(message()));
         }
     }
 
@@ -109,7 +112,7 @@ impl<'a> Pouring<'a> {
     /// The file is whole, or is given up.
     pub(super) fn end(self, is_whole: bool) {
         let mut takers = Vec::with_capacity(self.takers.len());
-        for lane in self.lanes() {
+        for (index, lane) in self.lanes() {
             let digests = match (is_whole, &self.lanes.hashing) {
                 (false, _) => None,
                 (true, None) => Some(Digests::None),
@@ -119,7 +122,8 @@ impl<'a> Pouring<'a> {
                     Some(digests)
                 }
             };
-            let _ = lane.send(Message::End(digests));
+            let end = || lane.send(Message::End(digests));
+            let _ = self.clock.timed(For::Destination(index), 1, end);
         }
         if let Some(lane) = &self.lanes.hashing {
             let _ = lane.send(ToHash::End(takers));
@@ -205,7 +209,7 @@ impl Run<'_> {
             } else {
                 flow.early.clear();
             }
-            match session.next() {
+            match self.clock.timed(For::Sources, 1, || session.next()) {
                 Some((number, read)) => self.take_read(&mut flow, number, read),
                 None if !goes_on || flow.is_over() => break,
                 None => {}
@@ -230,10 +234,10 @@ impl Run<'_> {
             let is_idle = flow.permits.is_empty() && flow.early.is_empty();
             let permit = match self.ledger.try_take(range.len()) {
                 Some(permit) => permit,
-                None if is_idle => self.ledger.take(range.len()),
+                None if is_idle => self.clock.timed(For::Destinations, 1, || self.ledger.take(range.len())),
                 None => return,
             };
-            self.throttle.take(range.len(), || self.is_stopped());
+            self.throttle(range.len(), 1);
             if let Err(error) = session.submit(number, source, range, access) {
                 flow.failed = Some(error);
                 return;

@@ -33,6 +33,7 @@ mod journal;
 mod lane;
 mod large;
 mod ledger;
+mod limits;
 mod listing;
 mod making;
 mod mirror;
@@ -47,14 +48,19 @@ mod small;
 mod source;
 mod throttle;
 mod tuning;
+mod waits;
 
 pub use crate::tree::outbox::Durability;
 pub use error::{Error, Result};
-pub use events::{Action, CopyEvents, DestinationProgress, Item, Progress, Why};
+pub use events::{
+    Action, Beginning, CopyEvents, CopyFailure, DestinationProgress, Item, Phase, Progress, Why, WhyStopped,
+};
 pub use hash::{Digest, HashKind};
 pub use journal::{CopyJournal, CopyJournalError};
+pub use limits::{LinkUse, Side};
 pub use options::{CopyOptions, Resume};
 pub(crate) use report::incomplete;
 pub use report::{CopyReport, DestinationReport, Failure, NotCopied, Unfinished};
 pub use run::{Copy, Destination};
 pub use source::{CopySource, SingleFile};
+pub use waits::{HeldUpBy, Waits};

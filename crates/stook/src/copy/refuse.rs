@@ -113,6 +113,13 @@ pub(super) struct Total {
     is_stopped: bool,
 }
 
+impl Total {
+    /// How far counting has come.
+    fn so_far(&self) -> Progress {
+        Progress { files: self.files, bytes: self.bytes, ..Progress::default() }
+    }
+}
+
 /// Counts what is to be copied.
 struct Counting<'a> {
     sources: &'a [CopySource],
@@ -128,7 +135,7 @@ struct Counting<'a> {
 impl Listed for Counting<'_> {
     fn found(&mut self, found: Found) -> ControlFlow<()> {
         self.entries += 1;
-        if self.entries.is_multiple_of(1024) && !self.events.go_on(&Progress::default()) {
+        if self.entries.is_multiple_of(1024) && !self.events.go_on(&self.total.so_far()) {
             self.total.is_stopped = true;
             return ControlFlow::Break(());
         }

@@ -2,8 +2,11 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::options::CopyOptions;
+use super::waits::Waits;
+use crate::device::Attachment;
 use crate::engine::Passage;
 use crate::error::Error;
 use crate::tree::{Kept, Kind, UnsetXattrs};
@@ -82,6 +85,8 @@ pub struct DestinationReport {
     pub resumed_bytes: u64,
     /// Files that are not whole, and that the next run continues.
     pub unfinished: Vec<Unfinished>,
+    /// What it lies on.
+    pub attachment: Attachment,
 }
 
 /// What copying did.
@@ -101,6 +106,12 @@ pub struct CopyReport {
     pub entries: u64,
     /// Whether the caller stopped it before its end.
     pub interrupted: bool,
+    /// What the sources on disk lie on, each once.
+    pub sources: Vec<Attachment>,
+    /// What was waited for.
+    pub waits: Waits,
+    /// How long it took, counting and the last sync included.
+    pub elapsed: Duration,
 }
 
 impl CopyReport {

@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver as Incoming, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Instant;
 
 use super::body::FileJob;
 use super::decide::Place;
 use super::destination::Receiver;
 use super::error::Result;
-use super::events::{Closing, CopyEvents, Mailbox, Progress};
+use super::events::{Beginning, Closing, CopyEvents, CopyFailure, Letter, Mailbox, Phase, Progress};
 use super::finish::FirstNames;
 use super::gathering::GATHERED_MAX;
 use super::hash_lane;
@@ -22,11 +23,13 @@ use super::listing::{Found, Listed, Listing};
 use super::mirror::Mirror;
 use super::options::CopyOptions;
 use super::refuse::{self, Total};
-use super::report::{self, CopyReport, Failure, NotCopied};
+use super::report::{self, CopyReport, DestinationReport, Failure, NotCopied};
 use super::small::{SMALL_MAX, SmallTask};
 use super::source::CopySource;
 use super::throttle::Throttle;
 use super::tuning::Tuning;
+use super::waits::{For, WaitClock};
+use crate::device::Attachment;
 use crate::engine::{Backend, EngineFactory};
 use crate::profile::{Class, Profile};
 use crate::source::{Session, SessionOptions, Source};
@@ -104,6 +107,7 @@ impl Copy {
     /// # Errors
     /// What is refused before anything is made, and destinations that cannot be opened.
     pub fn run(&self, events: &mut dyn CopyEvents) -> Result<CopyReport> {
+        let started = Instant::now();
         self.options.check()?;
         let is_contents = match self.sources.as_slice() {
             [only] => only.is_directory()?,
@@ -115,6 +119,8 @@ impl Copy {
             return Ok(CopyReport { interrupted: true, ..CopyReport::default() });
         };
         let run = Run::new(self, is_contents, total)?;
+        let beginning = self.beginning(&run.total);
+        events.begin(&beginning);
         thread::scope(|scope| {
             let closing = Closing(&run.mailbox);
             scope.spawn(|| {
@@ -124,7 +130,23 @@ impl Copy {
             run.mailbox.report(events, &|| run.progress(), &|| run.stop());
             drop(closing);
         });
-        Ok(run.into_report())
+        Ok(run.into_report(beginning, started))
+    }
+
+    fn beginning(&self, total: &Total) -> Beginning {
+        let mut sources = Vec::new();
+        for path in self.sources.iter().filter_map(|source| source.path.as_deref()) {
+            let source = Attachment::of(path);
+            if !sources.contains(&source) {
+                sources.push(source);
+            }
+        }
+        Beginning {
+            total_files: Some(total.files),
+            total_bytes: Some(total.bytes),
+            sources,
+            destinations: self.destinations.iter().map(|one| Attachment::of(&one.path)).collect(),
+        }
     }
 }
 
@@ -142,12 +164,15 @@ pub(super) struct Run<'a> {
     pub(super) reading: Arc<dyn EngineFactory>,
     pub(super) receivers: Vec<Arc<Receiver>>,
     pub(super) ledger: Arc<Ledger>,
-    pub(super) throttle: Throttle,
+    throttle: Throttle,
     pub(super) tuning: Tuning,
+    pub(super) jobs: usize,
+    pub(super) clock: WaitClock,
     is_contents: bool,
-    jobs: usize,
     mailbox: Arc<Mailbox>,
     is_stopped: AtomicBool,
+    /// Whether all files were read.
+    is_finishing: AtomicBool,
     /// What is known of all destinations alike.
     own: Mutex<CopyReport>,
     total: Total,
@@ -179,10 +204,12 @@ impl<'a> Run<'a> {
             ledger: Ledger::new(MEMORY_BYTES),
             throttle: Throttle::new(options.bytes_per_s),
             tuning: Tuning::new(&options, &profiles),
-            is_contents,
             jobs,
+            clock: WaitClock::new(copy.destinations.len()),
+            is_contents,
             mailbox,
             is_stopped: AtomicBool::new(false),
+            is_finishing: AtomicBool::new(false),
             own: Mutex::new(CopyReport { failures: incomplete_of(&copy.sources), ..CopyReport::default() }),
             total,
             files: AtomicU64::new(0),
@@ -211,6 +238,10 @@ impl<'a> Run<'a> {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let so_far = of(&self.read_bytes).saturating_add(of(&self.resumed_bytes));
         Progress {
+            phase: match self.is_finishing.load(Ordering::Relaxed) {
+                true => Phase::Finishing,
+                false => Phase::Copying,
+            },
             files: self.files.load(Ordering::Relaxed),
             bytes: of(&self.bytes).max(so_far),
             total_files: Some(self.total.files),
@@ -220,12 +251,17 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn into_report(self) -> CopyReport {
+    fn into_report(self, beginning: Beginning, started: Instant) -> CopyReport {
         let interrupted = self.is_stopped.load(Ordering::Relaxed);
-        let destinations = self.receivers.iter().map(|receiver| receiver.take_report()).collect();
+        let reports = self.receivers.iter().map(|receiver| receiver.take_report());
+        let destinations = reports
+            .zip(beginning.destinations)
+            .map(|(report, attachment)| DestinationReport { attachment, ..report })
+            .collect();
         let read_bytes = self.read_bytes.into_inner();
         let own = self.own.into_inner().unwrap_or_else(PoisonError::into_inner);
-        CopyReport { destinations, read_bytes, interrupted, ..own }
+        let (sources, waits, elapsed) = (beginning.sources, self.clock.waits(), started.elapsed());
+        CopyReport { destinations, read_bytes, interrupted, sources, waits, elapsed, ..own }
     }
 
     /// A file is begun.
@@ -260,7 +296,15 @@ impl<'a> Run<'a> {
 
     /// Notes what could not be read.
     pub(super) fn fail(&self, key: &[u8], error: crate::Error) {
-        self.own().failures.push(Failure { key: key.to_vec(), error });
+        let (key, text) = (key.to_vec(), crate::error::chain(&error));
+        self.own().failures.push(Failure { key: key.clone(), error });
+        self.mailbox.put(Letter::Failure(CopyFailure { destination: None, key, error: text }));
+    }
+
+    /// Waits until this many more bytes may be read.
+    pub(super) fn throttle(&self, bytes: u64, threads: usize) {
+        let waited = self.throttle.take(bytes, || self.is_stopped());
+        self.clock.add(For::Limit, threads, waited);
     }
 
     /// Which destinations need the bytes of a file, and where they go.
@@ -309,6 +353,7 @@ impl<'a> Run<'a> {
             listed.flush();
             listed.feed = None;
         });
+        self.is_finishing.store(true, Ordering::Relaxed);
         self.each_receiver(&|receiver| receiver.publish_waiting());
         self.copy_again();
         self.make_links(&listed.links);
@@ -399,7 +444,8 @@ impl<'a> Run<'a> {
     fn each_receiver(&self, work: &(dyn Fn(&Receiver) + Sync)) {
         thread::scope(|scope| {
             for receiver in &self.receivers {
-                scope.spawn(move || work(receiver));
+                let who = For::Destination(receiver.index);
+                scope.spawn(move || self.clock.timed(who, 1, || work(receiver)));
             }
         });
     }

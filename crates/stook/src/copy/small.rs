@@ -9,6 +9,7 @@ use super::finish::{Written, new_file};
 use super::hash::Hashing;
 use super::ledger::{Permit, held};
 use super::run::{Opened, Run};
+use super::waits::For;
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
 use crate::source::{Identity, Session, Source};
@@ -50,7 +51,7 @@ impl Run<'_> {
         if places.is_empty() {
             return Ok(());
         }
-        let permit = self.ledger.take(job.node.len);
+        let permit = self.clock.timed(For::Destinations, self.jobs, || self.ledger.take(job.node.len));
         let read = match self.read_small(session, job) {
             // Once more, as it is now.
             Err(Error::SourceChanged { .. }) => self.read_small(session, job),
@@ -66,17 +67,18 @@ impl Run<'_> {
     }
 
     fn read_small(&self, session: &mut Session, job: &FileJob) -> Result<(Body, crate::tree::Node)> {
-        let Opened { source, xattrs, node } = self.open(job)?;
+        let opened = self.clock.timed(For::Sources, self.jobs, || self.open(job));
+        let Opened { source, xattrs, node } = opened?;
         let range = ByteRange::to(source.len());
         if range.len() > GROWN_MAX {
             let before = Identity { len: job.node.len, ..source.identity() };
             return Err(Error::changed(source.path(), before, source.identity()));
         }
-        self.throttle.take(range.len(), || self.is_stopped());
+        self.throttle(range.len(), self.jobs);
         // What is empty now may be about to be written.
         let read = match range.is_empty() {
             true => Ok(bytes::Bytes::new()),
-            false => self.read_range(session, &*source, range),
+            false => self.clock.timed(For::Sources, self.jobs, || self.read_range(session, &*source, range)),
         };
         let bytes = match (read, source.check_unchanged()) {
             // That it has changed explains whatever else was met.
@@ -115,7 +117,8 @@ impl Run<'_> {
     fn write_to_all(&self, places: Vec<(usize, Place)>, body: &Body) {
         for (index, place) in places {
             if let Some(receiver) = self.receivers.get(index) {
-                receiver.write_small(place, body);
+                let write = || receiver.write_small(place, body);
+                self.clock.timed(For::Destination(index), self.jobs, write);
             }
         }
     }

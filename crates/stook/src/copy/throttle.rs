@@ -19,9 +19,10 @@ impl Throttle {
         Self { bytes_per_s, due: Mutex::new(None) }
     }
 
-    /// Waits until this many more bytes may pass, or no more is wanted.
-    pub(super) fn take(&self, bytes: u64, is_stopped: impl Fn() -> bool) {
-        let Some(rate) = self.bytes_per_s else { return };
+    /// Waits until this many more bytes may pass, or no more is wanted; returns how long that took.
+    pub(super) fn take(&self, bytes: u64, is_stopped: impl Fn() -> bool) -> Duration {
+        let Some(rate) = self.bytes_per_s else { return Duration::ZERO };
+        let started = Instant::now();
         let lasts = Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64);
         let until = {
             let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
@@ -34,9 +35,10 @@ impl Throttle {
         while !is_stopped() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return;
+                break;
             }
             std::thread::sleep(left.min(SLEEP_MAX));
         }
+        started.elapsed()
     }
 }

@@ -1,5 +1,4 @@
-//! [`BlockDevice`]: a device as described in `/sys`: its counters, its parts, the speed of its
-//! link.
+//! [`BlockDevice`]: a device as described in `/sys`: its counters, its parts, how it is connected.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -9,6 +8,8 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{major, minor};
 
 use super::System;
+use super::attachment::Transport;
+use super::link::{self, Link};
 
 /// The unit of the counters, regardless of the sector size of the device.
 const SECTOR_BYTES: u64 = 512;
@@ -17,8 +18,10 @@ const SECTOR_BYTES: u64 = 512;
 const DISKS: [&str; 2] = ["sd", "hd"];
 
 /// What hypervisors and targets call disks that are none, in lower case: `QEMU HARDDISK`,
-/// `VBOX HARDDISK`, `Virtual disk`, `PersistentDisk`, `scsi_debug`.
-const VIRTUAL_MODELS: [&str; 5] = ["qemu", "vbox", "virtual", "persistentdisk", "scsi_debug"];
+/// `VBOX HARDDISK`, `Virtual disk`, `PersistentDisk`, `Amazon Elastic Block Store`, `nvme_card`,
+/// `MSFT NVMe Accelerator`, `scsi_debug`.
+const VIRTUAL_MODELS: [&str; 8] =
+    ["qemu", "vbox", "virtual", "persistentdisk", "amazon", "nvme_card", "msft", "scsi_debug"];
 
 /// A block device, or a partition of one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -131,11 +134,10 @@ impl BlockDevice {
         let disk = self.disk_name();
         let is_disk = DISKS.iter().any(|name| disk.starts_with(name));
         let is_usb = |part: Component<'_>| part.as_os_str().as_bytes().starts_with(b"usb");
-        let model = self.fact("device/model").unwrap_or_default().to_ascii_lowercase();
         is_disk
             && self.fact("queue/rotational").as_deref() == Some("1")
             && !self.directory.components().any(is_usb)
-            && !VIRTUAL_MODELS.iter().any(|name| model.contains(name))
+            && !self.is_virtual()
     }
 
     /// What it is called wherever it is plugged in: its world-wide or its serial number.
@@ -143,48 +145,51 @@ impl BlockDevice {
         ["wwid", "device/wwid", "serial", "device/serial"].iter().find_map(|name| self.fact(name))
     }
 
-    /// The most bytes a second that fit through the link of the device: the narrowest PCI Express
-    /// link above it, or its SATA link. `None` if the system does not report it.
-    pub(super) fn link_limit_bytes_per_s(&self) -> Option<f64> {
-        let mut limit: Option<f64> = None;
-        for directory in self.directory.ancestors().take_while(|path| path.starts_with("/sys/devices/")) {
-            let read = |name: &str| fs::read_to_string(directory.join(name)).ok();
-            let here = match (read("current_link_speed"), read("current_link_width")) {
-                (Some(speed), Some(width)) => pcie_bytes_per_s(&speed, &width),
-                _ => sata_link(directory),
-            };
-            limit = match (limit, here) {
-                (Some(a), Some(b)) => Some(a.min(b)),
-                (a, b) => a.or(b),
-            };
-        }
-        limit
+    /// What it says of itself, in one line: its maker and its model. What is printed is escaped.
+    pub(super) fn model(&self) -> Option<String> {
+        // A SATA disk has no maker but this.
+        let maker = self.fact("device/vendor").filter(|maker| maker != "ATA" && !maker.starts_with("0x"));
+        let model = self.fact("device/model").or_else(|| self.fact("device/name"));
+        let words = [maker, model].into_iter().flatten();
+        let words: Vec<String> = words.flat_map(|text| words_of(&text)).collect();
+        (!words.is_empty()).then(|| words.join(" "))
+    }
+
+    /// Whether it is no device that somebody could touch: what a hypervisor shows has no link.
+    pub(super) fn is_virtual(&self) -> bool {
+        let model = self.fact("device/model").unwrap_or_default().to_ascii_lowercase();
+        VIRTUAL_MODELS.iter().any(|name| model.contains(name))
+    }
+
+    /// How it is connected.
+    pub(super) fn transport(&self) -> Transport {
+        let disk = self.disk_name();
+        let has = |is: &dyn Fn(&Path) -> bool| link::above(self.disk()).any(is);
+        let begins = |path: &Path, begin: &str| {
+            path.file_name().is_some_and(|name| name.as_bytes().starts_with(begin.as_bytes()))
+        };
+        let kinds = [
+            (self.is_virtual() || has(&|path| begins(path, "virtio")), Transport::Virtual),
+            (has(&link::is_usb_device), Transport::Usb),
+            (has(&|path| begins(path, "ata")), Transport::Sata),
+            (disk.starts_with("nvme"), Transport::Nvme),
+            (disk.starts_with("mmcblk"), Transport::Card),
+            (DISKS.iter().any(|name| disk.starts_with(name)), Transport::Scsi),
+        ];
+        kinds.into_iter().find(|(is_so, _)| *is_so).map_or(Transport::Unknown, |(_, kind)| kind)
+    }
+
+    /// The narrowest link above it. `None` if the system reports none; what it reports of virtual
+    /// devices is made up.
+    pub(super) fn link(&self) -> Option<Link> {
+        let is_real = self.transport() != Transport::Virtual;
+        Link::narrowest(self.disk()).filter(|_| is_real)
     }
 }
 
-/// The SATA link of an `ataN` directory.
-fn sata_link(directory: &Path) -> Option<f64> {
-    let number = directory.file_name()?.to_str()?.strip_prefix("ata")?;
-    let speed = fs::read_to_string(format!("/sys/class/ata_link/link{number}/sata_spd")).ok()?;
-    let gbit: f64 = speed.trim().strip_suffix(" Gbps")?.parse().ok()?;
-    // Ten bits on the wire for each byte.
-    (gbit > 0.0).then_some(gbit * 1e9 / 10.0)
-}
-
-/// Payload bits of a link of that speed (`8.0 GT/s PCIe`) and number of lanes; protocol overhead
-/// not taken off.
-fn pcie_bytes_per_s(speed: &str, width: &str) -> Option<f64> {
-    let gigatransfers: f64 = speed.split_whitespace().next()?.parse().ok()?;
-    let lanes: f64 = width.trim().parse().ok()?;
-    // Up to 5 GT/s ten bits carry eight, up to 32 GT/s 130 carry 128; above, 256-byte units carry
-    // 242.
-    let coding = match gigatransfers {
-        slow if slow <= 5.0 => 0.8,
-        fast if fast <= 32.0 => 128.0 / 130.0,
-        _ => 242.0 / 256.0,
-    };
-    let limit = gigatransfers * 1e9 / 8.0 * coding * lanes;
-    (limit > 0.0).then_some(limit)
+/// The words of a text that was padded with spaces.
+fn words_of(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
 }
 
 fn parse_totals(text: &str) -> Option<Totals> {
@@ -242,17 +247,5 @@ mod tests {
         let expected = Totals { reads: 100, read_bytes: 1_024_000, writes: 400, write_bytes: 3_072_000 };
         assert_eq!(parse_totals(text), Some(expected));
         assert_eq!(parse_totals("1 2 3"), None);
-    }
-
-    #[test]
-    fn links_carry_what_their_coding_leaves() {
-        let gigabytes =
-            |speed, width| pcie_bytes_per_s(speed, width).map(|limit| (limit / 1e7).round() / 100.0);
-        assert_eq!(gigabytes("2.5 GT/s PCIe\n", "1\n"), Some(0.25));
-        assert_eq!(gigabytes("8.0 GT/s PCIe", "4"), Some(3.94));
-        assert_eq!(gigabytes("16.0 GT/s PCIe", "4"), Some(7.88));
-        assert_eq!(gigabytes("64.0 GT/s PCIe", "4"), Some(30.25));
-        assert_eq!(gigabytes("Unknown", "255"), None);
-        assert_eq!(gigabytes("8.0 GT/s", "0"), None);
     }
 }

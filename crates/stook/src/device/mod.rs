@@ -1,13 +1,15 @@
-//! [`Below`]: the layers below a file, as the system reports them: devices with counters, or
-//! memory.
+//! The layers below a file, as the system reports them: devices with counters, or memory; and how
+//! the disks at the end are connected.
 //!
 //! Between a file and the devices that hold its bytes there can be layers: an overlay lies on
 //! directories of other file systems, a loop device on a file, a mapped device on others, btrfs on
 //! several. Each is followed down, because a layer that keeps bytes in memory answers instead of
 //! the device.
 
+mod attachment;
 mod block;
 mod btrfs;
+mod link;
 mod loop_device;
 mod memory;
 mod mount;
@@ -20,7 +22,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub use self::attachment::{Attachment, Disk, Transport};
 use self::block::{BlockDevice, Totals};
+pub use self::link::{Link, LinkKind};
 use self::loop_device::FileNumbers;
 pub(crate) use self::mount::{Mount, copies_on_server, mountinfo};
 
@@ -167,6 +171,21 @@ impl Below {
         self.on_the_way.iter().filter_map(BlockDevice::disk_number).collect()
     }
 
+    /// The whole disks at the end of the way, which nothing else lies below.
+    fn disks_at_the_end(&self) -> Vec<BlockDevice> {
+        let is_last =
+            |device: &&BlockDevice| device.parts().is_empty() && device.fact("loop/backing_file").is_none();
+        let mut disks: Vec<_> = self.on_the_way.iter().filter(is_last).map(BlockDevice::whole).collect();
+        disks.sort();
+        disks.dedup();
+        disks
+    }
+
+    /// How often a byte that is written to the file reaches those disks.
+    fn copies_at_the_end(&self) -> u64 {
+        self.copies.saturating_mul(self.copies_below).max(1)
+    }
+
     /// How often one device takes what is written once. Copies on devices of their own are written
     /// side by side; on one device, one after the other.
     pub(crate) fn copies_on_one_device(&self) -> u64 {
@@ -214,7 +233,8 @@ impl Below {
     /// The most bytes a second that fit through the links of the lowest devices, all of them
     /// together.
     pub(crate) fn link_limit_bytes_per_s(&self) -> Option<f64> {
-        let limits: Option<Vec<f64>> = self.lowest.iter().map(BlockDevice::link_limit_bytes_per_s).collect();
+        let links = self.lowest.iter().map(|device| Some(device.link()?.limit_bytes_per_s));
+        let limits: Option<Vec<f64>> = links.collect();
         limits.filter(|limits| !limits.is_empty()).map(|limits| limits.iter().sum())
     }
 

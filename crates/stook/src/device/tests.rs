@@ -42,7 +42,7 @@ impl Made {
         fs::canonicalize(self.dir.path().join("files")).unwrap()
     }
 
-    fn device(&self, name: &str, number: (u32, u32)) -> BlockDevice {
+    pub(super) fn device(&self, name: &str, number: (u32, u32)) -> BlockDevice {
         let directory = self.system.sys.join("devices").join(name);
         fs::create_dir_all(&directory).unwrap();
         let number = format!("{}:{}", number.0, number.1);
@@ -73,7 +73,7 @@ impl Made {
         fs::write(path, text).unwrap();
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub(super) fn file(&self, name: &str) -> PathBuf {
         let path = self.files().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, "bytes").unwrap();
@@ -86,7 +86,7 @@ impl Made {
         self.system.mounts += &format!("9 1 0:99 {root} {} rw,relatime - {rest}\n", point.display());
     }
 
-    fn loop_device(&self, backing: &str, is_direct: bool) -> BlockDevice {
+    pub(super) fn loop_device(&self, backing: &str, is_direct: bool) -> BlockDevice {
         self.write("devices/loop7/loop/backing_file", &format!("{backing}\n"));
         self.write("devices/loop7/loop/dio", if is_direct { "1\n" } else { "0\n" });
         self.device("loop7", (707, 7))

@@ -2,13 +2,15 @@
 //!
 //! Keys, paths and groups are arbitrary bytes from outside. All code that shows them to people or
 //! parses them uses [`escaped`] and [`unescape`]; all code that selects them by pattern uses
-//! [`Patterns`].
+//! [`Patterns`]; all code that reads a list of them uses [`NameList`].
 
 mod escape;
+mod list;
 #[cfg(unix)]
 mod patterns;
 
 pub use escape::{EscapeError, Escaped, escaped, escaped_controls, unescape};
+pub use list::{ListEnd, NameList};
 #[cfg(unix)]
 pub(crate) use patterns::directories_above;
 #[cfg(unix)]

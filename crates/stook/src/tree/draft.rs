@@ -193,6 +193,11 @@ impl Folder {
         })
     }
 
+    /// The directory, as it was named.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Everything that was finished has its name, and is on the medium, unless nothing was to be.
     ///
     /// # Errors

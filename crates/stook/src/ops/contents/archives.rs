@@ -81,6 +81,8 @@ impl Contents for Archive {
         if options.any_order && (self.is_sequential() || self.reads_by_request()) {
             found.sort_by_key(|(_, member)| member.map(|member| member.data_at));
         }
+        let members = found.iter().filter_map(|(_, member)| *member);
+        let needed_bytes = members.map(|member| member.kept_bytes()).fold(0, u64::saturating_add);
         let numbers = found.iter().filter_map(|(_, member)| member.map(|member| member.number)).collect();
         let reading = self.read(numbers)?;
         Ok(Box::new(ArchiveGetting {
@@ -90,6 +92,7 @@ impl Contents for Archive {
             hold: Hold::Nothing,
             held: Vec::new(),
             stop: options.stop,
+            needed_bytes,
         }))
     }
 
@@ -213,6 +216,7 @@ struct ArchiveGetting<'a> {
     /// The bytes of a member that was held.
     held: Vec<u8>,
     stop: Stop,
+    needed_bytes: u64,
 }
 
 /// Whether the current member is read to its end before anything of it is returned.
@@ -278,5 +282,9 @@ impl<'a> Getting<'a> for ArchiveGetting<'a> {
             Ok(None) => Ok(Piece::End),
             Err(error) => Ok(Piece::Failed(Failure::of_member(error)?)),
         }
+    }
+
+    fn needed_bytes(&self) -> u64 {
+        self.needed_bytes
     }
 }

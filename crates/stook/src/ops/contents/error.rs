@@ -35,6 +35,9 @@ pub enum Error {
     /// A load by several threads was to be in the order of keys.
     #[error("threads that load at once know no order of keys: a load in that order takes one")]
     ThreadsByKey,
+    /// What is got does not fit where it goes.
+    #[error("{0}")]
+    Room(String),
     /// The caller wanted it to end.
     #[error("interrupted")]
     Interrupted,

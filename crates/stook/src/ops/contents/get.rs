@@ -1,11 +1,13 @@
 //! Results of getting entries by key.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::error::Result;
+use super::error::{Error, Result};
 use crate::archive::{self, Archive};
 use crate::pack;
 use crate::pack::{FileKind, Key, Pack, Stop};
+use crate::storage::free_at;
+use crate::tree::room;
 
 /// What entries of packs and archives are called.
 pub(super) const RECORD: &str = "record";
@@ -38,6 +40,22 @@ pub trait Getting<'a>: Send {
     /// # Errors
     /// Returns an error if reading fails. An error of this entry alone is [`Piece::Failed`].
     fn piece(&mut self) -> Result<Piece<'_>>;
+
+    /// The room that the bodies of all these entries take, in bytes, as far as the index says.
+    fn needed_bytes(&self) -> u64;
+}
+
+/// Refuses what does not fit into a directory or file, before anything of it is written. Pipes and
+/// devices take what comes.
+///
+/// # Errors
+/// Returns [`Error::Room`], or an I/O error of the place.
+pub fn check_room(getting: &dyn Getting<'_>, target: &Path) -> Result<()> {
+    if target.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        return Ok(());
+    }
+    let free = free_at(target).map_err(pack::Error::Core)?;
+    room::too_little(target, getting.needed_bytes(), free).map_or(Ok(()), |why| Err(Error::Room(why)))
 }
 
 /// What became of a key.

@@ -46,7 +46,7 @@ pub use archives::{MemberCounts, cut_off_note, index_notes};
 pub use body::{BATCH_LEN, BLOCK_LEN, Body, BodyError, BodyReader, PastEnd, Span, batches};
 pub use cached::{Cached, SourceSpan, files_of};
 pub use error::{Error, Feature, Result, Unsupported};
-pub use get::{Failure, Found, GetOptions, Getting, Missing, Piece};
+pub use get::{Failure, Found, GetOptions, Getting, Missing, Piece, check_room};
 pub use list::{Detail, Entry, ListOptions, Listed, Listing};
 pub use load::{LoadEvents, LoadOptions, LoadReport, LoadWatch, OnLoaded, Part};
 pub use owned::{OwnedFiles, OwnedKeys, OwnedRows};

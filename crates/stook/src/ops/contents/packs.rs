@@ -172,8 +172,10 @@ impl Contents for PackContents {
         for entry in located.iter_mut().flatten() {
             *entry = entry.take().filter(is_wanted);
         }
+        let lens = located.iter().flatten().flatten().filter_map(|entry| entry.stored_bytes);
+        let needed_bytes = lens.fold(0, u64::saturating_add);
         let (located, short) = (located.into_iter(), Vec::new().into_iter());
-        Ok(Box::new(PackGetting { contents: self, options, keys, located, short, body: None }))
+        Ok(Box::new(PackGetting { contents: self, options, keys, located, short, body: None, needed_bytes }))
     }
 
     fn load(&self, options: &LoadOptions, events: &dyn LoadEvents) -> Result<LoadReport> {
@@ -274,6 +276,7 @@ struct PackGetting<'a> {
     /// Short records that were read as one batch.
     short: std::vec::IntoIter<Got<'a>>,
     body: Option<RecordBody<'a>>,
+    needed_bytes: u64,
 }
 
 /// Where a record is; `None` if there is none in the groups; or the damage that hides it.
@@ -369,6 +372,10 @@ impl<'a> Getting<'a> for PackGetting<'a> {
             Ok(None) => Ok(Piece::End),
             Err(error) => Ok(Piece::Failed(Failure::of_record(error)?)),
         }
+    }
+
+    fn needed_bytes(&self) -> u64 {
+        self.needed_bytes
     }
 }
 

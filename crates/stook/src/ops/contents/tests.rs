@@ -255,3 +255,35 @@ fn a_caller_that_wants_to_stop_gets_to_it() {
         IS_STOPPED.set(false);
     });
 }
+
+/// Something that needs more room than there is.
+struct Huge;
+
+impl<'a> Getting<'a> for Huge {
+    fn next(&mut self) -> Result<Option<(&'a Key, Found)>> {
+        Ok(None)
+    }
+
+    fn piece(&mut self) -> Result<Piece<'_>> {
+        Ok(Piece::End)
+    }
+
+    fn needed_bytes(&self) -> u64 {
+        u64::MAX
+    }
+}
+
+#[test]
+fn room_is_looked_for_before_anything_is_written() {
+    let place = tempfile::tempdir().unwrap();
+    both(|opened| {
+        let (keys, options) = (keys(&["a", "d/b", "absent"]), GetOptions::default());
+        let getting = opened.contents().get(&keys, &options).unwrap();
+        let needed = getting.needed_bytes();
+        assert!((200_005..205_000).contains(&needed), "{needed}");
+        check_room(&*getting, &place.path().join("not/there")).unwrap();
+    });
+    let error = check_room(&Huge, place.path()).unwrap_err().to_string();
+    assert!(error.contains("EB would be needed in") && error.contains("`--force`"), "{error}");
+    check_room(&Huge, Path::new("/dev/null")).unwrap();
+}

@@ -128,6 +128,10 @@ mod tests {
                 None => Piece::End,
             })
         }
+
+        fn needed_bytes(&self) -> u64 {
+            0
+        }
     }
 
     fn value_of(pieces: &[std::result::Result<&'static [u8], u64>]) -> Result<Bytes, ValueError> {

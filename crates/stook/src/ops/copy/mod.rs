@@ -4,11 +4,13 @@
 //! know, is unpacked: both are one code, which reads in the order of the medium.
 
 mod given;
+mod list;
 mod unpacked;
 
 use std::path::PathBuf;
 
 pub use given::{Given, OpenGiven};
+pub use list::read_list;
 
 use crate::copy::{self, Copy, CopyEvents, CopyOptions, CopyReport, Destination};
 use crate::ops::{contents, unpack};
@@ -39,6 +41,22 @@ pub enum Error {
         path: PathBuf,
         /// The path in it.
         key: Vec<u8>,
+    },
+    /// A list with a path that cannot be meant.
+    #[error("{}, line {number}: {why}", path.display())]
+    List {
+        /// The list.
+        path: PathBuf,
+        /// Which path of it, from 1.
+        number: u64,
+        /// Why not.
+        why: String,
+    },
+    /// A list without paths.
+    #[error("{} has no path: nothing was asked for", path.display())]
+    EmptyList {
+        /// The list.
+        path: PathBuf,
     },
 }
 

@@ -1,12 +1,15 @@
 //! A pack or an archive to one directory: unpacking, reported as a copy.
 
 use std::path::Path;
+use std::time::Instant;
 
 use super::Result;
 use super::given::Packed;
 use crate::copy::{
-    self, CopyEvents, CopyOptions, CopyReport, DestinationProgress, DestinationReport, Failure, Progress,
+    self, Beginning, CopyEvents, CopyFailure, CopyOptions, CopyReport, DestinationProgress,
+    DestinationReport, Failure, Phase, Progress,
 };
+use crate::device::Attachment;
 use crate::ops::unpack::{self, PathFilter, THREADS, Unpack};
 use crate::source::AccessRule;
 
@@ -41,18 +44,21 @@ pub(super) fn run(
         durability: options.durability,
         force: options.force,
     };
+    let started = Instant::now();
     let mut entries = 0;
+    let beginning = beginning(packed, destination);
+    let mut has_begun = false;
     let done = unpack.run((&packed.opened).into(), &mut |at: unpack::Progress| {
         entries = at.entries;
-        events.go_on(&Progress {
-            files: at.entries,
-            bytes: at.bytes,
-            total_files: None,
-            total_bytes: Some(at.total_bytes),
-            current: Vec::new(),
-            destinations: vec![DestinationProgress { files: at.entries, bytes: at.bytes, is_stopped: false }],
-        })
+        if !std::mem::replace(&mut has_begun, true) {
+            events.begin(&Beginning { total_bytes: Some(at.total_bytes), ..beginning.clone() });
+        }
+        events.go_on(&progress_of(at))
     })?;
+    if !has_begun {
+        events.begin(&beginning);
+    }
+    let elapsed = started.elapsed();
     let summary = done.summary;
     let failures = summary
         .failures
@@ -62,6 +68,9 @@ pub(super) fn run(
     if !done.is_complete {
         own.push(copy::incomplete(packed.opened.contents().path(), Vec::new()));
     }
+    let failures: Vec<_> = failures.collect();
+    report_failures(&failures, &own, events);
+    let [source, attachment] = [beginning.sources.first(), beginning.destinations.first()];
     let report = DestinationReport {
         path: destination.to_path_buf(),
         files: summary.files,
@@ -72,7 +81,8 @@ pub(super) fn run(
         unchanged: summary.unchanged,
         kept: summary.kept,
         unset_xattrs: summary.unset_xattrs,
-        failures: failures.collect(),
+        failures,
+        attachment: attachment.cloned().unwrap_or_default(),
         ..DestinationReport::default()
     };
     Ok(CopyReport {
@@ -82,8 +92,42 @@ pub(super) fn run(
         failures: own,
         entries,
         interrupted: summary.interrupted,
+        sources: source.cloned().into_iter().collect(),
+        elapsed,
         ..CopyReport::default()
     })
+}
+
+/// What is known before anything was read. A pack on a server lies on nothing that is seen here.
+fn beginning(packed: &Packed, destination: &Path) -> Beginning {
+    let path = packed.opened.contents().path();
+    let source = path.exists().then(|| Attachment::of(path));
+    Beginning {
+        sources: source.into_iter().collect(),
+        destinations: vec![Attachment::of(destination)],
+        ..Beginning::default()
+    }
+}
+
+/// What could not be unpacked is known only at the end.
+fn report_failures(failures: &[Failure], own: &[Failure], events: &mut dyn CopyEvents) {
+    let of_destination = failures.iter().map(|failure| (Some(0), failure));
+    for (destination, Failure { key, error }) in of_destination.chain(own.iter().map(|own| (None, own))) {
+        let error = crate::error::chain(error);
+        events.failure(&CopyFailure { destination, key: key.clone(), error });
+    }
+}
+
+fn progress_of(at: unpack::Progress) -> Progress {
+    let one = DestinationProgress { files: at.entries, bytes: at.bytes, ..DestinationProgress::default() };
+    Progress {
+        phase: Phase::Copying,
+        files: at.entries,
+        bytes: at.bytes,
+        total_bytes: Some(at.total_bytes),
+        destinations: vec![one],
+        ..Progress::default()
+    }
 }
 
 /// What a single path met, as copying reports it.

@@ -59,8 +59,8 @@ pub struct Get {
     /// Whether bodies come one after another, in the order of their keys. A directory, which has
     /// none, is then no reason to refuse.
     pub joined: bool,
-    /// Whether the one file of joined bodies takes the place of another even where some of them
-    /// could not be got, or all.
+    /// Whether what fits is written even where not all does, and the one file of joined bodies takes
+    /// the place of another even where some of them could not be got, or all.
     pub force: bool,
     /// Asked whether to end.
     pub stop: Stop,
@@ -186,6 +186,9 @@ impl Getter<'_> {
         let contents = self.contents;
         let options = GetOptions { groups: self.options.groups.clone(), ..self.options };
         let mut getting = contents.get(keys, &options).map_err(Error::from)?;
+        if let Some(path) = self.target.path().filter(|_| !self.force) {
+            contents::check_room(&*getting, path).map_err(Error::from)?;
+        }
         while let Some((key, found)) = getting.next().map_err(Error::from)? {
             match found {
                 Found::Body(kind) => self.write(key, kind, &mut *getting, each)?,

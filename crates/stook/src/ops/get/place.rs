@@ -49,6 +49,16 @@ impl<'a> Target<'a> {
         })
     }
 
+    /// Where it is; a writer is nowhere.
+    pub(super) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Writer(_) => None,
+            Self::Joined(draft) => Some(draft.path()),
+            Self::File(path) => Some(path),
+            Self::Directory(named) => Some(named.folder.path()),
+        }
+    }
+
     /// Whether each body goes into a separate file, in any order.
     pub(super) fn is_directory(&self) -> bool {
         matches!(self, Self::Directory(_))

@@ -1,6 +1,7 @@
 //! Copying trees: what comes out is what was there, whatever is in the way.
 
 mod attributes;
+mod events;
 mod faults;
 mod lengths;
 mod places;

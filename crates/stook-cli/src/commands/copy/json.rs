@@ -1,0 +1,349 @@
+//! A copy as JSON: the document, and the lines of `--events`.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+use stook::copy::{
+    Beginning, CopyFailure, CopyReport, DestinationReport, HeldUpBy, Item, Phase, Progress, Side, Unfinished,
+};
+use stook::device::{Attachment, Disk, Link};
+use stook::report::json::TextOrBytes;
+
+use super::Args;
+use crate::failures::Failed;
+
+/// The report.
+#[derive(Serialize)]
+pub(super) struct Report<'a> {
+    entries: u64,
+    read_files: u64,
+    read_bytes: u64,
+    seconds: f64,
+    interrupted: bool,
+    dry_run: bool,
+    sources: Vec<LiesOn<'a>>,
+    source_link_share: Option<f64>,
+    destinations: Vec<Copied<'a>>,
+    held_up_by: Option<HeldUp>,
+    waits: Waited,
+    items: Vec<Named<'a>>,
+    not_copied: Vec<TextOrBytes<'a>>,
+    failures: Vec<Failed<'a>>,
+}
+
+/// The document of a copy.
+pub(super) fn document<'a>(report: &'a CopyReport, items: &'a [Item], args: &Args) -> Report<'a> {
+    let uses = report.link_uses();
+    let share = |side: Side| uses.iter().find(|one| one.side == side).map(|one| one.share);
+    let destinations = report.destinations.iter().enumerate();
+    Report {
+        entries: report.entries,
+        read_files: report.read_files,
+        read_bytes: report.read_bytes,
+        seconds: report.elapsed.as_secs_f64(),
+        interrupted: report.interrupted,
+        dry_run: args.dry_run,
+        sources: report.sources.iter().map(LiesOn::new).collect(),
+        source_link_share: share(Side::Sources),
+        destinations: destinations.map(|(at, one)| Copied::new(one, share(Side::Destination(at)))).collect(),
+        held_up_by: report.held_up_by().and_then(HeldUp::new),
+        waits: Waited::new(report),
+        items: items.iter().map(Named::new).collect(),
+        not_copied: report.not_copied.iter().map(|left| TextOrBytes::key(&left.key)).collect(),
+        failures: Failed::all(&report.failures),
+    }
+}
+
+/// What became of a destination.
+#[derive(Serialize)]
+struct Copied<'a> {
+    path: String,
+    files: u64,
+    bytes: u64,
+    cloned: u64,
+    copied_by_server: u64,
+    directories: u64,
+    symlinks: u64,
+    hard_links: u64,
+    linked: u64,
+    specials: u64,
+    unchanged: u64,
+    corrected: u64,
+    backups: u64,
+    kept: Vec<TextOrBytes<'a>>,
+    deleted: Vec<TextOrBytes<'a>>,
+    unset_xattrs: u64,
+    direct_bytes: u64,
+    cached_bytes: u64,
+    resumed_bytes: u64,
+    unfinished: Vec<JsonUnfinished<'a>>,
+    stopped: Option<&'a str>,
+    failures: Vec<Failed<'a>>,
+    lies_on: LiesOn<'a>,
+    link_share: Option<f64>,
+}
+
+impl<'a> Copied<'a> {
+    fn new(one: &'a DestinationReport, link_share: Option<f64>) -> Self {
+        Self {
+            path: one.path.display().to_string(),
+            files: one.files,
+            bytes: one.bytes,
+            cloned: one.cloned,
+            copied_by_server: one.copied_by_server,
+            directories: one.directories,
+            symlinks: one.symlinks,
+            hard_links: one.hard_links,
+            linked: one.linked,
+            specials: one.specials,
+            unchanged: one.unchanged,
+            corrected: one.corrected,
+            backups: one.backups,
+            kept: one.kept.iter().map(|kept| TextOrBytes::key(&kept.key)).collect(),
+            deleted: one.deleted.iter().map(|key| TextOrBytes::key(key)).collect(),
+            unset_xattrs: one.unset_xattrs.entries,
+            direct_bytes: one.passage.direct_bytes,
+            cached_bytes: one.passage.cached_bytes,
+            resumed_bytes: one.resumed_bytes,
+            unfinished: one.unfinished.iter().map(JsonUnfinished::new).collect(),
+            stopped: one.stopped.as_deref(),
+            failures: Failed::all(&one.failures),
+            lies_on: LiesOn::new(&one.attachment),
+            link_share,
+        }
+    }
+}
+
+/// A file that the next run continues.
+#[derive(Serialize)]
+struct JsonUnfinished<'a> {
+    #[serde(flatten)]
+    key: TextOrBytes<'a>,
+    bytes: u64,
+}
+
+impl<'a> JsonUnfinished<'a> {
+    fn new(one: &'a Unfinished) -> Self {
+        Self { key: TextOrBytes::key(&one.key), bytes: one.bytes }
+    }
+}
+
+/// What a source or a destination lies on.
+#[derive(Serialize)]
+struct LiesOn<'a> {
+    file_system: Option<&'a str>,
+    device: Option<&'a str>,
+    server: Option<&'a str>,
+    in_memory: bool,
+    disks: Vec<WholeDisk<'a>>,
+    read_limit_bytes_per_s: Option<f64>,
+    write_limit_bytes_per_s: Option<f64>,
+}
+
+impl<'a> LiesOn<'a> {
+    fn new(attachment: &'a Attachment) -> Self {
+        Self {
+            file_system: attachment.file_system.as_deref(),
+            device: attachment.device.as_deref(),
+            server: attachment.server.as_deref(),
+            in_memory: attachment.is_memory,
+            disks: attachment.disks.iter().map(WholeDisk::new).collect(),
+            read_limit_bytes_per_s: attachment.read_limit_bytes_per_s(),
+            write_limit_bytes_per_s: attachment.write_limit_bytes_per_s(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct WholeDisk<'a> {
+    name: &'a str,
+    model: Option<&'a str>,
+    transport: &'static str,
+    rotates: Option<bool>,
+    card_reader: bool,
+    link: Option<OfLink<'a>>,
+}
+
+impl<'a> WholeDisk<'a> {
+    fn new(disk: &'a Disk) -> Self {
+        Self {
+            name: &disk.name,
+            model: disk.model.as_deref(),
+            transport: disk.transport.name(),
+            rotates: disk.rotates,
+            card_reader: disk.is_card_reader,
+            link: disk.link.as_ref().map(OfLink::new),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct OfLink<'a> {
+    kind: &'static str,
+    name: &'a str,
+    limit_bytes_per_s: f64,
+    capable_of: Option<&'a str>,
+    why_slower: Option<&'static str>,
+}
+
+impl<'a> OfLink<'a> {
+    fn new(link: &'a Link) -> Self {
+        Self {
+            kind: link.kind.name(),
+            name: &link.name,
+            limit_bytes_per_s: link.limit_bytes_per_s,
+            capable_of: link.capable_of.as_deref(),
+            why_slower: link.why_slower,
+        }
+    }
+}
+
+/// What held a copy up.
+#[derive(Serialize)]
+struct HeldUp {
+    what: &'static str,
+    destination: Option<usize>,
+}
+
+impl HeldUp {
+    /// `None` for what this version does not know.
+    fn new(by: HeldUpBy) -> Option<Self> {
+        match by {
+            HeldUpBy::Sources => Some(Self { what: "sources", destination: None }),
+            HeldUpBy::Destination(index) => Some(Self { what: "destination", destination: Some(index) }),
+            HeldUpBy::Limit => Some(Self { what: "limit", destination: None }),
+            _ => None,
+        }
+    }
+}
+
+/// How long each was waited for.
+#[derive(Serialize)]
+struct Waited {
+    sources_s: f64,
+    destinations_s: Vec<f64>,
+    limit_s: f64,
+}
+
+impl Waited {
+    fn new(report: &CopyReport) -> Self {
+        let waits = &report.waits;
+        Self {
+            sources_s: waits.sources.as_secs_f64(),
+            destinations_s: waits.destinations.iter().map(|waited| waited.as_secs_f64()).collect(),
+            limit_s: waits.limit.as_secs_f64(),
+        }
+    }
+}
+
+/// What was done with a path, or would be.
+#[derive(Serialize)]
+pub(super) struct Named<'a> {
+    #[serde(flatten)]
+    key: TextOrBytes<'a>,
+    destination: usize,
+    action: &'static str,
+    why: &'static str,
+}
+
+impl<'a> Named<'a> {
+    pub(super) fn new(item: &'a Item) -> Self {
+        Self {
+            key: TextOrBytes::key(&item.key),
+            destination: item.destination,
+            action: item.action.name(),
+            why: item.why.name(),
+        }
+    }
+}
+
+/// The line with which it begins.
+#[derive(Serialize)]
+pub(super) struct Start<'a> {
+    total_files: Option<u64>,
+    total_bytes: Option<u64>,
+    sources: Vec<LiesOn<'a>>,
+    destinations: Vec<Place<'a>>,
+}
+
+/// A destination that is about to be copied to.
+#[derive(Serialize)]
+struct Place<'a> {
+    path: String,
+    lies_on: LiesOn<'a>,
+}
+
+impl<'a> Start<'a> {
+    pub(super) fn new(beginning: &'a Beginning, paths: &[PathBuf]) -> Self {
+        let place = |(path, attachment): (&PathBuf, &'a Attachment)| Place {
+            path: path.display().to_string(),
+            lies_on: LiesOn::new(attachment),
+        };
+        Self {
+            total_files: beginning.total_files,
+            total_bytes: beginning.total_bytes,
+            sources: beginning.sources.iter().map(LiesOn::new).collect(),
+            destinations: paths.iter().zip(&beginning.destinations).map(place).collect(),
+        }
+    }
+}
+
+/// How far it has come.
+#[derive(Serialize)]
+pub(super) struct Far<'a> {
+    phase: &'static str,
+    files: u64,
+    bytes: u64,
+    total_files: Option<u64>,
+    total_bytes: Option<u64>,
+    #[serde(flatten)]
+    current: TextOrBytes<'a>,
+    destinations: Vec<FarOne>,
+}
+
+/// How far one destination has come.
+#[derive(Serialize)]
+struct FarOne {
+    files: u64,
+    bytes: u64,
+    stopped: Option<&'static str>,
+}
+
+impl<'a> Far<'a> {
+    pub(super) fn new(progress: &'a Progress) -> Self {
+        let one = |one: &stook::copy::DestinationProgress| FarOne {
+            files: one.files,
+            bytes: one.bytes,
+            stopped: one.why_stopped.map(|why| why.name()),
+        };
+        Self {
+            phase: match progress.phase {
+                Phase::Counting => "counting",
+                Phase::Finishing => "finishing",
+                _ => "copying",
+            },
+            files: progress.files,
+            bytes: progress.bytes,
+            total_files: progress.total_files,
+            total_bytes: progress.total_bytes,
+            current: TextOrBytes::new("current", &progress.current),
+            destinations: progress.destinations.iter().map(one).collect(),
+        }
+    }
+}
+
+/// What could not be copied.
+#[derive(Serialize)]
+pub(super) struct Failing<'a> {
+    #[serde(flatten)]
+    key: TextOrBytes<'a>,
+    destination: Option<usize>,
+    error: &'a str,
+}
+
+impl<'a> Failing<'a> {
+    pub(super) fn new(failure: &'a CopyFailure) -> Self {
+        let CopyFailure { destination, key, error } = failure;
+        Self { key: TextOrBytes::key(key), destination: *destination, error }
+    }
+}

@@ -1,0 +1,307 @@
+//! A copy for people: what went wrong, what was done, and how near it came to what the devices can.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use stook::copy::{Beginning, CopyReport, DestinationReport, HeldUpBy, Item, Side};
+use stook::device::Attachment;
+use stook::report::units;
+
+use super::Args;
+use crate::context::Context;
+use crate::failures;
+use crate::output::{Output, OutputError, printable};
+
+/// What takes less time, or moves fewer bytes, says nothing of a device.
+const MEANS_SOMETHING_FROM: Duration = Duration::from_secs(1);
+const MEANS_SOMETHING_BYTES: u64 = 1_000_000;
+
+/// What would make a copy faster that takes this long over the links that were found.
+pub(super) fn advice(beginning: &Beginning, long_s: f64) -> Vec<String> {
+    let Some(bytes) = beginning.total_bytes else { return Vec::new() };
+    let takes_long = |limit: Option<f64>| limit.is_some_and(|limit| bytes as f64 / limit > long_s);
+    let sources = beginning.sources.iter().map(|source| (source, source.read_limit_bytes_per_s()));
+    let destinations = beginning.destinations.iter().map(|one| (one, one.write_limit_bytes_per_s()));
+    let slow = sources.chain(destinations).filter(|(_, limit)| takes_long(*limit));
+    let mut all: Vec<String> = slow.flat_map(|(attachment, _)| attachment.advice()).collect();
+    // One disk may be source and destination.
+    all.sort();
+    all.dedup();
+    all
+}
+
+/// What is wrong, on stderr.
+pub(super) fn print_failures(report: &CopyReport, verbose: bool, context: &Context) {
+    failures::print(context, &report.failures, verbose);
+    for one in &report.destinations {
+        print_destination(one, verbose, context);
+    }
+    let (reported, more) = failures::few(&report.not_copied, verbose);
+    for left in reported {
+        context.note(format_args!("{} is {}, and was not copied.", printable(&left.key), left.kind.noun()));
+    }
+    if let Some(more) = more {
+        context.note(format_args!("{more} more special files were not copied; `--verbose` names them all."));
+    }
+}
+
+/// What is wrong in a destination.
+fn print_destination(one: &DestinationReport, verbose: bool, context: &Context) {
+    failures::print(context, &one.failures, verbose);
+    if let Some(why) = &one.stopped {
+        let path = one.path.display();
+        context.failure(anyhow::anyhow!("nothing more was written to {path}: {why}").as_ref());
+    }
+    let (reported, more) = failures::few(&one.kept, verbose);
+    for kept in reported {
+        let place = one.path.join(OsStr::from_bytes(&kept.key));
+        let text =
+            format!("{} is there with other content, and was kept", printable(place.as_os_str().as_bytes()));
+        context.failure(anyhow::anyhow!("{text}").as_ref());
+    }
+    if let Some(more) = more {
+        context.failure(anyhow::anyhow!("{more} more were kept; `--verbose` names them all").as_ref());
+    }
+    if !one.kept.is_empty() {
+        context.note("`--overwrite different` replaces what is there with other content.");
+    }
+    for left in &one.unfinished {
+        let place = one.path.join(OsStr::from_bytes(&left.key));
+        let (place, there) = (printable(place.as_os_str().as_bytes()), units::bytes_decimal(left.bytes));
+        context.note(format_args!("{place} continues from {there} at the next run."));
+    }
+    super::super::unpack::report_unset(&one.unset_xattrs, context);
+}
+
+/// What was done with a path, or would be: `copy      new      a/b`. Of several destinations it
+/// says which.
+pub(super) fn item_line(item: &Item, destinations: &[PathBuf]) -> String {
+    // The destination itself has no path in it.
+    let key: &[u8] = if item.key.is_empty() { b"." } else { &item.key };
+    let key = OsStr::from_bytes(key);
+    let place = match destinations {
+        [_] => key.to_os_string(),
+        several => several.get(item.destination).map_or_else(|| key.into(), |one| one.join(key).into()),
+    };
+    let (action, why) = (item.action.name(), item.why.name());
+    format!("{action:<9} {why:<8} {}", printable(place.as_bytes()))
+}
+
+/// What was done, on stdout.
+pub(super) fn print(
+    report: &CopyReport,
+    args: &Args,
+    output: &mut Output,
+    context: &Context,
+) -> Result<(), OutputError> {
+    let has_several = report.destinations.len() > 1;
+    if args.dry_run {
+        return Ok(());
+    }
+    // With --verbose they were named when they were deleted.
+    for one in report.destinations.iter().filter(|_| !args.verbose) {
+        for key in &one.deleted {
+            output.line(format_args!("deleted {}", printable(key)))?;
+        }
+    }
+    if context.quiet() {
+        return Ok(());
+    }
+    for one in &report.destinations {
+        output.line(summary(one, report, has_several))?;
+    }
+    if report.elapsed >= MEANS_SOMETHING_FROM && report.read_bytes >= MEANS_SOMETHING_BYTES {
+        for line in how_near(report) {
+            output.line(line)?;
+        }
+    }
+    Ok(())
+}
+
+fn summary(one: &DestinationReport, report: &CopyReport, has_several: bool) -> String {
+    let links = one.symlinks + one.hard_links + one.linked;
+    let mut text = format!(
+        "Copied {}, {}, {}: {}",
+        units::count_of(one.files, "file", "files"),
+        units::count_of(one.directories, "directory", "directories"),
+        units::count_of(links, "link", "links"),
+        units::bytes_decimal(one.bytes),
+    );
+    if one.bytes > MEANS_SOMETHING_BYTES {
+        let (took, rate) = (units::duration(report.elapsed), units::rate_of(one.bytes, report.elapsed));
+        text.push_str(&format!(" in {took}, {rate}"));
+    }
+    if has_several {
+        text.push_str(&format!(" to {}", one.path.display()));
+    }
+    for (count, what) in [
+        (one.unchanged, "unchanged"),
+        (one.corrected, "with corrected mode, owner or time"),
+        (one.kept.len() as u64, "kept with other content"),
+        (one.backups, "kept under another name"),
+        (one.deleted.len() as u64, "deleted"),
+        (one.failures.len() as u64, "failed"),
+    ] {
+        if count > 0 {
+            text.push_str(&format!("; {} {what}", units::count(count)));
+        }
+    }
+    if one.resumed_bytes > 0 {
+        text.push_str(&format!("; {} were there already", units::bytes_decimal(one.resumed_bytes)));
+    }
+    if report.interrupted {
+        text.push_str("; interrupted, every file written is complete");
+    }
+    text
+}
+
+/// How near it came to what the links carry, and what it waited for: what of that is known.
+fn how_near(report: &CopyReport) -> Vec<String> {
+    let place = |side: Side| match side {
+        Side::Sources => "source".to_owned(),
+        Side::Destination(index) => name_of(report, index),
+    };
+    let uses = report.link_uses();
+    let mut shares: Vec<String> = uses
+        .iter()
+        .map(|one| {
+            let (percent, most) = (percent(one.share), units::rate(one.limit_bytes_per_s));
+            format!("{percent} of {} ({most}, {})", one.link, place(one.side))
+        })
+        .collect();
+    shares.extend(servers(report));
+    let waited = report.held_up_by().and_then(|by| match by {
+        HeldUpBy::Sources => Some("the source was waited for".to_owned()),
+        HeldUpBy::Destination(index) => Some(format!("{} was waited for", the_destination(report, index))),
+        HeldUpBy::Limit => Some("`--bwlimit` was waited for".to_owned()),
+        _ => None,
+    });
+    let within = report.destinations.iter().any(|one| report.is_within_disks(one));
+    let within = within.then(|| "source and destination are on the same disk".to_owned());
+    let more: Vec<String> = waited.into_iter().chain(within).collect();
+    if !more.is_empty() {
+        shares.push(more.join("; "));
+    }
+    shares.iter().map(|line| capitalised(line)).collect()
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}", letters.as_str())
+}
+
+/// Servers that are read from or written to.
+fn servers(report: &CopyReport) -> Vec<String> {
+    let named = |attachment: &Attachment, place: &str| {
+        let server = printable(attachment.server.as_ref()?.as_bytes());
+        Some(format!("over the network: server {server} ({place})"))
+    };
+    let sources = report.sources.iter().filter_map(|source| named(source, "source"));
+    let destinations = report.destinations.iter().enumerate();
+    let destinations =
+        destinations.filter_map(|(index, one)| named(&one.attachment, &name_of(report, index)));
+    sources.chain(destinations).collect()
+}
+
+/// What a destination is called in parentheses.
+fn name_of(report: &CopyReport, index: usize) -> String {
+    match report.destinations.as_slice() {
+        [_] => "destination".to_owned(),
+        several => {
+            several.get(index).map(|one| printable(one.path.as_os_str().as_bytes())).unwrap_or_default()
+        }
+    }
+}
+
+/// What a destination is called in a sentence.
+fn the_destination(report: &CopyReport, index: usize) -> String {
+    match report.destinations.len() {
+        1 => "the destination".to_owned(),
+        _ => name_of(report, index),
+    }
+}
+
+/// Without digits that mean nothing: `59%`, `under 1%`.
+fn percent(share: f64) -> String {
+    match share {
+        share if share < 0.01 => "under 1%".to_owned(),
+        share => format!("{:.0}%", share * 100.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stook::copy::Waits;
+
+    use super::*;
+
+    fn report(sources_s: u64, destinations_s: &[u64], limit_s: u64) -> CopyReport {
+        let seconds = Duration::from_secs;
+        let one = |at: usize| {
+            let path = PathBuf::from(format!("/mnt/{at}"));
+            DestinationReport { path, ..DestinationReport::default() }
+        };
+        CopyReport {
+            destinations: (0..destinations_s.len()).map(one).collect(),
+            elapsed: seconds(100),
+            waits: Waits {
+                sources: seconds(sources_s),
+                destinations: destinations_s.iter().copied().map(seconds).collect(),
+                limit: seconds(limit_s),
+            },
+            ..CopyReport::default()
+        }
+    }
+
+    #[test]
+    fn what_was_waited_for_is_named_and_nothing_else_is_made_up() {
+        assert_eq!(how_near(&report(90, &[5], 0)), ["The source was waited for"]);
+        assert_eq!(how_near(&report(5, &[90], 0)), ["The destination was waited for"]);
+        assert_eq!(how_near(&report(5, &[9, 90], 0)), ["/mnt/1 was waited for"]);
+        assert_eq!(how_near(&report(5, &[9], 80)), ["`--bwlimit` was waited for"]);
+        assert_eq!(how_near(&report(50, &[50], 0)), Vec::<String>::new());
+        let mut far = report(5, &[90], 0);
+        far.destinations[0].attachment.server = Some("nas\x1b[2J".to_owned());
+        let lines = ["Over the network: server nas\\x1b[2J (destination)", "The destination was waited for"];
+        assert_eq!(how_near(&far), lines);
+    }
+
+    #[test]
+    fn shares_have_no_digits_that_mean_nothing() {
+        assert_eq!([0.001, 0.01, 0.594, 1.0].map(percent), ["under 1%", "1%", "59%", "100%"]);
+    }
+
+    #[test]
+    fn the_summary_says_how_much_how_fast_and_what_else_there_was() {
+        let mut report = report(0, &[0, 0], 0);
+        let one = &mut report.destinations[0];
+        (one.files, one.bytes, one.directories, one.unchanged) = (258, 252_000_000_000, 1, 3);
+        report.elapsed = Duration::from_secs(855);
+        let text =
+            "Copied 258 files, 1 directory, 0 links: 252 GB in 14 min 15 s, 295 MB/s to /mnt/0; 3 unchanged";
+        assert_eq!(summary(&report.destinations[0], &report, true), text);
+        assert_eq!(
+            summary(&report.destinations[1], &report, false),
+            "Copied 0 files, 0 directories, 0 links: 0 B"
+        );
+    }
+
+    #[test]
+    fn of_several_destinations_a_line_says_which() {
+        let item = Item {
+            destination: 1,
+            key: b"a\nb".to_vec(),
+            kind: stook::tree::Kind::File,
+            len: 1,
+            action: stook::copy::Action::Copy,
+            why: stook::copy::Why::New,
+            digests: std::sync::Arc::default(),
+        };
+        let destinations = [PathBuf::from("/mnt/0"), PathBuf::from("/mnt/1")];
+        assert_eq!(item_line(&item, &destinations), "copy      new      /mnt/1/a\\x0ab");
+        assert_eq!(item_line(&item, &destinations[..1]), "copy      new      a\\x0ab");
+    }
+}
