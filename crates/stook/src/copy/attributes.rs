@@ -15,11 +15,7 @@ use crate::walk::xattrs::{read, read_at};
 
 impl Receiver {
     /// What something is to get, its extended attributes read from its source.
-    pub(super) fn wanted(
-        &self,
-        (source, id): (usize, NodeId),
-        node: &Node,
-    ) -> crate::Result<FileMetadata> {
+    pub(super) fn wanted(&self, (source, id): (usize, NodeId), node: &Node) -> crate::Result<FileMetadata> {
         let xattrs = match self.sources.get(source).filter(|_| self.options.xattrs) {
             Some(source) => source.tree.xattrs(id)?,
             None => Xattrs::default(),
@@ -43,11 +39,7 @@ impl Receiver {
     }
 
     /// Takes away the extended attributes that the source does not have.
-    pub(super) fn remove_extra_xattrs(
-        &self,
-        file: BorrowedFd<'_>,
-        wanted: &FileMetadata,
-    ) -> io::Result<()> {
+    pub(super) fn remove_extra_xattrs(&self, file: BorrowedFd<'_>, wanted: &FileMetadata) -> io::Result<()> {
         if !self.options.xattrs {
             return Ok(());
         }
@@ -92,11 +84,7 @@ impl Receiver {
     }
 
     /// Sets all of them on what is open.
-    pub(super) fn set_all_attributes(
-        &self,
-        file: &impl AsFd,
-        wanted: &FileMetadata,
-    ) -> io::Result<()> {
+    pub(super) fn set_all_attributes(&self, file: &impl AsFd, wanted: &FileMetadata) -> io::Result<()> {
         let file = file.as_fd();
         // Without a list of rights the mode means something else, so it is set afterwards.
         self.remove_extra_xattrs(file, wanted)?;

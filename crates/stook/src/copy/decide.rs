@@ -209,8 +209,7 @@ impl Receiver {
     pub(super) fn link_earlier(&self, job: &FileJob, spot: &Spot, earlier: &Spot) -> bool {
         let (parent, name) = (&spot.parent, spot.name.as_os_str());
         let new = NewName { parent, name, replaces: Replaces::Nothing, backup: None };
-        let linked =
-            self.making(parent, || self.outbox.hard_link((&earlier.parent, &earlier.name), &new));
+        let linked = self.making(parent, || self.outbox.hard_link((&earlier.parent, &earlier.name), &new));
         // On another file system, or with as many names as a file can have: it is copied.
         if linked.is_err() {
             return false;

@@ -104,7 +104,7 @@ impl<'a> Pouring<'a> {
 
     /// The source has changed.
     fn changed(&self) {
-        for lane in self.lanes() {
+        for (_, lane) in self.lanes() {
             let _ = lane.send(Message::Changed);
         }
     }

@@ -133,7 +133,7 @@ impl Sharing<'_, '_> {
         let mut end = 0;
         for (range, _) in blocks(self.holes, 0, len, PIECE_BYTES).filter(|(_, is_hole)| !is_hole) {
             let is_stopped = || self.run.is_stopped() || self.receiver.is_stopped();
-            self.run.throttle.take(range.len(), is_stopped);
+            self.run.throttle(range.len(), 1);
             let (from, offset) = (self.from.clone(), range.start());
             let operation = Operation::CopyRange { from, range, offset };
             if is_stopped() || operate(&mut *engine, out, operation)? != range.len() {

@@ -248,11 +248,7 @@ impl Target {
     /// The same; if it has to be made, others may do no more in it than with this mode, which it
     /// gets in the end: what is private is so from the first moment, and after a kill. Its owner
     /// may do all that putting things into it takes.
-    pub(crate) fn directory_with(
-        &mut self,
-        parts: &[&OsStr],
-        mode: Option<u32>,
-    ) -> io::Result<Arc<OwnedFd>> {
+    pub(crate) fn directory_with(&mut self, parts: &[&OsStr], mode: Option<u32>) -> io::Result<Arc<OwnedFd>> {
         let mode = mode.map_or(MODE_OF_DIRECTORIES, |mode| mode & 0o777 | 0o700);
         self.descend(parts, Some(mode)).map(|(directory, _)| directory)
     }

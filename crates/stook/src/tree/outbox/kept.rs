@@ -130,7 +130,12 @@ impl Outbox {
     ///
     /// # Errors
     /// I/O errors; that another run has begun one, or that there are no locks.
-    pub(crate) fn begin_kept(&self, parent: &Arc<OwnedFd>, name: &OsStr, replaces: Replaces) -> io::Result<Kept> {
+    pub(crate) fn begin_kept(
+        &self,
+        parent: &Arc<OwnedFd>,
+        name: &OsStr,
+        replaces: Replaces,
+    ) -> io::Result<Kept> {
         let names = KeptNames::of(name);
         let file = again(|| self.calls.create(parent.as_fd(), &names.part, 0o600))?;
         match again(|| self.calls.lock(&file)) {

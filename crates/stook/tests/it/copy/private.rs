@@ -35,15 +35,12 @@ fn private_directories_are_private_while_they_are_filled() {
     for watched in ["secret", "secret/deep"] {
         let _ = fs::remove_dir_all(&to);
         let mut watching = Watching { directory: to.join(watched), modes: Vec::new() };
-        let copy = Copy::new(
-            vec![CopySource::directory(&from).unwrap()],
-            vec![Destination::new(&to)],
-        );
+        let copy = Copy::new(vec![CopySource::directory(&from).unwrap()], vec![Destination::new(&to)]);
         let report = copy.with_options(CopyOptions::default()).run(&mut watching).unwrap();
         assert!(report.destinations[0].failures.is_empty());
         let allowed = if watched == "secret" { 0o700 } else { 0o750 };
         assert!(!watching.modes.is_empty());
-        assert!(watching.modes.iter().all(|mode| mode & !allowed == 0), "{:o?}", watching.modes);
+        assert!(watching.modes.iter().all(|mode| mode & !allowed == 0), "{:?}", watching.modes);
         let end = fs::metadata(to.join(watched)).unwrap().permissions().mode() & 0o777;
         assert_eq!(end, if watched == "secret" { 0o700 } else { 0o550 });
     }
