@@ -156,12 +156,15 @@ impl<'a> Round<'a> {
         let Ok(entries) = fs::read_dir(to.join(below)) else { return 0 };
         for entry in entries.map(|entry| entry.expect("a destination is listed")) {
             let (name, kind) = (below.join(entry.file_name()), entry.file_type().expect("it has a kind"));
+            if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
+                continue;
+            }
             if kind.is_dir() {
                 named += self.check_names(to, &name);
             } else if kind.is_symlink() {
                 let led = [self.from, to].map(|root| fs::read_link(root.join(&name)).ok());
                 assert!(led[0] == led[1], "{} leads elsewhere", name.display());
-            } else if !entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
+            } else {
                 let found = fs::read(to.join(&name)).expect("a copy is read");
                 let wanted = fs::read(self.from.join(&name)).expect("the source has what is copied");
                 let is_old = self.way.is_old && found == old(&name);
