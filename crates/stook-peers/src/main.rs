@@ -35,7 +35,7 @@ enum Command {
     Bench(bench::Args),
     /// Many files read in one pass, against one file with the same bytes
     Gather(gather::Args),
-    /// What becomes of data where the file system fails: packs, tar, unzip, copiers, SQLite and LMDB
+    /// What becomes of data where the file system fails: packs, archivers, copiers, SQLite, LMDB
     Faults(faults::Args),
     /// One of those that are tried, in a process of its own
     #[command(hide = true)]

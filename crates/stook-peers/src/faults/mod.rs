@@ -226,7 +226,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let counts = count(&bench, system)?;
         let blocks = bench.input_blocks(system)?;
         for kind in Kind::ALL {
-            if kind == Kind::ShortReads && system.maps() {
+            if kind == Kind::ShortReads && system.lets_the_kernel_read() {
                 continue;
             }
             let cell = cell(&bench, system, kind, &kind.runs(&counts, &blocks, args.most))?;

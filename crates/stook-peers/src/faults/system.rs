@@ -60,9 +60,11 @@ impl System {
         }
     }
 
-    /// Whether it reads through a mapping, to which a short read is the end of the file.
-    pub(super) fn maps(self) -> bool {
-        self == Self::Store(Store::Lmdb)
+    /// Whether the kernel reads for it, so that a short read is not the system's own to handle:
+    /// through a mapping, or by `copy_file_range` (cp, xcp, fcp).
+    pub(super) fn lets_the_kernel_read(self) -> bool {
+        use Copier::{Cp, Fcp, Xcp};
+        matches!(self, Self::Store(Store::Lmdb) | Self::Copy(Cp | Xcp | Fcp))
     }
 
     /// What it is given, of all that was made.
@@ -285,9 +287,11 @@ fn ended_or_killed(
     // A group of its own: some are several processes (rsync), which are killed together.
     command.process_group(0);
     let mut child = command.spawn().with_context(|| format!("cannot run {command:?}"))?;
+    let group = Pid::from_child(&child);
     let started = Instant::now();
     loop {
         if let Some(status) = child.try_wait()? {
+            wait_for(group);
             return Ok(Some(status));
         }
         if is_to_die() {
@@ -306,12 +310,17 @@ fn kill(child: &mut Child) -> anyhow::Result<ExitStatus> {
     let group = Pid::from_child(child);
     kill_process_group(group, Signal::KILL)?;
     let status = child.wait()?;
-    // They hold files open until they are gone. What nobody waits for is in the group for ever.
-    let killed = Instant::now();
-    while test_kill_process_group(group).is_ok() && killed.elapsed() < Duration::from_secs(1) {
+    wait_for(group);
+    Ok(status)
+}
+
+/// Waits until the others of a group are gone, too: they hold files open until then. One that has
+/// ended and that its parent does not ask for is in the group for ever.
+fn wait_for(group: Pid) {
+    let started = Instant::now();
+    while test_kill_process_group(group).is_ok() && started.elapsed() < Duration::from_secs(2) {
         std::thread::sleep(Duration::from_millis(1));
     }
-    Ok(status)
 }
 
 #[cfg(test)]
