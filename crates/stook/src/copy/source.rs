@@ -96,8 +96,8 @@ impl CopySource {
         Self { tree, id, name, path: None, is_incomplete: false }
     }
 
-    /// The same, of which it is known that something is missing: an archive that was cut off, a pack
-    /// that is not finished. That is a failure, and a mirror of it deletes nothing.
+    /// The same, of which it is known that something is missing: an archive that was cut off, a
+    /// pack that is not finished. That is a failure, and a mirror of it deletes nothing.
     #[must_use]
     pub fn incomplete(self) -> Self {
         Self { is_incomplete: true, ..self }

@@ -1,5 +1,7 @@
 //! The way out: whatever fails, and whenever power does, nothing half-made has a final name.
 
+mod between;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -762,44 +764,6 @@ fn what_a_killed_run_left_is_removed_by_the_next_and_nothing_else_is() {
         assert!(!found.contains_key(stale) && is_left == [false; 3], "{packed:?}: {:?}", found.keys());
         let is_kept = [live, other, directory].map(is_there);
         assert_eq!(is_kept, [true; 3], "{packed:?}: {:?}", found.keys());
-    }
-}
-
-/// What the calls do when a file gets its name: another comes in between.
-#[derive(Debug)]
-struct CameBetween {
-    bytes: &'static [u8],
-    nth: std::sync::atomic::AtomicUsize,
-}
-
-impl Calls for CameBetween {
-    fn link_unnamed(
-        &self,
-        file: &fs::File,
-        parent: std::os::fd::BorrowedFd<'_>,
-        name: &std::ffi::OsStr,
-    ) -> std::io::Result<()> {
-        if name == "5" && self.nth.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0 {
-            let mut other = System.create(parent, name, 0o644)?;
-            std::io::Write::write_all(&mut other, self.bytes)?;
-        }
-        System.link_unnamed(file, parent, name)
-    }
-}
-
-#[test]
-#[cfg(target_os = "linux")]
-fn what_came_in_between_is_unchanged_if_it_has_the_same_bytes_and_kept_otherwise() {
-    let place = Place::new();
-    for packed in place.both() {
-        for (bytes, is_same) in [(&b"nnnnnnnnn"[..], true), (b"nnnnnnnn!", false), (b"n", false)] {
-            place.target(false);
-            let calls = Arc::new(CameBetween { bytes, nth: Default::default() });
-            let done = place.unpack(packed, Overwrite::Never, calls).unwrap();
-            let summary = &done.summary;
-            assert!(summary.failures.is_empty(), "{packed:?}: {summary:?}");
-            assert_eq!((summary.unchanged, summary.kept.len()), (u64::from(is_same), usize::from(!is_same)));
-        }
     }
 }
 

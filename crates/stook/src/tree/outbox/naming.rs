@@ -1,8 +1,8 @@
 //! [`NewName`]: how something that is whole gets its name in place of what has it.
 //!
-//! Between the look at a name and the rename another program may put something there. Where not all
-//! of that may be replaced, or what is replaced is kept, the two names are exchanged: what was there
-//! comes out under another name, and is looked at before it is gone.
+//! Between the look at a name and the rename another program may put something there. Where not
+//! all of that may be replaced, or what is replaced is kept, the two names are exchanged: what was
+//! there comes out under another name, and is looked at before it is gone.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
