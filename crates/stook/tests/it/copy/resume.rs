@@ -158,8 +158,8 @@ fn plain() -> Arc<dyn Calls> {
 /// One block at a time, each followed by a checkpoint.
 fn options(hashes: &[HashKind]) -> CopyOptions {
     let resume = Resume { from_bytes: 2 * BLOCK, checkpoint_bytes: BLOCK, checkpoint_after: Duration::MAX };
-    let (depth, resume) = (Some(1), Some(resume));
-    CopyOptions { depth, resume, hashes: hashes.to_vec(), ..CopyOptions::default() }
+    let (block_bytes, depth, resume) = (Some(BLOCK), Some(1), Some(resume));
+    CopyOptions { block_bytes, depth, resume, hashes: hashes.to_vec(), ..CopyOptions::default() }
 }
 
 /// What happens to what a run left.
