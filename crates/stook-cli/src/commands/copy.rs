@@ -550,6 +550,13 @@ fn summary(one: &DestinationReport, has_several: bool, seconds: f64, interrupted
     if one.resumed_bytes > 0 {
         text.push_str(&format!("; {} were there already", units::bytes_decimal(one.resumed_bytes)));
     }
+    match one.made.as_slice() {
+        [] => {}
+        [only] => text.push_str(&format!("; made the directory {}", only.display())),
+        [first, .., last] => {
+            text.push_str(&format!("; made the directories {} to {}", first.display(), last.display()));
+        }
+    }
     if interrupted {
         text.push_str("; interrupted, every file written is complete");
     }

@@ -8,6 +8,7 @@ mod bench;
 mod cache;
 mod copies;
 mod copy;
+mod copy_mirror;
 mod devices;
 mod faults;
 mod full;

@@ -19,6 +19,7 @@
 //!
 //! The stages, their bounds and who owns which rule: `docs/internals/copy.md`.
 
+mod backups;
 mod body;
 mod decide;
 mod destination;
@@ -52,7 +53,7 @@ pub use events::{Action, CopyEvents, DestinationProgress, Item, Progress, Why};
 pub use hash::{Digest, HashKind};
 pub use journal::{CopyJournal, CopyJournalError};
 pub use options::{CopyOptions, Resume};
-pub(crate) use report::incomplete;
+pub(crate) use report::{incomplete, not_there};
 pub use report::{CopyReport, DestinationReport, Failure, NotCopied, Unfinished};
 pub use run::{Copy, Destination};
 pub use source::{CopySource, SingleFile};

@@ -1,5 +1,6 @@
 //! A pack or an archive to one directory: unpacking, reported as a copy.
 
+use std::io;
 use std::path::Path;
 
 use super::Result;
@@ -24,6 +25,17 @@ pub(super) fn does(options: &CopyOptions) -> bool {
     is_plain && has_no_more && is_written_so
 }
 
+/// Whether nothing is in a directory, or it is not there.
+pub(super) fn is_free(directory: &Path) -> Result<bool> {
+    match directory.read_dir() {
+        Ok(mut names) => Ok(names.next().is_none()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        // Copying refuses it.
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(false),
+        Err(error) => Err(crate::Error::io("list", directory, error).into()),
+    }
+}
+
 /// Unpacks.
 pub(super) fn run(
     packed: &Packed,
@@ -42,6 +54,7 @@ pub(super) fn run(
         force: options.force,
     };
     let mut entries = 0;
+    let made = copy::not_there(destination);
     let done = unpack.run((&packed.opened).into(), &mut |at: unpack::Progress| {
         entries = at.entries;
         events.go_on(&Progress {
@@ -64,6 +77,7 @@ pub(super) fn run(
     }
     let report = DestinationReport {
         path: destination.to_path_buf(),
+        made,
         files: summary.files,
         bytes: summary.bytes,
         directories: summary.directories,
@@ -90,6 +104,6 @@ pub(super) fn run(
 fn core_error(error: unpack::Error, destination: &Path) -> crate::Error {
     match error {
         unpack::Error::Core(error) => error,
-        error => crate::Error::io("unpack into", destination, std::io::Error::other(error)),
+        error => crate::Error::io("unpack into", destination, io::Error::other(error)),
     }
 }

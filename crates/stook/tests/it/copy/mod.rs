@@ -1,11 +1,14 @@
 //! Copying trees: what comes out is what was there, whatever is in the way.
 
+mod backups;
 mod faults;
+mod mirrors;
 mod places;
 mod replacing;
 mod resume;
 mod roundtrip;
 mod rules;
+mod selections;
 mod sharing;
 mod times;
 
