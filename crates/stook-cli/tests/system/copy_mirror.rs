@@ -6,6 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use stook_testing::fuse::{FaultMount, PageCache};
+
 use super::mounts::run;
 use super::program::{Home, ended, stook};
 
@@ -121,6 +123,24 @@ fn all_of_a_file_system_is_copied_to_another_that_is_mounted_in_it() {
         assert_eq!(code, 0, "{stderr}");
         assert!(place.at(to).join("x").exists() && !place.at(to).join("mnt/backup").exists());
     }
+}
+
+/// Before: `photo.jpg` was found to be `Photo.JPG`, and then deleted as something extra.
+#[test]
+fn a_mirror_deletes_nothing_that_was_found_under_another_spelling() {
+    let place = Place::new(&["from/Photo.JPG", "below/photo.jpg", "below/extra"]);
+    let time = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000);
+    for name in ["from/Photo.JPG", "below/photo.jpg"] {
+        fs::write(place.at(name), "a photo").unwrap();
+        fs::File::open(place.at(name)).unwrap().set_modified(time).unwrap();
+    }
+    let mount = FaultMount::mount(&place.at("below"), PageCache::On).unwrap();
+    mount.fold_case();
+    let (code, stdout, stderr) = place.copy(&["from", mount.path().to_str().unwrap(), "--mirror"]);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stdout.contains("deleted extra\n") && stdout.contains("1 unchanged"), "{stdout}");
+    assert_eq!(fs::read(place.at("below/photo.jpg")).unwrap(), b"a photo");
+    assert!(!place.at("below/extra").exists());
 }
 
 #[test]

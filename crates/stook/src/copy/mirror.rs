@@ -321,7 +321,12 @@ impl<'a> Search<'a> {
     }
 
     /// Gives what is extra another name: a file in place of an earlier backup.
-    fn keep_as(&self, parent: &OwnedFd, (name, kept): (&OsStr, &OsStr), is_directory: bool) -> io::Result<()> {
+    fn keep_as(
+        &self,
+        parent: &OwnedFd,
+        (name, kept): (&OsStr, &OsStr),
+        is_directory: bool,
+    ) -> io::Result<()> {
         let (calls, parent) = (&self.receiver.calls, parent.as_fd());
         if !is_directory {
             return calls.rename(parent, name, kept);

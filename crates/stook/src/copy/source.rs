@@ -8,8 +8,7 @@ use std::sync::Arc;
 use super::error::{Error, Result};
 use crate::source::Source;
 use crate::tree::{
-    Cursor, Kind, Node, NodeId, Page, Tree, find_below, foreign_cursor, not_a_directory, not_a_file,
-    unknown,
+    Cursor, Kind, Node, NodeId, Page, Tree, find_below, foreign_cursor, not_a_directory, not_a_file, unknown,
 };
 use crate::walk::DirectoryTree;
 

@@ -87,11 +87,8 @@ fn what_a_mirror_keeps_takes_no_name_that_is_copied() {
 fn several_sources_keep_the_names_of_one_another() {
     let place = Place::new(&["x", "x~"], &["x"]);
     let source = |name: &str| CopySource::file(place.at("from").join(name)).unwrap();
-    let options = CopyOptions {
-        overwrite: Overwrite::Different,
-        backup: Some("~".into()),
-        ..CopyOptions::default()
-    };
+    let options =
+        CopyOptions { overwrite: Overwrite::Different, backup: Some("~".into()), ..CopyOptions::default() };
     let copy = Copy::new(vec![source("x"), source("x~")], vec![Destination::new(place.at("to"))]);
     assert_eq!(copy.with_options(options).run(&mut ()).unwrap().undone(), 0);
     place.assert_found(&[("x", "x of from"), ("x~", "x~ of from"), ("x~~", "x of to")]);

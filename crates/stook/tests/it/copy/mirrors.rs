@@ -67,9 +67,7 @@ fn a_source_of_which_nothing_was_selected_deletes_nothing_and_that_is_said() {
     let include = Patterns::new(["*.jpg"]).unwrap();
     let no_jpg = CopyOptions { selection: Selection::of(include, Patterns::default()), ..mirror() };
     place.write("to/photo.jpg");
-    for (from, options) in
-        [("empty", mirror()), ("full", excluding(&["x"])), ("full", no_jpg)]
-    {
+    for (from, options) in [("empty", mirror()), ("full", excluding(&["x"])), ("full", no_jpg)] {
         for dry_run in [true, false] {
             let options = CopyOptions { dry_run, ..options.clone() };
             let report = place.copy(&[from], "to", options).unwrap();

@@ -1,11 +1,22 @@
-//! Lists of paths, what a dry run says of links, and what is left out of a source.
+//! Lists of paths, what is left out of a source, what a dry run says of links, and how a copy
+//! ends.
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, SystemTime};
 
-use stook::copy::{Action, Copy, CopyOptions, CopyReport, CopySource, Destination, Why};
+use stook::copy::{
+    Action, Copy, CopyEvents, CopyOptions, CopyReport, CopySource, Destination, Progress, Why,
+};
 use stook::names::{Patterns, Selection};
+use stook::source::Source;
+use stook::tree::{Cursor, Node, NodeId, Page, Tree};
+use stook::walk::DirectoryTree;
+use stook_testing::fault::AlteredCalls;
 
 use super::{copy, heard};
 
@@ -97,4 +108,107 @@ fn directories_that_are_made_to_have_the_copy_are_named() {
     assert_eq!(made("a/b/c"), ["a", "a/b", "a/b/c"].map(|name| place.at(name)));
     assert_eq!(made("a/b/d"), [place.at("a/b/d")]);
     assert_eq!(made("a/b"), [PathBuf::new(); 0]);
+}
+
+/// Counts how often it was asked since the copy was to end; 0 before that.
+struct Ending(Arc<AtomicU32>);
+
+impl CopyEvents for Ending {
+    fn go_on(&mut self, _: &Progress) -> bool {
+        let asked = self.0.load(Ordering::SeqCst);
+        if asked > 0 {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+        asked == 0
+    }
+}
+
+/// Before: every directory was still finished, which of a tree without an end took for ever.
+#[test]
+fn an_interrupted_copy_does_not_go_through_all_directories_once_more() {
+    let place = Place::new(&["from/d/x"]);
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+    fs::File::open(place.at("from/d")).unwrap().set_modified(time).unwrap();
+    let asked = Arc::new(AtomicU32::new(0));
+    let ends = asked.clone();
+    // While the file gets its name the copy is interrupted, and asked a second time after that.
+    let interrupt: Box<dyn FnOnce() + Send> = Box::new(move || {
+        ends.store(1, Ordering::SeqCst);
+        while ends.load(Ordering::SeqCst) < 3 {
+            std::thread::yield_now();
+        }
+    });
+    let calls = Arc::new(AlteredCalls::new().before_naming("x", [interrupt]));
+    let destination = Destination { calls, ..Destination::new(place.at("to")) };
+    let sources = vec![CopySource::directory(place.at("from")).unwrap()];
+    let report = Copy::new(sources, vec![destination]).run(&mut Ending(asked)).unwrap();
+    assert!(report.interrupted && report.undone() == 0, "{report:?}");
+    assert_eq!(fs::read(place.at("to/d/x")).unwrap(), b"from/d/x");
+    assert_ne!(fs::metadata(place.at("to/d")).unwrap().modified().unwrap(), time);
+    assert_eq!(copy(&place.at("from"), &place.at("to")).undone(), 0);
+    assert_eq!(fs::metadata(place.at("to/d")).unwrap().modified().unwrap(), time);
+}
+
+/// A tree of which one directory is gone after it was listed in the one above.
+#[derive(Debug)]
+struct Vanishing {
+    tree: DirectoryTree,
+    gone: NodeId,
+}
+
+impl Vanishing {
+    fn check(&self, id: NodeId) -> stook::Result<()> {
+        match id == self.gone {
+            true => Err(stook::Error::io("open", self.tree.path_of(id), io::ErrorKind::NotFound.into())),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Tree for Vanishing {
+    fn path(&self) -> &Path {
+        self.tree.path()
+    }
+
+    fn root(&self) -> NodeId {
+        self.tree.root()
+    }
+
+    fn lookup(&self, parent: NodeId, name: &[u8]) -> stook::Result<Option<NodeId>> {
+        self.tree.lookup(parent, name)
+    }
+
+    fn list(&self, directory: NodeId, from: &Cursor, page: &mut Page) -> stook::Result<Option<Cursor>> {
+        self.check(directory)?;
+        self.tree.list(directory, from, page)
+    }
+
+    fn node(&self, id: NodeId) -> stook::Result<Node> {
+        self.check(id)?;
+        self.tree.node(id)
+    }
+
+    fn path_of(&self, id: NodeId) -> PathBuf {
+        self.tree.path_of(id)
+    }
+
+    fn link_target(&self, id: NodeId) -> stook::Result<Vec<u8>> {
+        self.tree.link_target(id)
+    }
+
+    fn open(&self, id: NodeId) -> stook::Result<Arc<dyn Source>> {
+        self.tree.open(id)
+    }
+}
+
+#[test]
+fn a_directory_that_is_gone_is_one_failure() {
+    let place = Place::new(&["from/d/x", "from/y"]);
+    let tree = DirectoryTree::open(place.at("from")).unwrap();
+    let gone = tree.lookup(tree.root(), b"d").unwrap().unwrap();
+    let source = CopySource::tree(Arc::new(Vanishing { tree, gone }), "from");
+    let report = Copy::new(vec![source], vec![Destination::new(place.at("to"))]).run(&mut ()).unwrap();
+    assert_eq!((report.failures.len(), report.undone()), (1, 1), "{report:?}");
+    assert_eq!(report.failures[0].key, b"d");
+    assert!(place.at("to/y").exists());
 }
