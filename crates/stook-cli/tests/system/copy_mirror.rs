@@ -86,7 +86,8 @@ fn a_mirror_deletes_nothing_in_a_file_system_that_is_mounted_in_something_extra(
 
 #[test]
 fn a_mirror_on_one_file_system_deletes_nothing_on_another_and_nothing_where_one_was_left_out() {
-    let place = Place::new(&["from/both/x", "from/left/hidden", "to/both/hidden", "to/left/kept", "to/extra"]);
+    let place =
+        Place::new(&["from/both/x", "from/left/hidden", "to/both/hidden", "to/left/kept", "to/extra"]);
     let _one = MountedAt::in_memory(place.at("to/both"));
     let _other = MountedAt::in_memory(place.at("from/left"));
     place.write("to/both/kept");

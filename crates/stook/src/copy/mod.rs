@@ -53,7 +53,7 @@ pub use events::{Action, CopyEvents, DestinationProgress, Item, Progress, Why};
 pub use hash::{Digest, HashKind};
 pub use journal::{CopyJournal, CopyJournalError};
 pub use options::{CopyOptions, Resume};
-pub(crate) use report::{incomplete, not_there};
 pub use report::{CopyReport, DestinationReport, Failure, NotCopied, Unfinished};
+pub(crate) use report::{incomplete, not_there};
 pub use run::{Copy, Destination};
 pub use source::{CopySource, SingleFile};
