@@ -17,7 +17,7 @@ use super::destination::Receiver;
 use super::events::{Action, Why};
 use super::listing::joined;
 use super::options::CopyOptions;
-use super::refuse::inode_of;
+use super::refuse::{Inode, inode_of};
 use super::source::CopySource;
 use crate::tree::durable::identity;
 use crate::tree::outbox::again;
@@ -26,9 +26,6 @@ use crate::tree::{Cursor, Kind, NodeId, Page};
 
 /// What was to be done, and its error.
 type Failed = (&'static str, io::Error);
-
-/// Which file or directory.
-type Inode = (u64, u64);
 
 /// Deletes in one destination.
 pub(super) struct Mirror<'a> {
@@ -332,7 +329,7 @@ impl<'a> Search<'a> {
             return calls.rename(parent, name, kept);
         }
         match calls.rename_new(parent, name, kept) {
-            // Not every file system knows how, and a directory takes the place of an empty one at most.
+            // Not every file system knows how. A directory takes the place of an empty one at most.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => calls.rename(parent, name, kept),
             renamed => renamed,
         }

@@ -18,7 +18,7 @@ use crate::storage::free_at;
 use crate::tree::{Kind, NodeId, Overwrite, outbox, room};
 
 /// Which file or directory.
-type Inode = (u64, u64);
+pub(super) type Inode = (u64, u64);
 
 pub(super) fn inode_of(path: &Path) -> Option<Inode> {
     path.metadata().ok().map(|found| (found.dev(), found.ino()))
