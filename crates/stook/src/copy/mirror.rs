@@ -231,7 +231,7 @@ impl<'a> Search<'a> {
             return Ok(false);
         }
         let there = target::status(&here.directory, name).map_err(|error| ("look for", error))?;
-        Ok(there.is_some_and(|there| known.contains(&(there.st_dev as u64, there.st_ino as u64))))
+        Ok(there.is_some_and(|there| known.contains(&(there.st_dev, there.st_ino))))
     }
 
     /// What a directory has by names of the source that are not listed in it.
@@ -244,7 +244,7 @@ impl<'a> Search<'a> {
             for entry in page.iter().filter(|entry| !listed.contains(entry.name)) {
                 let there = target::status(&here.directory, OsStr::from_bytes(entry.name));
                 let there = there.map_err(|error| ("look for", error))?;
-                found.extend(there.map(|there| (there.st_dev as u64, there.st_ino as u64)));
+                found.extend(there.map(|there| (there.st_dev, there.st_ino)));
             }
         }
         Ok(found)
