@@ -7,9 +7,7 @@ use std::path::{Component, PathBuf};
 
 use pyo3::prelude::*;
 use pyo3::types::IntoPyDict as _;
-use stook::copy::{
-    CopyEvents, CopyOptions, CopyReport, DestinationReport, Durability, HashKind, Item, Progress,
-};
+use stook::copy::{CopyEvents, CopyOptions, CopyReport, DestinationReport, Durability, HashKind, Item, Progress, Resume};
 use stook::ops::contents::{OpenOptions, Opened};
 use stook::ops::copy::{CopyGiven, OpenGiven};
 use stook::ops::fetching::Fetching;
@@ -162,6 +160,7 @@ pub(crate) fn copy<'py>(
         access: chosen("access", access, &ACCESS)?,
         bytes_per_s,
         force,
+        resume: Some(Resume::default()),
     };
     let mut open = OpenGiven { as_file, one_file_system, ..OpenGiven::default() };
     open.contents.pack.at_ns = at_ns_of(at)?;

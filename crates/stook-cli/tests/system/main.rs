@@ -9,6 +9,7 @@ mod cache;
 mod copies;
 mod copy;
 mod copy_files;
+mod copy_mirror;
 mod devices;
 mod faults;
 mod full;

@@ -58,6 +58,11 @@ impl FaultMount {
         self.mountpoint.path()
     }
 
+    /// From now on names that differ only in upper and lower case are one, as on FAT.
+    pub fn fold_case(&self) {
+        self.shared.state().nodes.folds_case = true;
+    }
+
     /// From now on this fails. The rule counts from here.
     pub fn add(&self, rule: Rule) {
         self.shared.state().script.add(rule);

@@ -25,6 +25,8 @@ pub(super) struct Nodes {
     /// The number that the root has below.
     root: u64,
     nodes: HashMap<u64, Arc<File>>,
+    /// Whether names that differ only in upper and lower case are one.
+    pub(super) folds_case: bool,
 }
 
 impl Nodes {
@@ -32,7 +34,7 @@ impl Nodes {
         let directory = directory.canonicalize()?;
         let root = Arc::new(open_path(&directory)?);
         let number = root.metadata()?.ino();
-        Ok(Self { directory, root: number, nodes: HashMap::from([(ROOT, root)]) })
+        Ok(Self { directory, root: number, nodes: HashMap::from([(ROOT, root)]), folds_case: false })
     }
 
     /// The directory below.
@@ -55,7 +57,18 @@ impl Nodes {
 
     /// The path of a name in a directory.
     pub(super) fn child(&self, parent: u64, name: &OsStr) -> io::Result<PathBuf> {
-        Ok(self.path(parent)?.join(name))
+        let directory = self.path(parent)?;
+        let path = directory.join(name);
+        if !self.folds_case || path.symlink_metadata().is_ok() {
+            return Ok(path);
+        }
+        for entry in directory.read_dir()? {
+            let entry = entry?;
+            if entry.file_name().eq_ignore_ascii_case(name) {
+                return Ok(entry.path());
+            }
+        }
+        Ok(path)
     }
 
     /// Looks up a name: number and metadata.

@@ -36,7 +36,10 @@ impl Receiver {
         let spot = match self.spot(&job.key) {
             Ok(Some(spot)) => spot,
             Ok(None) => {
-                self.would(job, Why::New);
+                match self.earlier_spot(job) {
+                    Some(_) => self.report_file(job, (Action::LinkEarlier, Why::New)),
+                    None => self.would(job, Why::New),
+                }
                 return None;
             }
             Err(Noted) => return None,
@@ -183,7 +186,7 @@ impl Receiver {
                 self.skip(job, &place.spot, &there);
             }
             Ok(Some(_)) => self.fail_io("compare", &job.key, io::Error::other(CHANGED)),
-            Ok(None) => self.fail_io("look for", &job.key, io::ErrorKind::NotFound.into()),
+            Ok(None) => self.fail_io("look for", &job.key, rustix::io::Errno::NOENT.into()),
             Err(error) => self.fail_io("look for", &job.key, error),
         }
     }

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use rustix::fs::{Mode, OFlags, Stat};
 use rustix::io::Errno;
 
+use super::backups::Backups;
 use super::body::FileJob;
 use super::decide::Place;
 use super::error::Result;
@@ -22,11 +23,12 @@ use super::events::{Action, CopyFailure, DestinationProgress, Item, Letter, Mail
 use super::hash::Digest;
 use super::options::{CopyOptions, Resume};
 use super::partial::Partial;
-use super::report::{DestinationReport, Failure, Unfinished};
+use super::report::{DestinationReport, Failure, Unfinished, not_there};
 use super::run::Destination;
 use super::source::CopySource;
 use crate::engine::{EngineFactory, OperationKind, Passage};
 use crate::error::Error;
+use crate::report::units;
 use crate::tree::existing::{Plan, mtime_of};
 use crate::tree::outbox::{Batch, Calls, Outbox, Replaces, System};
 use crate::tree::target::{self, FileMetadata, MetadataOutcome, Target, is_out_of_descriptors};
@@ -51,6 +53,8 @@ pub(super) struct Receiver {
     pub(super) earlier: Option<Mutex<Target>>,
     pub(super) outbox: Outbox,
     pub(super) batch: Batch,
+    /// The names of what is replaced or deleted, if that is kept.
+    pub(super) backups: Option<Backups>,
     pub(super) state: Mutex<State>,
     is_stopped: AtomicBool,
     why_stopped: OnceLock<WhyStopped>,
@@ -123,6 +127,7 @@ impl Receiver {
             }
             None => None,
         };
+        let made = if options.dry_run { Vec::new() } else { not_there(path) };
         let target = match options.dry_run {
             true if !path.exists() => None,
             true => Some(Target::at(path).map_err(io("open"))?),
@@ -130,7 +135,7 @@ impl Receiver {
         };
         let outbox = Outbox::new(calls.clone()).map_err(io("choose names of temporary files in"))?;
         let is_in_order = target.as_ref().is_some_and(|target| is_fat(&**calls, &target.root()));
-        let report = DestinationReport { path: path.clone(), ..DestinationReport::default() };
+        let report = DestinationReport { path: path.clone(), made, ..DestinationReport::default() };
         Ok(Self {
             index,
             path: path.clone(),
@@ -143,6 +148,7 @@ impl Receiver {
             earlier,
             outbox,
             batch: Batch::with(options.durability),
+            backups: None,
             state: Mutex::new(State { report, ..State::default() }),
             is_stopped: AtomicBool::new(false),
             why_stopped: OnceLock::new(),
@@ -151,6 +157,11 @@ impl Receiver {
             bytes: AtomicU64::new(0),
             is_in_order,
         })
+    }
+
+    /// The same, that keeps what it replaces or deletes.
+    pub(super) fn keeping(self, backups: Option<Backups>) -> Self {
+        Self { backups, ..self }
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -303,7 +314,7 @@ impl Receiver {
     /// That it cannot go there, which was noted.
     pub(super) fn spot(&self, key: &[u8]) -> Result<Option<Spot>, Noted> {
         let noted = |error| {
-            self.fail_io("make the directory for", key, error);
+            self.fail_io("get to the directory of", key, error);
             Noted
         };
         let parts =
@@ -425,13 +436,15 @@ impl Receiver {
             return;
         }
         let mut metadata = self.metadata(node, xattrs);
+        let is_shared;
         let set = {
             let Some(mut target) = self.target() else { return };
             let is_own = match target.made(&target.root()) {
                 Ok(is_own) => is_own || self.options.mirror || self.options.overwrite == Overwrite::Always,
                 Err(_) => false,
             };
-            if key.is_empty() && !is_own {
+            is_shared = key.is_empty() && !is_own;
+            if is_shared {
                 metadata = FileMetadata::new(None, node.mtime_ns, None, false);
             }
             self.set_directory(&mut target, key, &metadata, is_own)
@@ -444,6 +457,8 @@ impl Receiver {
             }
             Ok(_) => {}
             Err(error) if is_implied && error.kind() == io::ErrorKind::NotFound => {}
+            // The directory of somebody else, in which this user may put things.
+            Err(error) if is_shared && error.kind() == io::ErrorKind::PermissionDenied => {}
             Err(error) => self.fail_io("set mode and time of", key, error),
         }
     }
@@ -525,6 +540,19 @@ impl Receiver {
         let Some(root) = self.target().map(|target| target.root()) else { return };
         if let Err(error) = self.batch.sync_all(&self.outbox, &root) {
             self.fail_io("sync", b"", error);
+        }
+    }
+
+    /// Notes how many files are missing, where it was given up.
+    pub(super) fn note_missing(&self, total_files: u64) {
+        let files = self.files.load(Ordering::Relaxed);
+        let mut state = self.state();
+        // Of a file with several names each that is there was counted.
+        let is_there = files.saturating_sub(state.report.hard_links);
+        let missing = total_files.saturating_sub(is_there);
+        if let Some(why) = &mut state.report.stopped {
+            let (missing, total) = (units::count(missing), units::count_of(total_files, "file", "files"));
+            why.push_str(&format!("; {missing} of {total} are missing there"));
         }
     }
 

@@ -20,6 +20,14 @@ pub enum Error {
         /// What it is in.
         source_path: PathBuf,
     },
+    /// A mirror would delete what is copied, or what is linked to.
+    #[error("{} is inside {}, where a mirror would delete it", inner.display(), destination.display())]
+    WouldDelete {
+        /// What is copied, or linked to.
+        inner: PathBuf,
+        /// The directory that would become a mirror.
+        destination: PathBuf,
+    },
     /// A file would be copied onto itself.
     #[error("{} and {} are the same file", source_path.display(), destination.display())]
     SameFile {

@@ -19,6 +19,9 @@ use crate::tree::outbox::{Durability, NewFile, NewName, OutFile, Published, SYNC
 use crate::tree::target::{self, FileMetadata, Unset};
 use crate::tree::{Kind, Node, Overwrite, Xattrs};
 
+/// What was to be done when no name was found under which something is kept.
+const NAME_BACKUP: &str = "choose a name for what is replaced by";
+
 /// A file whose bytes are written.
 pub(super) struct Written {
     pub(super) place: Place,
@@ -32,12 +35,16 @@ impl Receiver {
     /// Gives a whole file its attributes and its name, or has it wait for that.
     pub(super) fn finish(&self, written: Written) {
         let Written { place, file, metadata, digests, way } = written;
-        let Place { job, spot, why, .. } = place;
+        let Place { job, spot, why, plan, .. } = place;
         let unset = match file.set_metadata(&metadata) {
             Ok(unset) => unset,
             Err(error) => return self.fail_written("set mode and time of", &job, error),
         };
-        let (backup, name) = (self.backup_of(&spot), spot.name);
+        let backup = match self.backup_of(&job.key, &spot, plan) {
+            Ok(backup) => backup,
+            Err(error) => return self.fail_written(NAME_BACKUP, &job, error),
+        };
+        let name = spot.name;
         let (key, len, is_alone) = (job.key.to_vec(), job.node.len, job.is_alone);
         // Others may have it get its name as soon as it waits.
         self.state().pending.insert(key.clone(), Pending { job, why, digests, way });
@@ -46,12 +53,9 @@ impl Receiver {
     }
 
     /// The name under which what is replaced is kept.
-    fn backup_of(&self, spot: &Spot) -> Option<OsString> {
-        self.options.backup.as_ref().map(|suffix| {
-            let mut name = spot.name.clone();
-            name.push(suffix);
-            name
-        })
+    fn backup_of(&self, key: &[u8], spot: &Spot, plan: Plan) -> io::Result<Option<OsString>> {
+        let backups = self.backups.as_ref().filter(|_| plan.replaces().is_any());
+        backups.map(|backups| backups.name_for(key, &spot.parent, false)).transpose()
     }
 
     /// All files that wait get their names.
@@ -132,6 +136,7 @@ impl Receiver {
     fn place_other(
         &self,
         found: &Found,
+        action: Action,
         is_same: impl Fn(&Spot) -> io::Result<bool>,
     ) -> Option<(Spot, Plan)> {
         let (key, of) = (found.key.as_slice(), (found.node.kind, 0));
@@ -141,7 +146,7 @@ impl Receiver {
         let spot = match self.spot(key) {
             Ok(Some(spot)) => spot,
             Ok(None) => {
-                self.report(key, of, (Action::Copy, Why::New), Arc::default());
+                self.report(key, of, (action, Why::New), Arc::default());
                 return None;
             }
             Err(Noted) => return None,
@@ -160,7 +165,7 @@ impl Receiver {
         } else if plan == Plan::Compare {
             self.keep(key, of, Why::Content);
         } else if self.options.dry_run {
-            self.report(key, of, (Action::Copy, why_of(plan, self.options.overwrite)), Arc::default());
+            self.report(key, of, (action, why_of(plan, self.options.overwrite)), Arc::default());
         } else {
             return Some((spot, plan));
         }
@@ -188,11 +193,12 @@ impl Receiver {
     /// Makes a symbolic link.
     pub(super) fn symlink(&self, found: &Found, link_to: &[u8], xattrs: Xattrs) {
         let same = |spot: &Spot| existing::is_link_to(&spot.parent, &spot.name, link_to);
-        let Some((spot, plan)) = self.place_other(found, same) else { return };
+        let Some((spot, plan)) = self.place_other(found, Action::Copy, same) else { return };
         let metadata = self.metadata(&found.node, xattrs);
-        let backup = self.backup_of(&spot);
-        let new = new_name(&spot, plan, backup.as_deref());
-        let made = self.making(&spot.parent, || self.outbox.symlink(&new, link_to, &metadata));
+        let made = self.backup_of(&found.key, &spot, plan).and_then(|backup| {
+            let new = new_name(&spot, plan, backup.as_deref());
+            self.making(&spot.parent, || self.outbox.symlink(&new, link_to, &metadata))
+        });
         self.note_other(found, plan, made);
     }
 
@@ -209,11 +215,13 @@ impl Receiver {
                 FileType::from_raw_mode(there.st_mode) == file_type && there.st_rdev == found.node.device
             }))
         };
-        let Some((spot, plan)) = self.place_other(found, same) else { return };
+        let Some((spot, plan)) = self.place_other(found, Action::Copy, same) else { return };
         let metadata = self.metadata(&found.node, xattrs);
-        let (backup, what) = (self.backup_of(&spot), (file_type, found.node.device));
-        let new = new_name(&spot, plan, backup.as_deref());
-        let made = self.making(&spot.parent, || self.outbox.special(&new, what, &metadata));
+        let what = (file_type, found.node.device);
+        let made = self.backup_of(&found.key, &spot, plan).and_then(|backup| {
+            let new = new_name(&spot, plan, backup.as_deref());
+            self.making(&spot.parent, || self.outbox.special(&new, what, &metadata))
+        });
         self.note_other(found, plan, made);
     }
 
@@ -274,11 +282,14 @@ impl Receiver {
             None => Ok(false),
         };
         // What is another file with the same bytes is replaced where it may be.
-        let Some((spot, plan)) = self.place_other(found, same) else { return false };
+        let placed = self.place_other(found, Action::HardLink, same);
+        let Some((spot, plan)) = placed else { return false };
         let Some(from) = &from else { return false };
-        let backup = self.backup_of(&spot);
-        let new = new_name(&spot, plan, backup.as_deref());
-        match self.making(&spot.parent, || self.outbox.hard_link((&from.parent, &from.name), &new)) {
+        let linked = self.backup_of(&found.key, &spot, plan).and_then(|backup| {
+            let new = new_name(&spot, plan, backup.as_deref());
+            self.making(&spot.parent, || self.outbox.hard_link((&from.parent, &from.name), &new))
+        });
+        match linked {
             Ok(()) => {
                 self.add_file();
                 self.state().report.hard_links += 1;

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 
+use super::finish::shown;
 use super::options::CopyOptions;
 use super::source::CopySource;
 use crate::error::Error;
@@ -44,6 +46,8 @@ pub(super) struct Listing<'a> {
     pub(super) options: &'a CopyOptions,
     /// Whether what is in the only source goes into the destination itself.
     pub(super) is_contents: bool,
+    /// The destinations, by device and inode: a mount may lead to them from a source.
+    pub(super) destinations: Vec<(u64, u64)>,
 }
 
 impl Listing<'_> {
@@ -69,9 +73,9 @@ impl Listing<'_> {
             listed.found(root)?;
             if is_directory {
                 self.below(number, key, listed)?;
-                self.check_only(source, listed);
             }
         }
+        self.check_only(listed);
         ControlFlow::Continue(())
     }
 
@@ -109,6 +113,10 @@ impl Listing<'_> {
                 let Some(is_taken) = self.takes(key.get(skipped..).unwrap_or_default(), is_directory) else {
                     continue;
                 };
+                if is_directory && let Err(error) = self.check_end(source, entry.id) {
+                    listed.failed(&key, error);
+                    continue;
+                }
                 if is_directory {
                     waiting.push(Frame { id: entry.id, key: key.clone(), from: Cursor::Start });
                 }
@@ -130,20 +138,35 @@ impl Listing<'_> {
         (is_taken || leads_on).then_some(is_taken)
     }
 
-    /// Of paths that were named, those that are not there are failures.
-    fn check_only(&self, source: &CopySource, listed: &mut dyn Listed) {
-        for path in self.options.only.iter().flatten() {
-            // Of several sources any may have it.
-            if self.sources.len() > 1 {
-                return;
-            }
-            match source.tree.find(path) {
-                Ok(Some(_)) => {}
-                Ok(None) => {
-                    let shown = source.tree.path().join(String::from_utf8_lossy(path).as_ref());
-                    listed.failed(path, Error::io("find", shown, io::ErrorKind::NotFound.into()));
+    /// Returns an error for a directory that is a destination, to which a mount leads: what is
+    /// copied into it would be listed, and copied, without an end.
+    fn check_end(&self, source: &CopySource, id: NodeId) -> Result<(), Error> {
+        let is_destination = source.inode(id)?.is_some_and(|inode| self.destinations.contains(&inode));
+        if !is_destination || source.leaves_out(id)? {
+            return Ok(());
+        }
+        let why = io::Error::other("it is the destination, mounted there: the copy would never end");
+        Err(Error::io("copy", source.tree.path_of(id), why))
+    }
+
+    /// Of paths that were named, those that no source has are failures.
+    fn check_only(&self, listed: &mut dyn Listed) {
+        let is_directory = |source: &&CopySource| matches!(source.is_directory(), Ok(true));
+        let sources: Vec<&CopySource> = self.sources.iter().filter(is_directory).collect();
+        for path in self.options.only.iter().flatten().filter(|_| !sources.is_empty()) {
+            let mut found = sources.iter().map(|source| source.find(path));
+            match found.find(|found| !matches!(found, Ok(None))) {
+                Some(Ok(_)) => {}
+                Some(Err(error)) => listed.failed(path, error),
+                None => {
+                    let path_in = |source: &CopySource| source.tree.path().join(shown(path));
+                    let place = match sources.as_slice() {
+                        [only] => path_in(only),
+                        _ => PathBuf::from(shown(path)),
+                    };
+                    let why = io::Error::new(io::ErrorKind::NotFound, "no source has it");
+                    listed.failed(path, Error::io("find", place, why));
                 }
-                Err(error) => listed.failed(path, error),
             }
         }
     }

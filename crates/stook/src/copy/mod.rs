@@ -20,6 +20,7 @@
 //! The stages, their bounds and who owns which rule: `docs/internals/copy.md`.
 
 mod attributes;
+mod backups;
 mod body;
 mod decide;
 mod destination;
@@ -59,8 +60,8 @@ pub use hash::{Digest, HashKind};
 pub use journal::{CopyJournal, CopyJournalError};
 pub use limits::{LinkUse, Side};
 pub use options::{CopyOptions, Resume};
-pub(crate) use report::incomplete;
 pub use report::{CopyReport, DestinationReport, Failure, NotCopied, Unfinished};
+pub(crate) use report::{incomplete, not_there};
 pub use run::{Copy, Destination};
 pub use source::{CopySource, SingleFile};
 pub use waits::{HeldUpBy, Waits};

@@ -21,6 +21,16 @@ pub(crate) fn incomplete(path: &Path, key: Vec<u8>) -> Failure {
     Failure { key, error: Error::io("copy all of", path, what) }
 }
 
+/// The directories that lead to one and that have to be made, itself among them: the first is what
+/// all others are in.
+pub(crate) fn not_there(path: &Path) -> Vec<PathBuf> {
+    let named = path.ancestors().filter(|above| !above.as_os_str().is_empty());
+    let mut missing: Vec<PathBuf> =
+        named.take_while(|above| !above.exists()).map(Path::to_path_buf).collect();
+    missing.reverse();
+    missing
+}
+
 /// A special file that was not asked for, or cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotCopied {
@@ -44,6 +54,8 @@ pub struct Unfinished {
 pub struct DestinationReport {
     /// The directory.
     pub path: PathBuf,
+    /// The directories that were made to have it, itself the last of them.
+    pub made: Vec<PathBuf>,
     /// Regular files written.
     pub files: u64,
     /// Bytes of them, holes included.
@@ -76,7 +88,8 @@ pub struct DestinationReport {
     pub unset_xattrs: UnsetXattrs,
     /// What could not be written.
     pub failures: Vec<Failure>,
-    /// Why nothing more was written, where the destination was given up.
+    /// Why nothing more was written, where the destination was given up, and how many files are
+    /// missing there.
     pub stopped: Option<String>,
     /// Which way the bytes of large files took.
     pub passage: Passage,

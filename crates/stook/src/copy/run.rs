@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
+use super::backups::Backups;
 use super::body::FileJob;
 use super::decide::Place;
 use super::destination::Receiver;
@@ -113,8 +114,14 @@ impl Copy {
             [only] => only.is_directory()?,
             _ => false,
         };
-        refuse::check_places(&self.sources, &self.destinations, is_contents)?;
-        let listing = Listing { sources: &self.sources, options: &self.options, is_contents };
+        refuse::check_places(&self.sources, &self.destinations, &self.options, is_contents)?;
+        let places = self.destinations.iter().map(|destination| destination.path.as_path());
+        let listing = Listing {
+            sources: &self.sources,
+            options: &self.options,
+            is_contents,
+            destinations: places.filter_map(refuse::inode_of).collect(),
+        };
         let Some(total) = refuse::check_room(&listing, &self.destinations, events)? else {
             return Ok(CopyReport { interrupted: true, ..CopyReport::default() });
         };
@@ -176,6 +183,8 @@ pub(super) struct Run<'a> {
     /// What is known of all destinations alike.
     own: Mutex<CopyReport>,
     total: Total,
+    /// Entries that were selected in each source.
+    selected: Vec<AtomicU64>,
     files: AtomicU64,
     bytes: AtomicU64,
     read_bytes: AtomicU64,
@@ -187,10 +196,14 @@ pub(super) struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(copy: &'a Copy, is_contents: bool, total: Total) -> Result<Self> {
         let (options, mailbox) = (Arc::new(copy.options.clone()), Arc::new(Mailbox::default()));
-        let receiver =
-            |(index, destination)| Receiver::new(index, destination, &options, &copy.sources, &mailbox);
-        let receivers = copy.destinations.iter().enumerate().map(receiver);
-        let receivers = receivers.map(|one| one.map(Arc::new)).collect::<Result<Vec<_>>>()?;
+        let sources: Arc<[CopySource]> = copy.sources.as_slice().into();
+        let receiver = |(index, destination): (usize, &Destination)| -> Result<Arc<Receiver>> {
+            let suffix = options.backup.as_deref();
+            let backups = suffix.map(|suffix| Backups::new(suffix, sources.clone(), is_contents));
+            let receiver = Receiver::new(index, destination, &options, &copy.sources, &mailbox)?;
+            Ok(Arc::new(receiver.keeping(backups)))
+        };
+        let receivers = copy.destinations.iter().enumerate().map(receiver).collect::<Result<Vec<_>>>()?;
         let of_sources = copy.sources.iter().filter_map(|source| source.path.as_deref());
         let paths = of_sources.chain(copy.destinations.iter().map(|destination| destination.path.as_path()));
         let profiles: Vec<Profile> = paths.map(Profile::of_path).collect();
@@ -212,6 +225,7 @@ impl<'a> Run<'a> {
             is_finishing: AtomicBool::new(false),
             own: Mutex::new(CopyReport { failures: incomplete_of(&copy.sources), ..CopyReport::default() }),
             total,
+            selected: copy.sources.iter().map(|_| AtomicU64::new(0)).collect(),
             files: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             read_bytes: AtomicU64::new(0),
@@ -294,6 +308,20 @@ impl<'a> Run<'a> {
         self.resumed_bytes.fetch_sub(counted, Ordering::Relaxed);
     }
 
+    /// Counts what was selected. The source itself always is, and says nothing.
+    fn note_selected(&self, found: &Found) {
+        if found.is_implied {
+            return;
+        }
+        // A directory of which the contents are meant is not among them: an empty one has none.
+        self.own().entries += u64::from(!found.key.is_empty());
+        if self.sources.get(found.source).is_some_and(|source| source.id != found.id)
+            && let Some(selected) = self.selected.get(found.source)
+        {
+            selected.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     /// Notes what could not be read.
     pub(super) fn fail(&self, key: &[u8], error: crate::Error) {
         let (key, text) = (key.to_vec(), crate::error::chain(&error));
@@ -347,8 +375,13 @@ impl<'a> Run<'a> {
         let mut listed = Lister::new(self);
         self.phase(self.jobs, &mut |feed| {
             listed.feed = Some(feed.clone());
-            let listing =
-                Listing { sources: self.sources, options: &self.options, is_contents: self.is_contents };
+            let places = self.receivers.iter().map(|receiver| receiver.path.as_path());
+            let listing = Listing {
+                sources: self.sources,
+                options: &self.options,
+                is_contents: self.is_contents,
+                destinations: places.filter_map(refuse::inode_of).collect(),
+            };
             let _ = listing.run(&mut listed);
             listed.flush();
             listed.feed = None;
@@ -406,12 +439,12 @@ impl<'a> Run<'a> {
 
     /// What is left to be done in a destination when all files are there.
     fn finish_receiver(&self, receiver: &Receiver, directories: &[Directory]) {
-        if self.options.dry_run {
-            return self.mirror(receiver);
-        }
         self.mirror(receiver);
+        if self.options.dry_run {
+            return;
+        }
         // The deepest first, so that nothing is made in a directory afterwards.
-        for directory in directories.iter().rev() {
+        for directory in directories.iter().rev().take_while(|_| !self.is_stopped()) {
             let Some(source) = self.sources.get(directory.source) else { continue };
             let xattrs = match self.options.xattrs {
                 true => source.tree.xattrs(directory.id),
@@ -421,23 +454,39 @@ impl<'a> Run<'a> {
                 Ok((node, xattrs)) => {
                     receiver.finish_directory(&directory.key, &node, xattrs, directory.is_implied);
                 }
+                // One that could not be listed was counted then.
+                Err(_) if self.has_failed(&directory.key) => {}
                 Err(error) => receiver.fail(&directory.key, error),
             }
         }
         receiver.sync_all();
+        receiver.note_missing(self.total.files);
+    }
+
+    /// Whether a path is among what could not be read.
+    fn has_failed(&self, key: &[u8]) -> bool {
+        self.own().failures.iter().any(|failure| failure.key == key)
     }
 
     /// Deletes what is extra, if everything was copied.
     fn mirror(&self, receiver: &Receiver) {
-        let has_failed = {
+        let is_read = {
             let own = self.own();
-            !own.failures.is_empty() || own.entries == 0 && !self.options.force
+            own.failures.is_empty() && own.not_copied.is_empty()
         };
-        let is_complete = !has_failed && receiver.state().report.failures.is_empty() && !self.is_stopped();
-        if self.options.mirror && is_complete {
+        let is_written = {
+            let state = receiver.state();
+            state.report.failures.is_empty() && state.report.kept.is_empty()
+        };
+        if self.options.mirror && is_read && is_written && !self.is_stopped() {
             let is_stopped = || self.is_stopped();
+            let has_selected = |source: usize| {
+                let selected = self.selected.get(source);
+                selected.is_some_and(|entries| entries.load(Ordering::Relaxed) > 0)
+            };
             let (sources, is_contents) = (self.sources, self.is_contents);
-            Mirror { receiver, sources, is_contents, is_stopped: &is_stopped }.run();
+            let (has_selected, is_stopped) = (&has_selected, &is_stopped);
+            Mirror { receiver, sources, is_contents, has_selected, is_stopped }.run();
         }
     }
 
@@ -666,8 +715,7 @@ impl Listed for Lister<'_, '_> {
         if self.run.is_stopped() {
             return ControlFlow::Break(());
         }
-        // A directory of which the contents are meant is not among them: an empty one has none.
-        self.run.own().entries += u64::from(!found.is_implied && !found.key.is_empty());
+        self.run.note_selected(&found);
         match found.node.kind {
             Kind::Directory => {
                 if !found.is_implied {

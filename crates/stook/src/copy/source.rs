@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::error::{Error, Result};
 use crate::source::Source;
 use crate::tree::{
-    Cursor, Kind, Node, NodeId, Page, Tree, foreign_cursor, not_a_directory, not_a_file, unknown,
+    Cursor, Kind, Node, NodeId, Page, Tree, find_below, foreign_cursor, not_a_directory, not_a_file, unknown,
 };
 use crate::walk::DirectoryTree;
 
@@ -21,6 +21,8 @@ pub struct CopySource {
     pub(super) name: Option<Vec<u8>>,
     /// Where it is, if it is on disk: no destination may lie in it.
     pub(super) path: Option<PathBuf>,
+    /// The tree, if it is a directory on disk.
+    on_disk: Option<Arc<DirectoryTree>>,
     /// Whether it is known not to be all that it should be.
     pub(super) is_incomplete: bool,
 }
@@ -47,7 +49,8 @@ impl CopySource {
         let tree = DirectoryTree::open(path)?;
         let tree = if stays { tree.on_one_file_system()? } else { tree };
         let (id, name) = (tree.root(), last_part(path)?);
-        Ok(Self { path: Some(path.to_path_buf()), ..Self::of(Arc::new(tree), id, name) })
+        let (path, tree) = (Some(path.to_path_buf()), Arc::new(tree));
+        Ok(Self { path, on_disk: Some(tree.clone()), ..Self::of(tree, id, name) })
     }
 
     /// A file on disk; where it is a link, what that leads to, under the name that was given.
@@ -93,7 +96,7 @@ impl CopySource {
     }
 
     fn of(tree: Arc<dyn Tree>, id: NodeId, name: Option<Vec<u8>>) -> Self {
-        Self { tree, id, name, path: None, is_incomplete: false }
+        Self { tree, id, name, path: None, on_disk: None, is_incomplete: false }
     }
 
     /// The same, of which it is known that something is missing: an archive that was cut off, a
@@ -101,6 +104,26 @@ impl CopySource {
     #[must_use]
     pub fn incomplete(self) -> Self {
         Self { is_incomplete: true, ..self }
+    }
+
+    /// Whether what is mounted in it is left out.
+    pub(super) fn is_on_one_file_system(&self) -> bool {
+        self.on_disk.as_ref().is_some_and(|tree| tree.is_on_one_file_system())
+    }
+
+    /// Whether a directory of it is left out, because another file system is mounted there.
+    pub(super) fn leaves_out(&self, id: NodeId) -> crate::Result<bool> {
+        self.on_disk.as_ref().map_or(Ok(false), |tree| tree.leaves_out(id))
+    }
+
+    /// Device and inode of a directory of it, if it is on disk.
+    pub(super) fn inode(&self, id: NodeId) -> crate::Result<Option<(u64, u64)>> {
+        self.on_disk.as_ref().map(|tree| tree.inode(id)).transpose()
+    }
+
+    /// What has a path in it; `None` where nothing has, or nothing could have it.
+    pub(super) fn find(&self, path: &[u8]) -> crate::Result<Option<NodeId>> {
+        find_below(&*self.tree, self.id, path)
     }
 
     /// Whether it is a directory.

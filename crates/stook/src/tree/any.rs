@@ -127,17 +127,7 @@ pub trait Tree: Send + Sync + fmt::Debug {
     /// # Errors
     /// I/O errors.
     fn find(&self, path: &[u8]) -> Result<Option<NodeId>> {
-        let Ok(names) = parts::split(path) else { return Ok(None) };
-        let mut at = self.root();
-        for name in names {
-            match self.lookup(at, name) {
-                Ok(Some(id)) => at = id,
-                Ok(None) => return Ok(None),
-                Err(error) if error.io_kind() == Some(io::ErrorKind::NotADirectory) => return Ok(None),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(Some(at))
+        find_below(self, self.root(), path)
     }
 
     /// Reads the bodies of many files in one pass, in the order of the medium, at the depth of one
@@ -162,6 +152,21 @@ pub trait Tree: Send + Sync + fmt::Debug {
     ) -> Result<()> {
         gather_by_session(self, ids, factory, options, deliver)
     }
+}
+
+/// The same as [`Tree::find`] of a path relative to any node.
+pub(crate) fn find_below<T: Tree + ?Sized>(tree: &T, from: NodeId, path: &[u8]) -> Result<Option<NodeId>> {
+    let Ok(names) = parts::split(path) else { return Ok(None) };
+    let mut at = from;
+    for name in names {
+        match tree.lookup(at, name) {
+            Ok(Some(id)) => at = id,
+            Ok(None) => return Ok(None),
+            Err(error) if error.io_kind() == Some(io::ErrorKind::NotADirectory) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Some(at))
 }
 
 /// For a node that was to be listed, or looked into, and is no directory.

@@ -139,6 +139,22 @@ impl DirectoryTree {
         Ok(self)
     }
 
+    /// Device and inode of a node, as they were when it was met.
+    pub(crate) fn inode(&self, id: NodeId) -> Result<(u64, u64)> {
+        self.met(id).map(|met| (met.inode.device, met.inode.inode))
+    }
+
+    /// Whether a directory is empty here because another file system is mounted there.
+    pub(crate) fn leaves_out(&self, id: NodeId) -> Result<bool> {
+        let Some(only) = self.only_device else { return Ok(false) };
+        Ok(self.inode(id)?.0 != only)
+    }
+
+    /// Whether what is mounted below is left out.
+    pub(crate) fn is_on_one_file_system(&self) -> bool {
+        self.only_device.is_some()
+    }
+
     fn met(&self, id: NodeId) -> Result<Met> {
         let number = usize::try_from(id.get()).unwrap_or(usize::MAX);
         let met = lock(&self.known).nodes.get(number).cloned();
@@ -319,7 +335,7 @@ impl Tree for DirectoryTree {
         page.clear();
         let id = directory;
         let directory = self.directory("list", id)?;
-        if self.only_device.is_some_and(|only| self.met(id).is_ok_and(|met| met.inode.device != only)) {
+        if self.leaves_out(id)? {
             return Ok(None);
         }
         let failed = |error| Error::io("list", directory.path_of(c""), error);

@@ -151,6 +151,13 @@ fn summary(one: &DestinationReport, report: &CopyReport, has_several: bool) -> S
     if one.resumed_bytes > 0 {
         text.push_str(&format!("; {} were there already", units::bytes_decimal(one.resumed_bytes)));
     }
+    match one.made.as_slice() {
+        [] => {}
+        [only] => text.push_str(&format!("; made the directory {}", only.display())),
+        [first, .., last] => {
+            text.push_str(&format!("; made the directories {} to {}", first.display(), last.display()));
+        }
+    }
     if report.interrupted {
         text.push_str("; interrupted, every file written is complete");
     }

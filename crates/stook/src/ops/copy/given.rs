@@ -59,6 +59,7 @@ impl OpenGiven {
                 return self.open_packed(Path::new(&archive), key.as_bytes(), progress);
             }
             let name = name_of_address(given);
+            self.refuse_earlier(given)?;
             return Ok(Given::Files(CopySource::object(self.object(given)?, name)?));
         }
         let (before, key) = split_at_slashes(given.as_os_str());
@@ -67,16 +68,28 @@ impl OpenGiven {
 
     fn open_path(&self, path: &Path, progress: &mut dyn FnMut(u64) -> bool) -> Result<Given> {
         let found = std::fs::metadata(path).map_err(|error| crate::Error::io("open", path, error))?;
+        let may_be_pack = found.is_dir() && !self.as_file;
+        if may_be_pack && tree::is_pack(path).map_err(|error| crate::Error::io("list", path, error))? {
+            return self.open_packed(path, b"", progress);
+        }
+        self.refuse_earlier(path)?;
         if !found.is_dir() {
             return Ok(Given::Files(CopySource::file(path)?));
-        }
-        if !self.as_file && tree::is_pack(path).map_err(|error| crate::Error::io("list", path, error))? {
-            return self.open_packed(path, b"", progress);
         }
         Ok(Given::Files(match self.one_file_system {
             true => CopySource::directory_on_one_file_system(path)?,
             false => CopySource::directory(path)?,
         }))
+    }
+
+    /// Refuses to copy the earlier state of something that has none.
+    fn refuse_earlier(&self, given: &Path) -> Result<()> {
+        if self.contents.pack.at_ns.is_none() {
+            return Ok(());
+        }
+        let shown = source::shown(&given.to_string_lossy());
+        let what = format!("{shown} can only be copied as it is now: only packs have earlier states");
+        Err(crate::copy::Error::Invalid(what).into())
     }
 
     fn open_packed(&self, path: &Path, key: &[u8], progress: &mut dyn FnMut(u64) -> bool) -> Result<Given> {

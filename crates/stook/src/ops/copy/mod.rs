@@ -1,7 +1,8 @@
 //! Anything that is given to be copied: directories, files, packs, archives, objects.
 //!
-//! A pack or an archive that goes to one directory, with nothing asked for that unpacking does not
-//! know, is unpacked: both are one code, which reads in the order of the medium.
+//! A pack or an archive that goes to one directory in which nothing is, with nothing asked for that
+//! unpacking does not know, is unpacked: both are one code, which reads in the order of the medium.
+//! Where something is, the rules of copying say what becomes of it.
 
 mod given;
 mod list;
@@ -83,6 +84,7 @@ impl CopyGiven {
             && packed.is_whole()
             && unpacked::does(&options)
             && !events.needs_items()
+            && unpacked::is_free(destination)?
         {
             return unpacked::run(packed, destination, &options, events);
         }

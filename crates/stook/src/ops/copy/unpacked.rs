@@ -1,5 +1,6 @@
 //! A pack or an archive to one directory: unpacking, reported as a copy.
 
+use std::io;
 use std::path::Path;
 use std::time::Instant;
 
@@ -27,6 +28,17 @@ pub(super) fn does(options: &CopyOptions) -> bool {
     is_plain && has_no_more && is_written_so
 }
 
+/// Whether nothing is in a directory, or it is not there.
+pub(super) fn is_free(directory: &Path) -> Result<bool> {
+    match directory.read_dir() {
+        Ok(mut names) => Ok(names.next().is_none()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        // Copying refuses it.
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(false),
+        Err(error) => Err(crate::Error::io("list", directory, error).into()),
+    }
+}
+
 /// Unpacks.
 pub(super) fn run(
     packed: &Packed,
@@ -48,6 +60,7 @@ pub(super) fn run(
     let mut entries = 0;
     let beginning = beginning(packed, destination);
     let mut has_begun = false;
+    let made = copy::not_there(destination);
     let done = unpack.run((&packed.opened).into(), &mut |at: unpack::Progress| {
         entries = at.entries;
         if !std::mem::replace(&mut has_begun, true) {
@@ -73,6 +86,7 @@ pub(super) fn run(
     let [source, attachment] = [beginning.sources.first(), beginning.destinations.first()];
     let report = DestinationReport {
         path: destination.to_path_buf(),
+        made,
         files: summary.files,
         bytes: summary.bytes,
         directories: summary.directories,
@@ -134,6 +148,6 @@ fn progress_of(at: unpack::Progress) -> Progress {
 fn core_error(error: unpack::Error, destination: &Path) -> crate::Error {
     match error {
         unpack::Error::Core(error) => error,
-        error => crate::Error::io("unpack into", destination, std::io::Error::other(error)),
+        error => crate::Error::io("unpack into", destination, io::Error::other(error)),
     }
 }

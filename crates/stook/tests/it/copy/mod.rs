@@ -1,15 +1,18 @@
 //! Copying trees: what comes out is what was there, whatever is in the way.
 
 mod attributes;
+mod backups;
 mod events;
 mod faults;
 mod lengths;
+mod mirrors;
 mod places;
 mod private;
 mod replacing;
 mod resume;
 mod roundtrip;
 mod rules;
+mod selections;
 mod sharing;
 mod times;
 

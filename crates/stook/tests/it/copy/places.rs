@@ -7,6 +7,7 @@ use std::sync::Arc;
 use stook::copy::{Copy, CopyOptions, CopySource, Destination, Error};
 use stook::extent::ByteRange;
 use stook::source::{Identity, Leaf, MemorySource, Source};
+use stook::tree::Overwrite;
 
 use super::{assert_same, copy};
 
@@ -109,6 +110,34 @@ fn what_has_no_room_is_refused_before_anything_is_written_and_holes_need_none() 
     let report = copy.run(&mut ()).unwrap();
     assert_eq!((report.undone(), report.read_bytes), (0, 1), "{report:?}");
     assert_eq!(fs::metadata(at("out/huge")).unwrap().len(), 1 << 43);
+}
+
+#[test]
+fn what_replaces_a_file_needs_room_and_a_dry_run_is_refused_as_the_copy_would_be() {
+    let place = place();
+    let at = |name: &str| place.path().join(name);
+    fs::create_dir(at("out")).unwrap();
+    fs::write(at("out/endless"), "short").unwrap();
+    let run = |options: CopyOptions| {
+        let sources = vec![CopySource::object(Arc::new(Endless), "endless").unwrap()];
+        Copy::new(sources, vec![Destination::new(at("out"))]).with_options(options).run(&mut ())
+    };
+    for (overwrite, mirror, backup) in [
+        (Overwrite::Always, false, None),
+        (Overwrite::Different, true, None),
+        (Overwrite::Different, false, Some("~".into())),
+    ] {
+        for dry_run in [true, false] {
+            let backup = backup.clone();
+            let error = run(CopyOptions { overwrite, mirror, backup, dry_run, ..CopyOptions::default() });
+            let Err(Error::Room(why)) = error else { panic!("{error:?}") };
+            assert_eq!(why.contains("a mirror deletes what is extra only afterwards"), mirror, "{why}");
+        }
+    }
+    // What stays needs none.
+    let report = run(CopyOptions::default()).unwrap();
+    assert_eq!((report.undone(), report.destinations[0].kept.len()), (1, 1), "{report:?}");
+    assert_eq!(fs::read(at("out/endless")).unwrap(), b"short");
 }
 
 #[test]

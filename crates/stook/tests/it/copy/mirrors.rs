@@ -1,0 +1,178 @@
+//! What a mirror deletes, and when it deletes nothing.
+
+use std::fs;
+use std::path::PathBuf;
+
+use stook::copy::{Action, Copy, CopyOptions, CopyReport, CopySource, Destination, Error, Why};
+use stook::names::{Patterns, Selection};
+use stook::tree::Overwrite;
+
+use super::{assert_same, copy_with, heard};
+
+struct Place(tempfile::TempDir);
+
+impl Place {
+    /// Directories with files, each with its own path in it.
+    fn new(files: &[&str]) -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        files.iter().for_each(|name| place.write(name));
+        place
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str) {
+        let path = self.at(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, name).unwrap();
+    }
+
+    fn copy(&self, sources: &[&str], to: &str, options: CopyOptions) -> Result<CopyReport, Error> {
+        let sources = sources.iter().map(|name| CopySource::directory(self.at(name)).unwrap()).collect();
+        Copy::new(sources, vec![Destination::new(self.at(to))]).with_options(options).run(&mut ())
+    }
+}
+
+fn mirror() -> CopyOptions {
+    CopyOptions { mirror: true, ..CopyOptions::default() }
+}
+
+fn excluding(patterns: &[&str]) -> CopyOptions {
+    let exclude = Patterns::new(patterns).unwrap();
+    CopyOptions { selection: Selection::of(Patterns::default(), exclude), ..mirror() }
+}
+
+/// What was deleted, in order.
+fn deleted(report: &CopyReport) -> Vec<String> {
+    let keys = report.destinations[0].deleted.iter();
+    let mut all: Vec<String> = keys.map(|key| String::from_utf8(key.clone()).unwrap()).collect();
+    all.sort();
+    all
+}
+
+/// Why the only failure is one.
+#[track_caller]
+fn failure(report: &CopyReport) -> String {
+    let failures = &report.destinations[0].failures;
+    assert_eq!((failures.len(), report.undone()), (1, 1), "{report:?}");
+    format!("{:?}", failures[0].error)
+}
+
+#[test]
+fn a_source_of_which_nothing_was_selected_deletes_nothing_and_that_is_said() {
+    let place = Place::new(&["full/x", "to/photo"]);
+    fs::create_dir(place.at("empty")).unwrap();
+    let include = Patterns::new(["*.jpg"]).unwrap();
+    let no_jpg = CopyOptions { selection: Selection::of(include, Patterns::default()), ..mirror() };
+    place.write("to/photo.jpg");
+    for (from, options) in [("empty", mirror()), ("full", excluding(&["x"])), ("full", no_jpg)] {
+        for dry_run in [true, false] {
+            let options = CopyOptions { dry_run, ..options.clone() };
+            let report = place.copy(&[from], "to", options).unwrap();
+            assert!(failure(&report).contains("nothing in it was deleted"), "{report:?}");
+            assert_eq!(deleted(&report), [""; 0]);
+            assert!(place.at("to/photo").exists() && place.at("to/photo.jpg").exists());
+        }
+    }
+    // It is said only where something would be deleted, and forced it is.
+    fs::create_dir(place.at("new")).unwrap();
+    assert_eq!(place.copy(&["empty"], "new", mirror()).unwrap().undone(), 0);
+    let report = place.copy(&["empty"], "to", CopyOptions { force: true, ..mirror() }).unwrap();
+    assert_eq!((report.undone(), deleted(&report)), (0, vec!["photo".into(), "photo.jpg".into()]));
+}
+
+#[test]
+fn each_of_several_sources_answers_for_what_it_became() {
+    let place = Place::new(&["full/x", "to/empty/photo", "to/full/extra"]);
+    fs::create_dir(place.at("empty")).unwrap();
+    let report = place.copy(&["empty", "full"], "to", mirror()).unwrap();
+    assert!(failure(&report).contains("nothing in it was deleted"), "{report:?}");
+    assert_eq!(deleted(&report), ["full/extra"]);
+    assert!(place.at("to/empty/photo").exists() && !place.at("to/full/extra").exists());
+}
+
+#[test]
+fn what_is_known_to_be_incomplete_deletes_nothing() {
+    let place = Place::new(&["from/x", "to/extra"]);
+    for (dry_run, force) in [(true, false), (false, false), (false, true)] {
+        let source = CopySource::directory(place.at("from")).unwrap().incomplete();
+        let options = CopyOptions { dry_run, force, ..mirror() };
+        let copy = Copy::new(vec![source], vec![Destination::new(place.at("to"))]).with_options(options);
+        let report = copy.run(&mut ()).unwrap();
+        assert_eq!((report.undone(), deleted(&report).len()), (1, 0), "{report:?}");
+        assert!(place.at("to/extra").exists());
+    }
+}
+
+#[test]
+fn what_is_copied_or_linked_to_is_not_deleted_by_its_own_mirror() {
+    let place = Place::new(&["disk/card/x", "disk/yesterday/y", "other/z"]);
+    let refused = |sources: &[&str], to: &str, options: CopyOptions| {
+        let error = place.copy(sources, to, options).unwrap_err();
+        assert!(matches!(error, Error::WouldDelete { .. }), "{sources:?}: {error}");
+        assert!(place.at("disk/card/x").exists() && !place.at("disk/x").exists());
+    };
+    refused(&["disk/card"], "disk", mirror());
+    refused(&["disk/card"], "disk", CopyOptions { dry_run: true, ..mirror() });
+    // By name they go into directories of the destination, in which one of them lies.
+    place.write("disk/other/inner/w");
+    refused(&["disk/other/inner", "other"], "disk", mirror());
+    let link_dest = Some(place.at("disk/yesterday"));
+    refused(&["other"], "disk", CopyOptions { link_dest: link_dest.clone(), ..mirror() });
+    fs::remove_dir_all(place.at("disk/other")).unwrap();
+    // What a mirror does not delete is in nobody's way.
+    place.copy(&["disk/card"], "disk", CopyOptions::default()).unwrap();
+    assert!(place.at("disk/x").exists());
+    let report = place.copy(&["disk/card"], "disk", excluding(&["/card", "/yesterday"])).unwrap();
+    assert_eq!((report.undone(), deleted(&report)), (0, vec![]), "{report:?}");
+    let options = CopyOptions { link_dest, ..mirror() };
+    let report = place.copy(&["other"], "disk/today", options).unwrap();
+    assert_eq!(report.undone(), 0, "{report:?}");
+    assert!(place.at("disk/card/x").exists() && place.at("disk/yesterday/y").exists());
+}
+
+#[test]
+fn nothing_is_deleted_where_something_was_not_copied() {
+    let place = Place::new(&["from/file", "to/extra"]);
+    place.write("to/file");
+    let report = place.copy(&["from"], "to", mirror()).unwrap();
+    assert_eq!((report.undone(), report.destinations[0].kept.len(), deleted(&report).len()), (1, 1, 0));
+    let options = CopyOptions { overwrite: Overwrite::Different, ..mirror() };
+    rustix::fs::mkfifoat(rustix::fs::CWD, place.at("from/pipe"), 0o600.into()).unwrap();
+    let report = place.copy(&["from"], "to", options.clone()).unwrap();
+    assert_eq!((report.undone(), report.not_copied.len(), deleted(&report).len()), (1, 1, 0));
+    assert!(place.at("to/extra").exists());
+    fs::remove_file(place.at("from/pipe")).unwrap();
+    let report = place.copy(&["from"], "to", options).unwrap();
+    assert_eq!((report.undone(), deleted(&report)), (0, vec!["extra".into()]));
+    assert_same(&place.at("from"), &place.at("to"));
+}
+
+#[test]
+fn a_dry_run_lists_every_directory_that_would_be_deleted_and_no_other() {
+    let keys = |all: &[&str]| all.iter().map(|key| (*key).to_owned()).collect::<Vec<_>>();
+    for dry_run in [true, false] {
+        let place = Place::new(&["from/x", "to/gone/a/b", "to/stays/a/b.keep", "to/stays/c/d"]);
+        fs::create_dir(place.at("to/bare")).unwrap();
+        let options = CopyOptions { dry_run, ..excluding(&["*.keep"]) };
+        let (report, events) = heard(&place.at("from"), &place.at("to"), options);
+        let expected = keys(&["bare", "gone", "gone/a", "gone/a/b", "stays/c", "stays/c/d"]);
+        assert_eq!((report.undone(), deleted(&report)), (0, expected.clone()), "dry run {dry_run}");
+        let heard = events.whats().into_iter().filter(|(_, action, _)| *action == Action::Delete);
+        let heard: Vec<_> = heard.map(|(key, _, why)| (key, why)).collect();
+        assert_eq!(heard, expected.into_iter().map(|key| (key, Why::Extra)).collect::<Vec<_>>());
+        assert!(place.at("to/stays/a/b.keep").exists() && place.at("to/gone").exists() == dry_run);
+    }
+}
+
+#[test]
+fn a_mirror_of_several_directories_leaves_what_lies_beside_them() {
+    let place = Place::new(&["one/x", "two/y", "to/one/extra", "to/beside"]);
+    let report = place.copy(&["one", "two"], "to", mirror()).unwrap();
+    assert_eq!((report.undone(), deleted(&report)), (0, vec!["one/extra".into()]));
+    assert!(place.at("to/beside").exists());
+    let again = copy_with(&place.at("one"), &[&place.at("to/one")], mirror());
+    assert_eq!((again.undone(), deleted(&again).len()), (0, 0));
+}
