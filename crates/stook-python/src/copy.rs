@@ -7,7 +7,9 @@ use std::path::{Component, PathBuf};
 
 use pyo3::prelude::*;
 use pyo3::types::IntoPyDict as _;
-use stook::copy::{CopyEvents, CopyOptions, CopyReport, DestinationReport, Durability, HashKind, Item, Progress, Resume};
+use stook::copy::{
+    CopyEvents, CopyOptions, CopyReport, DestinationReport, Durability, HashKind, Item, Progress, Resume,
+};
 use stook::ops::contents::{OpenOptions, Opened};
 use stook::ops::copy::{CopyGiven, OpenGiven};
 use stook::ops::fetching::Fetching;
