@@ -59,8 +59,7 @@ pub(super) fn run(
     let started = Instant::now();
     let mut entries = 0;
     let beginning = beginning(packed, destination);
-    let mut has_begun = false;
-    let made = copy::not_there(destination);
+    let (mut has_begun, made) = (false, copy::not_there(destination));
     let done = unpack.run((&packed.opened).into(), &mut |at: unpack::Progress| {
         entries = at.entries;
         if !std::mem::replace(&mut has_begun, true) {

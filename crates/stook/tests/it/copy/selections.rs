@@ -107,7 +107,7 @@ fn directories_that_are_made_to_have_the_copy_are_named() {
     let made = |to: &str| copy(&place.at("from"), &place.at(to)).destinations[0].made.clone();
     assert_eq!(made("a/b/c"), ["a", "a/b", "a/b/c"].map(|name| place.at(name)));
     assert_eq!(made("a/b/d"), [place.at("a/b/d")]);
-    assert_eq!(made("a/b"), [PathBuf::new(); 0]);
+    assert!(made("a/b").is_empty());
 }
 
 /// Counts how often it was asked since the copy was to end; 0 before that.
