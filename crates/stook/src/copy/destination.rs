@@ -350,9 +350,9 @@ impl Receiver {
         Ok(parent.map(|parent| Spot { parent, name: (*name).to_os_string() }))
     }
 
-    /// Whether what a directory of the destination is, with its files like those of a pack, is a
-    /// copy of the same pack as the directory in its place in a source, or no pack at all: its files
-    /// are then copied as they are. That of another pack would make it unreadable.
+    /// Whether a directory of the destination that looks like a pack is a copy of the same pack as
+    /// the directory in its place in a source, or no pack at all: its files are then copied as they
+    /// are. One of another pack would make it unreadable.
     fn is_copy_of(&self, parents: &[&OsStr], directory: &OwnedFd) -> io::Result<bool> {
         let Some(own) = target::pack_nonce(directory)? else { return Ok(true) };
         let below = |from: &Path, parts: &[&OsStr]| -> PathBuf {

@@ -227,8 +227,8 @@ fn composites_are_read_as_one() {
     }
 }
 
-/// Parts of files that begin at pages, and where alignment makes no read reach too far, are read into
-/// the memory of their range, the others are copied there: neither may be seen.
+/// Parts of files that begin at pages, and where alignment makes no read reach too far, are read
+/// into the memory of their range, the others are copied there: neither may be seen.
 #[test]
 fn files_that_are_stitched_at_pages_are_read_as_one() {
     let directory = tempfile::tempdir().unwrap();

@@ -59,8 +59,8 @@ pub struct Get {
     /// Whether bodies come one after another, in the order of their keys. A directory, which has
     /// none, is then no reason to refuse.
     pub joined: bool,
-    /// Whether what fits is written even where not all does, and the one file of joined bodies takes
-    /// the place of another even where some of them could not be got, or all.
+    /// Whether what fits is written even where not all does, and the one file of joined bodies
+    /// takes the place of another even where some of them could not be got, or all.
     pub force: bool,
     /// Asked whether to end.
     pub stop: Stop,

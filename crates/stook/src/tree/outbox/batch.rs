@@ -15,8 +15,8 @@ const FILES_MAX: usize = 512;
 /// Bytes of a batch at most: much more than a sync takes to be worth it.
 const BYTES_MAX: u64 = 256 << 20;
 
-/// Of the descriptors of a process, a batch may keep one in this many, twice: for its files, and for
-/// the directories that they are in.
+/// Of the descriptors of a process, a batch may keep one in this many, twice: for its files, and
+/// for the directories that they are in.
 const SHARE: u64 = 8;
 
 /// What was to be done when a file could not be made durable.

@@ -396,13 +396,16 @@ fn make_pipe(path: &Path) {
     assert!(made.success());
 }
 
+/// What is put in the place of a file, and how.
+type Change<'a> = (&'a str, &'a dyn Fn(&Path));
+
 /// They are not this program's, and stay; the file is copied as any other.
 #[test]
 fn what_is_no_file_of_ours_under_the_temporary_name_is_left_alone() {
     let (place, options) = (Place::new(), options(&[]));
     let precious = place.at("precious");
     fs::write(&precious, bytes_of(9)).unwrap();
-    let changes: [(&str, &dyn Fn(&Path)); 4] = [
+    let changes: [Change<'_>; 4] = [
         ("a link", &|file| symlink(&precious, file).unwrap()),
         ("a pipe", &|file| make_pipe(file)),
         ("a directory", &|file| fs::create_dir(file).unwrap()),
