@@ -200,9 +200,16 @@ pub(super) struct Total {
     /// The room that each destination needs.
     needed: Vec<Needed>,
     is_stopped: bool,
+    /// Whether something is to be copied, or could not be listed.
+    has_any: bool,
 }
 
 impl Total {
+    /// Whether there is nothing to be copied, and nothing in the way.
+    pub(super) fn is_nothing(&self) -> bool {
+        !self.has_any
+    }
+
     /// How far counting has come.
     fn so_far(&self) -> Progress {
         Progress { files: self.files, bytes: self.bytes, ..Progress::default() }
@@ -225,6 +232,7 @@ struct Counting<'a> {
 impl Listed for Counting<'_> {
     fn found(&mut self, found: Found) -> ControlFlow<()> {
         self.entries += 1;
+        self.total.has_any |= !found.is_implied && !found.key.is_empty();
         if self.entries.is_multiple_of(1024) && !self.events.go_on(&self.total.so_far()) {
             self.total.is_stopped = true;
             return ControlFlow::Break(());
@@ -265,7 +273,9 @@ impl Listed for Counting<'_> {
     }
 
     // What cannot be listed is reported when it is copied.
-    fn failed(&mut self, _: &[u8], _: crate::Error) {}
+    fn failed(&mut self, _: &[u8], _: crate::Error) {
+        self.total.has_any = true;
+    }
 }
 
 /// The unit in which the system says how much room a file takes.

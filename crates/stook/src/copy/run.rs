@@ -125,6 +125,15 @@ impl Copy {
         let Some(total) = refuse::check_room(&listing, &self.destinations, events)? else {
             return Ok(CopyReport { interrupted: true, ..CopyReport::default() });
         };
+        if total.is_nothing() && !self.options.mirror && CopyReport::default().found_nothing(&self.options) {
+            // No directory is made for it.
+            let report = |one: &Destination| DestinationReport {
+                path: one.path.clone(),
+                ..DestinationReport::default()
+            };
+            let destinations = self.destinations.iter().map(report).collect();
+            return Ok(CopyReport { destinations, elapsed: started.elapsed(), ..CopyReport::default() });
+        }
         let run = Run::new(self, is_contents, total)?;
         let beginning = self.beginning(&run.total);
         events.begin(&beginning);
