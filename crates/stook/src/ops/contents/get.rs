@@ -30,8 +30,8 @@ pub trait Getting<'a>: Send {
     /// was not taken of the body before is passed over.
     ///
     /// # Errors
-    /// Returns an error if reading fails, and [`Error::Interrupted`](super::Error::Interrupted). An
-    /// error of one entry is [`Found::Failed`].
+    /// Returns an error if reading fails, and [`Error::Interrupted`]. An error of one entry is
+    /// [`Found::Failed`].
     fn next(&mut self) -> Result<Option<(&'a Key, Found)>>;
 
     /// The next piece of the current body. Its bytes are verified as a whole only when
