@@ -79,6 +79,11 @@ pub fn print<E: Error + 'static>(context: &Context, failures: &[Failure<E>], ver
             Some(damage) => context.damage_text(damage),
             None => chain(&failure.error),
         };
+        // Of all of it, and no path in it: the error says where.
+        if failure.key.is_empty() {
+            context.failure(anyhow::anyhow!("{error}").as_ref());
+            continue;
+        }
         context.failure(&PathError { key: printable(&failure.key), error });
     }
     if let Some(more) = more {

@@ -180,7 +180,7 @@ def test_an_empty_source_is_copied_and_deletes_nothing_unless_forced() -> None:
     Path("full/file").write_bytes(b"x")
     # Before: it counted as one entry, and all that the destination had was deleted.
     report = stook.copy("none", "full", mirror=True)
-    assert report.ok and report.entries == 0 and Path("full/file").exists()
+    assert not report.ok and report.entries == 0 and Path("full/file").exists()
     assert stook.copy("none", "new").ok and Path("new").is_dir()
     assert stook.copy("none", "full", mirror=True, force=True).destinations[0].deleted == ["file"]
 
