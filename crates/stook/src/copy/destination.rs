@@ -21,6 +21,7 @@ use super::decide::Place;
 use super::error::Result;
 use super::events::{Action, CopyFailure, DestinationProgress, Item, Letter, Mailbox, Why, WhyStopped};
 use super::hash::Digest;
+use super::making::with_descriptors;
 use super::options::{CopyOptions, Resume};
 use super::partial::Partial;
 use super::report::{DestinationReport, Failure, Unfinished, not_there};
@@ -339,13 +340,7 @@ impl Receiver {
                 Ok(parent)
             })
         };
-        let found = match find() {
-            Err(error) if is_out_of_descriptors(&error) => {
-                self.release_descriptors();
-                find()
-            }
-            found => found,
-        };
+        let found = with_descriptors(find, is_out_of_descriptors, || self.release_descriptors());
         let parent = found.map_err(noted)?;
         Ok(parent.map(|parent| Spot { parent, name: (*name).to_os_string() }))
     }

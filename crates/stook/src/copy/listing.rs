@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use super::finish::shown;
+use super::making::{is_short_of_descriptors, with_descriptors};
 use super::options::CopyOptions;
 use super::source::CopySource;
 use crate::error::Error;
@@ -31,6 +32,9 @@ pub(super) trait Listed {
 
     /// Takes what could not be listed: the key of the directory that it is in, or its own.
     fn failed(&mut self, key: &[u8], error: Error);
+
+    /// Closes what is kept open for speed.
+    fn release_descriptors(&mut self) {}
 }
 
 /// What is left to be listed of a directory.
@@ -87,7 +91,9 @@ impl Listing<'_> {
         let mut page = Page::new();
         let mut waiting = vec![Frame { id: source.id, key, from: Cursor::Start }];
         while let Some(frame) = waiting.pop() {
-            let next = match source.tree.list(frame.id, &frame.from, &mut page) {
+            let list = || source.tree.list(frame.id, &frame.from, &mut page);
+            let next = match with_descriptors(list, is_short_of_descriptors, || listed.release_descriptors())
+            {
                 Ok(next) => next,
                 Err(error) => {
                     listed.failed(&frame.key, error);

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::destination::Receiver;
 use crate::tree::durable::identity;
@@ -11,6 +12,35 @@ use crate::tree::target::is_out_of_descriptors;
 
 /// What its owner needs to put something into a directory.
 const OWNER_PUTS: u32 = 0o300;
+
+/// How often something is tried for which descriptors are short, and how long other threads are
+/// given in between to close theirs.
+const TRIES: usize = 20;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Does something that takes descriptors. Where none are left, those that are kept for speed are
+/// released, and it is tried again.
+pub(super) fn with_descriptors<T, E>(
+    mut act: impl FnMut() -> Result<T, E>,
+    is_short: impl Fn(&E) -> bool,
+    mut release: impl FnMut(),
+) -> Result<T, E> {
+    for _ in 0..TRIES {
+        match act() {
+            Err(error) if is_short(&error) => {
+                release();
+                std::thread::sleep(PAUSE);
+            }
+            done => return done,
+        }
+    }
+    act()
+}
+
+/// Whether an error is that no more files can be open.
+pub(super) fn is_short_of_descriptors(error: &crate::Error) -> bool {
+    matches!(error, crate::Error::Io { source, .. } if is_out_of_descriptors(source))
+}
 
 impl Receiver {
     /// Begins a file.
@@ -26,11 +56,7 @@ impl Receiver {
         parent: &OwnedFd,
         mut make: impl FnMut() -> io::Result<T>,
     ) -> io::Result<T> {
-        match make() {
-            Err(error) if is_out_of_descriptors(&error) => {
-                self.release_descriptors();
-                make()
-            }
+        match with_descriptors(&mut make, is_out_of_descriptors, || self.release_descriptors()) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied && self.lifts(parent)? => make(),
             made => made,
         }

@@ -21,6 +21,7 @@ use super::lane::{Lane, Message};
 use super::large::Lanes;
 use super::ledger::Ledger;
 use super::listing::{Found, Listed, Listing};
+use super::making::{is_short_of_descriptors, with_descriptors};
 use super::mirror::Mirror;
 use super::options::CopyOptions;
 use super::refuse::{self, Total};
@@ -35,7 +36,7 @@ use crate::engine::{Backend, EngineFactory};
 use crate::profile::{Class, Profile};
 use crate::source::{Session, SessionOptions, Source};
 use crate::tree::outbox::{Calls, System};
-use crate::tree::target::{is_out_of_descriptors, share_of_descriptors};
+use crate::tree::target::share_of_descriptors;
 use crate::tree::{Kind, Node, NodeId, Xattrs};
 
 /// Bytes of files in memory, at most.
@@ -353,6 +354,10 @@ impl<'a> Run<'a> {
         decided.filter_map(|(index, receiver)| Some((index, receiver.decide(job)?))).collect()
     }
 
+    fn release_descriptors(&self) {
+        self.receivers.iter().for_each(|receiver| receiver.release_descriptors());
+    }
+
     /// Opens a file. Its mode and time are those of what is opened.
     pub(super) fn open(&self, job: &FileJob) -> crate::Result<Opened> {
         let Some(from) = self.sources.get(job.source) else {
@@ -363,13 +368,8 @@ impl<'a> Run<'a> {
             true => from.tree.open_with_xattrs(job.id),
             false => from.tree.open(job.id).map(|source| (source, Xattrs::default())),
         };
-        let (source, xattrs) = match open() {
-            Err(crate::Error::Io { source, .. }) if is_out_of_descriptors(&source) => {
-                self.receivers.iter().for_each(|receiver| receiver.release_descriptors());
-                open()?
-            }
-            opened => opened?,
-        };
+        let (source, xattrs) =
+            with_descriptors(open, is_short_of_descriptors, || self.release_descriptors())?;
         self.own().read_files += 1;
         let identity = source.identity();
         let is_known = identity.len == job.node.len
@@ -720,6 +720,10 @@ impl<'r, 'a> Lister<'r, 'a> {
 }
 
 impl Listed for Lister<'_, '_> {
+    fn release_descriptors(&mut self) {
+        self.run.release_descriptors();
+    }
+
     fn found(&mut self, found: Found) -> ControlFlow<()> {
         if self.run.is_stopped() {
             return ControlFlow::Break(());
