@@ -273,12 +273,12 @@ impl Receiver {
     }
 
     /// Whether a key is on the device of the destination itself, and not in something else that is
-    /// mounted there: what fails there stops nothing else. What is not there has the device of the
-    /// next directory above that is.
+    /// mounted there, or above it: what fails there stops nothing else. What is not there has the
+    /// device of the next directory above that is.
     fn is_on_its_device(&self, key: &[u8]) -> bool {
         let path = self.path_of(key);
         let own = self.path.metadata().map(|there| there.dev());
-        let below = path.ancestors().skip(1).take_while(|above| *above != self.path);
+        let below = path.ancestors().take_while(|above| *above != self.path);
         let near = below.filter_map(|above| above.symlink_metadata().ok()).map(|there| there.dev()).next();
         match (near, own) {
             (Some(near), Ok(own)) => near == own,
