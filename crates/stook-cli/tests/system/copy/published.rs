@@ -217,7 +217,8 @@ fn pipes_are_not_waited_for_and_what_cannot_be_read_is_named() {
         let line = said.lines().find(|line| line.contains(name));
         assert!(line.is_some_and(|line| line.contains("Input/output error")), "{name}: {said}");
     }
-    assert!(said.lines().any(|line| line.contains("from/large") && line.contains("offset 0")), "{said}");
+    // Several blocks are asked for at once, and any may fail first.
+    assert!(said.lines().any(|line| line.contains("from/large at offset ")), "{said}");
     assert!(!place.at("to/large").exists());
     assert_eq!(fs::metadata(place.at("to/small")).unwrap().size(), 20_000);
 }
