@@ -309,10 +309,16 @@ def test_an_incomplete_pack_says_so(sources: dict[str, Path]) -> None:
     report = stook.unpack("tree.stook", "out")
     assert not report.complete and report.files == 6
     # Before: nothing but a run over the same tree called it complete, and the tree may be gone.
-    assert not stook.check("tree.stook").accepted
-    assert stook.check("tree.stook", accept=True).accepted
+    found = stook.check("tree.stook")
+    # Before: nothing but `Pack.info` said it, where the command ends with exit code 1.
+    assert found.ok and not found.complete and not found.accepted
+    with stook.Pack("tree.stook") as pack:
+        assert not pack.check().complete
+    accepted = stook.check("tree.stook", accept=True)
+    assert accepted.complete and accepted.accepted
     assert stook.unpack("tree.stook", "out").complete
-    assert not stook.check("tree.stook", accept=True).accepted
+    again = stook.check("tree.stook", accept=True)
+    assert again.complete and not again.accepted
     # Without the blocks of zeroes at its end.
     data = Path("tree.tar").read_bytes()
     while data.endswith(bytes(512)):

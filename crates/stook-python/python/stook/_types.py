@@ -127,6 +127,7 @@ class CheckReport:
         damages: All damage, as exceptions.
         notes: What is no damage but worth knowing.
         accepted: Whether the pack was incomplete and was called complete because of this check.
+        complete: Whether the pack is complete, as it is after this check.
     """
 
     records: int
@@ -135,6 +136,7 @@ class CheckReport:
     damages: list[DamagedError]
     notes: list[str]
     accepted: bool
+    complete: bool
 
     @property
     def ok(self) -> bool:

@@ -29,6 +29,7 @@ pub(crate) fn check_report<'py>(py: Python<'py>, report: &CheckReport) -> PyResu
     report!(
         py, "stook._types", "CheckReport",
         report { records, live_records, body_bytes, notes, accepted },
+        complete: !report.is_incomplete,
         damages: damages(py, &report.damages)?,
     )
 }
