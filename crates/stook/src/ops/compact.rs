@@ -98,6 +98,14 @@ impl Planned {
 }
 
 impl Compact {
+    /// Refuses what cannot be meant, as all that follows does; for before a pack is opened.
+    ///
+    /// # Errors
+    /// Those of [`CompactOptions::check`].
+    pub fn check(&self) -> pack::Result<()> {
+        self.options(None).check()
+    }
+
     /// What [`run`](Self::run) would do now, and how many seconds that would take (`None` where
     /// nothing is to be done): for a dry run. It refuses what that refuses.
     ///
