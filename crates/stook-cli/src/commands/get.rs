@@ -122,16 +122,16 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let pack = opened.contents().path();
     let mut getter = get.begin(opened.contents(), to).map_err(by_itself)?;
     let bar = context.progress("getting", Unit::Bytes, None);
+    let mut each = |key: &Key, became: &Became<'_>, got: &Got| {
+        report(key, became, pack, &mut lines, context)?;
+        bar.add(got.bytes.saturating_sub(bar.done()));
+        Ok::<_, anyhow::Error>(())
+    };
     while let Some(batch) = keys.next(getter.keys_at_once())? {
-        let mut each = |key: &Key, became: &Became<'_>, got: &Got| {
-            report(key, became, pack, &mut lines, context)?;
-            bar.add(got.bytes.saturating_sub(bar.done()));
-            Ok::<_, anyhow::Error>(())
-        };
         getter.batch(&batch, &mut each).map_err(unwrapped)?;
     }
+    let mut got = getter.finish(&mut each).map_err(unwrapped)?;
     drop(bar);
-    let mut got = getter.finish().map_err(by_itself)?;
     if got.missing > 0 {
         let pack = pack.display();
         let instead =
@@ -186,7 +186,10 @@ fn report(
         }
         Became::DirectoryMeant(key) => Some(failed(contents::is_directory(pack, key))),
         Became::Refused(Refused::Directory(key)) => Some(failed(contents::is_directory(pack, key))),
-        Became::Refused(refused) => Some(failed(anyhow::anyhow!("{refused}"))),
+        Became::Refused(refused) => {
+            context.failure(*refused);
+            Some(exit::chain(*refused))
+        }
     };
     if !context.json() {
         return Ok(());

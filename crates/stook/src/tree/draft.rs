@@ -97,19 +97,28 @@ struct Beside {
 struct Way {
     outbox: Outbox,
     batch: Batch,
-    /// What went wrong first with files that waited.
-    failed: Mutex<Option<Error>>,
+    /// What became of files that waited, and was not asked for yet.
+    finished: Mutex<Vec<Finished>>,
+}
+
+/// What became of a file of a [`Folder`].
+#[derive(Debug)]
+pub struct Finished {
+    /// Its path.
+    pub path: PathBuf,
+    /// Whether it has its name.
+    pub result: Result<()>,
 }
 
 impl Way {
     fn new(calls: Arc<dyn Calls>, directory: &Path, durability: Durability) -> Result<Arc<Self>> {
         let outbox = Outbox::new(calls).map_err(|error| Error::io("choose names in", directory, error))?;
         let batch = Batch::with(durability);
-        Ok(Arc::new(Self { outbox, batch, failed: Mutex::new(None) }))
+        Ok(Arc::new(Self { outbox, batch, finished: Mutex::default() }))
     }
 
-    fn failed(&self) -> MutexGuard<'_, Option<Error>> {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    fn finished(&self) -> MutexGuard<'_, Vec<Finished>> {
+        self.finished.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All that waits gets its name.
@@ -118,12 +127,11 @@ impl Way {
     }
 
     fn note(&self, published: Vec<Published>) {
-        for Published { key, result, .. } in published {
-            if let Err((operation, error)) = result {
-                let path = PathBuf::from(OsString::from_vec(key));
-                self.failed().get_or_insert_with(|| Error::io(operation, &path, error));
-            }
-        }
+        self.finished().extend(published.into_iter().map(|Published { key, result, .. }| {
+            let path = PathBuf::from(OsString::from_vec(key));
+            let result = result.map_err(|(operation, error)| Error::io(operation, &path, error));
+            Finished { path, result }
+        }));
     }
 }
 
@@ -198,15 +206,25 @@ impl Folder {
         &self.path
     }
 
+    /// All files that wait get their names.
+    pub fn publish(&self) {
+        self.way.publish();
+    }
+
+    /// The files that have got their names since the last call, or could not get them, in the order
+    /// in which they were [finished](Draft::finish).
+    pub fn finished(&self) -> Vec<Finished> {
+        std::mem::take(&mut *self.way.finished())
+    }
+
     /// Everything that was finished has its name, and is on the medium, unless nothing was to be.
     ///
     /// # Errors
-    /// What the system meets; of files that got no name, the error of the first.
+    /// What the system meets; of files that got no name and were not [given
+    /// out](Self::finished), the error of the first.
     pub fn sync(&self) -> Result<()> {
-        self.way.publish();
-        if let Some(error) = self.way.failed().take() {
-            return Err(error);
-        }
+        self.publish();
+        self.finished().into_iter().try_for_each(|file| file.result)?;
         let synced = self.way.batch.sync_all(&self.way.outbox, &self.target.root());
         synced.map_err(|error| Error::io("sync", &self.path, error))
     }
@@ -394,7 +412,7 @@ impl Draft {
     }
 
     /// All bytes are there: it gets its name. In a folder it may wait for others, and for the sync
-    /// of all of them; what goes wrong then, [`Folder::sync`] says.
+    /// of all of them; what became of it then, [`Folder::finished`] says.
     ///
     /// # Errors
     /// What the system meets; then nothing has changed.

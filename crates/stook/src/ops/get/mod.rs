@@ -2,14 +2,16 @@
 
 mod place;
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use self::place::Target;
+use self::place::{End, Target};
 use super::contents::{self, Contents, Failure, Found, GetOptions, Getting, Piece};
 use crate::pack::{FileKind, Key, Stop};
 use crate::source::zeroes;
+use crate::tree::Finished;
 
 /// A result of getting.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -110,6 +112,14 @@ pub enum Refused {
         /// Why.
         why: String,
     },
+    /// Its file did not get its name: something is in the way, or it could not be made durable.
+    #[error("cannot get {key}")]
+    Unnamed {
+        /// The key.
+        key: Key,
+        /// Why.
+        source: crate::Error,
+    },
 }
 
 /// What was got.
@@ -134,6 +144,8 @@ type Each<'e, E> = dyn FnMut(&Key, &Became<'_>, &Got) -> Result<(), E> + 'e;
 enum Poured {
     /// All of it: its length, and its own file.
     Whole(u64, Option<PathBuf>),
+    /// All of it, of this length, into a file that waits for its name.
+    Waits(u64),
     Failed(Failure),
     Refused(Refused),
 }
@@ -146,6 +158,8 @@ pub struct Getter<'a> {
     /// Whether a directory, which has no body, is of no use.
     wants_body: bool,
     force: bool,
+    /// The keys whose files wait for their names, and the lengths of these.
+    waiting: VecDeque<(Key, u64)>,
     got: Got,
 }
 
@@ -168,7 +182,8 @@ impl Get {
         let target = Target::new(to, joined, stop)?;
         let options = GetOptions { groups, any_order: target.is_directory(), stop };
         let wants_body = !joined && !target.is_directory();
-        Ok(Getter { contents, options, target, wants_body, force, got: Got::default() })
+        let (waiting, got) = (VecDeque::new(), Got::default());
+        Ok(Getter { contents, options, target, wants_body, force, waiting, got })
     }
 }
 
@@ -178,11 +193,24 @@ impl Getter<'_> {
         self.contents.keys_per_get(&self.options)
     }
 
-    /// Gets these. `each` is called with what became of each key, and with all that was got so far.
+    /// Gets these. `each` is called with what became of each key, and with all that was got so far:
+    /// of a key with a file of its own once that has its name, which may be in a later call, or at
+    /// the [end](Self::finish).
     ///
     /// # Errors
     /// Returns an error if reading or writing fails, and those of `each`.
     pub fn batch<E: From<Error>>(&mut self, keys: &[Key], each: &mut Each<'_, E>) -> Result<(), E> {
+        let got = self.get(keys, each);
+        if got.is_err() {
+            // What waits gets its name all the same, and is reported. Another error of reporting is
+            // no news then.
+            self.target.publish();
+            let _ = self.report_finished(each);
+        }
+        got
+    }
+
+    fn get<E: From<Error>>(&mut self, keys: &[Key], each: &mut Each<'_, E>) -> Result<(), E> {
         let contents = self.contents;
         let options = GetOptions { groups: self.options.groups.clone(), ..self.options };
         let mut getting = contents.get(keys, &options).map_err(Error::from)?;
@@ -198,14 +226,53 @@ impl Getter<'_> {
         Ok(())
     }
 
-    /// Makes everything durable under its names.
+    /// Makes everything durable under its names; `each` is called as [`batch`](Self::batch) calls
+    /// it.
     ///
     /// # Errors
-    /// I/O errors.
-    pub fn finish(self) -> Result<Got> {
+    /// I/O errors, and those of `each`.
+    pub fn finish<E: From<Error>>(mut self, each: &mut Each<'_, E>) -> Result<Got, E> {
+        self.target.publish();
+        self.report_finished(each)?;
         let Self { target, force, mut got, .. } = self;
         got.kept = target.finish(force || got.entries > 0, force || got.failures == 0)?;
         Ok(got)
+    }
+
+    /// Reports the keys whose files have their names by now, or could not get them.
+    fn report_finished<E: From<Error>>(&mut self, each: &mut Each<'_, E>) -> Result<(), E> {
+        for Finished { path, result } in self.target.finished() {
+            let Some((key, len)) = self.waiting.pop_front() else { break };
+            match result {
+                Ok(()) => self.report_got(&key, len, Some(&path), each)?,
+                Err(source) => {
+                    self.refuse(&key, &Refused::Unnamed { key: key.clone(), source }, each)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn report_got<E: From<Error>>(
+        &mut self,
+        key: &Key,
+        len: u64,
+        path: Option<&Path>,
+        each: &mut Each<'_, E>,
+    ) -> Result<(), E> {
+        self.got.entries += 1;
+        self.got.bytes += len;
+        each(key, &Became::Got { len, path }, &self.got)
+    }
+
+    fn refuse<E: From<Error>>(
+        &mut self,
+        key: &Key,
+        refused: &Refused,
+        each: &mut Each<'_, E>,
+    ) -> Result<(), E> {
+        self.got.failures += 1;
+        each(key, &Became::Refused(refused), &self.got)
     }
 
     fn fail<E: From<Error>>(
@@ -250,16 +317,13 @@ impl Getter<'_> {
             false => self.pour(key, kind, getting)?,
         };
         match poured {
-            Poured::Whole(len, path) => {
-                self.got.entries += 1;
-                self.got.bytes += len;
-                each(key, &Became::Got { len, path: path.as_deref() }, &self.got)
+            Poured::Whole(len, path) => self.report_got(key, len, path.as_deref(), each),
+            Poured::Waits(len) => {
+                self.waiting.push_back((key.clone(), len));
+                self.report_finished(each)
             }
             Poured::Failed(failure) => self.fail(key, &failure, each),
-            Poured::Refused(refused) => {
-                self.got.failures += 1;
-                each(key, &Became::Refused(&refused), &self.got)
-            }
+            Poured::Refused(refused) => self.refuse(key, &refused, each),
         }
     }
 
@@ -285,7 +349,12 @@ impl Getter<'_> {
                     }
                     len += hole;
                 }
-                Piece::End => return Ok(Poured::Whole(len, place.finish()?)),
+                Piece::End => {
+                    return Ok(match place.finish()? {
+                        End::There(path) => Poured::Whole(len, path),
+                        End::Waits => Poured::Waits(len),
+                    });
+                }
                 Piece::Failed(failure) => {
                     place.give_up()?;
                     return Ok(Poured::Failed(failure));
@@ -335,7 +404,8 @@ mod tests {
                 Ok::<_, Error>(())
             };
             getter.batch(keys, &mut each).unwrap();
-            (all, getter.finish().unwrap())
+            let got = getter.finish(&mut each).unwrap();
+            (all, got)
         }
     }
 
@@ -356,6 +426,28 @@ mod tests {
         assert_eq!(fs::read(out.join("a/one")).unwrap(), b"a/one");
         assert_eq!(fs::read(out.join("id:7")).unwrap(), b"seven");
         assert!(out.join("d").is_dir());
+    }
+
+    /// Before: the file was reported when it was written, and then it did not get its name.
+    #[test]
+    fn a_file_is_reported_when_it_has_its_name_or_cannot_get_it() {
+        let place = Place::new();
+        let out = place.0.path().join("out");
+        let mut getter = Get::default().begin(&place.1, To::path(&out, true)).unwrap();
+        let mut became = Vec::new();
+        let mut each = |key: &Key, what: &Became<'_>, _: &Got| {
+            if let Became::Got { path: Some(path), .. } = what {
+                assert!(path.exists(), "{key} is not there");
+            }
+            became.push((key.to_string(), what.status()));
+            Ok::<_, Error>(())
+        };
+        getter.batch(&keys(&["two", "a/one"]), &mut each).unwrap();
+        fs::create_dir(out.join("two")).unwrap();
+        let got = getter.finish(&mut each).unwrap();
+        became.sort_unstable();
+        assert_eq!(became, [("a/one".to_owned(), "ok"), ("two".to_owned(), "refused")]);
+        assert_eq!((got.entries, got.bytes, got.failures), (1, 5, 1));
     }
 
     #[test]
