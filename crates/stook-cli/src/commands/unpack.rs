@@ -9,7 +9,8 @@ use serde::Serialize;
 use stook::ops::contents::Opened;
 use stook::ops::export::Export;
 use stook::ops::unpack::{
-    Durability, Error, Nothing, Packed, PathFilter, Prefix, Summary, THREADS, THREADS_MAX, Unpack, Unpacked,
+    Durability, Error, Failure, Nothing, Packed, PathFilter, Prefix, Summary, THREADS, THREADS_MAX, Unpack,
+    Unpacked,
 };
 use stook::pack::Pack;
 use stook::report::json::TextOrBytes;
@@ -420,7 +421,8 @@ fn ending(summary: &Summary) -> String {
         text.push_str("; interrupted, every file written is complete");
     }
     // Damage that names no record is reported, but it is not known to make a file missing.
-    let failed = summary.failures.iter().filter(|failure| !failure.key.is_empty()).count();
+    let is_of_pack = |failure: &&Failure| failure.key.is_empty() && failure.error.damage().is_some();
+    let failed = summary.failures.len() - summary.failures.iter().filter(is_of_pack).count();
     if failed > 0 {
         text.push_str(&format!("; {} failed", units::count(failed as u64)));
     }
