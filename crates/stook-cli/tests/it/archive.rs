@@ -337,6 +337,30 @@ fn a_tar_from_stdin_is_imported() {
     assert!(stderr.contains("cut off"), "{stderr}");
 }
 
+/// Before: what had come whole was lost with the writer's buffer, and a stream is read once.
+#[test]
+fn what_came_whole_of_a_stream_that_ends_early_is_kept() {
+    let place = Place::new();
+    place.tar(&["-cf", "x.tar", "-C", "t", "a", "d/b", "link"]);
+    let whole = fs::read(place.path("x.tar")).unwrap();
+    let cut = &whole[..whole.len() / 2];
+    for (round, before) in [("made", 0), ("added to", 1)] {
+        let pack = format!("{before}.stook");
+        if before > 0 {
+            assert_eq!(super::packs::fed(stook(["put", &pack, "old", "-"]).current_dir(place.dir.path()), b"x").0, 0);
+        }
+        let mut command = stook(["pack", "-", &pack]);
+        let (code, _, stderr) = super::packs::fed(command.current_dir(place.dir.path()), cut);
+        assert!(code == 1 && stderr.contains("cut off"), "{round}: {stderr}");
+        assert_eq!(place.stook(&["get", &pack, "a"]), (0, "alpha".into(), String::new()), "{round}");
+        let (code, _, stderr) = place.stook(&["check", &pack]);
+        assert!(code == 1 && stderr.contains("incomplete"), "{round}: {stderr}");
+        let mut command = stook(["pack", "-", &pack]);
+        assert_eq!(super::packs::fed(command.current_dir(place.dir.path()), &whole).0, 0, "{round}");
+        assert_eq!(place.stook(&["get", &pack, "link"]).0, 0, "{round}");
+    }
+}
+
 #[test]
 fn a_pack_is_exported_as_a_tar_that_others_read_and_that_is_always_the_same() {
     let place = Place::new();

@@ -178,6 +178,12 @@ impl PackSources<'_> {
                 // What a build leaves is sealed; what later runs add stays open for the next.
                 writer.finish(complete && !was_complete).map_err(Error::Finish)?;
             }
+            (Some(writer), _, None) => {
+                // An error ended the run, and is reported. What came whole before it is kept: of a
+                // stream it cannot be read again. Where that fails, too, nothing is lost but this,
+                // and the pack says that it is incomplete.
+                let _ = writer.finish(false);
+            }
             _ => {}
         }
         // Where nothing was done, nothing was completed.
