@@ -352,7 +352,8 @@ fn what_came_whole_of_a_stream_that_ends_early_is_kept() {
         let mut command = stook(["pack", "-", &pack]);
         let (code, _, stderr) = super::packs::fed(command.current_dir(place.dir.path()), cut);
         assert!(code == 1 && stderr.contains("cut off"), "{round}: {stderr}");
-        assert_eq!(place.stook(&["get", &pack, "a"]), (0, "alpha".into(), String::new()), "{round}");
+        let (code, got, _) = place.stook(&["get", &pack, "a"]);
+        assert_eq!((code, got.as_str()), (0, "alpha"), "{round}");
         let (code, _, stderr) = place.stook(&["check", &pack]);
         assert!(code == 1 && stderr.contains("incomplete"), "{round}: {stderr}");
         let mut command = stook(["pack", "-", &pack]);
