@@ -29,6 +29,8 @@ struct Known {
     reported: HashSet<Damage>,
     /// Whether it was said what helps.
     has_advised: bool,
+    /// Whether an archive is damaged, which was reported.
+    is_archive_damaged: bool,
 }
 
 /// Damages shown at the end of a command; `stook check` shows all.
@@ -91,6 +93,11 @@ impl Context {
         }
     }
 
+    /// Notes that an archive is damaged, which was reported: the exit code is not 0.
+    pub fn note_damaged_archive(&self) {
+        self.known().is_archive_damaged = true;
+    }
+
     /// The message for a damage that is reported now: the advice, only with the first.
     pub fn damage_text(&self, damage: &Damage) -> String {
         self.mark_reported(std::slice::from_ref(damage));
@@ -141,7 +148,7 @@ impl Context {
                 }
             }
         }
-        !known.all.is_empty()
+        !known.all.is_empty() || known.is_archive_damaged
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {

@@ -132,6 +132,25 @@ fn a_stale_or_missing_index_and_a_cut_archive_are_remarked_on() {
     let (code, stdout, stderr) = place.stook(&["ls", "cut.tar"]);
     assert_eq!((code, stdout.as_str()), (0, "a\n"));
     assert!(stderr.contains("cut.tar does not end as a tar does"), "{stderr}");
+    // Before: nothing of such a tar was had, and what came through stdin was.
+    fs::write(place.path("torn.tar"), &bytes[..1500]).unwrap();
+    for args in [&["ls"][..], &["get", "a"], &["load"], &["unpack", "out"], &["cat", "a"]] {
+        let args = match args {
+            ["cat", key] => vec!["cat".to_owned(), format!("torn.tar//{key}")],
+            [command, rest @ ..] => {
+                [*command, "torn.tar"].into_iter().chain(rest.iter().copied()).map(String::from).collect()
+            }
+            [] => continue,
+        };
+        let (code, stdout, stderr) = place.stook(&args.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(code, 1, "{args:?}: {stderr}");
+        assert!(stdout.contains('a'), "{args:?}: {stdout}");
+        assert_eq!(stderr.matches("torn.tar: damaged at offset").count(), 1, "{args:?}: {stderr}");
+    }
+    assert_eq!(fs::read(place.path("out/a")).unwrap(), b"alpha");
+    let (code, _, stderr) = place.stook(&["pack", "torn.tar", "torn.stook"]);
+    assert!(code == 1 && stderr.contains("torn.tar: damaged at offset"), "{stderr}");
+    assert_eq!(place.stook(&["get", "torn.stook", "a"]).1, "alpha");
     fs::write(place.path("bad.tar"), &bytes[..514]).unwrap();
     let (code, stdout, stderr) = place.stook(&["ls", "bad.tar"]);
     assert_eq!((code, stdout.as_str()), (1, ""));

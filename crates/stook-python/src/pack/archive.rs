@@ -57,12 +57,13 @@ use crate::wait::{GoOn, is_stopped, on_this_thread, with_progress};
 ///     stook.NotAPackError: What is at ``path`` is no archive.
 ///     stook.RemoteError: An archive that is an object cannot be fetched.
 ///     stook.InvalidError: It is a pack.
-///     stook.DamagedError: It was cut off, or is damaged, where its members are listed.
+///     stook.DamagedError: It is damaged, or was cut off, before its first member; or where the
+///         members of a zip are listed; or anywhere, if it is compressed as a whole.
 ///
 /// Warns:
 ///     stook.RecoveryWarning: The index beside it was of no use, or cannot be kept.
-///     stook.DamageWarning: It does not end as its format wants it: something may have been cut
-///         off.
+///     stook.DamageWarning: It is damaged after its first members, and only these are read; or it
+///         does not end as its format wants it, and something may have been cut off.
 ///
 /// Examples:
 ///     >>> import pathlib, stook, zipfile

@@ -10,6 +10,7 @@ use super::put::{Body, Meter, Record, There, put};
 use super::{Error, Import, Imported, Result, STREAM, Source};
 use crate::archive::{self, Archive, Member, MemberKind, Piece, Reading, TarStream};
 use crate::error::chain;
+use crate::ops::contents::cut_off_note;
 use crate::pack::format::attributes::{HOLES, KIND, NAMES as HARD_LINKS, Name, Value, XATTRS};
 use crate::pack::tree::{Failure, PackSummary, add_own_attributes, has_content, refusal};
 use crate::pack::{self, Attributes, FileKind, Key, LinkTarget, Pack, PackWriter};
@@ -132,8 +133,8 @@ impl Importing<'_, '_> {
         if let Some(pass) = &mut pass {
             self.verify(pass, path)?;
         }
-        if !self.summary.interrupted && !archive.has_end() {
-            self.fail_end(path.as_os_str().as_bytes());
+        if let Some(why) = cut_off_note(archive).filter(|_| !self.summary.interrupted) {
+            self.fail_end(path.as_os_str().as_bytes(), why);
         }
         Ok(archive.check_unchanged()?)
     }
@@ -337,7 +338,8 @@ impl Importing<'_, '_> {
             })?;
         }
         if !tar.has_end() {
-            self.fail_end(STREAM.as_bytes());
+            let why = "the tar does not end as a tar does; something was cut off";
+            self.fail_end(STREAM.as_bytes(), why.into());
         }
         self.has_all = self.has_met_all()?;
         Ok(())
@@ -358,9 +360,8 @@ impl Importing<'_, '_> {
 
     /// Notes that a tar, which may come through a file or a stream, has no end: its last members
     /// may be missing, so the pack must not count as complete.
-    fn fail_end(&mut self, name: &[u8]) {
-        let error = pack::Error::Invalid("the tar does not end as a tar does; something was cut off".into());
-        self.summary.failures.push(Failure { key: name.to_vec(), error });
+    fn fail_end(&mut self, name: &[u8], why: String) {
+        self.summary.failures.push(Failure { key: name.to_vec(), error: pack::Error::Invalid(why) });
     }
 
     /// Notes a member that is not packed, and whose hard links are not either.
