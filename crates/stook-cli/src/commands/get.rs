@@ -54,7 +54,7 @@ pub struct Args {
     /// Keys of records
     #[arg(value_name = "KEY")]
     keys: Vec<OsString>,
-    /// A file for one record, a directory for several
+    /// A file for one record, a directory for several; `-` is stdout
     #[arg(long, short, value_name = "PATH")]
     output: Option<PathBuf>,
     /// Keys from a file, one a line; `-` is stdin
@@ -159,11 +159,14 @@ fn check(args: &Args, path: Option<&Path>, many: bool, context: &Context) -> Res
         None if context.json() => {
             Err(UsageError::new("with --json the report goes to stdout: give --output PATH"))
         }
-        None if many && !args.concat => Err(UsageError::new(
-            "several records need --output DIRECTORY, or --concat to get them one after another",
-        )),
+        None if many && !args.concat => Err(several()),
+        Some(path) if many && !args.concat && path.exists() && !path.is_dir() => Err(several()),
         _ => Ok(()),
     }
+}
+
+fn several() -> UsageError {
+    UsageError::new("several records need --output DIRECTORY, or --concat to get them one after another")
 }
 
 /// Reports what became of a key: failures at once, the others where lines of JSON are wanted.

@@ -190,7 +190,7 @@ struct Unset<'a> {
 /// invalid.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let filter = args.filter()?;
-    if context.json() && args.tar.as_deref().is_some_and(is_to_stdout) {
+    if context.json() && args.tar.as_deref().is_some_and(is_stdout) {
         return Err(UsageError::new("with --json the report goes to stdout: give --tar FILE").into());
     }
     let opened = contents::open(&args.pack, args.view.at_ns(), &args.fetch, context)?;
@@ -258,7 +258,7 @@ fn into_tar(
     let bar = context.progress("writing", Unit::Bytes, None);
     let mut progress = |_, bytes| bar.go_on(bytes, None);
     let started = Instant::now();
-    let unpacked = if is_to_stdout(tar) {
+    let unpacked = if is_stdout(tar) {
         let mut output = context.output();
         let unpacked = export.run(pack, &mut output, &mut progress).map_err(error_of)?;
         output.finish()?;
@@ -273,11 +273,6 @@ fn into_tar(
         unpacked
     };
     Ok((export.filter, unpacked))
-}
-
-/// Whether the tar goes to stdout, where nothing else may be written then.
-fn is_to_stdout(tar: &Path) -> bool {
-    tar == Path::new("-") || is_stdout(tar)
 }
 
 /// Of the library's errors those that the command line has its own for.

@@ -323,6 +323,25 @@ fn a_pipe_and_an_open_file_that_somebody_names_are_written_to() {
     assert!(command.arg(place.path("stdout")).stdout(log).status().unwrap().success());
     assert_eq!(fs::read(place.path("log")).unwrap(), b"before, first of all");
     assert!(fs::symlink_metadata(place.path("stdout")).unwrap().is_symlink());
+    // Before: its room was looked for in `/proc`, where there is none.
+    let program = super::stook(["get"]).get_program().to_os_string();
+    let script = "\"$0\" get p.stook a/one -o /dev/fd/3 3>out && \"$0\" get p.stook a/one -o - > stdout.copy";
+    let done =
+        std::process::Command::new("sh").args(["-c", script]).arg(program).current_dir(place.dir.path()).status();
+    assert!(done.unwrap().success());
+    for name in ["out", "stdout.copy"] {
+        assert_eq!(fs::read(place.path(name)).unwrap(), b"first of all", "{name}");
+    }
+    assert!(!place.path("-").exists());
+}
+
+#[test]
+fn several_records_do_not_go_into_one_file_that_is_there() {
+    let place = Place::filled();
+    fs::write(place.path("file"), "x").unwrap();
+    let (code, _, stderr) = place.run("get", &["a/one", "a/two", "--output", "file"]);
+    assert!(code == 2 && stderr.contains("several records need --output DIRECTORY"), "{stderr}");
+    assert_eq!(fs::read(place.path("file")).unwrap(), b"x");
 }
 
 /// Before: it took two signals to end one that waited for a reader, or for one that does not read.

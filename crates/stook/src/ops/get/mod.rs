@@ -112,7 +112,8 @@ pub enum Refused {
         /// Why.
         why: String,
     },
-    /// Its file did not get its name: something is in the way, or it could not be made durable.
+    /// Its file did not get its name: something is in the way, it could not be made durable, or
+    /// there is no room for it and what fits was wanted.
     #[error("cannot get {key}")]
     Unnamed {
         /// The key.
@@ -215,7 +216,8 @@ impl Getter<'_> {
         let options = GetOptions { groups: self.options.groups.clone(), ..self.options };
         let mut getting = contents.get(keys, &options).map_err(Error::from)?;
         if let Some(path) = self.target.path().filter(|_| !self.force) {
-            contents::check_room(&*getting, path).map_err(Error::from)?;
+            let checked = contents::check_room(&*getting, path);
+            checked.inspect_err(|_| self.target.remove_if_new()).map_err(Error::from)?;
         }
         while let Some((key, found)) = getting.next().map_err(Error::from)? {
             match found {
@@ -314,7 +316,13 @@ impl Getter<'_> {
     ) -> Result<(), E> {
         let poured = match self.wants_body && kind == Some(FileKind::Directory) {
             true => Poured::Refused(Refused::Directory(key.clone())),
-            false => self.pour(key, kind, getting)?,
+            false => match self.pour(key, kind, getting) {
+                // What is smaller may fit.
+                Err(Error::Core(source)) if self.force && self.target.is_directory() && is_full(&source) => {
+                    Poured::Refused(Refused::Unnamed { key: key.clone(), source })
+                }
+                poured => poured?,
+            },
         };
         match poured {
             Poured::Whole(len, path) => self.report_got(key, len, path.as_deref(), each),
@@ -362,6 +370,11 @@ impl Getter<'_> {
             }
         }
     }
+}
+
+fn is_full(error: &crate::Error) -> bool {
+    let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+    error.io_kind().is_some_and(|kind| full.contains(&kind))
 }
 
 #[cfg(test)]

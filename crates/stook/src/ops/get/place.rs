@@ -23,6 +23,8 @@ pub(super) enum Target<'a> {
 /// A directory, and which of its names are taken.
 pub(super) struct Named {
     folder: Folder,
+    /// Whether it was not there before.
+    is_new: bool,
     names: FileNames,
 }
 
@@ -46,7 +48,8 @@ impl<'a> Target<'a> {
             To::File(path) if is_joined => Self::Joined(draft(&path, stop)?),
             To::File(path) => Self::File(path),
             To::Directory(path) => {
-                Self::Directory(Box::new(Named { folder: Folder::open(&path)?, names: FileNames::default() }))
+                let (is_new, names) = (!path.exists(), FileNames::default());
+                Self::Directory(Box::new(Named { folder: Folder::open(&path)?, is_new, names }))
             }
         })
     }
@@ -82,6 +85,16 @@ impl<'a> Target<'a> {
             Self::File(path) => Place::File(draft(path, stop)?),
             Self::Directory(named) => return named.place(key, kind),
         }))
+    }
+
+    /// Removes a directory that was made for nothing.
+    pub(super) fn remove_if_new(&self) {
+        if let Self::Directory(named) = self
+            && named.is_new
+        {
+            // One that has something in it stays. Why nothing came into it is reported.
+            let _ = std::fs::remove_dir(named.folder.path());
+        }
     }
 
     /// All files that wait get their names.
