@@ -138,7 +138,7 @@ z.close()"
 fn what_cannot_be_on_disk_is_refused_with_its_own_reason() {
     let dir = tempfile::tempdir().unwrap();
     let long = [b'x'; 256];
-    let pax = super::made::pax(&[("path", &long)]);
+    let pax = pax(&[("path", &long)]);
     let parts = [
         member(b"../up", b'0', b"1"),
         member(b"/etc/absolute", b'0', b"2"),
