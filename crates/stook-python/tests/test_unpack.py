@@ -314,6 +314,8 @@ def test_an_incomplete_pack_says_so(sources: dict[str, Path]) -> None:
     assert found.ok and not found.complete and not found.accepted
     with stook.Pack("tree.stook") as pack:
         assert not pack.check().complete
+    # Before: a repair that saved all of it looked like a success.
+    assert not stook.repair("tree.stook", "repaired.stook").complete
     accepted = stook.check("tree.stook", accept=True)
     assert accepted.complete and accepted.accepted
     assert stook.unpack("tree.stook", "out").complete
@@ -332,7 +334,7 @@ def test_a_repair_saves_what_the_command_line_saves(filled: Path, damage: Callab
     damage(filled, b"alpha")
     reported: list[tuple[int, int]] = []
     report = stook.repair(filled, "new.stook", progress=lambda done, total: reported.append((done, total)))
-    assert (report.path, report.records) == (Path("new.stook"), 2)
+    assert (report.path, report.records, report.complete) == (Path("new.stook"), 2, True)
     assert [error.key for error in report.damages] == ["a"]
     (aside,) = report.quarantined
     assert aside.path.parent == Path("new.stook.quarantine") and aside.path.stat().st_size == aside.size

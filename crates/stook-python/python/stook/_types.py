@@ -173,6 +173,7 @@ class RepairReport:
         damages: All damage that was met, as exceptions.
         quarantined: What could not be read, and hard links of files that are lost.
         notes: What the new pack may have that the old one had not, or the other way round, and why.
+        complete: Whether the new pack is complete, as the old one was.
     """
 
     path: Path
@@ -181,6 +182,7 @@ class RepairReport:
     damages: list[DamagedError]
     quarantined: list[Quarantined]
     notes: list[str]
+    complete: bool
 
 
 @dataclass(frozen=True)

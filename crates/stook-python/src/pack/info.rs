@@ -53,6 +53,7 @@ pub(crate) fn repair_report<'py>(py: Python<'py>, done: &repair::Report) -> PyRe
         py, "stook._types", "RepairReport",
         repaired { records, bytes, notes },
         path: &done.new,
+        complete: !repaired.is_incomplete,
         damages: damages(py, &repaired.damages)?,
         quarantined: all?,
     )

@@ -218,7 +218,7 @@ impl Pack {
         let deletion = Deletion {
             keys: keys.map(keys_of).transpose()?,
             prefix: prefix.map(key::sort_prefix).transpose()?,
-            patterns: glob.map(|glob| key_patterns("glob", glob)).transpose()?,
+            patterns: glob.map(|glob| key_patterns("glob", glob)).transpose()?.unwrap_or_default(),
             groups: groups_of(group)?,
             stop: Stop(is_stopped),
         };

@@ -52,8 +52,8 @@ pub struct Deletion {
     pub keys: Option<Vec<Key>>,
     /// The prefix of the sort forms of keys, if one was given.
     pub prefix: Option<Vec<u8>>,
-    /// Patterns that keys match, if any were given.
-    pub patterns: Option<KeyPatterns>,
+    /// Patterns that keys match. None at all ask for nothing.
+    pub patterns: KeyPatterns,
     /// Only records of these groups; of any if empty.
     pub groups: Vec<String>,
     /// Asked whether to end.
@@ -74,7 +74,7 @@ pub struct Doomed {
 impl Deletion {
     /// Whether a prefix or patterns are given.
     pub fn is_by_pattern(&self) -> bool {
-        self.prefix.is_some() || self.patterns.is_some()
+        self.prefix.is_some() || !self.patterns.is_empty()
     }
 
     /// The records that are meant in a pack, for a dry run. It refuses what [`run`](Self::run)
@@ -163,10 +163,8 @@ impl Deletion {
             selected.add_listed(pack, keys, &self.groups, &mut note)?;
         }
         if self.is_by_pattern() || self.keys.is_none() {
-            let all = KeyPatterns::default();
-            let (prefix, patterns) = (self.prefix.as_deref(), self.patterns.as_ref().unwrap_or(&all));
-            let (prefix, groups) = (prefix.unwrap_or_default(), self.groups.as_slice());
-            let matching = Matching { prefix, patterns, groups, stop: self.stop };
+            let (prefix, groups) = (self.prefix.as_deref().unwrap_or_default(), self.groups.as_slice());
+            let matching = Matching { prefix, patterns: &self.patterns, groups, stop: self.stop };
             if !selected.add_matching(pack, &matching, &mut note)? {
                 return Err(Error::NothingMatches);
             }
@@ -235,7 +233,7 @@ mod tests {
                 "" => Vec::new(),
                 text => Key::parse(text.as_bytes()).unwrap().sort_form().to_vec(),
             }),
-            patterns: (!globs.is_empty()).then(|| KeyPatterns::new(&own(globs)).unwrap()),
+            patterns: KeyPatterns::new(&own(globs)).unwrap(),
             groups: own(groups),
             stop: Stop::default(),
         }

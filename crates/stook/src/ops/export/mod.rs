@@ -74,8 +74,7 @@ impl Export<'_> {
             exported.summary.directories = 0;
             return Ok(exported);
         }
-        let has_any = exported.nothing != Some(Nothing::Excluded);
-        let has_all = has_any && exported.undone == 0 && pack.damage_log().is_empty();
+        let has_all = exported.nothing.is_none() && exported.undone == 0 && pack.damage_log().is_empty();
         Ok(match draft.finish_or_keep(self.force || has_all)? {
             true => exported,
             false => exported.with_kept(path),
