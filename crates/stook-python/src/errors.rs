@@ -257,6 +257,13 @@ raises! { |this: &ops::contents::ValueError| match this {
     _ => plain("LimitError", chain(this)),
 } }
 
+raises! { |this: &ops::contents::BodyError| match this {
+    E::Contents(error) => error.raise(),
+    E::Missing(missing) => invalid(missing.to_string()),
+    E::Directory(key) => is_directory(key.to_string()),
+    _ => PyRuntimeError::new_err(chain(this)),
+} }
+
 /// An error that is an exception already.
 impl Raise for PyErr {
     fn raise(&self) -> PyErr {

@@ -660,6 +660,12 @@ fn a_name_of_a_file_that_is_left_out_is_the_file_or_reported() {
         assert_eq!(report["failures"][0]["key"], "further", "{source}: {report}");
         assert_eq!(place.stook(&["ls", "r.stook"]).1, "", "{source}");
     }
+    // Before: a range of what has no bytes was empty, with exit code 0.
+    for args in [&["cat", "x.tar//further"][..], &["cat", "x.tar//further", "--range", "0..3"]] {
+        let (code, stdout, stderr) = place.stook(args);
+        assert_eq!((code, stdout.as_str()), (1, ""), "{args:?}");
+        assert!(stderr.contains("further is a hard link to a"), "{args:?}: {stderr}");
+    }
 }
 
 #[test]

@@ -52,7 +52,7 @@ pub use load::{LoadEvents, LoadOptions, LoadReport, LoadWatch, OnLoaded, Part};
 pub use owned::{OwnedFiles, OwnedKeys, OwnedRows};
 pub use packs::PackContents;
 pub use patterns::KeyPatterns;
-pub use ranges::{member_ranges, read_ranges};
+pub use ranges::read_ranges;
 pub use select::{Matching, Selected, Unselected};
 pub use values::{HOLE_BYTES_MAX, ValueError, next_value, values};
 
