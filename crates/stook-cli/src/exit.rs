@@ -4,6 +4,8 @@ use std::fmt;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ErrorKind};
+
 use crate::interrupt::{Interrupted, interrupted};
 use crate::output::one_line;
 
@@ -43,7 +45,11 @@ impl fmt::Display for UsageError {
 impl std::error::Error for UsageError {}
 
 /// Prints what clap has to say (help, version, or what is wrong with the arguments).
-pub(crate) fn answer(answer: &clap::Error) -> ExitCode {
+pub(crate) fn answer(mut answer: clap::Error) -> ExitCode {
+    if answer.kind() == ErrorKind::UnknownArgument {
+        // That `-- -v` would make it a value: of a file or a pack that is called so.
+        answer.remove(ContextKind::Suggested);
+    }
     match answer.print() {
         Ok(()) => {}
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return ExitCode::from(READER_LEFT),
@@ -79,11 +85,20 @@ fn code_of(error: &anyhow::Error) -> u8 {
     };
     if error.chain().any(|e| e.is::<Interrupted>() || carries(e) || stopped(e) || waited(e)) {
         INTERRUPTED
-    } else if error.chain().any(|e| e.is::<UsageError>()) {
+    } else if error.chain().any(|e| e.is::<UsageError>() || is_no_path(e)) {
         USAGE
     } else {
         FAILURES
     }
+}
+
+/// Whether an address was given where a path is wanted.
+fn is_no_path(error: &(dyn std::error::Error + 'static)) -> bool {
+    let core = match error.downcast_ref() {
+        Some(stook::pack::Error::Core(core)) => Some(core),
+        _ => error.downcast_ref(),
+    };
+    matches!(core, Some(stook::Error::NotAPath { .. }))
 }
 
 /// Whether the reader of our output closed its end. Only errors of

@@ -136,7 +136,7 @@ raises! { |this: &stook::Error| match this {
         Some(std::io::ErrorKind::PermissionDenied) => plain("RemotePermissionError", chain(this)),
         _ => plain("RemoteError", chain(this)),
     },
-    E::Address { .. } => plain("AddressError", chain(this)),
+    E::Address { .. } | E::NotAPath { .. } => plain("AddressError", chain(this)),
     E::OutOfBounds { .. } => plain("OutOfBoundsError", chain(this)),
     E::AlreadyExists { .. } => plain("ExistsError", chain(this)),
     E::Locked { .. } => plain("LockedError", chain(this)),

@@ -281,6 +281,7 @@ fn error_of(error: Error) -> anyhow::Error {
         Error::Interrupted => Interrupted.into(),
         // Nothing but stdout is handed out to be written to.
         Error::Write(error) => OutputError::from(error).into(),
+        Error::Core(error) => error.into(),
         error => error.into(),
     }
 }

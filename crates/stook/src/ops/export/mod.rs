@@ -10,6 +10,7 @@ use self::tar::{Entry, Tar};
 use super::unpack::{Error, Failure, Filtering, Nothing, PathFilter, Result, Unpacked};
 use crate::pack::tree::{Paths, kind_of, symlink_target};
 use crate::pack::{self, FileKind, Key, KeyEntry, Pack, RecordHead, RecordReader};
+use crate::source::check_path;
 use crate::storage::free_at;
 use crate::tree::{Draft, Holes, Part, room};
 
@@ -64,6 +65,7 @@ impl Export<'_> {
     /// # Errors
     /// I/O errors, groups that are not there, [`Error::Interrupted`].
     pub fn run_to_file(&self, pack: &Pack, path: &Path, progress: OnProgress<'_>) -> Result<Unpacked> {
+        check_path(path)?;
         self.check_room(pack, path)?;
         let mut draft = Draft::named(path, &mut || progress(0, 0)).map_err(of_draft)?;
         let mut to =

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Error, Refused, Result, To, zeroes};
 use crate::pack::{FileKind, FileNames, Key, Stop};
+use crate::source::check_path;
 use crate::tree::{self, Draft, Finished, Folder};
 
 /// Where all bodies go.
@@ -43,6 +44,9 @@ pub(super) enum Place<'t> {
 
 impl<'a> Target<'a> {
     pub(super) fn new(to: To<'a>, is_joined: bool, stop: Stop) -> Result<Self> {
+        if let To::File(path) | To::Directory(path) = &to {
+            check_path(path)?;
+        }
         Ok(match to {
             To::Writer(writer) => Self::Writer(writer),
             To::File(path) if is_joined => Self::Joined(draft(&path, stop)?),

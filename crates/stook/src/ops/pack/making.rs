@@ -8,6 +8,7 @@ use super::Error;
 use super::hooks::Hooks;
 use crate::ops::directory::explained;
 use crate::pack::{self, PackWriter, WriterOptions, check_group};
+use crate::source::check_path;
 use crate::storage::{LocalStorage, LocalStorageOptions, Storage};
 
 /// Whether a pack may be made.
@@ -131,6 +132,7 @@ pub fn put_into<T, E: From<pack::Error>>(
 pub(super) fn look_at(path: &Path, making: Making) -> pack::Result<Option<LocalStorage>> {
     match LocalStorage::open(path, LocalStorageOptions::default()) {
         Err(error) if making != Making::Never && error.io_kind() == Some(ErrorKind::NotFound) => {
+            check_path(path)?;
             LocalStorage::check_create(path)?;
             Ok(None)
         }

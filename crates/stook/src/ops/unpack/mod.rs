@@ -14,6 +14,7 @@ use super::contents::{self, Opened};
 use crate::archive::{self, Archive, MemberKind};
 use crate::pack::tree::UnpackTree;
 use crate::pack::{self, Damage, Pack};
+use crate::source::check_path;
 pub use crate::tree::outbox::Durability;
 use crate::tree::outbox::{Calls, System};
 use crate::tree::{self, Kept, Overwrite, WhyKept, target};
@@ -218,6 +219,7 @@ impl Unpack<'_> {
         calls: Arc<dyn Calls>,
         progress: OnProgress<'_>,
     ) -> Result<Unpacked> {
+        check_path(&self.target)?;
         let is_new = !self.target.exists();
         let mut unpacked = match packed {
             Packed::Pack(pack) => self.pack(pack, calls.clone(), progress)?,
