@@ -48,9 +48,12 @@ impl std::error::Error for UsageError {}
 
 /// Prints what clap has to say (help, version, or what is wrong with the arguments).
 pub(crate) fn answer(mut answer: clap::Error) -> ExitCode {
-    if answer.kind() == ErrorKind::UnknownArgument {
+    match answer.kind() {
         // That `-- -v` would make it a value: of a file or a pack that is called so.
-        answer.remove(ContextKind::Suggested);
+        ErrorKind::UnknownArgument => _ = answer.remove(ContextKind::Suggested),
+        // What is spelt alike may mean the contrary (newer, never), and all are listed.
+        ErrorKind::InvalidValue => _ = answer.remove(ContextKind::SuggestedValue),
+        _ => {}
     }
     match answer.print() {
         Ok(()) => {}

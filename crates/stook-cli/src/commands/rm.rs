@@ -105,6 +105,11 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     doomed.missing.iter().for_each(|missing| context.failure(missing));
     // It is not known whether these are meant: they stay.
     doomed.damages.iter().for_each(|damage| context.failure(damage));
+    for directory in &doomed.directories {
+        context.note(format_args!(
+            "{directory} is a directory, and what is in it stays; `--prefix '{directory}/'` deletes that."
+        ));
+    }
     if !doomed.missing.is_empty() {
         keys::note_patterns(&args.keys, "`--glob`", context);
     }

@@ -227,6 +227,8 @@ class DeleteReport:
         freed_bytes: Bytes of their frames: compaction gives the room back.
         keys: With ``dry_run``: the keys of the records.
         damages: Damage of records that may be meant, as exceptions: they stay.
+        directories: Of the first hundred keys of the list, without a slash at their end, those of
+            directories of which something stays: ``prefix="a/"`` deletes what is in ``a``.
     """
 
     dry_run: bool
@@ -235,6 +237,7 @@ class DeleteReport:
     freed_bytes: int
     keys: list[Union[str, int]]
     damages: list[Exception]
+    directories: list[Union[str, int]]
 
 
 @dataclass(frozen=True)

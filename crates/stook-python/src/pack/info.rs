@@ -110,6 +110,7 @@ pub(crate) fn delete_report<'py>(
         freed_bytes: selected.stored_bytes(),
         keys: list(&mut { would_go })?,
         damages: PyList::new(py, damages)?,
+        directories: list(&mut doomed.directories.iter())?,
     )
 }
 

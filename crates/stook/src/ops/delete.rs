@@ -10,6 +10,9 @@ use crate::pack::{self, Key, OpenOptions, Pack, PackWriter, Stop, WriterOptions}
 /// Keys that are looked up in one batch.
 const BATCH: usize = 4096;
 
+/// Of this many keys it is looked for what lies below them: as many as somebody types.
+const NAMED_MAX: usize = 100;
+
 /// A result of deleting.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -69,6 +72,9 @@ pub struct Doomed {
     pub missing: Vec<Missing>,
     /// Damage of records that may be meant: they stay.
     pub damages: Vec<pack::Error>,
+    /// Of the first hundred keys, without a slash at their end, those that others lie below, which
+    /// stay: a directory was named, and maybe all in it was meant.
+    pub directories: Vec<Key>,
 }
 
 impl Deletion {
@@ -153,7 +159,7 @@ impl Deletion {
         pack.check_groups(&self.groups)
             .map_err(|source| contents::Error::NoSuchGroup { path: path(), source })?;
         let mut found = Doomed::default();
-        let Doomed { selected, missing, damages } = &mut found;
+        let Doomed { selected, missing, damages, .. } = &mut found;
         let mut note = |unselected: Unselected<'_>| match unselected {
             Unselected::Missing(key) => missing.push(Missing::record(pack, path(), key, &self.groups)),
             Unselected::Damaged(error) => damages.push(error),
@@ -169,7 +175,23 @@ impl Deletion {
                 return Err(Error::NothingMatches);
             }
         }
+        found.directories = self.directories(pack, &found.selected)?;
         Ok(found)
+    }
+
+    fn directories(&self, pack: &Pack, selected: &Selected) -> Result<Vec<Key>> {
+        let mut directories = Vec::new();
+        for key in self.keys.iter().flatten().take(NAMED_MAX) {
+            let path = key.as_bytes().map(|path| path.strip_suffix(b"/").unwrap_or(path));
+            let Some(path) = path.filter(|path| !path.is_empty()) else { continue };
+            // Below the longest keys there is nothing.
+            let Ok(below) = Key::bytes([path, b"/"].concat()) else { continue };
+            let mut below = pack.keys(below.sort_form())?;
+            if below.any(|entry| entry.is_ok_and(|entry| !selected.keys().contains(&entry.key))) {
+                directories.push(Key::bytes(path)?);
+            }
+        }
+        Ok(directories)
     }
 
     fn check(&self) -> Result<()> {
@@ -302,6 +324,19 @@ mod tests {
             assert_eq!(refused.to_string(), same.to_string());
         }
         assert_eq!(open_pack(&path, OpenOptions::default()).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_directory_that_is_named_is_known_by_what_stays_in_it() {
+        let place = tempfile::tempdir().unwrap();
+        let directories = |keys: &[&str], prefix: Option<&str>| {
+            let doomed = deletion(keys, prefix, &[], &[]).run(&mut writer(&place), &mut (), &mut |_, _| true);
+            doomed.unwrap().directories.iter().map(Key::to_string).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(directories(&["a", "b/", "x", "c"], None), "a b");
+        assert_eq!(directories(&["a/1", "a"], None), "a", "one of two stays");
+        assert_eq!(directories(&["a/1", "a/2", "a"], None), "");
+        assert_eq!(directories(&["a"], Some("a/")), "");
     }
 
     #[test]

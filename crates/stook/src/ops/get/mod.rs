@@ -237,6 +237,9 @@ impl Getter<'_> {
         self.target.publish();
         self.report_finished(each)?;
         let Self { target, force, mut got, .. } = self;
+        if got.entries == 0 {
+            target.remove_if_new();
+        }
         got.kept = target.finish(force || got.entries > 0, force || got.failures == 0)?;
         Ok(got)
     }

@@ -72,10 +72,14 @@ impl<'i, 'a> Importing<'i, 'a> {
         self.failed.clear();
         self.met.clear();
         match source {
-            Source::Archive(archive) => self.archive(archive.path(), &archive, later),
+            Source::Archive(archive) => {
+                let done = self.archive(archive.path(), &archive, later);
+                self.keep_whole(archive.path().as_os_str().as_bytes(), done)
+            }
             Source::Stream(open) => {
-                let opened = open();
-                self.opened(opened)
+                let opened = open().map_err(Error::from);
+                let done = opened.and_then(|tar| self.stream(tar));
+                self.keep_whole(STREAM.as_bytes(), done)
             }
         }
     }
@@ -273,15 +277,17 @@ impl Importing<'_, '_> {
         })
     }
 
-    /// A tar from a stream; waiting for what comes next ends when the caller wants that.
-    fn opened(&mut self, opened: Result<TarStream, archive::Error>) -> Result<()> {
-        match opened.map_err(Error::from).and_then(|tar| self.stream(tar)) {
-            Err(_) if self.is_stopped() => {
-                self.summary.interrupted = true;
-                Ok(())
+    /// Damage that ends a source costs what follows it: what came whole is packed. Waiting for what
+    /// comes next ends when the caller wants that.
+    fn keep_whole(&mut self, name: &[u8], done: Result<()>) -> Result<()> {
+        match done {
+            Err(_) if self.is_stopped() => self.summary.interrupted = true,
+            Err(Error::Archive(archive::Error::Damaged { offset, what, .. })) => {
+                self.fail_end(name, format!("it is damaged at offset {offset}: {what}"));
             }
-            done => done,
+            done => return done,
         }
+        Ok(())
     }
 
     /// A tar from a stream: members come as they are, and later ones take the place of earlier
@@ -358,8 +364,8 @@ impl Importing<'_, '_> {
         Ok(true)
     }
 
-    /// Notes that a tar, which may come through a file or a stream, has no end: its last members
-    /// may be missing, so the pack must not count as complete.
+    /// Notes that an archive, which may come through a file or a stream, has no end: its last
+    /// members may be missing, so the pack must not count as complete.
     fn fail_end(&mut self, name: &[u8], why: String) {
         self.summary.failures.push(Failure { key: name.to_vec(), error: pack::Error::Invalid(why) });
     }
@@ -462,6 +468,11 @@ impl Importing<'_, '_> {
                 return Ok(());
             }
             Err(Error::Interrupted) => {
+                self.summary.interrupted = true;
+                return Ok(());
+            }
+            // A wait for its bytes was ended, and nothing is wrong with them.
+            Err(_) if self.is_stopped() => {
                 self.summary.interrupted = true;
                 return Ok(());
             }
