@@ -155,9 +155,9 @@ impl Context {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let Known { logs, all, seen, .. } = &mut *known;
         for (log, taken) in logs {
-            let met = log.since(*taken);
-            *taken += met.len();
-            all.extend(met.into_iter().filter(|damage| seen.insert(damage.clone())));
+            let new = log.since(*taken);
+            *taken += new.len();
+            all.extend(new.into_iter().filter(|damage| seen.insert(damage.clone())));
         }
         known
     }

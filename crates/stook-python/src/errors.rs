@@ -154,7 +154,7 @@ pub(crate) fn damaged(damage: &pack::Damage, message: String) -> PyErr {
     })
 }
 
-/// Warns of damage that was met when a pack was opened: records may be missing.
+/// Warns of damage that was found when a pack was opened: records may be missing.
 pub(crate) fn warn_of(py: Python<'_>, path: &Path, damages: &[pack::Damage]) -> PyResult<()> {
     let Some(first) = damages.first() else { return Ok(()) };
     let more = match damages.len() {

@@ -212,7 +212,7 @@ pub(crate) fn keys<'py>(
 pub(crate) fn pack_report<'py>(
     py: Python<'py>,
     report: &PackReport,
-    met: &[Damage],
+    found: &[Damage],
 ) -> PyResult<Bound<'py, PyAny>> {
     let summary = &report.summary;
     let moved = report.moved.as_ref().map(|moved| {
@@ -233,7 +233,7 @@ pub(crate) fn pack_report<'py>(
         moved: moved.transpose()?,
         complete: report.complete,
         failures: failures(py, &summary.failures)?,
-        damages: damages(py, met)?,
+        damages: damages(py, found)?,
     )
 }
 
@@ -249,7 +249,7 @@ fn lost_xattrs<'py>(py: Python<'py>, lost: &[(Vec<u8>, String)]) -> PyResult<Bou
 pub(crate) fn unpack_report<'py>(
     py: Python<'py>,
     unpacked: &Unpacked,
-    met: &[Damage],
+    found: &[Damage],
 ) -> PyResult<Bound<'py, PyAny>> {
     let summary = &unpacked.summary;
     report!(
@@ -261,6 +261,6 @@ pub(crate) fn unpack_report<'py>(
         foreign_xattrs: summary.unset_xattrs.foreign,
         complete: unpacked.is_complete,
         failures: failures(py, &summary.failures)?,
-        damages: damages(py, met)?,
+        damages: damages(py, found)?,
     )
 }

@@ -89,7 +89,7 @@ getters! { Pack {
     path: PathBuf = |this| this.session.settings().path.clone();
     /// The mode in which it was opened.
     mode: &'static str = |this| name_of(&this.session.settings().making, &MODES);
-    /// The damage that was met when it was opened, as exceptions: records may be missing. `check`
+    /// The damage that was found when it was opened, as exceptions: records may be missing. `check`
     /// looks for all damage.
     damages: PyResult<Bound<'_, PyList>> = |this, py| info::damages(py, &this.reader(py)?.damages());
     /// Whether it was closed.

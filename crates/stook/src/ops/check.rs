@@ -40,7 +40,7 @@ pub fn check_pack(pack: &Pack, progress: &mut dyn FnMut(u64, u64) -> bool) -> pa
 /// hear what opening it for that found.
 ///
 /// # Errors
-/// As [`check`], and what a writer meets. A pack of which the newest manifest cannot be read is not
+/// As [`check`], and those of a writer. A pack of which the newest manifest cannot be read is not
 /// opened, and so not accepted.
 pub fn accept(
     path: &Path,

@@ -231,7 +231,7 @@ fn one_after_another(
     events: &dyn LoadEvents,
 ) -> Result<LoadReport> {
     let mut report = LoadReport::default();
-    // Where it ends for an error there is no cursor: a load from the one before meets the same.
+    // Where it ends for an error there is no cursor: a load from the one before would end the same.
     let mut cursor = options.wants_cursor.then(|| scan.cursor());
     loop {
         if Some(report.records) == options.records_max {

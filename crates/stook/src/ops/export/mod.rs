@@ -100,7 +100,7 @@ impl Export<'_> {
         let filtering = Filtering::new(&self.filter, |path| directories.contains(path));
         let mut needed = 0_u64;
         for entry in pack.keys(&[])? {
-            // What is damaged is reported when it is met.
+            // Damage is reported when the records are read.
             let Ok(entry) = entry else { continue };
             let (Some(key), Some(len)) = (entry.key.as_bytes(), entry.stored_bytes) else { continue };
             if self.filter.has_group(pack.group_of_entry(&entry)) && filtering.takes(key) {

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use super::members::{self, kind, kind_of};
-use super::met::Met;
+use super::seen::SeenKeys;
 use super::put::{Body, Meter, Record, There, put};
 use super::{Error, Import, Imported, Result, STREAM, Source};
 use crate::archive::{self, Archive, Member, MemberKind, Piece, Reading, TarStream};
@@ -40,7 +40,7 @@ pub(super) struct Importing<'i, 'a> {
     /// another file.
     failed: BTreeSet<Vec<u8>>,
     /// Keys of members of a stream that came before.
-    met: Met,
+    seen: SeenKeys,
     left_out: Vec<Vec<u8>>,
     /// Whether the members of the last stream are all that an incomplete pack has.
     has_all: bool,
@@ -60,7 +60,7 @@ impl<'i, 'a> Importing<'i, 'a> {
             summary: PackSummary::default(),
             replaced: BTreeSet::new(),
             failed: BTreeSet::new(),
-            met: Met::default(),
+            seen: SeenKeys::default(),
             left_out: Vec::new(),
             has_all: false,
         }
@@ -70,7 +70,7 @@ impl<'i, 'a> Importing<'i, 'a> {
     pub(super) fn source(&mut self, source: Source<'_>, later: &VecDeque<Source<'_>>) -> Result<()> {
         // Names of files are of one archive.
         self.failed.clear();
-        self.met.clear();
+        self.seen.clear();
         match source {
             Source::Archive(archive) => {
                 let done = self.archive(archive.path(), &archive, later);
@@ -313,8 +313,8 @@ impl Importing<'_, '_> {
                 continue;
             };
             // What the pack may have under that key is another file.
-            let is_there = self.met.has(&entry.link);
-            self.met.add(&entry.key);
+            let is_there = self.seen.has(&entry.link);
+            self.seen.add(&entry.key);
             if kind == FileKind::HardLink && !(is_there && self.is_taken(&entry.link, MemberKind::File)) {
                 self.fail_name(&entry.key, &entry.link);
                 continue;
@@ -357,7 +357,7 @@ impl Importing<'_, '_> {
         let log = before.damage_log();
         for entry in before.keys(&[])? {
             let Some(entry) = log.unless_damaged(entry)? else { return Ok(false) };
-            if !entry.key.as_bytes().is_some_and(|key| self.met.has(key)) {
+            if !entry.key.as_bytes().is_some_and(|key| self.seen.has(key)) {
                 return Ok(false);
             }
         }

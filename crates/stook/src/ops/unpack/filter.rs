@@ -57,7 +57,7 @@ impl PathFilter<'_> {
     /// it by returning `false`.
     ///
     /// # Errors
-    /// I/O errors, [`Error::Interrupted`]. Damage is met again on the way out.
+    /// I/O errors, [`Error::Interrupted`]. Damage is reported when the records are read.
     pub(crate) fn directories(
         &self,
         pack: &Pack,

@@ -34,7 +34,7 @@ pub type Failure = tree::Failure<Error>;
 /// What unpacking did.
 pub type Summary = tree::UnpackSummary<Error>;
 
-/// What went wrong: as [`contents::Error`], and what writing files or a tar meets.
+/// What went wrong: as [`contents::Error`], or an error of writing files or a tar.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
