@@ -1,4 +1,4 @@
-//! What every command is handed besides its arguments.
+//! What every command gets besides its arguments.
 
 use std::collections::HashSet;
 use std::io::{self, IsTerminal as _};

@@ -27,7 +27,7 @@ pub fn open(path: &Path, context: &Context) -> anyhow::Result<Pack> {
     Ok(open_with(path, OpenOptions::default(), context)?)
 }
 
-/// Opens a pack in some way. Every command comes by here, so that none ends as if damage were not
+/// Opens a pack in some way. Every command opens packs here, so that none ends as if damage were not
 /// known.
 ///
 /// # Errors

@@ -279,7 +279,7 @@ fn into_tar(
 fn error_of(error: Error) -> anyhow::Error {
     match error {
         Error::Interrupted => Interrupted.into(),
-        // Nothing but stdout is handed out to be written to.
+        // The library is given no other writer than stdout.
         Error::Write(error) => OutputError::from(error).into(),
         Error::Core(error) => error.into(),
         error => error.into(),

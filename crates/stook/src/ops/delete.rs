@@ -10,7 +10,7 @@ use crate::pack::{self, Key, OpenOptions, Pack, PackWriter, Stop, WriterOptions}
 /// Keys that are looked up in one batch.
 const BATCH: usize = 4096;
 
-/// Of this many keys it is looked for what lies below them: as many as somebody types.
+/// For this many keys, what lies below them is looked for: more are hardly typed.
 const NAMED_MAX: usize = 100;
 
 /// A result of deleting.
@@ -96,7 +96,7 @@ impl Deletion {
         self.select(pack)
     }
 
-    /// The same for the pack at a path. The hooks hear of the damage that is found.
+    /// The same for the pack at a path. The hooks receive the damage that is found.
     ///
     /// # Errors
     /// Those of [`plan`](Self::plan), and of opening the pack.
@@ -135,7 +135,7 @@ impl Deletion {
         }
     }
 
-    /// The same in the pack at a path: all of it is durable when this returns. The hooks hear what
+    /// The same in the pack at a path: all of it is durable when this returns. The hooks get what
     /// opening the pack found.
     ///
     /// # Errors

@@ -156,7 +156,7 @@ pub struct Getter<'a> {
     contents: &'a dyn Contents,
     options: GetOptions,
     target: Target<'a>,
-    /// Whether a directory, which has no body, is of no use.
+    /// Whether a directory, which has no body, is refused.
     wants_body: bool,
     force: bool,
     /// The keys whose files wait for their names, and the lengths of these.

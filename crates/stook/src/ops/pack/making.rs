@@ -70,7 +70,7 @@ pub fn open_writer(path: &Path, options: WriterOptions, making: Making) -> pack:
     Ok(opened)
 }
 
-/// The same, and the hooks hear what opening the pack found.
+/// The same, and the hooks get what opening the pack found.
 ///
 /// # Errors
 /// Returns the errors of [`open_writer`].

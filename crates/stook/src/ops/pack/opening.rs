@@ -142,7 +142,7 @@ impl PackSources<'_> {
         }
     }
 
-    /// Ends the writing, or removes a pack that was made in vain; returns whether this run came to
+    /// Ends the writing, or removes a pack that was made for nothing; returns whether this run came to
     /// its end, and the pack is complete.
     ///
     /// What was packed is kept even if the rest could not be: the next run continues from there.

@@ -125,7 +125,7 @@ impl<'a> Filtering<'a> {
 
     /// Whether a path is taken.
     pub(crate) fn takes(&self, path: &[u8]) -> bool {
-        // The root is unpacked whatever is asked for, and is nothing that somebody asks for.
+        // The root is unpacked whatever is asked for, and is never asked for itself.
         if path.is_empty() {
             return true;
         }

@@ -122,7 +122,7 @@ pub struct Unpack<'a> {
     /// What becomes of files and links that are there.
     pub overwrite: Overwrite,
     /// Whether root restores owners; no other user can. Set-user-id and set-group-id bits that
-    /// would mean somebody else are dropped.
+    /// would apply to another owner are dropped.
     pub with_owner: bool,
     /// Whether extended attributes are set, access control lists among them. Those that grant
     /// rights (`security.*`, `trusted.*`) are only where an owner is restored.
@@ -209,7 +209,7 @@ impl Unpack<'_> {
         self.run_through(packed, Arc::new(System), progress)
     }
 
-    /// The same, with system calls that somebody else makes.
+    /// The same; `calls` makes the system calls of the way out.
     ///
     /// # Errors
     /// As [`run`](Self::run).
