@@ -271,12 +271,19 @@ impl Raise for PyErr {
     }
 }
 
+/// The exception for a length that segments cannot have.
+fn of_segment_bytes(error: &pack::Error) -> PyErr {
+    match error {
+        pack::Error::Invalid(_) => invalid(format!("segment_bytes: {error}")),
+        error => plain("LimitError", format!("segment_bytes: {error}")),
+    }
+}
+
 raises! { |this: &ops::pack::Error| match this {
     E::Pack(error) | E::Roots(error) | E::Finish(error) => error.raise(),
     E::Stopped { source, .. } | E::Removing { source, .. } => source.raise(),
     E::Archive(error) => error.raise(),
-    E::SegmentLen(error @ pack::Error::Invalid(_)) => invalid(format!("segment_bytes: {error}")),
-    E::SegmentLen(error) => plain("LimitError", format!("segment_bytes: {error}")),
+    E::SegmentLen(error) => of_segment_bytes(error),
     E::TakeBack { pack, source } => system(this, source, Some(pack)),
     E::IsPack(pack::Error::Invalid(_)) => invalid(format!("{}; as_file=True packs its files", chain(this))),
     E::IsPack(error) => error.raise(),
@@ -296,7 +303,7 @@ raises! { |this: &ops::heads::Error| match this {
 raises! { |this: &ops::shared::Error| match this {
     E::Pack(error) => error.raise(),
     E::Closed => plain("ClosedError", chain(this)),
-    E::SegmentLen(error) => plain("LimitError", format!("segment_bytes: {error}")),
+    E::SegmentLen(error) => of_segment_bytes(error),
     E::ReadOnly => invalid(format!("{this}; open it with mode 'r+' or 'a'")),
     E::Past => invalid(format!("{this}: mode 'r'")),
     _ => invalid(chain(this)),

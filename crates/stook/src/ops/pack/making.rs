@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::Error;
 use super::hooks::Hooks;
 use crate::ops::directory::explained;
-use crate::pack::{self, PackWriter, WriterOptions, check_group};
+use crate::pack::{self, PackWriter, SEGMENT_LEN_MIN, WriterOptions, check_group};
 use crate::source::check_path;
 use crate::storage::{LocalStorage, LocalStorageOptions, Storage};
 
@@ -121,6 +121,18 @@ pub fn put_into<T, E: From<pack::Error>>(
         }
         (Err(error), None) => Err(error),
     }
+}
+
+/// Checks that segments of a new pack can be this long. Shorter ones are for tests of the library.
+///
+/// # Errors
+/// [`pack::Error::Invalid`] for less than 1 MiB; those of [`WriterOptions::check`].
+pub(in crate::ops) fn check_segment_len(options: &WriterOptions) -> pack::Result<()> {
+    if options.segment_len < SEGMENT_LEN_MIN {
+        let why = format!("a segment is at least {SEGMENT_LEN_MIN} bytes (1 MiB) long");
+        return Err(pack::Error::Invalid(why));
+    }
+    options.check()
 }
 
 /// The directory for a pack; `None` if it would be made, and nothing known prevents that. Nothing
