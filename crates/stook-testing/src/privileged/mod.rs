@@ -17,12 +17,12 @@ pub use mounts::{Attached, Mounted};
 /// # Errors
 /// It cannot be started, or fails: with what it printed on stderr.
 pub fn run(command: &mut Command) -> io::Result<String> {
+    let output = command.stdin(Stdio::null()).output();
     let failed = |why: &dyn std::fmt::Display| io::Error::other(format!("{command:?}: {why}"));
-    let output = match Command::output(command.stdin(Stdio::null())) {
-        Ok(output) if output.status.success() => output,
-        Ok(output) => return Err(failed(&String::from_utf8_lossy(&output.stderr))),
-        Err(error) => return Err(failed(&error)),
-    };
+    let output = output.map_err(|error| failed(&error))?;
+    if !output.status.success() {
+        return Err(failed(&String::from_utf8_lossy(&output.stderr)));
+    }
     let printed = String::from_utf8(output.stdout).map_err(|error| failed(&error))?;
     Ok(printed.trim_end().to_owned())
 }
