@@ -102,9 +102,9 @@ impl Export<'_> {
         for entry in pack.keys(&[])? {
             // Damage is reported when the records are read.
             let Ok(entry) = entry else { continue };
-            let (Some(key), Some(len)) = (entry.key.as_bytes(), entry.stored_bytes) else { continue };
+            let Some(key) = entry.key.as_bytes() else { continue };
             if self.filter.has_group(pack.group_of_entry(&entry)) && filtering.takes(key) {
-                needed = needed.saturating_add(len);
+                needed = needed.saturating_add(pack.bytes_of(&entry)?);
             }
         }
         match room::too_little(path, needed, free) {

@@ -387,7 +387,7 @@ mod tests {
     use super::*;
     use crate::ops::contents::PackContents;
     use crate::ops::directory::open_pack;
-    use crate::ops::pack::{Making, open_writer};
+    use crate::ops::pack::{Making, PackSources, open_writer};
     use crate::pack::{Attributes, OpenOptions, WriterOptions};
 
     struct Place(tempfile::TempDir, PackContents);
@@ -464,6 +464,34 @@ mod tests {
         became.sort_unstable();
         assert_eq!(became, [("a/one".to_owned(), "ok"), ("two".to_owned(), "refused")]);
         assert_eq!((got.entries, got.bytes, got.failures), (1, 5, 1));
+    }
+
+    /// Before: they were written.
+    #[test]
+    fn holes_of_a_record_become_holes_of_its_file_and_are_zeros_to_a_writer() {
+        let dir = tempfile::tempdir().unwrap();
+        let [tree, pack, file] = ["tree", "p", "file"].map(|name| dir.path().join(name));
+        fs::create_dir(&tree).unwrap();
+        let sparse = fs::File::create(tree.join("sparse")).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&sparse, b"middle", 9 << 20).unwrap();
+        sparse.set_len(20 << 20).unwrap();
+        drop(sparse);
+        PackSources::new(vec![tree.clone()], pack.clone()).run(&mut ()).unwrap();
+        let contents = PackContents::new(open_pack(&pack, OpenOptions::default()).unwrap(), pack);
+        let mut bytes = Vec::new();
+        for to in [To::File(file.clone()), To::Writer(&mut bytes)] {
+            let mut getter = Get::default().begin(&contents, to).unwrap();
+            let mut each = |_: &Key, became: &Became<'_>, _: &Got| {
+                assert_eq!(became.status(), "ok");
+                Ok::<_, Error>(())
+            };
+            getter.batch(&keys(&["sparse"]), &mut each).unwrap();
+            assert_eq!(getter.finish(&mut each).unwrap().bytes, 20 << 20);
+        }
+        let whole = fs::read(tree.join("sparse")).unwrap();
+        assert!(bytes == whole && fs::read(&file).unwrap() == whole);
+        let blocks = |path: &Path| std::os::unix::fs::MetadataExt::blocks(&fs::metadata(path).unwrap());
+        assert!(blocks(&file) * 512 < 10 << 20, "{} blocks", blocks(&file));
     }
 
     #[test]
