@@ -4,7 +4,6 @@ use std::fmt;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use clap::error::{ContextKind, ErrorKind};
 use stook::ops::{contents, repair};
 use stook::pack;
 
@@ -47,14 +46,7 @@ impl fmt::Display for UsageError {
 impl std::error::Error for UsageError {}
 
 /// Prints what clap has to say (help, version, or what is wrong with the arguments).
-pub(crate) fn answer(mut answer: clap::Error) -> ExitCode {
-    match answer.kind() {
-        // That `-- -v` would make it a value: of a file or a pack that is called so.
-        ErrorKind::UnknownArgument => _ = answer.remove(ContextKind::Suggested),
-        // What is spelt alike may mean the contrary (newer, never), and all are listed.
-        ErrorKind::InvalidValue => _ = answer.remove(ContextKind::SuggestedValue),
-        _ => {}
-    }
+pub(crate) fn answer(answer: &clap::Error) -> ExitCode {
     match answer.print() {
         Ok(()) => {}
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return ExitCode::from(READER_LEFT),

@@ -35,7 +35,7 @@ use crate::context::Context;
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match cli::command().try_get_matches_from(args).and_then(|m| Cli::from_arg_matches(&m)) {
         Ok(cli) => cli,
-        Err(answer) => return exit::answer(answer),
+        Err(answer) => return exit::answer(&answer),
     };
     if let Err(error) = interrupt::install() {
         return exit::report(&error);

@@ -328,14 +328,3 @@ fn an_address_is_no_path_of_what_is_written_nor_of_a_pack() {
     }
     assert_eq!(std::fs::read_dir(place.dir.path()).unwrap().count(), 1, "nothing was made");
 }
-
-/// Before: the tip made a pack or a directory of that name.
-#[test]
-fn an_option_that_there_is_not_is_not_called_a_value() {
-    let place = Place::filled();
-    let (code, _, stderr) = place.run("check", &["--whole-file"]);
-    assert!(code == 2 && stderr.contains("unexpected argument '--whole-file'"), "{stderr}");
-    assert!(!stderr.contains("as a value"), "{stderr}");
-    let (_, _, stderr) = place.run("check", &["--repairs", "new"]);
-    assert!(stderr.contains("--repair"), "a similar one is named: {stderr}");
-}
