@@ -322,9 +322,9 @@ fn an_address_is_no_path_of_what_is_written_nor_of_a_pack() {
         &["rm", address, "key"],
         &["compact", address],
     ] {
-        let (code, _, stderr) = super::ended(super::stook(args).current_dir(place.dir.path()));
+        let (code, _, stderr) = super::ended(stook(args).current_dir(place.dir.path()));
         assert_eq!(code, 2, "{args:?}: {stderr}");
         assert!(stderr.contains("s3://bucket/y?… is an address"), "{args:?}: {stderr}");
     }
-    assert_eq!(std::fs::read_dir(place.dir.path()).unwrap().count(), 1, "nothing was made");
+    assert_eq!(fs::read_dir(place.dir.path()).unwrap().count(), 1, "nothing was made");
 }

@@ -523,7 +523,7 @@ fn a_tar_that_is_there_is_kept_where_the_new_one_would_have_less() {
         fs::write(place.path("new.tar"), "of before").unwrap();
     }
     // Before: a pack of which all records were deleted took the place of a tar of all of them.
-    let run = |args: &[&str]| super::ended(super::stook(args).current_dir(place.dir.path()));
+    let run = |args: &[&str]| super::ended(stook(args).current_dir(place.dir.path()));
     assert_eq!(run(&["put", "empty.stook", "a", "/dev/null"]).0, 0);
     assert_eq!(run(&["rm", "empty.stook", "a"]).0, 0);
     fs::copy(place.path("x.tar"), place.path("y.tar")).unwrap();
