@@ -141,15 +141,17 @@ pub struct Got {
 /// Takes what became of each key, and all that was got so far.
 type Each<'e, E> = dyn FnMut(&Key, &Became<'_>, &Got) -> Result<(), E> + 'e;
 
-/// What came of writing a body.
-enum Poured {
-    /// All of it: its length, and its own file.
-    Whole(u64, Option<PathBuf>),
-    /// All of it, of this length, into a file that waits for its name.
+/// What is known of a key that waits to be reported.
+enum Outcome {
+    /// A file with a body of this length waits for its name.
     Waits(u64),
+    Got(u64, Option<PathBuf>),
     Failed(Failure),
     Refused(Refused),
 }
+
+/// Keys that wait to be reported at most, before files get their names so that they can be.
+const WAITING_MAX: usize = 4096;
 
 /// Gets batch after batch.
 pub struct Getter<'a> {
@@ -159,8 +161,9 @@ pub struct Getter<'a> {
     /// Whether a directory, which has no body, is refused.
     wants_body: bool,
     force: bool,
-    /// The keys whose files wait for their names, and the lengths of these.
-    waiting: VecDeque<(Key, u64)>,
+    /// Keys that wait to be reported, in the order in which they were got: the first for the name
+    /// of its file, the others for their turn.
+    waiting: VecDeque<(Key, Outcome)>,
     got: Got,
 }
 
@@ -220,10 +223,11 @@ impl Getter<'_> {
             checked.inspect_err(|_| self.target.remove_if_new()).map_err(Error::from)?;
         }
         while let Some((key, found)) = getting.next().map_err(Error::from)? {
-            match found {
-                Found::Body(kind) => self.write(key, kind, &mut *getting, each)?,
-                Found::Failed(failure) => self.fail(key, &failure, each)?,
-            }
+            let outcome = match found {
+                Found::Body(kind) => self.write(key, kind, &mut *getting)?,
+                Found::Failed(failure) => Outcome::Failed(failure),
+            };
+            self.take(key, outcome, each)?;
         }
         Ok(())
     }
@@ -244,40 +248,61 @@ impl Getter<'_> {
         Ok(got)
     }
 
-    /// Reports the keys whose files have their names by now, or could not get them.
+    /// Reports a key in its turn.
+    fn take<E: From<Error>>(
+        &mut self,
+        key: &Key,
+        outcome: Outcome,
+        each: &mut Each<'_, E>,
+    ) -> Result<(), E> {
+        if self.waiting.is_empty() && !matches!(outcome, Outcome::Waits(_)) {
+            return self.report(key, &outcome, each);
+        }
+        self.waiting.push_back((key.clone(), outcome));
+        if self.waiting.len() >= WAITING_MAX {
+            self.target.publish();
+        }
+        self.report_finished(each)
+    }
+
+    /// Reports the keys whose files have their names by now, or could not get them, and those after
+    /// them that waited for that alone.
     fn report_finished<E: From<Error>>(&mut self, each: &mut Each<'_, E>) -> Result<(), E> {
         for Finished { path, result } in self.target.finished() {
-            let Some((key, len)) = self.waiting.pop_front() else { break };
-            match result {
-                Ok(()) => self.report_got(&key, len, Some(&path), each)?,
-                Err(source) => {
-                    self.refuse(&key, &Refused::Unnamed { key: key.clone(), source }, each)?;
-                }
+            let Some((key, Outcome::Waits(len))) = self.waiting.pop_front() else { break };
+            let outcome = match result {
+                Ok(()) => Outcome::Got(len, Some(path)),
+                Err(source) => Outcome::Refused(Refused::Unnamed { key: key.clone(), source }),
+            };
+            self.report(&key, &outcome, each)?;
+            while let Some((key, outcome)) =
+                self.waiting.pop_front_if(|(_, outcome)| !matches!(outcome, Outcome::Waits(_)))
+            {
+                self.report(&key, &outcome, each)?;
             }
         }
         Ok(())
     }
 
-    fn report_got<E: From<Error>>(
+    fn report<E: From<Error>>(
         &mut self,
         key: &Key,
-        len: u64,
-        path: Option<&Path>,
+        outcome: &Outcome,
         each: &mut Each<'_, E>,
     ) -> Result<(), E> {
-        self.got.entries += 1;
-        self.got.bytes += len;
-        each(key, &Became::Got { len, path }, &self.got)
-    }
-
-    fn refuse<E: From<Error>>(
-        &mut self,
-        key: &Key,
-        refused: &Refused,
-        each: &mut Each<'_, E>,
-    ) -> Result<(), E> {
-        self.got.failures += 1;
-        each(key, &Became::Refused(refused), &self.got)
+        match outcome {
+            Outcome::Waits(_) => Ok(()),
+            Outcome::Got(len, path) => {
+                self.got.entries += 1;
+                self.got.bytes += len;
+                each(key, &Became::Got { len: *len, path: path.as_deref() }, &self.got)
+            }
+            Outcome::Failed(failure) => self.fail(key, failure, each),
+            Outcome::Refused(refused) => {
+                self.got.failures += 1;
+                each(key, &Became::Refused(refused), &self.got)
+            }
+        }
     }
 
     fn fail<E: From<Error>>(
@@ -309,40 +334,30 @@ impl Getter<'_> {
         Ok(is_there.then_some(directory))
     }
 
-    /// Writes one body to its place, and reports it.
-    fn write<E: From<Error>>(
+    /// Writes one body to its place.
+    fn write(
         &mut self,
         key: &Key,
         kind: Option<FileKind>,
         getting: &mut dyn Getting<'_>,
-        each: &mut Each<'_, E>,
-    ) -> Result<(), E> {
-        let poured = match self.wants_body && kind == Some(FileKind::Directory) {
-            true => Poured::Refused(Refused::Directory(key.clone())),
-            false => match self.pour(key, kind, getting) {
-                // What is smaller may fit.
-                Err(Error::Core(source)) if self.force && self.target.is_directory() && is_full(&source) => {
-                    Poured::Refused(Refused::Unnamed { key: key.clone(), source })
-                }
-                poured => poured?,
-            },
-        };
-        match poured {
-            Poured::Whole(len, path) => self.report_got(key, len, path.as_deref(), each),
-            Poured::Waits(len) => {
-                self.waiting.push_back((key.clone(), len));
-                self.report_finished(each)
+    ) -> Result<Outcome> {
+        if self.wants_body && kind == Some(FileKind::Directory) {
+            return Ok(Outcome::Refused(Refused::Directory(key.clone())));
+        }
+        match self.pour(key, kind, getting) {
+            // What is smaller may fit.
+            Err(Error::Core(source)) if self.force && self.target.is_directory() && is_full(&source) => {
+                Ok(Outcome::Refused(Refused::Unnamed { key: key.clone(), source }))
             }
-            Poured::Failed(failure) => self.fail(key, &failure, each),
-            Poured::Refused(refused) => self.refuse(key, &refused, each),
+            poured => poured,
         }
     }
 
-    fn pour(&mut self, key: &Key, kind: Option<FileKind>, getting: &mut dyn Getting<'_>) -> Result<Poured> {
+    fn pour(&mut self, key: &Key, kind: Option<FileKind>, getting: &mut dyn Getting<'_>) -> Result<Outcome> {
         let stop = self.options.stop;
         let mut place = match self.target.place(key, kind, stop)? {
             Ok(place) => place,
-            Err(refused) => return Ok(Poured::Refused(refused)),
+            Err(refused) => return Ok(Outcome::Refused(refused)),
         };
         let mut len = 0;
         loop {
@@ -362,13 +377,13 @@ impl Getter<'_> {
                 }
                 Piece::End => {
                     return Ok(match place.finish()? {
-                        End::There(path) => Poured::Whole(len, path),
-                        End::Waits => Poured::Waits(len),
+                        End::There(path) => Outcome::Got(len, path),
+                        End::Waits => Outcome::Waits(len),
                     });
                 }
                 Piece::Failed(failure) => {
                     place.give_up()?;
-                    return Ok(Poured::Failed(failure));
+                    return Ok(Outcome::Failed(failure));
                 }
             }
         }
