@@ -275,9 +275,8 @@ impl Getter<'_> {
                 Err(source) => Outcome::Refused(Refused::Unnamed { key: key.clone(), source }),
             };
             self.report(&key, &outcome, each)?;
-            while let Some((key, outcome)) =
-                self.waiting.pop_front_if(|(_, outcome)| !matches!(outcome, Outcome::Waits(_)))
-            {
+            while self.waiting.front().is_some_and(|(_, next)| !matches!(next, Outcome::Waits(_))) {
+                let Some((key, outcome)) = self.waiting.pop_front() else { break };
                 self.report(&key, &outcome, each)?;
             }
         }
