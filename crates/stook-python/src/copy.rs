@@ -228,7 +228,7 @@ struct Copying {
     items: Option<Py<PyAny>>,
 }
 
-/// What was copied, and what was met in packs and archives.
+/// What was copied, and what was found in packs and archives.
 struct Copied {
     report: CopyReport,
     logs: Vec<(PathBuf, DamageLog)>,
@@ -252,8 +252,8 @@ impl Copying {
         if report.found_nothing(&options) {
             return Err(invalid(format!("nothing that was asked for is in {}", names.join(" and "))));
         }
-        let met: Vec<Damage> = logs.iter().flat_map(|(_, log)| log.all()).collect();
-        report_of(py, &report, options.dry_run, &met)
+        let found: Vec<Damage> = logs.iter().flat_map(|(_, log)| log.all()).collect();
+        report_of(py, &report, options.dry_run, &found)
     }
 
     fn run(self, go_on: &mut GoOn<'_, 3>) -> PyResult<Copied> {
@@ -318,7 +318,7 @@ fn report_of<'py>(
     py: Python<'py>,
     done: &CopyReport,
     dry_run: bool,
-    met: &[Damage],
+    found: &[Damage],
 ) -> PyResult<Bound<'py, PyAny>> {
     let destinations: PyResult<Vec<_>> =
         done.destinations.iter().map(|one| destination_of(py, one)).collect();
@@ -330,7 +330,7 @@ fn report_of<'py>(
         undone: done.undone(),
         dry_run: dry_run,
         failures: failures(py, &done.failures)?,
-        damages: damages(py, met)?,
+        damages: damages(py, found)?,
     )
 }
 

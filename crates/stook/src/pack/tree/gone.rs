@@ -39,6 +39,19 @@ pub enum Delete {
     Any,
 }
 
+impl Delete {
+    /// What is meant where deleting is asked for or not: up to `max` if it is given, and all with
+    /// `any`.
+    pub fn asked(is_asked: bool, max: Option<u64>, any: bool) -> Self {
+        match (is_asked, max) {
+            (false, _) => Self::Nothing,
+            (true, _) if any => Self::Any,
+            (true, Some(max)) => Self::UpTo(max),
+            (true, None) => Self::UpToHalf,
+        }
+    }
+}
+
 /// A record that stays because it holds the content of another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
