@@ -22,7 +22,7 @@ use crate::engine::Access;
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
 use crate::source::{Session, Source};
-use crate::tree::{Holes, Xattrs};
+use crate::tree::{Holes, NodeId, Xattrs};
 
 /// Blocks that one file may have in memory that are read and not yet due.
 const EARLY_MAX: usize = 16;
@@ -143,8 +143,10 @@ impl Run<'_> {
                 false => self.try_large(session, lanes, job, places),
             };
             match &result {
-                // It is read once more, as it is now.
-                Err(Error::SourceChanged { .. }) if !self.is_stopped() => {}
+                // It is read once more, as it is now: for those, too, that have it as it was.
+                Err(Error::SourceChanged { .. }) if !self.is_stopped() => {
+                    self.receivers.iter().for_each(|receiver| receiver.withdraw(&job.key));
+                }
                 _ => break,
             }
         }
@@ -162,7 +164,7 @@ impl Run<'_> {
         for (_, place) in &mut places {
             place.job.node = opened.node;
         }
-        let holes = self.trusted_holes(job, &*opened.source)?;
+        let holes = self.trusted_holes((job.source, opened.id), &*opened.source)?;
         if self.options.hashes.is_empty() {
             places.retain(|(index, place)| !self.copy_by_system(*index, place, &opened, &holes));
             if places.is_empty() {
@@ -262,16 +264,16 @@ impl Run<'_> {
 
     /// The holes of a file. Where the system may not know yet that bytes were written there, it is
     /// made to.
-    fn trusted_holes(&self, job: &FileJob, source: &dyn Source) -> Result<Holes> {
-        let Some(from) = self.sources.get(job.source) else { return Ok(Holes::default()) };
-        let holes = from.tree.holes(job.id)?;
+    fn trusted_holes(&self, (number, id): (usize, NodeId), source: &dyn Source) -> Result<Holes> {
+        let Some(from) = self.sources.get(number) else { return Ok(Holes::default()) };
+        let holes = from.tree.holes(id)?;
         if holes.is_empty() {
             return Ok(holes);
         }
         match whole_file(source) {
             // What cannot be synced is read, holes and all.
             Some(file) if file.sync_data().is_err() => Ok(Holes::default()),
-            Some(_) => from.tree.holes(job.id),
+            Some(_) => from.tree.holes(id),
             None => Ok(holes),
         }
     }

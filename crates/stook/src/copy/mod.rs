@@ -41,6 +41,7 @@ mod mirror;
 mod options;
 mod partial;
 mod refuse;
+mod reopening;
 mod report;
 mod resume;
 mod run;

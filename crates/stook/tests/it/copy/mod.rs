@@ -4,6 +4,7 @@ mod attributes;
 mod backups;
 mod events;
 mod faults;
+mod in_use;
 mod lengths;
 mod mirrors;
 mod places;
