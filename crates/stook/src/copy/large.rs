@@ -135,17 +135,18 @@ impl Run<'_> {
     /// Copies a large file to all destinations that need it.
     pub(super) fn copy_large(&self, session: &mut Session, lanes: &Lanes, job: &FileJob) {
         self.begin_file(job);
-        let mut result = Ok(());
+        let (mut result, mut now) = (Ok(()), job.clone());
         for _ in 0..2 {
-            let places = self.decide(job);
+            let places = self.decide(&now);
             result = match places.is_empty() {
                 true => Ok(()),
-                false => self.try_large(session, lanes, job, places),
+                false => self.try_large(session, lanes, &now, places),
             };
             match &result {
                 // It is read once more, as it is now: for those, too, that have it as it was.
                 Err(Error::SourceChanged { .. }) if !self.is_stopped() => {
                     self.receivers.iter().for_each(|receiver| receiver.withdraw(&job.key));
+                    now = self.as_it_is_now(job);
                 }
                 _ => break,
             }

@@ -53,6 +53,17 @@ impl Run<'_> {
         Ok(Opened { source, id, xattrs, node })
     }
 
+    /// A file as it is now, after it has changed: a destination that has it as it was does not have
+    /// the same.
+    pub(super) fn as_it_is_now(&self, job: &FileJob) -> FileJob {
+        let found = self.sources.get(job.source).and_then(|from| {
+            let id = from.find_again(job.parent, &job.key).ok()??;
+            Some((id, from.tree.node(id).ok().filter(|node| node.kind == Kind::File)?))
+        });
+        // What cannot be looked at fails when it is opened.
+        found.map_or_else(|| job.clone(), |(id, node)| FileJob { id, node, ..job.clone() })
+    }
+
     /// Those among further names of files that still are: what has another file by now is copied by
     /// itself, because the first name may have been copied since it was so.
     pub(super) fn still_linked(&self, links: Vec<(Found, Arc<[u8]>)>) -> Vec<(Found, Arc<[u8]>)> {
