@@ -18,6 +18,7 @@ use super::events::{Action, Why};
 use super::listing::joined;
 use super::options::CopyOptions;
 use super::refuse::{Inode, inode_of};
+use super::reserved::is_for_repairs;
 use super::source::CopySource;
 use crate::tree::durable::identity;
 use crate::tree::outbox::again;
@@ -178,6 +179,7 @@ impl<'a> Search<'a> {
             Some((_, true)) => {}
             Some((found, false)) if is_directory(&directory, name) => self.waiting.push((key, Some(found))),
             Some(_) => {}
+            None if is_for_repairs(&*self.receiver.calls, &directory, name) => self.keep(here.key, id),
             None if self.is_spared(&path, name) => self.keep(here.key, id),
             None if self.is_other_spelling(here, name)? => {}
             // The selection may leave out something in it, and that stays.

@@ -43,6 +43,7 @@ mod partial;
 mod refuse;
 mod reopening;
 mod report;
+mod reserved;
 mod resume;
 mod run;
 mod sharing;

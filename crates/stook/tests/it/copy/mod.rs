@@ -4,6 +4,7 @@ mod attributes;
 mod backups;
 mod events;
 mod faults;
+mod given;
 mod in_use;
 mod lengths;
 mod mirrors;
