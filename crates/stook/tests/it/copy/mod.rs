@@ -2,11 +2,13 @@
 
 mod attributes;
 mod backups;
+mod dry_runs;
 mod events;
 mod faults;
 mod given;
 mod in_use;
 mod lengths;
+mod links;
 mod mirrors;
 mod places;
 mod private;
