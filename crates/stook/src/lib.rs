@@ -150,6 +150,7 @@ pub mod engine;
 pub mod error;
 pub mod extent;
 pub mod format;
+pub mod hash;
 pub mod names;
 #[cfg(unix)]
 pub mod ops;

@@ -20,7 +20,7 @@ use super::body::FileJob;
 use super::decide::Place;
 use super::error::Result;
 use super::events::{Action, CopyFailure, DestinationProgress, Item, Letter, Mailbox, Why, WhyStopped};
-use super::hash::Digest;
+use crate::hash::Digest;
 use super::making::with_descriptors;
 use super::options::{CopyOptions, Resume};
 use super::partial::Partial;

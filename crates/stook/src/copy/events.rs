@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::hash::Digest;
+use crate::hash::Digest;
 use crate::device::Attachment;
 use crate::tree::Kind;
 

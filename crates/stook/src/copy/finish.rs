@@ -12,7 +12,7 @@ use super::body::FileJob;
 use super::decide::Place;
 use super::destination::{Noted, Pending, Receiver, Spot, Way};
 use super::events::{Action, Why};
-use super::hash::Digest;
+use crate::hash::Digest;
 use super::listing::Found;
 use crate::tree::existing::{self, Plan};
 use crate::tree::outbox::{Durability, NewFile, NewName, OutFile, Published, SYNC, Waiting};

@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::body::{Body, FileJob};
 use super::decide::Place;
-use super::hash::Hashing;
+use crate::hash::Hashing;
 use super::large::{Lanes, Pouring};
 use super::ledger::held;
 use super::resume::Resumed;

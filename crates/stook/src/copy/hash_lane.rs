@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use bytes::Bytes;
 
-use super::hash::{Digest, HashKind, Hashing};
+use crate::hash::{Digest, HashKind, Hashing};
 
 /// What the thread is handed, in order.
 pub(super) enum ToHash {

@@ -28,7 +28,6 @@ mod error;
 mod events;
 mod finish;
 mod gathering;
-mod hash;
 mod hash_lane;
 mod journal;
 mod lane;
@@ -56,7 +55,7 @@ pub use error::{Error, Result};
 pub use events::{
     Action, Beginning, CopyEvents, CopyFailure, DestinationProgress, Item, Phase, Progress, Why, WhyStopped,
 };
-pub use hash::{Digest, HashKind};
+pub use crate::hash::{Digest, HashKind};
 pub use journal::{CopyJournal, CopyJournalError};
 pub use limits::{LinkUse, Side};
 pub use options::{CopyOptions, Resume};

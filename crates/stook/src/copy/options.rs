@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::error::{Error, Result};
-use super::hash::HashKind;
+use crate::hash::HashKind;
 use crate::names::Selection;
 use crate::source::AccessRule;
 use crate::tree::Overwrite;

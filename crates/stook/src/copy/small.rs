@@ -6,7 +6,7 @@ use super::body::{Body, FileJob};
 use super::decide::Place;
 use super::destination::{Receiver, Way};
 use super::finish::{Written, new_file};
-use super::hash::Hashing;
+use crate::hash::Hashing;
 use super::ledger::{Permit, held};
 use super::run::{Opened, Run};
 use super::waits::For;
