@@ -22,6 +22,7 @@ pub mod sums;
 pub mod tar;
 pub mod zip;
 
+pub use calendar::{date_time, list_date};
 pub use fault::{Decoded, Fault};
 pub use member::{Extent, MemberKind, Method};
 pub use relative::{PathFault, relative, relative_dos};

@@ -183,8 +183,8 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_a_gigabyte_is_skipped_in_bounded_memory() {
-        let long = std::io::repeat(b'a').take(1 << 30);
+    fn a_line_of_any_length_is_skipped_in_bounded_memory() {
+        let long = io::repeat(b'a').take(1 << 26);
         let list = format!("\n{MD5}  after\n");
         let mut reader = SumsReader::new(BufReader::new(long.chain(list.as_bytes())), None);
         let bad = reader.next_line().unwrap().unwrap().unwrap_err();
