@@ -49,7 +49,8 @@ pub fn mhl_list(data: &[u8]) {
     assert_eq!(once, twice, "there is one way to write a list");
 }
 
-/// What is read of a list, written; `None` if it is refused as a whole, or XML cannot hold its head.
+/// What is read of a list, written; `None` if it is refused as a whole, or XML cannot hold its
+/// head.
 fn rewritten(data: &[u8]) -> Option<Vec<u8>> {
     let mut reader = MhlReader::new(data);
     let mut items = Vec::new();
