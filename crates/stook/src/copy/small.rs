@@ -141,7 +141,11 @@ impl Receiver {
                 let seen = comparison.seen();
                 Ok((comparison.finish()?, seen))
             };
-            match compare() {
+            let compared = compare();
+            if matches!(compared, Ok((true, _))) {
+                self.list_same(&place.job, &body.digests);
+            }
+            match compared {
                 Ok((true, _)) if place.is_earlier => {
                     if self.link_earlier(&place.job, &place.spot, other) {
                         return;
