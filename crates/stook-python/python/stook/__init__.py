@@ -32,8 +32,8 @@ from ._types import (
 )
 
 from ._typing import (
-    Access, Attribute, CopyDurability, Durability, HashName, Key, Kinds, Mode, OnDamage, Overwrite,
-    ScanOrder, StudyName, Workload,
+    Access, Attribute, CopyDurability, Durability, HashName, Key, Kinds, MhlHashName, Mode, OnDamage,
+    Overwrite, ScanOrder, StudyName, Workload,
 )
 
 __all__ = [
@@ -43,7 +43,7 @@ __all__ = [
     "DamagedError", "DamageWarning", "DeleteReport", "DiffersError", "DiskCache", "DiskStatistics",
     "Durability", "Error", "ExistsError", "Extent", "Failure", "Figures", "File", "Follow",
     "ForkedError", "HashName", "Identity", "InvalidError", "Items", "Key", "Keys", "Kinds", "LimitError",
-    "LoadReport", "LocalFile", "LockedError", "MeasurementError", "Mode", "MoveReport",
+    "LoadReport", "LocalFile", "LockedError", "MeasurementError", "MhlHashName", "Mode", "MoveReport",
     "NoSuchStateError", "NotAPackError", "NotHeldError", "OnDamage", "open", "OutOfBoundsError",
     "Overwrite", "Pack", "pack_tree", "PackInfo", "PackTreeReport", "Pin", "Quarantined", "Record",
     "RecordFile", "RecoveryWarning", "RemoteError", "RemoteNotFoundError", "RemotePermissionError",

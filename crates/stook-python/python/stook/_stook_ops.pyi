@@ -7,7 +7,7 @@ from typing import Union
 
 from ._stook_sparse import DiskCache
 from ._types import CheckReport, CopyItem, CopyReport, PackTreeReport, RepairReport, UnpackReport
-from ._typing import Access, Attributes, CopyDurability, HashName, Overwrite, Path, Progress
+from ._typing import Access, Attributes, CopyDurability, HashName, MhlHashName, Overwrite, Path, Progress
 
 def pack_tree(
     sources: Union[Path, Sequence[Path], Sequence[PosixPath], Sequence[str]],
@@ -202,6 +202,8 @@ def copy(
     xattrs: bool = True,
     with_owner: bool = True,
     hashes: Union[HashName, Sequence[HashName], None] = None,
+    lists: Union[HashName, Sequence[HashName], None] = None,
+    mhl: Union[MhlHashName, Sequence[MhlHashName], None] = None,
     block_bytes: Union[int, None] = None,
     depth: Union[int, None] = None,
     jobs: Union[int, None] = None,
