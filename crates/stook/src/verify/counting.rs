@@ -95,7 +95,7 @@ impl Descending for Counting<'_, '_> {
             _ => None,
         };
         let is_listed = node.kind == Kind::File && self.is_listed(&key);
-        if other.is_none() && !is_listed && subject.left_out.contains(&key) {
+        if other.is_none() && !is_listed && subject.leaves_out(&key, is_directory) {
             return ControlFlow::Continue(None);
         }
         let is_expected = match (&subject.against, node.kind) {

@@ -24,7 +24,7 @@ pub struct Expected {
 struct Line {
     start: usize,
     path_len: usize,
-    rank: u32,
+    rank: i64,
 }
 
 impl Line {
@@ -49,12 +49,9 @@ impl ExpectedBuilder {
     /// A line: the path of a file, its length if the list says it, and its digest; several digests
     /// where it is one of them, and the list does not say of which function. Only the lines of the
     /// highest rank count of a path, and a file has to be as all of these say. A line without a
-    /// digest and a length says nothing, and is not taken.
-    pub fn add(&mut self, path: &[u8], rank: u32, len: Option<u64>, one_of: &[Digest]) {
+    /// digest and a length says that nothing is known of the path any more.
+    pub fn add(&mut self, path: &[u8], rank: i64, len: Option<u64>, one_of: &[Digest]) {
         let count = u8::try_from(one_of.len()).unwrap_or(u8::MAX).min(!HAS_LEN);
-        if count == 0 && len.is_none() {
-            return;
-        }
         self.lines.push(Line { start: self.bytes.len(), path_len: path.len(), rank });
         self.bytes.extend_from_slice(path);
         self.bytes.push(count | if len.is_some() { HAS_LEN } else { 0 });
@@ -65,6 +62,17 @@ impl ExpectedBuilder {
         }
     }
 
+    /// How much there is, to [cut back](Self::cut_back) to.
+    pub(crate) fn mark(&self) -> (usize, usize) {
+        (self.bytes.len(), self.lines.len())
+    }
+
+    /// Forgets all that was added since a mark.
+    pub(crate) fn cut_back(&mut self, (bytes, lines): (usize, usize)) {
+        self.bytes.truncate(bytes);
+        self.lines.truncate(lines);
+    }
+
     /// No more lines.
     pub fn finish(self) -> Expected {
         let Self { bytes, mut lines } = self;
@@ -73,15 +81,13 @@ impl ExpectedBuilder {
             by_path.then(other.rank.cmp(&one.rank)).then(one.start.cmp(&other.start))
         });
         let mut newest: Option<Line> = None;
-        let mut paths = 0;
-        lines.retain(|line| match newest {
-            Some(first) if first.path(&bytes) == line.path(&bytes) => line.rank == first.rank,
-            _ => {
-                newest = Some(*line);
-                paths += 1;
-                true
-            }
+        lines.retain(|line| {
+            let is_same = |first: &Line| first.path(&bytes) == line.path(&bytes);
+            let first = newest.filter(is_same).unwrap_or(*line);
+            newest = Some(first);
+            line.rank == first.rank && line.body(&bytes).first() != Some(&0)
         });
+        let paths = lines.chunk_by(|one, next| one.path(&bytes) == next.path(&bytes)).count();
         Expected { bytes, lines, paths }
     }
 }
@@ -173,6 +179,11 @@ impl<'a> Entry<'a> {
         kinds
     }
 
+    /// All digests, one after another.
+    pub fn digests(&self) -> Vec<Digest> {
+        self.said().flat_map(|said| said.one_of).collect()
+    }
+
     /// What distinguishes a file of another length from it, if lists say a length.
     pub fn differs_in_len(&self, found: u64) -> Option<Difference> {
         let expected = self.said().filter_map(|said| said.len).find(|len| *len != found)?;
@@ -238,14 +249,15 @@ mod tests {
         builder.add(b"b", 2, None, &[digest(HashKind::Blake3, "new")]);
         builder.add(b"a/b", 1, None, &[digest(HashKind::Md5, "two")]);
         builder.add(b"a", 1, None, &[digest(HashKind::Sha256, "one")]);
-        builder.add(b"nothing", 1, None, &[]);
+        builder.add(b"gone", 1, None, &[digest(HashKind::Sha256, "old")]);
+        builder.add(b"gone", 2, None, &[]);
         let expected = builder.finish();
         let paths: Vec<&[u8]> = expected.iter().map(|entry| entry.path()).collect();
         assert_eq!((paths, expected.len()), (vec![&b"a"[..], b"a/b", b"b"], 3));
         let kinds = |path: &[u8]| expected.find(path).map(|entry| entry.kinds());
         assert_eq!(kinds(b"a"), Some(vec![HashKind::Xxh3, HashKind::Sha256]));
         assert_eq!(kinds(b"b"), Some(vec![HashKind::Blake3]));
-        assert_eq!((kinds(b"nothing"), kinds(b"")), (None, None));
+        assert_eq!((kinds(b"gone"), kinds(b"")), (None, None));
         let a = expected.find(b"a").unwrap();
         let both = |of: &str, other: &str| [digest(HashKind::Xxh3, of), digest(HashKind::Sha256, other)];
         assert_eq!(a.differs(3, &both("one", "one")), None);

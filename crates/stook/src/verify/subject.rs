@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::error::Result;
 use super::expected::Expected;
+use crate::names::Selection;
 use crate::tree::{Kind, NodeId, Tree, find_below, not_a_file};
 use crate::walk::DirectoryTree;
 
@@ -78,7 +79,7 @@ impl Branch {
 
     /// What has a path in it; `None` where nothing has, or nothing could have it. A file has its
     /// name.
-    pub(super) fn find(&self, key: &[u8]) -> crate::Result<Option<NodeId>> {
+    pub(crate) fn find(&self, key: &[u8]) -> crate::Result<Option<NodeId>> {
         match self.kind()? {
             Kind::Directory => find_below(&*self.tree, self.id, key),
             _ => Ok((key == self.name).then_some(self.id)),
@@ -98,12 +99,19 @@ pub struct Subject {
     /// Paths that are no extras, with all that is in them, where only one of the two trees has
     /// them: its lists.
     pub left_out: BTreeSet<Vec<u8>>,
+    /// What its exclusions match is no extra either.
+    pub ignored: Selection,
 }
 
 impl Subject {
     /// A tree of which nothing is known yet.
     pub fn new(branch: Branch) -> Self {
-        Self { branch, listed: None, against: None, left_out: BTreeSet::new() }
+        Self { branch, listed: None, against: None, left_out: BTreeSet::new(), ignored: Selection::default() }
+    }
+
+    /// Whether a path that only one side has is no extra.
+    pub(super) fn leaves_out(&self, key: &[u8], is_directory: bool) -> bool {
+        self.left_out.contains(key) || self.ignored.excludes(key, is_directory)
     }
 
     /// The same, with what lists say of its files.

@@ -219,7 +219,7 @@ impl Descending for BelowOther<'_, '_, '_> {
         };
         match found {
             Ok(Some(id)) => return ControlFlow::Continue(walks.compare(met, id)),
-            Ok(None) if subject.left_out.contains(&met.key) => return ControlFlow::Continue(None),
+            Ok(None) if subject.leaves_out(&met.key, is_directory) => return ControlFlow::Continue(None),
             Ok(None) => {
                 // What its list says of it is that it is missing, too.
                 walks.entry(&met.key);
@@ -257,10 +257,10 @@ impl Descending for Unlisted<'_, '_, '_> {
         }
         let subject = walks.prepared.subject;
         let Met { id, node, key } = met;
-        if subject.left_out.contains(&key) {
+        let is_listed = subject.listed.as_ref().is_some_and(|listed| listed.contains(&key));
+        if !is_listed && subject.leaves_out(&key, node.kind == Kind::Directory) {
             return ControlFlow::Continue(None);
         }
-        let is_listed = subject.listed.as_ref().is_some_and(|listed| listed.contains(&key));
         if node.kind == Kind::File && !is_listed && !walks.reported.contains(&key) {
             walks.batcher.put(Job { key, id, len: node.len, entry: None, other: None });
         }

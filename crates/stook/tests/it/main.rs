@@ -31,6 +31,8 @@ mod union;
 #[cfg(target_os = "linux")]
 mod unpacks;
 #[cfg(unix)]
+mod verify;
+#[cfg(unix)]
 mod walk;
 #[cfg(target_os = "linux")]
 mod xattrs;

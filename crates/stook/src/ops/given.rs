@@ -1,16 +1,17 @@
-//! [`Given`]: what a path or an address to be copied is.
+//! [`Given`]: what a path or an address is that is copied or verified.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Error, Result};
 use crate::copy::CopySource;
+use super::copy::{Error, Result};
 use crate::ops::contents::{self, OpenOptions, Opened, is_object, split_member};
 use crate::pack::tree::RecordTree;
 use crate::source;
 use crate::tree::{self, Tree};
+use crate::verify::Branch;
 
 /// A source that was opened.
 #[derive(Debug)]
@@ -88,7 +89,7 @@ impl OpenGiven {
             return Ok(());
         }
         let shown = source::shown(&given.to_string_lossy());
-        let what = format!("{shown} can only be copied as it is now: only packs have earlier states");
+        let what = format!("{shown} can only be read as it is now: only packs have earlier states");
         Err(crate::copy::Error::Invalid(what).into())
     }
 
@@ -136,6 +137,21 @@ impl Given {
         let id = tree.find(&key)?.ok_or_else(|| Error::NotThere { path, key: key.clone() })?;
         let source = CopySource::tree_at(tree, id, name);
         Ok(if is_complete { source } else { source.incomplete() })
+    }
+
+    /// As something that is verified; and whether all of it is there, as far as it says.
+    ///
+    /// # Errors
+    /// As [`into_source`](Self::into_source).
+    pub fn into_branch(self) -> Result<(Branch, bool)> {
+        let packed = self.opened().map(|opened| opened.contents().path().to_path_buf());
+        let source = self.into_source()?;
+        let CopySource { tree, id, name, path, is_incomplete, .. } = source;
+        let is_on_disk = path.is_some();
+        // What is on a server lies on nothing that is seen here.
+        let lies_in = path.or(packed.filter(|path| path.exists()));
+        let branch = Branch { tree, id, name: name.unwrap_or_default(), is_on_disk, lies_in };
+        Ok((branch, !is_incomplete))
     }
 
     /// The pack or archive, if it is one.
