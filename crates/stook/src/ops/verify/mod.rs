@@ -24,7 +24,7 @@ use crate::ops::copy;
 pub use crate::ops::given::{Given, OpenGiven};
 use crate::tree::Failure;
 use crate::verify::{
-    self, Branch, Expected, Subject, SubjectReport, Unreadable, Verify, VerifyEvents, VerifyOptions, VerifyReport,
+    self, Branch, Expected, Progress, Subject, SubjectReport, Unreadable, Verify, VerifyEvents, VerifyOptions, VerifyReport,
 };
 
 /// A result of verifying.
@@ -88,6 +88,11 @@ pub struct Verified {
 }
 
 impl Verified {
+    fn interrupted() -> Self {
+        let report = VerifyReport { interrupted: true, ..VerifyReport::default() };
+        Self { report, ..Self::default() }
+    }
+
     /// Lines of lists that could not be used, and lists that could not be read to their end.
     pub fn bad_lines(&self) -> u64 {
         self.lists.iter().map(|list| list.bad_lines).sum()
@@ -118,7 +123,11 @@ impl VerifyGiven {
         let mut reports = Vec::new();
         for (at, task) in tasks.iter_mut().enumerate() {
             let other = against.as_ref().map(|(branch, _)| branch);
-            reports.extend(task.expect(at, other, !make.is_empty())?);
+            let go_on = &mut || events.go_on(&Progress::default());
+            match task.expect(at, other, !make.is_empty(), go_on)? {
+                Some(lists) => reports.extend(lists),
+                None => return Ok(Verified::interrupted()),
+            }
         }
         let places = tasks.iter().map(|task| made::place_of(&task.subject.branch));
         let places = if make.is_empty() { Vec::new() } else { places.collect::<Result<Vec<_>>>()? };
@@ -192,7 +201,14 @@ fn directory_of(list: &Path, is_mhl: bool) -> PathBuf {
 
 impl Task {
     /// Finds out what the tree should have: what became of the lists that say it.
-    fn expect(&mut self, at: usize, against: Option<&Branch>, makes: bool) -> Result<Vec<ListReport>> {
+    /// `None` where `go_on` ended that.
+    fn expect(
+        &mut self,
+        at: usize,
+        against: Option<&Branch>,
+        makes: bool,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Option<Vec<ListReport>>> {
         let branch = &self.subject.branch;
         let own = own::lists_of(branch)?;
         let mut left_out: BTreeSet<Vec<u8>> = own.names;
@@ -212,7 +228,7 @@ impl Task {
         if lists.is_empty() && problems.is_empty() && against.is_none() && !makes {
             return Err(Error::NoList(path));
         }
-        let read = reading::read(branch, lists, at);
+        let Some(read) = reading::read(branch, lists, at, go_on) else { return Ok(None) };
         let mut reports: Vec<ListReport> = problems;
         reports.iter_mut().for_each(|report| report.subject = at);
         reports.extend(read.reports);
@@ -230,6 +246,6 @@ impl Task {
             self.subject.left_out.extend(theirs.into_iter().filter(|name| own::is_written_here(name)));
             self.subject.against = Some(other.clone());
         }
-        Ok(reports)
+        Ok(Some(reports))
     }
 }

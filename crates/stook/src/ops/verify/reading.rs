@@ -16,6 +16,9 @@ use crate::verify::{Branch, Expected, ExpectedBuilder};
 /// Paths with backslashes that are looked for, to find out what these mean.
 const SAMPLES_MAX: usize = 100;
 
+/// Lines between two questions whether to go on.
+const LINES_PER_LOOK: u64 = 4096;
+
 /// Folders of ASC MHLs in one tree, at most.
 const FOLDERS_MAX: usize = 10_000;
 
@@ -30,8 +33,14 @@ pub(super) struct ReadLists {
     pub(super) ignored: Selection,
 }
 
-/// Reads lists of a tree, and those that they refer to.
-pub(super) fn read(branch: &Branch, lists: Vec<ListFile>, subject: usize) -> ReadLists {
+/// Reads lists of a tree, and those that they refer to. `go_on` is asked now and then; `None` where
+/// it ended that.
+pub(super) fn read(
+    branch: &Branch,
+    lists: Vec<ListFile>,
+    subject: usize,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Option<ReadLists> {
     let mut reading = Reading {
         branch,
         builder: Expected::builder(),
@@ -39,10 +48,15 @@ pub(super) fn read(branch: &Branch, lists: Vec<ListFile>, subject: usize) -> Rea
         reports: Vec::new(),
         folders: BTreeSet::new(),
         ignored: BTreeSet::new(),
+        go_on,
+        lines: 0,
     };
     while let Some(list) = reading.waiting.pop_front() {
         let report = reading.read(&list);
         reading.reports.push(report);
+        if !(reading.go_on)() {
+            return None;
+        }
     }
     let Reading { builder, mut reports, folders, ignored, .. } = reading;
     reports.sort_by(|one, other| (one.date_ns, &one.path).cmp(&(other.date_ns, &other.path)));
@@ -50,7 +64,8 @@ pub(super) fn read(branch: &Branch, lists: Vec<ListFile>, subject: usize) -> Rea
     // One that is no pattern leaves nothing out.
     let patterns = ignored.into_iter().filter(|text| Patterns::new([text]).is_ok());
     let ignored = Patterns::new(patterns).map(|patterns| Selection::of(Patterns::default(), patterns));
-    ReadLists { expected: builder.finish(), reports, folders, ignored: ignored.unwrap_or_default() }
+    let ignored = ignored.unwrap_or_default();
+    Some(ReadLists { expected: builder.finish(), reports, folders, ignored })
 }
 
 struct Reading<'b> {
@@ -60,6 +75,9 @@ struct Reading<'b> {
     reports: Vec<ListReport>,
     folders: BTreeSet<Vec<u8>>,
     ignored: BTreeSet<String>,
+    go_on: &'b mut dyn FnMut() -> bool,
+    /// Lines of all lists so far.
+    lines: u64,
 }
 
 /// Paths that may be those of DOS.
@@ -95,6 +113,12 @@ impl Reading<'_> {
         (report, separators, may_be_dos)
     }
 
+    /// Whether another line is wanted.
+    fn goes_on(&mut self) -> bool {
+        self.lines += 1;
+        !self.lines.is_multiple_of(LINES_PER_LOOK) || (self.go_on)()
+    }
+
     fn read_sums(&mut self, list: &ListFile, separators: &mut Separators, report: &mut ListReport) -> bool {
         let input = match list.open() {
             Ok(input) => input,
@@ -104,7 +128,7 @@ impl Reading<'_> {
             }
         };
         let mut reader = SumsReader::new(input, kind_of_name(&list.name));
-        loop {
+        while self.goes_on() {
             let line = match reader.next_line() {
                 Ok(None) => break,
                 Ok(Some(Ok(line))) => line,
@@ -145,7 +169,7 @@ impl Reading<'_> {
                 return false;
             }
         };
-        loop {
+        while self.goes_on() {
             match reader.next_item() {
                 Ok(None) => break,
                 Ok(Some(Ok(MhlItem::File(file)))) => self.mhl_file(list, file, separators, report),
