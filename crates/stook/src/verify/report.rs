@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::device::Attachment;
 use crate::engine::Passage;
-use crate::hash::Digest;
+use crate::hash::{Digest, HashKind};
 use crate::report::units;
 use crate::tree::Kind;
 
@@ -63,6 +63,33 @@ impl Difference {
             Self::Content => "content",
             Self::Target { .. } => "target",
             Self::Device { .. } => "device",
+        }
+    }
+}
+
+impl Difference {
+    /// The hash function, where digests differ.
+    pub fn hash(&self) -> Option<HashKind> {
+        match self {
+            Self::Digest { expected, .. } => Some(expected.kind),
+            _ => None,
+        }
+    }
+
+    /// What should be there, and what is, as text where there is one: digests, lengths in bytes,
+    /// kinds, targets of links with control characters escaped, numbers of devices.
+    pub fn sides(&self) -> (Option<String>, Option<String>) {
+        let target = |bytes: &[u8]| Some(crate::names::escaped(bytes).to_string());
+        match self {
+            Self::Kind { expected, found } => (Some(expected.to_string()), Some(found.to_string())),
+            Self::Len { expected, found } | Self::Device { expected, found } => {
+                (Some(expected.to_string()), Some(found.to_string()))
+            }
+            Self::Digest { expected, found } => {
+                (Some(expected.to_string()), found.as_ref().map(ToString::to_string))
+            }
+            Self::Content => (None, None),
+            Self::Target { expected, found } => (target(expected), target(found)),
         }
     }
 }

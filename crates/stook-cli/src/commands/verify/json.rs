@@ -6,7 +6,7 @@ use serde::Serialize;
 use stook::ops::verify::{ListProblem, ListReport, MadeList, Verified};
 use stook::report::json::TextOrBytes;
 use stook::report::time::time_of;
-use stook::verify::{Difference, Extra, Mismatch, SubjectReport, Unreadable};
+use stook::verify::{Extra, Mismatch, SubjectReport, Unreadable};
 
 use crate::exit::chain;
 use crate::failures::Failed;
@@ -93,26 +93,11 @@ struct JsonMismatch<'a> {
 
 impl<'a> JsonMismatch<'a> {
     fn new(one: &'a Mismatch) -> Self {
-        let (mut hash, mut expected, mut found) = (None, None, None);
-        match &one.difference {
-            Difference::Digest { expected: said, found: is } => {
-                hash = Some(said.kind.name());
-                expected = Some(said.to_string());
-                found = is.as_ref().map(ToString::to_string);
-            }
-            Difference::Len { expected: said, found: is } => {
-                (expected, found) = (Some(said.to_string()), Some(is.to_string()));
-            }
-            Difference::Kind { expected: said, found: is } => {
-                (expected, found) = (Some(said.to_string()), Some(is.to_string()));
-            }
-            // Targets may be any bytes, and are in the message that people get.
-            _ => {}
-        }
+        let (expected, found) = one.difference.sides();
         Self {
             key: TextOrBytes::key(&one.key),
             difference: one.difference.name(),
-            hash,
+            hash: one.difference.hash().map(|kind| kind.name()),
             expected,
             found,
             offset_bytes: one.offset,

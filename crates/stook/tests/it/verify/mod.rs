@@ -3,6 +3,7 @@
 
 mod against;
 mod faults;
+mod given;
 mod lists;
 mod model;
 
