@@ -40,6 +40,8 @@ Examples:
   stook copy photos backup --overwrite different --mirror
                                        make the copy what the original is
   stook copy https://host/x.bin disk   an object, as disk/x.bin
+  stook copy card disk --list=sha256,xxh3
+                                       with checksums that other programs verify
 
 A name always has the whole file: files get theirs when their bytes are on the medium. Run again after an interruption,
 what is there with the same length and time is skipped, and a large file that was cut off is continued. Existing files that differ are kept and named (exit code 1),
@@ -88,9 +90,18 @@ pub struct Args {
     /// Make pipes, and as root devices; otherwise they are listed
     #[arg(long)]
     specials: bool,
-    /// Compute these of each file that is read: xxh3, xxh128, blake3, sha256
+    /// Compute these of each file that is read: xxh3, xxh128, xxh64, blake3, sha256, sha1, md5, c4
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = parse_hash)]
     hash: Vec<HashKind>,
+    /// Write lists of checksums beside the copy, for `sha256sum -c` and the like: sha256, or those
+    /// of --hash
+    #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "sha256",
+          value_delimiter = ',', value_parser = parse_hash)]
+    list: Vec<HashKind>,
+    /// Write a list of ASC MHL at the end: xxh128, or c4, md5, sha1, xxh3, xxh64
+    #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "xxh128",
+          value_delimiter = ',', value_parser = parse_hash)]
+    mhl: Vec<HashKind>,
     /// Length of one read or write of a large file
     #[arg(long, value_name = "SIZE", value_parser = parse_block)]
     block_size: Option<u64>,
@@ -238,6 +249,8 @@ impl Args {
             xattrs: !self.no_xattrs,
             specials: self.specials,
             hashes: self.hash.clone(),
+            lists: self.list.clone(),
+            mhl: Some(self.mhl.clone()).filter(|kinds| !kinds.is_empty()),
             block_bytes: self.block_size,
             depth: self.depth,
             jobs: self.jobs,

@@ -46,6 +46,10 @@ impl Receiver {
         };
         match target::status(&spot.parent, &spot.name) {
             Ok(None) => self.decide_new(job, spot),
+            Ok(Some(_)) if self.continues_chain(job, &spot) => {
+                self.note_continued(job);
+                None
+            }
             Ok(Some(there)) => self.decide_existing(job, spot, &there),
             Err(error) => {
                 self.fail_io("look for", &job.key, error);

@@ -20,7 +20,7 @@ use super::body::FileJob;
 use super::decide::Place;
 use super::error::Result;
 use super::events::{Action, CopyFailure, DestinationProgress, Item, Letter, Mailbox, Why, WhyStopped};
-use crate::hash::Digest;
+use super::lists::Lists;
 use super::making::with_descriptors;
 use super::options::{CopyOptions, Resume};
 use super::partial::Partial;
@@ -29,6 +29,7 @@ use super::run::Destination;
 use super::source::CopySource;
 use crate::engine::{EngineFactory, OperationKind, Passage};
 use crate::error::Error;
+use crate::hash::Digest;
 use crate::report::units;
 use crate::tree::existing::{Plan, mtime_of};
 use crate::tree::outbox::{Batch, Calls, Outbox, Replaces, System};
@@ -56,6 +57,8 @@ pub(super) struct Receiver {
     pub(super) batch: Batch,
     /// The names of what is replaced or deleted, if that is kept.
     pub(super) backups: Option<Backups>,
+    /// Lists of checksums, if they are asked for.
+    pub(super) lists: Option<Lists>,
     pub(super) state: Mutex<State>,
     is_stopped: AtomicBool,
     why_stopped: OnceLock<WhyStopped>,
@@ -150,6 +153,7 @@ impl Receiver {
             outbox,
             batch: Batch::with(options.durability),
             backups: None,
+            lists: None,
             state: Mutex::new(State { report, ..State::default() }),
             is_stopped: AtomicBool::new(false),
             why_stopped: OnceLock::new(),
@@ -163,6 +167,11 @@ impl Receiver {
     /// The same, that keeps what it replaces or deletes.
     pub(super) fn keeping(self, backups: Option<Backups>) -> Self {
         Self { backups, ..self }
+    }
+
+    /// The same, with lists of checksums.
+    pub(super) fn listing(self, lists: Option<Lists>) -> Self {
+        Self { lists, ..self }
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -236,6 +245,7 @@ impl Receiver {
         (action, why): (Action, Why),
         digests: Arc<[Digest]>,
     ) {
+        self.note_unlisted(key, kind, action);
         let key = key.to_vec();
         let item = Item { destination: self.index, key, kind, len, action, why, digests };
         self.mailbox.put(Letter::Item(item));

@@ -12,8 +12,8 @@ use super::body::FileJob;
 use super::decide::Place;
 use super::destination::{Noted, Pending, Receiver, Spot, Way};
 use super::events::{Action, Why};
-use crate::hash::Digest;
 use super::listing::Found;
+use crate::hash::Digest;
 use crate::tree::existing::{self, Plan};
 use crate::tree::outbox::{Durability, NewFile, NewName, OutFile, Published, SYNC, Waiting};
 use crate::tree::target::{self, FileMetadata, Unset};
@@ -49,7 +49,7 @@ impl Receiver {
         // Others may have it get its name as soon as it waits.
         self.state().pending.insert(key.clone(), Pending { job, why, digests, way });
         let waiting = Waiting { file, name, key, len, unset, backup, is_alone };
-        self.note_published(self.batch.put(&self.outbox, waiting));
+        self.note_published(self.batch.put_noted(&self.outbox, waiting, self));
     }
 
     /// The name under which what is replaced is kept.
@@ -60,7 +60,7 @@ impl Receiver {
 
     /// All files that wait get their names.
     pub(super) fn publish_waiting(&self) {
-        self.note_published(self.batch.publish(&self.outbox));
+        self.note_published(self.batch.publish_noted(&self.outbox, self));
     }
 
     fn note_published(&self, all: Vec<Published>) {
@@ -97,6 +97,7 @@ impl Receiver {
     fn note_done(&self, pending: &Pending, unset: Unset) {
         let Pending { job, why, digests, way } = pending;
         self.add_file();
+        self.record_done(job, digests);
         {
             let mut state = self.state();
             state.report.files += 1;
@@ -285,6 +286,7 @@ impl Receiver {
         let placed = self.place_other(found, Action::HardLink, same);
         let Some((spot, plan)) = placed else { return false };
         let Some(from) = &from else { return false };
+        self.list_link(found, first);
         let linked = self.backup_of(&found.key, &spot, plan).and_then(|backup| {
             let new = new_name(&spot, plan, backup.as_deref());
             self.making(&spot.parent, || self.outbox.hard_link((&from.parent, &from.name), &new))

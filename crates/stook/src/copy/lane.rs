@@ -382,6 +382,11 @@ impl Lane {
             }
         };
         let place = begin.place;
+        let (mut coming, mut known) = (Some(digests), None);
+        if is_same == Some(true) && receiver.lists.is_some() {
+            known = coming.take().and_then(Digests::wait);
+            known.iter().for_each(|digests| receiver.list_same(&place.job, digests));
+        }
         if let Some(same) = is_same.filter(|same| *same || place.plan == Plan::Compare) {
             receiver.take_back(counted);
             if place.is_earlier {
@@ -396,7 +401,7 @@ impl Lane {
             receiver.add_bytes(counted);
         }
         let Some((file, out)) = out else { return };
-        let Some(digests) = digests.wait() else {
+        let Some(digests) = known.or_else(|| coming.and_then(Digests::wait)) else {
             receiver.take_back(counted);
             return receiver.fail_io("hash", &key, std::io::Error::other("the thread that hashes has ended"));
         };

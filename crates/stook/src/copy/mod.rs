@@ -35,7 +35,9 @@ mod large;
 mod ledger;
 mod limits;
 mod listing;
+mod lists;
 mod making;
+mod mhl;
 mod mirror;
 mod options;
 mod partial;
@@ -50,12 +52,12 @@ mod throttle;
 mod tuning;
 mod waits;
 
+pub use crate::hash::{Digest, HashKind};
 pub use crate::tree::outbox::Durability;
 pub use error::{Error, Result};
 pub use events::{
     Action, Beginning, CopyEvents, CopyFailure, DestinationProgress, Item, Phase, Progress, Why, WhyStopped,
 };
-pub use crate::hash::{Digest, HashKind};
 pub use journal::{CopyJournal, CopyJournalError};
 pub use limits::{LinkUse, Side};
 pub use options::{CopyOptions, Resume};

@@ -21,6 +21,7 @@ use super::lane::{Lane, Message};
 use super::large::Lanes;
 use super::ledger::Ledger;
 use super::listing::{Found, Listed, Listing};
+use super::lists::{self, Lists};
 use super::making::{is_short_of_descriptors, with_descriptors};
 use super::mirror::Mirror;
 use super::options::CopyOptions;
@@ -205,13 +206,14 @@ pub(super) struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn new(copy: &'a Copy, is_contents: bool, total: Total) -> Result<Self> {
-        let (options, mailbox) = (Arc::new(copy.options.clone()), Arc::new(Mailbox::default()));
+        let options = Arc::new(copy.options.clone().with_hashes_of_lists());
+        let (mailbox, date) = (Arc::new(Mailbox::default()), lists::date_now());
         let sources: Arc<[CopySource]> = copy.sources.as_slice().into();
         let receiver = |(index, destination): (usize, &Destination)| -> Result<Arc<Receiver>> {
             let suffix = options.backup.as_deref();
             let backups = suffix.map(|suffix| Backups::new(suffix, sources.clone(), is_contents));
             let receiver = Receiver::new(index, destination, &options, &copy.sources, &mailbox)?;
-            Ok(Arc::new(receiver.keeping(backups)))
+            Ok(Arc::new(receiver.keeping(backups).listing(Lists::new(&options, &date))))
         };
         let receivers = copy.destinations.iter().enumerate().map(receiver).collect::<Result<Vec<_>>>()?;
         let of_sources = copy.sources.iter().filter_map(|source| source.path.as_deref());
@@ -452,6 +454,7 @@ impl<'a> Run<'a> {
         if self.options.dry_run {
             return;
         }
+        receiver.write_mhl(&|| directories.iter().filter(|one| !one.is_implied).map(|one| one.key.clone()).collect());
         // The deepest first, so that nothing is made in a directory afterwards.
         for directory in directories.iter().rev().take_while(|_| !self.is_stopped()) {
             let Some(source) = self.sources.get(directory.source) else { continue };

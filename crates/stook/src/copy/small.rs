@@ -6,12 +6,12 @@ use super::body::{Body, FileJob};
 use super::decide::Place;
 use super::destination::{Receiver, Way};
 use super::finish::{Written, new_file};
-use crate::hash::Hashing;
 use super::ledger::{Permit, held};
 use super::run::{Opened, Run};
 use super::waits::For;
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
+use crate::hash::Hashing;
 use crate::source::{Identity, Session, Source};
 use crate::tree::existing::{Comparison, Plan};
 use crate::tree::filling::{Failed, Filling};
@@ -141,7 +141,11 @@ impl Receiver {
                 let seen = comparison.seen();
                 Ok((comparison.finish()?, seen))
             };
-            match compare() {
+            let compared = compare();
+            if matches!(compared, Ok((true, _))) {
+                self.list_same(&place.job, &body.digests);
+            }
+            match compared {
                 Ok((true, _)) if place.is_earlier => {
                     if self.link_earlier(&place.job, &place.spot, other) {
                         return;

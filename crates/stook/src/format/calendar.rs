@@ -45,8 +45,8 @@ pub fn date_time(ns: i64) -> Option<String> {
     Some(format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}+00:00"))
 }
 
-/// A time as names of lists have it, to the second: `2020-01-16_091500Z`. The time is in nanoseconds
-/// since 1970; `None` for one that is before the year 0.
+/// A time as names of lists have it, to the second: `2020-01-16_091500Z`. The time is in
+/// nanoseconds since 1970; `None` for one that is before the year 0.
 pub fn list_date(ns: i64) -> Option<String> {
     let Moment { year, month, day, hour, minute, second } = Moment::of_ns(ns)?;
     Some(format!("{year:04}-{month:02}-{day:02}_{hour:02}{minute:02}{second:02}Z"))

@@ -26,16 +26,8 @@ pub enum HashKind {
 
 impl HashKind {
     /// All of them.
-    pub const ALL: [Self; 8] = [
-        Self::Xxh3,
-        Self::Xxh128,
-        Self::Xxh64,
-        Self::Blake3,
-        Self::Sha256,
-        Self::Sha1,
-        Self::Md5,
-        Self::C4,
-    ];
+    pub const ALL: [Self; 8] =
+        [Self::Xxh3, Self::Xxh128, Self::Xxh64, Self::Blake3, Self::Sha256, Self::Sha1, Self::Md5, Self::C4];
 
     /// What it is called: `xxh3`, `xxh128`, `xxh64`, `blake3`, `sha256`, `sha1`, `md5`, `c4`.
     pub const fn name(self) -> &'static str {

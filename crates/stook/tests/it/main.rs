@@ -11,6 +11,7 @@ mod engine;
 #[cfg(unix)]
 mod exports;
 mod extent;
+mod lists;
 #[cfg(unix)]
 mod ops;
 #[cfg(unix)]

@@ -44,7 +44,8 @@ impl Chain {
                 continue;
             }
             let line = element.line;
-            let entry = entry(&element).map_err(|fault| MhlError::Damaged { line, what: fault.to_string() })?;
+            let entry =
+                entry(&element).map_err(|fault| MhlError::Damaged { line, what: fault.to_string() })?;
             if chain.entries.len() >= ENTRIES_MAX {
                 let what = format!("more than {ENTRIES_MAX} lists");
                 return Err(MhlError::Unsupported { line, what });

@@ -2,8 +2,8 @@
 //! [`FOLDER`] within it, one list for each generation, and a chain that has their C4.
 //!
 //! [`MhlReader`] takes a list from anything that is read forwards, in bounded memory, and
-//! [`MhlWriter`] writes one; [`Chain`] is the chain, and [`FolderHash`] computes what a list says of
-//! directories. `docs/formats/asc-mhl.md` lays it down.
+//! [`MhlWriter`] writes one; [`Chain`] is the chain, and [`FolderHash`] computes what a list says
+//! of directories. `docs/formats/asc-mhl.md` lays it down.
 
 mod chain;
 mod fault;

@@ -5,7 +5,8 @@ use std::io::BufRead;
 
 use super::fault::{BadRecord, MhlError, MhlFault};
 use super::list::{
-    MhlAction, MhlAuthor, MhlCreator, MhlDigest, MhlDirectory, MhlFile, MhlHead, MhlItem, MhlProcess, MhlReference,
+    MhlAction, MhlAuthor, MhlCreator, MhlDigest, MhlDirectory, MhlFile, MhlHead, MhlItem, MhlProcess,
+    MhlReference,
 };
 use super::names::KINDS;
 use super::xml::{Element, Xml};
@@ -91,7 +92,9 @@ impl<R: BufRead> MhlReader<R> {
             "processinfo" => {
                 let head = MhlHead {
                     creator: self.creator.take().unwrap_or_default(),
-                    process: text_of(element, "process").and_then(|name| MhlProcess::from_name(&name)).unwrap_or_default(),
+                    process: text_of(element, "process")
+                        .and_then(|name| MhlProcess::from_name(&name))
+                        .unwrap_or_default(),
                     ignored: patterns(element),
                 };
                 self.waiting.push_back(MhlItem::Head(head));

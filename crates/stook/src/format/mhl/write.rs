@@ -61,8 +61,8 @@ impl<W: Write> MhlWriter<W> {
     /// A file. Its hashes are written in the order of the format.
     ///
     /// # Errors
-    /// Returns the error of the output, or [`MhlError::Refused`] if its path cannot be written, or a
-    /// hash is of a function that a list may not have.
+    /// Returns the error of the output, or [`MhlError::Refused`] if its path cannot be written, or
+    /// a hash is of a function that a list may not have.
     pub fn file(&mut self, file: &MhlFile) -> Result<(), MhlError> {
         let mut text = String::from("    <hash>\n");
         let len = file.len.map(|len| len.to_string());

@@ -88,7 +88,10 @@ impl<R: BufRead> Xml<R> {
                         }
                         (0, _, _) => {
                             let root = self.containers.first().unwrap_or(&"");
-                            let what = format!("<{}> where <{root}> was expected, and nothing after it", element.name);
+                            let what = format!(
+                                "<{}> where <{root}> was expected, and nothing after it",
+                                element.name
+                            );
                             return Err(damaged(line, what));
                         }
                         (open, true, _) => self.open = entered(open, line)?,
@@ -118,7 +121,8 @@ impl<R: BufRead> Xml<R> {
                     entered(above.len().saturating_add(outside), line)?;
                     let child = start_of(&start, line)?;
                     count = count.saturating_add(1);
-                    let attributes = child.attributes.iter().map(|(name, value)| name.len().saturating_add(value.len()));
+                    let attributes =
+                        child.attributes.iter().map(|(name, value)| name.len().saturating_add(value.len()));
                     let added = attributes.fold(child.name.len(), usize::saturating_add);
                     above.push(std::mem::replace(&mut element, child));
                     added
@@ -149,7 +153,8 @@ impl<R: BufRead> Xml<R> {
             };
             size = size.saturating_add(added);
             if size > ELEMENT_MAX || count > CHILDREN_MAX {
-                let what = format!("an element has more than {ELEMENT_MAX} bytes or {CHILDREN_MAX} elements in it");
+                let what =
+                    format!("an element has more than {ELEMENT_MAX} bytes or {CHILDREN_MAX} elements in it");
                 return Err(MhlError::Unsupported { line, what });
             }
         }

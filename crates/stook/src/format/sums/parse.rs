@@ -44,11 +44,7 @@ const XXH3_PREFIX: &[u8] = b"XXH3_";
 const TAG_MAX: usize = 24;
 
 /// What a line without its end says; `None` if it is empty or a comment.
-pub(super) fn parse(
-    line: &[u8],
-    number: u64,
-    kind: Option<HashKind>,
-) -> Result<Option<SumLine>, LineFault> {
+pub(super) fn parse(line: &[u8], number: u64, kind: Option<HashKind>) -> Result<Option<SumLine>, LineFault> {
     let line = line.trim_ascii_start();
     if line.is_empty() || line.first() == Some(&b'#') {
         return Ok(None);

@@ -119,7 +119,7 @@ impl<R: BufRead> SumsReader<R> {
                 Err(error) => return Err(error),
             };
             if bytes.is_empty() {
-                self.ended = matches!(read, Line::None);
+                self.ended &= matches!(read, Line::None);
                 return Ok(read);
             }
             let end = bytes.iter().position(|byte| *byte == b'\n');

@@ -22,6 +22,7 @@ pub(super) fn does(options: &CopyOptions) -> bool {
         && options.backup.is_none()
         && options.link_dest.is_none()
         && options.hashes.is_empty()
+        && !options.has_lists()
         && options.bytes_per_s.is_none();
     let is_written_so = options.access == AccessRule::Auto
         && (options.block_bytes, options.depth) == (plain.block_bytes, plain.depth);
