@@ -17,8 +17,9 @@ use crate::hash::{Digest, HashKind, Hashing};
 use crate::tree::descriptors::is_short_of_descriptors;
 use crate::tree::{BodyPiece, GatherOptions, Gathered, NodeId};
 
-/// Files up to this length are handed to other threads as a whole.
-const HANDED_OVER_MAX: u64 = 1 << 20;
+/// Files of these lengths are handed to other threads as a whole: to hash a shorter one takes no
+/// longer than to wake a thread.
+const HANDED_OVER: std::ops::RangeInclusive<u64> = 32 << 10..=1 << 20;
 
 /// A file that is to be read.
 #[derive(Debug)]
@@ -159,9 +160,11 @@ enum By {
 }
 
 impl By {
-    fn new(kinds: &[HashKind], len: u64, pool: &HashPool) -> Self {
+    fn new(kinds: &[HashKind], len: u64, pass: &Pass<'_, '_>) -> Self {
         match kinds {
-            [HashKind::Blake3] if len >= FROM_BYTES => Self::Several(Box::new(Subtrees::new(pool.clone()))),
+            [HashKind::Blake3] if len >= FROM_BYTES => {
+                Self::Several(Box::new(Subtrees::new(pass.pool.clone(), pass.options.piece_bytes)))
+            }
             kinds => Self::This(Hashing::new(kinds)),
         }
     }
@@ -179,12 +182,12 @@ impl Reading<'_, '_, '_, '_> {
         }
         self.pass.run.add_read(len);
         self.pass.read_bytes.fetch_add(len, Ordering::Relaxed);
-        if is_whole && self.pass.hands_over && body_len <= HANDED_OVER_MAX {
+        if is_whole && self.pass.hands_over && HANDED_OVER.contains(&body_len) {
             let (kinds, to) = (wanted.kinds.clone(), self.to.clone());
             self.pass.pool.hash(HashTask::Whole { at, kinds, bytes, to });
             return None;
         }
-        let new = || Partial { taken: 0, hashing: By::new(&wanted.kinds, body_len, self.pass.pool) };
+        let new = || Partial { taken: 0, hashing: By::new(&wanted.kinds, body_len, self.pass) };
         let partial = self.partial.entry(at).or_insert_with(new);
         if partial.taken != offset {
             self.give_up(at);

@@ -13,8 +13,8 @@ use crate::hash::{Digest, HashKind};
 /// Files from this length on are hashed so: of shorter ones several are read at once.
 pub(super) const FROM_BYTES: u64 = 16 << 20;
 
-/// Bytes of a part: a power of two of at least 1,024, which is what a tree is made of.
-const PART_BYTES: usize = 256 << 10;
+/// Bytes of a part, at most: a power of two of at least 1,024, which is what a tree is made of.
+const PART_MAX_BYTES: u64 = 1 << 20;
 
 /// A part that was hashed.
 #[derive(Debug)]
@@ -34,6 +34,7 @@ pub(super) fn chaining_value(offset: u64, bytes: &[u8]) -> ChainingValue {
 /// A file that is being hashed in parts.
 pub(super) struct Subtrees {
     pool: HashPool,
+    part_bytes: usize,
     /// Parts that were handed out, and that were put together.
     begun: u64,
     merged: u64,
@@ -48,24 +49,26 @@ pub(super) struct Subtrees {
 }
 
 impl Subtrees {
-    pub(super) fn new(pool: HashPool) -> Self {
+    /// Of a file that comes in pieces of this length, a power of two.
+    pub(super) fn new(pool: HashPool, piece_bytes: u64) -> Self {
+        let part_bytes = piece_bytes.clamp(1024, PART_MAX_BYTES).next_power_of_two() as usize;
         let (to, hashed) = channel();
         let (stack, early, rest) = (Vec::new(), BTreeMap::new(), Vec::new());
-        Self { pool, begun: 0, merged: 0, stack, early, rest, to, hashed }
+        Self { pool, part_bytes, begun: 0, merged: 0, stack, early, rest, to, hashed }
     }
 
     /// The next bytes.
     pub(super) fn take(&mut self, mut bytes: Bytes) {
         if !self.rest.is_empty() {
-            let missing = PART_BYTES.saturating_sub(self.rest.len()).min(bytes.len());
+            let missing = self.part_bytes.saturating_sub(self.rest.len()).min(bytes.len());
             self.rest.extend_from_slice(&bytes.split_to(missing));
-            if self.rest.len() >= PART_BYTES {
+            if self.rest.len() >= self.part_bytes {
                 let whole = std::mem::take(&mut self.rest);
                 self.begin(whole.into());
             }
         }
-        while bytes.len() >= PART_BYTES {
-            let part = bytes.split_to(PART_BYTES);
+        while bytes.len() >= self.part_bytes {
+            let part = bytes.split_to(self.part_bytes);
             self.begin(part);
         }
         self.rest.extend_from_slice(&bytes);
@@ -76,7 +79,7 @@ impl Subtrees {
 
     fn begin(&mut self, bytes: Bytes) {
         let (number, to) = (self.begun, self.to.clone());
-        let offset = number.saturating_mul(PART_BYTES as u64);
+        let offset = number.saturating_mul(self.part_bytes as u64);
         self.begun += 1;
         self.pool.hash(HashTask::Part { number, offset, bytes, to });
     }
@@ -126,9 +129,12 @@ mod tests {
 
     use super::*;
 
+    const PART: u64 = 256 << 10;
+    const PART_BYTES: usize = PART as usize;
+
     fn in_parts(bytes: &[u8], pieces: &[usize]) -> Option<Digest> {
         std::thread::scope(|scope| {
-            let mut subtrees = Subtrees::new(HashPool::start(scope, 2));
+            let mut subtrees = Subtrees::new(HashPool::start(scope, 2), PART);
             let mut rest = Bytes::copy_from_slice(bytes);
             for len in pieces.iter().cycle() {
                 if rest.is_empty() {

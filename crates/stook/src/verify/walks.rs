@@ -14,7 +14,7 @@ use super::run::{Prepared, Run, Sink};
 use super::subject::Branch;
 use crate::error::{Error, Result};
 use crate::tree::descent::{Descending, Met, descend};
-use crate::tree::{Kind, NodeId, Tree};
+use crate::tree::{Kind, Node, NodeId, Tree, find_below};
 
 /// What has a name in a directory; nothing has one in what is no directory.
 pub(super) fn lookup(tree: &dyn Tree, parent: NodeId, name: &[u8]) -> Result<Option<NodeId>> {
@@ -41,6 +41,8 @@ pub(super) struct Walks<'w, 'a> {
     pub(super) batcher: Batcher,
     /// Of what lists have, by number: what the other tree has, too.
     pub(super) seen: Vec<bool>,
+    /// The directory that something was looked for in last: paths of lists come in their order.
+    pub(super) parent: Option<(Vec<u8>, NodeId)>,
 }
 
 impl Walks<'_, '_> {
@@ -134,6 +136,24 @@ impl Walks<'_, '_> {
         None
     }
 
+    /// The file or directory with a path, and what it is.
+    fn find(&mut self, key: &[u8]) -> Result<Option<(NodeId, Node)>> {
+        let branch = &self.prepared.subject.branch;
+        let tree = &*branch.tree;
+        let end = key.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        let (directory, name) = key.split_at_checked(end).unwrap_or((b"", key));
+        let name = name.strip_prefix(b"/").unwrap_or(name);
+        let known = self.parent.as_ref().filter(|(known, _)| known == directory).map(|(_, id)| *id);
+        let parent = match (self.prepared.kind, known) {
+            (Kind::Directory, Some(id)) => Some(id),
+            (Kind::Directory, None) => find_below(tree, branch.id, directory)?,
+            _ => return branch.find(key)?.map(|id| Ok((id, tree.node(id)?))).transpose(),
+        };
+        let Some(parent) = parent else { return Ok(None) };
+        self.parent = Some((directory.to_vec(), parent));
+        lookup(tree, parent, name)?.map(|id| Ok((id, tree.node(id)?))).transpose()
+    }
+
     /// What lists have, in the order of paths.
     fn listed(&mut self, listed: &Expected) {
         let branch = &self.prepared.subject.branch;
@@ -149,10 +169,7 @@ impl Walks<'_, '_> {
                 continue;
             }
             let key = key.to_vec();
-            let node = branch.find(&key).and_then(|found| {
-                found.map(|id| branch.tree.node(id).map(|node| (id, node))).transpose()
-            });
-            match node {
+            match self.find(&key) {
                 Ok(None) => self.sink.missing(key, Kind::File),
                 Err(error) if error.io_kind() == Some(io::ErrorKind::NotFound) => {
                     self.sink.missing(key, Kind::File);

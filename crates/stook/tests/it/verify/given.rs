@@ -201,7 +201,8 @@ fn a_list_that_is_cut_off_anywhere_finds_no_more_than_it_says() {
     for len in 1..text.len() {
         tree.put("x.sha256", &text[..len]);
         let [matching, mismatching, missing, unreadable, extra, bad] = counts(&verify(&tree.path(), &[]));
-        assert!(matching + extra == 3 && mismatching + unreadable == 0 && missing + bad <= 1, "{len}");
+        // A name that is cut off may be that of a directory.
+        assert!(matching + extra == 3 && unreadable == 0 && mismatching + missing + bad <= 1, "{len}");
     }
 }
 
