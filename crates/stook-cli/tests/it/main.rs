@@ -9,6 +9,7 @@ mod check;
 mod compact;
 mod completing;
 mod copy;
+mod copy_lists;
 mod copy_mirror;
 mod copy_resume;
 mod damage;

@@ -34,8 +34,8 @@ from ._types import (
 )
 
 from ._typing import (
-    Access, Attribute, CopyDurability, Durability, HashName, Key, Kinds, Mode, OnDamage, Overwrite,
-    ScanOrder, StudyName, Workload,
+    Access, Attribute, CopyDurability, Durability, HashName, Key, Kinds, MhlHashName, Mode, OnDamage,
+    Overwrite, ScanOrder, StudyName, Workload,
 )
 
 __all__ = [
@@ -45,8 +45,8 @@ __all__ = [
     "DamagedError", "DamageWarning", "DeleteReport", "DiffersError", "DiskCache", "DiskStatistics",
     "Durability", "Error", "ExistsError", "Extent", "Failure", "Figures", "File", "Follow",
     "ForkedError", "HashName", "Identity", "InvalidError", "Items", "Key", "Keys", "Kinds", "LimitError",
-    "LoadReport", "LocalFile", "LockedError", "MadeList", "MeasurementError", "Mismatch", "Mode",
-    "MoveReport",
+    "LoadReport", "LocalFile", "LockedError", "MadeList", "MeasurementError", "MhlHashName",
+    "Mismatch", "Mode", "MoveReport",
     "NoSuchStateError", "NotAPackError", "NotHeldError", "OnDamage", "open", "OutOfBoundsError",
     "Overwrite", "Pack", "pack_tree", "PackInfo", "PackTreeReport", "Pin", "Quarantined", "ReadList", "Record",
     "RecordFile", "RecoveryWarning", "RemoteError", "RemoteNotFoundError", "RemotePermissionError",

@@ -10,7 +10,7 @@ from ._types import (
     CheckReport, CopyItem, CopyReport, PackTreeReport, RepairReport, UnpackReport, VerifyItem,
     VerifyReport,
 )
-from ._typing import Access, Attributes, CopyDurability, HashName, Overwrite, Path, Progress
+from ._typing import Access, Attributes, CopyDurability, HashName, MhlHashName, Overwrite, Path, Progress
 
 def pack_tree(
     sources: Union[Path, Sequence[Path], Sequence[PosixPath], Sequence[str]],
@@ -204,6 +204,8 @@ def copy(
     xattrs: bool = True,
     with_owner: bool = True,
     hashes: Union[HashName, Sequence[HashName], None] = None,
+    lists: Union[HashName, Sequence[HashName], None] = None,
+    mhl: Union[MhlHashName, Sequence[MhlHashName], None] = None,
     block_bytes: Union[int, None] = None,
     depth: Union[int, None] = None,
     jobs: Union[int, None] = None,

@@ -373,6 +373,9 @@ class CopyDestination:
         backups: What was replaced or deleted, and stays under another name.
         kept: What was there already with other content, and stayed as it was.
         deleted: What was deleted, because the sources do not have it.
+        lists: Lists of checksums that were written.
+        unlisted: How many files are in none of them, because they were there already and were not
+            read.
         unset_xattrs: How many files, directories and links lack extended attributes that could not
             be set.
         foreign_xattrs: How many lack some of another system, which are none of these.
@@ -396,6 +399,8 @@ class CopyDestination:
     backups: int
     kept: list[str]
     deleted: list[str]
+    lists: list[str]
+    unlisted: int
     unset_xattrs: int
     foreign_xattrs: int
     direct_bytes: int

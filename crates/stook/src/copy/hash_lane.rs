@@ -1,12 +1,12 @@
-//! The hashes of large files, by a thread of their own: SHA-256 takes longer than many devices, and
-//! reading and writing go on meanwhile. One file is hashed as fast as one processor can.
+//! The hashes of large files, by threads of their own: SHA-256 takes longer than many devices, and
+//! reading and writing go on meanwhile. One hash of a file is as fast as one processor computes it.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use bytes::Bytes;
 
-use crate::hash::{Digest, HashKind, Hashing};
+use crate::hash::{Digest, HashKind, HashingTeam};
 
 /// What the thread is handed, in order.
 pub(super) enum ToHash {
@@ -43,13 +43,13 @@ impl Digests {
 
 /// Hashes files until no more come.
 pub(super) fn run(kinds: &[HashKind], incoming: &Receiver<ToHash>) {
-    let mut hashing = Hashing::new(kinds);
+    let mut hashing = HashingTeam::new(kinds);
     while let Ok(message) = incoming.recv() {
         match message {
             ToHash::Block(bytes) => hashing.take(&bytes),
             ToHash::Hole(len) => hashing.take_zeroes(len),
             ToHash::End(takers) => {
-                let done = std::mem::replace(&mut hashing, Hashing::new(kinds));
+                let done = std::mem::replace(&mut hashing, HashingTeam::new(kinds));
                 if !takers.is_empty() {
                     let digests: Arc<[Digest]> = done.finish().into();
                     // A lane that has failed since wants none.

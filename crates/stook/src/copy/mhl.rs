@@ -73,7 +73,8 @@ impl Receiver {
         }
         let ours = || {
             let source = self.sources.get(job.source)?.tree.open(job.id).ok()?;
-            let bytes = read_range(&*self.factory, &*source, ByteRange::to(source.len()), Access::Cached).ok()?;
+            let bytes =
+                read_range(&*self.factory, &*source, ByteRange::to(source.len()), Access::Cached).ok()?;
             Chain::decode(&bytes[..]).ok()
         };
         let there = || {
@@ -135,7 +136,8 @@ impl Receiver {
         let mut chain = history.chain;
         let generation = history.next_generation;
         chain.entries.push(ChainEntry { generation, name: name.clone().into_bytes(), digest });
-        let bytes = chain.encode().map_err(|error| self.io("write", &key_of(CHAIN_NAME), io::Error::other(error)))?;
+        let bytes =
+            chain.encode().map_err(|error| self.io("write", &key_of(CHAIN_NAME), io::Error::other(error)))?;
         self.publish_in(&folder, CHAIN_NAME, Replaces::All, |file| Ok(file.write_at(&bytes, 0)?))?;
         self.state().report.lists.push(key_of(&name));
         Ok(())
@@ -150,7 +152,10 @@ impl Receiver {
         write: impl FnOnce(&OutFile) -> std::result::Result<T, MhlError>,
     ) -> Result<T> {
         let key = key_of(name);
-        let io = |operation| { let key = key.clone(); move |error| self.io(operation, &key, error) };
+        let io = |operation| {
+            let key = key.clone();
+            move |error| self.io(operation, &key, error)
+        };
         let new = NewFile { mode: None, is_private: false, replaces };
         let mut file = self.outbox.file(folder, new).map_err(io("create"))?;
         let written = write(&file).map_err(|error| match error {
@@ -227,7 +232,10 @@ impl Receiver {
         let actions: Vec<(&Digest, Option<MhlAction>)> = wanted
             .map(|digest| {
                 let first = known.iter().find(|known| known.kind == digest.kind);
-                (digest, first.map(|first| if first == digest { MhlAction::Verified } else { MhlAction::Failed }))
+                (
+                    digest,
+                    first.map(|first| if first == digest { MhlAction::Verified } else { MhlAction::Failed }),
+                )
             })
             .collect();
         let is_verified = actions.iter().any(|(_, action)| *action == Some(MhlAction::Verified));
@@ -261,7 +269,8 @@ impl Receiver {
     fn history(&self, folder: &OwnedFd, records: &[Record]) -> Result<History> {
         let key = key_of(CHAIN_NAME);
         let last_name = last_generation(folder).map_err(|error| self.io("list", FOLDER.as_bytes(), error))?;
-        let damaged = |key: &[u8], what: String| self.io("continue the history in", key, io::Error::other(what));
+        let damaged =
+            |key: &[u8], what: String| self.io("continue the history in", key, io::Error::other(what));
         let chain = match open_in(folder, OsStr::new(CHAIN_NAME)) {
             Ok(file) => {
                 let mut input = BufReader::new(file.take(CHAIN_MAX));
@@ -479,6 +488,7 @@ fn split(key: &[u8]) -> (&[u8], &[u8]) {
 
 /// The order in which all that is in a directory comes at once.
 fn in_tree(one: &[u8], other: &[u8]) -> Ordering {
-    let bytes = |key: &[u8]| -> Vec<u8> { key.iter().map(|byte| if *byte == b'/' { 0 } else { *byte }).collect() };
+    let bytes =
+        |key: &[u8]| -> Vec<u8> { key.iter().map(|byte| if *byte == b'/' { 0 } else { *byte }).collect() };
     bytes(one).cmp(&bytes(other))
 }

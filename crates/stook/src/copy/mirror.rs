@@ -210,7 +210,10 @@ impl<'a> Search<'a> {
         let CopyOptions { selection, only, backup, .. } = &*self.receiver.options;
         let is_backup = |suffix: &OsString| name.as_bytes().ends_with(suffix.as_bytes());
         let is_list = self.skipped == 0 && is_own_list(path);
-        is_list || only.is_some() || backup.as_ref().is_some_and(is_backup) || !selection.takes_below(path, || true)
+        is_list
+            || only.is_some()
+            || backup.as_ref().is_some_and(is_backup)
+            || !selection.takes_below(path, || true)
     }
 
     /// Whether an extra directory may have something in it that stays. With a backup nothing of it

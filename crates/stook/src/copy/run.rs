@@ -454,7 +454,9 @@ impl<'a> Run<'a> {
         if self.options.dry_run {
             return;
         }
-        receiver.write_mhl(&|| directories.iter().filter(|one| !one.is_implied).map(|one| one.key.clone()).collect());
+        receiver.write_mhl(&|| {
+            directories.iter().filter(|one| !one.is_implied).map(|one| one.key.clone()).collect()
+        });
         // The deepest first, so that nothing is made in a directory afterwards.
         for directory in directories.iter().rev().take_while(|_| !self.is_stopped()) {
             let Some(source) = self.sources.get(directory.source) else { continue };

@@ -16,7 +16,9 @@ mod c4;
 mod digest;
 mod hashing;
 mod kind;
+mod team;
 
 pub use digest::{Digest, DigestError};
 pub use hashing::Hashing;
 pub use kind::HashKind;
+pub use team::HashingTeam;

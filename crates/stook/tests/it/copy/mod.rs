@@ -5,6 +5,7 @@ mod backups;
 mod events;
 mod faults;
 mod lengths;
+mod lists;
 mod mirrors;
 mod places;
 mod private;
