@@ -46,6 +46,11 @@ impl LoopDevice {
         Self { mounted, device }
     }
 
+    /// The file that the device is made of.
+    pub(crate) fn image(&self) -> PathBuf {
+        self.device.image()
+    }
+
     /// The root of the file system.
     pub(crate) fn path(&self) -> &Path {
         self.mounted.path()

@@ -25,3 +25,4 @@ mod throttle;
 #[path = "../it/trees.rs"]
 mod trees;
 mod unreadable;
+mod verify;
