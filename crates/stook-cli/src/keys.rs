@@ -73,11 +73,7 @@ impl KeyList {
                 self.list = None;
                 break;
             };
-            // On a line a key is as it is shown, which may say what kind of key it is.
-            keys.push(match list.end() {
-                ListEnd::Nul => Key::from_plain(&written)?,
-                ListEnd::Line => Key::parse(&written)?,
-            });
+            keys.push(Key::of_list(&written, list.end())?);
         }
         Ok((!keys.is_empty()).then_some(keys))
     }

@@ -50,7 +50,9 @@ use crate::wait::{GoOn, with_progress};
 ///     durability: When files are on the medium: ``"batch"``, many at once, before any of them gets
 ///         its name; ``"file"``, each by itself; ``"none"``, when the system writes them back.
 ///     backup: What is replaced or deleted stays, under its name with this at the end: ``"~"``.
-///     mirror: Whether what only a destination has is deleted, once everything is copied.
+///     mirror: Whether what only a destination has is deleted, once everything is copied. None is
+///         if that would be more than half of the files that were there.
+///     max_delete: With ``mirror``: how many files may be deleted anyway.
 ///     link_dest: A directory with an earlier copy: files that it has unchanged become hard links.
 ///     include: A pattern, or several: only paths that one of them matches, as ``stook copy
 ///         --include`` has them.
@@ -74,7 +76,7 @@ use crate::wait::{GoOn, with_progress};
 ///         those of large files that are not in it.
 ///     bytes_per_s: Bytes a second that are read, at most.
 ///     force: Write what fits, even where there is less room than all of it needs; with ``mirror``,
-///         delete also where a source is empty.
+///         delete whatever is extra.
 ///     dry_run: Whether nothing is done: ``items`` is called with what would be.
 ///     as_file: Whether packs are copied as the files that they are.
 ///     at: The state of a pack at this time rather than the newest, as for `Pack`.
@@ -110,7 +112,7 @@ use crate::wait::{GoOn, with_progress};
 ///     >>> report.ok, report.read_files, [one.files for one in report.destinations]
 ///     (True, 1, [1, 1])
 #[pyfunction]
-#[pyo3(signature = (sources, destination, *, to=None, overwrite="never", checksum=false, durability="batch", backup=None, mirror=false, link_dest=None, include=None, exclude=None, files=None, one_file_system=false, specials=false, xattrs=true, with_owner=true, hashes=None, lists=None, mhl=None, block_bytes=None, depth=None, jobs=None, access="auto", bytes_per_s=None, force=false, dry_run=false, as_file=false, at=None, cache=None, whole_file=false, settings=None, headers=None, items=None, progress=None))]
+#[pyo3(signature = (sources, destination, *, to=None, overwrite="never", checksum=false, durability="batch", backup=None, mirror=false, max_delete=None, link_dest=None, include=None, exclude=None, files=None, one_file_system=false, specials=false, xattrs=true, with_owner=true, hashes=None, lists=None, mhl=None, block_bytes=None, depth=None, jobs=None, access="auto", bytes_per_s=None, force=false, dry_run=false, as_file=false, at=None, cache=None, whole_file=false, settings=None, headers=None, items=None, progress=None))]
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 pub(crate) fn copy<'py>(
     py: Python<'py>,
@@ -122,6 +124,7 @@ pub(crate) fn copy<'py>(
     #[pyo3(from_py_with = choices::durability)] durability: &str,
     #[pyo3(from_py_with = choices::backup)] backup: Option<OsString>,
     #[pyo3(from_py_with = choices::mirror)] mirror: bool,
+    #[pyo3(from_py_with = numbers::max_delete)] max_delete: Option<u64>,
     link_dest: Option<&Bound<'py, PyAny>>,
     include: Option<&Bound<'py, PyAny>>,
     exclude: Option<&Bound<'py, PyAny>>,
@@ -155,6 +158,7 @@ pub(crate) fn copy<'py>(
         durability: chosen("durability", durability, &DURABILITY)?,
         backup,
         mirror,
+        max_delete,
         dry_run,
         selection: selection(include, exclude)?,
         only: files.map(only).transpose()?,
@@ -239,7 +243,7 @@ struct Copying {
     items: Option<Py<PyAny>>,
 }
 
-/// What was copied, and what was met in packs and archives.
+/// What was copied, and what was found in packs and archives.
 struct Copied {
     report: CopyReport,
     logs: Vec<(PathBuf, DamageLog)>,
@@ -263,8 +267,8 @@ impl Copying {
         if report.found_nothing(&options) {
             return Err(invalid(format!("nothing that was asked for is in {}", names.join(" and "))));
         }
-        let met: Vec<Damage> = logs.iter().flat_map(|(_, log)| log.all()).collect();
-        report_of(py, &report, options.dry_run, &met)
+        let found: Vec<Damage> = logs.iter().flat_map(|(_, log)| log.all()).collect();
+        report_of(py, &report, options.dry_run, &found)
     }
 
     fn run(self, go_on: &mut GoOn<'_, 3>) -> PyResult<Copied> {
@@ -329,7 +333,7 @@ fn report_of<'py>(
     py: Python<'py>,
     done: &CopyReport,
     dry_run: bool,
-    met: &[Damage],
+    found: &[Damage],
 ) -> PyResult<Bound<'py, PyAny>> {
     let destinations: PyResult<Vec<_>> =
         done.destinations.iter().map(|one| destination_of(py, one)).collect();
@@ -341,7 +345,7 @@ fn report_of<'py>(
         undone: done.undone(),
         dry_run: dry_run,
         failures: failures(py, &done.failures)?,
-        damages: damages(py, met)?,
+        damages: damages(py, found)?,
     )
 }
 

@@ -75,6 +75,11 @@ pub struct Args {
     /// Delete what only the destination has, once everything is copied
     #[arg(long)]
     mirror: bool,
+    /// With --mirror, delete up to this many files, even if that is more than half of those that
+    /// were there
+    #[arg(long, value_name = "N", requires = "mirror", conflicts_with = "force",
+        value_parser = packs::number::<u64>(0..=u64::MAX))]
+    max_delete: Option<u64>,
     /// Make hard links to the files of an earlier copy that are unchanged
     #[arg(long, value_name = "DIR")]
     link_dest: Option<PathBuf>,
@@ -126,7 +131,8 @@ pub struct Args {
     /// Copy the files that packs are made of, not what is in them
     #[arg(long)]
     as_file: bool,
-    /// Write what fits, even if there is too little space for all of it
+    /// Write what fits, even if there is too little space for all of it; with --mirror, delete
+    /// whatever is extra
     #[arg(long)]
     force: bool,
     /// Name every path that is copied, all failures and every existing file with different content,
@@ -238,6 +244,7 @@ impl Args {
             durability: self.durability.into(),
             backup: self.backup.clone(),
             mirror: self.mirror,
+            max_delete: self.max_delete,
             dry_run: self.dry_run,
             selection: self.select.selection()?,
             only: match &self.files_from {

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use stook_testing::fuse::{FaultMount, PageCache};
+use stook_testing::privileged::run;
 
-use super::mounts::run;
 use super::program::{Home, ended, stook};
 
 /// Something that is mounted at a place, until this goes.
@@ -16,7 +16,7 @@ struct MountedAt(PathBuf);
 
 impl MountedAt {
     fn new(args: &[&str], what: &Path, at: PathBuf) -> Self {
-        run(Command::new("mount").args(args).arg(what).arg(&at));
+        run(Command::new("mount").args(args).arg(what).arg(&at)).unwrap();
         Self(at)
     }
 

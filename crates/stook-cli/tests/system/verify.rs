@@ -7,9 +7,8 @@ use std::process::Command;
 
 use stook::extent::ByteRange;
 use stook_testing::fuse::{Mirror, PageCache};
+use stook_testing::privileged::{LoopDevice, run};
 
-use crate::loop_device::LoopDevice;
-use crate::mounts::run;
 use crate::program::{ended, stook};
 use crate::trees::noise;
 
@@ -29,7 +28,7 @@ fn damage(image: &Path, bytes: &[u8]) {
 
 #[test]
 fn what_changed_on_the_medium_is_found_although_memory_has_what_was_written() {
-    let device = LoopDevice::mount(64 << 20, 512);
+    let device = LoopDevice::mount(64 << 20, 512).unwrap();
     let disk = device.path().join("disk");
     fs::create_dir(&disk).unwrap();
     let large = noise(7, 3_000_000);
@@ -38,7 +37,7 @@ fn what_changed_on_the_medium_is_found_although_memory_has_what_was_written() {
     fs::write(disk.join("small"), &small).unwrap();
     let (code, said) = verify(&["--make-list"], &disk);
     assert_eq!(code, 0, "{said}");
-    run(Command::new("sync").args(["-f"]).arg(&disk));
+    run(Command::new("sync").args(["-f"]).arg(&disk)).unwrap();
     let (code, said) = verify(&[], &disk);
     assert_eq!(code, 0, "{said}");
     assert!(said.contains("read past the page cache"), "{said}");

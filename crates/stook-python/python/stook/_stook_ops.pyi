@@ -63,7 +63,7 @@ def pack_tree(
             line: ``"*.jpg"`` is a name anywhere, ``"/top"`` and ``"a/**"`` are paths, ``"tmp/"`` is
             a directory with all below it.
         exclude: A pattern, or several, of what is left out, directories with all that is in them.
-            Or a callable, called with the path of everything that is met, relative to its root;
+            Or a callable, called with the path of everything that is found, relative to its root;
             what it says ``True`` to is left out.
         select: Called with the same paths, where they are included and not excluded; what it says
             ``False`` to is not packed. Directories are entered anyway: ``lambda path:
@@ -176,7 +176,7 @@ def unpack(
             record.
 
     Warns:
-        stook.DamageWarning: Damage was met that is not a failure of one path: ``damages`` lists it.
+        stook.DamageWarning: Damage was found that is no failure of one path: ``damages`` lists it.
 
     Examples:
         >>> import stook
@@ -195,6 +195,7 @@ def copy(
     durability: CopyDurability = "batch",
     backup: Union[str, None] = None,
     mirror: bool = False,
+    max_delete: Union[int, None] = None,
     link_dest: Union[Path, None] = None,
     include: Union[str, Sequence[str], None] = None,
     exclude: Union[str, Sequence[str], None] = None,
@@ -242,7 +243,9 @@ def copy(
         durability: When files are on the medium: ``"batch"``, many at once, before any of them gets
             its name; ``"file"``, each by itself; ``"none"``, when the system writes them back.
         backup: What is replaced or deleted stays, under its name with this at the end: ``"~"``.
-        mirror: Whether what only a destination has is deleted, once everything is copied.
+        mirror: Whether what only a destination has is deleted, once everything is copied. None is
+            if that would be more than half of the files that were there.
+        max_delete: With ``mirror``: how many files may be deleted anyway.
         link_dest: A directory with an earlier copy: files that it has unchanged become hard links.
         include: A pattern, or several: only paths that one of them matches, as ``stook copy
             --include`` has them.
@@ -261,7 +264,7 @@ def copy(
             those of large files that are not in it.
         bytes_per_s: Bytes a second that are read, at most.
         force: Write what fits, even where there is less room than all of it needs; with ``mirror``,
-            delete also where a source is empty.
+            delete whatever is extra.
         dry_run: Whether nothing is done: ``items`` is called with what would be.
         as_file: Whether packs are copied as the files that they are.
         at: The state of a pack at this time rather than the newest, as for `Pack`.

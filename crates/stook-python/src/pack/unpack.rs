@@ -77,7 +77,7 @@ use crate::wait::with_progress;
 ///         record.
 ///
 /// Warns:
-///     stook.DamageWarning: Damage was met that is not a failure of one path: ``damages`` lists it.
+///     stook.DamageWarning: Damage was found that is no failure of one path: ``damages`` lists it.
 ///
 /// Examples:
 ///     >>> import stook
@@ -186,7 +186,7 @@ impl To {
         }
     }
 
-    /// Writes it; also returns the damage of the pack that was met on the way.
+    /// Writes it; also returns the damage of the pack that was found meanwhile.
     fn write(
         &self,
         path: &Path,
@@ -206,7 +206,7 @@ impl To {
             }
             (Self::Tar(..), Opened::Archive(archive)) => return Err(Error::only_packs("tar", archive)),
         };
-        // Taken only now: more is met while reading.
+        // Taken only now: more is found while reading.
         let damages = opened.pack().map(pack::Pack::damages).unwrap_or_default();
         let notes =
             if let Opened::Archive(archive) = &opened { Some(ArchiveNotes::of(archive)) } else { None };

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use super::finish::shown;
 use super::options::CopyOptions;
-use super::source::CopySource;
+use super::source::{CopySource, Misplaced};
 use crate::error::Error;
 pub(super) use crate::tree::descent::joined;
 use crate::tree::descent::{Descending, Met, descend};
@@ -69,6 +69,13 @@ impl Listing<'_> {
             }
             let root = Found { source: number, id: source.id, node, key: key.clone(), is_implied: false };
             listed.found(root)?;
+            for Misplaced { path, why } in source.misplaced.iter() {
+                if path.is_empty() || self.takes(path, false) == Some(true) {
+                    let what = why.clone();
+                    let error = Error::Entry { path: source.tree.path().join(shown(path)), what };
+                    listed.failed(&joined(&key, path), error);
+                }
+            }
             if is_directory {
                 self.below(number, key, listed)?;
             }
@@ -82,7 +89,7 @@ impl Listing<'_> {
         let Some(source) = self.sources.get(number) else { return ControlFlow::Continue(()) };
         let skipped = if key.is_empty() { 0 } else { key.len() + 1 };
         let mut below = Below { listing: self, source, number, skipped, listed };
-        descend(&*source.tree, (source.id, key, ()), &mut below)
+        descend(&*source.tree, (source.id, key, source.id), &mut below)
     }
 
     /// Whether a path is taken; `None` if neither it is nor anything in it can be.
@@ -142,12 +149,19 @@ struct Below<'a, 'l> {
 }
 
 impl Descending for Below<'_, '_> {
-    type Kept = ();
+    /// The directory itself.
+    type Kept = NodeId;
 
-    fn met(&mut self, met: Met, (): &()) -> ControlFlow<(), Option<()>> {
+    fn met(&mut self, met: Met, within: &NodeId) -> ControlFlow<(), Option<NodeId>> {
         let Met { id, node, key } = met;
         let is_directory = node.kind == Kind::Directory;
         let path = key.get(self.skipped..).unwrap_or_default();
+        if let Some(what) = self.source.refusal_in(*within, id) {
+            if self.listing.takes(path, is_directory) == Some(true) {
+                self.listed.failed(&key, Error::Entry { path: self.source.tree.path_of(id), what });
+            }
+            return ControlFlow::Continue(None);
+        }
         let Some(is_taken) = self.listing.takes(path, is_directory) else {
             return ControlFlow::Continue(None);
         };
@@ -156,7 +170,7 @@ impl Descending for Below<'_, '_> {
             return ControlFlow::Continue(None);
         }
         self.listed.found(Found { source: self.number, id, node, key, is_implied: !is_taken })?;
-        ControlFlow::Continue(is_directory.then_some(()))
+        ControlFlow::Continue(is_directory.then_some(id))
     }
 
     fn failed(&mut self, key: &[u8], error: Error) {

@@ -29,6 +29,9 @@ pub struct CopyOptions {
     /// Whether what is only in a destination is deleted, once everything has been copied. What the
     /// selection leaves out stays.
     pub mirror: bool,
+    /// How much a mirror may delete. If it is not said, no more than half of the files that were
+    /// there where a source goes.
+    pub max_delete: Option<u64>,
     /// Nothing is changed; items say what would be.
     pub dry_run: bool,
     /// Which paths, relative to each source, are copied.
@@ -95,6 +98,7 @@ impl Default for CopyOptions {
             durability: Durability::Batch,
             backup: None,
             mirror: false,
+            max_delete: None,
             dry_run: false,
             selection: Selection::default(),
             only: None,
@@ -147,6 +151,9 @@ impl CopyOptions {
                 Ok(_) => {}
                 Err(refused) => return invalid(refused.to_string()),
             }
+        }
+        if self.max_delete.is_some() && !self.mirror {
+            return invalid("how much may be deleted is said of a mirror, and none is asked for".into());
         }
         if self.bytes_per_s == Some(0) {
             return invalid("the limit must be at least one byte a second, not 0".into());

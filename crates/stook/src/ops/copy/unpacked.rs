@@ -144,7 +144,7 @@ fn progress_of(at: unpack::Progress) -> Progress {
     }
 }
 
-/// What a single path met, as copying reports it.
+/// The error of a single path, as copying reports it.
 fn core_error(error: unpack::Error, destination: &Path) -> crate::Error {
     match error {
         unpack::Error::Core(error) => error,

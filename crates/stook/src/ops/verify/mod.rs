@@ -8,6 +8,7 @@ mod own;
 mod reading;
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ pub use made::MadeList;
 
 use self::lists::ListFile;
 use self::made::Making;
+use crate::copy::Misplaced;
 use crate::format::mhl;
 use crate::hash::HashKind;
 use crate::ops::copy;
@@ -131,31 +133,37 @@ impl VerifyGiven {
         }
         let places = tasks.iter().map(|task| made::place_of(&task.subject.branch));
         let places = if make.is_empty() { Vec::new() } else { places.collect::<Result<Vec<_>>>()? };
-        let incomplete: Vec<bool> = tasks.iter().map(|task| !task.is_complete).collect();
+        let lacking: Vec<Vec<Misplaced>> =
+            tasks.iter_mut().map(|task| std::mem::take(&mut task.lacking)).collect();
         let subjects = tasks.into_iter().map(|task| task.subject).collect();
         let verify = Verify::new(subjects).with_options(VerifyOptions { digests: make.clone(), ..options });
         let mut making = Making::new(places, make, events);
         let mut report = verify.run(&mut making)?;
         let (made, failures) = if report.interrupted { Default::default() } else { making.finish() };
-        let lacks_expectations = against.filter(|(_, is_complete)| !is_complete).map(|(other, _)| other.path());
-        for (one, is_incomplete) in report.subjects.iter_mut().zip(incomplete) {
-            let own = is_incomplete.then(|| one.path.clone());
-            own.iter().chain(&lacks_expectations).for_each(|path| add_incomplete(one, path));
+        for (one, own) in report.subjects.iter_mut().zip(lacking) {
+            let path = one.path.clone();
+            own.into_iter().for_each(|entry| add_lacking(one, &path, &entry));
+            if let Some((other, theirs)) = &against {
+                theirs.iter().for_each(|entry| add_lacking(one, &other.path(), entry));
+            }
         }
         Ok(Verified { report, lists: reports, made, failures })
     }
 }
 
-/// Notes that a pack or an archive does not have all that it should have.
-fn add_incomplete(report: &mut SubjectReport, path: &Path) {
-    let error = crate::Error::io("verify all of", path, io::Error::other("it is not complete"));
-    report.unreadable.insert(0, Unreadable { key: Vec::new(), offset: None, error });
+/// Notes what a pack or an archive has, or should have, that its tree has not.
+fn add_lacking(report: &mut SubjectReport, tree: &Path, lacking: &Misplaced) {
+    let path = tree.join(OsStr::from_bytes(&lacking.path));
+    let error = crate::Error::io("verify", path, io::Error::other(lacking.why.clone()));
+    let unreadable = Unreadable { key: lacking.path.clone(), offset: None, error };
+    report.unreadable.insert(0, unreadable);
 }
 
 /// A tree, and the lists for it.
 struct Task {
     subject: Subject,
-    is_complete: bool,
+    /// What it has, or should have, that the tree has not.
+    lacking: Vec<Misplaced>,
     /// Lists that are given; `None` for those that it has itself.
     given: Option<Vec<ListFile>>,
 }
@@ -163,9 +171,9 @@ struct Task {
 fn tasks_of_trees(trees: Vec<Given>, lists: &[PathBuf]) -> Result<Vec<Task>> {
     let mut tasks = Vec::with_capacity(trees.len());
     for given in trees {
-        let (branch, is_complete) = given.into_branch()?;
+        let (branch, lacking) = given.into_branch()?;
         let given = (!lists.is_empty()).then(|| lists.iter().map(|list| ListFile::given(list)).collect());
-        tasks.push(Task { subject: Subject::new(branch), is_complete, given: given.transpose()? });
+        tasks.push(Task { subject: Subject::new(branch), lacking, given: given.transpose()? });
     }
     Ok(tasks)
 }
@@ -183,7 +191,7 @@ fn tasks_of_lists(lists: &[PathBuf]) -> Result<Vec<Task>> {
     }
     let task = |(directory, lists): (PathBuf, Vec<ListFile>)| {
         let subject = Subject::new(Branch::directory(directory)?);
-        Ok(Task { subject, is_complete: true, given: Some(lists) })
+        Ok(Task { subject, lacking: Vec::new(), given: Some(lists) })
     };
     directories.into_iter().map(task).collect()
 }

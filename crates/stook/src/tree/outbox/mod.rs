@@ -7,6 +7,7 @@
 mod appended;
 mod batch;
 mod calls;
+mod exchanged;
 mod kept;
 mod long;
 mod names;
@@ -32,11 +33,12 @@ pub(crate) use appended::Appended;
 pub use batch::Durability;
 pub(crate) use batch::{Batch, BeforeNames, Published, SYNC, Waiting};
 pub use calls::{Calls, System};
+pub(crate) use exchanged::Settled;
 pub(crate) use kept::{Kept, kept_room};
 pub(crate) use long::{LONG, LongFile, LongWriter};
 use names::Names;
 pub use names::is_temporary;
-pub(crate) use names::remove_stale;
+pub(crate) use names::{Temporary, remove_stale};
 pub(crate) use naming::{NewName, Replaces};
 
 /// Threads that sync files where each is synced by itself.
