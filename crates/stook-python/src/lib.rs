@@ -16,6 +16,7 @@ mod pack;
 mod paths;
 mod reports;
 mod sparse;
+mod verify;
 mod wait;
 
 use pyo3::pymodule;
@@ -41,6 +42,8 @@ mod _stook {
     use super::sparse::fsspec::{
         check_sparse_options, described, has_pack, local_path, shown_in, split_pack_path, who_asks,
     };
+    #[pymodule_export]
+    use super::verify::verify;
     #[pymodule_export]
     use super::sparse::{
         buffer::SparseBuffer, disk::DiskCache, file::SparseFile, pin::Pin, store::SparseStore,

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::time::Instant;
 
 use super::Result;
-use super::given::Packed;
 use crate::copy::{
     self, Beginning, CopyEvents, CopyFailure, CopyOptions, CopyReport, DestinationProgress,
     DestinationReport, Failure, Phase, Progress,
 };
 use crate::device::Attachment;
+use crate::ops::given::Packed;
 use crate::ops::unpack::{self, PathFilter, THREADS, Unpack};
 use crate::source::AccessRule;
 
