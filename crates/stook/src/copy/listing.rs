@@ -171,7 +171,8 @@ impl Descending for Below<'_, '_> {
             self.listed.failed(&key, error);
             return ControlFlow::Continue(None);
         }
-        self.listed.found(Found { source: self.number, id, node, key, is_implied: !is_taken })?;
+        let (parent, is_implied) = (Some(*within), !is_taken);
+        self.listed.found(Found { source: self.number, id, parent, node, key, is_implied })?;
         ControlFlow::Continue(is_directory.then_some(id))
     }
 
