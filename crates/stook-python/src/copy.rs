@@ -173,21 +173,13 @@ pub(crate) fn copy<'py>(
     let (fetching, items) = (fetching(cache, whole_file, settings, headers)?, items_of(items)?);
     let to = to.map_or(Ok(Vec::new()), |to| paths::one_or_several("to", to))?;
     let destinations = [vec![destination], to].concat();
-    let copying = Copying { sources: sources_of(sources)?, destinations, options, open, fetching, items };
+    let copying = Copying { sources: paths::sources(sources)?, destinations, options, open, fetching, items };
     copying.report(py, progress).map_err(|error| with_time_hint(at, error))
 }
 
 /// The choices of the argument `durability`.
 const DURABILITY: [(&str, Durability); 3] =
     [("batch", Durability::Batch), ("file", Durability::File), ("none", Durability::None)];
-
-fn sources_of(sources: &Bound<'_, PyAny>) -> PyResult<Vec<PathBuf>> {
-    let sources = paths::one_or_several("sources", sources)?;
-    match sources.is_empty() {
-        true => Err(invalid("argument 'sources': at least one is wanted")),
-        false => Ok(sources),
-    }
-}
 
 /// The argument `files`: paths relative to the sources.
 fn only(files: &Bound<'_, PyAny>) -> PyResult<BTreeSet<Vec<u8>>> {
