@@ -43,11 +43,11 @@ mod _stook {
         check_sparse_options, described, has_pack, local_path, shown_in, split_pack_path, who_asks,
     };
     #[pymodule_export]
-    use super::verify::verify;
-    #[pymodule_export]
     use super::sparse::{
         buffer::SparseBuffer, disk::DiskCache, file::SparseFile, pin::Pin, store::SparseStore,
     };
+    #[pymodule_export]
+    use super::verify::verify;
     use pyo3::prelude::*;
 
     /// The version of the package.

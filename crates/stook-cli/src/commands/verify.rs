@@ -95,7 +95,8 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     }
     let mut open = OpenGiven { as_file: args.as_file, ..OpenGiven::default() };
     open.contents.pack.at_ns = args.view.at_ns();
-    let open = |path: &PathBuf| given::open(path, &open, &args.fetch, |error| error_of(error.into()), context);
+    let open =
+        |path: &PathBuf| given::open(path, &open, &args.fetch, |error| error_of(error.into()), context);
     let verify = VerifyGiven {
         trees: args.trees.iter().map(open).collect::<Result<Vec<_>, _>>()?,
         lists: args.list.clone(),

@@ -31,7 +31,9 @@ fn report(place: &Place, args: &[&str]) -> (i32, Value) {
 
 /// A list as `sha256sum` makes it.
 fn sha256sum(place: &Place, directory: &str, list: &str) {
-    let script = format!("cd {directory} && find . -type f -printf '%P\\0' | xargs -0 sha256sum > ../all && mv ../all {list}");
+    let script = format!(
+        "cd {directory} && find . -type f -printf '%P\\0' | xargs -0 sha256sum > ../all && mv ../all {list}"
+    );
     let status = Command::new("sh").args(["-c", &script]).current_dir(place.dir.path()).status().unwrap();
     assert!(status.success());
 }
@@ -152,9 +154,11 @@ fn any_two_trees_are_compared_and_a_mismatch_has_its_place() {
     for args in [&["copy", "disk", "spare"][..], &["pack", "disk", "p.stook"]] {
         assert_eq!(super::ended(stook(args).current_dir(place.dir.path())).0, 0);
     }
-    let tar = Command::new("tar").args(["cf", "x.tar", "-C", "disk", "."]).current_dir(place.dir.path()).status();
+    let tar =
+        Command::new("tar").args(["cf", "x.tar", "-C", "disk", "."]).current_dir(place.dir.path()).status();
     assert!(tar.unwrap().success());
-    for (one, other) in [("spare", "disk"), ("p.stook", "disk"), ("disk", "p.stook"), ("x.tar//", "p.stook")] {
+    for (one, other) in [("spare", "disk"), ("p.stook", "disk"), ("disk", "p.stook"), ("x.tar//", "p.stook")]
+    {
         let (code, stdout, stderr) = verify(&place, &[one, "--against", other]);
         assert_eq!((code, stderr.as_str()), (0, ""), "{one} {other}: {stdout}");
         assert!(stdout.starts_with("All 3 files match"), "{stdout}");

@@ -79,8 +79,12 @@ mod tests {
         let mut read = Vec::new();
         assert_eq!(forwards.read_to_end(&mut read).unwrap(), bytes.len());
         assert!(read == bytes && forwards.read(&mut [0; 9]).unwrap() == 0);
-        let mut lines = Forwards::new(Arc::new(MemorySource::new("lines", b"a\nb".to_vec()))).unwrap().lines();
-        assert_eq!((lines.next().unwrap().unwrap(), lines.next().unwrap().unwrap()), ("a".into(), "b".into()));
+        let mut lines =
+            Forwards::new(Arc::new(MemorySource::new("lines", b"a\nb".to_vec()))).unwrap().lines();
+        assert_eq!(
+            (lines.next().unwrap().unwrap(), lines.next().unwrap().unwrap()),
+            ("a".into(), "b".into())
+        );
         assert!(lines.next().is_none());
     }
 }

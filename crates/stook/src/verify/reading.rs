@@ -69,7 +69,9 @@ impl Pass<'_, '_> {
         }
         // Another file may have the name by now.
         again.retain(|at| {
-            let (Some(one), Some(outcome)) = (wanted.get_mut(*at), outcomes.get_mut(*at)) else { return false };
+            let (Some(one), Some(outcome)) = (wanted.get_mut(*at), outcomes.get_mut(*at)) else {
+                return false;
+            };
             let gone = || Error::io("open", self.branch.tree.path_of(one.id), io::ErrorKind::NotFound.into());
             match self.branch.find(one.key).and_then(|found| found.ok_or_else(gone)) {
                 Ok(id) => one.id = id,

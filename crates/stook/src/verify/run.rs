@@ -292,7 +292,8 @@ impl<'a> Run<'a> {
             }
             let batcher = Batcher::new(batch, batches);
             let numbers = prepared.subject.listed.as_ref().map_or(0, |listed| listed.numbers());
-            Walks { run: self, prepared, sink, reported, batcher, seen: vec![false; numbers], parent: None }.run();
+            Walks { run: self, prepared, sink, reported, batcher, seen: vec![false; numbers], parent: None }
+                .run();
         });
     }
 }

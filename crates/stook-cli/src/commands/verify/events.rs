@@ -57,7 +57,10 @@ fn shown(progress: &Progress, pace: &Pace, columns: usize) -> Vec<String> {
         }
     };
     if progress.wrong > 0 {
-        lines.push(format!("{} so far not as they should be", units::count_of(progress.wrong, "path", "paths")));
+        lines.push(format!(
+            "{} so far not as they should be",
+            units::count_of(progress.wrong, "path", "paths")
+        ));
     }
     lines.into_iter().map(|line| crate::bar::cut(&line, columns)).collect()
 }
@@ -80,7 +83,10 @@ mod tests {
             current: b"DCIM/take\n1".to_vec(),
         };
         let lines = shown(&progress, &Pace::new(), 80);
-        assert!(lines[0].starts_with("verifying [====") && lines[0].ends_with("1.00 MB of 4.00 MB"), "{lines:?}");
+        assert!(
+            lines[0].starts_with("verifying [====") && lines[0].ends_with("1.00 MB of 4.00 MB"),
+            "{lines:?}"
+        );
         assert_eq!(lines[1..], ["3 of 9 files  DCIM/take\\x0a1", "2 paths so far not as they should be"]);
         for columns in [1, 10, 40, 79] {
             let lines = shown(&progress, &Pace::new(), columns);

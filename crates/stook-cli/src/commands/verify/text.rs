@@ -33,7 +33,8 @@ pub(super) fn print_problems(verified: &Verified, verbose: bool, context: &Conte
             context.failure(anyhow::anyhow!("{path}: … and {lines} more").as_ref());
         }
         if list.is_dos {
-            context.note(format_args!("{path} has paths with backslashes, as on Windows: they were taken so."));
+            context
+                .note(format_args!("{path} has paths with backslashes, as on Windows: they were taken so."));
         }
     }
     failures::print(context, &verified.failures, verbose);
@@ -145,7 +146,11 @@ fn summary(one: &SubjectReport, verified: &Verified, args: &Args, has_several: b
     let elapsed = verified.report.elapsed;
     if one.read_bytes >= MEANS_SOMETHING_BYTES && elapsed > Duration::ZERO {
         let rate = units::rate_of(one.read_bytes, elapsed);
-        text.push_str(&format!("; {} read in {}, {rate}", units::bytes_decimal(one.read_bytes), units::duration(elapsed)));
+        text.push_str(&format!(
+            "; {} read in {}, {rate}",
+            units::bytes_decimal(one.read_bytes),
+            units::duration(elapsed)
+        ));
     }
     match one.is_past_cache() {
         Some(true) => text.push_str("; read past the page cache"),

@@ -26,7 +26,9 @@ fn date_at(text: &[u8]) -> Option<i64> {
 fn time_of_day(rest: &[u8]) -> Option<String> {
     let (_, rest) = rest.split_first().filter(|(first, _)| b"_T .-".contains(first))?;
     let digits = match rest.get(..8) {
-        Some(spread) if [&b"dd.dd.dd"[..], b"dd-dd-dd", b"dd:dd:dd"].iter().any(|form| shape(spread, form)) => {
+        Some(spread)
+            if [&b"dd.dd.dd"[..], b"dd-dd-dd", b"dd:dd:dd"].iter().any(|form| shape(spread, form)) =>
+        {
             spread.iter().copied().filter(u8::is_ascii_digit).collect()
         }
         _ => rest.get(..6).filter(|dense| shape(dense, b"dddddd"))?.to_vec(),
@@ -40,7 +42,8 @@ fn seconds_at(name: &[u8], start: usize) -> Option<i64> {
     let before = start.checked_sub(1).and_then(|before| name.get(before));
     let (digits, rest) = name.get(start..)?.split_at_checked(10)?;
     let is_alone = ![before, rest.first()].into_iter().flatten().any(u8::is_ascii_digit);
-    let digits = std::str::from_utf8(digits).ok().filter(|digits| is_alone && shape(digits.as_bytes(), b"dddddddddd"));
+    let digits =
+        std::str::from_utf8(digits).ok().filter(|digits| is_alone && shape(digits.as_bytes(), b"dddddddddd"));
     digits?.parse::<i64>().ok()?.checked_mul(SECOND_NS)
 }
 

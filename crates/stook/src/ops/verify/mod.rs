@@ -26,7 +26,8 @@ use crate::ops::copy;
 pub use crate::ops::given::{Given, OpenGiven};
 use crate::tree::Failure;
 use crate::verify::{
-    self, Branch, Expected, Progress, Subject, SubjectReport, Unreadable, Verify, VerifyEvents, VerifyOptions, VerifyReport,
+    self, Branch, Expected, Progress, Subject, SubjectReport, Unreadable, Verify, VerifyEvents,
+    VerifyOptions, VerifyReport,
 };
 
 /// A result of verifying.

@@ -104,15 +104,18 @@ pub(super) fn history(
 fn check_chain(branch: &Branch, chain_id: Option<NodeId>, lists: &[ListFile], report: &mut ListReport) {
     let Some(id) = chain_id else {
         if !lists.is_empty() {
-            report.add(None, format!("there is no {}, which should have the hashes of the lists", mhl::CHAIN_NAME));
+            report.add(
+                None,
+                format!("there is no {}, which should have the hashes of the lists", mhl::CHAIN_NAME),
+            );
         }
         return;
     };
     report.path = branch.tree.path_of(id);
     let opened = branch.tree.open(id).and_then(crate::source::Forwards::new);
-    let decoded = opened.map_err(|error| chain(&error)).and_then(|bytes| {
-        mhl::Chain::decode(bytes).map_err(|error| chain(&error))
-    });
+    let decoded = opened
+        .map_err(|error| chain(&error))
+        .and_then(|bytes| mhl::Chain::decode(bytes).map_err(|error| chain(&error)));
     let named = match decoded {
         Ok(chain) => chain.entries,
         Err(why) => return report.add(None, why),

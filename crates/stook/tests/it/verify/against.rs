@@ -61,12 +61,8 @@ fn every_difference_is_found_with_the_first_byte_that_differs() {
     assert_eq!((report.matching, report.directories), (2, 1));
     let found: Vec<(&str, Option<u64>)> =
         report.mismatching.iter().map(|one| (one.difference.name(), one.offset)).collect();
-    let wanted = [
-        ("length", Some(1_000_000)),
-        ("length", Some(3)),
-        ("content", Some(2_000_000)),
-        ("kind", None),
-    ];
+    let wanted =
+        [("length", Some(1_000_000)), ("length", Some(3)), ("content", Some(2_000_000)), ("kind", None)];
     assert_eq!(found, wanted);
 }
 

@@ -73,7 +73,11 @@ fn whatever_an_engine_does_no_file_that_was_not_read_matches() {
             check_counts(&report, &mut heard);
             let is_met = engines.operations().iter().any(|operation| operation.fault.is_some());
             let wrong = u64::from(is_met && fault != EngineFault::Delayed);
-            assert_eq!((report.matching, report.damaged()), (4 - wrong, wrong), "{fault:?} {nth}: {report:?}");
+            assert_eq!(
+                (report.matching, report.damaged()),
+                (4 - wrong, wrong),
+                "{fault:?} {nth}: {report:?}"
+            );
             assert!(report.mismatching.is_empty(), "what was not read is no mismatch");
         }
     }
@@ -151,6 +155,8 @@ fn trees_on_one_disk_and_on_several_are_all_verified() {
     assert_eq!(found, [(4, 0), (3, 1), (4, 0)]);
     assert_eq!(report.subjects[2].is_past_cache(), Some(false), "{:?}", report.subjects[2]);
     let file = Branch::file(in_memory.path().join("three/a")).unwrap();
-    let report = only(Verify::new(vec![Subject::new(file).listed(listed(&all, &[HashKind::Md5]))]).run(&mut ()).unwrap());
+    let report = only(
+        Verify::new(vec![Subject::new(file).listed(listed(&all, &[HashKind::Md5]))]).run(&mut ()).unwrap(),
+    );
     assert_eq!(report.is_past_cache(), Some(false));
 }

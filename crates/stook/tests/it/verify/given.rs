@@ -177,7 +177,8 @@ fn bad_lines_are_errors_with_their_numbers_and_lead_nowhere() {
     let lines: Vec<Option<u64>> = verified.lists[0].problems.iter().map(|problem| problem.line).collect();
     assert_eq!(lines, (4..10).map(Some).collect::<Vec<_>>());
     // UTF-16, as some editors write it.
-    let utf16: Vec<u8> = std::iter::once(0xfeff_u16).chain("x".encode_utf16()).flat_map(u16::to_le_bytes).collect();
+    let utf16: Vec<u8> =
+        std::iter::once(0xfeff_u16).chain("x".encode_utf16()).flat_map(u16::to_le_bytes).collect();
     tree.put("x.sha256", &utf16);
     let verified = verify(&tree.path(), &[]);
     assert_eq!(counts(&verified), [0, 0, 0, 0, 3, 1]);
@@ -212,7 +213,8 @@ fn packs_archives_and_single_files_are_verified_by_lists_too() {
     let given = tree.place.path().join("given.sha256");
     fs::write(&given, list(&tree.files, HashKind::Sha256)).unwrap();
     let tar = tree.place.path().join("x.tar");
-    let made = std::process::Command::new("tar").args(["cf"]).arg(&tar).arg("-C").arg(tree.path()).arg(".").status();
+    let made =
+        std::process::Command::new("tar").args(["cf"]).arg(&tar).arg("-C").arg(tree.path()).arg(".").status();
     assert!(made.unwrap().success());
     let inside = PathBuf::from(format!("{}//", tar.display()));
     assert_eq!(counts(&verify(&inside, &[&given])), [3, 0, 0, 0, 0, 0]);
@@ -258,7 +260,8 @@ fn lists_that_are_made_hold_what_matches_and_are_verified_with_later() {
 #[test]
 fn an_interruption_makes_no_list() {
     let tree = Tree::new();
-    let given = VerifyGiven { trees: vec![open(&tree.path())], make: vec![HashKind::Md5], ..VerifyGiven::default() };
+    let given =
+        VerifyGiven { trees: vec![open(&tree.path())], make: vec![HashKind::Md5], ..VerifyGiven::default() };
     let verified = given.run(&mut Heard { ends_after: Some(0), ..Heard::default() }).unwrap();
     assert!(verified.report.interrupted && verified.made.is_empty());
     assert_eq!(fs::read_dir(tree.path()).unwrap().count(), 2);
@@ -299,7 +302,8 @@ fn write_history(directory: &Path, generations: &[(String, String)]) {
 #[test]
 fn the_history_of_an_mhl_counts_by_generation_and_its_chain_is_checked() {
     let tree = Tree::new();
-    let first = hash("a", b"one", "original") + &hash("d/b", b"two", "original") + &hash("d/e/c", b"3", "original");
+    let first =
+        hash("a", b"one", "original") + &hash("d/b", b"two", "original") + &hash("d/e/c", b"3", "original");
     // The first was changed and fails, the last was changed on purpose.
     let second = hash("a", b"changed", "failed") + &hash("d/e/c", b"three", "verified");
     write_history(&tree.path(), &[generation(1, &first), generation(2, &second)]);
@@ -315,14 +319,18 @@ fn the_history_of_an_mhl_counts_by_generation_and_its_chain_is_checked() {
     fs::remove_file(folder.join(name)).unwrap();
     let verified = verify(&tree.path(), &[]);
     assert_eq!(counts(&verified), [2, 1, 0, 0, 0, 1], "{verified:?}");
-    assert_eq!(verified.report.subjects[0].mismatching[0].difference, Difference::Len { expected: 1, found: 5 });
+    assert_eq!(
+        verified.report.subjects[0].mismatching[0].difference,
+        Difference::Len { expected: 1, found: 5 }
+    );
 }
 
 #[test]
 fn the_history_of_a_directory_below_is_read_and_a_file_that_was_renamed_is_not_missing() {
     let tree = Tree::new();
     let below = generation(1, &(hash("b", b"two", "original") + &hash("e/old", b"three", "original")));
-    let renamed = hash("e/c", b"three", "verified").replace("</path>", "</path><previousPath>e/old</previousPath>");
+    let renamed =
+        hash("e/c", b"three", "verified").replace("</path>", "</path><previousPath>e/old</previousPath>");
     let later = generation(2, &renamed);
     write_history(&tree.path().join("d"), &[below, later.clone()]);
     let c4 = Digest::of(HashKind::C4, later.1.as_bytes());

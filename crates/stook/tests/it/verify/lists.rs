@@ -112,7 +112,10 @@ fn digests_for_new_lists_are_computed_of_all_that_is_there() {
     // What a list says is held against it in the same read.
     let said = listed(&files(&[("a", b"x"), ("c", b"c"), ("gone", b"")]), &[HashKind::Blake3]);
     let (_, heard) = verify_with(directory(place.path()).listed(said), options);
-    assert_eq!(outcomes(&heard), [("a", "mismatches"), ("c", "matches"), ("d/b", "new"), ("gone", "missing")]);
+    assert_eq!(
+        outcomes(&heard),
+        [("a", "mismatches"), ("c", "matches"), ("d/b", "new"), ("gone", "missing")]
+    );
 }
 
 #[test]

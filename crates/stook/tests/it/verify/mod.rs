@@ -13,7 +13,8 @@ use std::path::Path;
 
 use stook::hash::{Digest, HashKind};
 use stook::verify::{
-    Branch, Expected, Finding, Progress, Subject, SubjectReport, Verify, VerifyEvents, VerifyOptions, VerifyReport,
+    Branch, Expected, Finding, Progress, Subject, SubjectReport, Verify, VerifyEvents, VerifyOptions,
+    VerifyReport,
 };
 
 /// Files by their paths.

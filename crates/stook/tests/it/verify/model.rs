@@ -48,7 +48,10 @@ fn trees() -> impl Strategy<Value = Files> {
     proptest::collection::btree_map(path, bytes, 1..25).prop_map(|all| {
         // What others lie below is a directory.
         let is_above = |path: &String| all.keys().any(|other| other.starts_with(&format!("{path}/")));
-        all.iter().filter(|(path, _)| !is_above(path)).map(|(path, bytes)| (path.clone(), bytes.clone())).collect()
+        all.iter()
+            .filter(|(path, _)| !is_above(path))
+            .map(|(path, bytes)| (path.clone(), bytes.clone()))
+            .collect()
     })
 }
 
@@ -139,9 +142,8 @@ impl Case {
 
     /// What was found of files; directories are left out.
     fn check(&self, heard: &Heard) {
-        let is_file = |path: &&(String, &str)| {
-            self.before.contains_key(&path.0) || self.after.contains_key(&path.0)
-        };
+        let is_file =
+            |path: &&(String, &str)| self.before.contains_key(&path.0) || self.after.contains_key(&path.0);
         let found: BTreeMap<String, &str> = heard.outcomes.iter().filter(is_file).cloned().collect();
         assert_eq!(found, self.wanted);
     }
