@@ -332,9 +332,9 @@ mod tests {
 
     #[test]
     fn half_of_the_files_of_a_root_is_not_too_much() {
-        let reported = GoneCount { gone: 3258, of: 3258 }.refusal(b"").unwrap();
+        let reported = refusal_of(b"", GoneCount { gone: 3258, of: 3258 }).unwrap();
         assert_eq!(reported, "3,258 of the 3,258 records of files in this tree");
-        assert_eq!(GoneCount { gone: 2, of: 3 }.refusal(b"a").unwrap(), "2 of the 3 records of files in a");
-        assert_eq!(GoneCount { gone: 2, of: 4 }.refusal(b""), None);
+        assert_eq!(refusal_of(b"a", GoneCount { gone: 2, of: 3 }).unwrap(), "2 of the 3 records of files in a");
+        assert_eq!(refusal_of(b"", GoneCount { gone: 2, of: 4 }), None);
     }
 }
