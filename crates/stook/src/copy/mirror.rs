@@ -18,6 +18,7 @@ use super::events::{Action, Why};
 use super::listing::joined;
 use super::options::CopyOptions;
 use super::refuse::{Inode, inode_of};
+use super::reserved::is_for_repairs;
 use super::source::CopySource;
 use super::spelling::above;
 use crate::report::units;
@@ -285,7 +286,7 @@ impl<'a> Search<'a> {
                 self.had += u64::from(!is_left_out);
                 Looked::Had
             }
-            None if self.is_spared(&path, name) => {
+            None if is_for_repairs(&*self.receiver.calls, &directory, name) || self.is_spared(&path, name) => {
                 self.keep(here.key, id);
                 Looked::Stays
             }
