@@ -77,6 +77,81 @@ fn an_empty_source_deletes_nothing_unless_it_is_forced() {
     assert!(!place.path("disk/extra").exists());
 }
 
+/// Before: the pack, or the archive, was deleted as something extra, or replaced by a member of its
+/// own.
+#[test]
+fn what_is_copied_from_is_neither_deleted_nor_replaced() {
+    let place = place();
+    fs::write(place.path("card/x.tar"), "a member").unwrap();
+    assert_eq!(super::ended(stook(["pack", "card", "disk/p.stook"]).current_dir(place.dir.path())).0, 0);
+    let mut tar = Command::new("tar");
+    let tar = tar.args(["-cf", "disk/x.tar", "-C", "card", "."]).current_dir(place.dir.path());
+    assert!(tar.status().unwrap().success());
+    let bytes = fs::read(place.path("disk/x.tar")).unwrap();
+    for (source, door) in [
+        ("disk/p.stook", &["--mirror", "--force"][..]),
+        ("disk/p.stook", &["--mirror", "--force", "--backup"]),
+        ("disk/x.tar//", &["--mirror", "--force"]),
+        ("disk/x.tar//", &["--mirror", "--force", "--dry-run"]),
+        ("disk/x.tar//", &["--overwrite", "different"]),
+        ("disk/x.tar//", &["--overwrite", "always", "--backup"]),
+    ] {
+        let (code, stdout, stderr) = copy(&place, &[&[source, "disk"], door].concat());
+        assert_eq!(code, 1, "{source} {door:?}: {stdout}{stderr}");
+        let is_said = stderr.contains("where a mirror would delete it") || stderr.contains("it is what is copied");
+        assert!(is_said, "{source} {door:?}: {stderr}");
+        assert!(place.path("disk/p.stook").is_dir(), "{source} {door:?}");
+        assert!(fs::read(place.path("disk/x.tar")).unwrap() == bytes, "{source} {door:?}");
+    }
+    // Where it does not lie in what is mirrored, it is in nobody's way.
+    let (code, stdout, stderr) = copy(&place, &["disk/p.stook", "other", "--mirror"]);
+    assert_eq!(code, 0, "{stdout}{stderr}");
+}
+
+/// Before: they were named where an archive was unpacked to one empty directory, and dropped without
+/// a word everywhere else, where a mirror then deleted what has their names.
+#[test]
+fn members_that_have_no_place_are_failures_through_every_door() {
+    let place = place();
+    let script = "import io, tarfile\n\
+        t = tarfile.open('x.tar', 'w')\n\
+        def add(name, link=None):\n    \
+            i = tarfile.TarInfo(name); i.size = 0 if link else 1\n    \
+            if link: i.type = tarfile.LNKTYPE; i.linkname = link\n    \
+            t.addfile(i, None if link else io.BytesIO(b'1'))\n\
+        for name in ['ok', '../evil', 'doc', 'doc/sub']: add(name)\n\
+        add('lost', 'missing')\n\
+        t.close()";
+    let made = Command::new("python3").args(["-c", script]).current_dir(place.dir.path()).status();
+    assert!(made.unwrap().success());
+    assert_eq!(super::ended(stook(["pack", "x.tar", "p.stook"]).current_dir(place.dir.path())).0, 0);
+    fs::write(place.path("disk/lost"), "kept").unwrap();
+    for (source, names) in [("x.tar//", &["evil", "doc", "lost"][..]), ("p.stook", &["evil", "doc"])] {
+        let doors: [&[&str]; 5] = [
+            &["new"],
+            &["disk"],
+            &["hashed", "--hash", "xxh3"],
+            &["one", "--to", "two"],
+            &["disk", "--mirror", "--force"],
+        ];
+        for door in doors {
+            let (code, stdout, stderr) = copy(&place, &[&[source][..], door].concat());
+            assert_eq!(code, 1, "{source} {door:?}: {stdout}{stderr}");
+            for name in names {
+                assert!(stderr.contains(name), "{source} {door:?} {name}: {stderr}");
+            }
+            assert!(place.path("disk/lost").exists() && place.path("disk/extra").exists());
+            assert!(place.path(door[0]).join("doc/sub").is_file(), "{source} {door:?}");
+        }
+        // What is not asked for is not missed.
+        let (code, stdout, stderr) = copy(&place, &[source, "some", "--include", "ok", "--hash", "xxh3"]);
+        assert_eq!(code, 0, "{source}: {stdout}{stderr}");
+        for made in ["new", "hashed", "one", "two", "some"] {
+            fs::remove_dir_all(place.path(made)).unwrap();
+        }
+    }
+}
+
 /// Before: unpacking had rules of its own for what is there.
 #[test]
 fn a_pack_that_was_copied_before_is_corrected_whichever_way_it_is_written() {

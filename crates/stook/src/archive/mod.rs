@@ -41,6 +41,7 @@ pub use member::{Extent, KEY_LEN_MAX, Member, MemberKind, Method};
 pub use open::{Archive, Members, OpenOptions, Origin, recognise};
 pub use reading::{Piece, Reading};
 pub use sidecar::SUFFIX;
+pub(crate) use sidecar::path_of as index_path;
 pub use source::MemberSource;
 pub use stream::{TarStream, tar_stream};
 pub use tree::{ArchiveTree, HELD_BYTES_MAX};

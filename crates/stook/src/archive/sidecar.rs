@@ -22,7 +22,7 @@ use crate::tree::{Folder, Refused};
 pub const SUFFIX: &str = ".stook-index";
 
 /// Where the index of an archive is.
-pub(super) fn path_of(archive: &Path) -> PathBuf {
+pub(crate) fn path_of(archive: &Path) -> PathBuf {
     let mut name = archive.as_os_str().to_os_string();
     name.push(SUFFIX);
     PathBuf::from(name)

@@ -12,6 +12,7 @@ use super::destination::{Noted, Receiver, Spot};
 use super::events::{Action, Why};
 use super::finish::shown;
 use super::mirror::is_mounted;
+use super::refuse::Inode;
 use crate::tree::existing::{Plan, mtime_of};
 use crate::tree::outbox::{NewName, Replaces};
 use crate::tree::target;
@@ -28,6 +29,8 @@ pub(super) struct Place {
     pub(super) compared: Option<Spot>,
     /// Whether that is of an earlier copy, to become this one as well.
     pub(super) is_earlier: bool,
+    /// What has the name, if something has.
+    pub(super) there: Option<Inode>,
 }
 
 impl Receiver {
@@ -48,7 +51,7 @@ impl Receiver {
                 self.note_continued(job);
                 None
             }
-            Ok(Some(there)) => match self.check_spelling(&job.key, (&spot.parent, &spot.name), &there) {
+            Ok(Some(there)) => match self.check_there(&job.key, (&spot.parent, &spot.name), &there) {
                 Ok(()) => self.decide_existing(job, spot, &there),
                 Err(error) => {
                     self.fail_io("write", &job.key, error);
@@ -70,7 +73,7 @@ impl Receiver {
             // A dry run only compares.
             let plan = if dry_run { Plan::Compare } else { Plan::Write };
             let is_earlier = compared.is_some();
-            Place { job: job.clone(), spot, plan, why: Why::New, compared, is_earlier }
+            Place { job: job.clone(), spot, plan, why: Why::New, compared, is_earlier, there: None }
         };
         match self.earlier_spot(job) {
             Some(earlier) if self.options.checksum => {
@@ -121,7 +124,8 @@ impl Receiver {
         // A dry run only compares.
         let plan = if self.options.dry_run { Plan::Compare } else { plan };
         let compared = plan.compares().then(|| spot.clone());
-        Some(Place { job: job.clone(), spot, plan, why, compared, is_earlier: false })
+        let there = Some((there.st_dev, there.st_ino));
+        Some(Place { job: job.clone(), spot, plan, why, compared, is_earlier: false, there })
     }
 
     /// Whether the source is still what was listed, where more is asked of it than that: else it is

@@ -25,6 +25,7 @@ use super::lists::Lists;
 use super::making::with_descriptors;
 use super::options::{CopyOptions, Resume};
 use super::partial::Partial;
+use super::refuse::{Inode, inode_of};
 use super::report::{DestinationReport, Failure, Unfinished, not_there};
 use super::run::Destination;
 use super::source::CopySource;
@@ -52,6 +53,8 @@ pub(super) struct Receiver {
     pub(super) sources: Arc<[CopySource]>,
     pub(super) keys: SourceKeys,
     pub(super) spellings: Spellings,
+    /// The packs and archives that are copied from, which nothing takes the place of.
+    read_from: Vec<Inode>,
     mailbox: Arc<Mailbox>,
     /// `None` where nothing is there, and nothing is to be made.
     target: Option<Mutex<Target>>,
@@ -167,6 +170,7 @@ impl Receiver {
             sources: sources.clone(),
             keys: SourceKeys::new(sources.clone(), is_contents),
             spellings: Spellings::default(),
+            read_from: sources.iter().flat_map(CopySource::read_from).filter_map(|path| inode_of(path)).collect(),
             mailbox: mailbox.clone(),
             target: target.map(Mutex::new),
             earlier,
@@ -606,10 +610,24 @@ impl Receiver {
         target.set_directory_metadata(key, &metadata, Overwrite::Always)
     }
 
+    /// Returns an error if nothing may take the place of what is there, whatever is asked for: it is
+    /// what is copied from, or belongs to another key.
+    pub(super) fn check_there(
+        &self,
+        key: &[u8],
+        place: (&OwnedFd, &OsStr),
+        there: &Stat,
+    ) -> io::Result<()> {
+        if self.read_from.contains(&(there.st_dev, there.st_ino)) {
+            return Err(io::Error::other("it is what is copied from"));
+        }
+        self.check_spelling(key, place, there)
+    }
+
     /// What is done where something goes, for one with this modification time.
     pub(super) fn plan(&self, key: &[u8], spot: &Spot, mtime_ns: Option<i64>) -> io::Result<Plan> {
         let Some(there) = target::status(&spot.parent, &spot.name)? else { return Ok(Plan::Write) };
-        self.check_spelling(key, (&spot.parent, &spot.name), &there)?;
+        self.check_there(key, (&spot.parent, &spot.name), &there)?;
         self.options.overwrite.plan(&there, self.kept_time(&spot.parent, &there, mtime_ns))
     }
 

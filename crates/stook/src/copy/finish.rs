@@ -1,6 +1,6 @@
 //! How files get their names in a destination.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
@@ -11,9 +11,10 @@ use super::body::FileJob;
 use super::decide::Place;
 use super::destination::{Pending, Receiver, Spot, Way};
 use super::events::{Action, Why};
+use super::refuse::Inode;
 use crate::hash::Digest;
 use crate::tree::existing::Plan;
-use crate::tree::outbox::{Durability, NewFile, NewName, OutFile, Published, SYNC, Waiting};
+use crate::tree::outbox::{Backup, Durability, NewFile, NewName, OutFile, Published, SYNC, Waiting};
 use crate::tree::target::{self, FileMetadata, Unset};
 use crate::tree::{Kind, Overwrite};
 
@@ -33,12 +34,12 @@ impl Receiver {
     /// Gives a whole file its attributes and its name, or has it wait for that.
     pub(super) fn finish(&self, written: Written) {
         let Written { place, file, metadata, digests, way } = written;
-        let Place { job, spot, why, plan, .. } = place;
+        let Place { job, spot, why, plan, there, .. } = place;
         let unset = match file.set_metadata(&metadata) {
             Ok(unset) => unset,
             Err(error) => return self.fail_written("set mode and time of", &job, error),
         };
-        let backup = match self.backup_of(&job.key, &spot, plan) {
+        let backup = match self.backup_of(&job.key, &spot, plan, there) {
             Ok(backup) => backup,
             Err(error) => return self.fail_written(NAME_BACKUP, &job, error),
         };
@@ -50,14 +51,17 @@ impl Receiver {
         self.note_published(self.batch.put_noted(&self.outbox, waiting, self));
     }
 
-    /// The name under which what is replaced is kept.
-    pub(super) fn backup_of(&self, key: &[u8], spot: &Spot, plan: Plan) -> io::Result<Option<OsString>> {
-        match &self.backups {
-            Some(backups) if plan.replaces().is_any() => {
-                self.name_backup(backups, key, (&spot.parent, &spot.name), false).map(Some)
-            }
-            _ => Ok(None),
-        }
+    /// How what is replaced is kept, if it is. `of` is what was looked at, where that was before.
+    pub(super) fn backup_of(
+        &self,
+        key: &[u8],
+        spot: &Spot,
+        plan: Plan,
+        of: Option<Inode>,
+    ) -> io::Result<Option<Backup>> {
+        let Some(backups) = self.backups.as_ref().filter(|_| plan.replaces().is_any()) else { return Ok(None) };
+        let name = self.name_backup(backups, key, (&spot.parent, &spot.name), false)?;
+        Ok(Some(Backup { name, of }))
     }
 
     /// A file that waits for its name does not get it: its source has changed since.
@@ -168,7 +172,7 @@ pub(super) fn why_of(plan: Plan, overwrite: Overwrite) -> Why {
 }
 
 /// The name that something gets.
-pub(super) fn new_name<'a>(spot: &'a Spot, plan: Plan, backup: Option<&'a OsStr>) -> NewName<'a> {
+pub(super) fn new_name<'a>(spot: &'a Spot, plan: Plan, backup: Option<&'a Backup>) -> NewName<'a> {
     NewName { parent: &spot.parent, name: &spot.name, replaces: plan.replaces(), backup }
 }
 

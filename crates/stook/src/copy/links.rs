@@ -37,6 +37,16 @@ impl FirstNames {
     }
 }
 
+/// What became of another name.
+enum Linked {
+    /// It is there, or is not for a reason that was reported.
+    Done,
+    /// What has it is compared with the source.
+    NotYetCompared,
+    /// What the first name leads to is not there, or cannot have another one: it is copied.
+    CannotBe,
+}
+
 impl Run<'_> {
     /// Hard links to what is there.
     pub(super) fn make_links(&self, links: &[(Found, Arc<[u8]>)]) {
@@ -45,9 +55,13 @@ impl Run<'_> {
                 if self.is_stopped() {
                     return;
                 }
-                if receiver.hard_link(found, first) {
-                    self.copy_alone(receiver.index, found);
-                    receiver.note_instead(first, &found.key);
+                match receiver.hard_link(found, first) {
+                    Linked::Done => {}
+                    Linked::NotYetCompared => self.copy_alone(receiver.index, found),
+                    Linked::CannotBe => {
+                        self.copy_alone(receiver.index, found);
+                        receiver.note_instead(first, &found.key);
+                    }
                 }
             }
         }
@@ -63,17 +77,16 @@ impl Run<'_> {
 }
 
 impl Receiver {
-    /// Gives what is there one more name; whether it has to be copied under that, because it is not
-    /// there, or cannot have another one.
-    fn hard_link(&self, found: &Found, first: &[u8]) -> bool {
+    /// Gives what is there one more name.
+    fn hard_link(&self, found: &Found, first: &[u8]) -> Linked {
         if self.is_stopped() {
-            return false;
+            return Linked::Done;
         }
         let there = self.state().firsts.get(first).cloned();
         let Some(there) = there else { return self.has_other_first(found, first) };
         let from = match self.spot(&there.key) {
             Ok(from) => from,
-            Err(Noted) => return false,
+            Err(Noted) => return Linked::Done,
         };
         // What a dry run would put there is not what is there now.
         let is_there = !(there.is_new && self.options.dry_run);
@@ -83,32 +96,46 @@ impl Receiver {
             _ => Ok(stays && self.is_alike(spot, found)?),
         };
         if self.options.dry_run && self.is_in_order() {
-            return true;
+            return Linked::CannotBe;
+        }
+        match self.compares(found, from.as_ref().filter(|_| is_there)) {
+            Ok(false) => {}
+            Ok(true) => return Linked::NotYetCompared,
+            Err(error) => {
+                self.fail_io("look for", &found.key, error);
+                return Linked::Done;
+            }
         }
         // What is another file with the same bytes is replaced where it may be.
         let placed = self.place_other(found, Action::HardLink, same);
-        let (Some((spot, plan)), Some(from)) = (placed, &from) else { return false };
+        let (Some((spot, plan)), Some(from)) = (placed, &from) else { return Linked::Done };
         self.list_link(found, first);
         let linked = self.made_other(found, (&spot, plan), |backup| {
-            let new = new_name(&spot, plan, backup.as_deref());
+            let new = new_name(&spot, plan, backup);
             self.outbox.hard_link((&from.parent, &from.name), &new)
         });
         match linked {
-            Ok(()) => {
-                self.note_hard_link(found, plan);
-                false
-            }
+            Ok(()) => self.note_hard_link(found, plan),
             // File systems without hard links, and files with as many names as they can have.
-            Err(error) if cannot_link(&error) => true,
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                self.keep_what_came(found, &spot);
-                false
-            }
-            Err(error) => {
-                self.fail_io("link", &found.key, error);
-                false
-            }
+            Err(error) if cannot_link(&error) => return Linked::CannotBe,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.keep_what_came(found, &spot),
+            Err(error) => self.fail_io("link", &found.key, error),
         }
+        Linked::Done
+    }
+
+    /// Whether the bytes of a file that is there, and would stay, have to be compared before it is
+    /// taken for the same.
+    fn compares(&self, found: &Found, from: Option<&Spot>) -> io::Result<bool> {
+        if !self.options.checksum || found.node.kind != Kind::File {
+            return Ok(false);
+        }
+        let Ok(Some(spot)) = self.spot(&found.key) else { return Ok(false) };
+        let Some(there) = target::status(&spot.parent, &spot.name)? else { return Ok(false) };
+        let is_file = FileType::from_raw_mode(there.st_mode).is_file();
+        let kept_ns = self.kept_time(&spot.parent, &there, found.node.mtime_ns);
+        let stays = is_file && self.options.overwrite.plan(&there, kept_ns)? == Plan::Compare;
+        Ok(stays && from.map(|from| is_same_file(from, &spot)).transpose()? != Some(true))
     }
 
     fn note_hard_link(&self, found: &Found, plan: Plan) {
@@ -127,18 +154,18 @@ impl Receiver {
     /// Whether something else has the first name, and stays: then this one is copied. What is not
     /// there for another reason is not copied under this name alone: it would stay another file
     /// when the first one is there.
-    fn has_other_first(&self, found: &Found, first: &[u8]) -> bool {
+    fn has_other_first(&self, found: &Found, first: &[u8]) -> Linked {
         let from = match self.spot(first) {
             Ok(from) => from,
-            Err(Noted) => return false,
+            Err(Noted) => return Linked::Done,
         };
         let is_there = |from: &Spot| matches!(target::status(&from.parent, &from.name), Ok(Some(_)));
         if from.as_ref().is_some_and(is_there) {
-            return true;
+            return Linked::CannotBe;
         }
         let what = "its first name could not be copied, and it is another name of that file";
         self.fail_io("link", &found.key, io::Error::other(what));
-        false
+        Linked::Done
     }
 
     /// Whether what has a name looks like what is to have it: a file with the same length and time,

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Dir, FileType, StatxFlags, statx};
+use rustix::fs::{AtFlags, Dir, FileType, Stat, StatxFlags, statx};
 
 use super::destination::Receiver;
 use super::events::{Action, Why};
@@ -32,6 +32,9 @@ use crate::tree::{Cursor, Kind, NodeId, Page};
 /// What was to be done, and its error.
 type Failed = (&'static str, io::Error);
 
+/// Why something is not deleted.
+const SPARED: &str = "it is what is copied, or what is linked to";
+
 /// Deletes in one destination.
 pub(super) struct Mirror<'a> {
     pub(super) receiver: &'a Receiver,
@@ -39,13 +42,15 @@ pub(super) struct Mirror<'a> {
     pub(super) is_contents: bool,
     /// Whether anything was selected in a source.
     pub(super) has_selected: &'a dyn Fn(usize) -> bool,
+    /// How many entries of a directory were listed and selected.
+    pub(super) listed: &'a dyn Fn(&[u8]) -> u64,
     pub(super) is_stopped: &'a dyn Fn() -> bool,
 }
 
 impl Mirror<'_> {
     /// Deletes what the sources do not have, in each directory that was copied.
     pub(super) fn run(&self) {
-        let paths = self.sources.iter().filter_map(|source| source.path.as_deref());
+        let paths = self.sources.iter().flat_map(CopySource::places);
         let paths = paths.chain(self.receiver.options.link_dest.as_deref());
         let spared: Vec<Inode> = paths.filter_map(inode_of).collect();
         for (number, source) in self.sources.iter().enumerate() {
@@ -73,6 +78,7 @@ struct Search<'a> {
     receiver: &'a Receiver,
     source: &'a CopySource,
     is_stopped: &'a dyn Fn() -> bool,
+    listed: &'a dyn Fn(&[u8]) -> u64,
     /// How long the part of a key is that the source does not have.
     skipped: usize,
     /// Whether what is extra is deleted; else it is only found out whether there is anything.
@@ -91,6 +97,14 @@ struct Search<'a> {
     kept: HashSet<Vec<u8>>,
     /// Files and the like that the source has.
     had: u64,
+}
+
+/// What becomes of a name.
+enum Looked {
+    /// The source has it.
+    Had,
+    Extra(Vec<u8>),
+    Stays,
 }
 
 /// A directory that is looked into.
@@ -115,6 +129,7 @@ impl<'a> Search<'a> {
             receiver: mirror.receiver,
             source,
             is_stopped: mirror.is_stopped,
+            listed: mirror.listed,
             skipped: if key.is_empty() { 0 } else { key.len() + 1 },
             may_delete,
             has_extra: false,
@@ -214,7 +229,23 @@ impl<'a> Search<'a> {
         }
         let names = names_of(&directory).map_err(|error| ("list", error))?;
         let mut here = Here { directory, key, id, names: &names, spelled_otherwise: None };
-        names.iter().try_for_each(|name| self.look_at(&mut here, name))
+        let (mut extra, mut had) = (Vec::new(), 0);
+        for name in &names {
+            match self.look_at(&mut here, name)? {
+                Looked::Had => had += 1,
+                Looked::Extra(key) => extra.push((name, key)),
+                Looked::Stays => {}
+            }
+        }
+        // All that was listed is there now. What the source does not have of it any more went from
+        // there while it was copied, and may be nowhere else.
+        let is_less = id.is_some() && had < (self.listed)(key) && !self.receiver.options.dry_run;
+        if is_less && !extra.is_empty() {
+            let why = "its source lost something while it was copied, so nothing in it was deleted";
+            return Err(("mirror", io::Error::other(why)));
+        }
+        extra.into_iter().for_each(|(name, key)| self.note_extra(&here, name, key));
+        Ok(())
     }
 
     /// Returns an error if an extra directory must not be emptied.
@@ -224,19 +255,19 @@ impl<'a> Search<'a> {
             return refused("another file system is mounted there, and nothing is deleted in it");
         }
         if self.spared.contains(&identity(directory)?) {
-            return refused("it is what is copied, or what is linked to");
+            return refused(SPARED);
         }
         Ok(())
     }
 
-    /// Decides what becomes of a name.
-    fn look_at(&mut self, here: &mut Here<'_>, name: &OsStr) -> Result<(), Failed> {
+    /// Finds out what becomes of a name.
+    fn look_at(&mut self, here: &mut Here<'_>, name: &OsStr) -> Result<Looked, Failed> {
         let (directory, id) = (here.directory.clone(), here.id);
         let key = joined(here.key, name.as_bytes());
         let path = key.get(self.skipped..).unwrap_or_default().to_vec();
         if self.receiver.options.selection.excludes(&path, true) {
             self.keep(here.key, id);
-            return Ok(());
+            return Ok(Looked::Stays);
         }
         let found = match id.map(|id| self.look_up(id, name)).transpose() {
             Ok(found) => found.flatten(),
@@ -244,19 +275,28 @@ impl<'a> Search<'a> {
             Err(error) => {
                 self.keep(here.key, id);
                 self.receiver.fail(&key, error);
-                return Ok(());
+                return Ok(Looked::Stays);
             }
         };
-        match found {
-            Some((_, true)) => {}
-            Some((found, false)) if is_directory(&directory, name) => self.waiting.push((key, Some(found))),
-            None if is_for_repairs(&*self.receiver.calls, &directory, name) => self.keep(here.key, id),
-            Some(_) => self.had += 1,
-            None if self.is_spared(&path, name) => self.keep(here.key, id),
-            None if self.is_other_spelling(here, name)? => self.had += 1,
-            None => self.note_extra(here, name, key),
-        }
-        Ok(())
+        Ok(match found {
+            Some((found, false)) if is_directory(&directory, name) => {
+                self.waiting.push((key, Some(found)));
+                Looked::Had
+            }
+            Some((_, is_left_out)) => {
+                self.had += u64::from(!is_left_out);
+                Looked::Had
+            }
+            None if is_for_repairs(&*self.receiver.calls, &directory, name) || self.is_spared(&path, name) => {
+                self.keep(here.key, id);
+                Looked::Stays
+            }
+            None if self.is_other_spelling(here, name)? => {
+                self.had += 1;
+                Looked::Had
+            }
+            None => Looked::Extra(key),
+        })
     }
 
     /// Notes that something is extra, unless it stays.
@@ -269,8 +309,10 @@ impl<'a> Search<'a> {
             return self.keep(here.key, here.id);
         }
         self.has_extra = true;
-        // With backups nothing of a directory is lost. Else each name in it is named.
-        if is_directory(&here.directory, name) && self.receiver.backups.is_none() {
+        // With backups nothing of a directory is lost, unless something in it is not to be moved.
+        // Else each name in it is named.
+        let is_whole = self.receiver.backups.is_some() && self.receiver.options.selection.is_all();
+        if is_directory(&here.directory, name) && !is_whole {
             self.waiting.push((key, None));
         } else {
             self.extra.push(key);
@@ -389,6 +431,9 @@ impl<'a> Search<'a> {
         let Some(parent) = parent.flatten() else { return Ok(None) };
         let Some(there) = target::status(&parent, name)? else { return Ok(None) };
         let kind = Kind::of(FileType::from_raw_mode(there.st_mode));
+        if self.spared.contains(&(there.st_dev, there.st_ino)) {
+            return Err(io::Error::other(SPARED));
+        }
         // While it is held no other run takes it.
         let held = Temporary::of(&*self.receiver.calls, &parent, name);
         if matches!(held, Temporary::InUse | Temporary::Exchanged) {
@@ -399,7 +444,8 @@ impl<'a> Search<'a> {
             _ if self.receiver.options.dry_run => {}
             Some(backups) => {
                 let kept = self.receiver.name_backup(backups, key, (&parent, name), is_directory)?;
-                self.keep_as(&parent, (name, kept.as_os_str()), is_directory)?;
+                self.keep_as(&parent, (name, kept.as_os_str()), (&there, is_directory))?;
+                self.receiver.state().report.backups += 1;
             }
             None => again(|| self.receiver.calls.unlink(parent.as_fd(), name))?,
         }
@@ -412,15 +458,19 @@ impl<'a> Search<'a> {
         &self,
         parent: &OwnedFd,
         (name, kept): (&OsStr, &OsStr),
-        is_directory: bool,
+        (there, is_directory): (&Stat, bool),
     ) -> io::Result<()> {
-        let (calls, parent) = (&self.receiver.calls, parent.as_fd());
+        let (calls, at) = (&self.receiver.calls, parent.as_fd());
         if !is_directory {
-            return calls.rename(parent, name, kept);
+            // Renaming one name of a file onto another of the same leaves both.
+            let earlier = target::status(parent, kept)?;
+            let is_one =
+                earlier.is_some_and(|earlier| (earlier.st_dev, earlier.st_ino) == (there.st_dev, there.st_ino));
+            return if is_one { again(|| calls.unlink(at, name)) } else { calls.rename(at, name, kept) };
         }
-        match calls.rename_new(parent, name, kept) {
+        match calls.rename_new(at, name, kept) {
             // Not every file system knows how. A directory takes the place of an empty one at most.
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => calls.rename(parent, name, kept),
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => calls.rename(at, name, kept),
             renamed => renamed,
         }
     }

@@ -1,6 +1,5 @@
 //! What is neither a file nor a directory: symbolic links, pipes and devices.
 
-use std::ffi::OsString;
 use std::io;
 use std::sync::Arc;
 
@@ -14,6 +13,7 @@ use super::listing::Found;
 use super::report::NotCopied;
 use super::run::Run;
 use crate::tree::existing::{self, Plan};
+use crate::tree::outbox::Backup;
 use crate::tree::target::{self, FileMetadata, Unset};
 use crate::tree::{Kind, Xattrs};
 
@@ -133,7 +133,7 @@ impl Receiver {
         let Some((spot, plan)) = self.place_other(found, Action::Copy, same) else { return };
         let metadata = self.metadata(&found.node, xattrs);
         let made = self.made_other(found, (&spot, plan), |backup| {
-            self.outbox.symlink(&new_name(&spot, plan, backup.as_deref()), link_to, &metadata)
+            self.outbox.symlink(&new_name(&spot, plan, backup), link_to, &metadata)
         });
         self.note_other(found, (&spot, plan), made);
     }
@@ -155,7 +155,7 @@ impl Receiver {
         let metadata: FileMetadata = self.metadata(&found.node, xattrs);
         let what = (file_type, found.node.device);
         let made = self.made_other(found, (&spot, plan), |backup| {
-            self.outbox.special(&new_name(&spot, plan, backup.as_deref()), what, &metadata)
+            self.outbox.special(&new_name(&spot, plan, backup), what, &metadata)
         });
         self.note_other(found, (&spot, plan), made);
     }
@@ -165,10 +165,12 @@ impl Receiver {
         &self,
         found: &Found,
         (spot, plan): (&Spot, Plan),
-        make: impl Fn(Option<OsString>) -> io::Result<T>,
+        make: impl Fn(Option<&Backup>) -> io::Result<T>,
     ) -> io::Result<T> {
-        let backup = self.backup_of(&found.key, spot, plan)?;
-        self.making(&spot.parent, || make(backup.clone()))
+        let there = target::status(&spot.parent, &spot.name)?;
+        let of = there.map(|there| (there.st_dev, there.st_ino));
+        let backup = self.backup_of(&found.key, spot, plan, of)?;
+        self.making(&spot.parent, || make(backup.as_ref()))
     }
 
     fn note_other(&self, found: &Found, (spot, plan): (&Spot, Plan), made: io::Result<Unset>) {

@@ -121,7 +121,7 @@ fn check_mirror(
         let name = source.name.as_deref().filter(|_| !is_contents).map(super::finish::shown);
         let mirrored = name.map_or_else(|| destination.to_path_buf(), |name| destination.join(name));
         let Some(outer) = inode_of(&mirrored).filter(|_| mirrored.is_dir()) else { continue };
-        let paths = sources.iter().filter_map(|source| source.path.as_deref());
+        let paths = sources.iter().flat_map(CopySource::places);
         for inner in paths.chain(options.link_dest.as_deref()) {
             if chain_of(inner)?.contains(&outer) && !excludes(options, &mirrored, inner) {
                 return Err(Error::WouldDelete { inner: inner.to_path_buf(), destination: mirrored });

@@ -1,5 +1,6 @@
 //! Runs a [copy](super::Copy): the stages and the threads between them.
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,6 +28,7 @@ use super::refuse::{self, Total};
 use super::report::{self, CopyReport, DestinationReport, Failure};
 use super::small::{SMALL_MAX, SmallTask};
 use super::source::CopySource;
+use super::spelling::above;
 use super::throttle::Throttle;
 use super::tuning::Tuning;
 use super::waits::{For, WaitClock};
@@ -187,6 +189,8 @@ pub(super) struct Run<'a> {
     total: Total,
     /// Entries that were selected in each source.
     selected: Vec<AtomicU64>,
+    /// The same in each directory, by a hash of its key, for a mirror.
+    listed: Mutex<HashMap<u64, u64>>,
     files: AtomicU64,
     bytes: AtomicU64,
     read_bytes: AtomicU64,
@@ -235,6 +239,7 @@ impl<'a> Run<'a> {
             own: Mutex::new(CopyReport { failures: incomplete_of(&copy.sources), ..CopyReport::default() }),
             total,
             selected: copy.sources.iter().map(|_| AtomicU64::new(0)).collect(),
+            listed: Mutex::default(),
             files: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             read_bytes: AtomicU64::new(0),
@@ -322,6 +327,9 @@ impl<'a> Run<'a> {
         if found.is_implied {
             return;
         }
+        if self.options.mirror && !found.key.is_empty() {
+            *self.listed().entry(hash_of(above(&found.key))).or_default() += 1;
+        }
         // A directory of which the contents are meant is not among them: an empty one has none.
         self.own().entries += u64::from(!found.key.is_empty());
         if self.sources.get(found.source).is_some_and(|source| source.id != found.id)
@@ -329,6 +337,10 @@ impl<'a> Run<'a> {
         {
             selected.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    fn listed(&self) -> MutexGuard<'_, HashMap<u64, u64>> {
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes what could not be read.
@@ -474,8 +486,9 @@ impl<'a> Run<'a> {
                 selected.is_some_and(|entries| entries.load(Ordering::Relaxed) > 0)
             };
             let (sources, is_contents) = (self.sources, self.is_contents);
-            let (has_selected, is_stopped) = (&has_selected, &is_stopped);
-            Mirror { receiver, sources, is_contents, has_selected, is_stopped }.run();
+            let listed = |key: &[u8]| self.listed().get(&hash_of(key)).copied().unwrap_or(0);
+            let (has_selected, is_stopped, listed) = (&has_selected, &is_stopped, &listed);
+            Mirror { receiver, sources, is_contents, has_selected, listed, is_stopped }.run();
         }
     }
 
@@ -573,6 +586,10 @@ impl<'a> Run<'a> {
             work(&lanes);
         });
     }
+}
+
+fn hash_of(key: &[u8]) -> u64 {
+    twox_hash::XxHash3_64::oneshot(key)
 }
 
 /// What is known to be missing from the beginning.

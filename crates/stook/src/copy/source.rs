@@ -25,6 +25,8 @@ pub struct CopySource {
     on_disk: Option<Arc<DirectoryTree>>,
     /// Whether it is known not to be all that it should be.
     pub(crate) is_incomplete: bool,
+    /// The pack or the archive that it is in, and what belongs to that, if that is on disk.
+    read_from: Vec<PathBuf>,
     /// What it has, and the tree has no place for.
     pub(crate) misplaced: Arc<[Misplaced]>,
     /// Which names are of what has no path.
@@ -118,7 +120,23 @@ impl CopySource {
 
     fn of(tree: Arc<dyn Tree>, id: NodeId, name: Option<Vec<u8>>) -> Self {
         let (path, on_disk, is_incomplete, no_paths) = (None, None, false, None);
-        Self { tree, id, name, path, on_disk, is_incomplete, misplaced: Arc::default(), no_paths }
+        let (read_from, misplaced) = (Vec::new(), Arc::default());
+        Self { tree, id, name, path, on_disk, is_incomplete, read_from, misplaced, no_paths }
+    }
+
+    /// The same, in a pack or an archive at these paths: no copy deletes or replaces it.
+    pub(crate) fn in_these(self, read_from: Vec<PathBuf>) -> Self {
+        Self { read_from, ..self }
+    }
+
+    /// What it is, or is in, on disk.
+    pub(super) fn places(&self) -> impl Iterator<Item = &Path> {
+        self.path.iter().chain(&self.read_from).map(PathBuf::as_path)
+    }
+
+    /// The files that it is in, where these are not it itself.
+    pub(super) fn read_from(&self) -> &[PathBuf] {
+        &self.read_from
     }
 
     /// The same, of which it is known what the tree has no place for: that is a failure each, if it

@@ -2,11 +2,11 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::copy::{Error, Result};
-use crate::archive::ArchiveTree;
+use crate::archive::{self, ArchiveTree};
 use crate::copy::{CopySource, Misplaced, NoPaths};
 use crate::ops::contents::{self, OpenOptions, Opened, is_object, split_member};
 use crate::pack::tree::{Paths, RecordTree};
@@ -129,6 +129,7 @@ impl Given {
         };
         let path = opened.contents().path().to_path_buf();
         let is_complete = opened.contents().is_complete();
+        let own = path.clone();
         let not_there = || Error::NotThere { path, key: key.clone() };
         let source = match opened {
             Opened::Pack(contents) => {
@@ -137,13 +138,15 @@ impl Given {
                 let id = tree.find(&key)?.ok_or_else(not_there)?;
                 let misplaced = misplaced_below(&key, hidden_in(&tree));
                 let names = Arc::new(Names(tree.clone()));
-                CopySource::tree_at(tree, id, name).without(misplaced).with_no_paths(names)
+                let source = CopySource::tree_at(tree, id, name).without(misplaced).with_no_paths(names);
+                source.in_these(on_disk([&own]))
             }
             Opened::Archive(archive) => {
                 let tree = archive.tree();
                 let id = tree.find(&key)?.ok_or_else(not_there)?;
                 let misplaced = misplaced_below(&key, refused_by(&tree));
-                CopySource::tree_at(Arc::new(tree), id, name).without(misplaced)
+                let source = CopySource::tree_at(Arc::new(tree), id, name).without(misplaced);
+                source.in_these(on_disk([&own, &archive::index_path(&own)]))
             }
         };
         Ok(if is_complete { source } else { source.incomplete() })
@@ -231,6 +234,11 @@ fn misplaced_below(key: &[u8], all: Vec<Misplaced>) -> Vec<Misplaced> {
         Some(Misplaced { path, ..one })
     };
     all.into_iter().filter_map(below).collect()
+}
+
+/// Those of some paths that are there: none of an address is.
+fn on_disk<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Vec<PathBuf> {
+    paths.into_iter().filter(|path| path.exists()).cloned().collect()
 }
 
 /// Whether two slashes follow something.

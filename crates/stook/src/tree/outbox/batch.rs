@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::super::target::{Unset, share_of_descriptors};
-use super::{OutFile, Outbox};
+use super::{Backup, OutFile, Outbox};
 
 /// Files of a batch at most. Each keeps a descriptor open, and is in a list of ext4 for files
 /// without names: in larger batches a file took more system time, in smaller ones syncs did.
@@ -46,8 +46,8 @@ pub(crate) struct Waiting {
     pub(crate) len: u64,
     /// What could not be set.
     pub(crate) unset: Unset,
-    /// The name under which what it replaces is kept.
-    pub(crate) backup: Option<OsString>,
+    /// How what it replaces is kept, if it is.
+    pub(crate) backup: Option<Backup>,
     /// Whether it waits for no others: it is synced by itself, unless nothing is, and gets its name
     /// at once.
     pub(crate) is_alone: bool,
@@ -196,7 +196,7 @@ impl Waiting {
         let Self { mut file, name, key, len, unset, backup, .. } = self;
         let parent = file.parent.clone();
         let result = match synced {
-            Ok(()) => file.publish(&name, backup.as_deref()),
+            Ok(()) => file.publish(&name, backup.as_ref()),
             Err(error) => Err((SYNC, error)),
         };
         let is_same = matches!(&result, Err((_, error)) if file.is_as_what_came(&name, error));

@@ -74,6 +74,14 @@ fn name_of(directory: &OwnedFd, exchanged: &OsStr) -> io::Result<Option<OsString
     Ok(None)
 }
 
+/// Whether two names are of files with the same bytes. What cannot be read is another.
+pub(super) fn have_same_bytes(directory: &OwnedFd, one: &OsStr, other: &OsStr) -> io::Result<bool> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let Ok(opened) = openat(directory, one, flags, Mode::empty()) else { return Ok(false) };
+    let mut file = File::from(opened);
+    Ok(file.metadata()?.is_file() && has_bytes_of(&mut file, directory, other).unwrap_or(false))
+}
+
 fn has_bytes_of(file: &mut File, directory: &OwnedFd, name: &OsStr) -> io::Result<bool> {
     let mut comparison = Comparison::open(directory, name)?;
     let mut buffer = vec![0; COMPARED_LEN];

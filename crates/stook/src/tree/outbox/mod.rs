@@ -39,7 +39,7 @@ pub(crate) use long::{LONG, LongFile, LongWriter};
 use names::Names;
 pub use names::is_temporary;
 pub(crate) use names::{Temporary, remove_stale};
-pub(crate) use naming::{NewName, Replaces};
+pub(crate) use naming::{Backup, NewName, Replaces};
 
 /// Threads that sync files where each is synced by itself.
 const SYNC_THREADS: usize = 8;
@@ -422,7 +422,7 @@ impl OutFile {
     pub(crate) fn publish(
         &mut self,
         name: &OsStr,
-        backup: Option<&OsStr>,
+        backup: Option<&Backup>,
     ) -> Result<(), (&'static str, io::Error)> {
         let give = |error| ("give its name to", error);
         if self.temporary.is_none() {

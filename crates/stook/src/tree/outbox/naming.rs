@@ -11,6 +11,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
+use super::exchanged::have_same_bytes;
 use super::names::Names;
 use super::{Calls, again, has_no_links};
 use crate::tree::existing::mtime_of;
@@ -50,14 +51,41 @@ impl Replaces {
     }
 }
 
+/// The name beside it under which what is replaced is kept.
+#[derive(Debug, Clone)]
+pub(crate) struct Backup {
+    /// Where that is what was looked at, in place of what has the name.
+    pub(crate) name: OsString,
+    /// Device and inode of what was looked at, where that is known.
+    pub(crate) of: Option<(u64, u64)>,
+}
+
 /// A name that something is to get.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NewName<'a> {
     pub(crate) parent: &'a OwnedFd,
     pub(crate) name: &'a OsStr,
     pub(crate) replaces: Replaces,
-    /// The name beside it under which what is replaced is kept, in place of what has that.
-    pub(crate) backup: Option<&'a OsStr>,
+    /// How what is replaced is kept, if it is.
+    pub(crate) backup: Option<&'a Backup>,
+}
+
+/// How many names are tried for something that takes the place of nothing.
+const NEW_NAMES: usize = 16;
+
+impl Backup {
+    /// Gives something a name that nothing has: the one that was chosen, or that with more at its
+    /// end.
+    fn take_new(&self, mut give: impl FnMut(&OsStr) -> io::Result<()>) -> io::Result<()> {
+        let mut name = self.name.clone();
+        for _ in 0..NEW_NAMES {
+            match give(&name) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => name.push("~"),
+                given => return given,
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
 }
 
 impl NewName<'_> {
@@ -126,22 +154,41 @@ impl Exchange<'_> {
             Err(error) => Err(give(error)),
         };
         let gone = may_go.and_then(|()| match self.new.backup {
-            Some(backup) => {
-                let kept = self.calls.rename(parent.as_fd(), beside, backup);
-                kept.map_err(|error| ("keep", error))
-            }
-            None => Ok(()),
+            Some(backup) => self.keep(beside, backup).map_err(|error| ("keep", error)),
+            None => self.remove(beside).map_err(|error| ("remove what was replaced by", error)),
         });
         match gone {
-            Ok(()) if self.new.backup.is_some() => Ok(()),
-            Ok(()) => match again(|| self.calls.unlink(parent.as_fd(), beside)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    Err(("remove what was replaced by", error))
-                }
-                _ => Ok(()),
-            },
+            Ok(()) => Ok(()),
+            Err(why @ ("remove what was replaced by", _)) => Err(why),
             Err(why) => Err(self.put_back(beside, own).map_or_else(give, |()| why)),
         }
+    }
+
+    /// Takes a name away that may be gone.
+    fn remove(&self, name: &OsStr) -> io::Result<()> {
+        match again(|| self.calls.unlink(self.new.parent.as_fd(), name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
+    }
+
+    /// Keeps what came out. Another run may have kept what was looked at meanwhile, and put
+    /// something else in its place: that takes the place of nothing, and is not kept where the same
+    /// has the name now.
+    fn keep(&self, beside: &OsStr, backup: &Backup) -> io::Result<()> {
+        let (parent, calls) = (self.new.parent, &self.calls);
+        let came = inode_at(parent, beside)?;
+        if came.is_some() && came == inode_at(parent, &backup.name)? {
+            // Renaming one name of a file onto another name of the same file leaves both.
+            return self.remove(beside);
+        }
+        if backup.of.is_none_or(|of| came == Some(of)) {
+            return calls.rename(parent.as_fd(), beside, &backup.name);
+        }
+        if have_same_bytes(parent, beside, self.new.name)? {
+            return self.remove(beside);
+        }
+        backup.take_new(|name| rename_new(*calls, parent, beside, name))
     }
 
     /// Gives what came out its name back.
@@ -178,7 +225,7 @@ impl Exchange<'_> {
             Some(there) => {
                 replaces.check(&there).map_err(give)?;
                 if let Some(backup) = backup {
-                    self.keep_as(backup).map_err(|error| ("keep", error))?;
+                    self.keep_as(from, &there, backup).map_err(|error| ("keep", error))?;
                 }
                 self.calls.rename(parent.as_fd(), from, name)
             }
@@ -190,22 +237,23 @@ impl Exchange<'_> {
 
     /// Gives what has the name another one as well, so that at no moment the name has nothing where
     /// the file system has hard links.
-    fn keep_as(&self, backup: &OsStr) -> io::Result<()> {
-        let (parent, name) = (self.new.parent.as_fd(), self.new.name);
+    fn keep_as(&self, new: &OsStr, there: &Stat, backup: &Backup) -> io::Result<()> {
+        let (parent, name, calls) = (self.new.parent, self.new.name, self.calls);
+        let is_it = backup.of.is_none_or(|of| of == (there.st_dev, there.st_ino));
+        if !is_it && have_same_bytes(parent, new, name)? {
+            return Ok(());
+        }
+        let keep = |from: &OsStr| match is_it {
+            true => calls.rename(parent.as_fd(), from, &backup.name),
+            false => backup.take_new(|kept| rename_new(calls, parent, from, kept)),
+        };
         let link = self.names.next();
-        match self.calls.link(parent, name, parent, &link) {
+        match calls.link(parent.as_fd(), name, parent.as_fd(), &link) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) if has_no_links(&error) => self.calls.rename(parent, name, backup),
+            Err(error) if has_no_links(&error) => keep(name),
             Err(error) => Err(error),
-            Ok(()) => {
-                let kept = self.calls.rename(parent, &link, backup);
-                // Renaming one name of a file onto another name of the same file leaves both.
-                let removed = match again(|| self.calls.unlink(parent, &link)) {
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-                    removed => removed,
-                };
-                kept.and(removed)
-            }
+            // Renaming one name of a file onto another name of the same file leaves both.
+            Ok(()) => keep(&link).and(self.remove(&link)),
         }
     }
 }

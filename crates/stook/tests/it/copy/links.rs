@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use stook::copy::{Action, CopyOptions, Why};
 use stook::tree::Overwrite;
@@ -80,4 +81,29 @@ fn links_and_pipes_with_several_names_keep_them() {
     assert_same(&from, &to);
     let report = copy(&from, &place.path().join("plain"));
     assert_eq!((report.not_copied.len(), report.destinations[0].symlinks), (2, 2), "{report:?}");
+}
+
+/// Before: with `checksum` the other names were compared by length and time alone.
+#[test]
+fn the_bytes_of_every_name_are_compared_where_that_is_asked() {
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+    for (bytes, is_same) in [("the file", true), ("the life", false)] {
+        for dry_run in [true, false] {
+            let place = place();
+            let (from, to) = (place.path().join("from"), place.path().join("to"));
+            let first = first_of(&from);
+            for name in ["1", "2", "3"] {
+                fs::write(to.join(name), if name == first { "the file" } else { bytes }).unwrap();
+                fs::File::open(to.join(name)).unwrap().set_modified(time).unwrap();
+            }
+            fs::File::open(from.join("1")).unwrap().set_modified(time).unwrap();
+            for overwrite in [Overwrite::Never, Overwrite::Older] {
+                let options = CopyOptions { overwrite, checksum: true, dry_run, ..CopyOptions::default() };
+                let report = copy_with(&from, &[&to], options);
+                let one = &report.destinations[0];
+                let expected = if is_same { (3, 0) } else { (1, 2) };
+                assert_eq!((one.unchanged, one.kept.len()), expected, "{report:?}");
+            }
+        }
+    }
 }

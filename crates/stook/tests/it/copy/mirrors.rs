@@ -1,15 +1,18 @@
 //! What a mirror deletes, and when it deletes nothing.
 
 use std::fs;
+use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use stook::copy::{Action, Copy, CopyOptions, CopyReport, CopySource, Destination, Error, Leftover, Why};
 use stook::names::{Patterns, Selection};
 use stook::tree::Overwrite;
-use stook::tree::outbox::{Calls as _, System};
+use stook::tree::outbox::{Calls, System};
 
-use super::{assert_same, copy_with, heard};
+use super::{assert_same, copy_with, heard, state_of};
 
 struct Place(tempfile::TempDir);
 
@@ -241,7 +244,8 @@ fn temporary_files_of_another_copy_that_is_running_stay() {
     files.clear();
     let report = place.copy(&["from"], "to", mirror()).unwrap();
     assert_eq!(report.undone(), 0, "{report:?}");
-    assert_same(&place.at("from"), &place.at("to"));
+    let left: Vec<_> = state_of(&place.at("to")).into_keys().collect();
+    assert_eq!(left, [&b"extra"[..], b"extra/.stook-0123456789abcdef-3.part", b"x"], "no run can hold a link");
 }
 
 /// The name that something has for a moment that is exchanged with what has this one.
@@ -295,4 +299,48 @@ fn what_a_killed_run_was_about_to_put_in_place_is_removed_when_it_is_there() {
     let report = place.copy(&["from"], "to", options).unwrap();
     assert_eq!((report.undone(), report.destinations[0].leftovers.len()), (0, 0), "{report:?}");
     assert_same(&place.at("from"), &place.at("to"));
+}
+
+/// Takes files away from the source while the destination is synced.
+#[derive(Debug)]
+struct EmptiedMeanwhile(Vec<PathBuf>);
+
+impl Calls for EmptiedMeanwhile {
+    fn sync_file_system(&self, directory: BorrowedFd<'_>) -> io::Result<()> {
+        self.0.iter().for_each(|path| drop(fs::remove_file(path)));
+        System.sync_file_system(directory)
+    }
+
+    fn sync(&self, file: BorrowedFd<'_>) -> io::Result<()> {
+        self.0.iter().for_each(|path| drop(fs::remove_file(path)));
+        System.sync(file)
+    }
+}
+
+/// A card that is emptied when it seems to be read. Before: what had been copied was deleted.
+#[test]
+fn what_goes_from_the_source_while_it_is_copied_is_not_deleted_from_the_copy() {
+    let place = Place::new(&["from/d/1", "from/d/2", "from/d/3", "to/d/extra"]);
+    let gone = [place.at("from/d/1"), place.at("from/d/2")];
+    let calls = Arc::new(EmptiedMeanwhile(gone.to_vec()));
+    let destination = Destination { calls, ..Destination::new(place.at("to")) };
+    let sources = vec![CopySource::directory(place.at("from")).unwrap()];
+    let report = Copy::new(sources, vec![destination]).with_options(mirror()).run(&mut ()).unwrap();
+    assert!(failure(&report).contains("lost something while it was copied"), "{report:?}");
+    assert_eq!(deleted(&report), [""; 0]);
+    let left = ["to/d/1", "to/d/2", "to/d/3", "to/d/extra"];
+    assert!(left.iter().all(|name| place.at(name).exists()));
+}
+
+#[test]
+fn what_is_left_out_is_neither_deleted_nor_moved_with_what_it_is_in() {
+    for backup in [None, Some("~".into())] {
+        let place = Place::new(&["from/x", "to/extra/keep/me", "to/extra/other"]);
+        let options = CopyOptions { backup: backup.clone(), ..excluding(&["/extra/keep"]) };
+        let report = place.copy(&["from"], "to", options).unwrap();
+        assert_eq!(report.undone(), 0, "{report:?}");
+        assert!(place.at("to/extra/keep/me").exists(), "{backup:?}");
+        assert_eq!(place.at("to/extra/other~").exists(), backup.is_some());
+        assert!(!place.at("to/extra/other").exists() && !place.at("to/extra~").exists());
+    }
 }

@@ -155,6 +155,51 @@ fn a_directory_that_comes_in_between_stays_and_what_goes_in_between_is_not_misse
     }
 }
 
+/// Two copies at once. Before: the backup of the second took the place of that of the first.
+#[test]
+fn what_another_run_kept_meanwhile_is_not_replaced_by_what_it_put_in_its_place() {
+    for has_exchange in [true, false] {
+        for (theirs, expected) in [
+            // The same copy: nothing more is to be kept.
+            ("the new bytes", &[("file", "the new bytes"), ("file~", "old")][..]),
+            ("theirs", &[("file", "the new bytes"), ("file~", "old"), ("file~~", "theirs")]),
+        ] {
+            let place = Place::new();
+            let (path, kept) = (place.at("to/file"), place.at("to/file~"));
+            let put = place.putting(theirs, NOW_S);
+            let deed: Box<dyn FnOnce() + Send> = Box::new(move || {
+                fs::rename(&path, &kept).unwrap();
+                put();
+            });
+            let calls = AlteredCalls::new().before_naming("file", [deed]);
+            let calls = if has_exchange { calls } else { calls.without_exchange() };
+            let report = place.copy(options(Overwrite::Different, true), Arc::new(calls));
+            assert_eq!(report.undone(), 0, "{report:?}");
+            assert_eq!(place.found(), all(expected), "exchange {has_exchange}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_its_own_backup_already_stays_that_and_nothing_is_left_over() {
+    let place = Place::new();
+    fs::hard_link(place.at("to/file"), place.at("to/file~")).unwrap();
+    fs::write(place.at("to/extra"), "extra").unwrap();
+    fs::hard_link(place.at("to/extra"), place.at("to/extra~")).unwrap();
+    let options = CopyOptions { mirror: true, ..options(Overwrite::Different, true) };
+    for has_exchange in [true, false] {
+        let calls = AlteredCalls::new();
+        let calls = if has_exchange { calls } else { calls.without_exchange() };
+        let report = place.copy(options.clone(), Arc::new(calls));
+        assert_eq!(report.undone(), 0, "{report:?}");
+        let expected = [("extra~", "extra"), ("file", "the new bytes"), ("file~", "old")];
+        assert_eq!(place.found(), all(&expected), "exchange {has_exchange}");
+        write(&place.at("to/file~"), "old", OLD_S);
+        fs::remove_file(place.at("to/file")).unwrap();
+        fs::hard_link(place.at("to/file~"), place.at("to/file")).unwrap();
+    }
+}
+
 /// Two programs: one puts a newer file there, the other replaces what it finds in its place.
 #[test]
 fn what_cannot_be_put_back_is_named_and_is_not_lost() {
