@@ -477,8 +477,8 @@ class Mismatch:
 
     Attributes:
         key: The path.
-        difference: ``"digest"``, ``"length"``, ``"content"``, ``"kind"``, ``"target"`` of a link, or
-            ``"device"``.
+        difference: ``"digest"``, ``"length"``, ``"content"``, ``"kind"``, ``"target"`` of a link,
+            or ``"device"``.
         hash: The hash function, where digests differ.
         expected: What should be there, as text, where there is one: a digest, a length, a kind.
         found: What is there instead.
