@@ -5,7 +5,8 @@ use std::path::Path;
 
 use stook::archive::Archive;
 use stook::ops::contents::{
-    Error, Feature, OpenOptions, Opened, Unsupported, cut_off_note, index_notes, is_object, open as open_contents,
+    Error, Feature, OpenOptions, Opened, Unsupported, cut_off_note, index_notes, is_object,
+    open as open_contents,
 };
 use stook::pack::Key;
 

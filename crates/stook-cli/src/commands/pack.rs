@@ -10,9 +10,7 @@ use serde::Serialize;
 use stook::archive::Archive;
 use stook::error::RemoteErrorKind;
 use stook::ops::contents::is_object;
-use stook::ops::pack::{
-    Answer, Error, Hooks, PackReport, PackSources, Stage, THREADS_MAX, parse_grouping,
-};
+use stook::ops::pack::{Answer, Error, Hooks, PackReport, PackSources, Stage, THREADS_MAX, parse_grouping};
 use stook::pack::tree::{Delete, Grouping, Held, MoveSummary, PackSummary};
 use stook::pack::{DamageLog, Key};
 use stook::report::json::TextOrBytes;

@@ -366,7 +366,10 @@ fn what_came_whole_of_a_stream_that_ends_early_is_kept() {
     for (round, before) in [("made", 0), ("added to", 1)] {
         let pack = format!("{before}.stook");
         if before > 0 {
-            assert_eq!(super::packs::fed(stook(["put", &pack, "old", "-"]).current_dir(place.dir.path()), b"x").0, 0);
+            assert_eq!(
+                super::packs::fed(stook(["put", &pack, "old", "-"]).current_dir(place.dir.path()), b"x").0,
+                0
+            );
         }
         let mut command = stook(["pack", "-", &pack]);
         let (code, _, stderr) = super::packs::fed(command.current_dir(place.dir.path()), cut);

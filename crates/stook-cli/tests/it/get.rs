@@ -326,8 +326,11 @@ fn a_pipe_and_an_open_file_that_somebody_names_are_written_to() {
     // Before: its room was looked for in `/proc`, where there is none.
     let program = super::stook(["get"]).get_program().to_os_string();
     let script = "\"$0\" get p.stook a/one -o /dev/fd/3 3>out && \"$0\" get p.stook a/one -o - > stdout.copy";
-    let done =
-        std::process::Command::new("sh").args(["-c", script]).arg(program).current_dir(place.dir.path()).status();
+    let done = std::process::Command::new("sh")
+        .args(["-c", script])
+        .arg(program)
+        .current_dir(place.dir.path())
+        .status();
     assert!(done.unwrap().success());
     for name in ["out", "stdout.copy"] {
         assert_eq!(fs::read(place.path(name)).unwrap(), b"first of all", "{name}");

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use stook_testing::privileged::{EXT4, Attached, LoopDevice, Mounted, run};
 use serde_json::Value;
+use stook_testing::privileged::{Attached, EXT4, LoopDevice, Mounted, run};
 
 use super::measured::{assert_fired, assert_passed, assert_unverified, bench, gate, only_run, report};
 
@@ -38,7 +38,8 @@ fn a_file_system_in_memory_is_never_valid() {
 fn a_loop_device_on_a_file_in_memory_is_never_valid() {
     let memory = Mounted::in_memory(128 * MIB).unwrap();
     let folder = tempfile::tempdir_in(memory.path()).unwrap();
-    let device = LoopDevice::mount_on(Attached::on(folder, 96 * MIB, 512, false).unwrap(), EXT4, "defaults").unwrap();
+    let device =
+        LoopDevice::mount_on(Attached::on(folder, 96 * MIB, 512, false).unwrap(), EXT4, "defaults").unwrap();
     let found = report(&mut bench(device.path(), &READ));
     assert_unverified(&only_run(&found), "device_bytes_read", "tmpfs keeps files in memory");
     let name = format!("{} (through the page cache) on tmpfs", device.name());
@@ -168,7 +169,8 @@ fn a_loop_device_whose_file_is_hidden_is_never_valid() {
     let memory = Mounted::in_memory(128 * MIB).unwrap();
     let folder = tempfile::tempdir_in(memory.path()).unwrap();
     let directory = folder.path().to_owned();
-    let device = LoopDevice::mount_on(Attached::on(folder, 96 * MIB, 512, false).unwrap(), EXT4, "defaults").unwrap();
+    let device =
+        LoopDevice::mount_on(Attached::on(folder, 96 * MIB, 512, false).unwrap(), EXT4, "defaults").unwrap();
     let disk = tempfile::tempdir().unwrap();
     fs::write(disk.path().join("image"), "another file").unwrap();
     let command = bench(device.path(), &READ);

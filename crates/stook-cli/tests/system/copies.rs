@@ -5,7 +5,7 @@ use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 use std::process::Command;
 
-use stook_testing::privileged::{BTRFS, EXT4, XFS, LoopDevice, run};
+use stook_testing::privileged::{BTRFS, EXT4, LoopDevice, XFS, run};
 
 use super::program::{ended, stook};
 use super::trees::{assert_same, noise};
@@ -72,8 +72,10 @@ fn copies_on_xfs_share_the_blocks_of_their_source() {
 
 #[test]
 fn copies_on_ext4_and_to_another_file_system_are_written() {
-    let (ext4, btrfs) =
-        (LoopDevice::mount_as(EXT4, 128 * MIB, 512).unwrap(), LoopDevice::mount_as(BTRFS, 256 * MIB, 512).unwrap());
+    let (ext4, btrfs) = (
+        LoopDevice::mount_as(EXT4, 128 * MIB, 512).unwrap(),
+        LoopDevice::mount_as(BTRFS, 256 * MIB, 512).unwrap(),
+    );
     let from = ext4.path().join("from");
     make_source(&from);
     for to in [ext4.path().join("to"), btrfs.path().join("to")] {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use stook::engine::{Backend, EngineFactory, File};
 use stook::storage::{LocalStorage, LocalStorageOptions, Storage, WriteAccess};
 use stook_testing::conformance::{engine_conformance, pattern, storage_conformance};
-use stook_testing::privileged::{BTRFS, EXT4, XFS, LoopDevice};
+use stook_testing::privileged::{BTRFS, EXT4, LoopDevice, XFS};
 
 const MIB: u64 = 1 << 20;
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use stook_testing::privileged::{BTRFS, XFS, LoopDevice};
+use stook_testing::privileged::{BTRFS, LoopDevice, XFS};
 use tempfile::TempDir;
 
 use super::program::{ended, stook};

@@ -5,8 +5,8 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use stook_testing::privileged::{BTRFS, LoopDevice, Quota, Throttle};
 use rustix::process::{Pid, Signal, kill_process};
+use stook_testing::privileged::{BTRFS, LoopDevice, Quota, Throttle};
 
 use super::measured::{
     assert_fired, assert_passed, assert_unverified, bench, gate, measured, only_run, report,

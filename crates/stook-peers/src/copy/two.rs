@@ -85,7 +85,8 @@ impl<'a> Volumes<'a> {
         let bytes = bench.args.two;
         let len_bytes = bytes + bytes / 4 + FILE_SYSTEM_BYTES;
         // Past the page cache, which would take what the devices have to take.
-        let make = || LoopDevice::mount_on(Attached::below(bench.work, len_bytes, 512, true)?, EXT4, "defaults");
+        let make =
+            || LoopDevice::mount_on(Attached::below(bench.work, len_bytes, 512, true)?, EXT4, "defaults");
         let (source, slower, faster) = (make()?, make()?, make()?);
         let tree = source.path().join("tree");
         std::fs::create_dir(&tree)?;

@@ -9,9 +9,7 @@ use pyo3::IntoPyObjectExt as _;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use stook::archive::{self, Member, MemberKind};
-use stook::ops::contents::{
-    self, Body, BodyError, Contents as _, LoadOptions, LoadWatch, Opened, is_object,
-};
+use stook::ops::contents::{self, Body, BodyError, Contents as _, LoadOptions, LoadWatch, Opened, is_object};
 use stook::ops::fetching::Fetching;
 use stook::ops::import::head;
 use stook::pack::{Key, KeyRange, Stop};

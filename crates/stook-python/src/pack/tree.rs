@@ -4,9 +4,7 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use stook::archive::Archive;
-use stook::ops::pack::{
-    Answer, Error, Hooks, PackReport, PackSources, Stage, THREADS_MAX, grouping_of,
-};
+use stook::ops::pack::{Answer, Error, Hooks, PackReport, PackSources, Stage, THREADS_MAX, grouping_of};
 use stook::pack::tree::Delete;
 use stook::pack::{DamageLog, Damages};
 
@@ -252,7 +250,9 @@ fn refuse_nothing(report: &PackReport, include: bool, select: bool, sources: &st
 /// How many records may be deleted. `max_delete` is refused without `delete`.
 fn delete_of(delete: bool, max_delete: Option<u64>, force: bool) -> PyResult<Delete> {
     match (delete, max_delete, force) {
-        (false, Some(_), _) => Err(invalid("max_delete says how much delete=True may delete, which is missing")),
+        (false, Some(_), _) => {
+            Err(invalid("max_delete says how much delete=True may delete, which is missing"))
+        }
         (true, Some(_), true) => Err(invalid("either max_delete or force, not both")),
         _ => Ok(Delete::asked(delete, max_delete, force)),
     }

@@ -111,7 +111,9 @@ impl Member<'_> {
                 let (len, stored) = (self.node.len, self.stored_len);
                 format!("{key} has {len} bytes and is stored as it is in {stored}: one of them is wrong")
             }
-            (MemberKind::File | MemberKind::Symlink, _) if !self.has_body => both_file_and_directory(self.key),
+            (MemberKind::File | MemberKind::Symlink, _) if !self.has_body => {
+                both_file_and_directory(self.key)
+            }
             (_, Method::Encrypted) => format!("{key} is encrypted"),
             (_, Method::Unknown(method)) => {
                 format!("{key} is compressed by method {method}, which is not known here")

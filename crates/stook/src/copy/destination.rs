@@ -290,7 +290,12 @@ impl Receiver {
     ) {
         self.note_unlisted(key, kind, action);
         let is_made = matches!(action, Action::Copy | Action::HardLink | Action::LinkEarlier);
-        if self.options.mirror && is_made && why == Why::New && kind != Kind::Directory && !self.options.dry_run {
+        if self.options.mirror
+            && is_made
+            && why == Why::New
+            && kind != Kind::Directory
+            && !self.options.dry_run
+        {
             let part = if self.keys.is_contents() { &[] } else { first_part(key) };
             *self.state().new_names.entry(part.to_vec()).or_default() += 1;
         }

@@ -119,8 +119,7 @@ impl Receiver {
             }
             kind => self.state().report.add_other(kind),
         }
-        self.state().report.backups +=
-            u64::from(self.options.backup.is_some() && plan.replaces().is_any());
+        self.state().report.backups += u64::from(self.options.backup.is_some() && plan.replaces().is_any());
         let what = (Action::HardLink, why_of(plan, self.options.overwrite));
         self.report(&found.key, kind_of(found), what, Arc::default());
     }

@@ -390,7 +390,11 @@ impl<'a> Run<'a> {
     fn copy_all(&self) {
         for failure in &self.own().failures {
             let error = crate::error::chain(&failure.error);
-            self.mailbox.put(Letter::Failure(CopyFailure { destination: None, key: failure.key.clone(), error }));
+            self.mailbox.put(Letter::Failure(CopyFailure {
+                destination: None,
+                key: failure.key.clone(),
+                error,
+            }));
         }
         let mut listed = Lister::new(self);
         self.phase(self.jobs, &mut |feed| {

@@ -120,7 +120,9 @@ mod tests {
 
     #[test]
     fn a_team_computes_what_one_thread_does_in_the_order_asked_for() {
-        for kinds in [&HashKind::ALL[..], &[HashKind::Md5], &[HashKind::C4, HashKind::Xxh3, HashKind::Sha1], &[]] {
+        for kinds in
+            [&HashKind::ALL[..], &[HashKind::Md5], &[HashKind::C4, HashKind::Xxh3, HashKind::Sha1], &[]]
+        {
             let (mut team, mut one) = (HashingTeam::new(kinds), Hashing::new(kinds));
             for part in 0..20_u8 {
                 let bytes = Bytes::from(vec![part; 10_000]);

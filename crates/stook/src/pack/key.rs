@@ -297,7 +297,10 @@ mod tests {
                 assert_eq!(Key::of_list(&key.listed(end).unwrap(), end).unwrap(), key, "{key} {end:?}");
             }
         }
-        assert_eq!(Key::of_list(&Key::id(7).listed(ListEnd::Nul).unwrap(), ListEnd::Nul).unwrap(), Key::id(7));
+        assert_eq!(
+            Key::of_list(&Key::id(7).listed(ListEnd::Nul).unwrap(), ListEnd::Nul).unwrap(),
+            Key::id(7)
+        );
     }
 
     /// Before: it was written as it is, and read as the keys of two other records.

@@ -181,7 +181,10 @@ mod tests {
     #[test]
     fn it_says_what_tells_states_apart() {
         let mut identity = Identity { len: 7, inode: 3, mtime_ns: 1_500_000_000, ..Identity::default() };
-        assert_eq!(identity.to_string(), "7 bytes, inode 3, modified 1970-01-01T00:00:01.5Z, changed 1970-01-01T00:00:00Z");
+        assert_eq!(
+            identity.to_string(),
+            "7 bytes, inode 3, modified 1970-01-01T00:00:01.5Z, changed 1970-01-01T00:00:00Z"
+        );
         identity.inode = 0;
         assert_eq!(identity.to_string(), "7 bytes, modified 1970-01-01T00:00:01.5Z");
         identity.etag = Some("\"e\"".into());

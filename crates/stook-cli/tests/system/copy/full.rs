@@ -5,9 +5,9 @@ use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use stook_testing::privileged::{BTRFS, EXT4, XFS, Kind, LoopDevice, Mounted};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
+use stook_testing::privileged::{BTRFS, EXT4, Kind, LoopDevice, Mounted, XFS};
 use tempfile::TempDir;
 
 use super::super::full::give_back;

@@ -5,9 +5,9 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use stook_testing::privileged::{BTRFS, EXT4, XFS, LoopDevice, Mounted, run};
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
+use stook_testing::privileged::{BTRFS, EXT4, LoopDevice, Mounted, XFS, run};
 
 use super::super::trees::noise;
 use super::{assert_same, copied, report};

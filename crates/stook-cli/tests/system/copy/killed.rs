@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use stook_testing::soak::{Copies, run_copies};
 use stook_testing::privileged::{EXT4, LoopDevice};
+use stook_testing::soak::{Copies, run_copies};
 
 #[test]
 fn a_copy_killed_ten_times_in_a_row_ends_identical() {

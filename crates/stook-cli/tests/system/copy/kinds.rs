@@ -9,8 +9,8 @@ use std::process::Command;
 use std::time::{Duration, UNIX_EPOCH};
 
 use rustix::fs::{CWD, FileType, Mode, XattrFlags, lsetxattr, makedev, mknodat};
+use stook_testing::privileged::{BTRFS, EXT4, LoopDevice, XFS, run};
 use stook_testing::trees::rsync_would;
-use stook_testing::privileged::{BTRFS, EXT4, XFS, LoopDevice, run};
 
 use super::super::program::{Home, SOMEBODY, ended};
 use super::super::trees::noise;
@@ -76,7 +76,9 @@ fn make_attributes(root: &Path) {
     for (path, name, value) in all {
         lsetxattr(below.join(path), name, value, XattrFlags::empty()).unwrap();
     }
-    let acl = |list: &str, path: &str| run(Command::new("setfacl").args(["-m", list]).arg(below.join(path))).unwrap();
+    let acl = |list: &str, path: &str| {
+        run(Command::new("setfacl").args(["-m", list]).arg(below.join(path))).unwrap()
+    };
     acl("u:1234:rw-,g:5678:r--,m::rw-", "file");
     acl("u:1234:rwx,d:u:1234:rwx,d:g:5678:r-x,d:o::-", "inherits");
     acl("u:1234:r--", "../specials/null");

@@ -7,8 +7,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use stook_testing::privileged::{EXT4, LoopDevice};
 use rustix::fs::{Mode, OFlags, XattrFlags, fgetxattr, fsetxattr, mkdirat, open, openat};
+use stook_testing::privileged::{EXT4, LoopDevice};
 
 use super::super::program::{ended, stook};
 use super::{assert_same, assert_same_attributes, copied, failed};

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use stook_testing::privileged::{EXT4, XFS, Kind, LoopDevice, Mounted, run};
+use stook_testing::privileged::{EXT4, Kind, LoopDevice, Mounted, XFS, run};
 
 use super::super::full::{signal, stopped_when};
 use super::super::trees::noise;
@@ -40,7 +40,8 @@ fn whole_files(from: &Path, to: &Path) -> usize {
 }
 
 fn dies_alone(kind: Kind, len_bytes: u64) {
-    let (device, memory) = (LoopDevice::mount_as(kind, len_bytes, 512).unwrap(), Mounted::in_memory(96 << 20).unwrap());
+    let (device, memory) =
+        (LoopDevice::mount_as(kind, len_bytes, 512).unwrap(), Mounted::in_memory(96 << 20).unwrap());
     let (from, good, dead) =
         (memory.path().join("from"), memory.path().join("good"), device.path().join("dead"));
     make_tree(&from);

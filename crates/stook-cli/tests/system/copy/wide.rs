@@ -5,8 +5,8 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::Command;
 
-use stook_testing::privileged::{XFS, LoopDevice};
 use rustix::fs::{Mode, OFlags, fstat, mkdirat, open, openat};
+use stook_testing::privileged::{LoopDevice, XFS};
 
 use super::super::program::ended;
 use super::{assert_same, copy, is_whole_sweep};

@@ -220,7 +220,8 @@ impl<'a> Body<'a> {
             let error = crate::Error::OutOfBounds { path, range, len: self.len };
             return Err(Error::Archive(archive::Error::Core(error)).into());
         }
-        let mut goes_on = |bytes: u64| if go_on(bytes) { Ok(()) } else { Err(ValueError::from(Error::Interrupted)) };
+        let mut goes_on =
+            |bytes: u64| if go_on(bytes) { Ok(()) } else { Err(ValueError::from(Error::Interrupted)) };
         if let Some(reader) = &self.reader {
             let read: Vec<Bytes> = reader.read(ranges)?.into_iter().collect::<Result<_>>()?;
             goes_on(read.iter().map(|bytes| bytes.len() as u64).sum())?;

@@ -70,7 +70,9 @@ impl Selected {
     ) -> Result<()> {
         for (key, entry) in keys.iter().zip(pack.locate(keys)?) {
             match entry {
-                Ok(Some(entry)) if is_in_groups(groups, pack.group_of_entry(&entry)) => self.add(pack, entry)?,
+                Ok(Some(entry)) if is_in_groups(groups, pack.group_of_entry(&entry)) => {
+                    self.add(pack, entry)?
+                }
                 Ok(_) => unselected(Unselected::Missing(key)),
                 Err(error) => unselected(Unselected::Damaged(error)),
             }

@@ -249,12 +249,7 @@ impl Getter<'_> {
     }
 
     /// Reports a key in its turn.
-    fn take<E: From<Error>>(
-        &mut self,
-        key: &Key,
-        outcome: Outcome,
-        each: &mut Each<'_, E>,
-    ) -> Result<(), E> {
+    fn take<E: From<Error>>(&mut self, key: &Key, outcome: Outcome, each: &mut Each<'_, E>) -> Result<(), E> {
         if self.waiting.is_empty() && !matches!(outcome, Outcome::Waits(_)) {
             return self.report(key, &outcome, each);
         }
@@ -334,12 +329,7 @@ impl Getter<'_> {
     }
 
     /// Writes one body to its place.
-    fn write(
-        &mut self,
-        key: &Key,
-        kind: Option<FileKind>,
-        getting: &mut dyn Getting<'_>,
-    ) -> Result<Outcome> {
+    fn write(&mut self, key: &Key, kind: Option<FileKind>, getting: &mut dyn Getting<'_>) -> Result<Outcome> {
         if self.wants_body && kind == Some(FileKind::Directory) {
             return Ok(Outcome::Refused(Refused::Directory(key.clone())));
         }

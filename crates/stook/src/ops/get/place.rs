@@ -164,9 +164,7 @@ impl Place<'_> {
         match self {
             Self::Writer(writer) => writer.write_all(bytes).map_err(Error::Write),
             Self::Joined(draft, _) => Ok(draft.write_while(bytes, &mut || stop.goes_on())?),
-            Self::File(draft) | Self::Below(draft) => {
-                Ok(draft.write_while(bytes, &mut || stop.goes_on())?)
-            }
+            Self::File(draft) | Self::Below(draft) => Ok(draft.write_while(bytes, &mut || stop.goes_on())?),
             Self::Directory(_) => Ok(()),
         }
     }

@@ -6,10 +6,10 @@
 
 mod count;
 mod members;
-mod seen;
 mod names;
 mod put;
 mod run;
+mod seen;
 
 pub(crate) use count::count;
 pub use members::{head, kind};

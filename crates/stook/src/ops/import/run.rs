@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use super::members::{self, kind, kind_of};
-use super::seen::SeenKeys;
 use super::put::{Body, Meter, Record, There, put};
+use super::seen::SeenKeys;
 use super::{Error, Import, Imported, Result, STREAM, Source};
 use crate::archive::{self, Archive, Member, MemberKind, Piece, Reading, TarStream};
 use crate::error::chain;

@@ -27,8 +27,8 @@ use super::contents::is_object;
 use super::import::{STREAM, are_archives};
 use super::{NothingSelected, Predicate};
 use crate::names::Selection;
-use crate::pack::tree::{Delete, Grouping, MoveSummary, OwnAttributes, PackSummary};
 use crate::pack::WriterOptions;
+use crate::pack::tree::{Delete, Grouping, MoveSummary, OwnAttributes, PackSummary};
 
 /// The most threads that a caller may ask for.
 pub const THREADS_MAX: usize = 1024;

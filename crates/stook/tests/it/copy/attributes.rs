@@ -150,7 +150,8 @@ fn what_a_file_lacks_is_found_by_the_next_run_which_changes_nothing_else() {
 
 /// A list of rights in which one more user has some: version 2, then tag, rights and id of each.
 fn posix_acl() -> Vec<u8> {
-    let entries = [(1_u16, 6_u16, u32::MAX), (2, 4, 7), (4, 4, u32::MAX), (16, 4, u32::MAX), (32, 0, u32::MAX)];
+    let entries =
+        [(1_u16, 6_u16, u32::MAX), (2, 4, 7), (4, 4, u32::MAX), (16, 4, u32::MAX), (32, 0, u32::MAX)];
     let mut acl = 2_u32.to_le_bytes().to_vec();
     for (tag, rights, id) in entries {
         acl.extend([tag.to_le_bytes(), rights.to_le_bytes()].concat());
