@@ -179,24 +179,16 @@ pub(crate) fn copy<'py>(
     };
     let mut open = OpenGiven { as_file, one_file_system, ..OpenGiven::default() };
     open.contents.pack.at_ns = at_ns_of(at)?;
-    let (fetching, items) = (fetching(cache, whole_file, settings, headers)?, items_of(items)?);
+    let (fetching, items) = (fetching(cache, whole_file, settings, headers)?, callable_of("items", items)?);
     let to = to.map_or(Ok(Vec::new()), |to| paths::one_or_several("to", to))?;
     let destinations = [vec![destination], to].concat();
-    let copying = Copying { sources: sources_of(sources)?, destinations, options, open, fetching, items };
+    let copying = Copying { sources: paths::sources(sources)?, destinations, options, open, fetching, items };
     copying.report(py, progress).map_err(|error| with_time_hint(at, error))
 }
 
 /// The choices of the argument `durability`.
 const DURABILITY: [(&str, Durability); 3] =
     [("batch", Durability::Batch), ("file", Durability::File), ("none", Durability::None)];
-
-fn sources_of(sources: &Bound<'_, PyAny>) -> PyResult<Vec<PathBuf>> {
-    let sources = paths::one_or_several("sources", sources)?;
-    match sources.is_empty() {
-        true => Err(invalid("argument 'sources': at least one is wanted")),
-        false => Ok(sources),
-    }
-}
 
 /// The argument `files`: paths relative to the sources.
 fn only(files: &Bound<'_, PyAny>) -> PyResult<BTreeSet<Vec<u8>>> {
@@ -213,7 +205,8 @@ fn only(files: &Bound<'_, PyAny>) -> PyResult<BTreeSet<Vec<u8>>> {
     paths::one_or_several("files", files)?.into_iter().map(relative).collect()
 }
 
-fn hash_kinds(argument: &'static str, hashes: &Bound<'_, PyAny>) -> PyResult<Vec<HashKind>> {
+/// The hash functions that an argument with this name lists, or the only one.
+pub(crate) fn hash_kinds(argument: &str, hashes: &Bound<'_, PyAny>) -> PyResult<Vec<HashKind>> {
     let names: Vec<String> = match hashes.extract::<String>() {
         Ok(one) => vec![one],
         Err(_) => {
@@ -224,10 +217,11 @@ fn hash_kinds(argument: &'static str, hashes: &Bound<'_, PyAny>) -> PyResult<Vec
     names.iter().map(|name| chosen(argument, name, &kinds)).collect()
 }
 
-fn items_of(items: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Py<PyAny>>> {
-    match items {
-        Some(items) if !items.is_callable() => Err(wrong_type("items", "a callable", items)),
-        items => Ok(items.map(|items| items.clone().unbind())),
+/// The callable of an argument with this name, if one is given.
+pub(crate) fn callable_of(name: &str, given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Py<PyAny>>> {
+    match given {
+        Some(given) if !given.is_callable() => Err(wrong_type(name, "a callable", given)),
+        given => Ok(given.map(|given| given.clone().unbind())),
     }
 }
 

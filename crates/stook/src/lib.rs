@@ -165,6 +165,8 @@ pub mod storage;
 #[cfg(unix)]
 pub mod tree;
 #[cfg(unix)]
+pub mod verify;
+#[cfg(unix)]
 pub mod walk;
 
 pub use error::{Error, Result};

@@ -14,7 +14,7 @@ const CORE: &[&str] = &[
 ];
 /// Operations that need several capabilities; imported by neither them nor the core.
 const JOINTS: &[&str] = &["ops"];
-pub(super) const CAPABILITIES: &[&str] = &["archive", "bench", "copy", "pack", "sparse", "stitch"];
+pub(super) const CAPABILITIES: &[&str] = &["archive", "bench", "copy", "pack", "sparse", "stitch", "verify"];
 
 pub(super) fn check(repository: &Repository) -> Vec<Violation> {
     let mut violations = Vec::new();

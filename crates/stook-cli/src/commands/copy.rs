@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use stook::copy::{CopyOptions, HashKind, Resume};
 use stook::ops::contents::is_object;
-use stook::ops::copy::{CopyGiven, Error, Given, OpenGiven, read_list};
+use stook::ops::copy::{CopyGiven, Error, OpenGiven, read_list};
 use stook::source::AccessRule;
 
 use self::events::Events;
@@ -19,10 +19,8 @@ use super::unpack::{When, Which};
 use crate::context::Context;
 use crate::exit::{INTERRUPTED, UsageError, code_for};
 use crate::fetch::{FetchArgs, parse_size};
-use crate::interrupt::{interrupted, wait_for};
-use crate::progress::Unit;
 use crate::select::SelectArgs;
-use crate::{keys, packs};
+use crate::{given, keys, packs};
 
 /// Copies files and trees to one directory or several, in one read
 #[derive(Debug, clap::Args)]
@@ -161,7 +159,7 @@ enum Direct {
     Never,
 }
 
-fn parse_hash(text: &str) -> Result<HashKind, String> {
+pub(super) fn parse_hash(text: &str) -> Result<HashKind, String> {
     let found = HashKind::ALL.into_iter().find(|kind| kind.name() == text);
     found.ok_or_else(|| format!("expected {}", HashKind::ALL.map(HashKind::name).join(", ")))
 }
@@ -195,7 +193,11 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         let first = sources.first().map(PathBuf::as_path).unwrap_or(destination);
         args.fetch.refuse(first)?;
     }
-    let sources = sources.iter().map(|source| args.open(source, context)).collect::<Result<Vec<_>, _>>()?;
+    let mut open =
+        OpenGiven { as_file: args.as_file, one_file_system: args.one_file_system, ..OpenGiven::default() };
+    open.contents.pack.at_ns = args.view.at_ns();
+    let open = |source: &PathBuf| given::open(source, &open, &args.fetch, error_of, context);
+    let sources = sources.iter().map(open).collect::<Result<Vec<_>, _>>()?;
     let destinations = [std::slice::from_ref(destination), args.to.as_slice()].concat();
     let mut events = Events::new(&args, &destinations, context);
     let report = CopyGiven { sources, destinations: destinations.clone(), options }.run(&mut events);
@@ -275,34 +277,4 @@ impl Args {
         let (list, shown) = keys::open_list(path)?;
         read_list(list, keys::list_end(self.null), &shown).map_err(error_of)
     }
-
-    /// Opens what a source is.
-    fn open(&self, source: &Path, context: &Context) -> anyhow::Result<Given> {
-        let mut open = OpenGiven {
-            as_file: self.as_file,
-            one_file_system: self.one_file_system,
-            ..OpenGiven::default()
-        };
-        open.contents.pack.at_ns = self.view.at_ns();
-        if !is_object(source) {
-            let bar = context.progress("indexing", Unit::Bytes, None);
-            let given = open.open(source, &mut |bytes| bar.go_on(bytes, None));
-            drop(bar);
-            return watched(given.map_err(error_of)?, context);
-        }
-        let (source, fetch) = (source.to_path_buf(), self.fetch.clone());
-        let given = wait_for(move || -> anyhow::Result<Given> {
-            fetch.set(&mut open.contents)?;
-            open.open(&source, &mut |_| !interrupted()).map_err(error_of)
-        })??;
-        watched(given, context)
-    }
-}
-
-/// Damage of a pack is noted from now on.
-fn watched(given: Given, context: &Context) -> anyhow::Result<Given> {
-    if let Some(pack) = given.opened().and_then(|opened| opened.pack()) {
-        context.watch(pack.damage_log());
-    }
-    Ok(given)
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use stook::ops::contents::Opened;
 use stook::ops::export::Export;
 use stook::ops::unpack::{
-    Durability, Error, Failure, Nothing, Packed, PathFilter, Prefix, Summary, THREADS, THREADS_MAX, Unpack,
+    Durability, Error, Failure, Nothing, Packed, PathFilter, Summary, THREADS, THREADS_MAX, Unpack,
     Unpacked,
 };
 use stook::pack::Pack;
@@ -290,11 +290,7 @@ impl Args {
     /// What is unpacked.
     fn filter(&self) -> Result<PathFilter<'static>, UsageError> {
         let patterns = self.select.selection()?;
-        let prefix = match keys::bytes_prefix(self.prefix.as_deref())? {
-            None => Prefix::Numbers,
-            Some(_) if self.prefix.is_none() => Prefix::Any,
-            Some(prefix) => Prefix::Path(prefix),
-        };
+        let prefix = keys::path_prefix(self.prefix.as_deref())?;
         Ok(PathFilter { groups: self.group.clone(), prefix, patterns, ..PathFilter::default() })
     }
 

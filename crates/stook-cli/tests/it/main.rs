@@ -32,6 +32,7 @@ mod ssd_profile;
 mod study;
 mod trees;
 mod unpack;
+mod verify;
 #[cfg(target_os = "linux")]
 mod xattrs;
 

@@ -108,10 +108,7 @@ pub(crate) fn pack_tree<'py>(
     #[pyo3(from_py_with = numbers::threads)] threads: Option<usize>,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let roots = paths::one_or_several("sources", sources)?;
-    if roots.is_empty() {
-        return Err(invalid("argument 'sources': at least one is wanted"));
-    }
+    let roots = paths::sources(sources)?;
     let selecting = Selecting::new(include, exclude, select)?;
     let attributes = selecting.attributes(attributes)?;
     let Selecting { patterns, exclude, select: selects, raised } = selecting;

@@ -112,7 +112,8 @@ pub(crate) fn unpack<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let Selecting { patterns, exclude, select, raised } = Selecting::new(include, exclude, select)?;
     let (groups, has_select) = (groups_of(group)?, select.is_some());
-    let filter = PathFilter { groups, prefix: prefix_of(prefix)?, patterns, exclude, select };
+    let prefix = prefix.map(key::prefix).transpose()?.map_or(Prefix::Any, |prefix| Prefix::of(&prefix));
+    let filter = PathFilter { groups, prefix, patterns, exclude, select };
     let overwrite = chosen("overwrite", overwrite, &OVERWRITE)?;
     let has_threads = threads.is_some();
     let threads = numbers::threads_up_to(THREADS_MAX, threads.unwrap_or(THREADS))?;
@@ -148,11 +149,6 @@ pub(crate) const OVERWRITE: [(&str, Overwrite); 4] = [
     ("different", Overwrite::Different),
     ("always", Overwrite::Always),
 ];
-
-fn prefix_of(prefix: Option<&Bound<'_, PyAny>>) -> PyResult<Prefix> {
-    let Some(prefix) = prefix else { return Ok(Prefix::Any) };
-    Ok(key::prefix(prefix)?.as_bytes().map_or(Prefix::Numbers, |prefix| Prefix::Path(prefix.to_vec())))
-}
 
 /// The destination.
 enum To {

@@ -207,7 +207,7 @@ impl Deletion {
         // all other keys.
         let is_empty = |prefix: &[u8]| match prefix {
             [] => true,
-            [kind] => Key::id(0).sort_form().first() != Some(kind),
+            [_] => prefix != Key::IDS,
             _ => false,
         };
         match self.prefix.as_deref().is_some_and(is_empty) {

@@ -27,6 +27,9 @@ pub enum KeyValue<'a> {
 }
 
 impl Key {
+    /// What the sort forms of all numeric keys begin with, and those of no others.
+    pub const IDS: &'static [u8] = &[KIND_ID];
+
     /// A byte-string key.
     ///
     /// # Errors

@@ -32,6 +32,8 @@ mod union;
 #[cfg(target_os = "linux")]
 mod unpacks;
 #[cfg(unix)]
+mod verify;
+#[cfg(unix)]
 mod walk;
 #[cfg(target_os = "linux")]
 mod xattrs;

@@ -12,7 +12,7 @@ use stook::report::units;
 use super::Args;
 use crate::context::Context;
 use crate::failures;
-use crate::output::{Output, OutputError, printable};
+use crate::output::{Output, OutputError, capitalised, printable};
 
 /// What takes less time, or moves fewer bytes, says nothing of a device.
 const MEANS_SOMETHING_FROM: Duration = Duration::from_secs(1);
@@ -200,12 +200,6 @@ fn how_near(report: &CopyReport) -> Vec<String> {
         shares.push(more.join("; "));
     }
     shares.iter().map(|line| capitalised(line)).collect()
-}
-
-fn capitalised(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    format!("{first}{}", letters.as_str())
 }
 
 /// Servers that are read from or written to.

@@ -198,7 +198,7 @@ impl MemberCounts {
 /// archives do not have.
 fn first_key(range: &KeyRange) -> Option<&[u8]> {
     let Some((kind, bytes)) = range.start().split_first() else { return Some(b"") };
-    (Key::id(0).sort_form().first() != Some(kind)).then_some(bytes)
+    (Key::IDS != [*kind]).then_some(bytes)
 }
 
 /// A member of a list; `None` where it is not wanted.

@@ -24,6 +24,13 @@ pub enum Prefix {
     Numbers,
 }
 
+impl Prefix {
+    /// What a key that was given as a prefix means.
+    pub fn of(key: &Key) -> Self {
+        key.as_bytes().map_or(Self::Numbers, |path| Self::Path(path.to_vec()))
+    }
+}
+
 /// Which paths are unpacked: those that every part of it takes. The root always is.
 #[derive(Default)]
 pub struct PathFilter<'a> {

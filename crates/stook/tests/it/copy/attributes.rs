@@ -3,12 +3,17 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::Path;
+use std::sync::Arc;
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, XattrFlags, getxattr, setxattr, utimensat};
-use stook::copy::{Action, CopyOptions};
+use stook::copy::{Action, Copy, CopyOptions, CopySource, Destination};
 use stook::tree::Overwrite;
+use stook_testing::fault::{FaultCalls, OutFault};
+use stook_testing::sweep::each_call;
 
 use super::{copy, copy_with, heard};
+
+const EPERM: i32 = 1;
 
 fn value(path: &Path, name: &str) -> Option<Vec<u8>> {
     let mut value = [0; 64];
@@ -105,6 +110,34 @@ fn the_time_of_a_link_is_corrected_where_that_is_asked() {
     assert_eq!(copy_with(&from, &[&to], different()).destinations[0].corrected, 1);
     assert_eq!(mtime(), (1_000, 5));
     assert_eq!(copy_with(&from, &[&to], different()).destinations[0].corrected, 0);
+}
+
+#[test]
+fn an_empty_directory_of_another_user_keeps_what_is_his_and_one_that_was_made_does_not() {
+    let place = tempfile::tempdir().unwrap();
+    let (from, to) = (place.path().join("from"), place.path().join("to"));
+    fs::create_dir(&from).unwrap();
+    for is_there in [true, false] {
+        let run = |calls: Arc<FaultCalls>| {
+            let _ = fs::remove_dir_all(&to);
+            if is_there {
+                fs::create_dir(&to).unwrap();
+            }
+            let destination = Destination { calls, ..Destination::new(&to) };
+            let sources = vec![CopySource::directory(&from).unwrap()];
+            Copy::new(sources, vec![destination]).run(&mut ())
+        };
+        let refused = |nth| FaultCalls::nth(nth, OutFault::Fails(EPERM));
+        let mut seen = Vec::new();
+        each_call(1, refused, run, |report, nth, name| {
+            if ["set_mode", "set_mtime"].contains(&name) {
+                seen.push(name);
+                let report = report.unwrap();
+                assert_eq!(report.undone() == 0, is_there, "{nth}, {name}, {is_there}: {report:?}");
+            }
+        });
+        assert!(seen.contains(&"set_mode") && seen.contains(&"set_mtime"), "{seen:?}");
+    }
 }
 
 /// A read that fails while a file is copied costs the attribute. Before: the next run took the file
