@@ -65,8 +65,8 @@ use crate::wait::{GoOn, with_progress};
 ///     hashes: ``"xxh3"``, ``"xxh128"``, ``"xxh64"``, ``"blake3"``, ``"sha256"``, ``"sha1"``,
 ///         ``"md5"``, ``"c4"``, or several, are computed of each file that is read; ``items`` gets
 ///         them.
-///     lists: A list of checksums is written beside the copy, for programs such as ``sha256sum
-///         -c``, of this function or of each of several: those of ``hashes``.
+///     lists: A list of checksums is written beside the copy, as ``sha256sum -c`` reads it, of this
+///         function, or one of each of several: those of ``hashes``.
 ///     mhl: A list of ASC MHL is written at the end, with hashes of this function or of several:
 ///         ``"xxh128"``, ``"c4"``, ``"md5"``, ``"sha1"``, ``"xxh3"``, ``"xxh64"``.
 ///     block_bytes: Length of one read or write of a large file: a multiple of 4 KiB.
