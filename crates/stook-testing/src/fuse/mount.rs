@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use fuser::{BackgroundSession, Config, MountOption};
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tempfile::TempDir;
 
@@ -104,7 +107,29 @@ impl FaultMount {
     }
 
     fn end(&mut self) -> io::Result<()> {
-        self.session.take().map_or(Ok(()), BackgroundSession::umount_and_join)
+        let Some(session) = self.session.take() else { return Ok(()) };
+        match unmount_when_free(self.mountpoint.path())? {
+            true => session.join(),
+            false => session.umount_and_join(),
+        }
+    }
+}
+
+/// How long files may still be open after the programs that had them have ended.
+const BUSY_MAX: Duration = Duration::from_secs(10);
+
+/// Unmounts it as root, and says whether that was done: for others, the session has another program
+/// do it. The kernel closes the files of an io_uring, and of a program that was killed, some time
+/// after its end was reported.
+fn unmount_when_free(mountpoint: &Path) -> io::Result<bool> {
+    let begun = Instant::now();
+    loop {
+        match rustix::mount::unmount(mountpoint, UnmountFlags::empty()) {
+            Ok(()) => return Ok(true),
+            Err(Errno::PERM) => return Ok(false),
+            Err(Errno::BUSY) if begun.elapsed() < BUSY_MAX => std::thread::sleep(Duration::from_millis(5)),
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 

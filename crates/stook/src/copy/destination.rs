@@ -20,15 +20,18 @@ use super::body::FileJob;
 use super::decide::Place;
 use super::error::Result;
 use super::events::{Action, CopyFailure, DestinationProgress, Item, Letter, Mailbox, Why, WhyStopped};
-use super::hash::Digest;
+use super::keys::SourceKeys;
+use super::lists::Lists;
 use super::making::with_descriptors;
 use super::options::{CopyOptions, Resume};
 use super::partial::Partial;
 use super::report::{DestinationReport, Failure, Unfinished, not_there};
 use super::run::Destination;
 use super::source::CopySource;
+use super::spelling::Spellings;
 use crate::engine::{EngineFactory, OperationKind, Passage};
 use crate::error::Error;
+use crate::hash::Digest;
 use crate::report::units;
 use crate::tree::existing::{Plan, mtime_of};
 use crate::tree::outbox::{Batch, Calls, Outbox, Replaces, System};
@@ -46,7 +49,9 @@ pub(super) struct Receiver {
     pub(super) calls: Arc<dyn Calls>,
     pub(super) factory: Arc<dyn EngineFactory>,
     pub(super) options: Arc<CopyOptions>,
-    pub(super) sources: Vec<CopySource>,
+    pub(super) sources: Arc<[CopySource]>,
+    pub(super) keys: SourceKeys,
+    pub(super) spellings: Spellings,
     mailbox: Arc<Mailbox>,
     /// `None` where nothing is there, and nothing is to be made.
     target: Option<Mutex<Target>>,
@@ -56,6 +61,8 @@ pub(super) struct Receiver {
     pub(super) batch: Batch,
     /// The names of what is replaced or deleted, if that is kept.
     pub(super) backups: Option<Backups>,
+    /// Lists of checksums, if they are asked for.
+    pub(super) lists: Option<Lists>,
     pub(super) state: Mutex<State>,
     is_stopped: AtomicBool,
     why_stopped: OnceLock<WhyStopped>,
@@ -73,12 +80,26 @@ pub(super) struct State {
     pub(super) pending: HashMap<Vec<u8>, Pending>,
     /// Files whose batch could not be synced: they are written anew.
     pub(super) again: Vec<FileJob>,
+    /// How many names were made that were not there, by the first part of their keys, where that is
+    /// the name of a source.
+    new_names: HashMap<Vec<u8>, u64>,
     /// Directories that could not be made.
     blocked: HashSet<Vec<u8>>,
-    /// First names of files with several that are there, as they are in the source.
-    pub(super) firsts: HashSet<Vec<u8>>,
+    /// Directories that something was put into, where not all are made beforehand.
+    entered: HashSet<Vec<u8>>,
+    /// Of what has several names in a source, the first, and what stands for it here.
+    pub(super) firsts: HashMap<Vec<u8>, FirstName>,
     /// What the system does not do with files of which device.
     pub(super) refused: HashSet<(u64, OperationKind)>,
+}
+
+/// What hard links lead to.
+#[derive(Debug, Clone)]
+pub(super) struct FirstName {
+    /// Usually the first name itself; another one where something else has that, and stays.
+    pub(super) key: Vec<u8>,
+    /// Whether it was not there before this run.
+    pub(super) is_new: bool,
 }
 
 /// A file that waits for its name.
@@ -115,7 +136,7 @@ impl Receiver {
         index: usize,
         destination: &Destination,
         options: &Arc<CopyOptions>,
-        sources: &[CopySource],
+        (sources, is_contents): (&Arc<[CopySource]>, bool),
         mailbox: &Arc<Mailbox>,
     ) -> Result<Self> {
         let Destination { path, calls, factory } = destination;
@@ -143,13 +164,16 @@ impl Receiver {
             calls: calls.clone(),
             factory: factory.clone(),
             options: options.clone(),
-            sources: sources.to_vec(),
+            sources: sources.clone(),
+            keys: SourceKeys::new(sources.clone(), is_contents),
+            spellings: Spellings::default(),
             mailbox: mailbox.clone(),
             target: target.map(Mutex::new),
             earlier,
             outbox,
             batch: Batch::with(options.durability),
-            backups: None,
+            backups: options.backup.as_deref().map(Backups::new),
+            lists: None,
             state: Mutex::new(State { report, ..State::default() }),
             is_stopped: AtomicBool::new(false),
             why_stopped: OnceLock::new(),
@@ -160,9 +184,15 @@ impl Receiver {
         })
     }
 
-    /// The same, that keeps what it replaces or deletes.
-    pub(super) fn keeping(self, backups: Option<Backups>) -> Self {
-        Self { backups, ..self }
+    /// Removes the directories that were made to have it, as far as nothing is in them.
+    pub(super) fn unmake(&self) {
+        // What refuses the copy is reported; what stays is only untidy.
+        self.state().report.made.iter().rev().for_each(|made| _ = target::remove_if_empty(made));
+    }
+
+    /// The same, with lists of checksums.
+    pub(super) fn listing(self, lists: Option<Lists>) -> Self {
+        Self { lists, ..self }
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -212,6 +242,23 @@ impl Receiver {
         all.copied_bytes += passage.copied_bytes;
     }
 
+    /// Notes that something is there as it is in its source, or would be, so that its other names
+    /// can lead to it.
+    pub(super) fn note_first(&self, key: &[u8], node: &Node, is_new: bool) {
+        if node.links > 1 {
+            self.state().firsts.insert(key.to_vec(), FirstName { key: key.to_vec(), is_new });
+        }
+    }
+
+    /// What was copied under another name because something else has the first one: from now on
+    /// that stands for it.
+    pub(super) fn note_instead(&self, first: &[u8], key: &[u8]) {
+        let mut state = self.state();
+        if let Some(there) = state.firsts.get(key).cloned() {
+            state.firsts.insert(first.to_vec(), there);
+        }
+    }
+
     /// Where a key is, for messages.
     pub(super) fn path_of(&self, key: &[u8]) -> PathBuf {
         self.path.join(OsStr::from_bytes(key))
@@ -228,6 +275,11 @@ impl Receiver {
         self.calls.copies_on_server(directory.as_fd())
     }
 
+    /// How many names were made, of those that were not there before, where a source goes.
+    pub(super) fn new_names(&self, key: &[u8]) -> u64 {
+        self.state().new_names.get(first_part(key)).copied().unwrap_or(0)
+    }
+
     /// Reports what became of a path.
     pub(super) fn report(
         &self,
@@ -236,6 +288,17 @@ impl Receiver {
         (action, why): (Action, Why),
         digests: Arc<[Digest]>,
     ) {
+        self.note_unlisted(key, kind, action);
+        let is_made = matches!(action, Action::Copy | Action::HardLink | Action::LinkEarlier);
+        if self.options.mirror
+            && is_made
+            && why == Why::New
+            && kind != Kind::Directory
+            && !self.options.dry_run
+        {
+            let part = if self.keys.is_contents() { &[] } else { first_part(key) };
+            *self.state().new_names.entry(part.to_vec()).or_default() += 1;
+        }
         let key = key.to_vec();
         let item = Item { destination: self.index, key, kind, len, action, why, digests };
         self.mailbox.put(Letter::Item(item));
@@ -252,17 +315,20 @@ impl Receiver {
             Error::Io { source, .. } => self.why_fatal(source).filter(|_| self.is_on_its_device(key)),
             _ => None,
         };
-        let text = crate::error::chain(&error);
+        if let Some(why) = why
+            && !self.is_stopped.swap(true, Ordering::Relaxed)
         {
-            let mut state = self.state();
-            if let Some(why) = why
-                && !self.is_stopped.swap(true, Ordering::Relaxed)
-            {
-                let _ = self.why_stopped.set(why);
-                state.report.stopped = Some(text.clone());
-            }
-            state.report.failures.push(Failure { key: key.to_vec(), error });
+            let _ = self.why_stopped.set(why);
+            self.state().report.stopped = Some(crate::error::chain(&error));
         }
+        self.fail_reading(key, error);
+    }
+
+    /// Notes that something could not be read that was to be compared: that does not count against
+    /// the destination.
+    pub(super) fn fail_reading(&self, key: &[u8], error: Error) {
+        let text = crate::error::chain(&error);
+        self.state().report.failures.push(Failure { key: key.to_vec(), error });
         let failure = CopyFailure { destination: Some(self.index), key: key.to_vec(), error: text };
         self.mailbox.put(Letter::Failure(failure));
     }
@@ -342,6 +408,9 @@ impl Receiver {
         };
         let found = with_descriptors(find, is_out_of_descriptors, || self.release_descriptors());
         let parent = found.map_err(noted)?;
+        if parent.is_some() {
+            self.check_implied(key, parents)?;
+        }
         Ok(parent.map(|parent| Spot { parent, name: (*name).to_os_string() }))
     }
 
@@ -379,23 +448,71 @@ impl Receiver {
         let make = || -> io::Result<bool> {
             let refused = |why| io::Error::new(io::ErrorKind::InvalidInput, why);
             let parts = target::parts(key).map_err(refused)?;
-            match (self.target(), self.options.dry_run) {
-                (Some(mut target), false) => target.directory_with(&parts, mode).map(|_| true),
-                (Some(mut target), true) => target.existing(&parts).map(|there| there.is_some()),
-                (None, _) => Ok(false),
+            let is_new = {
+                let Some(mut target) = self.target() else { return Ok(true) };
+                let known = target.made_len();
+                match self.options.dry_run {
+                    true => target.existing(&parts)?.is_none(),
+                    false => {
+                        target.directory_with(&parts, mode)?;
+                        if key.is_empty() { target.is_new() } else { target.made_len() > known }
+                    }
+                }
+            };
+            if !is_new {
+                self.check_directory(key, &parts)?;
             }
+            Ok(is_new)
         };
         let made = match make() {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied && self.lifts_above(key) => make(),
             made => made,
         };
-        if let Ok(false) = made {
-            self.report(key, (Kind::Directory, 0), (Action::Copy, Why::New), Arc::default());
+        match made {
+            Ok(true) => self.report(key, (Kind::Directory, 0), (Action::Copy, Why::New), Arc::default()),
+            Ok(false) => {}
+            Err(error) => self.block(key, error),
         }
-        if let Err(error) = made {
-            self.state().blocked.insert(key.to_vec());
-            self.fail_io("make", key, error);
+    }
+
+    /// A directory cannot be made, and nothing goes into it.
+    fn block(&self, key: &[u8], error: io::Error) {
+        self.state().blocked.insert(key.to_vec());
+        self.fail_io("make", key, error);
+    }
+
+    /// Returns an error if a directory that is there is that of another name that is copied as
+    /// well.
+    fn check_directory(&self, key: &[u8], parts: &[&OsStr]) -> io::Result<()> {
+        let Some((name, parents)) = parts.split_last() else { return Ok(()) };
+        let parent = self.target().map(|mut target| target.existing(parents)).transpose()?.flatten();
+        let Some(parent) = parent else { return Ok(()) };
+        match target::status(&parent, name)? {
+            Some(there) => self.check_spelling(key, (&parent, name), &there),
+            None => Ok(()),
         }
+    }
+
+    /// The same of directories that were not selected themselves, and are made only for what is in
+    /// them: those that lead to a key.
+    fn check_implied(&self, key: &[u8], parents: &[&OsStr]) -> Result<(), Noted> {
+        if self.options.selection.is_all() && self.options.only.is_none() {
+            return Ok(());
+        }
+        let mut end = 0;
+        for (at, name) in parents.iter().enumerate() {
+            end += name.len() + usize::from(at > 0);
+            let here = key.get(..end).unwrap_or_default();
+            if self.state().entered.contains(here) {
+                continue;
+            }
+            if let Err(error) = self.check_directory(here, parents.get(..=at).unwrap_or_default()) {
+                self.block(here, error);
+                return Err(Noted);
+            }
+            self.state().entered.insert(here.to_vec());
+        }
+        Ok(())
     }
 
     /// Lets something be made beside a key, if only the mode of the directory forbids it.
@@ -419,9 +536,20 @@ impl Receiver {
                 made => made.map(drop),
             }
         };
-        if let Err(error) = set {
-            self.fail_io("set mode and time of", b"", error);
+        match set {
+            Err(error) if !self.is_of_others(b"", &error) => {
+                self.fail_io("set mode and time of", b"", error);
+            }
+            _ => {}
         }
+    }
+
+    /// Whether something cannot be set of the destination itself because it belongs to another
+    /// user, in whose directory this one may put things: that nothing was in it makes it no one
+    /// else's.
+    fn is_of_others(&self, key: &[u8], error: &io::Error) -> bool {
+        let is_new = || self.target().is_some_and(|target| target.is_new());
+        key.is_empty() && error.kind() == io::ErrorKind::PermissionDenied && !is_new()
     }
 
     /// Gives a directory what its source has. The destination itself keeps mode and owner if others
@@ -431,15 +559,13 @@ impl Receiver {
             return;
         }
         let mut metadata = self.metadata(node, xattrs);
-        let is_shared;
         let set = {
             let Some(mut target) = self.target() else { return };
             let is_own = match target.made(&target.root()) {
                 Ok(is_own) => is_own || self.options.mirror || self.options.overwrite == Overwrite::Always,
                 Err(_) => false,
             };
-            is_shared = key.is_empty() && !is_own;
-            if is_shared {
+            if key.is_empty() && !is_own {
                 metadata = FileMetadata::new(None, node.mtime_ns, None, false);
             }
             self.set_directory(&mut target, key, &metadata, is_own)
@@ -452,8 +578,7 @@ impl Receiver {
             }
             Ok(_) => {}
             Err(error) if is_implied && error.kind() == io::ErrorKind::NotFound => {}
-            // The directory of somebody else, in which this user may put things.
-            Err(error) if is_shared && error.kind() == io::ErrorKind::PermissionDenied => {}
+            Err(error) if self.is_of_others(key, &error) => {}
             Err(error) => self.fail_io("set mode and time of", key, error),
         }
     }
@@ -468,17 +593,23 @@ impl Receiver {
         is_own: bool,
     ) -> io::Result<MetadataOutcome> {
         let parts = target::parts(key).unwrap_or_default();
-        if (is_own || !key.is_empty())
-            && let Some(directory) = target.existing(&parts)?
-        {
-            self.remove_extra_xattrs(directory.as_fd(), metadata)?;
+        let mut metadata = metadata.clone();
+        if let Some(directory) = target.existing(&parts)? {
+            if is_own || !key.is_empty() {
+                self.remove_extra_xattrs(directory.as_fd(), &metadata)?;
+            }
+            // That it is not the time of the source was reported when it was set.
+            let there_ns = mtime_of(&rustix::fs::fstat(&directory)?);
+            metadata.mtime_ns =
+                metadata.mtime_ns.filter(|ns| !target::is_nearest_time(*ns) || i128::from(*ns) != there_ns);
         }
-        target.set_directory_metadata(key, metadata, Overwrite::Always)
+        target.set_directory_metadata(key, &metadata, Overwrite::Always)
     }
 
     /// What is done where something goes, for one with this modification time.
-    pub(super) fn plan(&self, spot: &Spot, mtime_ns: Option<i64>) -> io::Result<Plan> {
+    pub(super) fn plan(&self, key: &[u8], spot: &Spot, mtime_ns: Option<i64>) -> io::Result<Plan> {
         let Some(there) = target::status(&spot.parent, &spot.name)? else { return Ok(Plan::Write) };
+        self.check_spelling(key, (&spot.parent, &spot.name), &there)?;
         self.options.overwrite.plan(&there, self.kept_time(&spot.parent, &there, mtime_ns))
     }
 
@@ -504,22 +635,26 @@ impl Receiver {
             .with_xattrs(xattrs, self.options.xattrs)
     }
 
-    /// A file is left as it is, to be continued by the next run, if there is anything of it.
-    pub(super) fn leave(&self, key: &[u8], partial: Partial) {
+    /// A file is left as it is, to be continued by the next run, if there is anything of it, and
+    /// something else has not come to have its name meanwhile.
+    pub(super) fn leave(&self, place: &Place, partial: Partial) {
         let Partial { file, journal } = partial;
         let bytes = journal.bytes();
-        if bytes > 0 {
+        let Place { job, spot, plan, .. } = place;
+        let is_new = *plan == Plan::Write;
+        let came = is_new && matches!(target::status(&spot.parent, &spot.name), Ok(Some(_)));
+        if bytes > 0 && !came {
             file.keep();
-            self.state().report.unfinished.push(Unfinished { key: key.to_vec(), bytes });
+            self.state().report.unfinished.push(Unfinished { key: job.key.to_vec(), bytes });
         }
     }
 
-    /// Removes what an earlier run left of a file that was copied in another way.
-    pub(super) fn forget_partial(&self, place: &Place) {
-        let is_long = |resume: &Resume| place.job.node.len >= resume.from_bytes;
-        if self.options.resume.as_ref().is_some_and(is_long) {
+    /// Removes what an earlier run left of a file that is there, or was copied in another way.
+    pub(super) fn forget_partial(&self, job: &FileJob, spot: &Spot) {
+        let is_long = |resume: &Resume| job.node.len >= resume.from_bytes;
+        if !self.options.dry_run && self.options.resume.as_ref().is_some_and(is_long) {
             // One that another run uses stays, and one that cannot be removed is only untidy.
-            drop(self.outbox.find_kept(&place.spot.parent, &place.spot.name, Replaces::Nothing));
+            drop(self.outbox.find_kept(&spot.parent, &spot.name, Replaces::Nothing));
         }
     }
 
@@ -555,6 +690,11 @@ impl Receiver {
     pub(super) fn take_report(&self) -> DestinationReport {
         std::mem::take(&mut self.state().report)
     }
+}
+
+/// The part of a key that is the name of its source, where there are several.
+fn first_part(key: &[u8]) -> &[u8] {
+    key.split(|byte| *byte == b'/').next().unwrap_or_default()
 }
 
 /// Whether a file is on FAT or exFAT.

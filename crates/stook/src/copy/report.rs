@@ -49,6 +49,16 @@ pub struct Unfinished {
     pub bytes: u64,
 }
 
+/// What a run that was killed had just replaced, and that may be all that there is of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leftover {
+    /// Its path now, relative to the destination.
+    pub key: Vec<u8>,
+    /// The path of what replaced it, or was to be replaced by it; `None` where nothing has its name
+    /// any more.
+    pub replaced_by: Option<Vec<u8>>,
+}
+
 /// What became of one destination.
 #[derive(Debug, Default)]
 pub struct DestinationReport {
@@ -82,8 +92,15 @@ pub struct DestinationReport {
     pub kept: Vec<Kept>,
     /// What was there, replaced, and stays under another name.
     pub backups: u64,
+    /// What runs that were killed had replaced just then. It stays.
+    pub leftovers: Vec<Leftover>,
     /// Paths that were deleted, because the sources do not have them.
     pub deleted: Vec<Vec<u8>>,
+    /// Lists of checksums that were written, relative to it.
+    pub lists: Vec<Vec<u8>>,
+    /// Files that are there and in none of those lists, because they were there already and their
+    /// bytes were not read.
+    pub unlisted: u64,
     /// Extended attributes that were not set.
     pub unset_xattrs: UnsetXattrs,
     /// What could not be written.
@@ -100,6 +117,16 @@ pub struct DestinationReport {
     pub unfinished: Vec<Unfinished>,
     /// What it lies on.
     pub attachment: Attachment,
+}
+
+impl DestinationReport {
+    /// Counts what is neither a file nor a directory, and was made.
+    pub(super) fn add_other(&mut self, kind: Kind) {
+        match kind {
+            Kind::Symlink => self.symlinks += 1,
+            _ => self.specials += 1,
+        }
+    }
 }
 
 /// What copying did.

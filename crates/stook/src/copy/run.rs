@@ -8,24 +8,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use super::backups::Backups;
 use super::body::FileJob;
 use super::decide::Place;
 use super::destination::Receiver;
 use super::error::Result;
 use super::events::{Beginning, Closing, CopyEvents, CopyFailure, Letter, Mailbox, Phase, Progress};
-use super::finish::FirstNames;
 use super::gathering::GATHERED_MAX;
 use super::hash_lane;
 use super::lane::{Lane, Message};
 use super::large::Lanes;
 use super::ledger::Ledger;
+use super::links::FirstNames;
 use super::listing::{Found, Listed, Listing};
-use super::making::{is_short_of_descriptors, with_descriptors};
+use super::lists::{self, Lists};
 use super::mirror::Mirror;
 use super::options::CopyOptions;
 use super::refuse::{self, Total};
-use super::report::{self, CopyReport, DestinationReport, Failure, NotCopied};
+use super::report::{self, CopyReport, DestinationReport, Failure};
 use super::small::{SMALL_MAX, SmallTask};
 use super::source::CopySource;
 use super::throttle::Throttle;
@@ -34,10 +33,10 @@ use super::waits::{For, WaitClock};
 use crate::device::Attachment;
 use crate::engine::{Backend, EngineFactory};
 use crate::profile::{Class, Profile};
-use crate::source::{Session, SessionOptions, Source};
+use crate::source::{Session, SessionOptions};
 use crate::tree::outbox::{Calls, System};
 use crate::tree::target::share_of_descriptors;
-use crate::tree::{Kind, Node, NodeId, Xattrs};
+use crate::tree::{Kind, NodeId, Xattrs};
 
 /// Bytes of files in memory, at most.
 pub(super) const MEMORY_BYTES: u64 = 48 << 20;
@@ -167,13 +166,6 @@ impl Copy {
     }
 }
 
-/// An opened file, and what it was then.
-pub(super) struct Opened {
-    pub(super) source: Arc<dyn Source>,
-    pub(super) xattrs: Xattrs,
-    pub(super) node: Node,
-}
-
 /// A copy on its way.
 pub(super) struct Run<'a> {
     pub(super) sources: &'a [CopySource],
@@ -205,15 +197,22 @@ pub(super) struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn new(copy: &'a Copy, is_contents: bool, total: Total) -> Result<Self> {
-        let (options, mailbox) = (Arc::new(copy.options.clone()), Arc::new(Mailbox::default()));
+        let options = Arc::new(copy.options.clone().with_hashes_of_lists());
+        let (mailbox, date) = (Arc::new(Mailbox::default()), lists::date_now());
         let sources: Arc<[CopySource]> = copy.sources.as_slice().into();
         let receiver = |(index, destination): (usize, &Destination)| -> Result<Arc<Receiver>> {
-            let suffix = options.backup.as_deref();
-            let backups = suffix.map(|suffix| Backups::new(suffix, sources.clone(), is_contents));
-            let receiver = Receiver::new(index, destination, &options, &copy.sources, &mailbox)?;
-            Ok(Arc::new(receiver.keeping(backups)))
+            let receiver = Receiver::new(index, destination, &options, (&sources, is_contents), &mailbox);
+            Ok(Arc::new(receiver?.listing(Lists::new(&options, &date))))
         };
         let receivers = copy.destinations.iter().enumerate().map(receiver).collect::<Result<Vec<_>>>()?;
+        // What was not there may be the same, or lie elsewhere, now that it is.
+        if !options.dry_run
+            && let Err(refused) =
+                refuse::check_places(&copy.sources, &copy.destinations, &options, is_contents)
+        {
+            receivers.iter().for_each(|receiver| receiver.unmake());
+            return Err(refused);
+        }
         let of_sources = copy.sources.iter().filter_map(|source| source.path.as_deref());
         let paths = of_sources.chain(copy.destinations.iter().map(|destination| destination.path.as_path()));
         let profiles: Vec<Profile> = paths.map(Profile::of_path).collect();
@@ -254,7 +253,7 @@ impl<'a> Run<'a> {
         self.is_stopped.store(true, Ordering::Relaxed);
     }
 
-    fn own(&self) -> MutexGuard<'_, CopyReport> {
+    pub(super) fn own(&self) -> MutexGuard<'_, CopyReport> {
         self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -354,33 +353,25 @@ impl<'a> Run<'a> {
         decided.filter_map(|(index, receiver)| Some((index, receiver.decide(job)?))).collect()
     }
 
-    fn release_descriptors(&self) {
+    pub(super) fn release_descriptors(&self) {
         self.receivers.iter().for_each(|receiver| receiver.release_descriptors());
     }
 
-    /// Opens a file. Its mode and time are those of what is opened.
-    pub(super) fn open(&self, job: &FileJob) -> crate::Result<Opened> {
-        let Some(from) = self.sources.get(job.source) else {
-            let gone = std::io::ErrorKind::NotFound.into();
-            return Err(crate::Error::io("open", super::finish::shown(&job.key), gone));
-        };
-        let open = || match self.options.xattrs {
-            true => from.tree.open_with_xattrs(job.id),
-            false => from.tree.open(job.id).map(|source| (source, Xattrs::default())),
-        };
-        let (source, xattrs) =
-            with_descriptors(open, is_short_of_descriptors, || self.release_descriptors())?;
+    /// A file is read.
+    pub(super) fn note_opened(&self) {
         self.own().read_files += 1;
-        let identity = source.identity();
-        let is_known = identity.len == job.node.len
-            && (identity.mtime_ns == 0 || job.node.mtime_ns == Some(identity.mtime_ns));
-        let node = if is_known { job.node } else { from.tree.node(job.id)? };
-        let node = Node { len: source.len(), ..node };
-        Ok(Opened { source, xattrs, node })
     }
 
     /// Everything, in the order that the stages need.
     fn copy_all(&self) {
+        for failure in &self.own().failures {
+            let error = crate::error::chain(&failure.error);
+            self.mailbox.put(Letter::Failure(CopyFailure {
+                destination: None,
+                key: failure.key.clone(),
+                error,
+            }));
+        }
         let mut listed = Lister::new(self);
         self.phase(self.jobs, &mut |feed| {
             listed.feed = Some(feed.clone());
@@ -398,7 +389,8 @@ impl<'a> Run<'a> {
         self.is_finishing.store(true, Ordering::Relaxed);
         self.each_receiver(&|receiver| receiver.publish_waiting());
         self.copy_again();
-        self.make_links(&listed.links);
+        let links = self.still_linked(std::mem::take(&mut listed.links));
+        self.make_links(&links);
         let Lister { directories, .. } = listed;
         self.each_receiver(&|receiver| self.finish_receiver(receiver, &directories));
     }
@@ -410,7 +402,7 @@ impl<'a> Run<'a> {
         self.copy_jobs(jobs);
     }
 
-    fn copy_jobs(&self, jobs: Vec<FileJob>) {
+    pub(super) fn copy_jobs(&self, jobs: Vec<FileJob>) {
         if jobs.is_empty() {
             return;
         }
@@ -425,33 +417,21 @@ impl<'a> Run<'a> {
         });
     }
 
-    /// Hard links to files that are there.
-    fn make_links(&self, links: &[(Found, Arc<[u8]>)]) {
-        for (found, first) in links {
-            if self.is_stopped() {
-                return;
-            }
-            for receiver in &self.receivers {
-                if receiver.hard_link(found, first) {
-                    let only = Some(receiver.index);
-                    self.copy_jobs(vec![FileJob { only, is_alone: true, ..job_of(found) }]);
-                    // Hard links are linked to this one.
-                    let mut state = receiver.state();
-                    if state.firsts.contains(&found.key) {
-                        let _ = state.firsts.insert(first.to_vec());
-                    }
-                }
-            }
-            self.files.fetch_add(1, Ordering::Relaxed);
-        }
+    /// A file to one destination, synced by itself.
+    pub(super) fn copy_file_alone(&self, index: usize, found: &Found) {
+        self.copy_jobs(vec![FileJob { only: Some(index), is_alone: true, ..job_of(found) }]);
     }
 
     /// What is left to be done in a destination when all files are there.
     fn finish_receiver(&self, receiver: &Receiver, directories: &[Directory]) {
+        receiver.settle_leftovers();
         self.mirror(receiver);
         if self.options.dry_run {
             return;
         }
+        receiver.write_mhl(&|| {
+            directories.iter().filter(|one| !one.is_implied).map(|one| one.key.clone()).collect()
+        });
         // The deepest first, so that nothing is made in a directory afterwards.
         for directory in directories.iter().rev().take_while(|_| !self.is_stopped()) {
             let Some(source) = self.sources.get(directory.source) else { continue };
@@ -587,7 +567,7 @@ impl<'a> Run<'a> {
             }
             if !self.options.hashes.is_empty() {
                 let (lane, messages) = sync_channel(LANE_LEN);
-                scope.spawn(move || hash_lane::run(&self.options.hashes, &messages));
+                scope.spawn(move || hash_lane::run(&self.options.hashes, &messages, &|| self.is_stopped()));
                 lanes.hashing = Some(lane);
             }
             work(&lanes);
@@ -684,39 +664,6 @@ impl<'r, 'a> Lister<'r, 'a> {
             feed.flush(&mut self.collected);
         }
     }
-
-    fn symlink(&self, found: &Found) {
-        let Some(source) = self.run.sources.get(found.source) else { return };
-        let target = source.tree.link_target(found.id);
-        match target.and_then(|target| Ok((target, self.xattrs(found)?))) {
-            Ok((target, xattrs)) => {
-                self.run.receivers.iter().for_each(|one| one.symlink(found, &target, xattrs.clone()));
-            }
-            Err(error) => self.run.fail(&found.key, error),
-        }
-    }
-
-    /// The extended attributes of what is neither a file nor a directory, if they are copied.
-    fn xattrs(&self, found: &Found) -> crate::Result<Xattrs> {
-        match self.run.sources.get(found.source).filter(|_| self.run.options.xattrs) {
-            Some(source) => source.tree.xattrs(found.id),
-            None => Ok(Xattrs::default()),
-        }
-    }
-
-    fn special(&self, found: Found) {
-        let is_device = matches!(found.node.kind, Kind::BlockDevice | Kind::CharDevice);
-        let is_root = rustix::process::geteuid().is_root();
-        let can_be = found.node.kind == Kind::Fifo || is_device && is_root;
-        if !(self.run.options.specials && can_be) {
-            self.run.own().not_copied.push(NotCopied { key: found.key, kind: found.node.kind });
-            return;
-        }
-        match self.xattrs(&found) {
-            Ok(xattrs) => self.run.receivers.iter().for_each(|one| one.special(&found, xattrs.clone())),
-            Err(error) => self.run.fail(&found.key, error),
-        }
-    }
 }
 
 impl Listed for Lister<'_, '_> {
@@ -741,16 +688,16 @@ impl Listed for Lister<'_, '_> {
                 let Found { source, id, key, is_implied, .. } = found;
                 self.directories.push(Directory { source, id, key, is_implied });
             }
-            Kind::Symlink => self.symlink(&found),
-            Kind::File => match self.firsts.first_of(&found) {
-                Some(first) => self.links.push((found, first)),
-                None => {
+            kind if kind.is_special() && !self.run.makes_special(&found) => {}
+            kind => match (self.firsts.first_of(&found), kind) {
+                (Some(first), _) => self.links.push((found, first)),
+                (None, Kind::File) => {
                     if let Some(feed) = &self.feed {
                         feed.put(self.run, job_of(&found), &mut self.collected);
                     }
                 }
+                (None, _) => self.run.make_other(&found, None),
             },
-            _ => self.special(found),
         }
         ControlFlow::Continue(())
     }
@@ -760,10 +707,11 @@ impl Listed for Lister<'_, '_> {
     }
 }
 
-fn job_of(found: &Found) -> FileJob {
+pub(super) fn job_of(found: &Found) -> FileJob {
     FileJob {
         source: found.source,
         id: found.id,
+        parent: found.parent,
         node: found.node,
         key: found.key.as_slice().into(),
         only: None,

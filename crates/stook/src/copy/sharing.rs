@@ -7,7 +7,8 @@ use super::decide::Place;
 use super::destination::{Receiver, Way};
 use super::finish::{Written, new_file};
 use super::lane::blocks;
-use super::run::{Opened, Run};
+use super::reopening::Opened;
+use super::run::Run;
 use crate::engine::{self, Access, Engine, Operation, OperationKind, Request};
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
@@ -68,7 +69,7 @@ impl Sharing<'_, '_> {
         });
         if matches!(is_whole, Ok(true)) {
             receiver.add_bytes(len.saturating_sub(counted));
-            receiver.forget_partial(place);
+            receiver.forget_partial(&place.job, &place.spot);
             let way = if way == OperationKind::CloneRange { Way::Cloned } else { Way::CopiedByServer };
             receiver.finish(Written {
                 place: (*place).clone(),

@@ -6,14 +6,15 @@ use super::body::{Body, FileJob};
 use super::decide::Place;
 use super::destination::{Receiver, Way};
 use super::finish::{Written, new_file};
-use super::hash::Hashing;
 use super::ledger::{Permit, held};
-use super::run::{Opened, Run};
+use super::reopening::Opened;
+use super::run::Run;
 use super::waits::For;
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
+use crate::hash::Hashing;
 use crate::source::{Identity, Session, Source};
-use crate::tree::existing::{Comparison, Plan};
+use crate::tree::existing::Comparison;
 use crate::tree::filling::{Failed, Filling};
 use crate::tree::outbox::OutFile;
 use crate::tree::{Holes, Part};
@@ -68,7 +69,7 @@ impl Run<'_> {
 
     fn read_small(&self, session: &mut Session, job: &FileJob) -> Result<(Body, crate::tree::Node)> {
         let opened = self.clock.timed(For::Sources, self.jobs, || self.open(job));
-        let Opened { source, xattrs, node } = opened?;
+        let Opened { source, id, xattrs, node } = opened?;
         let range = ByteRange::to(source.len());
         if range.len() > GROWN_MAX {
             let before = Identity { len: job.node.len, ..source.identity() };
@@ -91,7 +92,7 @@ impl Run<'_> {
         let may_have_holes =
             bytes.chunks(PAGE).any(|page| page.len() == PAGE && page.iter().all(|b| *b == 0));
         let holes = match self.sources.get(job.source).filter(|_| may_have_holes) {
-            Some(from) => from.tree.holes(job.id)?,
+            Some(from) => from.tree.holes(id)?,
             None => Holes::default(),
         };
         let mut hashing = Hashing::new(&self.options.hashes);
@@ -141,17 +142,18 @@ impl Receiver {
                 let seen = comparison.seen();
                 Ok((comparison.finish()?, seen))
             };
-            match compare() {
-                Ok((true, _)) if place.is_earlier => {
-                    if self.link_earlier(&place.job, &place.spot, other) {
-                        return;
-                    }
-                }
-                Ok((is_same, seen)) if is_same || place.plan == Plan::Compare => {
-                    return self.compared(&place, is_same, seen.as_ref());
-                }
-                Ok(_) => {}
-                Err(error) => return self.fail_io("read", &key, error),
+            let (is_same, seen) = match compare() {
+                Ok(compared) => compared,
+                Err(error) => match self.takes_for_other(&place, error) {
+                    true => (false, None),
+                    false => return,
+                },
+            };
+            if is_same {
+                self.list_same(&place.job, &body.digests);
+            }
+            if self.settle(&place, is_same, seen.as_ref()) {
+                return;
             }
         }
         let metadata = self.metadata(&place.job.node, body.xattrs.clone()).with_holes(body.holes.clone());

@@ -229,6 +229,27 @@ fn immutable_sources_are_copied_and_immutable_destinations_are_named() {
     assert_same(&from, &to);
 }
 
+#[test]
+fn a_directory_to_which_can_only_be_added_gets_large_files_too_and_nothing_else() {
+    let device = LoopDevice::mount_as(EXT4, 256 << 20, 512).unwrap();
+    let (from, to) = (device.path().join("from"), device.path().join("to"));
+    fs::create_dir(&from).unwrap();
+    fs::create_dir(&to).unwrap();
+    // One that the next run could continue, after its times have become what they stay.
+    fs::write(from.join("large"), noise(1, 65 << 20)).unwrap();
+    fs::write(from.join("small"), "small").unwrap();
+    std::thread::sleep(Duration::from_secs(3));
+    let attribute = |change: &str, path: &Path| run(Command::new("chattr").arg(change).arg(path)).unwrap();
+    attribute("+a", &to);
+    let (_, stdout, stderr) = ended(&mut copy([&from, &to]));
+    attribute("-a", &to);
+    assert!(!stderr.contains("large"), "{stdout}{stderr}");
+    assert!(fs::read(from.join("large")).unwrap() == fs::read(to.join("large")).unwrap());
+    let mut names: Vec<_> = fs::read_dir(&to).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["large", "small"], "{stderr}");
+}
+
 /// Root reads everything: this is for everybody else.
 #[test]
 fn what_may_not_be_read_is_named_and_all_else_is_copied() {

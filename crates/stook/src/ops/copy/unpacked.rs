@@ -5,12 +5,12 @@ use std::path::Path;
 use std::time::Instant;
 
 use super::Result;
-use super::given::Packed;
 use crate::copy::{
     self, Beginning, CopyEvents, CopyFailure, CopyOptions, CopyReport, DestinationProgress,
     DestinationReport, Failure, Phase, Progress,
 };
 use crate::device::Attachment;
+use crate::ops::given::Packed;
 use crate::ops::unpack::{self, PathFilter, THREADS, Unpack};
 use crate::source::AccessRule;
 
@@ -18,10 +18,13 @@ use crate::source::AccessRule;
 pub(super) fn does(options: &CopyOptions) -> bool {
     let plain = CopyOptions::default();
     let is_plain = !options.checksum && !options.mirror && !options.dry_run && !options.specials;
+    // Copying makes a directory of which only a part is taken as its source has it.
     let has_no_more = options.only.is_none()
+        && !options.selection.has_inclusions()
         && options.backup.is_none()
         && options.link_dest.is_none()
         && options.hashes.is_empty()
+        && !options.has_lists()
         && options.bytes_per_s.is_none();
     let is_written_so = options.access == AccessRule::Auto
         && (options.block_bytes, options.depth) == (plain.block_bytes, plain.depth);

@@ -2,9 +2,14 @@
 
 mod attributes;
 mod backups;
+mod dry_runs;
 mod events;
 mod faults;
+mod given;
+mod in_use;
 mod lengths;
+mod links;
+mod lists;
 mod mirrors;
 mod places;
 mod private;

@@ -1,16 +1,19 @@
-//! [`Given`]: what a path or an address to be copied is.
+//! [`Given`]: what a path or an address is that is copied or verified.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Error, Result};
-use crate::copy::CopySource;
+use super::copy::{Error, Result};
+use crate::archive::ArchiveTree;
+use crate::copy::{CopySource, Misplaced, NoPaths};
 use crate::ops::contents::{self, OpenOptions, Opened, is_object, split_member};
-use crate::pack::tree::RecordTree;
+use crate::pack::tree::{Paths, RecordTree};
+use crate::report::units;
 use crate::source;
-use crate::tree::{self, Tree};
+use crate::tree::{self, NodeId, Tree as _};
+use crate::verify::Branch;
 
 /// A source that was opened.
 #[derive(Debug)]
@@ -88,7 +91,7 @@ impl OpenGiven {
             return Ok(());
         }
         let shown = source::shown(&given.to_string_lossy());
-        let what = format!("{shown} can only be copied as it is now: only packs have earlier states");
+        let what = format!("{shown} can only be read as it is now: only packs have earlier states");
         Err(crate::copy::Error::Invalid(what).into())
     }
 
@@ -126,16 +129,44 @@ impl Given {
         };
         let path = opened.contents().path().to_path_buf();
         let is_complete = opened.contents().is_complete();
-        let tree: Arc<dyn Tree> = match opened {
+        let not_there = || Error::NotThere { path, key: key.clone() };
+        let source = match opened {
             Opened::Pack(contents) => {
                 let tree = RecordTree::new(Arc::new(contents.into_pack()));
-                Arc::new(tree.map_err(contents::Error::Pack)?)
+                let tree = Arc::new(tree.map_err(contents::Error::Pack)?);
+                let id = tree.find(&key)?.ok_or_else(not_there)?;
+                let misplaced = misplaced_below(&key, hidden_in(&tree));
+                let names = Arc::new(Names(tree.clone()));
+                CopySource::tree_at(tree, id, name).without(misplaced).with_no_paths(names)
             }
-            Opened::Archive(archive) => Arc::new(archive.tree()),
+            Opened::Archive(archive) => {
+                let tree = archive.tree();
+                let id = tree.find(&key)?.ok_or_else(not_there)?;
+                let misplaced = misplaced_below(&key, refused_by(&tree));
+                CopySource::tree_at(Arc::new(tree), id, name).without(misplaced)
+            }
         };
-        let id = tree.find(&key)?.ok_or_else(|| Error::NotThere { path, key: key.clone() })?;
-        let source = CopySource::tree_at(tree, id, name);
         Ok(if is_complete { source } else { source.incomplete() })
+    }
+
+    /// As something that is verified, and what of it the tree does not have: entries without a
+    /// place in it, and the rest of what was cut off or not finished.
+    ///
+    /// # Errors
+    /// As [`into_source`](Self::into_source).
+    pub(crate) fn into_branch(self) -> Result<(Branch, Vec<Misplaced>)> {
+        let packed = self.opened().map(|opened| opened.contents().path().to_path_buf());
+        let source = self.into_source()?;
+        let CopySource { tree, id, name, path, is_incomplete, misplaced, .. } = source;
+        let mut lacking = misplaced.to_vec();
+        if is_incomplete {
+            lacking.insert(0, Misplaced { path: Vec::new(), why: "it is not complete".to_owned() });
+        }
+        let is_on_disk = path.is_some();
+        // What is on a server lies on nothing that is seen here.
+        let lies_in = path.or(packed.filter(|path| path.exists()));
+        let branch = Branch { tree, id, name: name.unwrap_or_default(), is_on_disk, lies_in };
+        Ok((branch, lacking))
     }
 
     /// The pack or archive, if it is one.
@@ -152,6 +183,54 @@ impl Packed {
     pub(super) fn is_whole(&self) -> bool {
         self.key.is_empty()
     }
+}
+
+/// The names of the records of a pack.
+#[derive(Debug)]
+struct Names(Arc<RecordTree>);
+
+impl NoPaths for Names {
+    /// As unpacking refuses them.
+    fn refusal(&self, id: NodeId) -> Option<String> {
+        let key = self.0.key(id)?;
+        Paths::path(&key).err().map(|error| error.to_string())
+    }
+}
+
+/// Records that have no place in the tree of a pack.
+fn hidden_in(tree: &RecordTree) -> Vec<Misplaced> {
+    let hidden = tree.hidden();
+    let known = hidden.known().map(|(path, why)| Misplaced { path: path.to_vec(), why: why.to_owned() });
+    let mut all: Vec<Misplaced> = known.collect();
+    if let Some(more) = hidden.records.checked_sub(all.len() as u64).filter(|more| *more > 0) {
+        let why = format!("{} more records have no place in it", units::count(more));
+        all.push(Misplaced { path: Vec::new(), why });
+    }
+    all
+}
+
+/// Members that have no place in the tree of an archive.
+fn refused_by(tree: &ArchiveTree) -> Vec<Misplaced> {
+    let misplaced = |error: &crate::Error| match error {
+        crate::Error::Entry { path, what } => {
+            let below = path.strip_prefix(tree.path()).unwrap_or(path);
+            Misplaced { path: below.as_os_str().as_bytes().to_vec(), why: what.clone() }
+        }
+        error => Misplaced { path: Vec::new(), why: crate::error::chain(error) },
+    };
+    tree.refused().iter().map(misplaced).collect()
+}
+
+/// Those of them that lie in what is meant, with their paths in it.
+fn misplaced_below(key: &[u8], all: Vec<Misplaced>) -> Vec<Misplaced> {
+    if key.is_empty() {
+        return all;
+    }
+    let below = |one: Misplaced| {
+        let path = one.path.strip_prefix(key)?.strip_prefix(b"/")?.to_vec();
+        Some(Misplaced { path, ..one })
+    };
+    all.into_iter().filter_map(below).collect()
 }
 
 /// Whether two slashes follow something.
