@@ -633,7 +633,8 @@ class UnpackReport:
             none of these.
         complete: Whether what built the pack came to its end, or the archive ends as one does.
         failures: What could not be unpacked, damaged records included.
-        damages: Damage that was found when the pack was opened, as exceptions: files may be missing.
+        damages: Damage that was found when the pack was opened, as exceptions: files may be
+            missing.
     """
 
     files: int
