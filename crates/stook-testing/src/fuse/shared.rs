@@ -251,9 +251,9 @@ impl Shared {
     pub(super) fn rename(&self, from: (u64, &OsStr), to: (u64, &OsStr), flags: u32) -> io::Result<()> {
         self.meet_name(Operation::Rename, to.0, to.1)?;
         let (source, target, names) = {
-            let nodes = &self.state().nodes;
-            let names = (nodes.spelled(from.0, from.1)?, nodes.spelled(to.0, to.1)?);
-            (nodes.get(from.0)?, nodes.get(to.0)?, names)
+            let state = self.state();
+            let names = (state.nodes.spelled(from.0, from.1)?, state.nodes.spelled(to.0, to.1)?);
+            (state.nodes.get(from.0)?, state.nodes.get(to.0)?, names)
         };
         let flags = RenameFlags::from_bits_retain(flags);
         Ok(rustix::fs::renameat_with(&*source, names.0, &*target, names.1, flags)?)
