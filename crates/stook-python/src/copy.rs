@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
-use std::path::{Component, PathBuf};
+use std::path::{Path, PathBuf};
 
 use pyo3::prelude::*;
 use pyo3::types::IntoPyDict as _;
@@ -11,7 +11,8 @@ use stook::copy::{
     CopyEvents, CopyOptions, CopyReport, DestinationReport, Durability, HashKind, Item, Progress, Resume,
 };
 use stook::ops::contents::{OpenOptions, Opened};
-use stook::ops::copy::{CopyGiven, OpenGiven};
+use stook::names::ListEnd;
+use stook::ops::copy::{CopyGiven, OpenGiven, read_list};
 use stook::ops::fetching::Fetching;
 use stook::pack::{Damage, DamageLog};
 use stook::source::shown;
@@ -161,7 +162,7 @@ pub(crate) fn copy<'py>(
         max_delete,
         dry_run,
         selection: selection(include, exclude)?,
-        only: files.map(only).transpose()?,
+        only: files.map(only).transpose()?.flatten(),
         link_dest: link_dest.map(|path| paths::argument("link_dest", path)).transpose()?,
         with_owner,
         xattrs,
@@ -190,19 +191,14 @@ pub(crate) fn copy<'py>(
 const DURABILITY: [(&str, Durability); 3] =
     [("batch", Durability::Batch), ("file", Durability::File), ("none", Durability::None)];
 
-/// The argument `files`: paths relative to the sources.
-fn only(files: &Bound<'_, PyAny>) -> PyResult<BTreeSet<Vec<u8>>> {
-    let relative = |path: PathBuf| {
-        let parts = path.components().filter(|part| *part != Component::CurDir);
-        match parts.clone().all(|part| matches!(part, Component::Normal(_))) {
-            true => Ok(parts.collect::<PathBuf>().into_os_string().into_vec()),
-            false => {
-                let path = path.display();
-                Err(invalid(format!("argument 'files': a path relative to a source is wanted, not {path}")))
-            }
-        }
-    };
-    paths::one_or_several("files", files)?.into_iter().map(relative).collect()
+/// The argument `files`: paths relative to the sources, as in every list; `None` where they are all
+/// of them.
+fn only(files: &Bound<'_, PyAny>) -> PyResult<Option<BTreeSet<Vec<u8>>>> {
+    let paths = paths::one_or_several("files", files)?;
+    let list: Vec<u8> =
+        paths.into_iter().flat_map(|path| [path.into_os_string().into_vec(), vec![0]].concat()).collect();
+    let listed = read_list(list.as_slice(), ListEnd::Nul, Path::new("argument 'files'"));
+    listed.map_err(|error| invalid(error.to_string()))
 }
 
 /// The hash functions that an argument with this name lists, or the only one.

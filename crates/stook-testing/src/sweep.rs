@@ -34,6 +34,19 @@ pub fn each_call<T>(
     met
 }
 
+/// The same where several threads make the calls, whose order is another one in each run: for each
+/// of these names one call after another.
+pub fn each_named_call<T>(
+    step: usize,
+    names: &[&'static str],
+    calls: impl Fn(&'static str, usize) -> FaultCalls,
+    mut run: impl FnMut(Arc<FaultCalls>) -> T,
+    mut check: impl FnMut(T, usize, &'static str),
+) -> BTreeSet<&'static str> {
+    let of_name = |name| each_call(step, |nth| calls(name, nth), &mut run, &mut check);
+    names.iter().copied().flat_map(of_name).collect()
+}
+
 /// Panics unless each of these calls has failed once.
 ///
 /// # Panics

@@ -39,6 +39,8 @@ pub struct FaultCalls {
 /// What engines share with the calls.
 #[derive(Debug)]
 struct Counted {
+    /// The only calls that count, if not all do.
+    only: Option<&'static str>,
     nth: usize,
     fault: OutFault,
     calls: AtomicUsize,
@@ -47,6 +49,9 @@ struct Counted {
 
 impl Counted {
     fn is_next(&self, name: &'static str) -> bool {
+        if self.only.is_some_and(|only| only != name) {
+            return false;
+        }
         let is_next = self.calls.fetch_add(1, Ordering::Relaxed) == self.nth;
         if is_next {
             *self.met.lock().unwrap_or_else(PoisonError::into_inner) = Some(name);
@@ -63,9 +68,52 @@ impl Counted {
 }
 
 impl FaultCalls {
+    /// The names of all calls, and of the operations of an engine.
+    pub const NAMES: [&'static str; 29] = [
+        "create",
+        "create_unnamed",
+        "exchange",
+        "link",
+        "link_unnamed",
+        "lock",
+        "make_directory",
+        "make_node",
+        "make_symlink",
+        "remove_directory",
+        "remove_xattr",
+        "rename",
+        "rename_new",
+        "reserve",
+        "set_len",
+        "set_link_mtime",
+        "set_link_owner",
+        "set_link_xattr",
+        "set_mode",
+        "set_mode_at",
+        "set_mtime",
+        "set_owner",
+        "set_xattr",
+        "sync",
+        "sync_file_system",
+        "unlink",
+        "wait_written",
+        "write_at",
+        "write_direct",
+    ];
+
     /// The `nth` call, from 0, meets the fault.
     pub fn nth(nth: usize, fault: OutFault) -> Self {
-        let counted = Counted { nth, fault, calls: AtomicUsize::new(0), met: Mutex::new(None) };
+        Self::nth_of(None, nth, fault)
+    }
+
+    /// The `nth` call of this name, from 0, meets the fault. Threads make calls in another order in
+    /// each run, but as many of each.
+    pub fn nth_named(name: &'static str, nth: usize, fault: OutFault) -> Self {
+        Self::nth_of(Some(name), nth, fault)
+    }
+
+    fn nth_of(only: Option<&'static str>, nth: usize, fault: OutFault) -> Self {
+        let counted = Counted { only, nth, fault, calls: AtomicUsize::new(0), met: Mutex::new(None) };
         Self { has_unnamed: true, file_system: EXT4, counted: Arc::new(counted) }
     }
 
@@ -86,7 +134,7 @@ impl FaultCalls {
         Self { file_system: OVERLAY, ..self }
     }
 
-    /// How many calls there were.
+    /// How many calls there were, of those that count.
     pub fn calls(&self) -> usize {
         self.counted.calls.load(Ordering::Relaxed)
     }

@@ -4,7 +4,7 @@
 //! that renames do not matter, and no number is given twice.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -57,18 +57,21 @@ impl Nodes {
 
     /// The path of a name in a directory.
     pub(super) fn child(&self, parent: u64, name: &OsStr) -> io::Result<PathBuf> {
+        Ok(self.path(parent)?.join(self.spelled(parent, name)?))
+    }
+
+    /// How a name is spelled in a directory, if it is there.
+    pub(super) fn spelled(&self, parent: u64, name: &OsStr) -> io::Result<OsString> {
         let directory = self.path(parent)?;
-        let path = directory.join(name);
-        if !self.folds_case || path.symlink_metadata().is_ok() {
-            return Ok(path);
-        }
-        for entry in directory.read_dir()? {
-            let entry = entry?;
-            if entry.file_name().eq_ignore_ascii_case(name) {
-                return Ok(entry.path());
+        if self.folds_case && directory.join(name).symlink_metadata().is_err() {
+            for entry in directory.read_dir()? {
+                let there = entry?.file_name();
+                if there.eq_ignore_ascii_case(name) {
+                    return Ok(there);
+                }
             }
         }
-        Ok(path)
+        Ok(name.to_os_string())
     }
 
     /// Looks up a name: number and metadata.

@@ -250,12 +250,13 @@ impl Shared {
     /// Rules see the name that it gets.
     pub(super) fn rename(&self, from: (u64, &OsStr), to: (u64, &OsStr), flags: u32) -> io::Result<()> {
         self.meet_name(Operation::Rename, to.0, to.1)?;
-        let (source, target) = {
+        let (source, target, names) = {
             let state = self.state();
-            (state.nodes.get(from.0)?, state.nodes.get(to.0)?)
+            let names = (state.nodes.spelled(from.0, from.1)?, state.nodes.spelled(to.0, to.1)?);
+            (state.nodes.get(from.0)?, state.nodes.get(to.0)?, names)
         };
         let flags = RenameFlags::from_bits_retain(flags);
-        Ok(rustix::fs::renameat_with(&*source, from.1, &*target, to.1, flags)?)
+        Ok(rustix::fs::renameat_with(&*source, names.0, &*target, names.1, flags)?)
     }
 
     pub(super) fn set_xattr(&self, number: u64, name: &OsStr, value: &[u8], flags: i32) -> io::Result<()> {

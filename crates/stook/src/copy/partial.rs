@@ -19,7 +19,7 @@ use super::journal::{
 use super::options::Resume;
 use crate::engine;
 use crate::source::FileSource;
-use crate::tree::outbox::{Calls, Durability, Kept, OutFile, again};
+use crate::tree::outbox::{Calls, Durability, Kept, OutFile, again, write_all};
 
 /// Records that are read at once.
 const READ_AT_ONCE: u64 = 1024;
@@ -215,16 +215,8 @@ impl Journal {
         Ok(())
     }
 
-    fn write(&self, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
-        while !bytes.is_empty() {
-            let written = again(|| self.calls.write_at(&self.file, bytes, offset))?;
-            if written == 0 {
-                return Err(io::ErrorKind::WriteZero.into());
-            }
-            bytes = bytes.get(written..).unwrap_or_default();
-            offset = offset.saturating_add(written as u64);
-        }
-        Ok(())
+    fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        write_all(&*self.calls, &self.file, bytes, offset)
     }
 }
 

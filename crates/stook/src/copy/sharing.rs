@@ -9,6 +9,7 @@ use super::finish::{Written, new_file};
 use super::lane::blocks;
 use super::reopening::Opened;
 use super::run::Run;
+use super::throttle::quantum;
 use crate::engine::{self, Access, Engine, Operation, OperationKind, Request};
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
@@ -132,7 +133,8 @@ impl Sharing<'_, '_> {
             return Ok(operate(&mut *engine, out, operation)? == len);
         }
         let mut end = 0;
-        for (range, _) in blocks(self.holes, 0, len, PIECE_BYTES).filter(|(_, is_hole)| !is_hole) {
+        let piece = self.run.options.bytes_per_s.map_or(PIECE_BYTES, quantum);
+        for (range, _) in blocks(self.holes, 0, len, piece).filter(|(_, is_hole)| !is_hole) {
             let is_stopped = || self.run.is_stopped() || self.receiver.is_stopped();
             self.run.throttle(range.len(), 1);
             let (from, offset) = (self.from.clone(), range.start());

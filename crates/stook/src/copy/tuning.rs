@@ -2,6 +2,7 @@
 
 use super::options::CopyOptions;
 use super::run::MEMORY_BYTES;
+use super::throttle::quantum;
 use crate::profile::Profile;
 
 /// Blocks in flight where nothing was measured.
@@ -34,10 +35,12 @@ impl Tuning {
     /// the one that needs more decides; else as suits most devices.
     pub(super) fn new(options: &CopyOptions, profiles: &[Profile]) -> Self {
         let measured = profiles.iter().map(|profile| profile.measured);
-        let block_bytes =
-            options.block_bytes.or_else(|| measured.clone().filter_map(|one| one.block_bytes).max());
+        // Where the rate is limited, no block takes long.
+        let most = options.bytes_per_s.map_or(u64::MAX, quantum);
+        let best = || measured.clone().filter_map(|one| one.block_bytes).max().map(|best| best.min(most));
+        let block_bytes = options.block_bytes.or_else(best);
         let is_fixed = block_bytes.is_some();
-        let block_bytes = block_bytes.unwrap_or(Profile::LOCAL.block_bytes);
+        let block_bytes = block_bytes.unwrap_or(Profile::LOCAL.block_bytes.min(most));
         let most = usize::try_from(IN_FLIGHT_MAX_BYTES / block_bytes).unwrap_or(usize::MAX).max(1);
         let depth = options.depth.unwrap_or_else(|| {
             let measured = measured.filter_map(|one| one.depth).max();
@@ -76,6 +79,10 @@ mod tests {
         assert_eq!(tuning(&plain, &measured), (512 << 10, 24, 512 << 10), "12 MiB are in flight at most");
         let given = CopyOptions { block_bytes: Some(4096), depth: Some(3), ..plain.clone() };
         assert_eq!(tuning(&given, &measured), (4096, 3, 4096));
+        let slow = CopyOptions { bytes_per_s: Some(MIB), ..plain.clone() };
+        assert_eq!(tuning(&slow, &measured), (64 << 10, 32, 64 << 10));
+        assert_eq!(tuning(&slow, &[]), (64 << 10, DEPTH, 64 << 10));
+        assert_eq!(tuning(&CopyOptions { block_bytes: Some(MIB), ..slow }, &[]).0, MIB);
         let long = CopyOptions { block_bytes: Some(16 * MIB), ..plain };
         assert_eq!(tuning(&long, &[]), (16 * MIB, 1, 16 * MIB));
     }

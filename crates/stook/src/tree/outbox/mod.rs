@@ -364,16 +364,8 @@ impl Outbox {
 
 impl OutFile {
     /// Writes all bytes.
-    pub(crate) fn write_at(&self, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
-        while !bytes.is_empty() {
-            let written = again(|| self.calls.write_at(&self.file, bytes, offset))?;
-            if written == 0 {
-                return Err(io::ErrorKind::WriteZero.into());
-            }
-            bytes = bytes.get(written..).unwrap_or_default();
-            offset = offset.saturating_add(written as u64);
-        }
-        Ok(())
+    pub(crate) fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        write_all(&*self.calls, &self.file, bytes, offset)
     }
 
     /// Sets the length: a hole at the end is not written.
@@ -492,6 +484,19 @@ impl Drop for OutFile {
         }
         self.remove_journal();
     }
+}
+
+/// Writes all bytes to a file.
+pub(crate) fn write_all(calls: &dyn Calls, file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let written = again(|| calls.write_at(file, bytes, offset))?;
+        if written == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        bytes = bytes.get(written..).unwrap_or_default();
+        offset = offset.saturating_add(written as u64);
+    }
+    Ok(())
 }
 
 /// Makes a call again that a signal interrupted. Not for syncs, and not for what gives a name:

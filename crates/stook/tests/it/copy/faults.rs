@@ -17,7 +17,7 @@ use stook::tree::outbox::Calls;
 use stook_testing::fault::{EngineCall, EngineFault, FaultCalls, FaultEngineFactory, OutFault};
 #[cfg(target_os = "linux")]
 use stook_testing::sim::{ExploreOptions, SimCalls};
-use stook_testing::sweep::{assert_met, each_call, stride};
+use stook_testing::sweep::{assert_met, each_named_call, stride};
 
 use super::{assert_same, state_of};
 
@@ -135,19 +135,6 @@ fn whichever_call_fails_nothing_half_made_has_a_name_and_a_second_run_completes(
         (OutFault::Fails(EIO), true, false, Durability::File),
         (OutFault::Short, false, true, Durability::Batch),
     ];
-    for (fault, is_old, has_unnamed, durability) in cases {
-        let calls = |nth| {
-            let calls = FaultCalls::nth(nth, fault);
-            if has_unnamed { calls } else { calls.without_unnamed() }
-        };
-        let run = |calls: Arc<FaultCalls>| {
-            place.reset(is_old);
-            place.copy(is_old, durability, calls, plain.clone(), plain.clone())
-        };
-        met.extend(each_call(if has_unnamed { 1 } else { 3 }, calls, run, |done, nth, call| {
-            place.check(is_old, &done, &format!("{fault:?} {is_old} {nth} {call}"));
-        }));
-    }
     let expected = [
         "create",
         "create_unnamed",
@@ -164,8 +151,23 @@ fn whichever_call_fails_nothing_half_made_has_a_name_and_a_second_run_completes(
         "sync",
         "sync_file_system",
         "unlink",
+        "wait_written",
         "write_at",
     ];
+    for (fault, is_old, has_unnamed, durability) in cases {
+        let calls = |name, nth| {
+            let calls = FaultCalls::nth_named(name, nth, fault);
+            if has_unnamed { calls } else { calls.without_unnamed() }
+        };
+        let run = |calls: Arc<FaultCalls>| {
+            place.reset(is_old);
+            place.copy(is_old, durability, calls, plain.clone(), plain.clone())
+        };
+        let step = if has_unnamed { 1 } else { 3 };
+        met.extend(each_named_call(step, &FaultCalls::NAMES, calls, run, |done, nth, call| {
+            place.check(is_old, &done, &format!("{fault:?} {is_old} {nth} {call}"));
+        }));
+    }
     assert_met(&met, expected);
 }
 
@@ -173,20 +175,13 @@ fn whichever_call_fails_nothing_half_made_has_a_name_and_a_second_run_completes(
 #[test]
 fn files_of_a_batch_that_could_not_be_synced_are_written_again_and_synced_one_by_one() {
     let (place, plain) = (Place::new(), Arc::new(Backend::Auto));
-    for nth in 0.. {
-        place.reset(false);
-        let calls = Arc::new(FaultCalls::nth(nth, OutFault::Fails(EIO)));
-        let done = place.copy(false, Durability::Batch, calls.clone(), plain.clone(), plain.clone()).unwrap();
-        match calls.met() {
-            Some("sync_file_system") => {}
-            Some(_) => continue,
-            None => panic!("no batch was synced"),
-        }
-        assert_eq!((done.undone(), done.destinations[0].files), (0, 4), "{done:?}");
-        assert!(done.read_files > 4, "they were read again: {done:?}");
-        assert_same(&place.at("from"), &place.at("to"));
-        return;
-    }
+    place.reset(false);
+    let calls = Arc::new(FaultCalls::nth_named("sync_file_system", 0, OutFault::Fails(EIO)));
+    let done = place.copy(false, Durability::Batch, calls.clone(), plain.clone(), plain).unwrap();
+    assert_eq!(calls.met(), Some("sync_file_system"), "no batch was synced");
+    assert_eq!((done.undone(), done.destinations[0].files), (0, 4), "{done:?}");
+    assert!(done.read_files > 4, "they were read again: {done:?}");
+    assert_same(&place.at("from"), &place.at("to"));
 }
 
 #[test]

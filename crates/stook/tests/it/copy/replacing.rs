@@ -13,7 +13,7 @@ use stook::tree::outbox::Calls;
 use stook_testing::fault::{AlteredCalls, FaultCalls, FaultEngineFactory, OutFault};
 #[cfg(target_os = "linux")]
 use stook_testing::sim::{ExploreOptions, SimCalls};
-use stook_testing::sweep::{assert_met, each_call, stride};
+use stook_testing::sweep::{assert_met, each_named_call, stride};
 
 const EIO: i32 = 5;
 const EINTR: i32 = 4;
@@ -265,9 +265,10 @@ fn whichever_call_fails_the_name_has_all_of_something_and_what_was_to_be_kept_is
                 place.reset();
                 place.copy(options.clone(), calls)
             };
-            met.extend(each_call(
+            met.extend(each_named_call(
                 1,
-                |nth| FaultCalls::nth(nth, OutFault::Fails(fault)),
+                &FaultCalls::NAMES,
+                |name, nth| FaultCalls::nth_named(name, nth, OutFault::Fails(fault)),
                 run,
                 |report, nth, call| {
                     let case = format!("{overwrite:?} {backup} {durability:?} {fault} {nth} {call}");
