@@ -84,7 +84,7 @@ fn what_is_kept_is_named_and_a_dry_run_says_what_and_why() {
     let mirror = ["card", "disk", "--overwrite", "different", "--mirror"];
     let (code, stdout, _) = copy(&place, &[&mirror[..], &["--dry-run"]].concat());
     assert_eq!(code, 0);
-    assert_eq!(stdout, "copy      length   d/one\ndelete    extra    extra\n");
+    assert!(stdout.starts_with("copy      length   d/one\ndelete    extra    extra\nWould copy "), "{stdout}");
     let (_, dry) = report(&place, &[&mirror[..], &["--dry-run"]].concat());
     assert_eq!((dry["items"].as_array().unwrap().len(), &dry["dry_run"]), (2, &true.into()));
     let (code, done) = report(&place, &mirror);
@@ -246,10 +246,10 @@ fn sizes_that_mean_nothing_are_refused() {
 fn what_cannot_be_meant_is_refused_with_a_reason() {
     let place = place();
     let (code, _, stderr) = copy(&place, &["card", "card/new"]);
-    assert_eq!(code, 1);
+    assert_eq!(code, 2);
     assert!(stderr.contains("is inside card, which is to be copied"), "{stderr}");
     let (code, _, stderr) = copy(&place, &["notes", "."]);
-    assert_eq!(code, 1);
+    assert_eq!(code, 2);
     assert!(stderr.contains("are the same file"), "{stderr}");
     let (code, _, stderr) = copy(&place, &["card", "card", "disk"]);
     assert_eq!(code, 2);

@@ -11,6 +11,7 @@ mod completing;
 mod copy;
 mod copy_mirror;
 mod copy_resume;
+mod copy_surface;
 mod damage;
 mod frame;
 mod get;

@@ -360,6 +360,7 @@ class CopyDestination:
 
     Attributes:
         path: The directory.
+        made: The directories that were made to have it, itself the last of them.
         files: Regular files written.
         bytes: Bytes of them, holes included.
         cloned: Of these files, those that share the blocks of their source.
@@ -373,6 +374,7 @@ class CopyDestination:
         backups: What was replaced or deleted, and stays under another name.
         kept: What was there already with other content, and stayed as it was.
         deleted: What was deleted, because the sources do not have it.
+        not_mirrored: Why a mirror looked for nothing that it could delete, where that is so.
         unset_xattrs: How many files, directories and links lack extended attributes that could not
             be set.
         foreign_xattrs: How many lack some of another system, which are none of these.
@@ -383,6 +385,7 @@ class CopyDestination:
     """
 
     path: Path
+    made: list[Path]
     files: int
     bytes: int
     cloned: int
@@ -396,6 +399,7 @@ class CopyDestination:
     backups: int
     kept: list[str]
     deleted: list[str]
+    not_mirrored: Optional[str]
     unset_xattrs: int
     foreign_xattrs: int
     direct_bytes: int

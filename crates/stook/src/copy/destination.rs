@@ -236,6 +236,10 @@ impl Receiver {
         (action, why): (Action, Why),
         digests: Arc<[Digest]>,
     ) {
+        if self.options.dry_run {
+            let keeps = self.options.backup.is_some();
+            self.state().report.count_planned((kind, len), (action, why), keeps);
+        }
         let key = key.to_vec();
         let item = Item { destination: self.index, key, kind, len, action, why, digests };
         self.mailbox.put(Letter::Item(item));

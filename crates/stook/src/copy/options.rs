@@ -53,7 +53,7 @@ pub struct CopyOptions {
     pub jobs: Option<usize>,
     /// Which way bytes are read and written: `Auto` is past the page cache for large files.
     pub access: AccessRule,
-    /// Bytes a second that are read, at most.
+    /// Bytes a second that are read, at most: [`Self::BYTES_PER_S_MIN`] at least.
     pub bytes_per_s: Option<u64>,
     /// Writes what fits, and deletes whatever is extra.
     pub force: bool,
@@ -118,6 +118,10 @@ const DEPTH_MAX: usize = 256;
 const JOBS_MAX: usize = 256;
 
 impl CopyOptions {
+    /// The lowest limit, in bytes a second. A copy would take years with less: what was meant are
+    /// thousands of them.
+    pub const BYTES_PER_S_MIN: u64 = 4 << 10;
+
     /// Refuses what cannot be meant.
     pub(crate) fn check(&self) -> Result<()> {
         let invalid = |what: String| Err(Error::Invalid(what));
@@ -134,8 +138,8 @@ impl CopyOptions {
         if let Some(jobs) = self.jobs.filter(|jobs| !(1..=JOBS_MAX).contains(jobs)) {
             return invalid(format!("the number of jobs must be 1 to {JOBS_MAX}, not {jobs}"));
         }
-        if self.bytes_per_s == Some(0) {
-            return invalid("the limit must be at least one byte a second, not 0".into());
+        if let Some(bytes) = self.bytes_per_s.filter(|bytes| *bytes < Self::BYTES_PER_S_MIN) {
+            return invalid(format!("the limit must be at least 4 KiB a second, not {bytes} bytes"));
         }
         let is_part = |suffix: &OsString| {
             let bytes = suffix.as_encoded_bytes();

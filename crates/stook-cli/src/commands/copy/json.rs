@@ -1,10 +1,12 @@
 //! A copy as JSON: the document, and the lines of `--events`.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use stook::copy::{
     Beginning, CopyFailure, CopyReport, DestinationReport, HeldUpBy, Item, Phase, Progress, Side, Unfinished,
+    WhyNotMirrored,
 };
 use stook::device::{Attachment, Disk, Link};
 use stook::report::json::TextOrBytes;
@@ -58,6 +60,7 @@ pub(super) fn document<'a>(report: &'a CopyReport, items: &'a [Item], args: &Arg
 #[derive(Serialize)]
 struct Copied<'a> {
     path: String,
+    made: Vec<TextOrBytes<'a>>,
     files: u64,
     bytes: u64,
     cloned: u64,
@@ -72,6 +75,7 @@ struct Copied<'a> {
     backups: u64,
     kept: Vec<TextOrBytes<'a>>,
     deleted: Vec<TextOrBytes<'a>>,
+    not_mirrored: Option<&'static str>,
     unset_xattrs: u64,
     direct_bytes: u64,
     cached_bytes: u64,
@@ -87,6 +91,7 @@ impl<'a> Copied<'a> {
     fn new(one: &'a DestinationReport, link_share: Option<f64>) -> Self {
         Self {
             path: one.path.display().to_string(),
+            made: one.made.iter().map(|made| path_of(made)).collect(),
             files: one.files,
             bytes: one.bytes,
             cloned: one.cloned,
@@ -101,6 +106,7 @@ impl<'a> Copied<'a> {
             backups: one.backups,
             kept: one.kept.iter().map(|kept| TextOrBytes::key(&kept.key)).collect(),
             deleted: one.deleted.iter().map(|key| TextOrBytes::key(key)).collect(),
+            not_mirrored: one.not_mirrored.map(WhyNotMirrored::text),
             unset_xattrs: one.unset_xattrs.entries,
             direct_bytes: one.passage.direct_bytes,
             cached_bytes: one.passage.cached_bytes,
@@ -112,6 +118,10 @@ impl<'a> Copied<'a> {
             link_share,
         }
     }
+}
+
+fn path_of(path: &Path) -> TextOrBytes<'_> {
+    TextOrBytes::new("path", path.as_os_str().as_encoded_bytes())
 }
 
 /// A file that the next run continues.
@@ -244,6 +254,8 @@ pub(super) struct Named<'a> {
     destination: usize,
     action: &'static str,
     why: &'static str,
+    /// By the names of the functions, in hexadecimal.
+    digests: BTreeMap<&'static str, String>,
 }
 
 impl<'a> Named<'a> {
@@ -253,6 +265,7 @@ impl<'a> Named<'a> {
             destination: item.destination,
             action: item.action.name(),
             why: item.why.name(),
+            digests: item.digests.iter().map(|digest| (digest.kind.name(), digest.to_string())).collect(),
         }
     }
 }
