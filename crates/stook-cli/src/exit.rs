@@ -93,9 +93,8 @@ pub(crate) fn answer(mut answer: clap::Error, command: Option<&str>) -> ExitCode
 /// after `--`, is never what was meant: it would be copied, or packed, as a file of that name.
 fn advise(answer: &mut clap::Error, command: Option<&str>) {
     let Some(ContextValue::String(option)) = answer.get(ContextKind::InvalidArg) else { return };
-    let is_habit = |(of, options, _): &&(&str, &[&str], &str)| {
-        command == Some(of) && options.contains(&option.as_str())
-    };
+    let is_habit =
+        |(of, options, _): &&(&str, &[&str], &str)| command == Some(of) && options.contains(&option.as_str());
     let advice = HABITS.iter().find(is_habit).map(|(.., advice)| StyledStr::from(*advice));
     if advice.is_some() {
         answer.remove(ContextKind::SuggestedArg);

@@ -32,7 +32,9 @@ const STDIN_LEN: usize = 256 << 10;
 
 /// Packs trees of files; run again, adds only what is new or changed
 #[derive(Debug, clap::Args)]
-#[command(override_usage = "stook pack [OPTIONS] <DIR>... <PACK>", after_help = "\
+#[command(
+    override_usage = "stook pack [OPTIONS] <DIR>... <PACK>",
+    after_help = "\
 Examples:
   stook pack photos photos.stook                 everything under photos, keys relative to it
   stook pack train test data.stook               several trees, keys begin with train/ and test/
@@ -51,7 +53,8 @@ Examples:
 
 Keeps paths (any bytes), modes, modification times to the nanosecond, symbolic and hard links, empty
 directories, extended attributes (access control lists among them) and, as root, owners. Links are
-never followed. Pipes, sockets and devices are named and left out.")]
+never followed. Pipes, sockets and devices are named and left out."
+)]
 pub struct Args {
     /// Directories (or files) to pack; or archives, by path or address, whose members become
     /// records, `-` for a tar from stdin. Then the pack, created if it does not exist

@@ -84,7 +84,10 @@ fn what_is_kept_is_named_and_a_dry_run_says_what_and_why() {
     let mirror = ["card", "disk", "--overwrite", "different", "--mirror"];
     let (code, stdout, _) = copy(&place, &[&mirror[..], &["--dry-run"]].concat());
     assert_eq!(code, 0);
-    assert!(stdout.starts_with("copy      length   d/one\ndelete    extra    extra\nWould copy "), "{stdout}");
+    assert!(
+        stdout.starts_with("copy      length   d/one\ndelete    extra    extra\nWould copy "),
+        "{stdout}"
+    );
     let (_, dry) = report(&place, &[&mirror[..], &["--dry-run"]].concat());
     assert_eq!((dry["items"].as_array().unwrap().len(), &dry["dry_run"]), (2, &true.into()));
     let (code, done) = report(&place, &mirror);

@@ -82,6 +82,8 @@ fn inside(destination: &Path, source_path: &Path) -> String {
 fn same_destination(first: &Path, second: &Path) -> String {
     match first == second {
         true => format!("the destination {} is given twice", first.display()),
-        false => format!("the destinations {} and {} are one in the other", first.display(), second.display()),
+        false => {
+            format!("the destinations {} and {} are one in the other", first.display(), second.display())
+        }
     }
 }

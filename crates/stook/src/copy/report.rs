@@ -108,7 +108,12 @@ pub struct DestinationReport {
 impl DestinationReport {
     /// Counts what a dry run would do, as the copy counts it. What is there already, and what would
     /// be deleted, counts in both alike.
-    pub(super) fn count_planned(&mut self, (kind, len): (Kind, u64), (action, why): (Action, Why), keeps: bool) {
+    pub(super) fn count_planned(
+        &mut self,
+        (kind, len): (Kind, u64),
+        (action, why): (Action, Why),
+        keeps: bool,
+    ) {
         match (action, kind) {
             (Action::Copy, Kind::File) => {
                 self.files += 1;

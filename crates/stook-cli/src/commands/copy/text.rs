@@ -353,7 +353,8 @@ mod tests {
         let one = &mut report.destinations[0];
         (one.files, one.bytes, one.resumed_bytes) = (1, 70_000_000, 50_000_000);
         report.elapsed = Duration::from_secs(2);
-        let text = "Copied 1 file, 0 directories, 0 links: 70.0 MB in 2.00 s, 10.0 MB/s; 50.0 MB were there already";
+        let text =
+            "Copied 1 file, 0 directories, 0 links: 70.0 MB in 2.00 s, 10.0 MB/s; 50.0 MB were there already";
         assert_eq!(summary(&report.destinations[0], &report, false, Plan::default()), text);
     }
 
