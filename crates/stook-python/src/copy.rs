@@ -51,7 +51,9 @@ use crate::wait::{GoOn, with_progress};
 ///     durability: When files are on the medium: ``"batch"``, many at once, before any of them gets
 ///         its name; ``"file"``, each by itself; ``"none"``, when the system writes them back.
 ///     backup: What is replaced or deleted stays, under its name with this at the end: ``"~"``.
-///     mirror: Whether what only a destination has is deleted, once everything is copied.
+///     mirror: Whether what only a destination has is deleted, once everything is copied. None is
+///         if that would be more than half of the files that were there.
+///     max_delete: With ``mirror``: how many files may be deleted anyway.
 ///     link_dest: A directory with an earlier copy: files that it has unchanged become hard links.
 ///     include: A pattern, or several: only paths that one of them matches, as ``stook copy
 ///         --include`` has them.
@@ -70,7 +72,7 @@ use crate::wait::{GoOn, with_progress};
 ///         those of large files that are not in it.
 ///     bytes_per_s: Bytes a second that are read, at most: 4096 or more.
 ///     force: Write what fits, even where there is less room than all of it needs; with ``mirror``,
-///         delete also where a source is empty.
+///         delete whatever is extra.
 ///     dry_run: Whether nothing is done: ``items`` is called with what would be.
 ///     as_file: Whether packs are copied as the files that they are.
 ///     at: The state of a pack at this time rather than the newest, as for `Pack`.
@@ -106,7 +108,7 @@ use crate::wait::{GoOn, with_progress};
 ///     >>> report.ok, report.read_files, [one.files for one in report.destinations]
 ///     (True, 1, [1, 1])
 #[pyfunction]
-#[pyo3(signature = (sources, destination, *, to=None, overwrite="never", checksum=false, durability="batch", backup=None, mirror=false, link_dest=None, include=None, exclude=None, files=None, one_file_system=false, specials=false, xattrs=true, with_owner=true, hashes=None, block_bytes=None, depth=None, jobs=None, access="auto", bytes_per_s=None, force=false, dry_run=false, as_file=false, at=None, cache=None, whole_file=false, settings=None, headers=None, items=None, progress=None))]
+#[pyo3(signature = (sources, destination, *, to=None, overwrite="never", checksum=false, durability="batch", backup=None, mirror=false, max_delete=None, link_dest=None, include=None, exclude=None, files=None, one_file_system=false, specials=false, xattrs=true, with_owner=true, hashes=None, block_bytes=None, depth=None, jobs=None, access="auto", bytes_per_s=None, force=false, dry_run=false, as_file=false, at=None, cache=None, whole_file=false, settings=None, headers=None, items=None, progress=None))]
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 pub(crate) fn copy<'py>(
     py: Python<'py>,
@@ -118,6 +120,7 @@ pub(crate) fn copy<'py>(
     #[pyo3(from_py_with = choices::durability)] durability: &str,
     #[pyo3(from_py_with = choices::backup)] backup: Option<OsString>,
     #[pyo3(from_py_with = choices::mirror)] mirror: bool,
+    #[pyo3(from_py_with = numbers::max_delete)] max_delete: Option<u64>,
     link_dest: Option<&Bound<'py, PyAny>>,
     include: Option<&Bound<'py, PyAny>>,
     exclude: Option<&Bound<'py, PyAny>>,
@@ -149,6 +152,7 @@ pub(crate) fn copy<'py>(
         durability: chosen("durability", durability, &DURABILITY)?,
         backup,
         mirror,
+        max_delete,
         dry_run,
         selection: selection(include, exclude)?,
         only: files.map(only).transpose()?,
@@ -345,6 +349,7 @@ fn destination_of<'py>(py: Python<'py>, one: &DestinationReport) -> PyResult<Bou
         made: one.made.clone(),
         kept: keys(py, one.kept.iter().map(|kept| &kept.key))?,
         deleted: keys(py, &one.deleted)?,
+        leftovers: keys(py, one.leftovers.iter().map(|left| &left.key))?,
         not_mirrored: one.not_mirrored.map(WhyNotMirrored::text),
         unset_xattrs: one.unset_xattrs.entries,
         foreign_xattrs: one.unset_xattrs.foreign,

@@ -62,8 +62,8 @@ pub struct Args {
     /// sha256
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = parse_hash)]
     hash: Vec<HashKind>,
-    /// Write what fits, even if there is too little space for all of it; with --mirror, delete also
-    /// where a source is empty
+    /// Write what fits, even if there is too little space for all of it; with --mirror, delete
+    /// whatever is extra
     #[arg(long)]
     force: bool,
     /// Name every path that is copied, all failures and every existing file with different content,
@@ -130,6 +130,11 @@ struct ExistingArgs {
     /// Delete what only the destination has, once everything is copied
     #[arg(long)]
     mirror: bool,
+    /// With --mirror, delete up to this many files, even if that is more than half of those that
+    /// were there
+    #[arg(long, value_name = "N", requires = "mirror", conflicts_with = "force",
+        value_parser = packs::number::<u64>(0..=u64::MAX))]
+    max_delete: Option<u64>,
     /// Make hard links to the files of an earlier copy that are unchanged
     #[arg(long, value_name = "DIR")]
     link_dest: Option<PathBuf>,
@@ -252,6 +257,7 @@ impl Args {
             durability: self.tuning.durability.into(),
             backup: self.existing.backup.clone(),
             mirror: self.existing.mirror,
+            max_delete: self.existing.max_delete,
             dry_run: self.dry_run,
             selection: self.what.select.selection()?,
             only: match &self.what.files_from {

@@ -216,7 +216,8 @@ fn paths_are_named_where_that_is_asked_for() {
     let mut lines: Vec<&str> = stdout.lines().collect();
     let summary = lines.pop().unwrap();
     lines.sort_unstable();
-    assert_eq!(lines, ["copy      new      big", "copy      new      d/one"]);
+    let named = [".", "big", "d", "d/one"].map(|name| format!("copy      new      {name}"));
+    assert_eq!(lines, named);
     assert!(summary.starts_with("Copied 2 files"), "{summary}");
     let (_, stdout, _) = copy(&place, &["card", "disk", "--verbose", "--quiet"]);
     assert_eq!(stdout, "", "what is there already is not named");

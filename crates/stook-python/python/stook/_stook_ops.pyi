@@ -192,6 +192,7 @@ def copy(
     durability: CopyDurability = "batch",
     backup: Union[str, None] = None,
     mirror: bool = False,
+    max_delete: Union[int, None] = None,
     link_dest: Union[Path, None] = None,
     include: Union[str, Sequence[str], None] = None,
     exclude: Union[str, Sequence[str], None] = None,
@@ -237,7 +238,9 @@ def copy(
         durability: When files are on the medium: ``"batch"``, many at once, before any of them gets
             its name; ``"file"``, each by itself; ``"none"``, when the system writes them back.
         backup: What is replaced or deleted stays, under its name with this at the end: ``"~"``.
-        mirror: Whether what only a destination has is deleted, once everything is copied.
+        mirror: Whether what only a destination has is deleted, once everything is copied. None is
+            if that would be more than half of the files that were there.
+        max_delete: With ``mirror``: how many files may be deleted anyway.
         link_dest: A directory with an earlier copy: files that it has unchanged become hard links.
         include: A pattern, or several: only paths that one of them matches, as ``stook copy
             --include`` has them.
@@ -256,7 +259,7 @@ def copy(
             those of large files that are not in it.
         bytes_per_s: Bytes a second that are read, at most.
         force: Write what fits, even where there is less room than all of it needs; with ``mirror``,
-            delete also where a source is empty.
+            delete whatever is extra.
         dry_run: Whether nothing is done: ``items`` is called with what would be.
         as_file: Whether packs are copied as the files that they are.
         at: The state of a pack at this time rather than the newest, as for `Pack`.

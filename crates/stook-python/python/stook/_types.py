@@ -374,6 +374,7 @@ class CopyDestination:
         backups: What was replaced or deleted, and stays under another name.
         kept: What was there already with other content, and stayed as it was.
         deleted: What was deleted, because the sources do not have it.
+        leftovers: What a run that was killed had just replaced: it stays.
         not_mirrored: Why a mirror looked for nothing that it could delete, where that is so.
         unset_xattrs: How many files, directories and links lack extended attributes that could not
             be set.
@@ -399,6 +400,7 @@ class CopyDestination:
     backups: int
     kept: list[str]
     deleted: list[str]
+    leftovers: list[str]
     not_mirrored: Optional[str]
     unset_xattrs: int
     foreign_xattrs: int

@@ -1,17 +1,28 @@
 //! Whether what is there has the attributes of its source, and what is done where it has not.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::Stat;
+use rustix::fs::{Mode, OFlags, Stat};
 
+use super::body::FileJob;
+use super::decide::{CHANGED, is_unchanged};
 use super::destination::{Receiver, Spot};
 use super::listing::Found;
 use crate::tree::outbox::again;
-use crate::tree::target::{self, FileMetadata};
-use crate::tree::xattrs::{grants_rights, is_foreign};
+use crate::tree::target::{self, FileMetadata, Unset};
+use crate::tree::xattrs::{grants_rights, is_acl, is_foreign};
 use crate::tree::{Kind, Node, NodeId, Overwrite, Xattrs};
 use crate::walk::xattrs::{read, read_at};
+
+/// What became of the attributes of something that is there.
+#[derive(Debug, Default)]
+pub(super) struct Corrected {
+    /// Whether it had others than its source; a dry run leaves it as it is.
+    pub(super) is_corrected: bool,
+    /// What it lacks all the same.
+    pub(super) unset: Unset,
+}
 
 impl Receiver {
     /// What something is to get, its extended attributes read from its source.
@@ -47,24 +58,97 @@ impl Receiver {
         extra(&there, wanted).try_for_each(|name| again(|| self.calls.remove_xattr(file, name)))
     }
 
-    /// Gives a symbolic link that leads to where it is to lead owner, time and extended attributes
-    /// of its source, where that is asked; whether it had others.
-    pub(super) fn correct_link(&self, found: &Found, spot: &Spot) -> io::Result<bool> {
-        if self.options.overwrite != Overwrite::Different || found.node.kind != Kind::Symlink {
-            return Ok(false);
+    /// Gives a file that is there the attributes of its source, where that is asked. `never` and
+    /// `older` leave what stays as it is, but for extended attributes that it lacks: their source
+    /// could not be read when it was copied, and nothing else would ever say so.
+    pub(super) fn correct_file(&self, job: &FileJob, spot: &Spot, seen: &Stat) -> io::Result<Corrected> {
+        let of = (job.source, job.id);
+        if self.options.overwrite != Overwrite::Different {
+            return self.complete(of, &job.node, spot, Some(seen));
         }
-        let wanted = self.wanted((found.source, found.id), &found.node).map_err(io::Error::other)?;
+        let wanted = self.wanted(of, &job.node).map_err(io::Error::other)?;
+        if self.has_all_attributes(spot, seen, &wanted)? {
+            return Ok(Corrected { is_corrected: false, unset: self.lost(spot, &wanted)? });
+        }
+        let unset = match self.options.dry_run {
+            true => self.lost(spot, &wanted)?,
+            false => self.set_all_attributes(&open_seen(spot, seen)?, &wanted)?,
+        };
+        Ok(Corrected { is_corrected: true, unset })
+    }
+
+    /// Gives what is there, and is neither file nor directory, owner, time and extended attributes
+    /// of its source, where that is asked.
+    pub(super) fn correct_other(&self, found: &Found, spot: &Spot) -> io::Result<Corrected> {
+        let of = (found.source, found.id);
+        if self.options.overwrite != Overwrite::Different {
+            return self.complete(of, &found.node, spot, None);
+        }
+        if found.node.kind != Kind::Symlink {
+            return Ok(Corrected::default());
+        }
+        let wanted = self.wanted(of, &found.node).map_err(io::Error::other)?;
         let Some(there) = target::status(&spot.parent, &spot.name)? else {
             return Err(io::ErrorKind::NotFound.into());
         };
         let has_owner = wanted.owner.is_none_or(|owner| owner == (there.st_uid, there.st_gid));
         if has_owner && self.has_time_of(spot, &there, &wanted) && self.has_xattrs(spot, &wanted)? {
-            return Ok(false);
+            return Ok(Corrected { is_corrected: false, unset: self.lost(spot, &wanted)? });
         }
-        if !self.options.dry_run {
-            target::set_link_metadata(&*self.calls, &spot.parent, &spot.name, &wanted)?;
+        let unset = match self.options.dry_run {
+            true => self.lost(spot, &wanted)?,
+            false => target::set_link_metadata(&*self.calls, &spot.parent, &spot.name, &wanted)?,
+        };
+        Ok(Corrected { is_corrected: true, unset })
+    }
+
+    /// Gives something that stays the extended attributes that it lacks. Those that give rights are
+    /// only reported, as the mode is that of what stays. `seen` is what a file was when it was
+    /// looked at; nothing else gets any.
+    fn complete(
+        &self,
+        (source, id): (usize, NodeId),
+        node: &Node,
+        spot: &Spot,
+        seen: Option<&Stat>,
+    ) -> io::Result<Corrected> {
+        // What is in packs and archives does not change, and would have to be read for it.
+        let from = self.sources.get(source).filter(|from| self.options.xattrs && from.is_on_disk());
+        let Some(from) = from else { return Ok(Corrected::default()) };
+        let xattrs = match from.tree.xattrs(id) {
+            Ok(xattrs) if xattrs.is_empty() => return Ok(Corrected::default()),
+            Ok(xattrs) => xattrs,
+            Err(error) => {
+                let unset = Unset { why: Some(crate::error::chain(&error)), has_foreign: false };
+                return Ok(Corrected { is_corrected: false, unset });
+            }
+        };
+        let there = read_at(&spot.parent, spot.name.as_encoded_bytes())?;
+        let missing = self.metadata(node, xattrs).xattrs.without(&there);
+        let may_set = |name: &[u8]| seen.is_some() && !grants_rights(name) && !is_acl(name);
+        let is_corrected =
+            missing.as_slice().iter().any(|one| one.value.is_some() && may_set(&one.name) && !is_foreign(&one.name));
+        let opened = match seen.filter(|_| is_corrected && !self.options.dry_run) {
+            Some(seen) => Some(open_seen(spot, seen)?),
+            None => None,
+        };
+        let (unset, _) = target::set_xattrs(&missing, |name, value| match &opened {
+            Some(file) if may_set(name) => again(|| self.calls.set_xattr(file.as_fd(), name, value)),
+            _ if may_set(name) => Ok(()),
+            _ => Err(io::Error::other("what is there has none, and stays as it is")),
+        })?;
+        Ok(Corrected { is_corrected, unset })
+    }
+
+    /// What something lacks because it could not be read from its source.
+    fn lost(&self, spot: &Spot, wanted: &FileMetadata) -> io::Result<Unset> {
+        if wanted.xattrs.lost_here().is_none() {
+            return Ok(Unset::default());
         }
-        Ok(true)
+        let there = read_at(&spot.parent, spot.name.as_encoded_bytes())?;
+        let missing = wanted.xattrs.clone().without(&there);
+        let (unset, _) = target::set_xattrs(&missing, |_, _| Ok(()))?;
+        Ok(unset)
     }
 
     fn has_time_of(&self, spot: &Spot, there: &Stat, wanted: &FileMetadata) -> bool {
@@ -83,19 +167,31 @@ impl Receiver {
             && self.has_xattrs(spot, wanted)?)
     }
 
-    /// Sets all of them on what is open.
-    pub(super) fn set_all_attributes(&self, file: &impl AsFd, wanted: &FileMetadata) -> io::Result<()> {
+    /// Sets all of them on what is open; what could not be set.
+    fn set_all_attributes(&self, file: &impl AsFd, wanted: &FileMetadata) -> io::Result<Unset> {
         let file = file.as_fd();
         // Without a list of rights the mode means something else, so it is set afterwards.
         self.remove_extra_xattrs(file, wanted)?;
-        target::set_metadata(&*self.calls, file, wanted, None).map(drop)
+        target::set_metadata(&*self.calls, file, wanted, None)
     }
 }
 
-/// Names of extended attributes that are not wanted. Those that grant rights are neither set nor
-/// removed where owners are not.
+/// Opens the very file that was looked at: with the attributes of the source another one would be
+/// taken for the same from now on.
+fn open_seen(spot: &Spot, seen: &Stat) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat(&spot.parent, &spot.name, flags, Mode::empty())?;
+    match is_unchanged(seen, &rustix::fs::fstat(&opened)?) {
+        true => Ok(opened),
+        false => Err(io::Error::other(CHANGED)),
+    }
+}
+
+/// Names of extended attributes that are not wanted: none where not all of those are known that
+/// are. Those that grant rights are neither set nor removed where owners are not.
 fn extra<'a>(there: &'a Xattrs, wanted: &'a FileMetadata) -> impl Iterator<Item = &'a [u8]> {
-    let names = there.as_slice().iter().map(|xattr| xattr.name.as_slice());
+    let there = if wanted.xattrs.has_more() { &[] } else { there.as_slice() };
+    let names = there.iter().map(|xattr| xattr.name.as_slice());
     names.filter(|name| {
         let is_ours = wanted.owner.is_some() || !grants_rights(name);
         is_ours && !is_foreign(name) && !wanted.xattrs.as_slice().iter().any(|xattr| xattr.name == *name)

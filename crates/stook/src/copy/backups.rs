@@ -9,12 +9,13 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::FileType;
 
+use super::destination::Receiver;
 use super::listing::joined;
-use super::source::CopySource;
+use super::spelling::{Named, above};
 use crate::tree::target::{self, NAME_ON_DISK_MAX};
 
 /// How often the suffix is repeated.
@@ -27,8 +28,6 @@ const CHARACTER_LEN_MAX: usize = 4;
 #[derive(Debug)]
 pub(super) struct Backups {
     suffix: OsString,
-    sources: Arc<[CopySource]>,
-    is_contents: bool,
     /// The keys of those that were given and could be chosen for something else as well.
     given: Mutex<HashSet<Vec<u8>>>,
 }
@@ -41,24 +40,29 @@ struct Candidate {
 }
 
 impl Backups {
-    pub(super) fn new(suffix: &OsStr, sources: Arc<[CopySource]>, is_contents: bool) -> Self {
-        Self { suffix: suffix.to_os_string(), sources, is_contents, given: Mutex::default() }
+    pub(super) fn new(suffix: &OsStr) -> Self {
+        Self { suffix: suffix.to_os_string(), given: Mutex::default() }
     }
 
-    /// The name for what has a key, and lies in this directory.
+    /// The name for what has a key, and lies in this directory. `is_copied` says whether the
+    /// sources have one of this key, too.
     ///
     /// # Errors
     /// I/O errors; that no name is left.
-    pub(super) fn name_for(&self, key: &[u8], parent: &OwnedFd, is_directory: bool) -> io::Result<OsString> {
-        let (above, name) = match key.iter().rposition(|byte| *byte == b'/') {
-            Some(at) => (key.get(..at).unwrap_or_default(), key.get(at + 1..).unwrap_or_default()),
-            None => (&[][..], key),
-        };
+    fn name_for(
+        &self,
+        key: &[u8],
+        parent: &OwnedFd,
+        is_directory: bool,
+        is_copied: impl Fn(&[u8], &OsStr) -> io::Result<bool>,
+    ) -> io::Result<OsString> {
+        let above = above(key);
+        let name = key.get(above.len()..).unwrap_or_default();
+        let name = name.strip_prefix(b"/").unwrap_or(name);
         for repeated in 1..=REPEATED_MAX {
             let Some(Candidate { name: chosen, is_cut }) = self.candidate(name, repeated) else { break };
             let chosen_key = joined(above, chosen.as_bytes());
-            let is_copied = self.sources_have(&chosen_key);
-            if is_copied.map_err(|error| io::Error::other(crate::error::chain(&error)))? {
+            if is_copied(&chosen_key, &chosen)? {
                 continue;
             }
             // An earlier backup of the same file is replaced, and nothing else.
@@ -90,22 +94,36 @@ impl Backups {
         let name = OsString::from_vec([begin, &suffix].concat());
         (!begin.is_empty()).then_some(Candidate { name, is_cut })
     }
+}
 
-    /// Whether the sources have something that is copied to a key.
-    fn sources_have(&self, key: &[u8]) -> crate::Result<bool> {
-        if self.is_contents {
-            let only = self.sources.first().map(|only| only.find(key));
-            return Ok(only.transpose()?.flatten().is_some());
-        }
-        let end = key.iter().position(|byte| *byte == b'/').unwrap_or(key.len());
-        let (first, rest) = key.split_at_checked(end).unwrap_or((key, &[]));
-        let rest = rest.strip_prefix(b"/").unwrap_or(rest);
-        for source in self.sources.iter().filter(|source| source.name.as_deref() == Some(first)) {
-            if source.find(rest)?.is_some() {
-                return Ok(true);
+impl Receiver {
+    /// The name under which what has a key, and lies in this directory by this name, is kept.
+    ///
+    /// # Errors
+    /// I/O errors; that no name is left.
+    pub(super) fn name_backup(
+        &self,
+        backups: &Backups,
+        key: &[u8],
+        (parent, name): (&OwnedFd, &OsStr),
+        is_directory: bool,
+    ) -> io::Result<OsString> {
+        let there = target::status(parent, name)?;
+        let named = there.as_ref().map(|there| Named { parent, above: above(key), name, there });
+        // Where two spellings are one name, the backup may be taken for something else.
+        let folds = |named| self.spellings.folds(named, self.is_in_order());
+        let folding = match named {
+            Some(named) if folds(named)? => Some(named),
+            _ => None,
+        };
+        backups.name_for(key, parent, is_directory, |key, chosen| {
+            let is_copied = self.keys.has(key);
+            let is_copied = is_copied.map_err(|error| io::Error::other(crate::error::chain(&error)))?;
+            match folding {
+                Some(named) if !is_copied => self.spellings.is_ambiguous(&self.keys, named, chosen),
+                _ => Ok(is_copied),
             }
-        }
-        Ok(false)
+        })
     }
 }
 
@@ -122,7 +140,7 @@ mod tests {
     use super::*;
 
     fn chosen(suffix: &str, name: &str, repeated: usize) -> Option<(String, bool)> {
-        let backups = Backups::new(OsStr::new(suffix), Arc::new([]), true);
+        let backups = Backups::new(OsStr::new(suffix));
         let chosen = backups.candidate(name.as_bytes(), repeated)?;
         Some((chosen.name.into_string().unwrap(), chosen.is_cut))
     }

@@ -1,16 +1,21 @@
 //! What becomes of a file in a destination: decided before it is read.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::fs::{FileType, Stat};
 
+use super::attributes::Corrected;
 use super::body::FileJob;
 use super::destination::{Noted, Receiver, Spot};
 use super::events::{Action, Why};
+use super::finish::shown;
+use super::hash::Digest;
+use super::mirror::is_mounted;
 use crate::tree::existing::{Plan, mtime_of};
 use crate::tree::outbox::{NewName, Replaces};
-use crate::tree::target::{self, FileMetadata};
+use crate::tree::target;
 use crate::tree::{Kind, Overwrite};
 
 /// Where a file goes, and what is done there.
@@ -35,18 +40,18 @@ impl Receiver {
         }
         let spot = match self.spot(&job.key) {
             Ok(Some(spot)) => spot,
-            Ok(None) => {
-                match self.earlier_spot(job) {
-                    Some(_) => self.report_file(job, (Action::LinkEarlier, Why::New)),
-                    None => self.would(job, Why::New),
-                }
-                return None;
-            }
+            Ok(None) => return self.decide_new(job, None),
             Err(Noted) => return None,
         };
         match target::status(&spot.parent, &spot.name) {
-            Ok(None) => self.decide_new(job, spot),
-            Ok(Some(there)) => self.decide_existing(job, spot, &there),
+            Ok(None) => self.decide_new(job, Some(spot)),
+            Ok(Some(there)) => match self.check_spelling(&job.key, (&spot.parent, &spot.name), &there) {
+                Ok(()) => self.decide_existing(job, spot, &there),
+                Err(error) => {
+                    self.fail_io("write", &job.key, error);
+                    None
+                }
+            },
             Err(error) => {
                 self.fail_io("look for", &job.key, error);
                 None
@@ -54,25 +59,26 @@ impl Receiver {
         }
     }
 
-    /// Nothing has the name.
-    fn decide_new(&self, job: &FileJob, spot: Spot) -> Option<Place> {
-        let place = |plan, compared: Option<Spot>| {
+    /// Nothing has the name. Without a place for it, which only a dry run has, it may still be in an
+    /// earlier copy.
+    fn decide_new(&self, job: &FileJob, spot: Option<Spot>) -> Option<Place> {
+        let dry_run = self.options.dry_run;
+        let place = |spot, compared: Option<Spot>| {
+            // A dry run only compares.
+            let plan = if dry_run { Plan::Compare } else { Plan::Write };
             let is_earlier = compared.is_some();
-            Place { job: job.clone(), spot: spot.clone(), plan, why: Why::New, compared, is_earlier }
+            Place { job: job.clone(), spot, plan, why: Why::New, compared, is_earlier }
         };
-        let earlier = self.earlier_spot(job);
-        match earlier {
-            Some(_) if self.options.dry_run => {
-                self.report_file(job, (Action::LinkEarlier, Why::New));
-                None
+        match self.earlier_spot(job) {
+            Some(earlier) if self.options.checksum => {
+                Some(place(spot.unwrap_or_else(|| earlier.clone()), Some(earlier)))
             }
-            Some(earlier) if self.options.checksum => Some(place(Plan::Write, Some(earlier))),
-            Some(earlier) if self.link_earlier(job, &spot, &earlier) => None,
-            _ if self.options.dry_run => {
+            Some(earlier) if self.link_earlier(job, spot.as_ref(), &earlier, &Arc::default()) => None,
+            _ if dry_run => {
                 self.would(job, Why::New);
                 None
             }
-            _ => Some(place(Plan::Write, None)),
+            _ => spot.map(|spot| place(spot, None)),
         }
     }
 
@@ -93,7 +99,7 @@ impl Receiver {
         let (plan, why) = match (overwrite, newer_ns) {
             (Overwrite::Always, _) => (Plan::Replace, Why::Asked),
             _ if is_alike && has_time && !self.options.checksum => {
-                self.skip(job, &spot, there);
+                self.skip(job, &spot, there, &Arc::default());
                 return None;
             }
             (Overwrite::Older, Some(ns)) => (Plan::ReplaceOlder(ns), Why::Older),
@@ -117,17 +123,24 @@ impl Receiver {
 
     /// What a dry run says.
     fn would(&self, job: &FileJob, why: Why) {
+        self.note_first(&job.key, &job.node, true);
         self.report_file(job, (Action::Copy, why));
     }
 
     pub(super) fn report_file(&self, job: &FileJob, what: (Action, Why)) {
-        self.report(&job.key, (Kind::File, job.node.len), what, Arc::default());
+        self.report_read(job, what, &Arc::default());
     }
 
-    /// What is there is the file that is copied.
-    pub(super) fn skip(&self, job: &FileJob, spot: &Spot, there: &Stat) {
-        let is_corrected = match self.corrects(job, spot, there) {
-            Ok(is_corrected) => is_corrected,
+    /// The same of a file of which all bytes are known.
+    pub(super) fn report_read(&self, job: &FileJob, what: (Action, Why), digests: &Arc<[Digest]>) {
+        self.note_digests(job, digests);
+        self.report(&job.key, (Kind::File, job.node.len), what, digests.clone());
+    }
+
+    /// What is there is the file that is copied. Its digests are known if it was read.
+    fn skip(&self, job: &FileJob, spot: &Spot, there: &Stat, digests: &Arc<[Digest]>) {
+        let Corrected { is_corrected, unset } = match self.correct_file(job, spot, there) {
+            Ok(corrected) => corrected,
             Err(error) => return self.fail_io("set mode and time of", &job.key, error),
         };
         self.add_file();
@@ -135,43 +148,52 @@ impl Receiver {
             let mut state = self.state();
             state.report.unchanged += 1;
             state.report.corrected += u64::from(is_corrected);
-            if job.node.links > 1 {
-                state.firsts.insert(job.key.to_vec());
-            }
+            state.report.unset_xattrs.note(&job.key, unset);
         }
+        self.note_first(&job.key, &job.node, false);
+        self.forget_partial(job, spot);
         let what = if is_corrected { (Action::Correct, Why::Metadata) } else { (Action::Skip, Why::Same) };
-        self.report_file(job, what);
+        self.report_read(job, what, digests);
     }
 
-    /// Gives a file that is there the attributes of its source, where that is asked; whether it had
-    /// others. `never` and `older` leave what stays as it is.
-    fn corrects(&self, job: &FileJob, spot: &Spot, there: &Stat) -> io::Result<bool> {
-        if self.options.overwrite != Overwrite::Different {
-            return Ok(false);
+    /// Does what a comparison decides; whether nothing is left to be written.
+    pub(super) fn settle(
+        &self,
+        place: &Place,
+        is_same: bool,
+        seen: Option<&Stat>,
+        digests: &Arc<[Digest]>,
+    ) -> bool {
+        if let Some(earlier) = place.compared.as_ref().filter(|_| place.is_earlier) {
+            let is_linked = is_same && self.link_earlier(&place.job, Some(&place.spot), earlier, digests);
+            if !is_linked && self.options.dry_run {
+                self.would(&place.job, place.why);
+            }
+            return is_linked || self.options.dry_run;
         }
-        let wanted = self.wanted((job.source, job.id), &job.node).map_err(io::Error::other)?;
-        if self.has_all_attributes(spot, there, &wanted)? {
-            return Ok(false);
+        let is_settled = is_same || place.plan == Plan::Compare;
+        if is_settled {
+            self.compared(place, is_same, seen, digests);
         }
-        if !self.options.dry_run {
-            self.correct(spot, there, &wanted)?;
-        }
-        Ok(true)
+        is_settled
     }
 
-    /// Sets all attributes of the very file that was looked at: with the time of the source
-    /// another one would be taken for the same from now on.
-    fn correct(&self, spot: &Spot, seen: &Stat, wanted: &FileMetadata) -> io::Result<()> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let opened = rustix::fs::openat(&spot.parent, &spot.name, flags, Mode::empty())?;
-        if !is_unchanged(seen, &rustix::fs::fstat(&opened)?) {
-            return Err(io::Error::other(CHANGED));
+    /// What a file was to be compared with cannot be read; whether that is taken for another file.
+    /// What may be replaced is, and so the damage is gone. That an earlier copy is damaged is
+    /// reported, and the file is copied all the same. Neither says anything of writing.
+    pub(super) fn takes_for_other(&self, place: &Place, error: io::Error) -> bool {
+        let key = &place.job.key;
+        let below = place.is_earlier.then_some(self.options.link_dest.as_ref()).flatten();
+        let path = below.map_or_else(|| self.path_of(key), |earlier| earlier.join(shown(key)));
+        let may_go = self.options.overwrite == Overwrite::Different && !place.is_earlier;
+        if !may_go {
+            self.fail_reading(key, crate::Error::io("read", path, error));
         }
-        self.set_all_attributes(&opened, wanted)
+        may_go || place.is_earlier
     }
 
     /// What was compared is the same, or another that stays.
-    pub(super) fn compared(&self, place: &Place, is_same: bool, seen: Option<&Stat>) {
+    fn compared(&self, place: &Place, is_same: bool, seen: Option<&Stat>, digests: &Arc<[Digest]>) {
         let job = &place.job;
         if !is_same {
             // Only a dry run comes here with what would be replaced.
@@ -183,7 +205,7 @@ impl Receiver {
         }
         match target::status(&place.spot.parent, &place.spot.name) {
             Ok(Some(there)) if seen.is_some_and(|seen| is_unchanged(seen, &there)) => {
-                self.skip(job, &place.spot, &there);
+                self.skip(job, &place.spot, &there, digests);
             }
             Ok(Some(_)) => self.fail_io("compare", &job.key, io::Error::other(CHANGED)),
             Ok(None) => self.fail_io("look for", &job.key, rustix::io::Errno::NOENT.into()),
@@ -204,12 +226,31 @@ impl Receiver {
         let is_alike = is_file && has_len && self.has_time(&parent, &there, job.node.mtime_ns);
         let spot = Spot { parent, name: (*name).to_os_string() };
         // All attributes are shared by all names of a file.
-        let wanted = self.wanted((job.source, job.id), &job.node).ok().filter(|_| is_alike)?;
+        // One file would be the source and its copy.
+        let source = self.sources.get(job.source)?.inode(job.id).ok()?;
+        let is_source = source == Some((there.st_dev, there.st_ino));
+        let wanted = self.wanted((job.source, job.id), &job.node).ok();
+        let wanted = wanted.filter(|_| is_alike && !is_source)?;
         self.has_all_attributes(&spot, &there, &wanted).ok()?.then_some(spot)
     }
 
     /// Makes a file of an earlier copy this one as well; whether that could be.
-    pub(super) fn link_earlier(&self, job: &FileJob, spot: &Spot, earlier: &Spot) -> bool {
+    fn link_earlier(
+        &self,
+        job: &FileJob,
+        spot: Option<&Spot>,
+        earlier: &Spot,
+        digests: &Arc<[Digest]>,
+    ) -> bool {
+        if self.options.dry_run {
+            let can_be = self.could_link(&job.key, earlier);
+            if can_be {
+                self.note_first(&job.key, &job.node, true);
+                self.report_read(job, (Action::LinkEarlier, Why::New), digests);
+            }
+            return can_be;
+        }
+        let Some(spot) = spot else { return false };
         let (parent, name) = (&spot.parent, spot.name.as_os_str());
         let new = NewName { parent, name, replaces: Replaces::Nothing, backup: None };
         let linked = self.making(parent, || self.outbox.hard_link((&earlier.parent, &earlier.name), &new));
@@ -218,23 +259,32 @@ impl Receiver {
             return false;
         }
         self.add_file();
-        {
-            let mut state = self.state();
-            state.report.linked += 1;
-            if job.node.links > 1 {
-                state.firsts.insert(job.key.to_vec());
-            }
-        }
-        self.report_file(job, (Action::LinkEarlier, Why::New));
+        self.state().report.linked += 1;
+        self.forget_partial(job, spot);
+        self.note_first(&job.key, &job.node, true);
+        self.report_read(job, (Action::LinkEarlier, Why::New), digests);
         true
+    }
+
+    /// Whether a file of an earlier copy could get one more name where a key goes: on the same
+    /// mount of a file system that has hard links.
+    fn could_link(&self, key: &[u8], earlier: &Spot) -> bool {
+        let path = self.path_of(key);
+        let above = path.ancestors().skip(1).map(|above| match above.as_os_str().is_empty() {
+            true => Path::new("."),
+            false => above,
+        });
+        let near = above.into_iter().find_map(|above| target::open(above).ok());
+        let is_one = near.map(|near| Ok::<_, io::Error>(!is_mounted(&near, &earlier.parent)?));
+        !self.is_in_order() && matches!(is_one, Some(Ok(true)))
     }
 }
 
-/// Why what was compared is not taken for the same.
-const CHANGED: &str = "another program changed it meanwhile";
+/// Why what was looked at is not taken for the same.
+pub(super) const CHANGED: &str = "another program changed it meanwhile";
 
 /// Whether a file is the one that was seen, with the bytes that it had then.
-fn is_unchanged(seen: &Stat, now: &Stat) -> bool {
+pub(super) fn is_unchanged(seen: &Stat, now: &Stat) -> bool {
     let of = |status: &Stat| (status.st_dev, status.st_ino, status.st_size, mtime_of(status));
     of(seen) == of(now)
 }

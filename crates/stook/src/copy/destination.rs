@@ -21,12 +21,14 @@ use super::decide::Place;
 use super::error::Result;
 use super::events::{Action, CopyFailure, DestinationProgress, Item, Letter, Mailbox, Why, WhyStopped};
 use super::hash::Digest;
+use super::keys::SourceKeys;
 use super::making::with_descriptors;
 use super::options::{CopyOptions, Resume};
 use super::partial::Partial;
 use super::report::{DestinationReport, Failure, Unfinished, not_there};
 use super::run::Destination;
 use super::source::CopySource;
+use super::spelling::Spellings;
 use crate::engine::{EngineFactory, OperationKind, Passage};
 use crate::error::Error;
 use crate::report::units;
@@ -46,7 +48,9 @@ pub(super) struct Receiver {
     pub(super) calls: Arc<dyn Calls>,
     pub(super) factory: Arc<dyn EngineFactory>,
     pub(super) options: Arc<CopyOptions>,
-    pub(super) sources: Vec<CopySource>,
+    pub(super) sources: Arc<[CopySource]>,
+    pub(super) keys: SourceKeys,
+    pub(super) spellings: Spellings,
     mailbox: Arc<Mailbox>,
     /// `None` where nothing is there, and nothing is to be made.
     target: Option<Mutex<Target>>,
@@ -73,12 +77,28 @@ pub(super) struct State {
     pub(super) pending: HashMap<Vec<u8>, Pending>,
     /// Files whose batch could not be synced: they are written anew.
     pub(super) again: Vec<FileJob>,
+    /// How many names were made that were not there, by the first part of their keys, where that is
+    /// the name of a source.
+    new_names: HashMap<Vec<u8>, u64>,
     /// Directories that could not be made.
     blocked: HashSet<Vec<u8>>,
-    /// First names of files with several that are there, as they are in the source.
-    pub(super) firsts: HashSet<Vec<u8>>,
+    /// Directories that something was put into, where not all are made beforehand.
+    entered: HashSet<Vec<u8>>,
+    /// Of what has several names in a source, the first, and what stands for it here.
+    pub(super) firsts: HashMap<Vec<u8>, FirstName>,
+    /// What was computed of files with several names, by each that is known to lead to it.
+    digests: HashMap<Vec<u8>, Arc<[Digest]>>,
     /// What the system does not do with files of which device.
     pub(super) refused: HashSet<(u64, OperationKind)>,
+}
+
+/// What hard links lead to.
+#[derive(Debug, Clone)]
+pub(super) struct FirstName {
+    /// Usually the first name itself; another one where something else has that, and stays.
+    pub(super) key: Vec<u8>,
+    /// Whether it was not there before this run.
+    pub(super) is_new: bool,
 }
 
 /// A file that waits for its name.
@@ -115,7 +135,7 @@ impl Receiver {
         index: usize,
         destination: &Destination,
         options: &Arc<CopyOptions>,
-        sources: &[CopySource],
+        (sources, is_contents): (&Arc<[CopySource]>, bool),
         mailbox: &Arc<Mailbox>,
     ) -> Result<Self> {
         let Destination { path, calls, factory } = destination;
@@ -143,13 +163,15 @@ impl Receiver {
             calls: calls.clone(),
             factory: factory.clone(),
             options: options.clone(),
-            sources: sources.to_vec(),
+            sources: sources.clone(),
+            keys: SourceKeys::new(sources.clone(), is_contents),
+            spellings: Spellings::default(),
             mailbox: mailbox.clone(),
             target: target.map(Mutex::new),
             earlier,
             outbox,
             batch: Batch::with(options.durability),
-            backups: None,
+            backups: options.backup.as_deref().map(Backups::new),
             state: Mutex::new(State { report, ..State::default() }),
             is_stopped: AtomicBool::new(false),
             why_stopped: OnceLock::new(),
@@ -160,9 +182,10 @@ impl Receiver {
         })
     }
 
-    /// The same, that keeps what it replaces or deletes.
-    pub(super) fn keeping(self, backups: Option<Backups>) -> Self {
-        Self { backups, ..self }
+    /// Removes the directories that were made to have it, as far as nothing is in them.
+    pub(super) fn unmake(&self) {
+        // What refuses the copy is reported; what stays is only untidy.
+        self.state().report.made.iter().rev().for_each(|made| _ = target::remove_if_empty(made));
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -212,6 +235,45 @@ impl Receiver {
         all.copied_bytes += passage.copied_bytes;
     }
 
+    /// Notes that something is there as it is in its source, or would be, so that its other names
+    /// can lead to it.
+    pub(super) fn note_first(&self, key: &[u8], node: &Node, is_new: bool) {
+        if node.links > 1 {
+            self.state().firsts.insert(key.to_vec(), FirstName { key: key.to_vec(), is_new });
+        }
+    }
+
+    /// Notes what was computed of a file, for its other names.
+    pub(super) fn note_digests(&self, job: &FileJob, digests: &Arc<[Digest]>) {
+        if job.node.links > 1 && !digests.is_empty() {
+            self.state().digests.insert(job.key.to_vec(), digests.clone());
+        }
+    }
+
+    /// Two names are of one file.
+    pub(super) fn share_digests(&self, first: &[u8], other: &[u8]) {
+        let mut state = self.state();
+        if let Some(digests) = state.digests.get(first).cloned() {
+            state.digests.insert(other.to_vec(), digests);
+        }
+    }
+
+    /// What was computed of a file by another name, where this one is that file now.
+    fn digests_of_other_name(&self, key: &[u8], action: Action) -> Arc<[Digest]> {
+        let is_it = matches!(action, Action::HardLink | Action::Skip | Action::Correct);
+        let known = is_it.then(|| self.state().digests.get(key).cloned()).flatten();
+        known.unwrap_or_default()
+    }
+
+    /// What was copied under another name because something else has the first one: from now on
+    /// that stands for it.
+    pub(super) fn note_instead(&self, first: &[u8], key: &[u8]) {
+        let mut state = self.state();
+        if let Some(there) = state.firsts.get(key).cloned() {
+            state.firsts.insert(first.to_vec(), there);
+        }
+    }
+
     /// Where a key is, for messages.
     pub(super) fn path_of(&self, key: &[u8]) -> PathBuf {
         self.path.join(OsStr::from_bytes(key))
@@ -228,6 +290,11 @@ impl Receiver {
         self.calls.copies_on_server(directory.as_fd())
     }
 
+    /// How many names were made, of those that were not there before, where a source goes.
+    pub(super) fn new_names(&self, key: &[u8]) -> u64 {
+        self.state().new_names.get(first_part(key)).copied().unwrap_or(0)
+    }
+
     /// Reports what became of a path.
     pub(super) fn report(
         &self,
@@ -240,6 +307,17 @@ impl Receiver {
             let keeps = self.options.backup.is_some();
             self.state().report.count_planned((kind, len), (action, why), keeps);
         }
+        let is_made = matches!(action, Action::Copy | Action::HardLink | Action::LinkEarlier);
+        if self.options.mirror
+            && is_made
+            && why == Why::New
+            && kind != Kind::Directory
+            && !self.options.dry_run
+        {
+            let part = if self.keys.is_contents() { &[] } else { first_part(key) };
+            *self.state().new_names.entry(part.to_vec()).or_default() += 1;
+        }
+        let digests = if digests.is_empty() { self.digests_of_other_name(key, action) } else { digests };
         let key = key.to_vec();
         let item = Item { destination: self.index, key, kind, len, action, why, digests };
         self.mailbox.put(Letter::Item(item));
@@ -256,17 +334,20 @@ impl Receiver {
             Error::Io { source, .. } => self.why_fatal(source).filter(|_| self.is_on_its_device(key)),
             _ => None,
         };
-        let text = crate::error::chain(&error);
+        if let Some(why) = why
+            && !self.is_stopped.swap(true, Ordering::Relaxed)
         {
-            let mut state = self.state();
-            if let Some(why) = why
-                && !self.is_stopped.swap(true, Ordering::Relaxed)
-            {
-                let _ = self.why_stopped.set(why);
-                state.report.stopped = Some(text.clone());
-            }
-            state.report.failures.push(Failure { key: key.to_vec(), error });
+            let _ = self.why_stopped.set(why);
+            self.state().report.stopped = Some(crate::error::chain(&error));
         }
+        self.fail_reading(key, error);
+    }
+
+    /// Notes that something could not be read that was to be compared: that does not count against
+    /// the destination.
+    pub(super) fn fail_reading(&self, key: &[u8], error: Error) {
+        let text = crate::error::chain(&error);
+        self.state().report.failures.push(Failure { key: key.to_vec(), error });
         let failure = CopyFailure { destination: Some(self.index), key: key.to_vec(), error: text };
         self.mailbox.put(Letter::Failure(failure));
     }
@@ -346,6 +427,9 @@ impl Receiver {
         };
         let found = with_descriptors(find, is_out_of_descriptors, || self.release_descriptors());
         let parent = found.map_err(noted)?;
+        if parent.is_some() {
+            self.check_implied(key, parents)?;
+        }
         Ok(parent.map(|parent| Spot { parent, name: (*name).to_os_string() }))
     }
 
@@ -383,23 +467,71 @@ impl Receiver {
         let make = || -> io::Result<bool> {
             let refused = |why| io::Error::new(io::ErrorKind::InvalidInput, why);
             let parts = target::parts(key).map_err(refused)?;
-            match (self.target(), self.options.dry_run) {
-                (Some(mut target), false) => target.directory_with(&parts, mode).map(|_| true),
-                (Some(mut target), true) => target.existing(&parts).map(|there| there.is_some()),
-                (None, _) => Ok(false),
+            let is_new = {
+                let Some(mut target) = self.target() else { return Ok(true) };
+                let known = target.made_len();
+                match self.options.dry_run {
+                    true => target.existing(&parts)?.is_none(),
+                    false => {
+                        target.directory_with(&parts, mode)?;
+                        if key.is_empty() { target.is_new() } else { target.made_len() > known }
+                    }
+                }
+            };
+            if !is_new {
+                self.check_directory(key, &parts)?;
             }
+            Ok(is_new)
         };
         let made = match make() {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied && self.lifts_above(key) => make(),
             made => made,
         };
-        if let Ok(false) = made {
-            self.report(key, (Kind::Directory, 0), (Action::Copy, Why::New), Arc::default());
+        match made {
+            Ok(true) => self.report(key, (Kind::Directory, 0), (Action::Copy, Why::New), Arc::default()),
+            Ok(false) => {}
+            Err(error) => self.block(key, error),
         }
-        if let Err(error) = made {
-            self.state().blocked.insert(key.to_vec());
-            self.fail_io("make", key, error);
+    }
+
+    /// A directory cannot be made, and nothing goes into it.
+    fn block(&self, key: &[u8], error: io::Error) {
+        self.state().blocked.insert(key.to_vec());
+        self.fail_io("make", key, error);
+    }
+
+    /// Returns an error if a directory that is there is that of another name that is copied as
+    /// well.
+    fn check_directory(&self, key: &[u8], parts: &[&OsStr]) -> io::Result<()> {
+        let Some((name, parents)) = parts.split_last() else { return Ok(()) };
+        let parent = self.target().map(|mut target| target.existing(parents)).transpose()?.flatten();
+        let Some(parent) = parent else { return Ok(()) };
+        match target::status(&parent, name)? {
+            Some(there) => self.check_spelling(key, (&parent, name), &there),
+            None => Ok(()),
         }
+    }
+
+    /// The same of directories that were not selected themselves, and are made only for what is in
+    /// them: those that lead to a key.
+    fn check_implied(&self, key: &[u8], parents: &[&OsStr]) -> Result<(), Noted> {
+        if self.options.selection.is_all() && self.options.only.is_none() {
+            return Ok(());
+        }
+        let mut end = 0;
+        for (at, name) in parents.iter().enumerate() {
+            end += name.len() + usize::from(at > 0);
+            let here = key.get(..end).unwrap_or_default();
+            if self.state().entered.contains(here) {
+                continue;
+            }
+            if let Err(error) = self.check_directory(here, parents.get(..=at).unwrap_or_default()) {
+                self.block(here, error);
+                return Err(Noted);
+            }
+            self.state().entered.insert(here.to_vec());
+        }
+        Ok(())
     }
 
     /// Lets something be made beside a key, if only the mode of the directory forbids it.
@@ -481,8 +613,9 @@ impl Receiver {
     }
 
     /// What is done where something goes, for one with this modification time.
-    pub(super) fn plan(&self, spot: &Spot, mtime_ns: Option<i64>) -> io::Result<Plan> {
+    pub(super) fn plan(&self, key: &[u8], spot: &Spot, mtime_ns: Option<i64>) -> io::Result<Plan> {
         let Some(there) = target::status(&spot.parent, &spot.name)? else { return Ok(Plan::Write) };
+        self.check_spelling(key, (&spot.parent, &spot.name), &there)?;
         self.options.overwrite.plan(&there, self.kept_time(&spot.parent, &there, mtime_ns))
     }
 
@@ -508,22 +641,26 @@ impl Receiver {
             .with_xattrs(xattrs, self.options.xattrs)
     }
 
-    /// A file is left as it is, to be continued by the next run, if there is anything of it.
-    pub(super) fn leave(&self, key: &[u8], partial: Partial) {
+    /// A file is left as it is, to be continued by the next run, if there is anything of it, and
+    /// something else has not come to have its name meanwhile.
+    pub(super) fn leave(&self, place: &Place, partial: Partial) {
         let Partial { file, journal } = partial;
         let bytes = journal.bytes();
-        if bytes > 0 {
+        let Place { job, spot, plan, .. } = place;
+        let is_new = *plan == Plan::Write;
+        let came = is_new && matches!(target::status(&spot.parent, &spot.name), Ok(Some(_)));
+        if bytes > 0 && !came {
             file.keep();
-            self.state().report.unfinished.push(Unfinished { key: key.to_vec(), bytes });
+            self.state().report.unfinished.push(Unfinished { key: job.key.to_vec(), bytes });
         }
     }
 
-    /// Removes what an earlier run left of a file that was copied in another way.
-    pub(super) fn forget_partial(&self, place: &Place) {
-        let is_long = |resume: &Resume| place.job.node.len >= resume.from_bytes;
-        if self.options.resume.as_ref().is_some_and(is_long) {
+    /// Removes what an earlier run left of a file that is there, or was copied in another way.
+    pub(super) fn forget_partial(&self, job: &FileJob, spot: &Spot) {
+        let is_long = |resume: &Resume| job.node.len >= resume.from_bytes;
+        if !self.options.dry_run && self.options.resume.as_ref().is_some_and(is_long) {
             // One that another run uses stays, and one that cannot be removed is only untidy.
-            drop(self.outbox.find_kept(&place.spot.parent, &place.spot.name, Replaces::Nothing));
+            drop(self.outbox.find_kept(&spot.parent, &spot.name, Replaces::Nothing));
         }
     }
 
@@ -559,6 +696,11 @@ impl Receiver {
     pub(super) fn take_report(&self) -> DestinationReport {
         std::mem::take(&mut self.state().report)
     }
+}
+
+/// The part of a key that is the name of its source, where there are several.
+fn first_part(key: &[u8]) -> &[u8] {
+    key.split(|byte| *byte == b'/').next().unwrap_or_default()
 }
 
 /// Whether a file is on FAT or exFAT.

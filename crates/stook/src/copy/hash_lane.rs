@@ -41,16 +41,27 @@ impl Digests {
     }
 }
 
-/// Hashes files until no more come.
-pub(super) fn run(kinds: &[HashKind], incoming: &Receiver<ToHash>) {
-    let mut hashing = Hashing::new(kinds);
+/// How much of a hole is hashed before it is asked whether that is still wanted.
+const HOLE_BYTES: u64 = 256 << 20;
+
+/// Hashes files until no more come. A hole may take hours, so it is given up when nothing more is
+/// wanted, and then nobody gets the digests of its file.
+pub(super) fn run(kinds: &[HashKind], incoming: &Receiver<ToHash>, is_stopped: &dyn Fn() -> bool) {
+    let (mut hashing, mut is_whole) = (Hashing::new(kinds), true);
     while let Ok(message) = incoming.recv() {
         match message {
             ToHash::Block(bytes) => hashing.take(&bytes),
-            ToHash::Hole(len) => hashing.take_zeroes(len),
+            ToHash::Hole(mut len) => {
+                while len > 0 && is_whole {
+                    is_whole = !is_stopped();
+                    let now = if is_whole { len.min(HOLE_BYTES) } else { 0 };
+                    hashing.take_zeroes(now);
+                    len -= now;
+                }
+            }
             ToHash::End(takers) => {
                 let done = std::mem::replace(&mut hashing, Hashing::new(kinds));
-                if !takers.is_empty() {
+                if std::mem::replace(&mut is_whole, true) && !takers.is_empty() {
                     let digests: Arc<[Digest]> = done.finish().into();
                     // A lane that has failed since wants none.
                     takers.iter().for_each(|lane| drop(lane.send(digests.clone())));

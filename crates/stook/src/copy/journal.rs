@@ -17,8 +17,8 @@ pub(super) const RECORD_LEN: usize = 36;
 /// How much of the file one record is about.
 pub(super) const BLOCK_BYTES: u64 = 1 << 20;
 
-/// The hash of a block. All zeros stand for a block of zeros, which is not hashed: a file may be
-/// one hole of terabytes.
+/// The hash of a block. All zeros stand for a block of zeros, which is not hashed: a hole may be
+/// terabytes long.
 pub(super) type BlockHash = [u8; 32];
 const ZEROES: BlockHash = [0; 32];
 

@@ -21,6 +21,9 @@ use crate::tree::existing::{Comparison, Plan};
 use crate::tree::outbox::{Durability, OutFile, SYNC};
 use crate::tree::target::FileMetadata;
 
+/// How much of a hole is taken at once where its hashes are kept.
+const HOLE_BYTES: u64 = 32 << 30;
+
 /// What a lane is handed, in order.
 pub(super) enum Message {
     Begin(Box<Begin>),
@@ -63,6 +66,29 @@ struct Current {
     had: u64,
     /// Whether the next run must not continue it.
     is_lost: bool,
+}
+
+impl Current {
+    /// No more of it is wanted here.
+    fn stop(&mut self) {
+        self.has_failed = true;
+        self.begin.wanted.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Compares what comes next, where something is compared; whether the file is still wanted.
+    fn compare(
+        &mut self,
+        receiver: &Receiver,
+        take: impl FnOnce(&mut Comparison) -> std::io::Result<()>,
+    ) -> bool {
+        let Some(Err(error)) = self.comparison.as_mut().map(take) else { return true };
+        let is_other = receiver.takes_for_other(&self.begin.place, error);
+        match is_other {
+            true => self.comparison = Some(Comparison::unlike()),
+            false => self.stop(),
+        }
+        is_other
+    }
 }
 
 /// A file that was begun, and what takes its bytes beside the comparison.
@@ -120,28 +146,33 @@ impl Lane {
                 (current.out, current.comparison, current.journal) = (out, comparison, journal);
             }
             Err(error) => {
-                current.has_failed = true;
-                current.begin.wanted.fetch_sub(1, Ordering::Relaxed);
-                self.receiver.fail(&current.begin.place.job.key, error);
+                current.stop();
+                error.into_iter().for_each(|error| self.receiver.fail(&current.begin.place.job.key, error));
             }
         }
         self.current = Some(current);
     }
 
     /// Opens what is compared, and makes what is written, or continues it, with room for all of it.
+    /// An error that was reported already is `None`.
     fn open(
         &mut self,
         place: &Place,
         metadata: &FileMetadata,
         partial: Option<Partial>,
-    ) -> Result<(Out, Option<Comparison>, Option<Journal>)> {
+    ) -> Result<(Out, Option<Comparison>, Option<Journal>), Option<Error>> {
         let (receiver, key) = (self.receiver.clone(), place.job.key.clone());
         let io = |operation: &'static str| {
             let (receiver, key) = (receiver.clone(), key.clone());
             move |error| receiver.io(operation, &key, error)
         };
-        let comparison = match &place.compared {
-            Some(other) => Some(Comparison::open(&other.parent, &other.name).map_err(io("read"))?),
+        let comparison = place.compared.as_ref().map(|other| Comparison::open(&other.parent, &other.name));
+        let comparison = match comparison {
+            Some(Err(error)) => match receiver.takes_for_other(place, error) {
+                true => Some(Comparison::unlike()),
+                false => return Err(None),
+            },
+            Some(Ok(comparison)) => Some(comparison),
             None => None,
         };
         if place.plan == Plan::Compare {
@@ -158,9 +189,9 @@ impl Lane {
             Ok(out) => Ok((Some((file, out)), comparison, journal)),
             Err(error) => {
                 if let Some(journal) = journal {
-                    receiver.leave(&key, Partial { file, journal });
+                    receiver.leave(place, Partial { file, journal });
                 }
-                Err(error)
+                Err(Some(error))
             }
         }
     }
@@ -234,11 +265,8 @@ impl Lane {
         let Some(current) = self.current.as_mut().filter(|current| !current.has_failed) else { return };
         let (offset, len) = (current.taken, bytes.len() as u64);
         current.taken = offset.saturating_add(len);
-        if let Some(comparison) = &mut current.comparison
-            && let Err(error) = comparison.take(&bytes)
-        {
-            let error = self.receiver.io("read", &current.begin.place.job.key, error);
-            return self.fail(error);
+        if !current.compare(&self.receiver, |comparison| comparison.take(&bytes)) {
+            return;
         }
         if let Some(journal) = &mut current.journal {
             journal.take(&bytes, offset);
@@ -268,17 +296,24 @@ impl Lane {
         self.check_in(false);
     }
 
-    fn hole(&mut self, len: u64) {
+    fn hole(&mut self, mut len: u64) {
+        // However long it is, no more hashes of it wait than this.
+        while len > HOLE_BYTES && self.current.as_ref().is_some_and(|current| current.journal.is_some()) {
+            self.part_of_hole(HOLE_BYTES);
+            self.check_in(false);
+            len -= HOLE_BYTES;
+        }
+        self.part_of_hole(len);
+    }
+
+    fn part_of_hole(&mut self, len: u64) {
         let Some(current) = self.current.as_mut().filter(|current| !current.has_failed) else { return };
         if let Some(journal) = &mut current.journal {
             journal.take_zeroes(len, current.taken);
         }
         current.taken = current.taken.saturating_add(len);
-        if let Some(comparison) = &mut current.comparison
-            && let Err(error) = comparison.take_zeroes(len)
-        {
-            let error = self.receiver.io("read", &current.begin.place.job.key, error);
-            return self.fail(error);
+        if !current.compare(&self.receiver, |comparison| comparison.take_zeroes(len)) {
+            return;
         }
         current.counted = current.counted.saturating_add(len);
         self.receiver.add_bytes(len);
@@ -312,8 +347,7 @@ impl Lane {
     /// The file is given up here; the other destinations go on.
     fn fail(&mut self, error: Error) {
         let Some(current) = self.current.as_mut().filter(|current| !current.has_failed) else { return };
-        current.has_failed = true;
-        current.begin.wanted.fetch_sub(1, Ordering::Relaxed);
+        current.stop();
         self.receiver.fail(&current.begin.place.job.key, error);
     }
 
@@ -347,8 +381,7 @@ impl Lane {
                 let error = self.receiver.io(SYNC, &job.key, error);
                 return self.fail(error);
             }
-            current.has_failed = true;
-            current.begin.wanted.fetch_sub(1, Ordering::Relaxed);
+            current.stop();
             self.receiver.write_again(job);
         }
     }
@@ -361,7 +394,7 @@ impl Lane {
         let Some(current) = self.current.take() else { return };
         self.receiver.take_back(current.counted);
         if let (Some((file, _)), Some(journal), false) = (current.out, current.journal, current.is_lost) {
-            self.receiver.leave(&current.begin.place.job.key, Partial { file, journal });
+            self.receiver.leave(&current.begin.place, Partial { file, journal });
         }
     }
 
@@ -374,32 +407,26 @@ impl Lane {
         let Current { begin, out, comparison, counted, journal, .. } = current;
         let (receiver, key) = (&self.receiver, begin.place.job.key.clone());
         let seen = comparison.as_ref().and_then(Comparison::seen);
-        let is_same = match comparison.map(Comparison::finish).transpose() {
-            Ok(is_same) => is_same,
-            Err(error) => {
-                receiver.take_back(counted);
-                return receiver.fail_io("read", &key, error);
-            }
-        };
         let place = begin.place;
-        if let Some(same) = is_same.filter(|same| *same || place.plan == Plan::Compare) {
-            receiver.take_back(counted);
-            if place.is_earlier {
-                if let Some(earlier) = &place.compared
-                    && receiver.link_earlier(&place.job, &place.spot, earlier)
-                {
-                    return;
-                }
-            } else {
-                return receiver.compared(&place, same, seen.as_ref());
-            }
-            receiver.add_bytes(counted);
-        }
-        let Some((file, out)) = out else { return };
         let Some(digests) = digests.wait() else {
             receiver.take_back(counted);
             return receiver.fail_io("hash", &key, std::io::Error::other("the thread that hashes has ended"));
         };
+        if let Some(comparison) = comparison {
+            receiver.take_back(counted);
+            let is_same = match comparison.finish() {
+                Ok(is_same) => is_same,
+                Err(error) => match receiver.takes_for_other(&place, error) {
+                    true => false,
+                    false => return,
+                },
+            };
+            if receiver.settle(&place, is_same, seen.as_ref(), &digests) {
+                return;
+            }
+            receiver.add_bytes(counted);
+        }
+        let Some((file, out)) = out else { return };
         if (receiver.is_in_order() || self.grows(&out))
             && let Err(error) = file.set_len(place.job.node.len)
         {
@@ -407,7 +434,7 @@ impl Lane {
             return receiver.fail_io("set the length of", &key, error);
         }
         if journal.is_none() {
-            receiver.forget_partial(&place);
+            receiver.forget_partial(&place.job, &place.spot);
         }
         receiver.finish(Written { place, file, metadata: begin.metadata, digests, way: Way::Written });
     }

@@ -169,7 +169,7 @@ impl Run<'_> {
                 return Ok(());
             }
         }
-        let Some(resumed) = self.resume(session, lanes, &places, &*opened.source) else { return Ok(()) };
+        let Some(resumed) = self.resume(session, lanes, &places, (&*opened.source, &holes)) else { return Ok(()) };
         let mut pouring = Pouring::begin(self, lanes, places, &opened.xattrs, &holes, resumed);
         let read = self.pour(session, &*opened.source, &holes, &mut pouring);
         let checked = read.and_then(|is_whole| opened.source.check_unchanged().map(|()| is_whole));

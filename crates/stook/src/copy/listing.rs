@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use super::finish::shown;
 use super::making::{is_short_of_descriptors, with_descriptors};
 use super::options::CopyOptions;
-use super::source::CopySource;
+use super::source::{CopySource, Misplaced};
 use crate::error::Error;
 use crate::tree::{Cursor, Kind, Node, NodeId, Page};
 
@@ -75,6 +75,13 @@ impl Listing<'_> {
             }
             let root = Found { source: number, id: source.id, node, key: key.clone(), is_implied: false };
             listed.found(root)?;
+            for Misplaced { path, why } in source.misplaced.iter() {
+                if path.is_empty() || self.takes(path, false) == Some(true) {
+                    let what = why.clone();
+                    let error = Error::Entry { path: source.tree.path().join(shown(path)), what };
+                    listed.failed(&joined(&key, path), error);
+                }
+            }
             if is_directory {
                 self.below(number, key, listed)?;
             }
@@ -116,7 +123,14 @@ impl Listing<'_> {
                     }
                 };
                 let is_directory = node.kind == Kind::Directory;
-                let Some(is_taken) = self.takes(key.get(skipped..).unwrap_or_default(), is_directory) else {
+                let path = key.get(skipped..).unwrap_or_default();
+                if let Some(what) = source.refusal_in(frame.id, entry.id) {
+                    if self.takes(path, is_directory) == Some(true) {
+                        listed.failed(&key, Error::Entry { path: source.tree.path_of(entry.id), what });
+                    }
+                    continue;
+                }
+                let Some(is_taken) = self.takes(path, is_directory) else {
                     continue;
                 };
                 if is_directory && let Err(error) = self.check_end(source, entry.id) {

@@ -1,8 +1,8 @@
 //! What only a destination has, deleted once everything has been copied.
 //!
-//! Nothing is followed: each directory is opened below the one before, and a name is removed from
-//! the very directory that it was found in. Nothing is deleted in what is mounted below an extra
-//! directory, and nothing that is being copied.
+//! First all of it is found, then it is deleted, unless it is too much. Nothing is followed: each
+//! directory is opened below the one before. Nothing is deleted in what is mounted below an extra
+//! directory, nothing that is being copied, and nothing that another run uses.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -11,7 +11,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, StatxFlags, statx};
+use rustix::fs::{AtFlags, Dir, FileType, StatxFlags, statx};
 
 use super::destination::Receiver;
 use super::events::{Action, Why};
@@ -19,8 +19,11 @@ use super::listing::joined;
 use super::options::CopyOptions;
 use super::refuse::{Inode, inode_of};
 use super::source::CopySource;
+use super::spelling::above;
+use crate::report::units;
 use crate::tree::durable::identity;
-use crate::tree::outbox::again;
+use crate::tree::gone::{GoneCount, MORE_THAN_HALF, more_than};
+use crate::tree::outbox::{Temporary, again};
 use crate::tree::target;
 use crate::tree::{Cursor, Kind, NodeId, Page};
 
@@ -54,12 +57,10 @@ impl Mirror<'_> {
             };
             let may_delete = (self.has_selected)(number) || self.receiver.options.force;
             let mut search = Search::new(self, source, &key, may_delete, &spared);
-            search.run(key.clone());
-            // It is more likely that something is not mounted than that all is to go.
-            if search.has_extra && !may_delete {
-                let why = "nothing of its source was selected, so nothing in it was deleted; \
-                           `--force` deletes all the same";
-                self.receiver.fail_io("mirror", &key, io::Error::other(why));
+            search.find(key.clone());
+            match search.refusal(&key) {
+                Some(why) => self.receiver.fail_io("mirror", &key, io::Error::other(why)),
+                None => search.delete(),
             }
         }
     }
@@ -79,8 +80,15 @@ struct Search<'a> {
     spared: &'a [Inode],
     /// Directories to look into. Without a node all in it is extra.
     waiting: Vec<(Vec<u8>, Option<NodeId>)>,
+    /// What is extra: all but directories, and with backups these, too, each as a whole.
+    extra: Vec<Vec<u8>>,
+    /// Extra directories whose contents are among that. Those further down come after those that
+    /// they lie in.
+    extra_directories: Vec<Vec<u8>>,
     /// Extra directories in which something stays.
     kept: HashSet<Vec<u8>>,
+    /// Files and the like that the source has.
+    had: u64,
 }
 
 /// A directory that is looked into.
@@ -110,50 +118,113 @@ impl<'a> Search<'a> {
             has_extra: false,
             spared,
             waiting: Vec::new(),
+            extra: Vec::new(),
+            extra_directories: Vec::new(),
             kept: HashSet::new(),
+            had: 0,
         }
     }
 
-    fn run(&mut self, key: Vec<u8>) {
+    fn is_over(&self) -> bool {
+        (self.is_stopped)() || self.receiver.is_stopped()
+    }
+
+    /// Finds what is extra.
+    fn find(&mut self, key: Vec<u8>) {
         self.waiting.push((key, Some(self.source.id)));
-        let mut extra = Vec::new();
         while let Some((key, id)) = self.waiting.pop() {
-            if id.is_none() {
-                extra.push(key.clone());
-            }
-            if (self.is_stopped)() || self.receiver.is_stopped() || self.has_extra && !self.may_delete {
+            if self.is_over() || self.has_extra && !self.may_delete {
                 return;
             }
             if let Err((operation, error)) = self.directory(&key, id) {
                 self.keep(&key, id);
                 self.receiver.fail_io(operation, &key, error);
             }
+            if id.is_none() {
+                self.extra_directories.push(key);
+            }
         }
-        if !self.may_delete {
-            self.has_extra |= !extra.is_empty();
-            return;
-        }
-        // Those further down come after those that they lie in.
-        extra.iter().rev().for_each(|key| self.delete_emptied(key));
     }
 
-    /// Deletes what is extra in a directory, and notes which directories in it to look into.
+    /// Why nothing of it is deleted, if that is so.
+    fn refusal(&self, key: &[u8]) -> Option<String> {
+        let options = &self.receiver.options;
+        if !self.has_extra || self.is_over() {
+            return None;
+        }
+        // It is more likely that something is not mounted than that all is to go.
+        if !self.may_delete {
+            let why = "nothing of its source was selected, so nothing in it was deleted; \
+                       `--force` deletes all the same";
+            return Some(why.to_owned());
+        }
+        let gone = self.extra.len() as u64;
+        // What was only just copied says nothing of what was there.
+        let had = self.had.saturating_sub(self.receiver.new_names(key));
+        let count = GoneCount { gone, of: gone.saturating_add(had) };
+        let why = match options.max_delete {
+            // What is kept under another name is not lost.
+            _ if options.force || options.backup.is_some() => return None,
+            Some(max) if gone > max => more_than(max),
+            None if count.is_more_than_half() => MORE_THAN_HALF.to_owned(),
+            _ => return None,
+        };
+        let (gone, of) = (units::count(gone), units::count_of(count.of, "file", "files"));
+        Some(format!("{gone} of {of} would be deleted, {why}; `--max-delete N` or `--force` deletes them"))
+    }
+
+    /// Deletes what was found.
+    fn delete(&mut self) {
+        for key in std::mem::take(&mut self.extra) {
+            if self.is_over() {
+                return;
+            }
+            if !self.delete_one(&key) {
+                self.kept.insert(above(&key).to_vec());
+            }
+        }
+        for key in std::mem::take(&mut self.extra_directories).iter().rev() {
+            if self.is_over() {
+                return;
+            }
+            self.delete_emptied(key);
+        }
+    }
+
+    /// Finds what is extra in a directory, and notes which directories in it to look into.
     fn directory(&mut self, key: &[u8], id: Option<NodeId>) -> Result<(), Failed> {
+        let open = |error| ("open", error);
         let there = {
             let Some(mut target) = self.receiver.target() else { return Ok(()) };
             let parts = target::parts(key).unwrap_or_default();
-            let there = target.existing(&parts).map_err(|error| ("open", error))?;
-            there.map(|there| (there, target.root()))
+            let there = target.existing(&parts).map_err(open)?;
+            let above = parts.split_last().map(|(_, above)| target.existing(above));
+            there.zip(Some((above.transpose().map_err(open)?.flatten(), target.root())))
         };
-        let Some((directory, root)) = there else { return Ok(()) };
+        let Some((directory, (above, root))) = there else { return Ok(()) };
         // What is mounted there is not what was copied to.
         if self.source.is_on_one_file_system() && !is_on_one(&directory, &root)? {
             self.keep(key, id);
             return Ok(());
         }
+        if let Some(above) = above.filter(|_| id.is_none()) {
+            self.check_extra(&above, &directory).map_err(|error| ("delete", error))?;
+        }
         let names = names_of(&directory).map_err(|error| ("list", error))?;
         let mut here = Here { directory, key, id, names: &names, spelled_otherwise: None };
         names.iter().try_for_each(|name| self.look_at(&mut here, name))
+    }
+
+    /// Returns an error if an extra directory must not be emptied.
+    fn check_extra(&self, above: &OwnedFd, directory: &OwnedFd) -> io::Result<()> {
+        let refused = |why: &str| Err(io::Error::other(why));
+        if is_mounted(above, directory)? {
+            return refused("another file system is mounted there, and nothing is deleted in it");
+        }
+        if self.spared.contains(&identity(directory)?) {
+            return refused("it is what is copied, or what is linked to");
+        }
+        Ok(())
     }
 
     /// Decides what becomes of a name.
@@ -177,17 +248,30 @@ impl<'a> Search<'a> {
         match found {
             Some((_, true)) => {}
             Some((found, false)) if is_directory(&directory, name) => self.waiting.push((key, Some(found))),
-            Some(_) => {}
+            Some(_) => self.had += 1,
             None if self.is_spared(&path, name) => self.keep(here.key, id),
-            None if self.is_other_spelling(here, name)? => {}
-            // The selection may leave out something in it, and that stays.
-            None if self.may_spare_below() && is_directory(&directory, name) => {
-                self.waiting.push((key, None));
-            }
-            None if self.delete(&directory, name, &key) => {}
-            None => self.keep(here.key, id),
+            None if self.is_other_spelling(here, name)? => self.had += 1,
+            None => self.note_extra(here, name, key),
         }
         Ok(())
+    }
+
+    /// Notes that something is extra, unless it stays.
+    fn note_extra(&mut self, here: &Here<'_>, name: &OsStr, key: Vec<u8>) {
+        // What another run uses, and what may be all that there is of a file.
+        if matches!(
+            Temporary::of(&*self.receiver.calls, &here.directory, name),
+            Temporary::InUse | Temporary::Exchanged
+        ) {
+            return self.keep(here.key, here.id);
+        }
+        self.has_extra = true;
+        // With backups nothing of a directory is lost. Else each name in it is named.
+        if is_directory(&here.directory, name) && self.receiver.backups.is_none() {
+            self.waiting.push((key, None));
+        } else {
+            self.extra.push(key);
+        }
     }
 
     /// What the source has of a name, and whether what is in it was left out.
@@ -209,13 +293,6 @@ impl<'a> Search<'a> {
         let CopyOptions { selection, only, backup, .. } = &*self.receiver.options;
         let is_backup = |suffix: &OsString| name.as_bytes().ends_with(suffix.as_bytes());
         only.is_some() || backup.as_ref().is_some_and(is_backup) || !selection.takes_below(path, || true)
-    }
-
-    /// Whether an extra directory may have something in it that stays. With a backup nothing of it
-    /// is lost.
-    fn may_spare_below(&self) -> bool {
-        let options = &self.receiver.options;
-        options.backup.is_none() && !options.selection.is_all()
     }
 
     /// Whether the source has a name with another spelling, where the destination takes both for
@@ -264,8 +341,7 @@ impl<'a> Search<'a> {
             Ok(false) => {}
             Err(error) => self.receiver.fail_io("delete", key, error),
         }
-        let above = key.iter().rposition(|byte| *byte == b'/').and_then(|end| key.get(..end));
-        self.kept.extend(above.map(<[u8]>::to_vec));
+        self.kept.insert(above(key).to_vec());
     }
 
     fn remove_emptied(&self, parents: &[&OsStr], name: &OsStr) -> io::Result<bool> {
@@ -283,38 +359,45 @@ impl<'a> Search<'a> {
         self.receiver.report(key, (kind, 0), (Action::Delete, Why::Extra), Arc::default());
     }
 
-    /// Deletes a file, or a directory with all that is in it; whether it is gone.
-    fn delete(&mut self, directory: &Arc<OwnedFd>, name: &OsStr, key: &[u8]) -> bool {
-        let kind = match target::status(directory, name) {
-            Ok(Some(there)) => Kind::of(FileType::from_raw_mode(there.st_mode)),
-            Ok(None) => return true,
-            Err(error) => {
-                self.receiver.fail_io("look for", key, error);
-                return false;
+    /// Deletes what is extra, and with backups gives it another name; whether it is gone.
+    fn delete_one(&self, key: &[u8]) -> bool {
+        match self.remove(key) {
+            Ok(Some(kind)) => {
+                self.note_deleted(key, kind);
+                true
             }
-        };
-        self.has_extra = true;
-        if !self.may_delete {
-            return false;
-        }
-        let deleted = match (&self.receiver.backups, kind) {
-            _ if self.receiver.options.dry_run => Ok(()),
-            (Some(backups), _) => {
-                let is_directory = kind == Kind::Directory;
-                let kept = backups.name_for(key, directory, is_directory);
-                kept.and_then(|kept| self.keep_as(directory, (name, kept.as_os_str()), is_directory))
-            }
-            (None, Kind::Directory) => self.delete_directory(directory, name),
-            (None, _) => again(|| self.receiver.calls.unlink(directory.as_fd(), name)),
-        };
-        match deleted {
-            Ok(()) => self.note_deleted(key, kind),
+            Ok(None) => false,
             Err(error) => {
                 self.receiver.fail_io("delete", key, error);
-                return false;
+                false
             }
         }
-        true
+    }
+
+    /// Removes what has a key: what it was; `None` where it stays, or is gone.
+    fn remove(&self, key: &[u8]) -> io::Result<Option<Kind>> {
+        let parts = target::parts(key).unwrap_or_default();
+        let Some((name, parents)) = parts.split_last() else { return Ok(None) };
+        let parent = self.receiver.target().map(|mut target| target.existing(parents)).transpose()?;
+        let Some(parent) = parent.flatten() else { return Ok(None) };
+        let Some(there) = target::status(&parent, name)? else { return Ok(None) };
+        let kind = Kind::of(FileType::from_raw_mode(there.st_mode));
+        // While it is held no other run takes it.
+        let held = Temporary::of(&*self.receiver.calls, &parent, name);
+        if matches!(held, Temporary::InUse | Temporary::Exchanged) {
+            return Ok(None);
+        }
+        let is_directory = kind == Kind::Directory;
+        match &self.receiver.backups {
+            _ if self.receiver.options.dry_run => {}
+            Some(backups) => {
+                let kept = self.receiver.name_backup(backups, key, (&parent, name), is_directory)?;
+                self.keep_as(&parent, (name, kept.as_os_str()), is_directory)?;
+            }
+            None => again(|| self.receiver.calls.unlink(parent.as_fd(), name))?,
+        }
+        drop(held);
+        Ok(Some(kind))
     }
 
     /// Gives what is extra another name: a file in place of an earlier backup.
@@ -334,60 +417,6 @@ impl<'a> Search<'a> {
             renamed => renamed,
         }
     }
-
-    /// Deletes a directory with all that is in it: what is deepest first, with no more open than
-    /// the directory that is emptied and the ones above it.
-    fn delete_directory(&self, parent: &OwnedFd, name: &OsStr) -> io::Result<()> {
-        let opened = self.enter(parent, name)?;
-        let mut above: Vec<(OwnedFd, OsString)> = Vec::new();
-        let (mut here, mut here_name) = (opened, name.to_os_string());
-        loop {
-            let next = self.empty(&here)?;
-            match next {
-                Some(inner) => {
-                    let opened = self.enter(&here, &inner)?;
-                    above.push((
-                        std::mem::replace(&mut here, opened),
-                        std::mem::replace(&mut here_name, inner),
-                    ));
-                }
-                None => match above.pop() {
-                    Some((outer, outer_name)) => {
-                        again(|| self.receiver.calls.remove_directory(outer.as_fd(), &here_name))?;
-                        (here, here_name) = (outer, outer_name);
-                    }
-                    None => {
-                        return again(|| self.receiver.calls.remove_directory(parent.as_fd(), &here_name));
-                    }
-                },
-            }
-        }
-    }
-
-    /// Removes what is in a directory but its directories, of which the first is returned.
-    fn empty(&self, directory: &OwnedFd) -> io::Result<Option<OsString>> {
-        for name in names_of(directory)? {
-            if is_directory(directory, &name) {
-                return Ok(Some(name));
-            }
-            again(|| self.receiver.calls.unlink(directory.as_fd(), &name))?;
-        }
-        Ok(None)
-    }
-
-    /// Opens a directory that is to be emptied.
-    fn enter(&self, parent: &OwnedFd, name: &OsStr) -> io::Result<OwnedFd> {
-        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
-        let opened = rustix::fs::openat(parent, name, flags, Mode::empty())?;
-        let refused = |why: &str| Err(io::Error::other(format!("{} {why}", name.display())));
-        if is_mounted(parent, &opened)? {
-            return refused("is where another file system is mounted, and nothing is deleted there");
-        }
-        if self.spared.contains(&identity(&opened)?) {
-            return refused("is what is copied, or what is linked to");
-        }
-        Ok(opened)
-    }
 }
 
 /// Whether two directories are on one file system.
@@ -398,7 +427,7 @@ fn is_on_one(one: &OwnedFd, other: &OwnedFd) -> Result<bool, Failed> {
 
 /// Whether a directory lies on another mount than the one that it was opened in. Where the system
 /// does not say so, the file system decides.
-fn is_mounted(outer: &OwnedFd, inner: &OwnedFd) -> io::Result<bool> {
+pub(super) fn is_mounted(outer: &OwnedFd, inner: &OwnedFd) -> io::Result<bool> {
     match (mount_of(outer)?, mount_of(inner)?) {
         (Some(outer), Some(inner)) => Ok(outer != inner),
         _ => Ok(identity(outer)?.0 != identity(inner)?.0),

@@ -28,6 +28,9 @@ pub struct CopyOptions {
     /// Whether what is only in a destination is deleted, once everything has been copied. What the
     /// selection leaves out stays.
     pub mirror: bool,
+    /// How much a mirror may delete. If it is not said, no more than half of the files that were
+    /// there where a source goes.
+    pub max_delete: Option<u64>,
     /// Nothing is changed; items say what would be.
     pub dry_run: bool,
     /// Which paths, relative to each source, are copied.
@@ -90,6 +93,7 @@ impl Default for CopyOptions {
             durability: Durability::Batch,
             backup: None,
             mirror: false,
+            max_delete: None,
             dry_run: false,
             selection: Selection::default(),
             only: None,
@@ -137,6 +141,9 @@ impl CopyOptions {
         }
         if let Some(jobs) = self.jobs.filter(|jobs| !(1..=JOBS_MAX).contains(jobs)) {
             return invalid(format!("the number of jobs must be 1 to {JOBS_MAX}, not {jobs}"));
+        }
+        if self.max_delete.is_some() && !self.mirror {
+            return invalid("how much may be deleted is said of a mirror, and none is asked for".into());
         }
         if let Some(bytes) = self.bytes_per_s.filter(|bytes| *bytes < Self::BYTES_PER_S_MIN) {
             return invalid(format!("the limit must be at least 4 KiB a second, not {bytes} bytes"));

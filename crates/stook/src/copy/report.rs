@@ -50,6 +50,16 @@ pub struct Unfinished {
     pub bytes: u64,
 }
 
+/// What a run that was killed had just replaced, and that may be all that there is of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leftover {
+    /// Its path now, relative to the destination.
+    pub key: Vec<u8>,
+    /// The path of what replaced it, or was to be replaced by it; `None` where nothing has its name
+    /// any more.
+    pub replaced_by: Option<Vec<u8>>,
+}
+
 /// What became of one destination, or with a dry run would.
 #[derive(Debug, Default)]
 pub struct DestinationReport {
@@ -83,6 +93,8 @@ pub struct DestinationReport {
     pub kept: Vec<Kept>,
     /// What was there, replaced, and stays under another name.
     pub backups: u64,
+    /// What runs that were killed had replaced just then. It stays.
+    pub leftovers: Vec<Leftover>,
     /// Paths that were deleted, because the sources do not have them.
     pub deleted: Vec<Vec<u8>>,
     /// Why a mirror looked for nothing that it could delete, where that is so.
@@ -106,6 +118,14 @@ pub struct DestinationReport {
 }
 
 impl DestinationReport {
+    /// Counts what is neither a file nor a directory, and was made.
+    pub(super) fn add_other(&mut self, kind: Kind) {
+        match kind {
+            Kind::Symlink => self.symlinks += 1,
+            _ => self.specials += 1,
+        }
+    }
+
     /// Counts what a dry run would do, as the copy counts it. What is there already, and what would
     /// be deleted, counts in both alike.
     pub(super) fn count_planned(
@@ -120,9 +140,8 @@ impl DestinationReport {
                 self.bytes = self.bytes.saturating_add(len);
             }
             (Action::Copy, Kind::Directory) => self.directories += 1,
-            (Action::Copy, Kind::Symlink) => self.symlinks += 1,
-            (Action::Copy, _) => self.specials += 1,
-            (Action::HardLink, _) => self.hard_links += 1,
+            (Action::HardLink, Kind::File) => self.hard_links += 1,
+            (Action::Copy | Action::HardLink, kind) => self.add_other(kind),
             (Action::LinkEarlier, _) => self.linked += 1,
             _ => return,
         }

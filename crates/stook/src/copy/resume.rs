@@ -18,7 +18,12 @@ use super::run::Run;
 use super::sharing::whole_file;
 use crate::engine::Access;
 use crate::source::{Session, Source};
+use crate::tree::Holes;
 use crate::tree::existing::Plan;
+
+/// How much longer a file may be than what it has outside of its holes, so that it is continued: the
+/// journal has records of holes, too.
+const HOLES_MAX: u64 = 16;
 
 /// What a file is continued from.
 pub(super) struct Resumed {
@@ -43,10 +48,12 @@ impl Run<'_> {
         session: &mut Session,
         lanes: &Lanes,
         places: &[(usize, Place)],
-        source: &dyn Source,
+        (source, holes): (&dyn Source, &Holes),
     ) -> Option<Resumed> {
+        // What is nearly all hole is copied sooner than it is verified.
+        let is_worth = holes.kept_bytes(source.len()).saturating_mul(HOLES_MAX) >= source.len();
         let found = places.iter().filter_map(|(index, place)| {
-            let resume = self.options.resume.filter(|resume| may_stay(place, *resume))?;
+            let resume = self.options.resume.filter(|resume| is_worth && may_stay(place, *resume))?;
             let header = header_of(source, place)?;
             Some((*index, Partial::open(self.receivers.get(*index)?, place, header, resume)?))
         });
@@ -94,7 +101,7 @@ impl Run<'_> {
     fn leave(&self, places: &[(usize, Place)], mut partials: BTreeMap<usize, Partial>) {
         for (index, place) in places {
             if let Some((partial, receiver)) = partials.remove(index).zip(self.receivers.get(*index)) {
-                receiver.leave(&place.job.key, partial);
+                receiver.leave(place, partial);
             }
         }
     }

@@ -8,25 +8,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use super::backups::Backups;
 use super::body::FileJob;
 use super::current::Current;
 use super::decide::Place;
 use super::destination::Receiver;
 use super::error::Result;
 use super::events::{Beginning, Closing, CopyEvents, CopyFailure, Letter, Mailbox, Phase, Progress};
-use super::finish::FirstNames;
 use super::gathering::GATHERED_MAX;
 use super::hash_lane;
 use super::lane::{Lane, Message};
 use super::large::Lanes;
 use super::ledger::Ledger;
+use super::links::FirstNames;
 use super::listing::{Found, Listed, Listing};
 use super::making::{is_short_of_descriptors, with_descriptors};
 use super::mirror::Mirror;
 use super::options::CopyOptions;
 use super::refuse::{self, Total};
-use super::report::{self, CopyReport, DestinationReport, Failure, NotCopied, WhyNotMirrored};
+use super::report::{self, CopyReport, DestinationReport, Failure, WhyNotMirrored};
 use super::small::{SMALL_MAX, SmallTask};
 use super::source::CopySource;
 use super::throttle::Throttle;
@@ -209,12 +208,18 @@ impl<'a> Run<'a> {
         let (options, mailbox) = (Arc::new(copy.options.clone()), Arc::new(Mailbox::default()));
         let sources: Arc<[CopySource]> = copy.sources.as_slice().into();
         let receiver = |(index, destination): (usize, &Destination)| -> Result<Arc<Receiver>> {
-            let suffix = options.backup.as_deref();
-            let backups = suffix.map(|suffix| Backups::new(suffix, sources.clone(), is_contents));
-            let receiver = Receiver::new(index, destination, &options, &copy.sources, &mailbox)?;
-            Ok(Arc::new(receiver.keeping(backups)))
+            let receiver = Receiver::new(index, destination, &options, (&sources, is_contents), &mailbox);
+            Ok(Arc::new(receiver?))
         };
         let receivers = copy.destinations.iter().enumerate().map(receiver).collect::<Result<Vec<_>>>()?;
+        // What was not there may be the same, or lie elsewhere, now that it is.
+        if !options.dry_run
+            && let Err(refused) =
+                refuse::check_places(&copy.sources, &copy.destinations, &options, is_contents)
+        {
+            receivers.iter().for_each(|receiver| receiver.unmake());
+            return Err(refused);
+        }
         let of_sources = copy.sources.iter().filter_map(|source| source.path.as_deref());
         let paths = of_sources.chain(copy.destinations.iter().map(|destination| destination.path.as_path()));
         let profiles: Vec<Profile> = paths.map(Profile::of_path).collect();
@@ -255,7 +260,7 @@ impl<'a> Run<'a> {
         self.is_stopped.store(true, Ordering::Relaxed);
     }
 
-    fn own(&self) -> MutexGuard<'_, CopyReport> {
+    pub(super) fn own(&self) -> MutexGuard<'_, CopyReport> {
         self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -390,6 +395,14 @@ impl<'a> Run<'a> {
 
     /// Everything, in the order that the stages need.
     fn copy_all(&self) {
+        for failure in &self.own().failures {
+            let error = crate::error::chain(&failure.error);
+            self.mailbox.put(Letter::Failure(CopyFailure {
+                destination: None,
+                key: failure.key.clone(),
+                error,
+            }));
+        }
         let mut listed = Lister::new(self);
         self.phase(self.jobs, &mut |feed| {
             listed.feed = Some(feed.clone());
@@ -434,29 +447,14 @@ impl<'a> Run<'a> {
         });
     }
 
-    /// Hard links to files that are there.
-    fn make_links(&self, links: &[(Found, Arc<[u8]>)]) {
-        for (found, first) in links {
-            if self.is_stopped() {
-                return;
-            }
-            for receiver in &self.receivers {
-                if receiver.hard_link(found, first) {
-                    let only = Some(receiver.index);
-                    self.copy_jobs(vec![FileJob { only, is_alone: true, ..job_of(found) }]);
-                    // Hard links are linked to this one.
-                    let mut state = receiver.state();
-                    if state.firsts.contains(&found.key) {
-                        let _ = state.firsts.insert(first.to_vec());
-                    }
-                }
-            }
-            self.files.fetch_add(1, Ordering::Relaxed);
-        }
+    /// A file to one destination, synced by itself.
+    pub(super) fn copy_file_alone(&self, index: usize, found: &Found) {
+        self.copy_jobs(vec![FileJob { only: Some(index), is_alone: true, ..job_of(found) }]);
     }
 
     /// What is left to be done in a destination when all files are there.
     fn finish_receiver(&self, receiver: &Receiver, directories: &[Directory]) {
+        receiver.settle_leftovers();
         self.mirror(receiver);
         if self.options.dry_run {
             return;
@@ -609,7 +607,7 @@ impl<'a> Run<'a> {
             }
             if !self.options.hashes.is_empty() {
                 let (lane, messages) = sync_channel(LANE_LEN);
-                scope.spawn(move || hash_lane::run(&self.options.hashes, &messages));
+                scope.spawn(move || hash_lane::run(&self.options.hashes, &messages, &|| self.is_stopped()));
                 lanes.hashing = Some(lane);
             }
             work(&lanes);
@@ -706,39 +704,6 @@ impl<'r, 'a> Lister<'r, 'a> {
             feed.flush(&mut self.collected);
         }
     }
-
-    fn symlink(&self, found: &Found) {
-        let Some(source) = self.run.sources.get(found.source) else { return };
-        let target = source.tree.link_target(found.id);
-        match target.and_then(|target| Ok((target, self.xattrs(found)?))) {
-            Ok((target, xattrs)) => {
-                self.run.receivers.iter().for_each(|one| one.symlink(found, &target, xattrs.clone()));
-            }
-            Err(error) => self.run.fail(&found.key, error),
-        }
-    }
-
-    /// The extended attributes of what is neither a file nor a directory, if they are copied.
-    fn xattrs(&self, found: &Found) -> crate::Result<Xattrs> {
-        match self.run.sources.get(found.source).filter(|_| self.run.options.xattrs) {
-            Some(source) => source.tree.xattrs(found.id),
-            None => Ok(Xattrs::default()),
-        }
-    }
-
-    fn special(&self, found: Found) {
-        let is_device = matches!(found.node.kind, Kind::BlockDevice | Kind::CharDevice);
-        let is_root = rustix::process::geteuid().is_root();
-        let can_be = found.node.kind == Kind::Fifo || is_device && is_root;
-        if !(self.run.options.specials && can_be) {
-            self.run.own().not_copied.push(NotCopied { key: found.key, kind: found.node.kind });
-            return;
-        }
-        match self.xattrs(&found) {
-            Ok(xattrs) => self.run.receivers.iter().for_each(|one| one.special(&found, xattrs.clone())),
-            Err(error) => self.run.fail(&found.key, error),
-        }
-    }
 }
 
 impl Listed for Lister<'_, '_> {
@@ -763,16 +728,16 @@ impl Listed for Lister<'_, '_> {
                 let Found { source, id, key, is_implied, .. } = found;
                 self.directories.push(Directory { source, id, key, is_implied });
             }
-            Kind::Symlink => self.symlink(&found),
-            Kind::File => match self.firsts.first_of(&found) {
-                Some(first) => self.links.push((found, first)),
-                None => {
+            kind if kind.is_special() && !self.run.makes_special(&found) => {}
+            kind => match (self.firsts.first_of(&found), kind) {
+                (Some(first), _) => self.links.push((found, first)),
+                (None, Kind::File) => {
                     if let Some(feed) = &self.feed {
                         feed.put(self.run, job_of(&found), &mut self.collected);
                     }
                 }
+                (None, _) => self.run.make_other(&found, None),
             },
-            _ => self.special(found),
         }
         ControlFlow::Continue(())
     }

@@ -68,7 +68,7 @@ impl Sharing<'_, '_> {
         });
         if matches!(is_whole, Ok(true)) {
             receiver.add_bytes(len.saturating_sub(counted));
-            receiver.forget_partial(place);
+            receiver.forget_partial(&place.job, &place.spot);
             let way = if way == OperationKind::CloneRange { Way::Cloned } else { Way::CopiedByServer };
             receiver.finish(Written {
                 place: (*place).clone(),

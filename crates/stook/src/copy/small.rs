@@ -13,7 +13,7 @@ use super::waits::For;
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
 use crate::source::{Identity, Session, Source};
-use crate::tree::existing::{Comparison, Plan};
+use crate::tree::existing::Comparison;
 use crate::tree::filling::{Failed, Filling};
 use crate::tree::outbox::OutFile;
 use crate::tree::{Holes, Part};
@@ -141,17 +141,15 @@ impl Receiver {
                 let seen = comparison.seen();
                 Ok((comparison.finish()?, seen))
             };
-            match compare() {
-                Ok((true, _)) if place.is_earlier => {
-                    if self.link_earlier(&place.job, &place.spot, other) {
-                        return;
-                    }
-                }
-                Ok((is_same, seen)) if is_same || place.plan == Plan::Compare => {
-                    return self.compared(&place, is_same, seen.as_ref());
-                }
-                Ok(_) => {}
-                Err(error) => return self.fail_io("read", &key, error),
+            let (is_same, seen) = match compare() {
+                Ok(compared) => compared,
+                Err(error) => match self.takes_for_other(&place, error) {
+                    true => (false, None),
+                    false => return,
+                },
+            };
+            if self.settle(&place, is_same, seen.as_ref(), &body.digests) {
+                return;
             }
         }
         let metadata = self.metadata(&place.job.node, body.xattrs.clone()).with_holes(body.holes.clone());

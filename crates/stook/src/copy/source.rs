@@ -21,10 +21,29 @@ pub struct CopySource {
     pub(super) name: Option<Vec<u8>>,
     /// Where it is, if it is on disk: no destination may lie in it.
     pub(super) path: Option<PathBuf>,
-    /// The tree, if it is a directory on disk.
+    /// The tree, if it is on disk.
     on_disk: Option<Arc<DirectoryTree>>,
     /// Whether it is known not to be all that it should be.
     pub(super) is_incomplete: bool,
+    /// What it has, and the tree has no place for.
+    pub(super) misplaced: Arc<[Misplaced]>,
+    /// Which names are of what has no path.
+    pub(super) no_paths: Option<Arc<dyn NoPaths>>,
+}
+
+/// Something that an archive or a pack has, and that no tree of files can have.
+#[derive(Debug, Clone)]
+pub(crate) struct Misplaced {
+    /// Its path there, as far as it is known.
+    pub(crate) path: Vec<u8>,
+    /// Why not.
+    pub(crate) why: String,
+}
+
+/// Knows of the names of a tree which are made up.
+pub(crate) trait NoPaths: std::fmt::Debug + Send + Sync {
+    /// Why a node cannot be copied: its name only shows what it is called in a pack.
+    fn refusal(&self, id: NodeId) -> Option<String>;
 }
 
 impl CopySource {
@@ -71,7 +90,9 @@ impl CopySource {
         if kind != Kind::File {
             return Err(not_a_file(kind, path.to_path_buf()).into());
         }
-        Ok(Self { path: Some(resolved), ..Self::of(Arc::new(tree), id, last_part(path)?) })
+        let tree = Arc::new(tree);
+        let on_disk = Some(tree.clone());
+        Ok(Self { path: Some(resolved), on_disk, ..Self::of(tree, id, last_part(path)?) })
     }
 
     /// All of a tree, with the name that it has where there are several sources.
@@ -96,7 +117,19 @@ impl CopySource {
     }
 
     fn of(tree: Arc<dyn Tree>, id: NodeId, name: Option<Vec<u8>>) -> Self {
-        Self { tree, id, name, path: None, on_disk: None, is_incomplete: false }
+        let (path, on_disk, is_incomplete, no_paths) = (None, None, false, None);
+        Self { tree, id, name, path, on_disk, is_incomplete, misplaced: Arc::default(), no_paths }
+    }
+
+    /// The same, of which it is known what the tree has no place for: that is a failure each, if it
+    /// is selected.
+    pub(crate) fn without(self, misplaced: Vec<Misplaced>) -> Self {
+        Self { misplaced: misplaced.into(), ..self }
+    }
+
+    /// The same, with names that are made up, and are not copied.
+    pub(crate) fn with_no_paths(self, no_paths: Arc<dyn NoPaths>) -> Self {
+        Self { no_paths: Some(no_paths), ..self }
     }
 
     /// The same, of which it is known that something is missing: an archive that was cut off, a
@@ -104,6 +137,17 @@ impl CopySource {
     #[must_use]
     pub fn incomplete(self) -> Self {
         Self { is_incomplete: true, ..self }
+    }
+
+    /// Why an entry of a directory is not copied, if its name is made up. Only the root has such.
+    pub(super) fn refusal_in(&self, directory: NodeId, id: NodeId) -> Option<String> {
+        let no_paths = self.no_paths.as_ref().filter(|_| directory == self.tree.root())?;
+        no_paths.refusal(id)
+    }
+
+    /// Whether it lies on disk as it is.
+    pub(super) fn is_on_disk(&self) -> bool {
+        self.on_disk.is_some()
     }
 
     /// Whether what is mounted in it is left out.
@@ -116,7 +160,7 @@ impl CopySource {
         self.on_disk.as_ref().map_or(Ok(false), |tree| tree.leaves_out(id))
     }
 
-    /// Device and inode of a directory of it, if it is on disk.
+    /// Device and inode of something in it, if it is on disk.
     pub(super) fn inode(&self, id: NodeId) -> crate::Result<Option<(u64, u64)>> {
         self.on_disk.as_ref().map(|tree| tree.inode(id)).transpose()
     }

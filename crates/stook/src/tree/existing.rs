@@ -2,10 +2,10 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Seek as _};
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::fs::{FileType, Mode, OFlags, SeekFrom, Stat};
 use rustix::io::Errno;
 
 use crate::source::zeroes;
@@ -91,6 +91,9 @@ pub(crate) struct Comparison {
     buffer: Vec<u8>,
 }
 
+/// A shorter hole is read.
+const HOLE_LEN_MIN: u64 = 64 << 20;
+
 /// Read at once, in bytes.
 const READ_LEN: usize = 256 << 10;
 
@@ -110,6 +113,11 @@ impl Comparison {
         let seen = seen.filter(|seen| FileType::from_raw_mode(seen.st_mode).is_file());
         let file = opened.filter(|_| seen.is_some()).map(File::from);
         Ok(Self { file, seen, buffer: Vec::new() })
+    }
+
+    /// With a file that is known to be another.
+    pub(crate) fn unlike() -> Self {
+        Self { file: None, seen: None, buffer: Vec::new() }
     }
 
     /// What the system said of the file when it was opened, if it is one.
@@ -137,14 +145,36 @@ impl Comparison {
         Ok(())
     }
 
-    /// Compares this many zeroes.
+    /// Compares this many zeroes. A long hole of the file is not read.
     pub(crate) fn take_zeroes(&mut self, mut len: u64) -> io::Result<()> {
+        if len >= HOLE_LEN_MIN {
+            len -= self.skip_hole(len)?;
+        }
         while len > 0 && self.is_same() {
             let now = zeroes(len);
             self.take(now)?;
             len -= now.len() as u64;
         }
         Ok(())
+    }
+
+    /// Goes on to where the file has bytes again, or ends; how far, of so many.
+    fn skip_hole(&mut self, len: u64) -> io::Result<u64> {
+        let Some(file) = &mut self.file else { return Ok(0) };
+        // File systems have reported bytes as holes that were not on the medium yet.
+        if file.sync_data().is_err() {
+            return Ok(0);
+        }
+        let (at, end) = (file.stream_position()?, file.metadata()?.len());
+        let next = match rustix::fs::seek(&*file, SeekFrom::Data(at)) {
+            Ok(next) => next,
+            Err(Errno::NXIO) => end,
+            // Not every file system knows where its holes are.
+            Err(_) => at,
+        };
+        let next = next.clamp(at, at.saturating_add(len)).min(end.max(at));
+        file.seek(io::SeekFrom::Start(next))?;
+        Ok(next - at)
     }
 
     /// Whether the file ends here, too.

@@ -12,6 +12,7 @@ pub(crate) mod durable;
 pub(crate) mod existing;
 pub(crate) mod filling;
 mod gather;
+pub(crate) mod gone;
 mod granularity;
 mod holes;
 mod node;

@@ -5,7 +5,7 @@
 //! elsewhere.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -140,6 +140,8 @@ pub(crate) struct Target {
     made: HashSet<(u64, u64)>,
     /// Those of the others that were looked through for what killed runs left.
     searched: HashSet<(u64, u64)>,
+    /// What of that may be all that there is of something.
+    exchanged: Vec<(Vec<u8>, OsString)>,
     /// Whether the root was empty, and whether it was not there at all.
     root_is_made: bool,
     root_is_new: bool,
@@ -164,7 +166,7 @@ impl Target {
             target.made.insert(identity(&target.root)?);
             target.root_is_made = true;
         }
-        target.search(&target.root())?;
+        target.search(b"", &target.root())?;
         Ok(target)
     }
 
@@ -177,6 +179,7 @@ impl Target {
             open_max: open_max(),
             made: HashSet::new(),
             searched: HashSet::new(),
+            exchanged: Vec::new(),
             root_is_made: false,
             root_is_new: false,
             chain: Chain::default(),
@@ -194,6 +197,16 @@ impl Target {
     /// The directory itself.
     pub(crate) fn root(&self) -> Arc<OwnedFd> {
         self.root.clone()
+    }
+
+    /// Whether the directory itself was not there before.
+    pub(crate) fn is_new(&self) -> bool {
+        self.root_is_new
+    }
+
+    /// How many directories are of this target's making.
+    pub(crate) fn made_len(&self) -> usize {
+        self.made.len()
     }
 
     /// Whether a directory is of this target's making.
@@ -310,7 +323,7 @@ impl Target {
             parent = Arc::new(opened.map_err(|error| self.name_link(&parent, name, here, error))?);
             is_made = self.made(&parent)?;
             if make.is_some() {
-                self.search(&parent)?;
+                self.search(here, &parent)?;
             }
             #[cfg(test)]
             {
@@ -328,12 +341,19 @@ impl Target {
     }
 
     /// Removes what killed runs left in a directory that was there, once.
-    fn search(&mut self, directory: &OwnedFd) -> io::Result<()> {
+    fn search(&mut self, key: &[u8], directory: &OwnedFd) -> io::Result<()> {
         let identity = identity(directory)?;
         if !self.made.contains(&identity) && self.searched.insert(identity) {
-            remove_stale(&*self.calls, directory, SEARCHED_MAX);
+            let exchanged = remove_stale(&*self.calls, directory, SEARCHED_MAX);
+            self.exchanged.extend(exchanged.into_iter().map(|name| (key.to_vec(), name)));
         }
         Ok(())
+    }
+
+    /// What killed runs were exchanging with what has its name, and that stays: the keys of its
+    /// directories, and its names there.
+    pub(crate) fn take_exchanged(&mut self) -> Vec<(Vec<u8>, OsString)> {
+        std::mem::take(&mut self.exchanged)
     }
 
     /// The error of opening a directory, which says so where a link is in its place.
@@ -610,7 +630,10 @@ fn drop_inherited(
 ///
 /// # Errors
 /// That the medium fails. What is refused costs only itself.
-fn set_xattrs(xattrs: &Xattrs, set: impl Fn(&[u8], &[u8]) -> io::Result<()>) -> io::Result<(Unset, bool)> {
+pub(crate) fn set_xattrs(
+    xattrs: &Xattrs,
+    set: impl Fn(&[u8], &[u8]) -> io::Result<()>,
+) -> io::Result<(Unset, bool)> {
     let (mut refused, mut why, mut has_foreign) = (Vec::new(), None, false);
     for xattr in xattrs.as_slice() {
         let Some(value) = &xattr.value else {

@@ -10,8 +10,9 @@ use crate::names::escaped;
 /// attributes, and others of its own.
 pub const XATTRS_LEN_MAX: usize = 60 << 10;
 
-/// What the system gives to every file by itself, wherever that is made.
-const OF_THE_SYSTEM: [&[u8]; 1] = [b"security.selinux"];
+/// What the system gives to every file by itself, wherever that is made; and how XFS shows root its
+/// access control lists once more, as it keeps them.
+const OF_THE_SYSTEM: [&[u8]; 3] = [b"security.selinux", b"trusted.SGI_ACL_FILE", b"trusted.SGI_ACL_DEFAULT"];
 
 /// Those with names that begin so grant rights, as set-user-id bits do, or are root's alone.
 const GRANTING: [&[u8]; 2] = [b"security.", b"trusted."];
@@ -138,6 +139,18 @@ impl Xattrs {
         (!names.is_empty() || self.has_more).then(|| names_text(&names, self.has_more))
     }
 
+    /// Whether there were more, of which not even the names are known.
+    pub(crate) fn has_more(&self) -> bool {
+        self.has_more
+    }
+
+    /// Without those of which others have the names.
+    pub(crate) fn without(mut self, others: &Self) -> Self {
+        self.all.retain(|xattr| !others.all.iter().any(|other| other.name == xattr.name));
+        self.len = self.all.iter().map(Xattr::encoded_len).sum();
+        self
+    }
+
     /// Without those that grant rights.
     pub(crate) fn without_granting(mut self) -> Self {
         self.all.retain(|xattr| !grants_rights(&xattr.name));
@@ -221,7 +234,8 @@ pub(crate) fn is_foreign(name: &[u8]) -> bool {
     !NAMESPACES.iter().any(|begin| name.starts_with(begin))
 }
 
-fn is_acl(name: &[u8]) -> bool {
+/// Whether one of this name is an access control list.
+pub(crate) fn is_acl(name: &[u8]) -> bool {
     name == ACL_ACCESS || name == ACL_DEFAULT
 }
 
@@ -252,6 +266,7 @@ mod tests {
         assert_eq!((all.get(b"user.b"), all.get(b"user.c")), (Some(&b"\0\xff"[..]), None));
         assert_eq!(all.lost().as_deref(), Some("user.c"));
         assert!(Xattrs::decode(b"").is_empty() && Xattrs::of([pair("security.selinux", b"x")]).is_empty());
+        assert!(Xattrs::of([pair("trusted.SGI_ACL_FILE", b"x"), pair("trusted.SGI_ACL_DEFAULT", b"")]).is_empty());
         assert!(!Xattrs::unreadable().is_empty());
         assert_eq!(Xattrs::decode(&Xattrs::unreadable().encode()), Xattrs::unreadable());
     }

@@ -381,12 +381,18 @@ impl Tree for DirectoryTree {
         file::read_link(&handle, name, &status, path)
     }
 
-    /// Of files and directories, those of what is open; of all else, which is not opened, those of
-    /// its name, which has to stand for the same before and after.
+    /// Of a directory, those of what is open; of all else those of its name, which has to stand for
+    /// the same before and after. A file is opened only where that cannot be.
     fn xattrs(&self, id: NodeId) -> Result<Xattrs> {
         let met = self.met(id)?;
         match (met.inode.kind, &met.place) {
-            (Kind::File, _) => Ok(xattrs::read(&self.open_file(id)?.0)),
+            (Kind::File, Place::In(_, name)) => {
+                let (handle, _) = self.status(&met)?;
+                match xattrs::read_at(&handle, name.to_bytes()) {
+                    Ok(read) => self.status(&met).map(|_| read),
+                    Err(_) => Ok(xattrs::read(&self.open_file(id)?.0)),
+                }
+            }
             (Kind::Directory, _) | (_, Place::Root) => {
                 let directory = self.directory("read the extended attributes of", id)?;
                 let failed = |error| Error::io("open", directory.path_of(c""), error);

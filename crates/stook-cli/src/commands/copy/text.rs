@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use stook::copy::{Beginning, CopyReport, DestinationReport, HeldUpBy, Item, Side};
+use stook::copy::{Beginning, CopyReport, DestinationReport, HeldUpBy, Item, Leftover, Side};
 use stook::device::Attachment;
 use stook::report::units;
 
@@ -71,12 +71,25 @@ fn print_destination(one: &DestinationReport, verbose: bool, context: &Context) 
         let (path, why) = (one.path.display(), why.text());
         context.failure(anyhow::anyhow!("nothing was deleted from {path}: {why}").as_ref());
     }
+    for left in &one.leftovers {
+        context.note(leftover_line(one, left));
+    }
     for left in &one.unfinished {
         let place = one.path.join(OsStr::from_bytes(&left.key));
         let (place, there) = (printable(place.as_os_str().as_bytes()), units::bytes_decimal(left.bytes));
         context.note(format_args!("{place} continues from {there} at the next run."));
     }
     super::super::unpack::report_unset(&one.unset_xattrs, context);
+}
+
+/// What is said of a file that a killed run left under another name.
+fn leftover_line(one: &DestinationReport, left: &Leftover) -> String {
+    let place = |key: &[u8]| printable(one.path.join(OsStr::from_bytes(key)).as_os_str().as_bytes());
+    let what = match &left.replaced_by {
+        Some(key) => format!("what {} replaced", place(key)),
+        None => "what was replaced".to_owned(),
+    };
+    format!("{} is {what} when a run was killed. It is yours to look at, and stays.", place(&left.key))
 }
 
 /// What was done with a path, or would be: `copy      new      a/b`. Of several destinations it
@@ -382,6 +395,19 @@ mod tests {
             why: stook::copy::Why::New,
             digests: std::sync::Arc::default(),
         }
+    }
+
+    #[test]
+    fn what_a_killed_run_left_is_named_with_what_took_its_place() {
+        let one = &report(0, &[0], 0).destinations[0];
+        let left = Leftover { key: b"d/x\n~".to_vec(), replaced_by: Some(b"d/x\n".to_vec()) };
+        let end = "when a run was killed. It is yours to look at, and stays.";
+        assert_eq!(
+            leftover_line(one, &left),
+            format!("/mnt/0/d/x\\x0a~ is what /mnt/0/d/x\\x0a replaced {end}")
+        );
+        let left = Leftover { replaced_by: None, ..left };
+        assert_eq!(leftover_line(one, &left), format!("/mnt/0/d/x\\x0a~ is what was replaced {end}"));
     }
 
     #[test]

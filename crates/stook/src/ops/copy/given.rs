@@ -6,11 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{Error, Result};
-use crate::copy::CopySource;
+use crate::archive::ArchiveTree;
+use crate::copy::{CopySource, Misplaced, NoPaths};
 use crate::ops::contents::{self, OpenOptions, Opened, is_object, split_member};
-use crate::pack::tree::RecordTree;
+use crate::pack::tree::{Paths, RecordTree};
+use crate::report::units;
 use crate::source;
-use crate::tree::{self, Tree};
+use crate::tree::{self, NodeId, Tree as _};
 
 /// A source that was opened.
 #[derive(Debug)]
@@ -131,15 +133,23 @@ impl Given {
         };
         let path = opened.contents().path().to_path_buf();
         let is_complete = opened.contents().is_complete();
-        let tree: Arc<dyn Tree> = match opened {
+        let not_there = || Error::NotThere { path, key: key.clone() };
+        let source = match opened {
             Opened::Pack(contents) => {
                 let tree = RecordTree::new(Arc::new(contents.into_pack()));
-                Arc::new(tree.map_err(contents::Error::Pack)?)
+                let tree = Arc::new(tree.map_err(contents::Error::Pack)?);
+                let id = tree.find(&key)?.ok_or_else(not_there)?;
+                let misplaced = misplaced_below(&key, hidden_in(&tree));
+                let names = Arc::new(Names(tree.clone()));
+                CopySource::tree_at(tree, id, name).without(misplaced).with_no_paths(names)
             }
-            Opened::Archive(archive) => Arc::new(archive.tree()),
+            Opened::Archive(archive) => {
+                let tree = archive.tree();
+                let id = tree.find(&key)?.ok_or_else(not_there)?;
+                let misplaced = misplaced_below(&key, refused_by(&tree));
+                CopySource::tree_at(Arc::new(tree), id, name).without(misplaced)
+            }
         };
-        let id = tree.find(&key)?.ok_or_else(|| Error::NotThere { path, key: key.clone() })?;
-        let source = CopySource::tree_at(tree, id, name);
         Ok(if is_complete { source } else { source.incomplete() })
     }
 
@@ -157,6 +167,54 @@ impl Packed {
     pub(super) fn is_whole(&self) -> bool {
         self.key.is_empty()
     }
+}
+
+/// The names of the records of a pack.
+#[derive(Debug)]
+struct Names(Arc<RecordTree>);
+
+impl NoPaths for Names {
+    /// As unpacking refuses them.
+    fn refusal(&self, id: NodeId) -> Option<String> {
+        let key = self.0.key(id)?;
+        Paths::path(&key).err().map(|error| error.to_string())
+    }
+}
+
+/// Records that have no place in the tree of a pack.
+fn hidden_in(tree: &RecordTree) -> Vec<Misplaced> {
+    let hidden = tree.hidden();
+    let known = hidden.known().map(|(path, why)| Misplaced { path: path.to_vec(), why: why.to_owned() });
+    let mut all: Vec<Misplaced> = known.collect();
+    if let Some(more) = hidden.records.checked_sub(all.len() as u64).filter(|more| *more > 0) {
+        let why = format!("{} more records have no place in it", units::count(more));
+        all.push(Misplaced { path: Vec::new(), why });
+    }
+    all
+}
+
+/// Members that have no place in the tree of an archive.
+fn refused_by(tree: &ArchiveTree) -> Vec<Misplaced> {
+    let misplaced = |error: &crate::Error| match error {
+        crate::Error::Entry { path, what } => {
+            let below = path.strip_prefix(tree.path()).unwrap_or(path);
+            Misplaced { path: below.as_os_str().as_bytes().to_vec(), why: what.clone() }
+        }
+        error => Misplaced { path: Vec::new(), why: crate::error::chain(error) },
+    };
+    tree.refused().iter().map(misplaced).collect()
+}
+
+/// Those of them that lie in what is meant, with their paths in it.
+fn misplaced_below(key: &[u8], all: Vec<Misplaced>) -> Vec<Misplaced> {
+    if key.is_empty() {
+        return all;
+    }
+    let below = |one: Misplaced| {
+        let path = one.path.strip_prefix(key)?.strip_prefix(b"/")?.to_vec();
+        Some(Misplaced { path, ..one })
+    };
+    all.into_iter().filter_map(below).collect()
 }
 
 /// Whether two slashes follow something.

@@ -14,6 +14,7 @@ use crate::pack::format::attributes::FileKind;
 use crate::pack::key::Key;
 use crate::pack::state::open::{KeyEntry, Pack};
 use crate::report::units;
+use crate::tree::gone::{GoneCount, MORE_THAN_HALF, more_than};
 use crate::tree::target;
 use crate::walk::{Decision, Kind, Walk};
 
@@ -48,24 +49,12 @@ pub struct Held {
     pub link: Vec<u8>,
 }
 
-/// How many of the files that a root has in the pack are gone.
-///
-/// Directories are not among them: a tree may have all of its directories and no file left. Each
-/// root is counted by itself: one that is not mounted may be a small part of them all.
-#[derive(Debug, Default)]
-struct GoneCount {
-    gone: u64,
-    of: u64,
-}
-
-impl GoneCount {
-    /// What is reported where they are more than half.
-    fn refusal(&self, root: &[u8]) -> Option<String> {
-        let is_too_much = self.gone.saturating_mul(2) > self.of;
-        let root = if root.is_empty() { "this tree".to_owned() } else { root.escape_ascii().to_string() };
-        let of = units::count_of(self.of, "record", "records");
-        is_too_much.then(|| format!("{} of the {of} of files in {root}", units::count(self.gone)))
-    }
+/// What is reported of a root where more than half of its files in the pack are gone. Each root is
+/// counted by itself: one that is not mounted may be a small part of them all.
+fn refusal_of(root: &[u8], count: GoneCount) -> Option<String> {
+    let root = if root.is_empty() { "this tree".to_owned() } else { root.escape_ascii().to_string() };
+    let of = units::count_of(count.of, "record", "records");
+    count.is_more_than_half().then(|| format!("{} of the {of} of files in {root}", units::count(count.gone)))
 }
 
 impl Delete {
@@ -81,7 +70,7 @@ impl Delete {
             _ if gone == 0 => return None,
             Self::Nothing | Self::Any => return None,
             Self::UpTo(max) if gone as u64 <= max => return None,
-            Self::UpTo(max) => format!("more than the {} that may be", units::count(max)),
+            Self::UpTo(max) => more_than(max),
             Self::UpToHalf if moved => "and files were moved into the pack: it may hold the only copy".into(),
             Self::UpToHalf => return None,
         };
@@ -160,9 +149,10 @@ impl<'p> Packing<'p, '_> {
                 tally.gone += u64::from(gone.binary_search(&key).is_ok());
             }
         }
-        let refusals: Vec<String> = tallies.iter().filter_map(|(root, tally)| tally.refusal(root)).collect();
-        let why = "more than half: this may be another tree, or one that is not mounted; none was";
-        Ok((!refusals.is_empty()).then(|| format!("{} would be deleted, {why}", refusals.join(" and "))))
+        let refusals = tallies.into_iter().filter_map(|(root, tally)| refusal_of(root, tally));
+        let refusals: Vec<String> = refusals.collect();
+        let refused = || format!("{} would be deleted, {MORE_THAN_HALF}", refusals.join(" and "));
+        Ok((!refusals.is_empty()).then(refused))
     }
 
     /// The files of the pack that this run met, or would have met if they were there, in the order

@@ -50,6 +50,12 @@ impl KeptNames {
         Self::with(&String::from_utf8_lossy(digits.unwrap_or_default()))
     }
 
+    /// The digits that both have.
+    pub(super) fn digits(&self) -> &[u8] {
+        let digits = self.part.as_bytes().get(b".stook-".len()..).and_then(|rest| rest.get(..DIGITS));
+        digits.unwrap_or_default()
+    }
+
     fn with(digits: &str) -> Self {
         Self {
             part: format!(".stook-{digits}.part").into(),
@@ -72,11 +78,20 @@ pub(super) fn is_past_use(directory: &OwnedFd, journal: &OsStr) -> bool {
     age_ns > KEPT_FOR.as_nanos().cast_signed()
 }
 
-/// The room that a file takes that is kept for a path.
+/// The room that a file takes that is kept for a path, and that this user could continue.
 pub(crate) fn kept_room(path: &Path) -> u64 {
     let Some(name) = path.file_name() else { return 0 };
-    let kept = path.with_file_name(KeptNames::of(name).part).symlink_metadata();
-    kept.map_or(0, |kept| kept.blocks().saturating_mul(512))
+    let names = KeptNames::of(name);
+    let kept = path.with_file_name(names.part).symlink_metadata();
+    let journal = path.with_file_name(names.journal).symlink_metadata();
+    let user = rustix::process::geteuid();
+    let is_own = |of: &std::fs::Metadata| of.uid() == user.as_raw();
+    match (kept, journal) {
+        (Ok(kept), Ok(journal)) if is_own(&journal) && (is_own(&kept) || user.is_root()) => {
+            kept.blocks().saturating_mul(512)
+        }
+        _ => 0,
+    }
 }
 
 /// A file that stays if its run wants it to, and its journal.
@@ -102,7 +117,8 @@ impl Outbox {
     ) -> io::Result<Option<Kept>> {
         let names = KeptNames::of(name);
         let Some(there) = target::status(parent, &names.part)? else { return Ok(None) };
-        if !is_own(&there) {
+        let is_given_away = !is_own(&there) && self.is_given_away(parent, &names, &there)?;
+        if !is_own(&there) && !is_given_away {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         let opened = match open(parent, &names.part, OFlags::RDWR) {
@@ -113,6 +129,9 @@ impl Outbox {
         };
         let (file, is_writable) = opened?;
         again(|| self.calls.lock(&file))?;
+        if is_given_away {
+            self.take_back(&file)?;
+        }
         // Who held the lock until now may have given it its final name, or removed it.
         if !self.has_name(parent, &names.part, &file)? {
             return Ok(None);
@@ -124,6 +143,20 @@ impl Outbox {
             // It is removed.
             _ => Ok(None),
         }
+    }
+
+    /// Whether a file is one of root's that has the owner of its source already: only root gives
+    /// files away, and its journal is still its own.
+    fn is_given_away(&self, parent: &OwnedFd, names: &KeptNames, there: &Stat) -> io::Result<bool> {
+        let has_journal = target::status(parent, &names.journal)?.is_some_and(|journal| is_own(&journal));
+        Ok(has_journal && is_single_file(there) && rustix::process::geteuid().is_root())
+    }
+
+    /// Makes root the owner again, and nobody else may open it.
+    fn take_back(&self, file: &File) -> io::Result<()> {
+        let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        again(|| self.calls.set_owner(file.as_fd(), own))?;
+        again(|| self.calls.set_mode(file.as_fd(), 0o600))
     }
 
     /// Begins a file that may stay, with an empty journal.
@@ -226,9 +259,11 @@ impl OutFile {
 
 /// Whether something may be a file that this user left: a regular one with one name.
 fn is_own(there: &Stat) -> bool {
-    FileType::from_raw_mode(there.st_mode) == FileType::RegularFile
-        && there.st_nlink == 1
-        && there.st_uid == rustix::process::geteuid().as_raw()
+    is_single_file(there) && there.st_uid == rustix::process::geteuid().as_raw()
+}
+
+fn is_single_file(there: &Stat) -> bool {
+    FileType::from_raw_mode(there.st_mode) == FileType::RegularFile && there.st_nlink == 1
 }
 
 fn open(parent: &OwnedFd, name: &OsStr, access: OFlags) -> io::Result<File> {

@@ -6,6 +6,7 @@
 
 mod batch;
 mod calls;
+mod exchanged;
 mod kept;
 mod long;
 mod names;
@@ -30,11 +31,12 @@ use super::target::{self, FileMetadata, Unset};
 pub use batch::Durability;
 pub(crate) use batch::{Batch, Published, SYNC, Waiting};
 pub use calls::{Calls, System};
+pub(crate) use exchanged::Settled;
 pub(crate) use kept::{Kept, kept_room};
 pub(crate) use long::{LONG, LongFile, LongWriter};
 use names::Names;
 pub use names::is_temporary;
-pub(crate) use names::remove_stale;
+pub(crate) use names::{Temporary, remove_stale};
 pub(crate) use naming::{NewName, Replaces};
 
 /// Threads that sync files where each is synced by itself.

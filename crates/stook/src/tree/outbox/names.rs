@@ -4,7 +4,7 @@ use std::ffi::{CStr, OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, openat, statat};
@@ -19,7 +19,7 @@ const END_OF_JOURNAL: &[u8] = b".journal";
 
 /// What names end with under which something comes out that had another name: it is not removed as
 /// what a killed run left, because it may be all that there is of it.
-const END_OF_REPLACED: &str = ".old";
+const END_OF_REPLACED: &[u8] = b".old";
 
 /// Hexadecimal digits that cannot be guessed.
 const CHANCE_LEN: usize = 16;
@@ -36,32 +36,92 @@ enum Form {
     Kept,
     /// The journal of one: `.stook-<16 hexadecimal digits>.journal`.
     Journal,
+    /// What a run was just exchanging with what has its name:
+    /// `.stook-<16 hexadecimal digits>-<number>-<16 digits of a hash of that name>.old`.
+    Exchanged,
 }
 
 fn form_of(name: &[u8]) -> Option<Form> {
     let rest = name.strip_prefix(BEGIN)?;
     let (digits, rest) = rest.split_at_checked(CHANCE_LEN)?;
-    let is_hex = |byte: &u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte);
-    if !digits.iter().all(is_hex) {
+    if !is_hex(digits) {
         return None;
     }
+    let is_number =
+        |digits: &[u8]| (1..=NUMBER_LEN_MAX).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit);
     match rest {
         END => Some(Form::Kept),
         END_OF_JOURNAL => Some(Form::Journal),
+        rest if rest.ends_with(END_OF_REPLACED) => {
+            let (number, hash) = exchanged_of(rest)?;
+            (is_number(number) && is_hex(hash)).then_some(Form::Exchanged)
+        }
         rest => {
             let number = rest.strip_prefix(b"-")?.strip_suffix(END)?;
-            let is_number =
-                (1..=NUMBER_LEN_MAX).contains(&number.len()) && number.iter().all(u8::is_ascii_digit);
-            is_number.then_some(Form::OfOneRun)
+            is_number(number).then_some(Form::OfOneRun)
         }
     }
+}
+
+fn is_hex(digits: &[u8]) -> bool {
+    digits.iter().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte))
+}
+
+/// The number, and the digits of the hash, at the end of the name of something exchanged.
+fn exchanged_of(rest: &[u8]) -> Option<(&[u8], &[u8])> {
+    let rest = rest.strip_prefix(b"-")?.strip_suffix(END_OF_REPLACED)?;
+    let (number, hash) = rest.split_at_checked(rest.len().checked_sub(CHANCE_LEN + 1)?)?;
+    Some((number, hash.strip_prefix(b"-")?))
+}
+
+/// Whether something that was exchanged had this name, or was to get it.
+pub(super) fn is_exchanged_with(exchanged: &OsStr, name: &OsStr) -> bool {
+    let hash = exchanged.as_bytes().strip_suffix(END_OF_REPLACED).map_or(&[][..], |rest| {
+        rest.get(rest.len().saturating_sub(CHANCE_LEN)..).unwrap_or_default()
+    });
+    KeptNames::of(name).digits() == hash
 }
 
 /// Whether a name has the form of those that files have until they are whole, and of what is kept
 /// beside them: `.stook-<16 hexadecimal digits>-<number>.part`; without the number, and with
 /// `.journal` in place of `.part`, where the next run may continue the file.
 pub fn is_temporary(name: &[u8]) -> bool {
-    form_of(name).is_some()
+    form_of(name).is_some_and(|form| form != Form::Exchanged)
+}
+
+/// Whose a name is that has the form of a temporary one.
+#[derive(Debug)]
+pub(crate) enum Temporary {
+    /// It has not.
+    Not,
+    /// Another run uses it, or that cannot be known.
+    InUse,
+    /// It may be all that there is of what had another name.
+    Exchanged,
+    /// A run that was killed left it. While this is held, no other takes it.
+    Left { _lock: Option<File> },
+}
+
+impl Temporary {
+    /// What a name in a directory is.
+    pub(crate) fn of(calls: &dyn Calls, directory: &OwnedFd, name: &OsStr) -> Self {
+        let (form, part) = match form_of(name.as_bytes()) {
+            None => return Self::Not,
+            Some(Form::Exchanged) => return Self::Exchanged,
+            Some(form @ Form::Journal) => (form, KeptNames::beside(name).part),
+            Some(form) => (form, name.to_os_string()),
+        };
+        match target::status(directory, &part) {
+            Ok(Some(there)) if FileType::from_raw_mode(there.st_mode).is_dir() => return Self::Not,
+            Ok(None) if form == Form::Journal => return Self::Left { _lock: None },
+            _ => {}
+        }
+        let part = std::ffi::CString::new(part.into_vec());
+        match part.map(|part| stale(calls, directory, &part)) {
+            Ok(Ok(Some(Left::Locked(lock)))) => Self::Left { _lock: Some(lock) },
+            _ => Self::InUse,
+        }
+    }
 }
 
 /// Gives out temporary names. What they begin with cannot be known before.
@@ -80,9 +140,11 @@ impl Names {
         self.ending_in(".part")
     }
 
-    /// One for something that is about to be exchanged with what has its name.
-    pub(super) fn next_for_exchange(&self) -> OsString {
-        self.ending_in(END_OF_REPLACED)
+    /// One for something that is about to be exchanged with what has its name, by which that can be
+    /// found again.
+    pub(super) fn next_for_exchange(&self, name: &OsStr) -> OsString {
+        let digits = KeptNames::of(name);
+        self.ending_in(&format!("-{}.old", String::from_utf8_lossy(digits.digits())))
     }
 
     fn ending_in(&self, end: &str) -> OsString {
@@ -95,9 +157,11 @@ impl Names {
 /// name, which no process has [locked](Calls::lock), as the one that writes it has; and links,
 /// pipes and devices, which cannot be locked: a run that is about to rename one makes it again.
 /// What the next run may continue stays until it is past use. Of a directory with very many names
-/// not all are looked at. What cannot be removed is only untidy.
-pub(crate) fn remove_stale(calls: &dyn Calls, directory: &OwnedFd, names_max: usize) {
-    let Ok(entries) = Dir::read_from(directory) else { return };
+/// not all are looked at. What cannot be removed is only untidy. Returns the names of what was
+/// being exchanged, which stays.
+pub(crate) fn remove_stale(calls: &dyn Calls, directory: &OwnedFd, names_max: usize) -> Vec<OsString> {
+    let mut exchanged = Vec::new();
+    let Ok(entries) = Dir::read_from(directory) else { return exchanged };
     for entry in entries.take(names_max).flatten() {
         let name = entry.file_name();
         let as_os = OsStr::from_bytes(name.to_bytes());
@@ -117,9 +181,11 @@ pub(crate) fn remove_stale(calls: &dyn Calls, directory: &OwnedFd, names_max: us
                 }
             }
             Some(Form::Journal) => remove_lone_journal(calls, directory, as_os),
+            Some(Form::Exchanged) => exchanged.push(as_os.to_os_string()),
             None => {}
         }
     }
+    exchanged
 }
 
 /// Removes a journal beside which no file is: a run that was killed had just given the file its
@@ -171,7 +237,11 @@ mod tests {
     fn only_names_of_the_very_form_are_temporary() {
         let given = Names::new().unwrap();
         assert!((0..12).all(|_| form_of(given.next().as_bytes()) == Some(Form::OfOneRun)));
-        assert!(!is_temporary(given.next_for_exchange().as_bytes()), "it may be all that there is");
+        let exchanged = given.next_for_exchange(OsStr::new("a name"));
+        assert_eq!(form_of(exchanged.as_bytes()), Some(Form::Exchanged));
+        assert!(!is_temporary(exchanged.as_bytes()), "it may be all that there is");
+        assert!(is_exchanged_with(&exchanged, OsStr::new("a name")));
+        assert!(!is_exchanged_with(&exchanged, OsStr::new("another")));
         let kept = KeptNames::of(OsStr::new("a name"));
         assert_eq!(form_of(kept.part.as_bytes()), Some(Form::Kept));
         assert_eq!(form_of(kept.journal.as_bytes()), Some(Form::Journal));
@@ -187,6 +257,8 @@ mod tests {
             b".stook-0123456789abcdef.journal~",
             b".stook-0123456789abcdef",
             b".stook-0123456789abcdef-x.part",
+            b".stook-0123456789abcdef-1.old",
+            b".stook-0123456789abcdef-1-0123456789abcde.old",
             b".stook-0123456789abcdef-1",
             b"stook-0123456789abcdef-1.part",
             b".stook-.part",

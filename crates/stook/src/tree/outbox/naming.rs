@@ -94,7 +94,7 @@ impl Exchange<'_> {
         let parent = self.new.parent;
         // What comes out is not ours: under a temporary name the next run would remove it if this
         // one was killed now.
-        let beside = self.names.next_for_exchange();
+        let beside = self.names.next_for_exchange(self.new.name);
         rename_new(self.calls, parent, from, &beside).map_err(give)?;
         *self.temporary = Some(beside.clone());
         let own = inode_at(parent, &beside).map_err(give)?;

@@ -106,3 +106,55 @@ fn the_time_of_a_link_is_corrected_where_that_is_asked() {
     assert_eq!(mtime(), (1_000, 5));
     assert_eq!(copy_with(&from, &[&to], different()).destinations[0].corrected, 0);
 }
+
+/// A read that fails while a file is copied costs the attribute. Before: the next run took the file
+/// for the same, and ended with 0.
+#[test]
+fn what_a_file_lacks_is_found_by_the_next_run_which_changes_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let (from, to) = (directory.path().join("from"), directory.path().join("to"));
+    fs::create_dir(&from).unwrap();
+    fs::write(from.join("file"), "bytes").unwrap();
+    set(&from.join("file"), "user.here", b"1");
+    set(&from.join("file"), "user.lacking", b"2");
+    let acl = posix_acl();
+    set(&from.join("file"), "system.posix_acl_access", &acl);
+    copy(&from, &to);
+    let file = to.join("file");
+    rustix::fs::removexattr(&file, "user.lacking").unwrap();
+    rustix::fs::removexattr(&file, "system.posix_acl_access").unwrap();
+    set(&file, "user.here", b"changed");
+    set(&file, "user.own", b"3");
+    for overwrite in [Overwrite::Never, Overwrite::Older] {
+        let options = CopyOptions { overwrite, ..CopyOptions::default() };
+        let dry = heard(&from, &to, CopyOptions { dry_run: true, ..options.clone() }).1;
+        let report = copy_with(&from, &[&to], options);
+        let one = &report.destinations[0];
+        let is_first = overwrite == Overwrite::Never;
+        assert_eq!((one.unchanged, one.corrected), (1, u64::from(is_first)), "{report:?}");
+        let action = if is_first { Action::Correct } else { Action::Skip };
+        assert!(dry.whats().iter().any(|(key, what, _)| key == "file" && *what == action), "{dry:?}");
+        // Who may read it is the owner's to say, and is only reported.
+        let first = one.unset_xattrs.first.as_ref().unwrap();
+        assert!(report.undone() == 1 && first.1.contains("posix_acl_access"), "{report:?}");
+        let of = |name| value(&file, name);
+        assert_eq!(of("user.lacking").as_deref(), Some(&b"2"[..]));
+        assert_eq!(of("user.here").as_deref(), Some(&b"changed"[..]), "what is there stays");
+        assert!(of("user.own").is_some() && of("system.posix_acl_access").is_none());
+    }
+    let without = CopyOptions { xattrs: false, ..CopyOptions::default() };
+    assert_eq!(copy_with(&from, &[&to], without).undone(), 0);
+    assert_eq!(copy_with(&from, &[&to], different()).undone(), 0);
+    assert_eq!(value(&file, "system.posix_acl_access"), Some(acl));
+}
+
+/// A list of rights in which one more user has some: version 2, then tag, rights and id of each.
+fn posix_acl() -> Vec<u8> {
+    let entries = [(1_u16, 6_u16, u32::MAX), (2, 4, 7), (4, 4, u32::MAX), (16, 4, u32::MAX), (32, 0, u32::MAX)];
+    let mut acl = 2_u32.to_le_bytes().to_vec();
+    for (tag, rights, id) in entries {
+        acl.extend([tag.to_le_bytes(), rights.to_le_bytes()].concat());
+        acl.extend(id.to_le_bytes());
+    }
+    acl
+}

@@ -1,11 +1,13 @@
 //! What a mirror deletes, and when it deletes nothing.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
-use stook::copy::{Action, Copy, CopyOptions, CopyReport, CopySource, Destination, Error, Why};
+use stook::copy::{Action, Copy, CopyOptions, CopyReport, CopySource, Destination, Error, Leftover, Why};
 use stook::names::{Patterns, Selection};
 use stook::tree::Overwrite;
+use stook::tree::outbox::{Calls as _, System};
 
 use super::{assert_same, copy_with, heard};
 
@@ -35,8 +37,9 @@ impl Place {
     }
 }
 
+/// However few files are there.
 fn mirror() -> CopyOptions {
-    CopyOptions { mirror: true, ..CopyOptions::default() }
+    CopyOptions { mirror: true, max_delete: Some(100), ..CopyOptions::default() }
 }
 
 fn excluding(patterns: &[&str]) -> CopyOptions {
@@ -175,4 +178,121 @@ fn a_mirror_of_several_directories_leaves_what_lies_beside_them() {
     assert!(place.at("to/beside").exists());
     let again = copy_with(&place.at("one"), &[&place.at("to/one")], mirror());
     assert_eq!((again.undone(), deleted(&again).len()), (0, 0));
+}
+
+#[test]
+fn more_than_half_of_what_was_there_is_not_deleted_by_a_slip() {
+    let place = Place::new(&["card/1", "card/2", "card/3", "other/readme"]);
+    place.copy(&["card"], "disk", CopyOptions::default()).unwrap();
+    let unasked = || CopyOptions { max_delete: None, ..mirror() };
+    for dry_run in [true, false] {
+        let report = place.copy(&["other"], "disk", CopyOptions { dry_run, ..unasked() }).unwrap();
+        let why = failure(&report);
+        assert!(why.contains("3 of 3 files would be deleted, more than half"), "{why}");
+        assert_eq!(deleted(&report), [""; 0]);
+    }
+    // What was only just copied does not count, what is the same does.
+    place.write("card/4");
+    for name in ["disk/a", "disk/below/b", "disk/c"] {
+        place.write(name);
+    }
+    let report = place.copy(&["card"], "disk", unasked()).unwrap();
+    assert!(failure(&report).contains("4 of 7 files would be deleted"), "{report:?}");
+    let report = place.copy(&["card"], "disk", CopyOptions { max_delete: Some(3), ..unasked() }).unwrap();
+    assert!(failure(&report).contains("more than the 3 that may be"), "{report:?}");
+    fs::remove_file(place.at("disk/readme")).unwrap();
+    let report = place.copy(&["card"], "disk", unasked()).unwrap();
+    assert_eq!((report.undone(), deleted(&report).len()), (0, 4), "{report:?}");
+    assert_same(&place.at("card"), &place.at("disk"));
+    // What is kept under another name is not lost.
+    let backup = CopyOptions { backup: Some("~".into()), ..unasked() };
+    let report = place.copy(&["other"], "disk", backup).unwrap();
+    assert_eq!((report.undone(), deleted(&report).len()), (0, 4), "{report:?}");
+    let report = place.copy(&["card"], "disk", CopyOptions { max_delete: Some(1), ..CopyOptions::default() });
+    assert!(matches!(report, Err(Error::Invalid(_))), "{report:?}");
+}
+
+/// A file that another run has, as long as it is held.
+fn held(path: &Path) -> fs::File {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, "on its way").unwrap();
+    let file = fs::File::options().write(true).open(path).unwrap();
+    System.lock(&file).unwrap();
+    file
+}
+
+#[test]
+fn temporary_files_of_another_copy_that_is_running_stay() {
+    let place = Place::new(&["from/x", "to/extra/y"]);
+    let names = [
+        ".stook-0123456789abcdef-1.part",
+        ".stook-0123456789abcdef.part",
+        "extra/.stook-0123456789abcdef-2.part",
+    ];
+    let mut files: Vec<_> = names.iter().map(|name| held(&place.at("to").join(name))).collect();
+    place.write("to/.stook-0123456789abcdef.journal");
+    std::os::unix::fs::symlink("x", place.at("to/extra/.stook-0123456789abcdef-3.part")).unwrap();
+    let is_there = |name: &str| place.at("to").join(name).symlink_metadata().is_ok();
+    let report = place.copy(&["from"], "to", mirror()).unwrap();
+    assert_eq!((report.undone(), deleted(&report)), (0, vec!["extra/y".into()]), "{report:?}");
+    assert!(names.iter().all(|name| is_there(name)) && is_there(".stook-0123456789abcdef.journal"));
+    assert!(is_there("extra/.stook-0123456789abcdef-3.part"));
+    // When that has ended, they are only left over.
+    files.clear();
+    let report = place.copy(&["from"], "to", mirror()).unwrap();
+    assert_eq!(report.undone(), 0, "{report:?}");
+    assert_same(&place.at("from"), &place.at("to"));
+}
+
+/// The name that something has for a moment that is exchanged with what has this one.
+fn exchanged(name: &str) -> String {
+    format!(".stook-0123456789abcdef-7-{}.old", &blake3::hash(name.as_bytes()).to_hex()[..16])
+}
+
+fn set_time(path: &Path, seconds: u64) {
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+    fs::File::open(path).unwrap().set_modified(time).unwrap();
+}
+
+#[test]
+fn what_a_killed_run_had_just_replaced_is_kept_and_named_and_no_mirror_deletes_it() {
+    let place = Place::new(&["from/d/file"]);
+    set_time(&place.at("from/d/file"), 2_000);
+    place.copy(&["from"], "to", CopyOptions::default()).unwrap();
+    let left = format!("to/d/{}", exchanged("file"));
+    fs::write(place.at(&left), "the earlier file").unwrap();
+    set_time(&place.at(&left), 1_000);
+    let replaced_by = Some(b"d/file".to_vec());
+    let leftover = |name: &str| Leftover { key: name.as_bytes().to_vec(), replaced_by: replaced_by.clone() };
+    for options in [CopyOptions::default(), mirror(), CopyOptions { force: true, ..mirror() }] {
+        let report = place.copy(&["from"], "to", options).unwrap();
+        assert_eq!((report.undone(), deleted(&report).len()), (0, 0), "{report:?}");
+        assert_eq!(report.destinations[0].leftovers, [leftover(left.strip_prefix("to/").unwrap())]);
+        assert_eq!(fs::read(place.at(&left)).unwrap(), b"the earlier file");
+    }
+    // Where backups are kept it becomes one, and takes the place of none.
+    fs::write(place.at("to/d/file~"), "another backup").unwrap();
+    let backup = CopyOptions { backup: Some("~".into()), ..mirror() };
+    let report = place.copy(&["from"], "to", backup.clone()).unwrap();
+    assert_eq!((report.undone(), report.destinations[0].backups), (0, 1), "{report:?}");
+    assert_eq!(report.destinations[0].leftovers, [leftover("d/file~~")]);
+    assert_eq!(fs::read(place.at("to/d/file~~")).unwrap(), b"the earlier file");
+    assert_eq!(fs::read(place.at("to/d/file~")).unwrap(), b"another backup");
+    assert!(place.copy(&["from"], "to", backup).unwrap().destinations[0].leftovers.is_empty());
+}
+
+#[test]
+fn what_a_killed_run_was_about_to_put_in_place_is_removed_when_it_is_there() {
+    let place = Place::new(&["from/file"]);
+    set_time(&place.at("from/file"), 2_000);
+    fs::create_dir(place.at("to")).unwrap();
+    fs::write(place.at("to/file"), "older").unwrap();
+    set_time(&place.at("to/file"), 1_000);
+    let left = place.at("to").join(exchanged("file"));
+    fs::copy(place.at("from/file"), &left).unwrap();
+    set_time(&left, 2_000);
+    let options = CopyOptions { overwrite: Overwrite::Older, ..CopyOptions::default() };
+    let report = place.copy(&["from"], "to", options).unwrap();
+    assert_eq!((report.undone(), report.destinations[0].leftovers.len()), (0, 0), "{report:?}");
+    assert_same(&place.at("from"), &place.at("to"));
 }

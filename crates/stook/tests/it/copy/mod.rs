@@ -2,9 +2,11 @@
 
 mod attributes;
 mod backups;
+mod dry_runs;
 mod events;
 mod faults;
 mod lengths;
+mod links;
 mod mirrors;
 mod places;
 mod private;

@@ -191,3 +191,37 @@ fn paths_longer_than_the_system_takes_are_copied() {
     assert_eq!(rustix::io::read(&file, &mut bytes).unwrap(), 9);
     assert_eq!(&bytes[..9], b"deep down");
 }
+
+/// Before: one copy, and two successes.
+#[test]
+fn two_destinations_that_turn_out_to_be_one_are_refused() {
+    let place = place();
+    let at = |name: &str| place.path().join(name);
+    let card = || CopySource::directory(at("card")).unwrap();
+    std::os::unix::fs::symlink("not yet", at("dangling")).unwrap();
+    let others = [at("dangling"), at("new/../not yet")];
+    for other in &others {
+        let error = run(vec![card()], &[&at("not yet"), other]).unwrap_err();
+        assert!(matches!(error, Error::SameDestination { .. }), "{error}");
+        assert!(!at("not yet").exists(), "what was made for it is gone");
+        let _ = fs::remove_dir(at("new"));
+    }
+    // So is one that turns out to lie in what is copied.
+    let error = run(vec![card()], &[&at("new/../card/inner/deeper")]).unwrap_err();
+    assert!(matches!(error, Error::Inside { .. }), "{error}");
+    assert!(!at("card/inner/deeper").exists());
+}
+
+/// Before: the copy was nothing but more names of the source.
+#[test]
+fn a_copy_is_never_a_hard_link_of_its_source() {
+    let place = place();
+    let at = |name: &str| place.path().join(name);
+    let options = CopyOptions { link_dest: Some(at("card")), ..CopyOptions::default() };
+    let sources = vec![CopySource::directory(at("card")).unwrap()];
+    let report = Copy::new(sources, vec![Destination::new(at("to"))]).with_options(options).run(&mut ());
+    let report = report.unwrap();
+    assert_eq!((report.undone(), report.destinations[0].linked), (0, 0), "{report:?}");
+    fs::write(at("to/inner/a"), "changed").unwrap();
+    assert_eq!(fs::read(at("card/inner/a")).unwrap(), b"a");
+}

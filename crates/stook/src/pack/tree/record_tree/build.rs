@@ -162,7 +162,7 @@ impl<'p> Building<'p> {
                 Some(id)
             }
             Err(error) => {
-                self.hidden.note(error.to_string());
+                self.hidden.note(&path, error.to_string());
                 None
             }
         }
@@ -173,7 +173,7 @@ impl<'p> Building<'p> {
     fn is_free(&mut self, path: &[u8], key: &Key, shown: Option<&Key>) -> bool {
         let Some(shown) = shown.filter(|_| self.builder.find(path).is_some()) else { return true };
         let why = format!("the record {shown} has no name: {} is the key of another", escaped(path));
-        self.hidden.note(why);
+        self.hidden.note(shown.to_string().as_bytes(), why);
         shown != key
     }
 
@@ -222,7 +222,7 @@ impl<'p> Building<'p> {
         }
         match self.builder.link(&path, id) {
             Ok(()) => drop(self.keys.insert(id.get(), first)),
-            Err(error) => self.hidden.note(error.to_string()),
+            Err(error) => self.hidden.note(&path, error.to_string()),
         }
     }
 
@@ -240,7 +240,8 @@ impl<'p> Building<'p> {
             }
             Err(error) => return Err(error),
             Ok(_) => {
-                self.hidden.note(format!("the record {key} has no name, because its file has none"));
+                let why = format!("the record {key} has no name, because its file has none");
+                self.hidden.note(&names::path_of(&key, false), why);
                 return Ok(());
             }
         };
@@ -255,7 +256,11 @@ impl<'p> Building<'p> {
         for (id, error) in refused {
             // A damaged one is in the log, and a directory is what it was.
             if !lost.contains(&id.get()) {
-                hidden.note(error.to_string());
+                let key = match &error {
+                    crate::Error::Entry { path, .. } => path.strip_prefix(table.path()).unwrap_or(path),
+                    _ => std::path::Path::new(""),
+                };
+                hidden.note(key.as_os_str().as_encoded_bytes(), error.to_string());
             }
         }
         Built { table, keys, lost, hiding, hidden }

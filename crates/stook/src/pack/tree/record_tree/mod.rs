@@ -94,12 +94,25 @@ pub struct Hidden {
     pub records: u64,
     /// Which the first was, and why.
     pub first: Option<String>,
+    /// The keys of the first of them, and why.
+    known: Vec<(Vec<u8>, String)>,
 }
 
+/// Hidden records of which the keys are known.
+const HIDDEN_MAX: usize = 10_000;
+
 impl Hidden {
-    fn note(&mut self, why: String) {
+    fn note(&mut self, key: &[u8], why: String) {
         self.records += 1;
+        if self.known.len() < HIDDEN_MAX {
+            self.known.push((key.to_vec(), why.clone()));
+        }
         self.first.get_or_insert(why);
+    }
+
+    /// The keys of the first ten thousand, and why they have no name.
+    pub fn known(&self) -> impl Iterator<Item = (&[u8], &str)> {
+        self.known.iter().map(|(key, why)| (key.as_slice(), why.as_str()))
     }
 }
 
