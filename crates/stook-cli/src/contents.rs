@@ -5,7 +5,8 @@ use std::path::Path;
 
 use stook::archive::Archive;
 use stook::ops::contents::{
-    Error, Feature, OpenOptions, Opened, Unsupported, index_notes, is_object, open as open_contents,
+    Error, Feature, OpenOptions, Opened, Unsupported, cut_off_note, index_notes, is_object,
+    open as open_contents,
 };
 use stook::pack::Key;
 
@@ -48,7 +49,14 @@ pub(crate) fn open(
     };
     match &opened {
         Opened::Pack(contents) => context.watch(contents.pack().damage_log()),
-        Opened::Archive(archive) => note_index(archive, context),
+        Opened::Archive(archive) => {
+            note_index(archive, context);
+            // No command ends as if it were whole, whatever it gives out.
+            if let Some(text) = archive.damage().and_then(|_| cut_off_note(archive)) {
+                context.note_damaged_archive();
+                context.failure(anyhow::anyhow!("{text}").as_ref());
+            }
+        }
     }
     Ok(opened)
 }
@@ -83,11 +91,10 @@ fn incomplete(opened: &Opened) -> Option<String> {
     let contents = opened.contents();
     match opened {
         _ if contents.is_complete() => None,
+        // Reported when it was opened.
+        Opened::Archive(archive) if archive.damage().is_some() => None,
         Opened::Pack(_) => Some(incomplete_pack(contents.path())),
-        Opened::Archive(archive) => Some(format!(
-            "{} does not end as a tar does; something may have been cut off",
-            archive.path().display()
-        )),
+        Opened::Archive(archive) => cut_off_note(archive),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What every command is handed besides its arguments.
+//! What every command gets besides its arguments.
 
 use std::collections::HashSet;
 use std::io::{self, IsTerminal as _};
@@ -29,6 +29,8 @@ struct Known {
     reported: HashSet<Damage>,
     /// Whether it was said what helps.
     has_advised: bool,
+    /// Whether an archive is damaged, which was reported.
+    is_archive_damaged: bool,
 }
 
 /// Damages shown at the end of a command; `stook check` shows all.
@@ -91,6 +93,11 @@ impl Context {
         }
     }
 
+    /// Notes that an archive is damaged, which was reported: the exit code is not 0.
+    pub fn note_damaged_archive(&self) {
+        self.known().is_archive_damaged = true;
+    }
+
     /// The message for a damage that is reported now: the advice, only with the first.
     pub fn damage_text(&self, damage: &Damage) -> String {
         self.mark_reported(std::slice::from_ref(damage));
@@ -141,16 +148,16 @@ impl Context {
                 }
             }
         }
-        !known.all.is_empty()
+        !known.all.is_empty() || known.is_archive_damaged
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let Known { logs, all, seen, .. } = &mut *known;
         for (log, taken) in logs {
-            let met = log.since(*taken);
-            *taken += met.len();
-            all.extend(met.into_iter().filter(|damage| seen.insert(damage.clone())));
+            let new = log.since(*taken);
+            *taken += new.len();
+            all.extend(new.into_iter().filter(|damage| seen.insert(damage.clone())));
         }
         known
     }

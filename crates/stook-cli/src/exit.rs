@@ -7,6 +7,8 @@ use std::process::ExitCode;
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use stook::ops::{contents, repair};
+use stook::pack;
 
 use crate::interrupt::{Interrupted, interrupted};
 use crate::output::one_line;
@@ -122,7 +124,7 @@ fn code_of(error: &anyhow::Error) -> u8 {
         inner.is_some_and(|inner| inner.is::<Interrupted>())
     };
     let stopped = |e: &(dyn std::error::Error + 'static)| {
-        matches!(e.downcast_ref(), Some(stook::ops::contents::Error::Interrupted))
+        matches!(e.downcast_ref(), Some(contents::Error::Interrupted))
     };
     // A wait for the reader of a pipe ends so.
     let waited = |e: &(dyn std::error::Error + 'static)| {
@@ -131,11 +133,24 @@ fn code_of(error: &anyhow::Error) -> u8 {
     };
     if error.chain().any(|e| e.is::<Interrupted>() || carries(e) || stopped(e) || waited(e)) {
         INTERRUPTED
-    } else if error.chain().any(|e| e.is::<UsageError>()) {
+    } else if error.chain().any(|e| e.is::<UsageError>() || is_no_path(e)) {
         USAGE
     } else {
         FAILURES
     }
+}
+
+/// Whether an address was given where a path is wanted.
+fn is_no_path(error: &(dyn std::error::Error + 'static)) -> bool {
+    let of_pack = match (error.downcast_ref(), error.downcast_ref()) {
+        (Some(contents::Error::Pack(error)), _) | (_, Some(repair::Error::Pack(error))) => Some(error),
+        _ => error.downcast_ref(),
+    };
+    let core = match (of_pack, error.downcast_ref()) {
+        (Some(pack::Error::Core(core)), _) | (_, Some(repair::Error::Core(core))) => Some(core),
+        _ => error.downcast_ref(),
+    };
+    matches!(core, Some(stook::Error::NotAPath { .. }))
 }
 
 /// Whether the reader of our output closed its end. Only errors of

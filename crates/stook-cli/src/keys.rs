@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use stook::names::{ListEnd, NameList};
 use stook::ops::contents::KeyPatterns;
+use stook::ops::unpack::Prefix;
 use stook::pack::{Error, KEY_LEN_MAX, Key, KeyRange, ScanOrder};
 
 use crate::context::Context;
@@ -73,11 +74,7 @@ impl KeyList {
                 self.list = None;
                 break;
             };
-            // On a line a key is as it is shown, which may say what kind of key it is.
-            keys.push(match list.end() {
-                ListEnd::Nul => Key::from_plain(&written)?,
-                ListEnd::Line => Key::parse(&written)?,
-            });
+            keys.push(Key::of_list(&written, list.end())?);
         }
         Ok((!keys.is_empty()).then_some(keys))
     }
@@ -172,7 +169,7 @@ pub(crate) fn report_no_keys(context: &Context) -> u64 {
 pub(crate) fn prefix(given: Option<&OsStr>) -> Result<Vec<u8>, UsageError> {
     Ok(match given {
         // All numeric keys; none of them begins like another.
-        Some(prefix) if prefix == "id:" => Key::id(0).sort_form().iter().copied().take(1).collect(),
+        Some(prefix) if prefix == "id:" => Key::IDS.to_vec(),
         Some(prefix) => begin(prefix)?.sort_form().to_vec(),
         None => Vec::new(),
     })
@@ -193,16 +190,15 @@ pub(crate) fn refuse_empty(option: &str, means: &str, instead: &str) -> UsageErr
     ))
 }
 
-/// The bytes that keys with a prefix begin with; `None` where only numbers are meant, which
-/// archives do not have.
+/// What paths with a prefix begin with.
 ///
 /// # Errors
 /// Returns an error if it is not a prefix of a key.
-pub(crate) fn bytes_prefix(given: Option<&OsStr>) -> Result<Option<Vec<u8>>, UsageError> {
+pub(crate) fn path_prefix(given: Option<&OsStr>) -> Result<Prefix, UsageError> {
     match given {
-        None => Ok(Some(Vec::new())),
-        Some(prefix) if prefix == "id:" => Ok(None),
-        Some(prefix) => Ok(begin(prefix)?.as_bytes().map(<[u8]>::to_vec)),
+        None => Ok(Prefix::Any),
+        Some(prefix) if prefix == "id:" => Ok(Prefix::Numbers),
+        Some(prefix) => Ok(Prefix::of(&begin(prefix)?)),
     }
 }
 

@@ -188,9 +188,10 @@ impl Table {
     }
 }
 
-/// Whether a path is another name of stdout: `/dev/stdout`, `/dev/fd/1`, or the pipe that it is.
+/// Whether a path means stdout: `-`, `/dev/stdout`, `/dev/fd/1`, or the pipe that it is. Nothing else
+/// may be written there then.
 pub fn is_stdout(path: &Path) -> bool {
-    stook::tree::is_open_file(path, io::stdout())
+    path == Path::new("-") || stook::tree::is_open_file(path, io::stdout())
 }
 
 /// A name (of a path, a group) as one line of text that a terminal takes no harm from, as all names

@@ -27,7 +27,7 @@ pub fn open(path: &Path, context: &Context) -> anyhow::Result<Pack> {
     Ok(open_with(path, OpenOptions::default(), context)?)
 }
 
-/// Opens a pack in some way. Every command comes by here, so that none ends as if damage were not
+/// Opens a pack in some way. Every command opens packs here, so that none ends as if damage were not
 /// known.
 ///
 /// # Errors
@@ -205,8 +205,7 @@ pub fn print_json(
     body: impl Serialize,
     context: &Context,
 ) -> Result<(), OutputError> {
-    let damages = context.damages();
-    output.json(&Document::new(name, WithDamages { body, damages: JsonDamage::all(&damages) }))
+    with_damages(name, body, context, |document| output.json(document))
 }
 
 /// The same as one of several JSON lines.
@@ -219,8 +218,17 @@ pub fn print_json_line(
     body: impl Serialize,
     context: &Context,
 ) -> Result<(), OutputError> {
+    with_damages(name, body, context, |document| output.json_line(document))
+}
+
+fn with_damages<T: Serialize, R>(
+    name: &str,
+    body: T,
+    context: &Context,
+    print: impl FnOnce(&Document<WithDamages<'_, T>>) -> R,
+) -> R {
     let damages = context.damages();
-    output.json_line(&Document::new(name, WithDamages { body, damages: JsonDamage::all(&damages) }))
+    print(&Document::new(name, WithDamages { body, damages: JsonDamage::all(&damages) }))
 }
 
 /// Ends JSON lines: where damage is known, with a line of it.

@@ -174,21 +174,13 @@ pub(crate) fn copy<'py>(
     let (fetching, items) = (fetching(cache, whole_file, settings, headers)?, items_of(items)?);
     let to = to.map_or(Ok(Vec::new()), |to| paths::one_or_several("to", to))?;
     let destinations = [vec![destination], to].concat();
-    let copying = Copying { sources: sources_of(sources)?, destinations, options, open, fetching, items };
+    let copying = Copying { sources: paths::sources(sources)?, destinations, options, open, fetching, items };
     copying.report(py, progress).map_err(|error| with_time_hint(at, error))
 }
 
 /// The choices of the argument `durability`.
 const DURABILITY: [(&str, Durability); 3] =
     [("batch", Durability::Batch), ("file", Durability::File), ("none", Durability::None)];
-
-fn sources_of(sources: &Bound<'_, PyAny>) -> PyResult<Vec<PathBuf>> {
-    let sources = paths::one_or_several("sources", sources)?;
-    match sources.is_empty() {
-        true => Err(invalid("argument 'sources': at least one is wanted")),
-        false => Ok(sources),
-    }
-}
 
 /// The argument `files`: paths relative to the sources.
 fn only(files: &Bound<'_, PyAny>) -> PyResult<BTreeSet<Vec<u8>>> {
@@ -233,7 +225,7 @@ struct Copying {
     items: Option<Py<PyAny>>,
 }
 
-/// What was copied, and what was met in packs and archives.
+/// What was copied, and what was found in packs and archives.
 struct Copied {
     report: CopyReport,
     logs: Vec<(PathBuf, DamageLog)>,
@@ -257,8 +249,8 @@ impl Copying {
         if report.found_nothing(&options) {
             return Err(invalid(format!("nothing that was asked for is in {}", names.join(" and "))));
         }
-        let met: Vec<Damage> = logs.iter().flat_map(|(_, log)| log.all()).collect();
-        report_of(py, &report, options.dry_run, &met)
+        let found: Vec<Damage> = logs.iter().flat_map(|(_, log)| log.all()).collect();
+        report_of(py, &report, options.dry_run, &found)
     }
 
     fn run(self, go_on: &mut GoOn<'_, 3>) -> PyResult<Copied> {
@@ -323,7 +315,7 @@ fn report_of<'py>(
     py: Python<'py>,
     done: &CopyReport,
     dry_run: bool,
-    met: &[Damage],
+    found: &[Damage],
 ) -> PyResult<Bound<'py, PyAny>> {
     let destinations: PyResult<Vec<_>> =
         done.destinations.iter().map(|one| destination_of(py, one)).collect();
@@ -335,7 +327,7 @@ fn report_of<'py>(
         undone: done.undone(),
         dry_run: dry_run,
         failures: failures(py, &done.failures)?,
-        damages: damages(py, met)?,
+        damages: damages(py, found)?,
     )
 }
 

@@ -136,7 +136,7 @@ raises! { |this: &stook::Error| match this {
         Some(std::io::ErrorKind::PermissionDenied) => plain("RemotePermissionError", chain(this)),
         _ => plain("RemoteError", chain(this)),
     },
-    E::Address { .. } => plain("AddressError", chain(this)),
+    E::Address { .. } | E::NotAPath { .. } => plain("AddressError", chain(this)),
     E::OutOfBounds { .. } => plain("OutOfBoundsError", chain(this)),
     E::AlreadyExists { .. } => plain("ExistsError", chain(this)),
     E::Locked { .. } => plain("LockedError", chain(this)),
@@ -154,7 +154,7 @@ pub(crate) fn damaged(damage: &pack::Damage, message: String) -> PyErr {
     })
 }
 
-/// Warns of damage that was met when a pack was opened: records may be missing.
+/// Warns of damage that was found when a pack was opened: records may be missing.
 pub(crate) fn warn_of(py: Python<'_>, path: &Path, damages: &[pack::Damage]) -> PyResult<()> {
     let Some(first) = damages.first() else { return Ok(()) };
     let more = match damages.len() {
@@ -257,6 +257,13 @@ raises! { |this: &ops::contents::ValueError| match this {
     _ => plain("LimitError", chain(this)),
 } }
 
+raises! { |this: &ops::contents::BodyError| match this {
+    E::Contents(error) => error.raise(),
+    E::Missing(missing) => invalid(missing.to_string()),
+    E::Directory(key) => is_directory(key.to_string()),
+    _ => PyRuntimeError::new_err(chain(this)),
+} }
+
 /// An error that is an exception already.
 impl Raise for PyErr {
     fn raise(&self) -> PyErr {
@@ -264,12 +271,19 @@ impl Raise for PyErr {
     }
 }
 
+/// The exception for a length that segments cannot have.
+fn of_segment_bytes(error: &pack::Error) -> PyErr {
+    match error {
+        pack::Error::Invalid(_) => invalid(format!("segment_bytes: {error}")),
+        error => plain("LimitError", format!("segment_bytes: {error}")),
+    }
+}
+
 raises! { |this: &ops::pack::Error| match this {
     E::Pack(error) | E::Roots(error) | E::Finish(error) => error.raise(),
     E::Stopped { source, .. } | E::Removing { source, .. } => source.raise(),
     E::Archive(error) => error.raise(),
-    E::SegmentLen(error @ pack::Error::Invalid(_)) => invalid(format!("segment_bytes: {error}")),
-    E::SegmentLen(error) => plain("LimitError", format!("segment_bytes: {error}")),
+    E::SegmentLen(error) => of_segment_bytes(error),
     E::TakeBack { pack, source } => system(this, source, Some(pack)),
     E::IsPack(pack::Error::Invalid(_)) => invalid(format!("{}; as_file=True packs its files", chain(this))),
     E::IsPack(error) => error.raise(),
@@ -289,7 +303,7 @@ raises! { |this: &ops::heads::Error| match this {
 raises! { |this: &ops::shared::Error| match this {
     E::Pack(error) => error.raise(),
     E::Closed => plain("ClosedError", chain(this)),
-    E::SegmentLen(error) => plain("LimitError", format!("segment_bytes: {error}")),
+    E::SegmentLen(error) => of_segment_bytes(error),
     E::ReadOnly => invalid(format!("{this}; open it with mode 'r+' or 'a'")),
     E::Past => invalid(format!("{this}: mode 'r'")),
     _ => invalid(chain(this)),

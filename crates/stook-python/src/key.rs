@@ -72,7 +72,7 @@ pub(crate) fn prefix(prefix: &Bound<'_, PyAny>) -> PyResult<Key> {
 pub(crate) fn sort_prefix(prefix: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     let is_text = |text: &str| prefix.extract::<&str>().is_ok_and(|prefix| prefix == text);
     if is_text("id:") {
-        return Ok(Key::id(0).sort_form().iter().copied().take(1).collect());
+        return Ok(Key::IDS.to_vec());
     }
     if prefix.len().is_ok_and(|len| len == 0) {
         return Ok(Vec::new());

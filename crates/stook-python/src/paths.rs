@@ -37,6 +37,15 @@ pub(crate) fn one_or_several(name: &str, value: &Bound<'_, PyAny>) -> PyResult<V
     }
 }
 
+/// The argument `sources`: one or more.
+pub(crate) fn sources(value: &Bound<'_, PyAny>) -> PyResult<Vec<PathBuf>> {
+    let sources = one_or_several("sources", value)?;
+    match sources.is_empty() {
+        true => Err(invalid("argument 'sources': at least one is wanted")),
+        false => Ok(sources),
+    }
+}
+
 /// The path of an argument with this name, as ``str``. Errors name the argument.
 #[pyfunction]
 #[pyo3(signature = (name, path, /))]

@@ -63,6 +63,8 @@ def typos(pack: stook.Pack, file: stook.File) -> dict[str, tuple[Callable[[Any],
         "argument 'delete': True or False is wanted, not str": (lambda wrong: stook.pack_tree("tree", "new.stook", delete=wrong), "no"),
         "argument 'move': True or False is wanted, not int": (lambda wrong: stook.pack_tree("tree", "new.stook", move=wrong), 1),
         "include is a pattern, or a list of patterns, not 5": (lambda wrong: stook.pack_tree("tree", "new.stook", include=wrong), 5),
+        # Before: it was everything, which `move=True` then removed.
+        "include is a pattern, or a list of patterns, not []": (lambda wrong: stook.pack_tree("tree", "new.stook", include=wrong), []),
         "include is a pattern, or a list of patterns, not ['a', 5]": (lambda wrong: stook.unpack(pack.path, "out", include=wrong), ["a", 5]),
         "select is called with paths, and so must be a callable, not '*.jpg'": (
             lambda wrong: stook.pack_tree("tree", "new.stook", select=wrong), "*.jpg"

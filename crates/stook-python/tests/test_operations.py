@@ -72,6 +72,8 @@ def test_keys_that_are_missing_are_reported_and_the_others_deleted(pack: str) ->
         assert report.missing == ["c", 9] and report.deleted == 1 and "a/1" not in writer
         # In another group it is missing, too.
         assert writer.delete_many(["a/2.tmp"], group="second").missing == ["a/2.tmp"]
+        # Before: nothing said that what is in a directory stays.
+        assert writer.delete_many(["a/", "b"]).directories == ["a", "b"]
         assert writer.delete_many([]).deleted == 0 and len(writer) == 4
 
 

@@ -25,7 +25,7 @@ import stook
         ({"access": "fast"}, ValueError, "access is one of 'auto', 'direct', 'cached'"),
         ({"mode": "r+", "durability": "never"}, ValueError, "durability is 'sync', 'put', or a number of seconds"),
         ({"mode": "r+", "durability": -1}, ValueError, "durability is"),
-        ({"mode": "r+", "segment_bytes": 1}, ValueError, "segment_bytes is at least 1 MiB, not 1"),
+        ({"mode": "r+", "segment_bytes": 1}, ValueError, "segment_bytes: a segment is at least 1048576 bytes"),
         ({"mode": "r+", "at": 1}, ValueError, "a state of the past can only be read"),
         ({"at": "yesterday"}, ValueError, "RFC 3339"),
             ({"at": b"2026-01-01"}, TypeError, "a time is a datetime"),

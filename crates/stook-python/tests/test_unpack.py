@@ -309,10 +309,18 @@ def test_an_incomplete_pack_says_so(sources: dict[str, Path]) -> None:
     report = stook.unpack("tree.stook", "out")
     assert not report.complete and report.files == 6
     # Before: nothing but a run over the same tree called it complete, and the tree may be gone.
-    assert not stook.check("tree.stook").accepted
-    assert stook.check("tree.stook", accept=True).accepted
+    found = stook.check("tree.stook")
+    # Before: nothing but `Pack.info` said it, where the command ends with exit code 1.
+    assert found.ok and not found.complete and not found.accepted
+    with stook.Pack("tree.stook") as pack:
+        assert not pack.check().complete
+    # Before: a repair that saved all of it looked like a success.
+    assert not stook.repair("tree.stook", "repaired.stook").complete
+    accepted = stook.check("tree.stook", accept=True)
+    assert accepted.complete and accepted.accepted
     assert stook.unpack("tree.stook", "out").complete
-    assert not stook.check("tree.stook", accept=True).accepted
+    again = stook.check("tree.stook", accept=True)
+    assert again.complete and not again.accepted
     # Without the blocks of zeroes at its end.
     data = Path("tree.tar").read_bytes()
     while data.endswith(bytes(512)):
@@ -326,7 +334,7 @@ def test_a_repair_saves_what_the_command_line_saves(filled: Path, damage: Callab
     damage(filled, b"alpha")
     reported: list[tuple[int, int]] = []
     report = stook.repair(filled, "new.stook", progress=lambda done, total: reported.append((done, total)))
-    assert (report.path, report.records) == (Path("new.stook"), 2)
+    assert (report.path, report.records, report.complete) == (Path("new.stook"), 2, True)
     assert [error.key for error in report.damages] == ["a"]
     (aside,) = report.quarantined
     assert aside.path.parent == Path("new.stook.quarantine") and aside.path.stat().st_size == aside.size

@@ -10,6 +10,8 @@ mod forward;
 pub mod fuse;
 pub mod fuzz;
 pub mod model;
+#[cfg(target_os = "linux")]
+pub mod privileged;
 #[cfg(feature = "s3")]
 pub mod s3;
 pub mod sim;

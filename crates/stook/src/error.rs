@@ -94,6 +94,12 @@ pub enum Error {
         /// What was expected.
         what: String,
     },
+    /// An address where only a path can be meant: of what is written, or of a pack.
+    #[error("{} is an address, and this takes a path on this machine", path.display())]
+    NotAPath {
+        /// The address, without secrets.
+        path: PathBuf,
+    },
     /// A range reaches past the end of a source.
     #[error("range {range} reaches past the end of {} ({len} bytes)", path.display())]
     OutOfBounds {

@@ -10,7 +10,7 @@ use stook::pack::{CompactPlan, Compacted, Stop, TooLarge};
 use stook::report::units::{self, bytes_decimal, count_of};
 
 use crate::context::Context;
-use crate::exit::{self, INTERRUPTED, chain};
+use crate::exit::{self, INTERRUPTED, UsageError, chain};
 use crate::output::printable;
 use crate::progress::Unit;
 use crate::{interrupt, packs};
@@ -53,7 +53,7 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     extra_space: Option<u64>,
     /// Memory for records on their way
-    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_memory)]
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_size)]
     memory: u64,
     /// Show what would be done, what it would free and how long it would take, and change nothing
     #[arg(long)]
@@ -62,13 +62,6 @@ pub struct Args {
 
 fn parse_size(text: &str) -> Result<u64, String> {
     units::parse_size(text).map_err(|error| chain(&error))
-}
-
-fn parse_memory(text: &str) -> Result<u64, String> {
-    match parse_size(text)? {
-        0 => Err("records on their way need some memory".into()),
-        size => Ok(size),
-    }
 }
 
 fn parse_keep(text: &str) -> Result<Duration, String> {
@@ -124,6 +117,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         extra_len: args.extra_space,
         memory_len: usize::try_from(args.memory).unwrap_or(usize::MAX),
     };
+    compacting.check().map_err(|error| UsageError::new(error.to_string()))?;
     let hooks = &mut packs::hooks(context);
     if args.dry_run {
         let previewed = compacting.preview_at(&args.pack, hooks, Stop(interrupt::interrupted));

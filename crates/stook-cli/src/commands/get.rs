@@ -54,7 +54,7 @@ pub struct Args {
     /// Keys of records
     #[arg(value_name = "KEY")]
     keys: Vec<OsString>,
-    /// A file for one record, a directory for several
+    /// A file for one record, a directory for several; `-` is stdout
     #[arg(long, short, value_name = "PATH")]
     output: Option<PathBuf>,
     /// Keys from a file, one a line; `-` is stdin
@@ -122,16 +122,16 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let pack = opened.contents().path();
     let mut getter = get.begin(opened.contents(), to).map_err(by_itself)?;
     let bar = context.progress("getting", Unit::Bytes, None);
+    let mut each = |key: &Key, became: &Became<'_>, got: &Got| {
+        report(key, became, pack, &mut lines, context)?;
+        bar.add(got.bytes.saturating_sub(bar.done()));
+        Ok::<_, anyhow::Error>(())
+    };
     while let Some(batch) = keys.next(getter.keys_at_once())? {
-        let mut each = |key: &Key, became: &Became<'_>, got: &Got| {
-            report(key, became, pack, &mut lines, context)?;
-            bar.add(got.bytes.saturating_sub(bar.done()));
-            Ok::<_, anyhow::Error>(())
-        };
         getter.batch(&batch, &mut each).map_err(unwrapped)?;
     }
+    let mut got = getter.finish(&mut each).map_err(unwrapped)?;
     drop(bar);
-    let mut got = getter.finish().map_err(by_itself)?;
     if got.missing > 0 {
         let pack = pack.display();
         let instead =
@@ -159,11 +159,14 @@ fn check(args: &Args, path: Option<&Path>, many: bool, context: &Context) -> Res
         None if context.json() => {
             Err(UsageError::new("with --json the report goes to stdout: give --output PATH"))
         }
-        None if many && !args.concat => Err(UsageError::new(
-            "several records need --output DIRECTORY, or --concat to get them one after another",
-        )),
+        None if many && !args.concat => Err(several()),
+        Some(path) if many && !args.concat && path.exists() && !path.is_dir() => Err(several()),
         _ => Ok(()),
     }
+}
+
+fn several() -> UsageError {
+    UsageError::new("several records need --output DIRECTORY, or --concat to get them one after another")
 }
 
 /// Reports what became of a key: failures at once, the others where lines of JSON are wanted.
@@ -186,7 +189,10 @@ fn report(
         }
         Became::DirectoryMeant(key) => Some(failed(contents::is_directory(pack, key))),
         Became::Refused(Refused::Directory(key)) => Some(failed(contents::is_directory(pack, key))),
-        Became::Refused(refused) => Some(failed(anyhow::anyhow!("{refused}"))),
+        Became::Refused(refused) => {
+            context.failure(*refused);
+            Some(exit::chain(*refused))
+        }
     };
     if !context.json() {
         return Ok(());

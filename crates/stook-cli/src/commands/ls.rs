@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use stook::names::escaped;
+use stook::names::{ListEnd, escaped};
 use stook::ops::contents::{Detail, Entry, Feature, ListOptions, Listed, Opened, PackContents};
 use stook::ops::follow::wait_for_newer;
 use stook::pack::{Error, FileKind, RecordHead, Stop};
@@ -23,7 +23,8 @@ const EXAMPLES: &str = "\
 Keys come in their order: byte strings, then numbers (id:1, id:2, …). Control
 characters and bytes that are not UTF-8 are shown as \\xNN, a backslash as \\\\,
 and the empty key, that of the directory that was packed, as bytes:. Every
-command takes keys as they are shown. --null prints them as they are.
+command takes keys as they are shown. --null prints them as they are, but for
+those that have a NUL byte: these are left out and named, with exit code 1.
 
 --long shows mode, owner, length, time (UTC), group, and where links lead; after
 the mode + for an access control list, @ for other extended attributes.
@@ -225,8 +226,13 @@ impl Printer<'_> {
             };
             self.output.json_line(&Document::new("ls", line))?;
         } else if self.args.null {
-            self.output.bytes(&key.to_plain())?;
-            self.output.bytes(b"\0")?;
+            match key.listed(ListEnd::Nul) {
+                Ok(key) => self.output.bytes(&[&key[..], b"\0"].concat())?,
+                Err(error) => {
+                    self.failures += 1;
+                    self.context.failure(&error);
+                }
+            }
         } else if let Some(head) = head {
             self.output.line(long_line(head, group, link))?;
         } else {

@@ -10,7 +10,7 @@ use serde::Serialize;
 use stook::archive::Archive;
 use stook::error::RemoteErrorKind;
 use stook::ops::contents::is_object;
-use stook::ops::pack::{Answer, Error, Hooks, PackReport, PackSources, Stage, parse_grouping};
+use stook::ops::pack::{Answer, Error, Hooks, PackReport, PackSources, Stage, THREADS_MAX, parse_grouping};
 use stook::pack::tree::{Delete, Grouping, Held, MoveSummary, PackSummary};
 use stook::pack::{DamageLog, Key};
 use stook::report::json::TextOrBytes;
@@ -73,7 +73,7 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_segment_size)]
     segment_size: u64,
     /// Threads that walk and read; 128 where nothing else was measured of the device
-    #[arg(long, value_name = "N", value_parser = packs::number::<u64>(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = packs::number::<u64>(1..=THREADS_MAX as u64))]
     threads: Option<u64>,
     /// Delete records of files that are no longer in the tree; with --group or --group-by, in that
     /// group only
@@ -279,12 +279,7 @@ impl Args {
         Ok(PackSources {
             patterns: self.select.selection()?,
             grouping: self.grouping()?,
-            delete: match (self.delete, self.max_delete) {
-                (false, _) => Delete::Nothing,
-                (true, _) if self.force => Delete::Any,
-                (true, Some(max)) => Delete::UpTo(max),
-                (true, None) => Delete::UpToHalf,
-            },
+            delete: Delete::asked(self.delete, self.max_delete, self.force),
             move_originals: self.move_,
             replace_moved: self.force,
             checksum: self.checksum,

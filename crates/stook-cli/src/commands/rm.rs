@@ -105,6 +105,11 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     doomed.missing.iter().for_each(|missing| context.failure(missing));
     // It is not known whether these are meant: they stay.
     doomed.damages.iter().for_each(|damage| context.failure(damage));
+    for directory in &doomed.directories {
+        context.note(format_args!(
+            "{directory} is a directory, and what is in it stays; `--prefix '{directory}/'` deletes that."
+        ));
+    }
     if !doomed.missing.is_empty() {
         keys::note_patterns(&args.keys, "`--glob`", context);
     }
@@ -119,10 +124,9 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
 fn deletion(args: &Args) -> anyhow::Result<Deletion> {
     let by_key = !args.keys.is_empty() || args.from_file.is_some();
     let mut list = KeyList::new(&args.keys, args.from_file.as_deref(), args.null)?;
-    let patterns = keys::patterns("--glob", &args.globs)?;
     Ok(Deletion {
         prefix: args.prefix.as_deref().map(|prefix| keys::prefix(Some(prefix))).transpose()?,
-        patterns: (!args.globs.is_empty()).then_some(patterns),
+        patterns: keys::patterns("--glob", &args.globs)?,
         groups: args.groups.clone(),
         stop: Stop(interrupt::interrupted),
         keys: if by_key { Some(list.next(usize::MAX)?.unwrap_or_default()) } else { None },

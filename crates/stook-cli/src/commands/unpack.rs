@@ -9,7 +9,8 @@ use serde::Serialize;
 use stook::ops::contents::Opened;
 use stook::ops::export::Export;
 use stook::ops::unpack::{
-    Durability, Error, Nothing, Packed, PathFilter, Prefix, Summary, THREADS, THREADS_MAX, Unpack, Unpacked,
+    Durability, Error, Failure, Nothing, Packed, PathFilter, Summary, THREADS, THREADS_MAX, Unpack,
+    Unpacked,
 };
 use stook::pack::Pack;
 use stook::report::json::TextOrBytes;
@@ -189,7 +190,7 @@ struct Unset<'a> {
 /// invalid.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let filter = args.filter()?;
-    if context.json() && args.tar.as_deref().is_some_and(is_to_stdout) {
+    if context.json() && args.tar.as_deref().is_some_and(is_stdout) {
         return Err(UsageError::new("with --json the report goes to stdout: give --tar FILE").into());
     }
     let opened = contents::open(&args.pack, args.view.at_ns(), &args.fetch, context)?;
@@ -257,7 +258,7 @@ fn into_tar(
     let bar = context.progress("writing", Unit::Bytes, None);
     let mut progress = |_, bytes| bar.go_on(bytes, None);
     let started = Instant::now();
-    let unpacked = if is_to_stdout(tar) {
+    let unpacked = if is_stdout(tar) {
         let mut output = context.output();
         let unpacked = export.run(pack, &mut output, &mut progress).map_err(error_of)?;
         output.finish()?;
@@ -274,17 +275,13 @@ fn into_tar(
     Ok((export.filter, unpacked))
 }
 
-/// Whether the tar goes to stdout, where nothing else may be written then.
-fn is_to_stdout(tar: &Path) -> bool {
-    tar == Path::new("-") || is_stdout(tar)
-}
-
 /// Of the library's errors those that the command line has its own for.
 fn error_of(error: Error) -> anyhow::Error {
     match error {
         Error::Interrupted => Interrupted.into(),
-        // Nothing but stdout is handed out to be written to.
+        // The library is given no other writer than stdout.
         Error::Write(error) => OutputError::from(error).into(),
+        Error::Core(error) => error.into(),
         error => error.into(),
     }
 }
@@ -293,11 +290,7 @@ impl Args {
     /// What is unpacked.
     fn filter(&self) -> Result<PathFilter<'static>, UsageError> {
         let patterns = self.select.selection()?;
-        let prefix = match keys::bytes_prefix(self.prefix.as_deref())? {
-            None => Prefix::Numbers,
-            Some(_) if self.prefix.is_none() => Prefix::Any,
-            Some(prefix) => Prefix::Path(prefix),
-        };
+        let prefix = keys::path_prefix(self.prefix.as_deref())?;
         Ok(PathFilter { groups: self.group.clone(), prefix, patterns, ..PathFilter::default() })
     }
 
@@ -420,7 +413,8 @@ fn ending(summary: &Summary) -> String {
         text.push_str("; interrupted, every file written is complete");
     }
     // Damage that names no record is reported, but it is not known to make a file missing.
-    let failed = summary.failures.iter().filter(|failure| !failure.key.is_empty()).count();
+    let is_of_pack = |failure: &&Failure| failure.key.is_empty() && failure.error.damage().is_some();
+    let failed = summary.failures.len() - summary.failures.iter().filter(is_of_pack).count();
     if failed > 0 {
         text.push_str(&format!("; {} failed", units::count(failed as u64)));
     }

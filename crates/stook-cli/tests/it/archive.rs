@@ -132,6 +132,25 @@ fn a_stale_or_missing_index_and_a_cut_archive_are_remarked_on() {
     let (code, stdout, stderr) = place.stook(&["ls", "cut.tar"]);
     assert_eq!((code, stdout.as_str()), (0, "a\n"));
     assert!(stderr.contains("cut.tar does not end as a tar does"), "{stderr}");
+    // Before: nothing of such a tar was had, and what came through stdin was.
+    fs::write(place.path("torn.tar"), &bytes[..1500]).unwrap();
+    for args in [&["ls"][..], &["get", "a"], &["load"], &["unpack", "out"], &["cat", "a"]] {
+        let args = match args {
+            ["cat", key] => vec!["cat".to_owned(), format!("torn.tar//{key}")],
+            [command, rest @ ..] => {
+                [*command, "torn.tar"].into_iter().chain(rest.iter().copied()).map(String::from).collect()
+            }
+            [] => continue,
+        };
+        let (code, stdout, stderr) = place.stook(&args.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(code, 1, "{args:?}: {stderr}");
+        assert!(stdout.contains('a'), "{args:?}: {stdout}");
+        assert_eq!(stderr.matches("torn.tar: damaged at offset").count(), 1, "{args:?}: {stderr}");
+    }
+    assert_eq!(fs::read(place.path("out/a")).unwrap(), b"alpha");
+    let (code, _, stderr) = place.stook(&["pack", "torn.tar", "torn.stook"]);
+    assert!(code == 1 && stderr.contains("torn.tar: damaged at offset"), "{stderr}");
+    assert_eq!(place.stook(&["get", "torn.stook", "a"]).1, "alpha");
     fs::write(place.path("bad.tar"), &bytes[..514]).unwrap();
     let (code, stdout, stderr) = place.stook(&["ls", "bad.tar"]);
     assert_eq!((code, stdout.as_str()), (1, ""));
@@ -335,6 +354,34 @@ fn a_tar_from_stdin_is_imported() {
     let (code, _, stderr) = ended(stook(["pack", "-", "c.stook"]).stdin(input).current_dir(place.dir.path()));
     assert_eq!(code, 1);
     assert!(stderr.contains("cut off"), "{stderr}");
+}
+
+/// Before: what had come whole was lost with the writer's buffer, and a stream is read once.
+#[test]
+fn what_came_whole_of_a_stream_that_ends_early_is_kept() {
+    let place = Place::new();
+    place.tar(&["-cf", "x.tar", "-C", "t", "a", "d/b", "link"]);
+    let whole = fs::read(place.path("x.tar")).unwrap();
+    let cut = &whole[..whole.len() / 2];
+    for (round, before) in [("made", 0), ("added to", 1)] {
+        let pack = format!("{before}.stook");
+        if before > 0 {
+            assert_eq!(
+                super::packs::fed(stook(["put", &pack, "old", "-"]).current_dir(place.dir.path()), b"x").0,
+                0
+            );
+        }
+        let mut command = stook(["pack", "-", &pack]);
+        let (code, _, stderr) = super::packs::fed(command.current_dir(place.dir.path()), cut);
+        assert!(code == 1 && stderr.contains("cut off"), "{round}: {stderr}");
+        let (code, got, _) = place.stook(&["get", &pack, "a"]);
+        assert_eq!((code, got.as_str()), (0, "alpha"), "{round}");
+        let (code, _, stderr) = place.stook(&["check", &pack]);
+        assert!(code == 1 && stderr.contains("incomplete"), "{round}: {stderr}");
+        let mut command = stook(["pack", "-", &pack]);
+        assert_eq!(super::packs::fed(command.current_dir(place.dir.path()), &whole).0, 0, "{round}");
+        assert_eq!(place.stook(&["get", &pack, "link"]).0, 0, "{round}");
+    }
 }
 
 #[test]
@@ -616,6 +663,12 @@ fn a_name_of_a_file_that_is_left_out_is_the_file_or_reported() {
         assert_eq!(report["failures"][0]["key"], "further", "{source}: {report}");
         assert_eq!(place.stook(&["ls", "r.stook"]).1, "", "{source}");
     }
+    // Before: a range of what has no bytes was empty, with exit code 0.
+    for args in [&["cat", "x.tar//further"][..], &["cat", "x.tar//further", "--range", "0..3"]] {
+        let (code, stdout, stderr) = place.stook(args);
+        assert_eq!((code, stdout.as_str()), (1, ""), "{args:?}");
+        assert!(stderr.contains("further is a hard link to a"), "{args:?}: {stderr}");
+    }
 }
 
 #[test]
@@ -759,10 +812,13 @@ fn what_is_called_an_archive_and_cannot_be_imported_is_refused_and_makes_no_pack
         assert!(code == 1 && stderr.contains(name) && stderr.contains(why), "{name}: {code} {stderr}");
         assert!(!stderr.contains("unpack it first") && !place.path("p.stook").exists(), "{name}: {stderr}");
     }
-    // Its end is missing: reported before a pack is made.
+    // Of one that ends early, as of one through stdin, what is whole is packed, and the pack is
+    // incomplete. Before: nothing of it was.
     fs::write(place.path("cut.tar"), &whole[..whole.len() / 4]).unwrap();
-    let (code, _, _) = place.stook(&["pack", "cut.tar", "p.stook"]);
-    assert!(code != 0 && !place.path("p.stook").exists());
+    let (code, _, stderr) = place.stook(&["pack", "cut.tar", "cut.stook"]);
+    assert!(code == 1 && stderr.contains("reaches past the end of the archive"), "{stderr}");
+    assert_eq!(place.stook(&["get", "cut.stook", "a"]).1, "alpha");
+    assert!(place.stook(&["check", "cut.stook"]).2.contains("incomplete"));
     let (code, _, stderr) = place.stook(&["pack", "broken.zip", "p.stook", "--as-file"]);
     assert_eq!((code, stderr.as_str()), (0, ""));
     assert!(place.stook(&["load", "p.stook"]).1.starts_with("1 record"));

@@ -143,7 +143,7 @@ fn segments_that_are_left_for_want_of_room_are_reported_and_the_exit_code_says_s
 fn memory_that_nothing_can_be_done_with_is_refused() {
     let place = churned();
     let (code, stdout, stderr) = place.run("compact", &["--memory", "0"]);
-    assert!(code == 2 && stderr.contains("need some memory"), "{code} {stdout}{stderr}");
+    assert!(code == 2 && stderr.contains("needs memory"), "{code} {stdout}{stderr}");
     assert_eq!(place.run("compact", &["--memory", "1"]).0, 0);
     assert_eq!(place.run("check", &[]).0, 0);
 }

@@ -170,6 +170,30 @@ fn keys_and_links_never_lead_out_of_the_directory() {
     assert_eq!(fs::read(place.path("out/good")).unwrap(), b"x");
 }
 
+/// Before: the file was reported as got, and did not get its name; that ended the run, and named no
+/// key.
+#[test]
+fn of_two_keys_of_which_one_is_a_directory_above_the_other_one_is_refused_in_either_order() {
+    let place = Place::new();
+    let mut writer = place.writer();
+    for name in ["x", "x/y", "z"] {
+        writer.put("", &key(name), &Attributes::new(), name.as_bytes()).unwrap();
+    }
+    writer.finish(true).unwrap();
+    for (out, keys) in [("one", ["x", "x/y", "z"]), ("two", ["z", "x/y", "x"])] {
+        let args = [&keys[..], &["--output", out, "--json"]].concat();
+        let (code, stdout, stderr) = place.run("get", &args);
+        assert_eq!((code, stdout.lines().count()), (1, 3), "{stdout}{stderr}");
+        assert!(stderr.contains("cannot get x: "), "{stderr}");
+        for line in stdout.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()) {
+            documented("get", &line);
+            let path = place.path(out).join(line["key"].as_str().unwrap());
+            assert_eq!(line["status"] == "ok", path.is_file(), "{line}");
+        }
+        assert_eq!(fs::read(place.path(out).join("x/y")).unwrap(), b"x/y");
+    }
+}
+
 #[test]
 fn a_hard_link_of_a_file_gives_the_file() {
     let place = Place::new();
@@ -299,6 +323,28 @@ fn a_pipe_and_an_open_file_that_somebody_names_are_written_to() {
     assert!(command.arg(place.path("stdout")).stdout(log).status().unwrap().success());
     assert_eq!(fs::read(place.path("log")).unwrap(), b"before, first of all");
     assert!(fs::symlink_metadata(place.path("stdout")).unwrap().is_symlink());
+    // Before: its room was looked for in `/proc`, where there is none.
+    let program = super::stook(["get"]).get_program().to_os_string();
+    let script = "\"$0\" get p.stook a/one -o /dev/fd/3 3>out && \"$0\" get p.stook a/one -o - > stdout.copy";
+    let done = std::process::Command::new("sh")
+        .args(["-c", script])
+        .arg(program)
+        .current_dir(place.dir.path())
+        .status();
+    assert!(done.unwrap().success());
+    for name in ["out", "stdout.copy"] {
+        assert_eq!(fs::read(place.path(name)).unwrap(), b"first of all", "{name}");
+    }
+    assert!(!place.path("-").exists());
+}
+
+#[test]
+fn several_records_do_not_go_into_one_file_that_is_there() {
+    let place = Place::filled();
+    fs::write(place.path("file"), "x").unwrap();
+    let (code, _, stderr) = place.run("get", &["a/one", "a/two", "--output", "file"]);
+    assert!(code == 2 && stderr.contains("several records need --output DIRECTORY"), "{stderr}");
+    assert_eq!(fs::read(place.path("file")).unwrap(), b"x");
 }
 
 /// Before: it took two signals to end one that waited for a reader, or for one that does not read.

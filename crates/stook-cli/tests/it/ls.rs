@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use stook::pack::{Attributes, Key};
 
-use super::packs::{Place, documented, key, refuses_what_is_no_pack};
+use super::packs::{Place, documented, fed, key, refuses_what_is_no_pack};
 
 #[test]
 fn keys_come_in_order_and_are_safe_on_a_terminal() {
@@ -31,6 +31,24 @@ fn globs_prefixes_and_groups_choose() {
     assert!(stderr.contains("no group \"h\"; it has: \"\" (default), \"g\""), "{stderr}");
     assert_eq!(place.run("ls", &["[a"]).0, 2);
     assert_eq!(place.run("ls", &["--prefix", "id:x"]).0, 2);
+}
+
+/// Before: it was given out as two keys, and `rm` deleted the record of the first.
+#[test]
+fn a_key_with_a_zero_byte_is_not_listed_between_zero_bytes_as_two_others() {
+    let place = Place::new();
+    let mut writer = place.writer();
+    for name in ["a.tmp", "keep.txt", "keep.txt\0b.tmp"] {
+        writer.put("", &key(name), &Attributes::new(), b"x").unwrap();
+    }
+    writer.finish(true).unwrap();
+    let (code, listed, stderr) = place.run("ls", &["*.tmp", "-0"]);
+    assert_eq!((code, listed.as_str()), (1, "a.tmp\0"));
+    assert!(stderr.contains(r"keep.txt\x00b.tmp has a zero byte"), "{stderr}");
+    let (code, listed, _) = place.run("ls", &["*.tmp"]);
+    assert_eq!((code, listed.as_str()), (0, "a.tmp\nkeep.txt\\x00b.tmp\n"), "on lines it is escaped");
+    let (code, _, stderr) = fed(&mut place.command("rm", &["--from-file", "-"]), listed.as_bytes());
+    assert_eq!((code, place.run("ls", &[]).1.as_str()), (0, "keep.txt\n"), "{stderr}");
 }
 
 #[test]

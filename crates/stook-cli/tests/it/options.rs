@@ -306,3 +306,28 @@ fn listed(below: &Path) -> BTreeSet<(PathBuf, u64)> {
     }
     all
 }
+
+/// Before: directories `s3:` and `bucket` were made, with exit code 0, or it was said that there is
+/// no such file.
+#[test]
+fn an_address_is_no_path_of_what_is_written_nor_of_a_pack() {
+    let place = Place::filled();
+    let address = "s3://bucket/y?sig=1";
+    for args in [
+        &["unpack", "p.stook", address][..],
+        &["unpack", "p.stook", "--tar", address],
+        &["get", "p.stook", "a/one", "--output", address],
+        &["get", "p.stook", "a/one", "a/two", "--output", address],
+        &["pack", "p.stook", address, "--as-file"],
+        &["put", address, "key", "/dev/null"],
+        &["check", address],
+        &["check", "p.stook", "--repair", address],
+        &["rm", address, "key"],
+        &["compact", address],
+    ] {
+        let (code, _, stderr) = super::ended(stook(args).current_dir(place.dir.path()));
+        assert_eq!(code, 2, "{args:?}: {stderr}");
+        assert!(stderr.contains("s3://bucket/y?… is an address"), "{args:?}: {stderr}");
+    }
+    assert_eq!(fs::read_dir(place.dir.path()).unwrap().count(), 1, "nothing was made");
+}

@@ -522,6 +522,15 @@ fn a_tar_that_is_there_is_kept_where_the_new_one_would_have_less() {
         assert_eq!((tar("new.tar", more).0, listed("new.tar").as_str()), (1, "b\n"), "{more:?}");
         fs::write(place.path("new.tar"), "of before").unwrap();
     }
+    // Before: a pack of which all records were deleted took the place of a tar of all of them.
+    let run = |args: &[&str]| super::ended(stook(args).current_dir(place.dir.path()));
+    assert_eq!(run(&["put", "empty.stook", "a", "/dev/null"]).0, 0);
+    assert_eq!(run(&["rm", "empty.stook", "a"]).0, 0);
+    fs::copy(place.path("x.tar"), place.path("y.tar")).unwrap();
+    for (more, code, left) in [(&[][..], 1, "a\nb\n"), (&["--force"], 0, "")] {
+        let (ended, _, stderr) = run(&[&["unpack", "empty.stook", "--tar", "y.tar"], more].concat());
+        assert_eq!((ended, listed("y.tar").as_str()), (code, left), "{stderr}");
+    }
     fs::remove_file(place.path("p.stook/segment-0000000000000001")).unwrap();
     for patterns in [&[][..], &["--include", "zz"]] {
         let (code, stdout, stderr) = tar("x.tar", patterns);

@@ -6,10 +6,9 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
+use stook_testing::privileged::{Attached, EXT4, LoopDevice, Mounted, run};
 
-use super::loop_device::{EXT4, LoopDevice};
 use super::measured::{assert_fired, assert_passed, assert_unverified, bench, gate, only_run, report};
-use super::mounts::{Attached, Mounted, run};
 
 const MIB: u64 = 1 << 20;
 const READ: [&str; 8] = ["--file-size", "16M", "--rw", "randread", "--depth", "4", "--time", "1.5s"];
@@ -22,7 +21,7 @@ fn device(report: &Value) -> &str {
 /// passed.
 #[test]
 fn a_file_system_in_memory_is_never_valid() {
-    let memory = Mounted::in_memory(64 * MIB);
+    let memory = Mounted::in_memory(64 * MIB).unwrap();
     for rw in ["randread", "randwrite"] {
         let flags = ["--file-size", "16M", "--rw", rw, "--time", "1.5s"];
         let found = report(&mut bench(memory.path(), &flags));
@@ -37,9 +36,10 @@ fn a_file_system_in_memory_is_never_valid() {
 
 #[test]
 fn a_loop_device_on_a_file_in_memory_is_never_valid() {
-    let memory = Mounted::in_memory(128 * MIB);
+    let memory = Mounted::in_memory(128 * MIB).unwrap();
     let folder = tempfile::tempdir_in(memory.path()).unwrap();
-    let device = LoopDevice::mount_on(Attached::on(folder, 96 * MIB, 512, false), EXT4, "defaults");
+    let device =
+        LoopDevice::mount_on(Attached::on(folder, 96 * MIB, 512, false).unwrap(), EXT4, "defaults").unwrap();
     let found = report(&mut bench(device.path(), &READ));
     assert_unverified(&only_run(&found), "device_bytes_read", "tmpfs keeps files in memory");
     let name = format!("{} (through the page cache) on tmpfs", device.name());
@@ -48,14 +48,14 @@ fn a_loop_device_on_a_file_in_memory_is_never_valid() {
 
 #[test]
 fn an_overlay_is_measured_by_the_device_below_its_layers() {
-    let device = LoopDevice::mount(256 * MIB, 512);
+    let device = LoopDevice::mount(256 * MIB, 512).unwrap();
     let root = device.path().display();
     for folder in ["low,er/sub", "upper", "work"] {
         fs::create_dir_all(device.path().join(folder)).unwrap();
     }
     fs::write(device.path().join("low,er/old"), vec![7; 16 << 20]).unwrap();
     let options = format!("lowerdir={root}/low\\,er,upperdir={root}/upper,workdir={root}/work");
-    let overlay = Mounted::new(&["-t", "overlay", "-o", &options, "overlay"]);
+    let overlay = Mounted::new(&["-t", "overlay", "-o", &options, "overlay"]).unwrap();
     let below = format!("{} (direct I/O) on ", device.name());
     let found = report(&mut bench(overlay.path(), &READ));
     assert!(self::device(&found).starts_with(&format!("overlay's upper directory on {below}")), "{found}");
@@ -78,13 +78,13 @@ fn an_overlay_is_measured_by_the_device_below_its_layers() {
 /// Before: an overlay, the usual root of a container, was valid at 4,951 MB/s of buffered writes.
 #[test]
 fn an_overlay_in_memory_is_never_valid() {
-    let memory = Mounted::in_memory(64 * MIB);
+    let memory = Mounted::in_memory(64 * MIB).unwrap();
     let root = memory.path().display();
     for folder in ["lower", "upper", "work"] {
         fs::create_dir(memory.path().join(folder)).unwrap();
     }
     let options = format!("lowerdir={root}/lower,upperdir={root}/upper,workdir={root}/work");
-    let overlay = Mounted::new(&["-t", "overlay", "-o", &options, "overlay"]);
+    let overlay = Mounted::new(&["-t", "overlay", "-o", &options, "overlay"]).unwrap();
     let found = report(&mut bench(overlay.path(), &READ));
     assert_unverified(&only_run(&found), "device_bytes_read", "tmpfs keeps files in memory");
 }
@@ -100,14 +100,14 @@ fn with_mounted_over(directory: &Path, other: &Path, command: &Command) -> Comma
 /// Before: what was mounted there was named as the device of the overlay.
 #[test]
 fn an_overlay_whose_upper_directory_is_hidden_is_never_valid() {
-    let memory = Mounted::in_memory(64 * MIB);
-    let device = LoopDevice::mount(64 * MIB, 512);
+    let memory = Mounted::in_memory(64 * MIB).unwrap();
+    let device = LoopDevice::mount(64 * MIB, 512).unwrap();
     let root = memory.path().display();
     for folder in ["lower/sub", "upper", "work"] {
         fs::create_dir_all(memory.path().join(folder)).unwrap();
     }
     let options = format!("lowerdir={root}/lower,upperdir={root}/upper,workdir={root}/work");
-    let overlay = Mounted::new(&["-t", "overlay", "-o", &options, "overlay"]);
+    let overlay = Mounted::new(&["-t", "overlay", "-o", &options, "overlay"]).unwrap();
     let upper = memory.path().join("upper");
     let doubt = format!("overlay: its upper directory {} cannot be seen from here", upper.display());
     let hides = |target: &Path, flags: &[&str]| {
@@ -129,7 +129,7 @@ fn an_overlay_whose_upper_directory_is_hidden_is_never_valid() {
 /// Before: tmpfs was valid as the disk whose mount it hid, while others read from that disk.
 #[test]
 fn memory_over_the_mount_of_a_device_is_never_valid() {
-    let device = LoopDevice::mount(64 * MIB, 512);
+    let device = LoopDevice::mount(64 * MIB, 512).unwrap();
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("x")).unwrap();
     let command = bench(&folder.path().join("x"), &READ);
@@ -147,8 +147,8 @@ fn memory_over_the_mount_of_a_device_is_never_valid() {
 #[test]
 fn a_loop_device_that_serves_from_the_page_cache_of_its_file_is_not_the_device() {
     for is_direct in [true, false] {
-        let attached = Attached::new(128 * MIB, 512, is_direct);
-        let device = LoopDevice::mount_on(attached, EXT4, "defaults");
+        let attached = Attached::new(128 * MIB, 512, is_direct).unwrap();
+        let device = LoopDevice::mount_on(attached, EXT4, "defaults").unwrap();
         let found = report(&mut bench(device.path(), &READ));
         let how = if is_direct { "direct I/O" } else { "through the page cache" };
         let name = format!("{} ({how}) on ", device.name());
@@ -166,10 +166,11 @@ fn a_loop_device_that_serves_from_the_page_cache_of_its_file_is_not_the_device()
 /// another file was at the path of its file.
 #[test]
 fn a_loop_device_whose_file_is_hidden_is_never_valid() {
-    let memory = Mounted::in_memory(128 * MIB);
+    let memory = Mounted::in_memory(128 * MIB).unwrap();
     let folder = tempfile::tempdir_in(memory.path()).unwrap();
     let directory = folder.path().to_owned();
-    let device = LoopDevice::mount_on(Attached::on(folder, 96 * MIB, 512, false), EXT4, "defaults");
+    let device =
+        LoopDevice::mount_on(Attached::on(folder, 96 * MIB, 512, false).unwrap(), EXT4, "defaults").unwrap();
     let disk = tempfile::tempdir().unwrap();
     fs::write(disk.path().join("image"), "another file").unwrap();
     let command = bench(device.path(), &READ);
@@ -188,7 +189,7 @@ fn a_loop_device_whose_file_is_hidden_is_never_valid() {
 /// compression stood in between".
 #[test]
 fn a_device_that_does_not_count_is_unverified() {
-    let device = LoopDevice::mount(64 * MIB, 512);
+    let device = LoopDevice::mount(64 * MIB, 512).unwrap();
     fs::write(device.sys().join("queue/iostats"), "0").unwrap();
     let found = report(&mut bench(device.path(), &READ));
     // Before anything can fail: the next test may get the same device.
@@ -205,11 +206,11 @@ fn a_device_that_does_not_count_is_unverified() {
 #[test]
 fn btrfs_over_two_devices_counts_both_of_them_and_every_copy() {
     for profile in ["single", "raid1"] {
-        let devices = [0, 1].map(|_| Attached::new(1024 * MIB, 512, true));
+        let devices = [0, 1].map(|_| Attached::new(1024 * MIB, 512, true).unwrap());
         let [first, second] = devices.each_ref().map(Attached::node);
-        run(Command::new("mkfs.btrfs").args(["-q", "-d", profile, first, second]));
-        let pool = Mounted::new(&["-o", &format!("device={second}"), first]);
-        run(Command::new("btrfs").args(["-q", "subvolume", "create"]).arg(pool.path().join("sub")));
+        run(Command::new("mkfs.btrfs").args(["-q", "-d", profile, first, second])).unwrap();
+        let pool = Mounted::new(&["-o", &format!("device={second}"), first]).unwrap();
+        run(Command::new("btrfs").args(["-q", "subvolume", "create"]).arg(pool.path().join("sub"))).unwrap();
         // Files of a subvolume have the number of no mount.
         let sub = pool.path().join("sub");
         for (rw, name) in [("randread", "device_bytes_read"), ("randwrite", "device_bytes_written")] {
@@ -227,7 +228,7 @@ fn btrfs_over_two_devices_counts_both_of_them_and_every_copy() {
 /// Before: btrfs writes were measured before the commit of their metadata, and valid.
 #[test]
 fn what_btrfs_does_after_the_last_write_is_measured() {
-    let device = LoopDevice::mount_as(super::loop_device::BTRFS, 512 * MIB, 512);
+    let device = LoopDevice::mount_as(stook_testing::privileged::BTRFS, 512 * MIB, 512).unwrap();
     let flags = ["--file-size", "64M", "--rw", "randwrite", "--block-size", "64K", "--time", "1.5s"];
     let found = only_run(&report(&mut bench(device.path(), &flags)));
     assert!(gate(&found, "durable")["measured"].as_f64().unwrap() >= 1.0, "{found}");

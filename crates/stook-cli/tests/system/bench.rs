@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::loop_device::LoopDevice;
+use stook_testing::privileged::LoopDevice;
 
 const MIB: u64 = 1 << 20;
 
@@ -22,7 +22,7 @@ fn files(device: &LoopDevice) -> usize {
 
 #[test]
 fn a_full_device_is_reported_and_nothing_is_left() {
-    let device = LoopDevice::mount(32 * MIB, 512);
+    let device = LoopDevice::mount(32 * MIB, 512).unwrap();
     let (code, _, stderr) = bench(&device, &["--file-size", "64M"]);
     assert_eq!(code, Some(1));
     assert!(stderr.contains(" free, and the test file needs 64.0 MiB: free some"), "{stderr}");
@@ -31,8 +31,8 @@ fn a_full_device_is_reported_and_nothing_is_left() {
 
 #[test]
 fn a_read_only_device_is_reported() {
-    let device = LoopDevice::mount(32 * MIB, 512);
-    device.make_read_only();
+    let device = LoopDevice::mount(32 * MIB, 512).unwrap();
+    device.make_read_only().unwrap();
     let (code, _, stderr) = bench(&device, &["--file-size", "4M"]);
     assert_eq!(code, Some(1));
     assert!(stderr.contains("cannot create ") && stderr.contains("Read-only file system"), "{stderr}");
@@ -40,7 +40,7 @@ fn a_read_only_device_is_reported() {
 
 #[test]
 fn the_device_counts_the_bytes_that_were_asked_for() {
-    let device = LoopDevice::mount(128 * MIB, 4096);
+    let device = LoopDevice::mount(128 * MIB, 4096).unwrap();
     let flags =
         ["--file-size", "64M", "--rw", "randrw", "--depth", "8", "--time", "2s", "--ramp", "0.2", "--json"];
     let (_, stdout, stderr) = bench(&device, &flags);
@@ -56,7 +56,7 @@ fn the_device_counts_the_bytes_that_were_asked_for() {
 
 #[test]
 fn blocks_smaller_than_the_sectors_are_refused() {
-    let device = LoopDevice::mount(32 * MIB, 4096);
+    let device = LoopDevice::mount(32 * MIB, 4096).unwrap();
     let (code, _, stderr) = bench(&device, &["--file-size", "4M", "--block-size", "512"]);
     assert_eq!(code, Some(2));
     assert!(stderr.contains("direct I/O on this file wants multiples of 4096 bytes"), "{stderr}");

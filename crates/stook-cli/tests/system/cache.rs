@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use stook_testing::privileged::LoopDevice;
 use tempfile::TempDir;
 
 use super::full::{fill, give_back};
-use super::loop_device::LoopDevice;
 use super::program::stook;
 use super::trees::noise;
 
@@ -80,7 +80,10 @@ fn reads_are_right_whatever_room_there_is(root: &Path, spare: u64) {
 #[test]
 fn reads_are_right_where_the_cache_is_on_a_full_ext4() {
     for spare in [0, 3 * MIB as u64] {
-        reads_are_right_whatever_room_there_is(LoopDevice::mount(64 * MIB as u64, 512).path(), spare);
+        reads_are_right_whatever_room_there_is(
+            LoopDevice::mount(64 * MIB as u64, 512).unwrap().path(),
+            spare,
+        );
     }
 }
 

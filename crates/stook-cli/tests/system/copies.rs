@@ -5,8 +5,8 @@ use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 use std::process::Command;
 
-use super::loop_device::{BTRFS, EXT4, LoopDevice, XFS};
-use super::mounts::run;
+use stook_testing::privileged::{BTRFS, EXT4, LoopDevice, XFS, run};
+
 use super::program::{ended, stook};
 use super::trees::{assert_same, noise};
 
@@ -34,7 +34,7 @@ fn copy(from: &Path, to: &Path) -> serde_json::Value {
 
 /// Whether all blocks of a file are shared with another.
 fn is_shared(path: &Path) -> bool {
-    run(Command::new("sync").arg("--file-system").arg(path));
+    run(Command::new("sync").arg("--file-system").arg(path)).unwrap();
     let output = Command::new("filefrag").arg("-v").arg(path).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let is_extent = |line: &&str| {
@@ -62,18 +62,20 @@ fn shares_blocks(device: &LoopDevice) {
 
 #[test]
 fn copies_on_btrfs_share_the_blocks_of_their_source() {
-    shares_blocks(&LoopDevice::mount_as(BTRFS, 256 * MIB, 512));
+    shares_blocks(&LoopDevice::mount_as(BTRFS, 256 * MIB, 512).unwrap());
 }
 
 #[test]
 fn copies_on_xfs_share_the_blocks_of_their_source() {
-    shares_blocks(&LoopDevice::mount_as(XFS, 320 * MIB, 512));
+    shares_blocks(&LoopDevice::mount_as(XFS, 320 * MIB, 512).unwrap());
 }
 
 #[test]
 fn copies_on_ext4_and_to_another_file_system_are_written() {
-    let (ext4, btrfs) =
-        (LoopDevice::mount_as(EXT4, 128 * MIB, 512), LoopDevice::mount_as(BTRFS, 256 * MIB, 512));
+    let (ext4, btrfs) = (
+        LoopDevice::mount_as(EXT4, 128 * MIB, 512).unwrap(),
+        LoopDevice::mount_as(BTRFS, 256 * MIB, 512).unwrap(),
+    );
     let from = ext4.path().join("from");
     make_source(&from);
     for to in [ext4.path().join("to"), btrfs.path().join("to")] {

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use stook_testing::fuse::{FaultMount, PageCache};
+use stook_testing::privileged::{EXT4, LoopDevice, run};
 
-use super::mounts::run;
 use super::program::{Home, ended, stook};
 
 /// Something that is mounted at a place, until this goes.
@@ -16,7 +16,7 @@ struct MountedAt(PathBuf);
 
 impl MountedAt {
     fn new(args: &[&str], what: &Path, at: PathBuf) -> Self {
-        run(Command::new("mount").args(args).arg(what).arg(&at));
+        run(Command::new("mount").args(args).arg(what).arg(&at)).unwrap();
         Self(at)
     }
 
@@ -158,4 +158,18 @@ fn a_directory_that_others_may_write_to_is_copied_to_without_a_complaint() {
     }
     let mode = fs::metadata(home.path("shared")).unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o1777);
+}
+
+#[test]
+fn a_mirror_leaves_what_a_repair_of_its_file_system_needs() {
+    let device = LoopDevice::mount_as(EXT4, 64 << 20, 512).unwrap();
+    let place = Place::new(&["from/file"]);
+    let top = device.path();
+    for name in ["extra", "below/lost+found"] {
+        fs::create_dir_all(top.join(name)).unwrap();
+    }
+    let (code, _, stderr) = place.copy(&["from", top.to_str().unwrap(), "--mirror"]);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(top.join("lost+found").is_dir() && top.join("file").exists());
+    assert!(!top.join("extra").exists() && !top.join("below").exists());
 }

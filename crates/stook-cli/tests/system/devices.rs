@@ -5,14 +5,13 @@ use std::sync::Arc;
 use stook::engine::{Backend, EngineFactory, File};
 use stook::storage::{LocalStorage, LocalStorageOptions, Storage, WriteAccess};
 use stook_testing::conformance::{engine_conformance, pattern, storage_conformance};
-
-use crate::loop_device::{BTRFS, EXT4, LoopDevice, XFS};
+use stook_testing::privileged::{BTRFS, EXT4, LoopDevice, XFS};
 
 const MIB: u64 = 1 << 20;
 
 #[test]
 fn engines_keep_every_promise_on_sectors_of_4096_bytes() {
-    let device = LoopDevice::mount(256 * MIB, 4096);
+    let device = LoopDevice::mount(256 * MIB, 4096).unwrap();
     let file = File::create_new(device.path().join("file")).unwrap();
     assert!(file.alignment().offset_bytes >= 4096, "{:?}", file.alignment());
     for backend in [Backend::Auto, Backend::Threads] {
@@ -23,7 +22,7 @@ fn engines_keep_every_promise_on_sectors_of_4096_bytes() {
 #[test]
 fn a_directory_is_a_storage_on_sectors_of_4096_bytes() {
     for write_access in [WriteAccess::Direct, WriteAccess::Cached] {
-        let device = LoopDevice::mount(1024 * MIB, 4096);
+        let device = LoopDevice::mount(1024 * MIB, 4096).unwrap();
         let count = std::cell::Cell::new(0);
         storage_conformance(|| {
             count.set(count.get() + 1);
@@ -39,7 +38,7 @@ fn a_directory_is_a_storage_on_sectors_of_4096_bytes() {
 #[test]
 fn what_is_appended_is_there_on_every_file_system() {
     for kind in [EXT4, XFS, BTRFS] {
-        let device = LoopDevice::mount_as(kind, 512 * MIB, 512);
+        let device = LoopDevice::mount_as(kind, 512 * MIB, 512).unwrap();
         let storage =
             LocalStorage::create(device.path().join("storage"), LocalStorageOptions::default()).unwrap();
         let bytes = pattern(5 * MIB as usize, 7);
@@ -81,7 +80,7 @@ fn failure_of_filling(storage: &LocalStorage) -> String {
 #[test]
 fn a_full_device_is_reported_with_the_path() {
     for engine in [Backend::Auto, Backend::Threads] {
-        let device = LoopDevice::mount(32 * MIB, 512);
+        let device = LoopDevice::mount(32 * MIB, 512).unwrap();
         let engine: Arc<dyn EngineFactory> = Arc::new(engine);
         let options = LocalStorageOptions { engine, ..LocalStorageOptions::default() };
         let storage = LocalStorage::create(device.path().join("storage"), options).unwrap();
@@ -93,10 +92,10 @@ fn a_full_device_is_reported_with_the_path() {
 
 #[test]
 fn a_read_only_device_is_reported_with_the_path() {
-    let device = LoopDevice::mount(32 * MIB, 512);
+    let device = LoopDevice::mount(32 * MIB, 512).unwrap();
     let path = device.path().join("storage");
     let storage = LocalStorage::create(&path, LocalStorageOptions::default()).unwrap();
-    device.make_read_only();
+    device.make_read_only().unwrap();
     let message = failure_of_filling(&storage);
     assert!(message.contains("Read-only file system"), "{message}");
     assert!(message.contains("storage/file"), "{message}");

@@ -5,9 +5,9 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use stook_testing::privileged::{BTRFS, LoopDevice, XFS};
 use tempfile::TempDir;
 
-use super::loop_device::{BTRFS, LoopDevice, XFS};
 use super::program::{ended, stook};
 use super::trees::{assert_same, noise};
 
@@ -130,7 +130,7 @@ fn refused_before_anything_is_made(device: &LoopDevice) {
 /// Before: the pack was begun, and filled the file system; a dry run said what would be packed.
 #[test]
 fn an_archive_that_cannot_fit_is_refused_before_anything_is_made() {
-    let device = LoopDevice::mount(64 * MIB, 512);
+    let device = LoopDevice::mount(64 * MIB, 512).unwrap();
     let (dir, tree) = tree(stook::storage::free_bytes(device.path()).unwrap() / MIB + 4);
     let (archive, packed) = (dir.path().join("tree.tar"), device.path().join("p.stook"));
     let make = |more: &[&str]| {
@@ -158,12 +158,12 @@ fn an_archive_that_cannot_fit_is_refused_before_anything_is_made() {
 
 #[test]
 fn a_tree_that_cannot_fit_is_refused_before_anything_is_made() {
-    refused_before_anything_is_made(&LoopDevice::mount(64 * MIB, 512));
+    refused_before_anything_is_made(&LoopDevice::mount(64 * MIB, 512).unwrap());
 }
 
 #[test]
 fn a_compaction_that_cannot_fit_is_refused_and_so_is_its_dry_run() {
-    let device = LoopDevice::mount(64 * MIB, 512);
+    let device = LoopDevice::mount(64 * MIB, 512).unwrap();
     let (_dir, tree) = tree(16);
     let packed = device.path().join("p.stook");
     let run = |args: &[&str]| ended(stook([args[0].as_ref(), packed.as_os_str()]).args(&args[1..]));
@@ -190,12 +190,12 @@ fn a_compaction_that_cannot_fit_is_refused_and_so_is_its_dry_run() {
 
 #[test]
 fn a_tree_that_cannot_fit_is_refused_on_xfs() {
-    refused_before_anything_is_made(&LoopDevice::mount_as(XFS, 320 * MIB, 512));
+    refused_before_anything_is_made(&LoopDevice::mount_as(XFS, 320 * MIB, 512).unwrap());
 }
 
 #[test]
 fn a_tree_that_cannot_fit_is_refused_on_btrfs() {
-    refused_before_anything_is_made(&LoopDevice::mount_as(BTRFS, 192 * MIB, 512));
+    refused_before_anything_is_made(&LoopDevice::mount_as(BTRFS, 192 * MIB, 512).unwrap());
 }
 
 /// Starts a command, and stops it (as Ctrl-Z does) when `begun`.
@@ -236,23 +236,23 @@ fn becomes_full_while_it_is_written(device: &LoopDevice, slack: u64) {
 
 #[test]
 fn a_device_that_becomes_full_while_it_is_written_costs_nothing_that_was_packed() {
-    becomes_full_while_it_is_written(&LoopDevice::mount(1024 * MIB, 512), 8 * MIB);
+    becomes_full_while_it_is_written(&LoopDevice::mount(1024 * MIB, 512).unwrap(), 8 * MIB);
 }
 
 #[test]
 fn xfs_that_becomes_full_while_it_is_written_costs_nothing_that_was_packed() {
-    becomes_full_while_it_is_written(&LoopDevice::mount_as(XFS, 1024 * MIB, 4096), 8 * MIB);
+    becomes_full_while_it_is_written(&LoopDevice::mount_as(XFS, 1024 * MIB, 4096).unwrap(), 8 * MIB);
 }
 
 #[test]
 fn btrfs_that_becomes_full_while_it_is_written_costs_nothing_that_was_packed() {
     // It reports less free space than it got back.
-    becomes_full_while_it_is_written(&LoopDevice::mount_as(BTRFS, 1024 * MIB, 512), 128 * MIB);
+    becomes_full_while_it_is_written(&LoopDevice::mount_as(BTRFS, 1024 * MIB, 512).unwrap(), 128 * MIB);
 }
 
 #[test]
 fn a_file_system_that_takes_no_more_files_costs_nothing_that_was_packed() {
-    let device = LoopDevice::mount(256 * MIB, 512);
+    let device = LoopDevice::mount(256 * MIB, 512).unwrap();
     let (_dir, tree) = tree(40);
     let (packed, many) = (device.path().join("p.stook"), device.path().join("many"));
     // All inodes but a few are taken: there is space, and no way to use it.
@@ -273,7 +273,7 @@ fn a_file_system_that_takes_no_more_files_costs_nothing_that_was_packed() {
 
 #[test]
 fn what_does_not_fit_when_it_is_unpacked_is_named_and_the_rest_is_whole() {
-    let device = LoopDevice::mount(64 * MIB, 512);
+    let device = LoopDevice::mount(64 * MIB, 512).unwrap();
     let (dir, tree) = tree(40);
     let packed = dir.path().join("p.stook");
     assert_eq!(ended(&mut pack(&tree, &packed, &[])).0, 0);
@@ -310,7 +310,7 @@ fn what_does_not_fit_when_it_is_unpacked_is_named_and_the_rest_is_whole() {
 
 #[test]
 fn a_study_that_cannot_fit_is_refused_before_its_data_is_made() {
-    let device = LoopDevice::mount(64 * MIB, 512);
+    let device = LoopDevice::mount(64 * MIB, 512).unwrap();
     let (dir, tree) = tree(40);
     let work = device.path().join("work");
     let sample: [&std::ffi::OsStr; 4] =

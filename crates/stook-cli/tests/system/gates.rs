@@ -6,18 +6,17 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use stook_testing::privileged::{BTRFS, LoopDevice, Quota, Throttle};
 
-use super::loop_device::{BTRFS, LoopDevice};
 use super::measured::{
     assert_fired, assert_passed, assert_unverified, bench, gate, measured, only_run, report,
 };
-use super::throttle::{Quota, Throttle};
 
 const MIB: u64 = 1 << 20;
 
 #[test]
 fn a_file_in_the_page_cache_is_not_the_device() {
-    let device = LoopDevice::mount(64 * MIB, 512);
+    let device = LoopDevice::mount(64 * MIB, 512).unwrap();
     let file = device.path().join("file");
     // So small that reading it once, if the cache is dropped meanwhile, is negligible.
     fs::write(&file, vec![7; 1 << 20]).unwrap();
@@ -31,7 +30,7 @@ fn a_file_in_the_page_cache_is_not_the_device() {
 #[test]
 fn compression_is_not_the_device() {
     for (options, compressed) in [("compress-force=zstd", true), ("compress=no", false)] {
-        let device = LoopDevice::mount_with(BTRFS, 512 * MIB, 512, options);
+        let device = LoopDevice::mount_with(BTRFS, 512 * MIB, 512, options).unwrap();
         let file = device.path().join("file");
         let text: Vec<u8> = b"the same words again and again, ".repeat(1 << 20);
         fs::write(&file, text.repeat(4)).unwrap();
@@ -51,9 +50,9 @@ fn compression_is_not_the_device() {
 
 #[test]
 fn a_rate_that_the_device_does_not_take_is_reported() {
-    let device = LoopDevice::mount(64 * MIB, 512);
-    let throttle = Throttle::of(&device);
-    throttle.limit(100);
+    let device = LoopDevice::mount(64 * MIB, 512).unwrap();
+    let throttle = Throttle::of(&device).unwrap();
+    throttle.limit(100).unwrap();
     let flags = ["--file-size", "16M", "--rate", "1000", "--depth", "8", "--time", "2s"];
     let found = measured(&mut throttle.command(&bench(device.path(), &flags)));
     assert_fired(&found, "rate_reached", "the device does not keep up");
@@ -64,8 +63,8 @@ fn a_rate_that_the_device_does_not_take_is_reported() {
 
 #[test]
 fn a_device_that_gets_slower_is_not_steady() {
-    let device = LoopDevice::mount(64 * MIB, 512);
-    let throttle = Throttle::of(&device);
+    let device = LoopDevice::mount(64 * MIB, 512).unwrap();
+    let throttle = Throttle::of(&device).unwrap();
     let flags = ["--file-size", "16M", "--time", "4s"];
     let mut command = throttle.command(&bench(device.path(), &flags));
     // The counters of a loop device continue from its previous use.
@@ -76,7 +75,7 @@ fn a_device_that_gets_slower_is_not_steady() {
         assert_eq!(child.try_wait().unwrap(), None, "it ended before it was slowed down");
         std::thread::sleep(Duration::from_millis(1));
     }
-    throttle.limit(20);
+    throttle.limit(20).unwrap();
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let found = only_run(&serde_json::from_slice(&output.stdout).unwrap());
@@ -86,15 +85,15 @@ fn a_device_that_gets_slower_is_not_steady() {
 
 #[test]
 fn a_limit_that_was_reached_is_reported_and_not_taken_for_the_device() {
-    let device = LoopDevice::mount(64 * MIB, 512);
-    let throttle = Throttle::of(&device);
-    throttle.limit(200);
+    let device = LoopDevice::mount(64 * MIB, 512).unwrap();
+    let throttle = Throttle::of(&device).unwrap();
+    throttle.limit(200).unwrap();
     let flags = ["--file-size", "16M", "--depth", "8", "--time", "1.5s"];
     let found = report(&mut throttle.command(&bench(device.path(), &flags)));
     assert_eq!(found["environment"]["throttle"], "reads 200/s in the control group");
     assert_unverified(&only_run(&found), "throttle", "the control group allows reads up to 200 a second");
     // Far from the limit it says nothing.
-    throttle.limit(1_000_000);
+    throttle.limit(1_000_000).unwrap();
     let found = measured(&mut throttle.command(&bench(device.path(), &flags)));
     assert_passed(&found, &["throttle"]);
 }
@@ -107,7 +106,7 @@ fn reads(device: &LoopDevice) -> u64 {
 
 #[test]
 fn a_thread_that_never_rests_is_the_limit_itself() {
-    let device = LoopDevice::mount(64 * MIB, 512);
+    let device = LoopDevice::mount(64 * MIB, 512).unwrap();
     let file = device.path().join("file");
     fs::write(&file, vec![7; 1 << 20]).unwrap();
     // First among all that want a processor: a thread that waits for one is not busy.
@@ -141,7 +140,7 @@ impl Drop for Busy {
 /// Before: beside a busy loop on the same processor p99 was 885 µs against 52–121 µs, and valid.
 #[test]
 fn a_processor_that_others_use_is_not_the_device() {
-    let device = LoopDevice::mount(64 * MIB, 512);
+    let device = LoopDevice::mount(64 * MIB, 512).unwrap();
     let file = device.path().join("file");
     fs::write(&file, vec![7; 1 << 20]).unwrap();
     // From the page cache, so that the thread wants as much of the processor as the loop beside it.
@@ -156,7 +155,7 @@ fn a_processor_that_others_use_is_not_the_device() {
 /// Before: valid, at half the rate: a stopped thread sleeps, and waits for no processor.
 #[test]
 fn a_program_that_is_stopped_again_and_again_is_not_the_device() {
-    let device = LoopDevice::mount(64 * MIB, 512);
+    let device = LoopDevice::mount(64 * MIB, 512).unwrap();
     let file = device.path().join("file");
     fs::write(&file, vec![7; 16 << 20]).unwrap();
     let mut command = bench(&file, &["--time", "2s"]);
@@ -188,7 +187,7 @@ fn a_program_that_is_stopped_again_and_again_is_not_the_device() {
 /// that watches ran on and found nothing late.
 #[test]
 fn a_run_that_is_traced_is_not_the_device_alone() {
-    let device = LoopDevice::mount(64 * MIB, 512);
+    let device = LoopDevice::mount(64 * MIB, 512).unwrap();
     let file = device.path().join("file");
     fs::write(&file, vec![7; 16 << 20]).unwrap();
     let cell = bench(&file, &["--time", "1s"]);
@@ -210,10 +209,10 @@ fn a_run_that_is_traced_is_not_the_device_alone() {
 /// Before: "a thread waited … for a processor that other programs used", where there were none.
 #[test]
 fn a_quota_of_processors_is_reported_as_one() {
-    let device = LoopDevice::mount(64 * MIB, 512);
+    let device = LoopDevice::mount(64 * MIB, 512).unwrap();
     let file = device.path().join("file");
     fs::write(&file, vec![7; 1 << 20]).unwrap();
-    let quota = Quota::of_a_fifth();
+    let quota = Quota::of_a_fifth().unwrap();
     // From the page cache, so that the thread wants a whole processor.
     let found = measured(&mut quota.command(&bench(&file, &["--buffered", "--time", "1.5s"])));
     assert_fired(&found, "processor_wait", "the control group's processor quota stopped the program for");

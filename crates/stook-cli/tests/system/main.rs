@@ -14,14 +14,11 @@ mod devices;
 mod faults;
 mod full;
 mod gates;
-mod loop_device;
 mod measured;
-mod mounts;
 mod owners;
 mod page;
 mod program;
 mod study;
-mod throttle;
 #[path = "../it/trees.rs"]
 mod trees;
 mod unreadable;

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use stook_study::ssd_profile::charts::CHARTS;
+use stook_testing::privileged::LoopDevice;
 
-use super::loop_device::LoopDevice;
 use super::program::{ended, stook};
 
 /// The page as headless Chromium parsed and laid it out, and its console output.
@@ -36,7 +36,7 @@ fn the_console_of_the_browser_is_seen() {
 
 #[test]
 fn the_page_of_an_ssd_has_every_chart_and_no_errors() {
-    let device = LoopDevice::mount(96 << 20, 512);
+    let device = LoopDevice::mount(96 << 20, 512).unwrap();
     let out = tempfile::tempdir().unwrap();
     let args = ["study", "ssd-profile", "--time", "300ms", "--ramp", "0.1", "--size", "32M", "--out"];
     let mut command = stook(args);

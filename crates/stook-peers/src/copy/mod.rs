@@ -8,7 +8,6 @@ mod rows;
 mod same;
 pub(crate) mod tools;
 mod two;
-mod volume;
 
 use std::path::{Path, PathBuf};
 
@@ -18,6 +17,7 @@ use stook_study::cold::Cold;
 use stook_study::environment::{Environment, version_of};
 use stook_study::limit::Fio;
 use stook_study::sample::{self, Sample};
+use stook_testing::privileged::WriteLimit;
 
 use self::tools::{Copier, Copiers};
 use crate::result::Results;
@@ -127,7 +127,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     ensure!(Fio::version().is_some(), "fio is the limit that copying is compared with: install it");
     let sections = if args.only.is_empty() { &ALL[..] } else { &args.only };
     if sections.contains(&Section::Two) {
-        volume::check().context("without two destinations: --only files,large,memory")?;
+        WriteLimit::check().context("without two destinations: --only files,large,memory")?;
         ensure!(args.slower < args.faster, "--slower has to be less than --faster");
     }
     let stook = args.stook.canonicalize().with_context(|| format!("cannot find {}", args.stook.display()))?;

@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use stook::report::{stats, units};
 use stook_study::sample::{self, Sample};
+use stook_testing::privileged::{Attached, EXT4, LoopDevice, WriteLimit};
 
 use super::tools::Copier;
-use super::volume::{Volume, in_topmost_group};
 use super::{Bench, SMALL_BYTES, same};
 use crate::pack::{Way, interleave};
 use crate::result::{Results, Target};
@@ -24,9 +24,11 @@ const FILE_SYSTEM_BYTES: u64 = 96 << 20;
 
 struct Volumes<'a> {
     bench: &'a Bench<'a>,
-    source: Volume,
-    slower: Volume,
-    faster: Volume,
+    // Of the two destinations; first, because they go before their devices.
+    _limits: [WriteLimit; 2],
+    source: LoopDevice,
+    slower: LoopDevice,
+    faster: LoopDevice,
     /// Bytes of all files.
     bytes: u64,
     /// What `BOTH` and `TWICE` read of the source's device.
@@ -81,8 +83,11 @@ pub(super) fn run(bench: &Bench<'_>, results: &mut Results) -> anyhow::Result<()
 impl<'a> Volumes<'a> {
     fn make(bench: &'a Bench<'a>) -> anyhow::Result<Self> {
         let bytes = bench.args.two;
-        let make = |name| Volume::make(bench.work, name, bytes + bytes / 4 + FILE_SYSTEM_BYTES);
-        let (source, mut slower, mut faster) = (make("source")?, make("slower")?, make("faster")?);
+        let len_bytes = bytes + bytes / 4 + FILE_SYSTEM_BYTES;
+        // Past the page cache, which would take what the devices have to take.
+        let make =
+            || LoopDevice::mount_on(Attached::below(bench.work, len_bytes, 512, true)?, EXT4, "defaults");
+        let (source, slower, faster) = (make()?, make()?, make()?);
         let tree = source.path().join("tree");
         std::fs::create_dir(&tree)?;
         // An eighth of the bytes in small files.
@@ -90,10 +95,10 @@ impl<'a> Volumes<'a> {
         let large = Sample { files: 1, size: bytes.saturating_sub(small.bytes()).max(1) };
         small.tree(&tree, || Ok(()))?;
         large.tree(&tree, || Ok(()))?;
-        slower.limit_writes(bench.args.slower)?;
-        faster.limit_writes(bench.args.faster)?;
+        let _limits =
+            [WriteLimit::of(&slower, bench.args.slower)?, WriteLimit::of(&faster, bench.args.faster)?];
         let bytes = small.bytes() + large.bytes();
-        Ok(Self { bench, source, slower, faster, bytes, read: RefCell::default() })
+        Ok(Self { bench, _limits, source, slower, faster, bytes, read: RefCell::default() })
     }
 
     fn tree(&self) -> PathBuf {
@@ -101,23 +106,23 @@ impl<'a> Volumes<'a> {
     }
 
     /// Seconds of `stook copy` to one or several.
-    fn ours(&self, destinations: &[&Volume]) -> anyhow::Result<Option<f64>> {
+    fn ours(&self, destinations: &[&LoopDevice]) -> anyhow::Result<Option<f64>> {
         let [first, others @ ..] = destinations else { return Ok(None) };
         let mut command = self.bench.copiers.command(Copier::Stook, &self.tree(), &copied(first))?;
         for other in others {
             command.arg("--to").arg(copied(other));
         }
         let started = Instant::now();
-        ended(&mut in_topmost_group(&command))?;
+        ended(&mut WriteLimit::command(&command))?;
         destinations.iter().try_for_each(|destination| sample::sync(destination.path()))?;
         Ok(Some(started.elapsed().as_secs_f64()))
     }
 
-    fn cp_twice(&self, destinations: &[&Volume]) -> anyhow::Result<Option<f64>> {
+    fn cp_twice(&self, destinations: &[&LoopDevice]) -> anyhow::Result<Option<f64>> {
         let started = Instant::now();
         for destination in destinations {
             let command = self.bench.copiers.command(Copier::Cp, &self.tree(), &copied(destination))?;
-            ended(&mut in_topmost_group(&command))?;
+            ended(&mut WriteLimit::command(&command))?;
             sample::sync(destination.path())?;
         }
         Ok(Some(started.elapsed().as_secs_f64()))
@@ -137,7 +142,7 @@ impl<'a> Volumes<'a> {
     }
 
     /// Compares the copies with the source, and removes them.
-    fn look(&self, copier: Copier, destinations: &[&Volume]) -> anyhow::Result<()> {
+    fn look(&self, copier: Copier, destinations: &[&LoopDevice]) -> anyhow::Result<()> {
         for destination in destinations {
             let copied = copied(destination);
             same::compare(copier, &self.tree(), &copied)?;
@@ -148,6 +153,6 @@ impl<'a> Volumes<'a> {
     }
 }
 
-fn copied(destination: &Volume) -> PathBuf {
+fn copied(destination: &LoopDevice) -> PathBuf {
     destination.path().join("copied")
 }

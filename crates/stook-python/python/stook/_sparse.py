@@ -73,7 +73,7 @@ class SparseStatistics:
     from_disk_bytes: int = 0
     #: Bytes that were evicted from memory.
     evicted_bytes: int = 0
-    #: What the cache on disk met, of this file and of all others in it: operations that were
+    #: Failures of the cache on disk, of this file and of all others in it: operations that were
     #: refused, ranges that were damaged. No read fails for it.
     disk_failures: int = 0
     #: What was refused first.

@@ -106,7 +106,7 @@ class Pack:
         """The mode in which it was opened."""
     @property
     def damages(self) -> list[DamagedError]:
-        """The damage that was met when it was opened, as exceptions: records may be missing. `check`
+        """The damage that was found when it was opened, as exceptions: records may be missing. `check`
         looks for all damage.
         """
     @property

@@ -41,12 +41,13 @@ class Archive:
         stook.NotAPackError: What is at ``path`` is no archive.
         stook.RemoteError: An archive that is an object cannot be fetched.
         stook.InvalidError: It is a pack.
-        stook.DamagedError: It was cut off, or is damaged, where its members are listed.
+        stook.DamagedError: It is damaged, or was cut off, before its first member; or where the
+            members of a zip are listed; or anywhere, if it is compressed as a whole.
 
     Warns:
         stook.RecoveryWarning: The index beside it was of no use, or cannot be kept.
-        stook.DamageWarning: It does not end as its format wants it: something may have been cut
-            off.
+        stook.DamageWarning: It is damaged after its first members, and only these are read; or it
+            does not end as its format wants it, and something may have been cut off.
 
     Examples:
         >>> import pathlib, stook, zipfile
@@ -156,6 +157,7 @@ class Archive:
 
         Raises:
             KeyError: There is no such member.
+            IsADirectoryError: It is a directory.
             stook.OutOfBoundsError: A range reaches past the end.
             stook.DamagedError: What was read on the way is not what was written.
             stook.InvalidError: The member cannot be read.

@@ -60,7 +60,7 @@ def pack_tree(
             line: ``"*.jpg"`` is a name anywhere, ``"/top"`` and ``"a/**"`` are paths, ``"tmp/"`` is
             a directory with all below it.
         exclude: A pattern, or several, of what is left out, directories with all that is in them.
-            Or a callable, called with the path of everything that is met, relative to its root;
+            Or a callable, called with the path of everything that is found, relative to its root;
             what it says ``True`` to is left out.
         select: Called with the same paths, where they are included and not excluded; what it says
             ``False`` to is not packed. Directories are entered anyway: ``lambda path:
@@ -173,7 +173,7 @@ def unpack(
             record.
 
     Warns:
-        stook.DamageWarning: Damage was met that is not a failure of one path: ``damages`` lists it.
+        stook.DamageWarning: Damage was found that is no failure of one path: ``damages`` lists it.
 
     Examples:
         >>> import stook

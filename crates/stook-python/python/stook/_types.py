@@ -54,7 +54,7 @@ class PackInfo:
         action: The most urgent thing to do: ``"permit"``, ``"update"``, ``"check"``, ``"finish"``,
             ``"compact"`` or ``"none"``.
         action_text: The same as a sentence.
-        damages: Damage that was met when it was opened.
+        damages: Damage that was found when it was opened.
         segments: Its segments.
     """
 
@@ -127,6 +127,7 @@ class CheckReport:
         damages: All damage, as exceptions.
         notes: What is no damage but worth knowing.
         accepted: Whether the pack was incomplete and was called complete because of this check.
+        complete: Whether the pack is complete, as it is after this check.
     """
 
     records: int
@@ -135,6 +136,7 @@ class CheckReport:
     damages: list[DamagedError]
     notes: list[str]
     accepted: bool
+    complete: bool
 
     @property
     def ok(self) -> bool:
@@ -168,9 +170,10 @@ class RepairReport:
         path: The new pack.
         records: Records in it.
         bytes: Bytes of them.
-        damages: All damage that was met, as exceptions.
+        damages: All damage that was found, as exceptions.
         quarantined: What could not be read, and hard links of files that are lost.
         notes: What the new pack may have that the old one had not, or the other way round, and why.
+        complete: Whether the new pack is complete, as the old one was.
     """
 
     path: Path
@@ -179,6 +182,7 @@ class RepairReport:
     damages: list[DamagedError]
     quarantined: list[Quarantined]
     notes: list[str]
+    complete: bool
 
 
 @dataclass(frozen=True)
@@ -223,6 +227,8 @@ class DeleteReport:
         freed_bytes: Bytes of their frames: compaction gives the room back.
         keys: With ``dry_run``: the keys of the records.
         damages: Damage of records that may be meant, as exceptions: they stay.
+        directories: Of the first hundred keys of the list, without a slash at their end, those of
+            directories of which something stays: ``prefix="a/"`` deletes what is in ``a``.
     """
 
     dry_run: bool
@@ -231,6 +237,7 @@ class DeleteReport:
     freed_bytes: int
     keys: list[Union[str, int]]
     damages: list[Exception]
+    directories: list[Union[str, int]]
 
 
 @dataclass(frozen=True)
@@ -305,7 +312,7 @@ class PackTreeReport:
         moved: With ``move``: what was removed. Why something stays is in ``failures``.
         complete: Whether nothing is missing from the pack; never with ``dry_run``.
         failures: What could not be packed, or removed.
-        damages: Damage of the pack that was met, as exceptions. What was packed is in it
+        damages: Damage of the pack that was found, as exceptions. What was packed is in it
             nevertheless.
     """
 
@@ -424,7 +431,7 @@ class CopyReport:
             content or lacks extended attributes, what was left out, destinations given up.
         dry_run: Whether nothing was done.
         failures: What could not be read.
-        damages: Damage of packs that was met, as exceptions: files may be missing.
+        damages: Damage of packs that was found, as exceptions: files may be missing.
     """
 
     destinations: list[CopyDestination]
@@ -463,7 +470,7 @@ class UnpackReport:
             none of these.
         complete: Whether what built the pack came to its end, or the archive ends as one does.
         failures: What could not be unpacked, damaged records included.
-        damages: Damage that was met when the pack was opened, as exceptions: files may be missing.
+        damages: Damage that was found when the pack was opened, as exceptions: files may be missing.
     """
 
     files: int

@@ -9,7 +9,7 @@ use pyo3::IntoPyObjectExt as _;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use stook::archive::{self, Member, MemberKind};
-use stook::ops::contents::{self, Contents as _, LoadOptions, LoadWatch, Opened, is_object, member_ranges};
+use stook::ops::contents::{self, Body, BodyError, Contents as _, LoadOptions, LoadWatch, Opened, is_object};
 use stook::ops::fetching::Fetching;
 use stook::ops::import::head;
 use stook::pack::{Key, KeyRange, Stop};
@@ -57,12 +57,13 @@ use crate::wait::{GoOn, is_stopped, on_this_thread, with_progress};
 ///     stook.NotAPackError: What is at ``path`` is no archive.
 ///     stook.RemoteError: An archive that is an object cannot be fetched.
 ///     stook.InvalidError: It is a pack.
-///     stook.DamagedError: It was cut off, or is damaged, where its members are listed.
+///     stook.DamagedError: It is damaged, or was cut off, before its first member; or where the
+///         members of a zip are listed; or anywhere, if it is compressed as a whole.
 ///
 /// Warns:
 ///     stook.RecoveryWarning: The index beside it was of no use, or cannot be kept.
-///     stook.DamageWarning: It does not end as its format wants it: something may have been cut
-///         off.
+///     stook.DamageWarning: It is damaged after its first members, and only these are read; or it
+///         does not end as its format wants it, and something may have been cut off.
 ///
 /// Examples:
 ///     >>> import pathlib, stook, zipfile
@@ -338,6 +339,7 @@ impl Archive {
     ///
     /// Raises:
     ///     KeyError: There is no such member.
+    ///     IsADirectoryError: It is a directory.
     ///     stook.OutOfBoundsError: A range reaches past the end.
     ///     stook.DamagedError: What was read on the way is not what was written.
     ///     stook.InvalidError: The member cannot be read.
@@ -364,7 +366,10 @@ impl Archive {
                 bytes += more;
                 go_on([1, bytes])
             };
-            member_ranges(&archive, &wanted, &ranges, Stop(is_stopped), &mut passed).or_raise()
+            match Body::of_member(&archive, &wanted, false) {
+                Err(BodyError::Missing(_)) => Ok(None),
+                body => body.or_raise()?.read(&ranges, Stop(is_stopped), &mut passed).map(Some).or_raise(),
+            }
         })?;
         let read = read.ok_or_else(|| key::missing(key))?;
         let all: PyResult<Vec<_>> = read.iter().map(|bytes| bytes_of(py, bytes)).collect();

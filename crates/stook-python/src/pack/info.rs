@@ -29,6 +29,7 @@ pub(crate) fn check_report<'py>(py: Python<'py>, report: &CheckReport) -> PyResu
     report!(
         py, "stook._types", "CheckReport",
         report { records, live_records, body_bytes, notes, accepted },
+        complete: !report.is_incomplete,
         damages: damages(py, &report.damages)?,
     )
 }
@@ -52,6 +53,7 @@ pub(crate) fn repair_report<'py>(py: Python<'py>, done: &repair::Report) -> PyRe
         py, "stook._types", "RepairReport",
         repaired { records, bytes, notes },
         path: &done.new,
+        complete: !repaired.is_incomplete,
         damages: damages(py, &repaired.damages)?,
         quarantined: all?,
     )
@@ -108,6 +110,7 @@ pub(crate) fn delete_report<'py>(
         freed_bytes: selected.stored_bytes(),
         keys: list(&mut { would_go })?,
         damages: PyList::new(py, damages)?,
+        directories: list(&mut doomed.directories.iter())?,
     )
 }
 
@@ -209,7 +212,7 @@ pub(crate) fn keys<'py>(
 pub(crate) fn pack_report<'py>(
     py: Python<'py>,
     report: &PackReport,
-    met: &[Damage],
+    found: &[Damage],
 ) -> PyResult<Bound<'py, PyAny>> {
     let summary = &report.summary;
     let moved = report.moved.as_ref().map(|moved| {
@@ -230,7 +233,7 @@ pub(crate) fn pack_report<'py>(
         moved: moved.transpose()?,
         complete: report.complete,
         failures: failures(py, &summary.failures)?,
-        damages: damages(py, met)?,
+        damages: damages(py, found)?,
     )
 }
 
@@ -246,7 +249,7 @@ fn lost_xattrs<'py>(py: Python<'py>, lost: &[(Vec<u8>, String)]) -> PyResult<Bou
 pub(crate) fn unpack_report<'py>(
     py: Python<'py>,
     unpacked: &Unpacked,
-    met: &[Damage],
+    found: &[Damage],
 ) -> PyResult<Bound<'py, PyAny>> {
     let summary = &unpacked.summary;
     report!(
@@ -258,6 +261,6 @@ pub(crate) fn unpack_report<'py>(
         foreign_xattrs: summary.unset_xattrs.foreign,
         complete: unpacked.is_complete,
         failures: failures(py, &summary.failures)?,
-        damages: damages(py, met)?,
+        damages: damages(py, found)?,
     )
 }

@@ -14,7 +14,7 @@ use stook::pack::{self, MapRule, OpenOptions};
 use super::info;
 use super::open::{ACCESS, MODES, at_ns_of, durability_of, recipe, with_time_hint};
 use crate::choices::{self, chosen, name_of};
-use crate::errors::{OrRaise as _, invalid, warn, warn_of, warn_of_recovery};
+use crate::errors::{OrRaise as _, warn, warn_of, warn_of_recovery};
 use crate::numbers::{self, Generation};
 use crate::paths;
 use crate::reports::{context, getters};
@@ -89,7 +89,7 @@ getters! { Pack {
     path: PathBuf = |this| this.session.settings().path.clone();
     /// The mode in which it was opened.
     mode: &'static str = |this| name_of(&this.session.settings().making, &MODES);
-    /// The damage that was met when it was opened, as exceptions: records may be missing. `check`
+    /// The damage that was found when it was opened, as exceptions: records may be missing. `check`
     /// looks for all damage.
     damages: PyResult<Bound<'_, PyList>> = |this, py| info::damages(py, &this.reader(py)?.damages());
     /// Whether it was closed.
@@ -128,9 +128,6 @@ impl Pack {
             segment_len: segment_bytes,
             ..Settings::new(path.clone(), reading)
         };
-        if segment_bytes < pack::SEGMENT_LEN_MIN {
-            return Err(invalid(format!("segment_bytes is at least 1 MiB, not {segment_bytes}")));
-        }
         let opened = py.detach(|| Session::open(settings)).or_raise();
         let (session, found) = opened.map_err(|error| with_time_hint(at, error))?;
         warn_of_recovery(py, &path, &found.notes)?;

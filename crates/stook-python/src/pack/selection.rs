@@ -66,10 +66,7 @@ impl Selecting {
         let called = exclude.filter(|exclude| exclude.is_callable());
         let listed = exclude.filter(|exclude| !exclude.is_callable());
         Ok(Self {
-            patterns: Selection::of(
-                patterns("include", include, "")?,
-                patterns("exclude", listed, OR_CALLABLE)?,
-            ),
+            patterns: Selection::of(included(include)?, patterns("exclude", listed, OR_CALLABLE)?),
             exclude: predicate("exclude", called, &raised)?,
             select: predicate("select", select, &raised)?,
             raised,
@@ -98,7 +95,7 @@ pub(crate) fn selection(
     include: Option<&Bound<'_, PyAny>>,
     exclude: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Selection> {
-    Ok(Selection::of(patterns("include", include, "")?, patterns("exclude", exclude, "")?))
+    Ok(Selection::of(included(include)?, patterns("exclude", exclude, "")?))
 }
 
 /// Converts what the callable returned for a path.
@@ -115,6 +112,15 @@ fn attributes_of(path: &[u8], given: &Bound<'_, PyAny>) -> PyResult<Attributes> 
     };
     let prefix = || format!("argument 'attributes', for {:?}", String::from_utf8_lossy(path));
     attributes.map_err(|error| with_prefix(given.py(), &prefix(), error))
+}
+
+/// What is included. An empty list would be everything: a program that made it found nothing.
+fn included(given: Option<&Bound<'_, PyAny>>) -> PyResult<Patterns> {
+    let included = patterns("include", given, "")?;
+    match given {
+        Some(given) if included.is_empty() => Err(no_patterns("include", given, "")),
+        _ => Ok(included),
+    }
 }
 
 fn patterns(name: &str, given: Option<&Bound<'_, PyAny>>, or: &str) -> PyResult<Patterns> {

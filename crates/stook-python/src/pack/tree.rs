@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use stook::archive::Archive;
-use stook::ops::pack::{Answer, Error, Hooks, PackReport, PackSources, Stage, grouping_of};
+use stook::ops::pack::{Answer, Error, Hooks, PackReport, PackSources, Stage, THREADS_MAX, grouping_of};
 use stook::pack::tree::Delete;
 use stook::pack::{DamageLog, Damages};
 
@@ -45,7 +45,7 @@ use crate::wait::{ProgressReporter, callback_of};
 ///         line: ``"*.jpg"`` is a name anywhere, ``"/top"`` and ``"a/**"`` are paths, ``"tmp/"`` is
 ///         a directory with all below it.
 ///     exclude: A pattern, or several, of what is left out, directories with all that is in them.
-///         Or a callable, called with the path of everything that is met, relative to its root;
+///         Or a callable, called with the path of everything that is found, relative to its root;
 ///         what it says ``True`` to is left out.
 ///     select: Called with the same paths, where they are included and not excluded; what it says
 ///         ``False`` to is not packed. Directories are entered anyway: ``lambda path:
@@ -108,10 +108,7 @@ pub(crate) fn pack_tree<'py>(
     #[pyo3(from_py_with = numbers::threads)] threads: Option<usize>,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let roots = paths::one_or_several("sources", sources)?;
-    if roots.is_empty() {
-        return Err(invalid("argument 'sources': at least one is wanted"));
-    }
+    let roots = paths::sources(sources)?;
     let selecting = Selecting::new(include, exclude, select)?;
     let attributes = selecting.attributes(attributes)?;
     let Selecting { patterns, exclude, select: selects, raised } = selecting;
@@ -129,7 +126,7 @@ pub(crate) fn pack_tree<'py>(
         xattrs,
         as_file,
         dry_run,
-        threads: threads.map(|threads| numbers::threads_up_to(1024, threads)).transpose()?,
+        threads: threads.map(|threads| numbers::threads_up_to(THREADS_MAX, threads)).transpose()?,
         segment_len: segment_bytes.unwrap_or(all.segment_len),
         ..all
     };
@@ -249,14 +246,11 @@ fn refuse_nothing(report: &PackReport, include: bool, select: bool, sources: &st
 
 /// How many records may be deleted. `max_delete` is refused without `delete`.
 fn delete_of(delete: bool, max_delete: Option<u64>, force: bool) -> PyResult<Delete> {
-    Ok(match (delete, max_delete, force) {
-        (false, None, _) => Delete::Nothing,
+    match (delete, max_delete, force) {
         (false, Some(_), _) => {
-            return Err(invalid("max_delete says how much delete=True may delete, which is missing"));
+            Err(invalid("max_delete says how much delete=True may delete, which is missing"))
         }
-        (true, Some(_), true) => return Err(invalid("either max_delete or force, not both")),
-        (true, None, true) => Delete::Any,
-        (true, Some(max), false) => Delete::UpTo(max),
-        (true, None, false) => Delete::UpToHalf,
-    })
+        (true, Some(_), true) => Err(invalid("either max_delete or force, not both")),
+        _ => Ok(Delete::asked(delete, max_delete, force)),
+    }
 }

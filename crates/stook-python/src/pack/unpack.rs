@@ -77,7 +77,7 @@ use crate::wait::with_progress;
 ///         record.
 ///
 /// Warns:
-///     stook.DamageWarning: Damage was met that is not a failure of one path: ``damages`` lists it.
+///     stook.DamageWarning: Damage was found that is no failure of one path: ``damages`` lists it.
 ///
 /// Examples:
 ///     >>> import stook
@@ -112,7 +112,8 @@ pub(crate) fn unpack<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let Selecting { patterns, exclude, select, raised } = Selecting::new(include, exclude, select)?;
     let (groups, has_select) = (groups_of(group)?, select.is_some());
-    let filter = PathFilter { groups, prefix: prefix_of(prefix)?, patterns, exclude, select };
+    let prefix = prefix.map(key::prefix).transpose()?.map_or(Prefix::Any, |prefix| Prefix::of(&prefix));
+    let filter = PathFilter { groups, prefix, patterns, exclude, select };
     let overwrite = chosen("overwrite", overwrite, &OVERWRITE)?;
     let has_threads = threads.is_some();
     let threads = numbers::threads_up_to(THREADS_MAX, threads.unwrap_or(THREADS))?;
@@ -149,11 +150,6 @@ pub(crate) const OVERWRITE: [(&str, Overwrite); 4] = [
     ("always", Overwrite::Always),
 ];
 
-fn prefix_of(prefix: Option<&Bound<'_, PyAny>>) -> PyResult<Prefix> {
-    let Some(prefix) = prefix else { return Ok(Prefix::Any) };
-    Ok(key::prefix(prefix)?.as_bytes().map_or(Prefix::Numbers, |prefix| Prefix::Path(prefix.to_vec())))
-}
-
 /// The destination.
 enum To {
     Directory(Unpack<'static>),
@@ -186,7 +182,7 @@ impl To {
         }
     }
 
-    /// Writes it; also returns the damage of the pack that was met on the way.
+    /// Writes it; also returns the damage of the pack that was found meanwhile.
     fn write(
         &self,
         path: &Path,
@@ -206,7 +202,7 @@ impl To {
             }
             (Self::Tar(..), Opened::Archive(archive)) => return Err(Error::only_packs("tar", archive)),
         };
-        // Taken only now: more is met while reading.
+        // Taken only now: more is found while reading.
         let damages = opened.pack().map(pack::Pack::damages).unwrap_or_default();
         let notes =
             if let Opened::Archive(archive) = &opened { Some(ArchiveNotes::of(archive)) } else { None };

@@ -218,7 +218,7 @@ impl Pack {
         let deletion = Deletion {
             keys: keys.map(keys_of).transpose()?,
             prefix: prefix.map(key::sort_prefix).transpose()?,
-            patterns: glob.map(|glob| key_patterns("glob", glob)).transpose()?,
+            patterns: glob.map(|glob| key_patterns("glob", glob)).transpose()?.unwrap_or_default(),
             groups: groups_of(group)?,
             stop: Stop(is_stopped),
         };
@@ -358,12 +358,6 @@ impl Pack {
     ) -> PyResult<Bound<'py, PyAny>> {
         let keep = Duration::try_from_secs_f64(keep_seconds)
             .map_err(|_| invalid(format!("keep_seconds is 0 or more, not {keep_seconds}")))?;
-        if let Some(share) = max_dead.filter(|share| !(0.0..=1.0).contains(share)) {
-            return Err(invalid(format!("max_dead is a share from 0 to 1, not {share}")));
-        }
-        if memory == Some(0) {
-            return Err(invalid("argument 'memory': records on their way need some memory"));
-        }
         let all = Compact::default();
         let compacting = Compact {
             groups: groups_of(group)?,

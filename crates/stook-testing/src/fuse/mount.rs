@@ -108,22 +108,25 @@ impl FaultMount {
 
     fn end(&mut self) -> io::Result<()> {
         let Some(session) = self.session.take() else { return Ok(()) };
-        unmount_when_free(self.mountpoint.path())?;
-        session.umount_and_join()
+        match unmount_when_free(self.mountpoint.path())? {
+            true => session.join(),
+            false => session.umount_and_join(),
+        }
     }
 }
 
 /// How long files may still be open after the programs that had them have ended.
 const BUSY_MAX: Duration = Duration::from_secs(10);
 
-/// Unmounts what root has mounted; others have their session do that, by another program. The
-/// kernel closes the files of an io_uring, and of a program that was killed, some time after its
-/// end was reported.
-fn unmount_when_free(mountpoint: &Path) -> io::Result<()> {
+/// Unmounts it as root, and says whether that was done: for others, the session has another program
+/// do it. The kernel closes the files of an io_uring, and of a program that was killed, some time
+/// after its end was reported.
+fn unmount_when_free(mountpoint: &Path) -> io::Result<bool> {
     let begun = Instant::now();
     loop {
         match rustix::mount::unmount(mountpoint, UnmountFlags::empty()) {
-            Ok(()) | Err(Errno::PERM) => return Ok(()),
+            Ok(()) => return Ok(true),
+            Err(Errno::PERM) => return Ok(false),
             Err(Errno::BUSY) if begun.elapsed() < BUSY_MAX => std::thread::sleep(Duration::from_millis(5)),
             Err(error) => return Err(error.into()),
         }

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
+use stook::names::ListEnd;
 use stook::pack::format::UNIT;
 use stook::pack::format::batch::{BatchEnd, BatchSum};
 use stook::pack::format::copies::{read_half, stated_len, twice};
@@ -244,7 +245,12 @@ pub fn pack_key(data: &[u8]) {
     if let Ok(key) = Key::parse(data) {
         assert_eq!(Key::from_sort_form(key.sort_form()), Some(key.clone()));
         assert_eq!(Key::parse(key.to_string().as_bytes()).ok(), Some(key.clone()), "{key}");
-        assert_eq!(Key::from_plain(&key.to_plain()).ok(), Some(key));
+        for end in [ListEnd::Line, ListEnd::Nul] {
+            // A zero byte cannot stand between zero bytes.
+            if let Ok(listed) = key.listed(end) {
+                assert_eq!(Key::of_list(&listed, end).ok().as_ref(), Some(&key));
+            }
+        }
     }
     if let Some(key) = Key::from_sort_form(data) {
         assert_eq!(key.sort_form(), data);

@@ -95,6 +95,33 @@ impl Member<'_> {
         MemberKind::of(self.node.kind, self.is_hard_link)
     }
 
+    /// Why its bytes cannot be had, if they cannot. A directory has none, and is read as such.
+    pub fn refusal(&self) -> Option<String> {
+        let key = String::from_utf8_lossy(self.key);
+        Some(match (self.kind(), self.method) {
+            (MemberKind::Directory, _) => return None,
+            (MemberKind::Other, _) => format!("{key} is a pipe, a device or something of its program's own"),
+            (MemberKind::HardLink, _) if !self.has_body => {
+                let link = String::from_utf8_lossy(self.link);
+                format!("{key} is a hard link to {link}, and there is no such file before it")
+            }
+            (MemberKind::File | MemberKind::Symlink, Method::Stored)
+                if !self.has_body && !self.is_sparse && self.node.len != self.stored_len =>
+            {
+                let (len, stored) = (self.node.len, self.stored_len);
+                format!("{key} has {len} bytes and is stored as it is in {stored}: one of them is wrong")
+            }
+            (MemberKind::File | MemberKind::Symlink, _) if !self.has_body => {
+                both_file_and_directory(self.key)
+            }
+            (_, Method::Encrypted) => format!("{key} is encrypted"),
+            (_, Method::Unknown(method)) => {
+                format!("{key} is compressed by method {method}, which is not known here")
+            }
+            _ => return None,
+        })
+    }
+
     /// The room that its bytes take where holes stay holes.
     pub(crate) fn kept_bytes(&self) -> u64 {
         if self.is_sparse { self.stored_len } else { self.node.len }

@@ -45,6 +45,9 @@ pub struct OpenOptions {
     /// Whether an index beside the archive is used and made; otherwise it is only held in memory,
     /// as it always is for an archive that is not a file.
     pub sidecar: bool,
+    /// Whether a plain tar that is damaged, or ends, between or within its members is opened all
+    /// the same, with those before that place: see [`Archive::damage`].
+    pub partial: bool,
     /// The longest index in bytes. A member takes 104 and its name.
     pub max_index_bytes: u64,
 }
@@ -55,6 +58,7 @@ impl Default for OpenOptions {
             engines: Arc::new(Backend::Auto),
             access: AccessRule::default(),
             sidecar: true,
+            partial: false,
             max_index_bytes: 2 << 30,
         }
     }
@@ -84,6 +88,7 @@ pub struct Archive {
     origin: Origin,
     options: OpenOptions,
     is_file: bool,
+    damage: Option<Arc<Error>>,
     passes: Arc<AtomicU64>,
 }
 
@@ -165,15 +170,17 @@ impl Archive {
         };
         let useless = match found {
             Found::Index(index) => {
-                let (origin, passes) = (Origin::Sidecar, Arc::default());
-                return Ok(Self { source, index, origin, options, is_file, passes });
+                let (origin, damage, passes) = (Origin::Sidecar, None, Arc::default());
+                return Ok(Self { source, index, origin, options, is_file, damage, passes });
             }
             Found::Useless(why) => Some(why),
             Found::Nothing => None,
         };
-        let index = make(&source, &recognised, &options, progress)?;
+        let (index, damage) = make(&source, &recognised, &options, progress)?;
         check_state(&*source)?;
         let not_kept = match beside {
+            // It has no place for what is wrong.
+            Some(_) if damage.is_some() => Some("the archive is damaged".into()),
             Some(path) => sidecar::publish(path, &index).err(),
             None if is_file => Some("it was not wanted".into()),
             None => Some("an index lies beside a file, and this is none".into()),
@@ -182,7 +189,14 @@ impl Archive {
             Format::Zip => Origin::Directory,
             _ => Origin::Made { useless, not_kept },
         };
-        Ok(Self { source, index, origin, options, is_file, passes: Arc::default() })
+        let (damage, passes) = (damage.map(Arc::new), Arc::default());
+        Ok(Self { source, index, origin, options, is_file, damage, passes })
+    }
+
+    /// What is wrong with a tar that was opened as [partial](OpenOptions::partial): nothing is
+    /// known of what stands from there on. It [has no end](Self::has_end) then.
+    pub fn damage(&self) -> Option<&Error> {
+        self.damage.as_deref()
     }
 
     /// The file, or what else it is read from.
@@ -523,13 +537,14 @@ fn make(
     recognised: &Recognised,
     options: &OpenOptions,
     progress: &mut dyn FnMut(u64) -> bool,
-) -> Result<Index> {
+) -> Result<(Index, Option<Error>)> {
     let identity = sidecar::without_device(&source.identity());
     let format = recognised.format();
     let summary = Summary { format, identity, has_end: true, replaced: 0 };
     let (engines, max) = (&*options.engines, options.max_index_bytes);
     if let Recognised::Zip(directory) = recognised {
-        return zip::scan::index(source, *directory, engines, summary, max, progress);
+        let index = zip::scan::index(source, *directory, engines, summary, max, progress)?;
+        return Ok((index, None));
     }
     let access = match source.reads_by_request() {
         true => Access::Cached,
@@ -537,8 +552,9 @@ fn make(
     };
     let input = SourceInput::new(Arc::clone(source), engines, access)?;
     match format.is_sequential() {
-        false => scan::tar(input, summary, max, progress),
-        true => scan::tar(from_front(input, format)?, summary, max, progress),
+        false => scan::tar(input, summary, max, options.partial, progress),
+        // Its checksum is over all of it.
+        true => scan::tar(from_front(input, format)?, summary, max, false, progress),
     }
 }
 

@@ -12,18 +12,29 @@ const PROGRESS_EVERY: u64 = 256;
 /// Bytes after the end between two calls of `progress`.
 const DRAINED_AT_ONCE: u64 = 16 << 20;
 
-/// Indexes the tar in an input.
+/// Indexes the tar in an input. With `partial`, what is wrong after the first member ends it, and
+/// is returned, too.
 pub(super) fn tar(
     input: impl Input,
     mut summary: Summary,
     max_bytes: u64,
+    partial: bool,
     progress: &mut dyn FnMut(u64) -> bool,
-) -> Result<Index> {
+) -> Result<(Index, Option<Error>)> {
     let path = input.path().to_path_buf();
     let mut walk = Walk::new(input);
     let mut builder = Builder::new(max_bytes);
-    let mut members = 0_u64;
-    while let Some(entry) = walk.next()? {
+    let (mut members, mut damage) = (0_u64, None);
+    loop {
+        let entry = match walk.next() {
+            Ok(Some(entry)) => entry,
+            Ok(None) => break,
+            Err(error @ (Error::Damaged { .. } | Error::Unsupported { .. })) if partial && members > 0 => {
+                damage = Some(error);
+                break;
+            }
+            Err(error) => return Err(error),
+        };
         let xattrs = entry.xattrs.encode();
         let seen = Seen {
             key: &entry.key,
@@ -52,7 +63,8 @@ pub(super) fn tar(
         }
         drain(walk.input(), progress)?;
     }
-    builder.finish(summary).map_err(|fault| fault.of(&path, 0))
+    let index = builder.finish(summary).map_err(|fault| fault.of(&path, 0))?;
+    Ok((index, damage))
 }
 
 /// Reads what follows the end, because the checksum of a compressed file is only there.

@@ -126,8 +126,10 @@ impl Receiver {
         let there = read_at(&spot.parent, spot.name.as_encoded_bytes())?;
         let missing = self.metadata(node, xattrs).xattrs.without(&there);
         let may_set = |name: &[u8]| seen.is_some() && !grants_rights(name) && !is_acl(name);
-        let is_corrected =
-            missing.as_slice().iter().any(|one| one.value.is_some() && may_set(&one.name) && !is_foreign(&one.name));
+        let is_corrected = missing
+            .as_slice()
+            .iter()
+            .any(|one| one.value.is_some() && may_set(&one.name) && !is_foreign(&one.name));
         let opened = match seen.filter(|_| is_corrected && !self.options.dry_run) {
             Some(seen) => Some(open_seen(spot, seen)?),
             None => None,

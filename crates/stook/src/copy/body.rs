@@ -13,6 +13,8 @@ pub(super) struct FileJob {
     /// Which source it is of.
     pub(super) source: usize,
     pub(super) id: NodeId,
+    /// The directory that it was listed in; `None` for a source itself.
+    pub(super) parent: Option<NodeId>,
     pub(super) node: Node,
     /// Its path, relative to the destination.
     pub(super) key: Arc<[u8]>,

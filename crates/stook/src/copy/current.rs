@@ -42,7 +42,7 @@ mod tests {
 
     fn job(key: &str, len: u64) -> FileJob {
         let (id, node, key) = (NodeId::new(0), Node::file(len), key.as_bytes().into());
-        FileJob { source: 0, id, node, key, only: None, is_alone: false }
+        FileJob { source: 0, id, parent: None, node, key, only: None, is_alone: false }
     }
 
     #[test]

@@ -98,7 +98,7 @@ impl Receiver {
         let other = if kind.is_file() { Why::Len } else { Why::OtherKind };
         let (plan, why) = match (overwrite, newer_ns) {
             (Overwrite::Always, _) => (Plan::Replace, Why::Asked),
-            _ if is_alike && has_time && !self.options.checksum => {
+            _ if is_alike && has_time && !self.options.checksum && self.is_still_there(job) => {
                 self.skip(job, &spot, there, &Arc::default());
                 return None;
             }
@@ -119,6 +119,14 @@ impl Receiver {
         let plan = if self.options.dry_run { Plan::Compare } else { plan };
         let compared = plan.compares().then(|| spot.clone());
         Some(Place { job: job.clone(), spot, plan, why, compared, is_earlier: false })
+    }
+
+    /// Whether the source is still what was listed, where more is asked of it than that: else it is
+    /// read, as what it is now.
+    fn is_still_there(&self, job: &FileJob) -> bool {
+        let is_asked = self.options.xattrs || self.options.overwrite == Overwrite::Different;
+        let source = self.sources.get(job.source).filter(|_| is_asked);
+        source.is_none_or(|source| source.tree.node(job.id).is_ok())
     }
 
     /// What a dry run says.

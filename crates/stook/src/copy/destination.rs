@@ -555,9 +555,20 @@ impl Receiver {
                 made => made.map(drop),
             }
         };
-        if let Err(error) = set {
-            self.fail_io("set mode and time of", b"", error);
+        match set {
+            Err(error) if !self.is_of_others(b"", &error) => {
+                self.fail_io("set mode and time of", b"", error);
+            }
+            _ => {}
         }
+    }
+
+    /// Whether something cannot be set of the destination itself because it belongs to another
+    /// user, in whose directory this one may put things: that nothing was in it makes it no one
+    /// else's.
+    fn is_of_others(&self, key: &[u8], error: &io::Error) -> bool {
+        let is_new = || self.target().is_some_and(|target| target.is_new());
+        key.is_empty() && error.kind() == io::ErrorKind::PermissionDenied && !is_new()
     }
 
     /// Gives a directory what its source has. The destination itself keeps mode and owner if others
@@ -567,15 +578,13 @@ impl Receiver {
             return;
         }
         let mut metadata = self.metadata(node, xattrs);
-        let is_shared;
         let set = {
             let Some(mut target) = self.target() else { return };
             let is_own = match target.made(&target.root()) {
                 Ok(is_own) => is_own || self.options.mirror || self.options.overwrite == Overwrite::Always,
                 Err(_) => false,
             };
-            is_shared = key.is_empty() && !is_own;
-            if is_shared {
+            if key.is_empty() && !is_own {
                 metadata = FileMetadata::new(None, node.mtime_ns, None, false);
             }
             self.set_directory(&mut target, key, &metadata, is_own)
@@ -588,8 +597,7 @@ impl Receiver {
             }
             Ok(_) => {}
             Err(error) if is_implied && error.kind() == io::ErrorKind::NotFound => {}
-            // The directory of somebody else, in which this user may put things.
-            Err(error) if is_shared && error.kind() == io::ErrorKind::PermissionDenied => {}
+            Err(error) if self.is_of_others(key, &error) => {}
             Err(error) => self.fail_io("set mode and time of", key, error),
         }
     }
@@ -604,12 +612,17 @@ impl Receiver {
         is_own: bool,
     ) -> io::Result<MetadataOutcome> {
         let parts = target::parts(key).unwrap_or_default();
-        if (is_own || !key.is_empty())
-            && let Some(directory) = target.existing(&parts)?
-        {
-            self.remove_extra_xattrs(directory.as_fd(), metadata)?;
+        let mut metadata = metadata.clone();
+        if let Some(directory) = target.existing(&parts)? {
+            if is_own || !key.is_empty() {
+                self.remove_extra_xattrs(directory.as_fd(), &metadata)?;
+            }
+            // That it is not the time of the source was reported when it was set.
+            let there_ns = mtime_of(&rustix::fs::fstat(&directory)?);
+            metadata.mtime_ns =
+                metadata.mtime_ns.filter(|ns| !target::is_nearest_time(*ns) || i128::from(*ns) != there_ns);
         }
-        target.set_directory_metadata(key, metadata, Overwrite::Always)
+        target.set_directory_metadata(key, &metadata, Overwrite::Always)
     }
 
     /// What is done where something goes, for one with this modification time.

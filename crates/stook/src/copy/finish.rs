@@ -60,6 +60,14 @@ impl Receiver {
         }
     }
 
+    /// A file that waits for its name does not get it: its source has changed since.
+    pub(super) fn withdraw(&self, key: &[u8]) {
+        if let Some(len) = self.batch.withdraw(key) {
+            self.state().pending.remove(key);
+            self.take_back(len);
+        }
+    }
+
     /// All files that wait get their names.
     pub(super) fn publish_waiting(&self) {
         self.note_published(self.batch.publish(&self.outbox));
@@ -68,7 +76,12 @@ impl Receiver {
     fn note_published(&self, all: Vec<Published>) {
         for Published { key, unset, parent, name, is_same, result, .. } in all {
             // Files that wait were noted before.
-            let Some(pending) = self.state().pending.remove(&key) else { continue };
+            let pending = self.state().pending.remove(&key);
+            let Some(pending) = pending else {
+                let why = "two files were to get this name; which of them has it is not known";
+                self.fail_io("give its name to", &key, io::Error::other(why));
+                continue;
+            };
             match result {
                 Ok(()) => self.note_done(&pending, unset),
                 // It is not known whose bytes were lost, and a second sync would not say it either.

@@ -22,7 +22,7 @@ use crate::engine::Access;
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
 use crate::source::{Session, Source};
-use crate::tree::{Holes, Xattrs};
+use crate::tree::{Holes, NodeId, Xattrs};
 
 /// Blocks that one file may have in memory that are read and not yet due.
 const EARLY_MAX: usize = 16;
@@ -135,16 +135,19 @@ impl Run<'_> {
     /// Copies a large file to all destinations that need it.
     pub(super) fn copy_large(&self, session: &mut Session, lanes: &Lanes, job: &FileJob) {
         self.begin_file(job);
-        let mut result = Ok(());
+        let (mut result, mut now) = (Ok(()), job.clone());
         for _ in 0..2 {
-            let places = self.decide(job);
+            let places = self.decide(&now);
             result = match places.is_empty() {
                 true => Ok(()),
-                false => self.try_large(session, lanes, job, places),
+                false => self.try_large(session, lanes, &now, places),
             };
             match &result {
-                // It is read once more, as it is now.
-                Err(Error::SourceChanged { .. }) if !self.is_stopped() => {}
+                // It is read once more, as it is now: for those, too, that have it as it was.
+                Err(Error::SourceChanged { .. }) if !self.is_stopped() => {
+                    self.receivers.iter().for_each(|receiver| receiver.withdraw(&job.key));
+                    now = self.as_it_is_now(job);
+                }
                 _ => break,
             }
         }
@@ -162,14 +165,16 @@ impl Run<'_> {
         for (_, place) in &mut places {
             place.job.node = opened.node;
         }
-        let holes = self.trusted_holes(job, &*opened.source)?;
+        let holes = self.trusted_holes((job.source, opened.id), &*opened.source)?;
         if self.options.hashes.is_empty() {
             places.retain(|(index, place)| !self.copy_by_system(*index, place, &opened, &holes));
             if places.is_empty() {
                 return Ok(());
             }
         }
-        let Some(resumed) = self.resume(session, lanes, &places, (&*opened.source, &holes)) else { return Ok(()) };
+        let Some(resumed) = self.resume(session, lanes, &places, (&*opened.source, &holes)) else {
+            return Ok(());
+        };
         let mut pouring = Pouring::begin(self, lanes, places, &opened.xattrs, &holes, resumed);
         let read = self.pour(session, &*opened.source, &holes, &mut pouring);
         let checked = read.and_then(|is_whole| opened.source.check_unchanged().map(|()| is_whole));
@@ -262,16 +267,16 @@ impl Run<'_> {
 
     /// The holes of a file. Where the system may not know yet that bytes were written there, it is
     /// made to.
-    fn trusted_holes(&self, job: &FileJob, source: &dyn Source) -> Result<Holes> {
-        let Some(from) = self.sources.get(job.source) else { return Ok(Holes::default()) };
-        let holes = from.tree.holes(job.id)?;
+    fn trusted_holes(&self, (number, id): (usize, NodeId), source: &dyn Source) -> Result<Holes> {
+        let Some(from) = self.sources.get(number) else { return Ok(Holes::default()) };
+        let holes = from.tree.holes(id)?;
         if holes.is_empty() {
             return Ok(holes);
         }
         match whole_file(source) {
             // What cannot be synced is read, holes and all.
             Some(file) if file.sync_data().is_err() => Ok(Holes::default()),
-            Some(_) => from.tree.holes(job.id),
+            Some(_) => from.tree.holes(id),
             None => Ok(holes),
         }
     }

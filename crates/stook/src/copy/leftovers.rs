@@ -20,7 +20,9 @@ impl Receiver {
             match self.settle_leftover(&above, &name) {
                 Ok(Some(leftover)) => self.state().report.leftovers.push(leftover),
                 Ok(None) => {}
-                Err(error) => self.fail_io("look at what was replaced,", &joined(&above, name.as_bytes()), error),
+                Err(error) => {
+                    self.fail_io("look at what was replaced,", &joined(&above, name.as_bytes()), error)
+                }
             }
         }
     }

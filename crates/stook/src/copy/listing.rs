@@ -18,6 +18,8 @@ pub(super) struct Found {
     /// Which source it is of.
     pub(super) source: usize,
     pub(super) id: NodeId,
+    /// The directory that it was listed in; `None` for a source itself.
+    pub(super) parent: Option<NodeId>,
     pub(super) node: Node,
     /// Its path, relative to the destination.
     pub(super) key: Vec<u8>,
@@ -73,8 +75,8 @@ impl Listing<'_> {
             if !is_directory && !self.options.selection.takes(&key, false) {
                 continue;
             }
-            let root = Found { source: number, id: source.id, node, key: key.clone(), is_implied: false };
-            listed.found(root)?;
+            let (id, parent, is_implied) = (source.id, None, false);
+            listed.found(Found { source: number, id, parent, node, key: key.clone(), is_implied })?;
             for Misplaced { path, why } in source.misplaced.iter() {
                 if path.is_empty() || self.takes(path, false) == Some(true) {
                     let what = why.clone();
@@ -140,7 +142,8 @@ impl Listing<'_> {
                 if is_directory {
                     waiting.push(Frame { id: entry.id, key: key.clone(), from: Cursor::Start });
                 }
-                listed.found(Found { source: number, id: entry.id, node, key, is_implied: !is_taken })?;
+                let (id, parent) = (entry.id, Some(frame.id));
+                listed.found(Found { source: number, id, parent, node, key, is_implied: !is_taken })?;
             }
         }
         ControlFlow::Continue(())

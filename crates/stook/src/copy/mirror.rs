@@ -18,6 +18,7 @@ use super::events::{Action, Why};
 use super::listing::joined;
 use super::options::CopyOptions;
 use super::refuse::{Inode, inode_of};
+use super::reserved::is_for_repairs;
 use super::source::CopySource;
 use super::spelling::above;
 use crate::report::units;
@@ -248,6 +249,7 @@ impl<'a> Search<'a> {
         match found {
             Some((_, true)) => {}
             Some((found, false)) if is_directory(&directory, name) => self.waiting.push((key, Some(found))),
+            None if is_for_repairs(&*self.receiver.calls, &directory, name) => self.keep(here.key, id),
             Some(_) => self.had += 1,
             None if self.is_spared(&path, name) => self.keep(here.key, id),
             None if self.is_other_spelling(here, name)? => self.had += 1,

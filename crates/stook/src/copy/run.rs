@@ -21,7 +21,6 @@ use super::large::Lanes;
 use super::ledger::Ledger;
 use super::links::FirstNames;
 use super::listing::{Found, Listed, Listing};
-use super::making::{is_short_of_descriptors, with_descriptors};
 use super::mirror::Mirror;
 use super::options::CopyOptions;
 use super::refuse::{self, Total};
@@ -34,10 +33,10 @@ use super::waits::{For, WaitClock};
 use crate::device::Attachment;
 use crate::engine::{Backend, EngineFactory};
 use crate::profile::{Class, Profile};
-use crate::source::{Session, SessionOptions, Source};
+use crate::source::{Session, SessionOptions};
 use crate::tree::outbox::{Calls, System};
 use crate::tree::target::share_of_descriptors;
-use crate::tree::{Kind, Node, NodeId, Xattrs};
+use crate::tree::{Kind, NodeId, Xattrs};
 
 /// Bytes of files in memory, at most.
 pub(super) const MEMORY_BYTES: u64 = 48 << 20;
@@ -165,13 +164,6 @@ impl Copy {
             destinations: self.destinations.iter().map(|one| Attachment::of(&one.path)).collect(),
         }
     }
-}
-
-/// An opened file, and what it was then.
-pub(super) struct Opened {
-    pub(super) source: Arc<dyn Source>,
-    pub(super) xattrs: Xattrs,
-    pub(super) node: Node,
 }
 
 /// A copy on its way.
@@ -368,29 +360,13 @@ impl<'a> Run<'a> {
         decided.filter_map(|(index, receiver)| Some((index, receiver.decide(job)?))).collect()
     }
 
-    fn release_descriptors(&self) {
+    pub(super) fn release_descriptors(&self) {
         self.receivers.iter().for_each(|receiver| receiver.release_descriptors());
     }
 
-    /// Opens a file. Its mode and time are those of what is opened.
-    pub(super) fn open(&self, job: &FileJob) -> crate::Result<Opened> {
-        let Some(from) = self.sources.get(job.source) else {
-            let gone = std::io::ErrorKind::NotFound.into();
-            return Err(crate::Error::io("open", super::finish::shown(&job.key), gone));
-        };
-        let open = || match self.options.xattrs {
-            true => from.tree.open_with_xattrs(job.id),
-            false => from.tree.open(job.id).map(|source| (source, Xattrs::default())),
-        };
-        let (source, xattrs) =
-            with_descriptors(open, is_short_of_descriptors, || self.release_descriptors())?;
+    /// A file is read.
+    pub(super) fn note_opened(&self) {
         self.own().read_files += 1;
-        let identity = source.identity();
-        let is_known = identity.len == job.node.len
-            && (identity.mtime_ns == 0 || job.node.mtime_ns == Some(identity.mtime_ns));
-        let node = if is_known { job.node } else { from.tree.node(job.id)? };
-        let node = Node { len: source.len(), ..node };
-        Ok(Opened { source, xattrs, node })
     }
 
     /// Everything, in the order that the stages need.
@@ -420,7 +396,8 @@ impl<'a> Run<'a> {
         self.is_finishing.store(true, Ordering::Relaxed);
         self.each_receiver(&|receiver| receiver.publish_waiting());
         self.copy_again();
-        self.make_links(&listed.links);
+        let links = self.still_linked(std::mem::take(&mut listed.links));
+        self.make_links(&links);
         let Lister { directories, .. } = listed;
         self.each_receiver(&|receiver| self.finish_receiver(receiver, &directories));
     }
@@ -432,7 +409,7 @@ impl<'a> Run<'a> {
         self.copy_jobs(jobs);
     }
 
-    fn copy_jobs(&self, jobs: Vec<FileJob>) {
+    pub(super) fn copy_jobs(&self, jobs: Vec<FileJob>) {
         if jobs.is_empty() {
             return;
         }
@@ -747,10 +724,11 @@ impl Listed for Lister<'_, '_> {
     }
 }
 
-fn job_of(found: &Found) -> FileJob {
+pub(super) fn job_of(found: &Found) -> FileJob {
     FileJob {
         source: found.source,
         id: found.id,
+        parent: found.parent,
         node: found.node,
         key: found.key.as_slice().into(),
         only: None,

@@ -8,7 +8,8 @@ use super::destination::{Receiver, Way};
 use super::finish::{Written, new_file};
 use super::hash::Hashing;
 use super::ledger::{Permit, held};
-use super::run::{Opened, Run};
+use super::reopening::Opened;
+use super::run::Run;
 use super::waits::For;
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
@@ -68,7 +69,7 @@ impl Run<'_> {
 
     fn read_small(&self, session: &mut Session, job: &FileJob) -> Result<(Body, crate::tree::Node)> {
         let opened = self.clock.timed(For::Sources, self.jobs, || self.open(job));
-        let Opened { source, xattrs, node } = opened?;
+        let Opened { source, id, xattrs, node } = opened?;
         let range = ByteRange::to(source.len());
         if range.len() > GROWN_MAX {
             let before = Identity { len: job.node.len, ..source.identity() };
@@ -91,7 +92,7 @@ impl Run<'_> {
         let may_have_holes =
             bytes.chunks(PAGE).any(|page| page.len() == PAGE && page.iter().all(|b| *b == 0));
         let holes = match self.sources.get(job.source).filter(|_| may_have_holes) {
-            Some(from) => from.tree.holes(job.id)?,
+            Some(from) => from.tree.holes(id)?,
             None => Holes::default(),
         };
         let mut hashing = Hashing::new(&self.options.hashes);

@@ -170,6 +170,19 @@ impl CopySource {
         find_below(&*self.tree, self.id, path)
     }
 
+    /// What has the name of an entry by now, in the directory that it was listed in; of the source
+    /// itself, what has its path.
+    pub(super) fn find_again(&self, parent: Option<NodeId>, key: &[u8]) -> crate::Result<Option<NodeId>> {
+        let last = |key: &[u8]| key.rsplit(|byte| *byte == b'/').next().unwrap_or_default().to_vec();
+        match (parent, &self.path) {
+            (Some(parent), _) => self.tree.lookup(parent, &last(key)),
+            (None, Some(path)) if self.id != self.tree.root() => {
+                self.tree.lookup(self.tree.root(), &last(path.as_os_str().as_bytes()))
+            }
+            (None, _) => Ok(Some(self.id)),
+        }
+    }
+
     /// Whether it is a directory.
     pub(super) fn is_directory(&self) -> Result<bool> {
         Ok(self.tree.node(self.id)?.kind == Kind::Directory)

@@ -114,12 +114,7 @@ impl Spellings {
 
     /// Whether a name may be taken for another one that the sources have in its directory, or for
     /// one that is there and spelled otherwise.
-    pub(super) fn is_ambiguous(
-        &self,
-        keys: &SourceKeys,
-        named: Named<'_>,
-        name: &OsStr,
-    ) -> io::Result<bool> {
+    pub(super) fn is_ambiguous(&self, keys: &SourceKeys, named: Named<'_>, name: &OsStr) -> io::Result<bool> {
         let mut state = self.state();
         let known = state.known(keys, named, false)?;
         if known.sources.contains_key(&folded(name.as_bytes())) {

@@ -10,6 +10,7 @@ use std::ffi::c_void;
 use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags};
 
@@ -40,7 +41,47 @@ enum Origin {
         len: usize,
     },
     /// A part of a large page, which lives as long as any part of it.
-    Part(#[expect(dead_code, reason = "it is kept for its drop")] Arc<Memory>),
+    Part(#[expect(dead_code, reason = "it is kept for its drop")] Arc<LargePage>),
+}
+
+/// A large page, and who counts it while it lives.
+#[derive(Debug)]
+struct LargePage {
+    #[expect(dead_code, reason = "it is kept for its drop")]
+    memory: Memory,
+    budget: Option<Arc<PageBudget>>,
+}
+
+impl Drop for LargePage {
+    fn drop(&mut self) {
+        if let Some(budget) = &self.budget {
+            budget.alive_bytes.fetch_sub(HUGE_PAGE_BYTES, Ordering::Relaxed);
+        }
+    }
+}
+
+/// How many bytes of large pages may be alive at once.
+#[derive(Debug)]
+pub(super) struct PageBudget {
+    max_bytes: usize,
+    alive_bytes: AtomicUsize,
+}
+
+impl PageBudget {
+    pub(super) fn new(max_bytes: usize) -> Arc<Self> {
+        Arc::new(Self { max_bytes, alive_bytes: AtomicUsize::new(0) })
+    }
+
+    #[cfg(test)]
+    pub(super) fn alive_bytes(&self) -> usize {
+        self.alive_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Counts one more page, if there is room for it.
+    fn take(&self) -> bool {
+        let more = |alive: usize| alive.checked_add(HUGE_PAGE_BYTES).filter(|&alive| alive <= self.max_bytes);
+        self.alive_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
 }
 
 // SAFETY: it owns its memory alone, which is not bound to a thread.
@@ -98,21 +139,31 @@ impl Memory {
 
     /// One large page cut into pieces of at least `len` bytes each, two or more. A device is given
     /// such a piece as one range of addresses, and small pages that are scattered as one range for
-    /// each page, which makes a read of 1 MiB take twice as long.
+    /// each page, which makes a read of 1 MiB take twice as long. A page is counted in the budget,
+    /// if there is one, until the last of its pieces is gone.
     ///
     /// # Errors
-    /// Returns an error if the system has no memory for the mapping, or only one piece would fit.
-    pub(super) fn pieces_of_a_large_page(len: usize) -> io::Result<Vec<Self>> {
+    /// Returns an error if the system has no memory for the mapping, only one piece would fit, or
+    /// the budget is used up.
+    pub(super) fn pieces_of_a_large_page(
+        len: usize,
+        budget: Option<&Arc<PageBudget>>,
+    ) -> io::Result<Vec<Self>> {
         let too_long = || io::Error::from(io::ErrorKind::OutOfMemory);
         let len = len.max(1).checked_next_multiple_of(PAGE_BYTES).ok_or_else(too_long)?;
         let count = HUGE_PAGE_BYTES / len;
         if count < 2 {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let page = Arc::new(Self::mapped(HUGE_PAGE_BYTES)?);
+        let memory = Self::mapped(HUGE_PAGE_BYTES)?;
+        if budget.is_some_and(|budget| !budget.take()) {
+            return Err(io::ErrorKind::QuotaExceeded.into());
+        }
+        let first = memory.start;
+        let page = Arc::new(LargePage { memory, budget: budget.cloned() });
         let piece = |index: usize| {
             // SAFETY: the page has `count` pieces of this length.
-            let start = unsafe { page.start.add(index * len) };
+            let start = unsafe { first.add(index * len) };
             Self { start, len, origin: Origin::Part(Arc::clone(&page)) }
         };
         Ok((0..count).map(piece).collect())

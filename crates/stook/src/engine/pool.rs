@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::arena::Arena;
 use super::buffer::Buffer;
-use super::memory::{Memory, PAGE_BYTES};
+use super::memory::{Memory, PAGE_BYTES, PageBudget};
 use crate::error::Result;
 
 /// Lends buffers and gets their memory back when they are dropped, also when they were turned into
@@ -22,6 +22,8 @@ pub struct BufferPool {
 pub(super) struct Shelf {
     idle_max_bytes: usize,
     idle: Mutex<Idle>,
+    /// Of the large pages that shorter pieces are cut from.
+    shared: Arc<PageBudget>,
 }
 
 #[derive(Debug, Default)]
@@ -35,13 +37,19 @@ struct Idle {
 /// eight times its length.
 const CUT_FROM_BYTES: usize = 256 << 10;
 
+/// So are pieces from this length on, but only while pages of them take no more than the pool may
+/// keep: a caller that keeps one piece of each page would hold up to 32 times as much as it keeps.
+/// Pages take that much more memory at most, however many pieces are kept and however long.
+const SHARED_FROM_BYTES: usize = 64 << 10;
+
 /// How many pieces of the own class are tried; in the class above, none is too small.
 const LOOKED_AT: usize = 8;
 
 impl BufferPool {
     /// A pool that keeps memory of at most this many bytes.
     pub fn new(idle_max_bytes: usize) -> Self {
-        Self { shelf: Arc::new(Shelf { idle_max_bytes, idle: Mutex::default() }) }
+        let shared = PageBudget::new(idle_max_bytes);
+        Self { shelf: Arc::new(Shelf { idle_max_bytes, idle: Mutex::default(), shared }) }
     }
 
     /// A buffer of at least `capacity` bytes without data. Its memory may hold bytes of an earlier
@@ -63,11 +71,15 @@ impl BufferPool {
 impl Shelf {
     /// Memory from the system. What is cut off with it comes onto the shelf.
     fn fresh(&self, capacity: usize) -> Memory {
-        if capacity < CUT_FROM_BYTES || self.idle_max_bytes < CUT_FROM_BYTES * 16 {
+        if capacity < SHARED_FROM_BYTES || self.idle_max_bytes < CUT_FROM_BYTES * 16 {
             return Memory::zeroed(capacity);
         }
-        let Ok(mut pieces) = Memory::pieces_of_a_large_page(capacity) else {
-            return Memory::mapped(capacity).unwrap_or_else(|_| Memory::zeroed(capacity));
+        let budget = (capacity < CUT_FROM_BYTES).then_some(&self.shared);
+        let Ok(mut pieces) = Memory::pieces_of_a_large_page(capacity, budget) else {
+            return match budget {
+                Some(_) => Memory::zeroed(capacity),
+                None => Memory::mapped(capacity).unwrap_or_else(|_| Memory::zeroed(capacity)),
+            };
         };
         let first = pieces.pop();
         pieces.into_iter().for_each(|piece| self.put(piece));
@@ -156,6 +168,33 @@ mod tests {
         let last = buffers.pop().unwrap();
         drop((buffers, pool));
         assert!(last.memory().iter().all(|byte| *byte == 7));
+    }
+
+    #[test]
+    fn shorter_buffers_share_large_pages_until_these_take_what_the_pool_may_keep() {
+        let pool = BufferPool::new(4 << 20);
+        let large_page = |buffer: &Buffer| buffer.as_ptr() as usize / (2 << 20);
+        // One is kept of each page: what is asked for next is of another.
+        let mut kept = Vec::new();
+        for _ in 0..2 {
+            let mut page: Vec<_> = (0..16).map(|_| pool.take(128 << 10)).collect();
+            assert!(page.iter().all(|buffer| large_page(buffer) == large_page(&page[0])));
+            kept.append(&mut page);
+        }
+        assert_ne!(large_page(&kept[0]), large_page(&kept[16]));
+        // Further ones have memory of their own, which goes when they do.
+        let own: Vec<_> = (0..100).map(|_| pool.take(128 << 10)).collect();
+        let alive = || pool.shelf.shared.alive_bytes();
+        assert_eq!(alive(), 4 << 20);
+        drop(own);
+        let last = kept.pop();
+        drop(kept);
+        assert_eq!(alive(), 4 << 20, "the pool has them, and one is out");
+        pool.shelf.idle.lock().unwrap().classes.clear();
+        assert_eq!(alive(), 2 << 20);
+        drop(last);
+        pool.shelf.idle.lock().unwrap().classes.clear();
+        assert_eq!(alive(), 0);
     }
 
     #[test]

@@ -37,10 +37,10 @@ pub fn check_pack(pack: &Pack, progress: &mut dyn FnMut(u64, u64) -> bool) -> pa
 /// Checks a pack, and calls it complete as it is if it is incomplete and whole: for one whose
 /// sources are gone, so that no run over them can complete it. What became of that is in the
 /// [notes](CheckReport::notes) of the report. Others may not write to it meanwhile, and the hooks
-/// hear what opening it for that found.
+/// get what opening it for that found.
 ///
 /// # Errors
-/// As [`check`], and what a writer meets. A pack of which the newest manifest cannot be read is not
+/// As [`check`], and those of a writer. A pack of which the newest manifest cannot be read is not
 /// opened, and so not accepted.
 pub fn accept(
     path: &Path,

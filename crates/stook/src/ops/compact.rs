@@ -98,6 +98,14 @@ impl Planned {
 }
 
 impl Compact {
+    /// Refuses what cannot be meant, as all that follows does; for before a pack is opened.
+    ///
+    /// # Errors
+    /// Those of [`CompactOptions::check`].
+    pub fn check(&self) -> pack::Result<()> {
+        self.options(None).check()
+    }
+
     /// What [`run`](Self::run) would do now, and how many seconds that would take (`None` where
     /// nothing is to be done): for a dry run. It refuses what that refuses.
     ///
@@ -111,7 +119,7 @@ impl Compact {
         Ok((planned.plan, seconds))
     }
 
-    /// The same for the pack at a path. The hooks hear of the damage that is found.
+    /// The same for the pack at a path. The hooks receive the damage that is found.
     ///
     /// # Errors
     /// Those of [`preview`](Self::preview), and of opening the pack.
@@ -163,7 +171,7 @@ impl Compact {
     }
 
     /// The same for the pack at a path, planned before it is opened for writing. `progress` is
-    /// called with the bytes that are written, and how many there will be about. The hooks hear
+    /// called with the bytes that are written, and how many there will be about. The hooks get
     /// what opening the pack found.
     ///
     /// # Errors

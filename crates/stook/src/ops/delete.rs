@@ -10,6 +10,9 @@ use crate::pack::{self, Key, OpenOptions, Pack, PackWriter, Stop, WriterOptions}
 /// Keys that are looked up in one batch.
 const BATCH: usize = 4096;
 
+/// For this many keys, what lies below them is looked for: more are hardly typed.
+const NAMED_MAX: usize = 100;
+
 /// A result of deleting.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -52,8 +55,8 @@ pub struct Deletion {
     pub keys: Option<Vec<Key>>,
     /// The prefix of the sort forms of keys, if one was given.
     pub prefix: Option<Vec<u8>>,
-    /// Patterns that keys match, if any were given.
-    pub patterns: Option<KeyPatterns>,
+    /// Patterns that keys match. None at all ask for nothing.
+    pub patterns: KeyPatterns,
     /// Only records of these groups; of any if empty.
     pub groups: Vec<String>,
     /// Asked whether to end.
@@ -69,12 +72,15 @@ pub struct Doomed {
     pub missing: Vec<Missing>,
     /// Damage of records that may be meant: they stay.
     pub damages: Vec<pack::Error>,
+    /// Of the first hundred keys, without a slash at their end, those that others lie below, which
+    /// stay: a directory was named, and maybe all in it was meant.
+    pub directories: Vec<Key>,
 }
 
 impl Deletion {
     /// Whether a prefix or patterns are given.
     pub fn is_by_pattern(&self) -> bool {
-        self.prefix.is_some() || self.patterns.is_some()
+        self.prefix.is_some() || !self.patterns.is_empty()
     }
 
     /// The records that are meant in a pack, for a dry run. It refuses what [`run`](Self::run)
@@ -90,7 +96,7 @@ impl Deletion {
         self.select(pack)
     }
 
-    /// The same for the pack at a path. The hooks hear of the damage that is found.
+    /// The same for the pack at a path. The hooks receive the damage that is found.
     ///
     /// # Errors
     /// Those of [`plan`](Self::plan), and of opening the pack.
@@ -129,7 +135,7 @@ impl Deletion {
         }
     }
 
-    /// The same in the pack at a path: all of it is durable when this returns. The hooks hear what
+    /// The same in the pack at a path: all of it is durable when this returns. The hooks get what
     /// opening the pack found.
     ///
     /// # Errors
@@ -153,7 +159,7 @@ impl Deletion {
         pack.check_groups(&self.groups)
             .map_err(|source| contents::Error::NoSuchGroup { path: path(), source })?;
         let mut found = Doomed::default();
-        let Doomed { selected, missing, damages } = &mut found;
+        let Doomed { selected, missing, damages, .. } = &mut found;
         let mut note = |unselected: Unselected<'_>| match unselected {
             Unselected::Missing(key) => missing.push(Missing::record(pack, path(), key, &self.groups)),
             Unselected::Damaged(error) => damages.push(error),
@@ -163,15 +169,29 @@ impl Deletion {
             selected.add_listed(pack, keys, &self.groups, &mut note)?;
         }
         if self.is_by_pattern() || self.keys.is_none() {
-            let all = KeyPatterns::default();
-            let (prefix, patterns) = (self.prefix.as_deref(), self.patterns.as_ref().unwrap_or(&all));
-            let (prefix, groups) = (prefix.unwrap_or_default(), self.groups.as_slice());
-            let matching = Matching { prefix, patterns, groups, stop: self.stop };
+            let (prefix, groups) = (self.prefix.as_deref().unwrap_or_default(), self.groups.as_slice());
+            let matching = Matching { prefix, patterns: &self.patterns, groups, stop: self.stop };
             if !selected.add_matching(pack, &matching, &mut note)? {
                 return Err(Error::NothingMatches);
             }
         }
+        found.directories = self.directories(pack, &found.selected)?;
         Ok(found)
+    }
+
+    fn directories(&self, pack: &Pack, selected: &Selected) -> Result<Vec<Key>> {
+        let mut directories = Vec::new();
+        for key in self.keys.iter().flatten().take(NAMED_MAX) {
+            let path = key.as_bytes().map(|path| path.strip_suffix(b"/").unwrap_or(path));
+            let Some(path) = path.filter(|path| !path.is_empty()) else { continue };
+            // Below the longest keys there is nothing.
+            let Ok(below) = Key::bytes([path, b"/"].concat()) else { continue };
+            let mut below = pack.keys(below.sort_form())?;
+            if below.any(|entry| entry.is_ok_and(|entry| !selected.keys().contains(&entry.key))) {
+                directories.push(Key::bytes(path)?);
+            }
+        }
+        Ok(directories)
     }
 
     fn check(&self) -> Result<()> {
@@ -187,7 +207,7 @@ impl Deletion {
         // all other keys.
         let is_empty = |prefix: &[u8]| match prefix {
             [] => true,
-            [kind] => Key::id(0).sort_form().first() != Some(kind),
+            [_] => prefix != Key::IDS,
             _ => false,
         };
         match self.prefix.as_deref().is_some_and(is_empty) {
@@ -235,7 +255,7 @@ mod tests {
                 "" => Vec::new(),
                 text => Key::parse(text.as_bytes()).unwrap().sort_form().to_vec(),
             }),
-            patterns: (!globs.is_empty()).then(|| KeyPatterns::new(&own(globs)).unwrap()),
+            patterns: KeyPatterns::new(&own(globs)).unwrap(),
             groups: own(groups),
             stop: Stop::default(),
         }
@@ -304,6 +324,19 @@ mod tests {
             assert_eq!(refused.to_string(), same.to_string());
         }
         assert_eq!(open_pack(&path, OpenOptions::default()).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_directory_that_is_named_is_known_by_what_stays_in_it() {
+        let place = tempfile::tempdir().unwrap();
+        let directories = |keys: &[&str], prefix: Option<&str>| {
+            let doomed = deletion(keys, prefix, &[], &[]).run(&mut writer(&place), &mut (), &mut |_, _| true);
+            doomed.unwrap().directories.iter().map(Key::to_string).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(directories(&["a", "b/", "x", "c"], None), "a b");
+        assert_eq!(directories(&["a/1", "a"], None), "a", "one of two stays");
+        assert_eq!(directories(&["a/1", "a/2", "a"], None), "");
+        assert_eq!(directories(&["a"], Some("a/")), "");
     }
 
     #[test]

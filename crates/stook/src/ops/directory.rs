@@ -6,6 +6,7 @@ use std::path::Path;
 
 use crate::archive::recognise;
 use crate::pack::{self, OpenOptions, Pack};
+use crate::source::check_path;
 use crate::storage::{LocalStorage, LocalStorageOptions};
 
 /// Opens the directory of a pack.
@@ -29,6 +30,9 @@ pub fn open_pack(path: &Path, options: OpenOptions) -> pack::Result<Pack> {
 
 /// The error of opening the directory of a pack, as what is wrong with a file where one is there.
 pub(super) fn explained(path: &Path, error: crate::Error) -> pack::Error {
+    if let Err(no_path) = check_path(path) {
+        return no_path.into();
+    }
     if error.io_kind() != Some(ErrorKind::NotADirectory) || !path.is_file() {
         return error.into();
     }
@@ -68,6 +72,9 @@ mod tests {
             assert!(matches!(error, pack::Error::NotAPack { .. }), "{error}");
             assert!(error.to_string().ends_with("it is a file, and a pack is a directory"), "{error}");
         }
+        // Before: that there is no such file or directory.
+        let address = open_pack(Path::new("https://host/x.tar?key"), OpenOptions::default()).unwrap_err();
+        assert!(address.to_string().starts_with("https://host/x.tar?… is an address"), "{address}");
         let below = open_directory(&text.join("below")).unwrap_err();
         assert!(matches!(below, pack::Error::Core(_)), "{below}");
         assert!(matches!(

@@ -56,7 +56,7 @@ impl Feed {
     /// over.
     ///
     /// # Errors
-    /// What reading meets. The next call continues after it.
+    /// Errors of reading. The next call continues after them.
     pub fn next_put(&self) -> pack::Result<Option<(Arc<Pack>, Record)>> {
         loop {
             let (key, seen) = {

@@ -46,7 +46,7 @@ pub enum ChildHead {
 /// length of the file. `None` where there is no such record.
 ///
 /// # Errors
-/// What reading meets, damage included; [`pack::Error::Stopped`] where `go_on` returns `false`.
+/// Errors of reading, damage included; [`pack::Error::Stopped`] where `go_on` returns `false`.
 pub fn heads_by_key(
     pack: &Pack,
     keys: &[Key],

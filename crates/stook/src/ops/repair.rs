@@ -12,6 +12,7 @@ use super::json::JsonDamage;
 use crate::pack::{self, OpenOptions, Pack, Repaired, SegmentInfo, WriterOptions};
 use crate::report::json::{Document, TextOrBytes};
 use crate::report::units::bytes_decimal;
+use crate::source::check_path;
 use crate::storage::{LocalStorage, LocalStorageOptions, Storage, free_at};
 
 /// The name of the report beside the quarantined bytes.
@@ -133,6 +134,7 @@ pub fn repair(pack: &Path, new: &Path, progress: &mut dyn FnMut(u64, u64) -> boo
             return Err(Error::Exists { path: path.to_path_buf() });
         }
     }
+    check_path(new)?;
     let from = open_directory(pack)?;
     let total: u64 = from.list()?.iter().map(|file| file.len * 2).sum();
     let from = Arc::new(from);

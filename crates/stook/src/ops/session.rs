@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use bytes::Bytes;
 
 use super::directory::open_pack;
-use super::pack::{Making, open_writer};
+use super::pack::{Making, check_segment_len, open_writer};
 use super::shared::{Error, PendingChange, Result, Writer};
 use crate::pack::{self, Damages, Durability, Key, MapRule, OpenOptions, Pack, PackWriter, WriterOptions};
 use crate::storage::Storage;
@@ -66,7 +66,7 @@ impl Settings {
         let (durability, segment_len) = (self.durability, self.segment_len);
         let writing = WriterOptions { durability, segment_len, ..WriterOptions::default() };
         // Before anything is created.
-        writing.check().map_err(Error::SegmentLen)?;
+        check_segment_len(&writing).map_err(Error::SegmentLen)?;
         let opened = open_writer(&self.path, writing, making)?;
         self.written = Some(opened.storage);
         Ok(opened.writer)
@@ -302,6 +302,7 @@ fn written<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pack::SEGMENT_LEN_MIN;
 
     struct Here;
 
@@ -342,12 +343,11 @@ mod tests {
         let settings = Settings { making: Some(Making::IfMissing), ..Settings::new(path.clone(), past) };
         assert!(matches!(Session::open(settings), Err(Error::Past)));
         let reading = OpenOptions::default();
-        let settings = Settings {
-            making: Some(Making::Always),
-            segment_len: u64::MAX,
-            ..Settings::new(path.clone(), reading)
-        };
-        assert!(matches!(Session::open(settings), Err(Error::SegmentLen(_))));
+        for segment_len in [0, SEGMENT_LEN_MIN - 1, u64::MAX] {
+            let making = Some(Making::Always);
+            let settings = Settings { making, segment_len, ..Settings::new(path.clone(), reading.clone()) };
+            assert!(matches!(Session::open(settings), Err(Error::SegmentLen(_))), "{segment_len}");
+        }
         assert!(!path.exists());
     }
 }

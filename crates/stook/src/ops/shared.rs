@@ -387,7 +387,7 @@ impl Writer {
     /// Closes the pack: all puts are durable when this returns.
     ///
     /// # Errors
-    /// What the last sync meets; as [`enter`](Self::enter).
+    /// Errors of the last sync; as [`enter`](Self::enter).
     pub fn close(&self) -> Result<()> {
         self.enter()?;
         self.closed.store(true, Ordering::Relaxed);

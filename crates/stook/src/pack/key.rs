@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::error::{Error, Result};
-use crate::names::{escaped, unescape};
+use crate::names::{ListEnd, escaped, unescape};
 
 /// The longest byte-string key.
 pub const KEY_LEN_MAX: usize = u16::MAX as usize;
@@ -27,6 +27,9 @@ pub enum KeyValue<'a> {
 }
 
 impl Key {
+    /// What the sort forms of all numeric keys begin with, and those of no others.
+    pub const IDS: &'static [u8] = &[KIND_ID];
+
     /// A byte-string key.
     ///
     /// # Errors
@@ -181,21 +184,31 @@ impl Key {
         })
     }
 
-    /// The key as bytes that are separated in some other way than by lines: as
-    /// [`Display`](fmt::Display) writes it, but with no byte escaped.
-    pub fn to_plain(&self) -> Vec<u8> {
-        match self.value() {
-            KeyValue::Id(_) => self.to_string().into_bytes(),
-            KeyValue::Bytes(bytes) => [form_of(bytes).as_bytes(), bytes].concat(),
+    /// The key as it stands in a list, without what ends it: on a line as
+    /// [`Display`](fmt::Display) writes it, between zero bytes the same with no byte escaped.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a key that has a zero byte, where one ends each: readers of the list
+    /// would take it for two other keys.
+    pub fn listed(&self, end: ListEnd) -> Result<Vec<u8>> {
+        match (end, self.value()) {
+            (ListEnd::Line, _) | (_, KeyValue::Id(_)) => Ok(self.to_string().into_bytes()),
+            (ListEnd::Nul, KeyValue::Bytes(bytes)) if bytes.contains(&0) => Err(Error::Invalid(format!(
+                "{self} has a zero byte, so it cannot stand in a list whose keys end in one"
+            ))),
+            (ListEnd::Nul, KeyValue::Bytes(bytes)) => Ok([form_of(bytes).as_bytes(), bytes].concat()),
         }
     }
 
-    /// The key whose [`to_plain`](Key::to_plain) these bytes are.
+    /// The key that stands so in a list.
     ///
     /// # Errors
-    /// Returns the errors of [`parse`](Key::parse), but a backslash is a backslash.
-    pub fn from_plain(bytes: &[u8]) -> Result<Self> {
-        Self::of_form(bytes, Self::bytes)
+    /// Returns the errors of [`parse`](Key::parse); between zero bytes a backslash is a backslash.
+    pub fn of_list(written: &[u8], end: ListEnd) -> Result<Self> {
+        match end {
+            ListEnd::Line => Self::parse(written),
+            ListEnd::Nul => Self::of_form(written, Self::bytes),
+        }
     }
 
     fn of_form<'a>(text: &'a [u8], bytes: impl FnOnce(&'a [u8]) -> Result<Self>) -> Result<Self> {
@@ -266,7 +279,7 @@ mod tests {
 
     #[test]
     fn no_text_is_no_key_and_the_empty_key_has_a_form() {
-        for error in [Key::parse(b"").unwrap_err(), Key::from_plain(b"").unwrap_err()] {
+        for error in [Key::parse(b"").unwrap_err(), Key::of_list(b"", ListEnd::Nul).unwrap_err()] {
             let reported = error.to_string();
             assert!(
                 reported.contains("the key is empty") && reported.contains("written `bytes:`"),
@@ -274,7 +287,7 @@ mod tests {
             );
         }
         assert_eq!(Key::parse(b"bytes:").unwrap(), Key::bytes("").unwrap());
-        assert_eq!(Key::from_plain(b"bytes:").unwrap(), Key::bytes("").unwrap());
+        assert_eq!(Key::of_list(b"bytes:", ListEnd::Nul).unwrap(), Key::bytes("").unwrap());
     }
 
     #[test]
@@ -283,9 +296,24 @@ mod tests {
             [&b""[..], b"id:", b"id:7", b"bytes:", b"bytes:\xff\n", b"a\\b", br"\x41", b"\xc2\x9b", b"\xc2"]
         {
             let key = Key::bytes(bytes).unwrap();
-            assert_eq!(Key::parse(key.to_string().as_bytes()).unwrap(), key, "{key}");
-            assert_eq!(Key::from_plain(&key.to_plain()).unwrap(), key, "{key}");
+            for end in [ListEnd::Line, ListEnd::Nul] {
+                assert_eq!(Key::of_list(&key.listed(end).unwrap(), end).unwrap(), key, "{key} {end:?}");
+            }
         }
-        assert_eq!(Key::from_plain(&Key::id(7).to_plain()).unwrap(), Key::id(7));
+        assert_eq!(
+            Key::of_list(&Key::id(7).listed(ListEnd::Nul).unwrap(), ListEnd::Nul).unwrap(),
+            Key::id(7)
+        );
+    }
+
+    /// Before: it was written as it is, and read as the keys of two other records.
+    #[test]
+    fn a_key_with_a_zero_byte_is_listed_on_lines_only() {
+        let key = Key::bytes(b"keep\0b.tmp").unwrap();
+        let listed = key.listed(ListEnd::Line).unwrap();
+        assert_eq!(listed, br"keep\x00b.tmp");
+        assert_eq!(Key::of_list(&listed, ListEnd::Line).unwrap(), key);
+        let refused = key.listed(ListEnd::Nul).unwrap_err().to_string();
+        assert!(refused.starts_with(r"keep\x00b.tmp has a zero byte"), "{refused}");
     }
 }

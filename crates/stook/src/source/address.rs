@@ -65,6 +65,18 @@ pub fn local_path(address: impl AsRef<OsStr>) -> Result<Option<PathBuf>> {
     }
 }
 
+/// Refuses an address where only a path can be meant: made into a path, `s3://bucket/key` would be
+/// three directories. What is there by that name is a path.
+///
+/// # Errors
+/// Returns [`Error::NotAPath`].
+pub fn check_path(given: &Path) -> Result<()> {
+    match scheme(given.as_os_str()).is_some() && given.symlink_metadata().is_err() {
+        true => Err(Error::NotAPath { path: PathBuf::from(shown(&given.to_string_lossy())) }),
+        false => Ok(()),
+    }
+}
+
 /// Whether an address means an object rather than a file.
 pub fn is_remote(address: impl AsRef<OsStr>) -> bool {
     scheme(address.as_ref()).is_some_and(|(scheme, _)| is_known(scheme))

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::etag::{has_hash, is_weak};
+use crate::report::time::time_of;
 use crate::report::units;
 
 /// Longer than a tick of any kernel.
@@ -109,14 +110,14 @@ impl fmt::Display for Identity {
                 f,
                 ", inode {}, modified {}, changed {}",
                 self.inode,
-                Seconds(self.mtime_ns),
-                Seconds(self.ctime_ns)
+                time_of(self.mtime_ns),
+                time_of(self.ctime_ns)
             );
         }
         if let Some(etag) = &self.etag {
             write!(f, ", ETag {etag}")?;
         } else if self.mtime_ns != 0 {
-            write!(f, ", modified {}", Seconds(self.mtime_ns))?;
+            write!(f, ", modified {}", time_of(self.mtime_ns))?;
         } else {
             write!(f, ", with neither an ETag nor a time")?;
         }
@@ -124,14 +125,6 @@ impl fmt::Display for Identity {
             Some(version) => write!(f, ", version {version}"),
             None => Ok(()),
         }
-    }
-}
-
-struct Seconds(i64);
-
-impl fmt::Display for Seconds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{:09}", self.0.div_euclid(1_000_000_000), self.0.rem_euclid(1_000_000_000))
     }
 }
 
@@ -188,9 +181,12 @@ mod tests {
     #[test]
     fn it_says_what_tells_states_apart() {
         let mut identity = Identity { len: 7, inode: 3, mtime_ns: 1_500_000_000, ..Identity::default() };
-        assert_eq!(identity.to_string(), "7 bytes, inode 3, modified 1.500000000, changed 0.000000000");
+        assert_eq!(
+            identity.to_string(),
+            "7 bytes, inode 3, modified 1970-01-01T00:00:01.5Z, changed 1970-01-01T00:00:00Z"
+        );
         identity.inode = 0;
-        assert_eq!(identity.to_string(), "7 bytes, modified 1.500000000");
+        assert_eq!(identity.to_string(), "7 bytes, modified 1970-01-01T00:00:01.5Z");
         identity.etag = Some("\"e\"".into());
         identity.version = Some("v2".into());
         assert_eq!(identity.to_string(), "7 bytes, ETag \"e\", version v2");

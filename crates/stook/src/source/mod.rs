@@ -32,7 +32,7 @@ pub use access::AccessRule;
 pub(crate) use access::SAMPLED_RANGES;
 #[cfg(feature = "remote")]
 pub use address::open_with;
-pub use address::{is_remote, local_path, open};
+pub use address::{check_path, is_remote, local_path, open};
 pub use check::Check;
 pub(crate) use check::verified;
 pub use described::{Described, SETTLING_MAX, who_asks};

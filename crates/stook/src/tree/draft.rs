@@ -77,6 +77,7 @@ enum Place {
         file: File,
         /// Whether it is a pipe, whose reader may keep a write waiting.
         is_pipe: bool,
+        calls: Arc<dyn Calls>,
     },
     /// A file that has no name yet, or another.
     Beside(Box<Beside>),
@@ -97,19 +98,28 @@ struct Beside {
 struct Way {
     outbox: Outbox,
     batch: Batch,
-    /// What went wrong first with files that waited.
-    failed: Mutex<Option<Error>>,
+    /// What became of files that waited, and was not asked for yet.
+    finished: Mutex<Vec<Finished>>,
+}
+
+/// What became of a file of a [`Folder`].
+#[derive(Debug)]
+pub struct Finished {
+    /// Its path.
+    pub path: PathBuf,
+    /// Whether it has its name.
+    pub result: Result<()>,
 }
 
 impl Way {
     fn new(calls: Arc<dyn Calls>, directory: &Path, durability: Durability) -> Result<Arc<Self>> {
         let outbox = Outbox::new(calls).map_err(|error| Error::io("choose names in", directory, error))?;
         let batch = Batch::with(durability);
-        Ok(Arc::new(Self { outbox, batch, failed: Mutex::new(None) }))
+        Ok(Arc::new(Self { outbox, batch, finished: Mutex::default() }))
     }
 
-    fn failed(&self) -> MutexGuard<'_, Option<Error>> {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    fn finished(&self) -> MutexGuard<'_, Vec<Finished>> {
+        self.finished.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All that waits gets its name.
@@ -118,12 +128,11 @@ impl Way {
     }
 
     fn note(&self, published: Vec<Published>) {
-        for Published { key, result, .. } in published {
-            if let Err((operation, error)) = result {
-                let path = PathBuf::from(OsString::from_vec(key));
-                self.failed().get_or_insert_with(|| Error::io(operation, &path, error));
-            }
-        }
+        self.finished().extend(published.into_iter().map(|Published { key, result, .. }| {
+            let path = PathBuf::from(OsString::from_vec(key));
+            let result = result.map_err(|(operation, error)| Error::io(operation, &path, error));
+            Finished { path, result }
+        }));
     }
 }
 
@@ -198,15 +207,25 @@ impl Folder {
         &self.path
     }
 
+    /// All files that wait get their names.
+    pub fn publish(&self) {
+        self.way.publish();
+    }
+
+    /// The files that have got their names since the last call, or could not get them, in the order
+    /// in which they were [finished](Draft::finish).
+    pub fn finished(&self) -> Vec<Finished> {
+        std::mem::take(&mut *self.way.finished())
+    }
+
     /// Everything that was finished has its name, and is on the medium, unless nothing was to be.
     ///
     /// # Errors
-    /// What the system meets; of files that got no name, the error of the first.
+    /// What the system meets; of files that got no name and were not [given
+    /// out](Self::finished), the error of the first.
     pub fn sync(&self) -> Result<()> {
-        self.way.publish();
-        if let Some(error) = self.way.failed().take() {
-            return Err(error);
-        }
+        self.publish();
+        self.finished().into_iter().try_for_each(|file| file.result)?;
         let synced = self.way.batch.sync_all(&self.way.outbox, &self.target.root());
         synced.map_err(|error| Error::io("sync", &self.path, error))
     }
@@ -251,7 +270,7 @@ impl Draft {
                 false => fs::OpenOptions::new().append(is_open_file).write(true).open(path),
             };
             let file = opened.map_err(|error| Error::io("write to", path, error))?;
-            let place = Place::Open { file, is_pipe };
+            let place = Place::Open { file, is_pipe, calls };
             return Ok(Self { shown: path.to_path_buf(), place, len: 0, written: 0 });
         }
         let led_to = end_of_links(path).map_err(|error| Error::io("follow the link", path, error))?;
@@ -330,8 +349,8 @@ impl Draft {
     pub fn write_while(&mut self, bytes: &[u8], go_on: &mut dyn FnMut() -> bool) -> Result<()> {
         let written = match &mut self.place {
             Place::Beside(beside) => beside.file.write_at(bytes, self.len),
-            Place::Open { file, is_pipe: true } => write_to_pipe(file, bytes, go_on),
-            Place::Open { file, is_pipe: false } => file.write_all(bytes),
+            Place::Open { file, is_pipe: true, .. } => write_to_pipe(file, bytes, go_on),
+            Place::Open { file, is_pipe: false, .. } => file.write_all(bytes),
         };
         written.map_err(|error| Error::io_at("write", &self.shown, self.len, error))?;
         self.len = self.len.saturating_add(bytes.len() as u64);
@@ -364,7 +383,7 @@ impl Draft {
     pub fn set_mode(&self, mode: u32) -> Result<()> {
         let set = match &self.place {
             Place::Beside(beside) => beside.file.set_mode(mode),
-            Place::Open { file, .. } => System.set_mode(file.as_fd(), mode),
+            Place::Open { file, calls, .. } => calls.set_mode(file.as_fd(), mode),
         };
         set.map_err(|error| Error::io("set the mode of", &self.shown, error))
     }
@@ -394,17 +413,22 @@ impl Draft {
     }
 
     /// All bytes are there: it gets its name. In a folder it may wait for others, and for the sync
-    /// of all of them; what goes wrong then, [`Folder::sync`] says.
+    /// of all of them; what became of it then, [`Folder::finished`] says.
     ///
     /// # Errors
     /// What the system meets; then nothing has changed.
     pub fn finish(self) -> Result<()> {
         let Self { shown, place, len, written } = self;
-        let Place::Beside(beside) = place else { return Ok(()) };
-        let Beside { mut file, parent, name, way, is_alone } = *beside;
-        let calls = file.calls();
         let path = shown.as_path();
         let failed = |operation| move |error| Error::io(operation, path, error);
+        let beside = match place {
+            Place::Beside(beside) => beside,
+            Place::Open { is_pipe: true, .. } => return Ok(()),
+            // What a device could not write shows only now.
+            Place::Open { file, calls, .. } => return sync_open(&*calls, &file).map_err(failed("sync")),
+        };
+        let Beside { mut file, parent, name, way, is_alone } = *beside;
+        let calls = file.calls();
         // A hole at the end is not written, so the length has to be set.
         if written != len {
             file.set_len(len).map_err(failed("set the length of"))?;
@@ -429,6 +453,15 @@ fn parts(name: &[u8]) -> Result<Vec<&OsStr>, Refused> {
 
 fn is_directory(status: &rustix::fs::Stat) -> bool {
     rustix::fs::FileType::from_raw_mode(status.st_mode) == rustix::fs::FileType::Directory
+}
+
+/// Syncs what is no file of our own. A terminal, and other devices that hold nothing back, refuse
+/// it.
+fn sync_open(calls: &dyn Calls, file: &File) -> io::Result<()> {
+    match calls.sync(file.as_fd()) {
+        Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::INVAL | Errno::NOTSUP)) => Ok(()),
+        synced => synced,
+    }
 }
 
 /// Opens a pipe for writing: without a reader it cannot be yet, and the system would wait without

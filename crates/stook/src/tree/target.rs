@@ -112,10 +112,27 @@ impl FileMetadata {
 /// What was to be set and could not be.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Unset {
-    /// Which extended attributes, and why.
+    /// Which extended attributes, or that it is the time, and why.
     pub(crate) why: Option<String>,
     /// Whether there were others, of another system.
     pub(crate) has_foreign: bool,
+}
+
+impl Unset {
+    /// The same, after this modification time was set.
+    fn with_time(self, mtime_ns: Option<i64>) -> Self {
+        if !mtime_ns.is_some_and(is_nearest_time) {
+            return self;
+        }
+        let time = "the modification time: it is before 1677 or after 2262, and the nearest was set";
+        let why = self.why.map_or_else(|| time.to_owned(), |why| format!("{why}; {time}"));
+        Self { why: Some(why), ..self }
+    }
+}
+
+/// Whether a time in nanoseconds since 1970 only stands for one that is farther away.
+pub(crate) fn is_nearest_time(ns: i64) -> bool {
+    ns == i64::MAX || ns < i64::MIN + 1_000_000_000
 }
 
 /// What became of mode and time of a directory.
@@ -600,7 +617,7 @@ pub(crate) fn set_metadata(
     if let Some(ns) = metadata.mtime_ns {
         again(|| calls.set_mtime(file, ns))?;
     }
-    Ok(unset)
+    Ok(unset.with_time(metadata.mtime_ns))
 }
 
 /// Takes away an access control list that came from the directory above, where none was recorded;
@@ -693,7 +710,7 @@ pub(crate) fn set_link_metadata(
     if let Some(ns) = metadata.mtime_ns {
         again(|| calls.set_link_mtime(parent.as_fd(), name, ns))?;
     }
-    Ok(unset)
+    Ok(unset.with_time(metadata.mtime_ns))
 }
 
 /// The path of what has a name in an open directory, for calls that take no directory.

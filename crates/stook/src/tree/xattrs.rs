@@ -266,7 +266,9 @@ mod tests {
         assert_eq!((all.get(b"user.b"), all.get(b"user.c")), (Some(&b"\0\xff"[..]), None));
         assert_eq!(all.lost().as_deref(), Some("user.c"));
         assert!(Xattrs::decode(b"").is_empty() && Xattrs::of([pair("security.selinux", b"x")]).is_empty());
-        assert!(Xattrs::of([pair("trusted.SGI_ACL_FILE", b"x"), pair("trusted.SGI_ACL_DEFAULT", b"")]).is_empty());
+        assert!(
+            Xattrs::of([pair("trusted.SGI_ACL_FILE", b"x"), pair("trusted.SGI_ACL_DEFAULT", b"")]).is_empty()
+        );
         assert!(!Xattrs::unreadable().is_empty());
         assert_eq!(Xattrs::decode(&Xattrs::unreadable().encode()), Xattrs::unreadable());
     }

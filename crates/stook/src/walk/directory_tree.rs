@@ -5,10 +5,12 @@
 //! of it. It never writes.
 //!
 //! Ids are numbers in a table of what was met, found by device, inode and kind. Those three alone
-//! could not be an id: it takes privileges to open a file by them. Names alone could not either:
-//! two names of one file would be two nodes, and a renamed file another one. The price is that each
-//! entry of a listing is asked for its inode, so listings have the whole node, and that the table
-//! grows with what was met, by about 120 bytes and its name for each.
+//! could not be an id: it takes privileges to open a file by them, and the system gives the inode of
+//! a removed file to a new one. Names alone could not either: two names of one file would be two
+//! nodes. So an id stays with the name that it was given for, and is also that of another name
+//! while both stand for one inode. The price is that each entry of a listing is asked for its
+//! inode, so listings have the whole node, and that the table grows with what was met, by about 120
+//! bytes and its name for each.
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{CStr, CString};
@@ -39,11 +41,11 @@ use crate::tree::{
 /// - listings have the order of the file system, which is the same while nothing is added or
 ///   removed, and skip what is removed meanwhile;
 /// - a name that stands for another file than it did when its id was given is an error with the
-///   path for that id; looked up or listed again, the name has another id. A file that was renamed
-///   keeps its id, and is found again when it is met under its new name;
+///   path for that id; looked up or listed again, the name has another id. So has a file that was
+///   renamed, under its new name;
 /// - where the system gives the inode of a removed file to a new one of the same kind, the new one
-///   has the id of the old: what is open is distinguished all the same, by its
-///   [`Identity`](crate::source::Identity);
+///   has an id of its own, unless it has the name of the old: what is open is distinguished all the
+///   same, by its [`Identity`](crate::source::Identity);
 /// - a mount point that leads back to a directory above it is not entered.
 #[derive(Debug)]
 pub struct DirectoryTree {
@@ -73,7 +75,19 @@ struct Listing {
 struct Known {
     /// By id. The first is the root.
     nodes: Vec<Met>,
+    /// The id that was given last for an inode.
     by_inode: HashMap<Inode, u64>,
+}
+
+impl Known {
+    /// Gives an id to what was met under a name.
+    fn add(&mut self, inode: Inode, directory: &Arc<Directory>, name: &CStr) -> NodeId {
+        let number = self.nodes.len() as u64;
+        let place = Place::In(Arc::clone(directory), name.to_owned());
+        self.nodes.push(Met { inode, place, entered: None });
+        self.by_inode.insert(inode, number);
+        NodeId::new(number)
+    }
 }
 
 /// What a node is known by. The kind counts, so that no file becomes a directory where an inode is
@@ -91,7 +105,7 @@ impl Inode {
     }
 }
 
-/// A node, and where it was met last.
+/// A node, and where it was met first.
 #[derive(Debug, Clone)]
 struct Met {
     inode: Inode,
@@ -161,20 +175,29 @@ impl DirectoryTree {
         met.ok_or_else(|| unknown(&self.path, id))
     }
 
-    /// The id of what was met under a name just now.
+    /// The id of what was met under a name just now. That of another name is also its own only
+    /// where that still stands for the same inode: else the inode may be one that is used again, and
+    /// who has the id would get the bytes of another file.
     fn meet(&self, directory: &Arc<Directory>, name: &CStr, status: &Status) -> NodeId {
         let inode = Inode::of(status);
-        let mut known = lock(&self.known);
-        let Known { nodes, by_inode } = &mut *known;
-        let number = *by_inode.entry(inode).or_insert(nodes.len() as u64);
-        match nodes.get_mut(number as usize) {
-            Some(met) => met.moved_to(directory, name),
-            None => {
-                let place = Place::In(Arc::clone(directory), name.to_owned());
-                nodes.push(Met { inode, place, entered: None });
+        let mut gone = None;
+        loop {
+            let (number, met) = {
+                let mut known = lock(&self.known);
+                let number = known.by_inode.get(&inode).copied();
+                let met = number.and_then(|number| known.nodes.get(number as usize));
+                match (number, met) {
+                    (Some(number), Some(met)) if met.place.is(directory, name) => return NodeId::new(number),
+                    (Some(number), Some(met)) if gone != Some(number) => (number, met.clone()),
+                    _ => return known.add(inode, directory, name),
+                }
+            };
+            if self.status(&met).is_ok() {
+                return NodeId::new(number);
             }
+            // Another thread may give it an id meanwhile.
+            gone = Some(number);
         }
-        NodeId::new(number)
     }
 
     fn path_at(&self, place: &Place) -> PathBuf {
@@ -200,12 +223,12 @@ impl DirectoryTree {
         if Inode::of(&status) != met.inode {
             return Err(replaced(parent.path_of(name)));
         }
+        // What is in it has its names in one directory, whichever thread entered it first.
         let mut known = lock(&self.known);
-        let still_there = known.nodes.get_mut(id.get() as usize).filter(|known| known.place.is(parent, name));
-        if let Some(known) = still_there {
-            known.entered = Some(Arc::clone(&directory));
-        }
-        Ok(directory)
+        Ok(match known.nodes.get_mut(id.get() as usize) {
+            Some(known) => Arc::clone(known.entered.get_or_insert(directory)),
+            None => directory,
+        })
     }
 
     /// What a node is now, with the open directory it is in; of the root, itself. An error where
@@ -290,19 +313,6 @@ impl Place {
     /// Whether it is this name in this directory.
     fn is(&self, directory: &Arc<Directory>, name: &CStr) -> bool {
         matches!(self, Self::In(here, called) if Arc::ptr_eq(here, directory) && called.as_c_str() == name)
-    }
-}
-
-impl Met {
-    /// Names of files may be several, of which any leads to it: the one it was met under last is
-    /// the one that is there.
-    fn moved_to(&mut self, directory: &Arc<Directory>, name: &CStr) {
-        if matches!(self.place, Place::Root) || self.place.is(directory, name) {
-            return;
-        }
-        self.place = Place::In(Arc::clone(directory), name.to_owned());
-        // It is entered again from where it is now.
-        self.entered = None;
     }
 }
 

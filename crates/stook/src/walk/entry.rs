@@ -19,7 +19,7 @@ use crate::engine;
 use crate::error::{Error, Result};
 use crate::source::Identity;
 pub use crate::tree::Kind;
-use crate::tree::{Holes, Node, Xattrs};
+use crate::tree::{Holes, Node, Xattrs, target};
 
 /// What the inode of an entry says: the node that it is in a tree, and which state of which inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +55,19 @@ impl Status {
         (self.ctime_ns != 0).then_some((self.ctime_ns, self.inode))
     }
 
+    /// The same, where its times can be recorded: none is ever recorded as another.
+    ///
+    /// # Errors
+    /// `InvalidData` where one is too far away.
+    pub(crate) fn with_recordable_times(self) -> io::Result<Self> {
+        let out = "its time is before 1677 or after 2262, which cannot be recorded: set another with `touch`";
+        let is_far = |ns: &i64| target::is_nearest_time(*ns);
+        match [self.node.mtime_ns, Some(self.ctime_ns)].iter().flatten().any(is_far) {
+            true => Err(io::Error::new(io::ErrorKind::InvalidData, out)),
+            false => Ok(self),
+        }
+    }
+
     /// Whether it is a file that may have holes: it takes less room than it has bytes. So do files
     /// that the file system compresses.
     pub fn may_have_holes(&self) -> bool {
@@ -75,7 +88,7 @@ impl Status {
             node: Node {
                 kind,
                 mode: Some(mode & 0o7777),
-                mtime_ns: Some(nanoseconds(stat.st_mtime as i64, stat.st_mtime_nsec as i64)?),
+                mtime_ns: Some(nanoseconds(stat.st_mtime as i64, stat.st_mtime_nsec as i64)),
                 owner: Some((stat.st_uid, stat.st_gid)),
                 len: if has_bytes { u64::try_from(stat.st_size).unwrap_or(0) } else { 0 },
                 links: if kind == Kind::Directory { 1 } else { links },
@@ -83,18 +96,17 @@ impl Status {
             },
             device: stat.st_dev as u64,
             inode: stat.st_ino as u64,
-            ctime_ns: nanoseconds(stat.st_ctime as i64, stat.st_ctime_nsec as i64)?,
+            ctime_ns: nanoseconds(stat.st_ctime as i64, stat.st_ctime_nsec as i64),
             // Blocks of 512 bytes, whatever those of the file system are.
             stored_len: u64::try_from(stat.st_blocks as i64).unwrap_or(0).saturating_mul(512),
         })
     }
 }
 
-/// Nanoseconds since 1970. A time that does not fit is never taken for another.
-fn nanoseconds(seconds: i64, nanoseconds: i64) -> io::Result<i64> {
-    let all = seconds.checked_mul(1_000_000_000).and_then(|all| all.checked_add(nanoseconds));
-    let out = "its time is before 1677 or after 2262, which cannot be recorded: set another with `touch`";
-    all.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, out))
+/// Nanoseconds since 1970. Of a time before 1677 or after 2262 it is the nearest that fits, as in
+/// the [identity](crate::engine::File::identity) of an open file.
+fn nanoseconds(seconds: i64, nanoseconds: i64) -> i64 {
+    seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds)
 }
 
 /// What the caller wants of an entry that was found.

@@ -143,7 +143,9 @@ impl<O: Outlet> Worker<'_, O> {
     }
 
     fn enter(&mut self, parent: &Arc<Directory>, name: &CStr, report: bool) -> Outcome {
-        let (directory, status) = match Directory::enter(parent, name) {
+        let entered = Directory::enter(parent, name)
+            .and_then(|(directory, status)| Ok((directory, status.with_recordable_times()?)));
+        let (directory, status) = match entered {
             Ok(entered) => entered,
             Err(e) => {
                 let mut key = parent.key();
@@ -168,7 +170,8 @@ impl<O: Outlet> Worker<'_, O> {
     }
 
     fn start(&mut self, directory: &Arc<Directory>) -> Outcome {
-        match directory.handle().and_then(|h| file::status(&*h)) {
+        let status = directory.handle().and_then(|h| file::status(&*h)?.with_recordable_times());
+        match status {
             Ok(status) => {
                 let xattrs = self.xattrs_of(directory);
                 self.report(WalkItem {
@@ -298,7 +301,8 @@ impl<O: Outlet> Worker<'_, O> {
     }
 
     fn entry(&mut self, place: &Place<'_>, key: Vec<u8>) -> Outcome {
-        let status = match file::status_at(place.handle, place.name) {
+        let status = file::status_at(place.handle, place.name).and_then(Status::with_recordable_times);
+        let status = match status {
             Ok(status) => status,
             Err(e) => return self.failed(key, Error::io("stat", place.path(), e)),
         };

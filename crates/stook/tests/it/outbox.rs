@@ -4,6 +4,7 @@ mod between;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
@@ -14,9 +15,9 @@ use stook::ops::export::Export;
 use stook::ops::unpack::{Packed, PathFilter, Unpack, Unpacked};
 use stook::pack::tree::{Delete, Grouping, PackTree};
 use stook::pack::{OpenOptions, Pack, PackWriter, WriterOptions};
-use stook::storage::{LocalStorage, LocalStorageOptions};
+use stook::storage::{LocalStorage, LocalStorageOptions, free_at};
 use stook::tree::outbox::{Calls, Durability, System};
-use stook::tree::{Folder, Overwrite, Refused};
+use stook::tree::{Draft, Folder, Overwrite, Refused};
 use stook::walk::Decision;
 #[cfg(target_os = "linux")]
 use stook_testing::fault::LostWrites;
@@ -696,6 +697,25 @@ fn after_power_fails_files_of_a_folder_are_absent_old_or_new_and_after_its_sync_
             check_crashes(&place, &calls, (is_old, false), &format!("{durability:?} {is_old} {is_overlay}"));
         }
     }
+}
+
+/// Before: a device took the bytes, and the error that came with its sync was not asked for.
+#[test]
+fn what_is_open_already_is_synced_at_its_end_and_an_error_of_that_is_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("log");
+    let file = fs::File::create(&path).unwrap();
+    let open = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    // A terminal refuses to be synced.
+    for (fault, is_fine) in [(EIO, false), (ENOSPC, false), (OutFault::Fails(22), true)] {
+        let calls = Arc::new(FaultCalls::nth(0, fault));
+        let mut draft = Draft::named_through(&open, calls.clone(), &mut || true).unwrap();
+        draft.write(b"x").unwrap();
+        assert_eq!(draft.finish().is_ok(), is_fine, "{fault:?}");
+        assert_eq!(calls.met(), Some("sync"));
+    }
+    assert_eq!(fs::read(&path).unwrap(), b"xxx");
+    assert!(free_at(&open).unwrap() > 0, "not of `/proc`, which has no room");
 }
 
 #[test]

@@ -141,12 +141,13 @@ fn a_directory_that_became_a_link_is_not_entered() {
     ] {
         assert_eq!(named(&error), directory.path().join("d"));
     }
-    // The name has another id now, and the directory gets its own again once it is found.
+    // The name has another id now, and so has the directory under its new one.
     let link = tree.lookup(tree.root(), b"d").unwrap().unwrap();
     assert_eq!(tree.node(link).unwrap().kind, Kind::Symlink);
     assert_eq!(tree.find(b"d/file").unwrap(), None);
-    assert_eq!(tree.lookup(tree.root(), b"was d").unwrap(), Some(d));
-    assert!(tree.lookup(d, b"file").unwrap().is_some());
+    let was = tree.lookup(tree.root(), b"was d").unwrap().unwrap();
+    assert_ne!(was, d);
+    assert!(tree.lookup(was, b"file").unwrap().is_some() && tree.lookup(d, b"file").is_err());
 }
 
 #[test]
@@ -184,13 +185,27 @@ fn a_file_that_grew_after_it_was_opened_is_an_error_of_its_source() {
 }
 
 #[test]
-fn a_renamed_file_keeps_its_id() {
+fn an_id_stays_with_its_name_and_is_never_that_of_what_has_its_inode_later() {
     let (directory, tree) = directory_of(&TreeModel::new().file("a/file", "1").file("b/x", "2"));
+    let at = |name: &str| directory.path().join(name);
     let file = id_of(&tree, "a/file");
-    fs::rename(directory.path().join("a/file"), directory.path().join("b/file")).unwrap();
-    assert_eq!(tree.find(b"b/file").unwrap(), Some(file));
-    assert_eq!(tree.path_of(file), directory.path().join("b/file"));
-    assert_eq!(read_all(&*tree.open(file).unwrap()), b"1");
+    // To those who do not ask for more than the inode, both look the same.
+    fs::rename(at("a/file"), at("b/file")).unwrap();
+    let renamed = tree.find(b"b/file").unwrap().unwrap();
+    assert_ne!(renamed, file);
+    assert_eq!((tree.path_of(file), tree.path_of(renamed)), (at("a/file"), at("b/file")));
+    assert_eq!(tree.open(file).unwrap_err().io_kind(), Some(ErrorKind::NotFound));
+    assert_eq!(read_all(&*tree.open(renamed).unwrap()), b"1");
+    fs::write(at("a/file"), "new").unwrap();
+    assert_eq!(named(&tree.open(file).unwrap_err()), at("a/file"));
+    assert_eq!(tree.find(b"b/file").unwrap(), Some(renamed));
+    // All names of one file have one id while they are there.
+    fs::hard_link(at("b/file"), at("a/link")).unwrap();
+    assert_eq!(tree.find(b"a/link").unwrap(), Some(renamed));
+    fs::remove_file(at("b/file")).unwrap();
+    let left = tree.find(b"a/link").unwrap().unwrap();
+    assert_ne!(left, renamed);
+    assert_eq!(read_all(&*tree.open(left).unwrap()), b"1");
 }
 
 #[test]

@@ -32,7 +32,7 @@ compared, the exit code is 1.
 
 A device that changes with time differs from itself. Measure in turn, A B A B,
 five times each, and name the results in that order: then each result counts as
-one, and what changes with time meets both sides.
+one, and what changes with time affects both sides.
 
 Examples:
   stook bench . --preset ssd --repeats 5 --json > before.json

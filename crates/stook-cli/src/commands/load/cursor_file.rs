@@ -31,11 +31,13 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Option<Cursor>> {
     if !metadata.is_file() || metadata.len() > LEN_MAX {
         anyhow::bail!("{} is no cursor of a load", path.display());
     }
+    let is_none = || format!("{} is no cursor of a load", path.display());
     let mut text = String::new();
-    let read = file.take(LEN_MAX).read_to_string(&mut text);
-    read.map_err(|error| stook::Error::io("read", path, error))?;
-    let cursor =
-        text.trim_end().parse().with_context(|| format!("{} is no cursor of a load", path.display()))?;
+    match file.take(LEN_MAX).read_to_string(&mut text) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(error).with_context(is_none),
+        read => read.map_err(|error| stook::Error::io("read", path, error))?,
+    };
+    let cursor = text.trim_end().parse().with_context(is_none)?;
     Ok(Some(cursor))
 }
 

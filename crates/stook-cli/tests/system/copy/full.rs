@@ -7,11 +7,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
+use stook_testing::privileged::{BTRFS, EXT4, Kind, LoopDevice, Mounted, XFS};
 use tempfile::TempDir;
 
 use super::super::full::give_back;
-use super::super::loop_device::{BTRFS, EXT4, Kind, LoopDevice, XFS};
-use super::super::mounts::Mounted;
 use super::super::program::ended;
 use super::super::trees::noise;
 use super::{copy, is_whole_sweep};
@@ -133,7 +132,7 @@ fn swept(root: &Path, name: &str, sources: &Sources) {
 }
 
 fn swept_on(kind: Kind, len_bytes: u64, name: &str) {
-    let device = LoopDevice::mount_as(kind, len_bytes, 512);
+    let device = LoopDevice::mount_as(kind, len_bytes, 512).unwrap();
     swept(device.path(), name, &Sources::new());
 }
 
@@ -154,12 +153,12 @@ fn a_file_that_lacks_a_block_on_btrfs_is_named_and_is_finished_when_there_is_roo
 
 #[test]
 fn a_file_that_lacks_a_page_in_memory_is_named_and_is_finished_when_there_is_room() {
-    swept(Mounted::in_memory(100 * MIB).path(), "tmpfs", &Sources::new());
+    swept(Mounted::in_memory(100 * MIB).unwrap().path(), "tmpfs", &Sources::new());
 }
 
 #[test]
 fn a_tree_that_cannot_fit_is_refused_before_anything_is_made_unless_it_is_there_already() {
-    let (sources, memory) = (Sources::new(), Mounted::in_memory(65 * MIB));
+    let (sources, memory) = (Sources::new(), Mounted::in_memory(65 * MIB).unwrap());
     let to = memory.path().join("to");
     let all = sources.0.path();
     let (code, stdout, stderr) = ended(&mut copy([all, &to]));

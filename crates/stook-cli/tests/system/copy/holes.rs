@@ -7,9 +7,8 @@ use std::process::Command;
 
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
+use stook_testing::privileged::{BTRFS, EXT4, LoopDevice, Mounted, XFS, run};
 
-use super::super::loop_device::{BTRFS, EXT4, LoopDevice, XFS};
-use super::super::mounts::{Mounted, run};
 use super::super::trees::noise;
 use super::{assert_same, copied, report};
 
@@ -62,8 +61,8 @@ fn assert_same_bytes(one: &Path, other: &Path) {
 #[test]
 fn a_hundred_gigabytes_of_holes_take_no_room_and_are_not_read_from_and_to_each_file_system() {
     let devices = [(EXT4, 64 << 20), (XFS, 320 << 20), (BTRFS, 192 << 20)]
-        .map(|(kind, len_bytes)| LoopDevice::mount_as(kind, len_bytes, 512));
-    let memory = Mounted::in_memory(64 << 20);
+        .map(|(kind, len_bytes)| LoopDevice::mount_as(kind, len_bytes, 512).unwrap());
+    let memory = Mounted::in_memory(64 << 20).unwrap();
     let mut roots: Vec<PathBuf> = devices.iter().map(|device| device.path().to_path_buf()).collect();
     roots.push(memory.path().to_path_buf());
     roots.iter().for_each(|root| make_holes(&root.join("holes")));
@@ -86,7 +85,7 @@ fn a_hundred_gigabytes_of_holes_take_no_room_and_are_not_read_from_and_to_each_f
 
 /// How many extents a file has, and how many of them it shares.
 fn extents(path: &Path) -> (usize, usize) {
-    let shown = run(Command::new("filefrag").arg("-v").arg(path));
+    let shown = run(Command::new("filefrag").arg("-v").arg(path)).unwrap();
     let extents: Vec<&str> = shown
         .lines()
         .filter(|line| line.trim_start().starts_with(|first: char| first.is_ascii_digit()))
@@ -97,7 +96,7 @@ fn extents(path: &Path) -> (usize, usize) {
 #[test]
 fn large_files_share_all_their_blocks_with_their_source_unless_a_hash_needs_the_bytes() {
     for (kind, len_bytes) in [(BTRFS, 256 << 20), (XFS, 320 << 20)] {
-        let device = LoopDevice::mount_as(kind, len_bytes, 512);
+        let device = LoopDevice::mount_as(kind, len_bytes, 512).unwrap();
         let [from, cloned, hashed] = ["from", "cloned", "hashed"].map(|name| device.path().join(name));
         fs::create_dir(&from).unwrap();
         fs::write(from.join("large"), noise(1, 8 << 20)).unwrap();

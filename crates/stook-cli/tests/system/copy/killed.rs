@@ -2,13 +2,12 @@
 
 use std::path::PathBuf;
 
+use stook_testing::privileged::{EXT4, LoopDevice};
 use stook_testing::soak::{Copies, run_copies};
-
-use super::super::loop_device::{EXT4, LoopDevice};
 
 #[test]
 fn a_copy_killed_ten_times_in_a_row_ends_identical() {
-    let device = LoopDevice::mount_as(EXT4, 256 << 20, 512);
+    let device = LoopDevice::mount_as(EXT4, 256 << 20, 512).unwrap();
     let copies = Copies {
         program: PathBuf::from(env!("CARGO_BIN_EXE_stook")),
         directory: device.path().to_path_buf(),

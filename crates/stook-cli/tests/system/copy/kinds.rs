@@ -9,10 +9,9 @@ use std::process::Command;
 use std::time::{Duration, UNIX_EPOCH};
 
 use rustix::fs::{CWD, FileType, Mode, XattrFlags, lsetxattr, makedev, mknodat};
+use stook_testing::privileged::{BTRFS, EXT4, LoopDevice, XFS, run};
 use stook_testing::trees::rsync_would;
 
-use super::super::loop_device::{BTRFS, EXT4, LoopDevice, XFS};
-use super::super::mounts::run;
 use super::super::program::{Home, SOMEBODY, ended};
 use super::super::trees::noise;
 use super::{assert_same, assert_same_attributes, copied, copy, failed, set_mode};
@@ -77,13 +76,15 @@ fn make_attributes(root: &Path) {
     for (path, name, value) in all {
         lsetxattr(below.join(path), name, value, XattrFlags::empty()).unwrap();
     }
-    let acl = |list: &str, path: &str| run(Command::new("setfacl").args(["-m", list]).arg(below.join(path)));
+    let acl = |list: &str, path: &str| {
+        run(Command::new("setfacl").args(["-m", list]).arg(below.join(path))).unwrap()
+    };
     acl("u:1234:rw-,g:5678:r--,m::rw-", "file");
     acl("u:1234:rwx,d:u:1234:rwx,d:g:5678:r-x,d:o::-", "inherits");
     acl("u:1234:r--", "../specials/null");
     fs::write(below.join("inherits/with-list"), "x").unwrap();
     fs::write(below.join("inherits/without"), "x").unwrap();
-    run(Command::new("setfacl").arg("-b").arg(below.join("inherits/without")));
+    run(Command::new("setfacl").arg("-b").arg(below.join("inherits/without"))).unwrap();
     fs::create_dir(below.join("inherits/directory")).unwrap();
 }
 
@@ -126,7 +127,7 @@ fn make_tree(root: &Path) {
 #[test]
 fn a_tree_of_everything_comes_out_the_same_on_every_file_system() {
     let devices = [(EXT4, 64 << 20), (XFS, 320 << 20), (BTRFS, 192 << 20)]
-        .map(|(kind, len_bytes)| LoopDevice::mount_as(kind, len_bytes, 512));
+        .map(|(kind, len_bytes)| LoopDevice::mount_as(kind, len_bytes, 512).unwrap());
     make_tree(&devices[0].path().join("tree"));
     // From the first to the second, from that to the third, and back.
     let paths: Vec<_> =
@@ -193,7 +194,7 @@ fn sockets_and_special_files_that_nobody_asked_for_are_named_and_all_else_is_cop
 
 #[test]
 fn immutable_sources_are_copied_and_immutable_destinations_are_named() {
-    let device = LoopDevice::mount_as(EXT4, 64 << 20, 512);
+    let device = LoopDevice::mount_as(EXT4, 64 << 20, 512).unwrap();
     let (from, to) = (device.path().join("from"), device.path().join("to"));
     for below in ["held", "open"] {
         fs::create_dir_all(from.join(below)).unwrap();
@@ -201,7 +202,7 @@ fn immutable_sources_are_copied_and_immutable_destinations_are_named() {
             fs::write(from.join(below).join(name), format!("{below}/{name}")).unwrap();
         }
     }
-    let attribute = |change: &str, path: &Path| run(Command::new("chattr").arg(change).arg(path));
+    let attribute = |change: &str, path: &Path| run(Command::new("chattr").arg(change).arg(path)).unwrap();
     for path in ["held/held", "held"] {
         attribute("+i", &from.join(path));
     }
@@ -228,6 +229,27 @@ fn immutable_sources_are_copied_and_immutable_destinations_are_named() {
     assert_same(&from, &to);
 }
 
+#[test]
+fn a_directory_to_which_can_only_be_added_gets_large_files_too_and_nothing_else() {
+    let device = LoopDevice::mount_as(EXT4, 256 << 20, 512).unwrap();
+    let (from, to) = (device.path().join("from"), device.path().join("to"));
+    fs::create_dir(&from).unwrap();
+    fs::create_dir(&to).unwrap();
+    // One that the next run could continue, after its times have become what they stay.
+    fs::write(from.join("large"), noise(1, 65 << 20)).unwrap();
+    fs::write(from.join("small"), "small").unwrap();
+    std::thread::sleep(Duration::from_secs(3));
+    let attribute = |change: &str, path: &Path| run(Command::new("chattr").arg(change).arg(path)).unwrap();
+    attribute("+a", &to);
+    let (_, stdout, stderr) = ended(&mut copy([&from, &to]));
+    attribute("-a", &to);
+    assert!(!stderr.contains("large"), "{stdout}{stderr}");
+    assert!(fs::read(from.join("large")).unwrap() == fs::read(to.join("large")).unwrap());
+    let mut names: Vec<_> = fs::read_dir(&to).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["large", "small"], "{stderr}");
+}
+
 /// Root reads everything: this is for everybody else.
 #[test]
 fn what_may_not_be_read_is_named_and_all_else_is_copied() {
@@ -238,7 +260,7 @@ fn what_may_not_be_read_is_named_and_all_else_is_copied() {
         fs::write(tree.join(name), name).unwrap();
     }
     fs::write(tree.join("plain/secret"), "of root").unwrap();
-    run(Command::new("chown").args(["-R", &format!("{SOMEBODY}:{SOMEBODY}")]).arg(&tree));
+    run(Command::new("chown").args(["-R", &format!("{SOMEBODY}:{SOMEBODY}")]).arg(&tree)).unwrap();
     for (name, mode) in [
         ("locked", 0),
         ("listed-only", 0o400),

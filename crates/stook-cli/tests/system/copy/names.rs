@@ -8,8 +8,8 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, XattrFlags, fgetxattr, fsetxattr, mkdirat, open, openat};
+use stook_testing::privileged::{EXT4, LoopDevice};
 
-use super::super::loop_device::{EXT4, LoopDevice};
 use super::super::program::{ended, stook};
 use super::{assert_same, assert_same_attributes, copied, failed};
 
@@ -74,7 +74,7 @@ fn make_names(root: &Path) {
 
 #[test]
 fn names_of_every_kind_come_out_as_they_are_from_and_to_every_run() {
-    let (device, dir) = (LoopDevice::mount_as(EXT4, 64 << 20, 512), tempfile::tempdir().unwrap());
+    let (device, dir) = (LoopDevice::mount_as(EXT4, 64 << 20, 512).unwrap(), tempfile::tempdir().unwrap());
     let (from, to) = (dir.path().join("from"), device.path().join("to"));
     make_names(&from);
     copied([&from, &to]);
@@ -137,7 +137,7 @@ fn directory(parent: &OwnedFd, name: &str) -> OwnedFd {
 #[test]
 fn paths_longer_than_the_system_takes_come_out_with_all_attributes() {
     const LEVELS: usize = 40;
-    let (device, dir) = (LoopDevice::mount_as(EXT4, 64 << 20, 512), tempfile::tempdir().unwrap());
+    let (device, dir) = (LoopDevice::mount_as(EXT4, 64 << 20, 512).unwrap(), tempfile::tempdir().unwrap());
     let (from, to) = (device.path().join("from"), dir.path().join("to"));
     fs::create_dir(&from).unwrap();
     let name = "d".repeat(255);

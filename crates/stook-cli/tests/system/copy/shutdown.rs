@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use stook_testing::privileged::{EXT4, Kind, LoopDevice, Mounted, XFS, run};
+
 use super::super::full::{signal, stopped_when};
-use super::super::loop_device::{EXT4, Kind, LoopDevice, XFS};
-use super::super::mounts::{Mounted, run};
 use super::super::trees::noise;
 use super::{assert_same, copied, copy};
 
@@ -40,7 +40,8 @@ fn whole_files(from: &Path, to: &Path) -> usize {
 }
 
 fn dies_alone(kind: Kind, len_bytes: u64) {
-    let (device, memory) = (LoopDevice::mount_as(kind, len_bytes, 512), Mounted::in_memory(96 << 20));
+    let (device, memory) =
+        (LoopDevice::mount_as(kind, len_bytes, 512).unwrap(), Mounted::in_memory(96 << 20).unwrap());
     let (from, good, dead) =
         (memory.path().join("from"), memory.path().join("good"), device.path().join("dead"));
     make_tree(&from);
@@ -49,7 +50,7 @@ fn dies_alone(kind: Kind, len_bytes: u64) {
     command.arg("--to").arg(&good).args(["--bwlimit", "15MiB"]);
     let names = || fs::read_dir(dead.join("0")).is_ok_and(|names| names.count() > 100);
     let child = stopped_when(&mut command, names);
-    run(Command::new("xfs_io").args(["-x", "-c", "shutdown"]).arg(device.path()));
+    run(Command::new("xfs_io").args(["-x", "-c", "shutdown"]).arg(device.path())).unwrap();
     signal(&child, "-CONT");
     let ended = child.wait_with_output().unwrap();
     let said = String::from_utf8(ended.stderr).unwrap();
@@ -58,7 +59,7 @@ fn dies_alone(kind: Kind, len_bytes: u64) {
     assert!(said.contains(&given_up) && said.contains("Input/output error"), "{said}");
     assert!(!said.contains(good.to_str().unwrap()), "{said}");
     assert_same(&from, &good);
-    device.remount();
+    device.remount().unwrap();
     let kept = whole_files(&from, &dead);
     assert!(kept < 1_604, "it was dead before the end");
     copied([&from, &dead]);

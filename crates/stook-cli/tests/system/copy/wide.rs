@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::Command;
 
 use rustix::fs::{Mode, OFlags, fstat, mkdirat, open, openat};
+use stook_testing::privileged::{LoopDevice, XFS};
 
-use super::super::loop_device::{LoopDevice, XFS};
 use super::super::program::ended;
 use super::{assert_same, copy, is_whole_sweep};
 
@@ -38,7 +38,7 @@ fn peak_bytes(from: &Path, to: &Path) -> u64 {
 #[test]
 fn very_many_names_in_one_directory_are_copied_in_bounded_memory() {
     let files = if is_whole_sweep() { 200_000 } else { 10_000 };
-    let device = LoopDevice::mount_as(XFS, 2 << 30, 512);
+    let device = LoopDevice::mount_as(XFS, 2 << 30, 512).unwrap();
     let (from, to) = (device.path().join("from"), device.path().join("to"));
     fs::create_dir(&from).unwrap();
     for number in 0..files {
@@ -66,7 +66,7 @@ fn level_of(directory: &OwnedFd) -> (u64, u32, i64, u64) {
 #[test]
 fn very_deep_trees_are_copied_in_bounded_memory() {
     const LEVELS: u64 = 2_000;
-    let device = LoopDevice::mount_as(XFS, 320 << 20, 512);
+    let device = LoopDevice::mount_as(XFS, 320 << 20, 512).unwrap();
     let (from, to) = (device.path().join("from"), device.path().join("to"));
     fs::create_dir(&from).unwrap();
     let mut here = open(&from, OFlags::DIRECTORY, Mode::empty()).unwrap();

@@ -7,7 +7,7 @@ use self::front::Front;
 pub(super) use self::front::pass_on;
 use self::random::Random;
 use super::error::{Error, Result};
-use super::member::{KEY_LEN_MAX, Member, MemberKind, Method, both_file_and_directory};
+use super::member::{KEY_LEN_MAX, Member, MemberKind};
 use super::open::Archive;
 use crate::engine::{Access, EngineFactory};
 use crate::extent::ByteRange;
@@ -159,7 +159,7 @@ impl<'a> Reading<'a> {
         let member = archive.index().member(number);
         let member = member.ok_or_else(|| Error::Invalid(format!("there is no member {number}")))?;
         self.ready = (member.kind() == MemberKind::Symlink && !member.link.is_empty()).then_some(member.link);
-        self.refused = refusal(&member).map(Error::Invalid);
+        self.refused = member.refusal().map(Error::Invalid);
         self.zeroes_left = 0;
         Ok(Some(member))
     }
@@ -243,32 +243,7 @@ impl Stepping for Reading<'_> {
 
 /// Whether the bytes of a member are read from the file.
 fn is_read(member: &Member<'_>) -> bool {
-    refusal(member).is_none()
+    member.refusal().is_none()
         && member.has_body
         && (member.kind() != MemberKind::Symlink || member.link.is_empty())
-}
-
-/// Why the bytes of a member cannot be had.
-pub(super) fn refusal(member: &Member<'_>) -> Option<String> {
-    let key = String::from_utf8_lossy(member.key);
-    Some(match (member.kind(), member.method) {
-        (MemberKind::Directory, _) => return None,
-        (MemberKind::Other, _) => format!("{key} is a pipe, a device or something of its program's own"),
-        (MemberKind::HardLink, _) if !member.has_body => {
-            let link = String::from_utf8_lossy(member.link);
-            format!("{key} is a hard link to {link}, and there is no such file before it")
-        }
-        (MemberKind::File | MemberKind::Symlink, _) if !member.has_body => match member.method {
-            Method::Stored if !member.is_sparse && member.node.len != member.stored_len => {
-                let (len, stored) = (member.node.len, member.stored_len);
-                format!("{key} has {len} bytes and is stored as it is in {stored}: one of them is wrong")
-            }
-            _ => both_file_and_directory(member.key),
-        },
-        (_, Method::Encrypted) => format!("{key} is encrypted"),
-        (_, Method::Unknown(method)) => {
-            format!("{key} is compressed by method {method}, which is not known here")
-        }
-        _ => return None,
-    })
 }

@@ -10,7 +10,7 @@ use crate::archive::error::{Error, Fault, Result};
 use crate::archive::input::Input as _;
 use crate::archive::member::{Member, MemberKind};
 use crate::archive::open::{Archive, Origin, TarInput};
-use crate::archive::reading::{Reading, ReadingOptions, pass_on, refusal};
+use crate::archive::reading::{Reading, ReadingOptions, pass_on};
 use crate::engine::IdlePool;
 use crate::source::{MemorySource, Source};
 
@@ -21,7 +21,7 @@ impl Archive {
     /// # Errors
     /// [`Error::Invalid`] where its bytes cannot be had, or are too many; what reading meets.
     pub fn open_member(&self, member: &Member<'_>) -> Result<Arc<dyn Source>> {
-        if let Some(why) = refusal(member) {
+        if let Some(why) = member.refusal() {
             return Err(Error::Invalid(why));
         }
         if member.kind() == MemberKind::Symlink && !member.link.is_empty() {

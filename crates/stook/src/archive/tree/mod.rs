@@ -20,7 +20,7 @@ use super::error::{Error, Result};
 use super::format::Format;
 use super::member::Member;
 use super::open::{Archive, SharedFile};
-use super::reading::{Reading, ReadingOptions, refusal};
+use super::reading::{Reading, ReadingOptions};
 use crate::engine::EngineFactory;
 use crate::source::Source;
 use crate::tree::{
@@ -96,7 +96,7 @@ impl ArchiveTree {
             return Err(not_a_file(kind, self.path_of(id)));
         }
         let member = self.member(id).ok_or_else(|| unknown(self.path(), id))?;
-        match refusal(&member) {
+        match member.refusal() {
             Some(why) => Err(Error::Invalid(why).into_core(&self.path_of(id))),
             None => Ok(member),
         }

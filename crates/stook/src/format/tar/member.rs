@@ -112,8 +112,8 @@ impl Extended {
         };
         let is_refused = kind == MemberKind::Directory && stored_len > 0 && header.type_flag != b'D';
         let mtime = header.mtime.and_then(|seconds| seconds.checked_mul(1_000_000_000));
-        let small = |wide: Option<u64>, narrow: Option<u32>| match wide {
-            Some(wide) => u32::try_from(wide).ok(),
+        let small = |wide: Option<Option<u64>>, narrow: Option<u32>| match wide {
+            Some(wide) => wide.and_then(|wide| u32::try_from(wide).ok()),
             None => narrow,
         };
         Ok(Member {
@@ -121,7 +121,7 @@ impl Extended {
             kind: if is_refused { MemberKind::File } else { kind },
             is_refused,
             mode: header.mode,
-            mtime_ns: pax.mtime_ns.or(mtime),
+            mtime_ns: pax.mtime_ns.unwrap_or(mtime),
             owner: small(pax.uid, header.uid).zip(small(pax.gid, header.gid)),
             stored_len,
             sparse: match header.type_flag {

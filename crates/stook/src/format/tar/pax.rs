@@ -15,12 +15,13 @@ pub struct Pax {
     pub link: Option<Vec<u8>>,
     /// `size`.
     pub size: Option<u64>,
-    /// `mtime`, in nanoseconds.
-    pub mtime_ns: Option<i64>,
+    /// `mtime`, in nanoseconds; without a value where it is none, or does not fit. The same holds
+    /// for owners. It costs nothing but itself.
+    pub mtime_ns: Option<Option<i64>>,
     /// `uid`.
-    pub uid: Option<u64>,
+    pub uid: Option<Option<u64>>,
     /// `gid`.
-    pub gid: Option<u64>,
+    pub gid: Option<Option<u64>>,
     /// Extended attributes by name; without a value those that nothing can be made of.
     pub xattrs: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     /// What GNU tar states about sparse members.
@@ -89,10 +90,9 @@ impl Pax {
             b"path" => self.path = if value.is_empty() { None } else { Some(path()?) },
             b"linkpath" => self.link = if value.is_empty() { None } else { Some(path()?) },
             b"size" => self.size = if value.is_empty() { None } else { Some(number()?) },
-            b"uid" => self.uid = if value.is_empty() { None } else { Some(number()?) },
-            b"gid" => self.gid = if value.is_empty() { None } else { Some(number()?) },
-            b"mtime" if value.is_empty() => self.mtime_ns = None,
-            b"mtime" => self.mtime_ns = Some(nanoseconds(value).ok_or_else(bad)?),
+            b"uid" => self.uid = (!value.is_empty()).then(|| decimal(value)),
+            b"gid" => self.gid = (!value.is_empty()).then(|| decimal(value)),
+            b"mtime" => self.mtime_ns = (!value.is_empty()).then(|| nanoseconds(value)),
             b"GNU.sparse.major" => sparse.version.0 = Some(number()?),
             b"GNU.sparse.minor" => sparse.version.1 = Some(number()?),
             b"GNU.sparse.name" => sparse.name = Some(path()?),

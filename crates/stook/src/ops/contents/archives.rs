@@ -9,9 +9,11 @@ use super::get::{Failure, Found, GetOptions, Getting, MEMBER, Missing, Piece};
 use super::list::{BATCH, Detail, Entry, ListOptions, Listed, Listing};
 use super::load::{LoadEvents, LoadOptions, LoadReport, load_archive};
 use crate::archive::{self, Archive, Member, MemberKind, Origin, Reading};
+use crate::error::chain;
 use crate::extent::ByteRange;
 use crate::ops::import::{head, kind};
 use crate::pack::{Key, KeyRange, KeyValue, Stop};
+use crate::report::units::count_of;
 use crate::source::Source;
 
 /// Members of a zip up to this length are returned after their checksum was verified, which covers
@@ -137,11 +139,15 @@ pub fn index_notes(archive: &Archive) -> Vec<String> {
     rebuilt.into_iter().chain(unkept).collect()
 }
 
-/// That an archive may have been cut off, as a sentence, if it does not end as its format wants it.
+/// What may be missing in an archive, if it is damaged or does not end as its format wants it.
 pub fn cut_off_note(archive: &Archive) -> Option<String> {
-    (!archive.index().summary().has_end).then(|| {
-        let (path, format) = (archive.path().display(), archive.format());
-        format!("{path} does not end as a {format} does; something may have been cut off.")
+    if let Some(damage) = archive.damage() {
+        let members = count_of(archive.len(), "member", "members");
+        return Some(format!("{}; only what is before that is read: {members}", chain(damage)));
+    }
+    (!archive.has_end()).then(|| {
+        let path = archive.path().display();
+        format!("{path} does not end as a tar does; something may have been cut off")
     })
 }
 
@@ -192,7 +198,7 @@ impl MemberCounts {
 /// archives do not have.
 fn first_key(range: &KeyRange) -> Option<&[u8]> {
     let Some((kind, bytes)) = range.start().split_first() else { return Some(b"") };
-    (Key::id(0).sort_form().first() != Some(kind)).then_some(bytes)
+    (Key::IDS != [*kind]).then_some(bytes)
 }
 
 /// A member of a list; `None` where it is not wanted.

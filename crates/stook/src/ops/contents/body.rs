@@ -9,8 +9,8 @@ use super::error::{Error, Result};
 use super::get::Missing;
 use super::ranges::read_ranges;
 use super::values::ValueError;
-use super::{Contents as _, Opened};
-use crate::archive::{self, MemberKind, MemberSource};
+use super::{Contents, Opened};
+use crate::archive::{self, Archive, MemberKind, MemberSource};
 use crate::engine::{Access, Backend};
 use crate::extent::ByteRange;
 use crate::pack::{FileKind, Key, RecordSource, Stop};
@@ -112,7 +112,7 @@ pub enum BodyError {
 /// The body of an entry.
 #[derive(Debug)]
 pub struct Body<'a> {
-    opened: &'a Opened,
+    contents: &'a dyn Contents,
     key: &'a Key,
     len: u64,
     reader: Option<BodyReader>,
@@ -135,34 +135,43 @@ impl Opened {
     /// # Errors
     /// [`BodyError`].
     pub fn body<'a>(&'a self, key: &'a Key, is_whole: bool) -> Result<Body<'a>, BodyError> {
-        let (len, reader) = match self {
-            Self::Pack(contents) => {
-                let pack = contents.pack();
-                let Some(record) = pack.open_source(key).map_err(Error::from)? else {
-                    let missing = Missing::record(pack, contents.path().to_path_buf(), key, &[]);
-                    return Err(BodyError::Missing(missing));
-                };
-                if record.head().attributes.file_kind() == Some(FileKind::Directory) {
-                    return Err(BodyError::Directory(key.clone()));
-                }
-                (record.len(), Some(BodyReader(Way::Record(record))))
-            }
-            Self::Archive(archive) => {
-                let Some(member) = key.as_bytes().and_then(|key| archive.find(key)) else {
-                    return Err(BodyError::Missing(Missing::member(archive, key)));
-                };
-                if member.kind() == MemberKind::Directory {
-                    return Err(BodyError::Directory(key.clone()));
-                }
-                let source = if is_whole { None } else { archive.source(&member).map_err(Error::from)? };
-                (member.node.len, source.map(|source| BodyReader(Way::Member(Arc::new(source)))))
-            }
+        let contents = match self {
+            Self::Pack(contents) => contents,
+            Self::Archive(archive) => return Body::of_member(archive, key, is_whole),
         };
-        Ok(Body { opened: self, key, len, reader })
+        let pack = contents.pack();
+        let Some(record) = pack.open_source(key).map_err(Error::from)? else {
+            let missing = Missing::record(pack, contents.path().to_path_buf(), key, &[]);
+            return Err(BodyError::Missing(missing));
+        };
+        if record.head().attributes.file_kind() == Some(FileKind::Directory) {
+            return Err(BodyError::Directory(key.clone()));
+        }
+        let (len, reader) = (record.len(), Some(BodyReader(Way::Record(record))));
+        Ok(Body { contents: &**contents, key, len, reader })
     }
 }
 
-impl Body<'_> {
+impl<'a> Body<'a> {
+    /// The same of the member of an archive.
+    ///
+    /// # Errors
+    /// [`BodyError`]; among them that its bytes [cannot be had](archive::Member::refusal).
+    pub fn of_member(archive: &'a Archive, key: &'a Key, is_whole: bool) -> Result<Self, BodyError> {
+        let Some(member) = key.as_bytes().and_then(|key| archive.find(key)) else {
+            return Err(BodyError::Missing(Missing::member(archive, key)));
+        };
+        if member.kind() == MemberKind::Directory {
+            return Err(BodyError::Directory(key.clone()));
+        }
+        if let Some(why) = member.refusal() {
+            return Err(Error::Archive(archive::Error::Invalid(why)).into());
+        }
+        let source = if is_whole { None } else { archive.source(&member).map_err(Error::from)? };
+        let reader = source.map(|source| BodyReader(Way::Member(Arc::new(source))));
+        Ok(Body { contents: archive, key, len: member.node.len, reader })
+    }
+
     /// Bytes of it.
     pub fn len(&self) -> u64 {
         self.len
@@ -190,7 +199,41 @@ impl Body<'_> {
         stop: Stop,
         give: &mut dyn FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        read_ranges(self.opened.contents(), self.key, ranges, to_end, stop, give)
+        read_ranges(self.contents, self.key, ranges, to_end, stop, give)
+    }
+
+    /// The bytes of ranges, in their order. Of what can only be read from its front, of any length,
+    /// what is before them is read, too, and not held. `go_on` is called with the bytes since its
+    /// last call; it ends where that returns `false`.
+    ///
+    /// # Errors
+    /// [`crate::Error::OutOfBounds`] for a range that reaches past the end; those of
+    /// [`read_ranges`].
+    pub fn read(
+        &self,
+        ranges: &[ByteRange],
+        stop: Stop,
+        go_on: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Vec<Bytes>, ValueError> {
+        if let Some(&range) = ranges.iter().find(|range| range.end() > self.len) {
+            let path = format!("{}//{}", self.contents.path().display(), self.key).into();
+            let error = crate::Error::OutOfBounds { path, range, len: self.len };
+            return Err(Error::Archive(archive::Error::Core(error)).into());
+        }
+        let mut goes_on =
+            |bytes: u64| if go_on(bytes) { Ok(()) } else { Err(ValueError::from(Error::Interrupted)) };
+        if let Some(reader) = &self.reader {
+            let read: Vec<Bytes> = reader.read(ranges)?.into_iter().collect::<Result<_>>()?;
+            goes_on(read.iter().map(|bytes| bytes.len() as u64).sum())?;
+            return Ok(read);
+        }
+        let mut read = Vec::new();
+        self.pour(ranges, false, stop, &mut |piece| {
+            read.extend_from_slice(piece);
+            goes_on(piece.len() as u64)
+        })?;
+        let mut read = Bytes::from(read);
+        Ok(ranges.iter().map(|range| read.split_to(read.len().min(range.len() as usize))).collect())
     }
 }
 

@@ -35,7 +35,7 @@ impl Cached {
     /// How much of these bytes is in the page cache.
     ///
     /// # Errors
-    /// What finding out where they lie meets.
+    /// Errors of finding out where they lie.
     pub fn of(spans: &[SourceSpan]) -> Result<Self> {
         let leaves = leaves(spans)?;
         let (mut files, mut is_elsewhere) = (Vec::new(), false);
@@ -60,7 +60,7 @@ impl Cached {
 /// The files that bytes lie in, and the ranges of them.
 ///
 /// # Errors
-/// What finding out where they lie meets.
+/// Errors of finding out where they lie.
 pub fn files_of(spans: &[SourceSpan]) -> Result<Vec<(Arc<File>, ByteRange)>> {
     let mut files = Vec::new();
     add_files(&leaves(spans)?, &mut files, &mut false);

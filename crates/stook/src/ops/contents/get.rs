@@ -166,7 +166,7 @@ impl Failure {
     /// Returns the error unchanged if nothing more can be read.
     pub(super) fn of_record(error: pack::Error) -> Result<Self> {
         match error {
-            // A link that leads nowhere is of no use, and no reason to do without the others.
+            // A link that leads nowhere costs itself, and not the others.
             pack::Error::Damaged(_) | pack::Error::Invalid(_) => Ok(Self::Record(error)),
             error => Err(error.into()),
         }

@@ -231,7 +231,7 @@ fn one_after_another(
     events: &dyn LoadEvents,
 ) -> Result<LoadReport> {
     let mut report = LoadReport::default();
-    // Where it ends for an error there is no cursor: a load from the one before meets the same.
+    // Where it ends for an error there is no cursor: a load from the one before would end the same.
     let mut cursor = options.wants_cursor.then(|| scan.cursor());
     loop {
         if Some(report.records) == options.records_max {
@@ -336,7 +336,12 @@ pub(super) fn load_archive(
     let mut members: Vec<_> = archive.members(b"").collect();
     members.sort_by_key(|member| member.data_at);
     let all = members.len();
-    members.retain(|member| matches!(member.kind(), MemberKind::File | MemberKind::Symlink));
+    members.retain(|member| match member.kind() {
+        MemberKind::File | MemberKind::Symlink => true,
+        // Reading one that leads to no file says so.
+        MemberKind::HardLink => !member.has_body,
+        MemberKind::Directory | MemberKind::Other => false,
+    });
     events.total(members.iter().map(|member| member.node.len).fold(0, u64::saturating_add));
     let mut report = LoadReport { records: (all - members.len()) as u64, ..LoadReport::default() };
     let mut held = options.in_memory.then(Vec::new);

@@ -52,7 +52,7 @@ pub use load::{LoadEvents, LoadOptions, LoadReport, LoadWatch, OnLoaded, Part};
 pub use owned::{OwnedFiles, OwnedKeys, OwnedRows};
 pub use packs::PackContents;
 pub use patterns::KeyPatterns;
-pub use ranges::{member_ranges, read_ranges};
+pub use ranges::read_ranges;
 pub use select::{Matching, Selected, Unselected};
 pub use values::{HOLE_BYTES_MAX, ValueError, next_value, values};
 
@@ -179,7 +179,8 @@ impl Opened {
 
 /// Opens a pack, or an archive if it is not a directory, by its path or its address: `file://…`, or
 /// an archive that is an object. An existing path is taken literally. `progress` is called with the
-/// bytes read so far while an archive is indexed; indexing ends if it returns `false`.
+/// bytes read so far while an archive is indexed; indexing ends if it returns `false`. An archive
+/// that is damaged after its first members is [opened](archive::OpenOptions::partial) with these.
 ///
 /// # Errors
 /// Returns the errors of opening either; [`Unsupported`] if an earlier state of an archive is
@@ -189,18 +190,19 @@ pub fn open(
     options: OpenOptions,
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Opened> {
+    let members = archive::OpenOptions { partial: true, ..options.archive.clone() };
     let wants_state = options.pack.at_ns.is_some() || options.pack.generation.is_some();
     let archive = match place_of(path.into()).map_err(archive::Error::Core)? {
         Place::Object(address) => {
             let object = open_object(&address, &options)?;
-            Archive::from_source_with(object, options.archive, progress)?
+            Archive::from_source_with(object, members, progress)?
         }
         // The code for packs reports that nothing is there.
         Place::Path(path) if !std::fs::metadata(&path).is_ok_and(|found| !found.is_dir()) => {
             let pack = Pack::open_path(&path, options.pack)?;
             return Ok(Opened::Pack(Box::new(PackContents::new(pack, path))));
         }
-        Place::Path(path) => Archive::open_with(&path, options.archive, progress)?,
+        Place::Path(path) => Archive::open_with(&path, members, progress)?,
     };
     if wants_state {
         archive.check_features(&[Feature::EarlierStates])?;

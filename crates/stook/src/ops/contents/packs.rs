@@ -15,6 +15,7 @@ use crate::pack::{
     is_in_groups,
 };
 use crate::source::Source;
+use crate::tree::{Holes, Part};
 
 /// Links read in one batch.
 const LINKS: usize = 256;
@@ -172,8 +173,10 @@ impl Contents for PackContents {
         for entry in located.iter_mut().flatten() {
             *entry = entry.take().filter(is_wanted);
         }
-        let lens = located.iter().flatten().flatten().filter_map(|entry| entry.stored_bytes);
-        let needed_bytes = lens.fold(0, u64::saturating_add);
+        let mut needed_bytes = 0_u64;
+        for entry in located.iter().flatten().flatten() {
+            needed_bytes = needed_bytes.saturating_add(self.pack.bytes_of(entry)?);
+        }
         let (located, short) = (located.into_iter(), Vec::new().into_iter());
         Ok(Box::new(PackGetting { contents: self, options, keys, located, short, body: None, needed_bytes }))
     }
@@ -286,6 +289,38 @@ type Located = pack::Result<Option<KeyEntry>>;
 enum RecordBody<'a> {
     Whole { record: Record, given: bool },
     Pieces(Box<RecordReader<'a>>),
+    Sparse(Box<SparseBody<'a>>),
+}
+
+/// A body with holes.
+struct SparseBody<'a> {
+    reader: RecordReader<'a>,
+    holes: Holes,
+    /// Bytes of it that were read, and of these the ones that were not returned yet.
+    held: Vec<u8>,
+    returned: usize,
+    /// Where in the body they are.
+    at: u64,
+}
+
+impl SparseBody<'_> {
+    fn piece(&mut self) -> pack::Result<Option<Piece<'_>>> {
+        if self.returned == self.held.len() {
+            self.returned = 0;
+            self.held.clear();
+            let Some(chunk) = self.reader.next_chunk()? else { return Ok(None) };
+            self.held.extend_from_slice(chunk);
+        }
+        let left = self.held.get(self.returned..).unwrap_or_default();
+        // An empty chunk is not the end.
+        let Some(part) = self.holes.cut(self.at, left).next() else { return Ok(Some(Piece::Bytes(&[]))) };
+        self.at += part.len();
+        self.returned += part.len() as usize;
+        Ok(Some(match part {
+            Part::Bytes(bytes) => Piece::Bytes(bytes),
+            Part::Hole(len) => Piece::Hole(len),
+        }))
+    }
 }
 
 impl<'a> PackGetting<'a> {
@@ -330,8 +365,15 @@ impl<'a> PackGetting<'a> {
         };
         match opened {
             Ok(reader) => {
-                let kind = reader.head().attributes.file_kind();
-                self.body = Some(RecordBody::Pieces(Box::new(reader)));
+                let attributes = &reader.head().attributes;
+                let (kind, holes) = (attributes.file_kind(), attributes.holes());
+                self.body = Some(match holes.is_empty() {
+                    true => RecordBody::Pieces(Box::new(reader)),
+                    false => {
+                        let (held, returned, at) = (Vec::new(), 0, 0);
+                        RecordBody::Sparse(Box::new(SparseBody { reader, holes, held, returned, at }))
+                    }
+                });
                 Ok(Found::Body(kind))
             }
             Err(error) => Ok(Found::Failed(Failure::of_record(error)?)),
@@ -360,15 +402,16 @@ impl<'a> Getting<'a> for PackGetting<'a> {
     }
 
     fn piece(&mut self) -> Result<Piece<'_>> {
-        let chunk = match &mut self.body {
+        let piece = match &mut self.body {
             None => Ok(None),
             Some(RecordBody::Whole { record, given }) => {
-                Ok((!std::mem::replace(given, true)).then_some(&*record.body))
+                Ok((!std::mem::replace(given, true)).then_some(Piece::Bytes(&record.body)))
             }
-            Some(RecordBody::Pieces(reader)) => reader.next_chunk(),
+            Some(RecordBody::Pieces(reader)) => reader.next_chunk().map(|chunk| chunk.map(Piece::Bytes)),
+            Some(RecordBody::Sparse(body)) => body.piece(),
         };
-        match chunk {
-            Ok(Some(bytes)) => Ok(Piece::Bytes(bytes)),
+        match piece {
+            Ok(Some(piece)) => Ok(piece),
             Ok(None) => Ok(Piece::End),
             Err(error) => Ok(Piece::Failed(Failure::of_record(error)?)),
         }

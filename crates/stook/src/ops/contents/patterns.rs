@@ -23,6 +23,11 @@ impl KeyPatterns {
         Ok(Self { patterns, keys })
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.patterns.is_none()
+    }
+
     /// Whether the key of an entry of this kind matches one of them; a numeric one as `id:N`.
     pub fn matches(&self, key: &Key, kind: Option<FileKind>) -> bool {
         let Some(patterns) = &self.patterns else { return true };

@@ -50,7 +50,7 @@ impl Selected {
         &self.group
     }
 
-    /// Bytes of their frames, as far as the index says.
+    /// Bytes of their frames.
     pub fn stored_bytes(&self) -> u64 {
         self.stored_bytes
     }
@@ -70,7 +70,9 @@ impl Selected {
     ) -> Result<()> {
         for (key, entry) in keys.iter().zip(pack.locate(keys)?) {
             match entry {
-                Ok(Some(entry)) if is_in_groups(groups, pack.group_of_entry(&entry)) => self.add(pack, entry),
+                Ok(Some(entry)) if is_in_groups(groups, pack.group_of_entry(&entry)) => {
+                    self.add(pack, entry)?
+                }
                 Ok(_) => unselected(Unselected::Missing(key)),
                 Err(error) => unselected(Unselected::Damaged(error)),
             }
@@ -101,7 +103,7 @@ impl Selected {
                 for entry in matching.patterns.matching(pack, std::mem::take(&mut batch))? {
                     has_met = true;
                     match entry {
-                        Ok(entry) => self.add(pack, entry),
+                        Ok(entry) => self.add(pack, entry)?,
                         Err(error) if error.damage().is_some() => unselected(Unselected::Damaged(error)),
                         Err(error) => return Err(error.into()),
                     }
@@ -113,11 +115,12 @@ impl Selected {
         }
     }
 
-    fn add(&mut self, pack: &Pack, entry: KeyEntry) {
+    fn add(&mut self, pack: &Pack, entry: KeyEntry) -> Result<()> {
         if self.keys.is_empty() {
             pack.group_of_entry(&entry).clone_into(&mut self.group);
         }
-        let bytes = entry.stored_bytes.unwrap_or(0);
+        let bytes = pack.bytes_of(&entry)?;
         self.stored_bytes += if self.keys.insert(entry.key) { bytes } else { 0 };
+        Ok(())
     }
 }

@@ -47,7 +47,7 @@ pub enum ValueError {
 /// their bytes; it ends where that returns `false`.
 ///
 /// # Errors
-/// The first that is met.
+/// The first error.
 pub fn values(
     contents: &dyn Contents,
     keys: &[Key],

@@ -51,7 +51,7 @@ impl OpenGiven {
     /// the bytes read while an archive is indexed, and ends that by returning `false`.
     ///
     /// # Errors
-    /// I/O errors, [`Error::NotThere`], what opening a pack or an archive meets.
+    /// I/O errors, [`Error::NotThere`], errors of opening a pack or an archive.
     pub fn open(&self, given: &Path, progress: &mut dyn FnMut(u64) -> bool) -> Result<Given> {
         if given.symlink_metadata().is_ok() || !has_slashes(given) && !is_object(given) {
             return self.open_path(given, progress);

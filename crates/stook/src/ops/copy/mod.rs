@@ -29,7 +29,7 @@ pub enum Error {
     /// A source that is a pack, an archive or an object.
     #[error(transparent)]
     Open(#[from] contents::Error),
-    /// What unpacking meets as a whole.
+    /// An error of unpacking as a whole.
     #[error(transparent)]
     Unpack(#[from] unpack::Error),
     /// A source or a destination.

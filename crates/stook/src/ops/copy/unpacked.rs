@@ -18,7 +18,9 @@ use crate::source::AccessRule;
 pub(super) fn does(options: &CopyOptions) -> bool {
     let plain = CopyOptions::default();
     let is_plain = !options.checksum && !options.mirror && !options.dry_run && !options.specials;
+    // Copying makes a directory of which only a part is taken as its source has it.
     let has_no_more = options.only.is_none()
+        && !options.selection.has_inclusions()
         && options.backup.is_none()
         && options.link_dest.is_none()
         && options.hashes.is_empty()
@@ -143,7 +145,7 @@ fn progress_of(at: unpack::Progress) -> Progress {
     }
 }
 
-/// What a single path met, as copying reports it.
+/// The error of a single path, as copying reports it.
 fn core_error(error: unpack::Error, destination: &Path) -> crate::Error {
     match error {
         unpack::Error::Core(error) => error,

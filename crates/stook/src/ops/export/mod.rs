@@ -10,6 +10,7 @@ use self::tar::{Entry, Tar};
 use super::unpack::{Error, Failure, Filtering, Nothing, PathFilter, Result, Unpacked};
 use crate::pack::tree::{Paths, kind_of, symlink_target};
 use crate::pack::{self, FileKind, Key, KeyEntry, Pack, RecordHead, RecordReader};
+use crate::source::check_path;
 use crate::storage::free_at;
 use crate::tree::{Draft, Holes, Part, room};
 
@@ -64,6 +65,7 @@ impl Export<'_> {
     /// # Errors
     /// I/O errors, groups that are not there, [`Error::Interrupted`].
     pub fn run_to_file(&self, pack: &Pack, path: &Path, progress: OnProgress<'_>) -> Result<Unpacked> {
+        check_path(path)?;
         self.check_room(pack, path)?;
         let mut draft = Draft::named(path, &mut || progress(0, 0)).map_err(of_draft)?;
         let mut to =
@@ -74,8 +76,7 @@ impl Export<'_> {
             exported.summary.directories = 0;
             return Ok(exported);
         }
-        let has_any = exported.nothing != Some(Nothing::Excluded);
-        let has_all = has_any && exported.undone == 0 && pack.damage_log().is_empty();
+        let has_all = exported.nothing.is_none() && exported.undone == 0 && pack.damage_log().is_empty();
         Ok(match draft.finish_or_keep(self.force || has_all)? {
             true => exported,
             false => exported.with_kept(path),
@@ -99,11 +100,11 @@ impl Export<'_> {
         let filtering = Filtering::new(&self.filter, |path| directories.contains(path));
         let mut needed = 0_u64;
         for entry in pack.keys(&[])? {
-            // What is damaged is reported when it is met.
+            // Damage is reported when the records are read.
             let Ok(entry) = entry else { continue };
-            let (Some(key), Some(len)) = (entry.key.as_bytes(), entry.stored_bytes) else { continue };
+            let Some(key) = entry.key.as_bytes() else { continue };
             if self.filter.has_group(pack.group_of_entry(&entry)) && filtering.takes(key) {
-                needed = needed.saturating_add(len);
+                needed = needed.saturating_add(pack.bytes_of(&entry)?);
             }
         }
         match room::too_little(path, needed, free) {

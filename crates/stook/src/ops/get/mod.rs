@@ -2,14 +2,16 @@
 
 mod place;
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use self::place::Target;
+use self::place::{End, Target};
 use super::contents::{self, Contents, Failure, Found, GetOptions, Getting, Piece};
 use crate::pack::{FileKind, Key, Stop};
 use crate::source::zeroes;
+use crate::tree::Finished;
 
 /// A result of getting.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -110,6 +112,15 @@ pub enum Refused {
         /// Why.
         why: String,
     },
+    /// Its file did not get its name: something is in the way, it could not be made durable, or
+    /// there is no room for it and what fits was wanted.
+    #[error("cannot get {key}")]
+    Unnamed {
+        /// The key.
+        key: Key,
+        /// Why.
+        source: crate::Error,
+    },
 }
 
 /// What was got.
@@ -130,22 +141,29 @@ pub struct Got {
 /// Takes what became of each key, and all that was got so far.
 type Each<'e, E> = dyn FnMut(&Key, &Became<'_>, &Got) -> Result<(), E> + 'e;
 
-/// What came of writing a body.
-enum Poured {
-    /// All of it: its length, and its own file.
-    Whole(u64, Option<PathBuf>),
+/// What is known of a key that waits to be reported.
+enum Outcome {
+    /// A file with a body of this length waits for its name.
+    Waits(u64),
+    Got(u64, Option<PathBuf>),
     Failed(Failure),
     Refused(Refused),
 }
+
+/// Keys that wait to be reported at most, before files get their names so that they can be.
+const WAITING_MAX: usize = 4096;
 
 /// Gets batch after batch.
 pub struct Getter<'a> {
     contents: &'a dyn Contents,
     options: GetOptions,
     target: Target<'a>,
-    /// Whether a directory, which has no body, is of no use.
+    /// Whether a directory, which has no body, is refused.
     wants_body: bool,
     force: bool,
+    /// Keys that wait to be reported, in the order in which they were got: the first for the name
+    /// of its file, the others for their turn.
+    waiting: VecDeque<(Key, Outcome)>,
     got: Got,
 }
 
@@ -168,7 +186,8 @@ impl Get {
         let target = Target::new(to, joined, stop)?;
         let options = GetOptions { groups, any_order: target.is_directory(), stop };
         let wants_body = !joined && !target.is_directory();
-        Ok(Getter { contents, options, target, wants_body, force, got: Got::default() })
+        let (waiting, got) = (VecDeque::new(), Got::default());
+        Ok(Getter { contents, options, target, wants_body, force, waiting, got })
     }
 }
 
@@ -178,34 +197,106 @@ impl Getter<'_> {
         self.contents.keys_per_get(&self.options)
     }
 
-    /// Gets these. `each` is called with what became of each key, and with all that was got so far.
+    /// Gets these. `each` is called with what became of each key, and with all that was got so far:
+    /// of a key with a file of its own once that has its name, which may be in a later call, or at
+    /// the [end](Self::finish).
     ///
     /// # Errors
     /// Returns an error if reading or writing fails, and those of `each`.
     pub fn batch<E: From<Error>>(&mut self, keys: &[Key], each: &mut Each<'_, E>) -> Result<(), E> {
+        let got = self.get(keys, each);
+        if got.is_err() {
+            // What waits gets its name all the same, and is reported. Another error of reporting is
+            // no news then.
+            self.target.publish();
+            let _ = self.report_finished(each);
+        }
+        got
+    }
+
+    fn get<E: From<Error>>(&mut self, keys: &[Key], each: &mut Each<'_, E>) -> Result<(), E> {
         let contents = self.contents;
         let options = GetOptions { groups: self.options.groups.clone(), ..self.options };
         let mut getting = contents.get(keys, &options).map_err(Error::from)?;
         if let Some(path) = self.target.path().filter(|_| !self.force) {
-            contents::check_room(&*getting, path).map_err(Error::from)?;
+            let checked = contents::check_room(&*getting, path);
+            checked.inspect_err(|_| self.target.remove_if_new()).map_err(Error::from)?;
         }
         while let Some((key, found)) = getting.next().map_err(Error::from)? {
-            match found {
-                Found::Body(kind) => self.write(key, kind, &mut *getting, each)?,
-                Found::Failed(failure) => self.fail(key, &failure, each)?,
+            let outcome = match found {
+                Found::Body(kind) => self.write(key, kind, &mut *getting)?,
+                Found::Failed(failure) => Outcome::Failed(failure),
+            };
+            self.take(key, outcome, each)?;
+        }
+        Ok(())
+    }
+
+    /// Makes everything durable under its names; `each` is called as [`batch`](Self::batch) calls
+    /// it.
+    ///
+    /// # Errors
+    /// I/O errors, and those of `each`.
+    pub fn finish<E: From<Error>>(mut self, each: &mut Each<'_, E>) -> Result<Got, E> {
+        self.target.publish();
+        self.report_finished(each)?;
+        let Self { target, force, mut got, .. } = self;
+        if got.entries == 0 {
+            target.remove_if_new();
+        }
+        got.kept = target.finish(force || got.entries > 0, force || got.failures == 0)?;
+        Ok(got)
+    }
+
+    /// Reports a key in its turn.
+    fn take<E: From<Error>>(&mut self, key: &Key, outcome: Outcome, each: &mut Each<'_, E>) -> Result<(), E> {
+        if self.waiting.is_empty() && !matches!(outcome, Outcome::Waits(_)) {
+            return self.report(key, &outcome, each);
+        }
+        self.waiting.push_back((key.clone(), outcome));
+        if self.waiting.len() >= WAITING_MAX {
+            self.target.publish();
+        }
+        self.report_finished(each)
+    }
+
+    /// Reports the keys whose files have their names by now, or could not get them, and those after
+    /// them that waited for that alone.
+    fn report_finished<E: From<Error>>(&mut self, each: &mut Each<'_, E>) -> Result<(), E> {
+        for Finished { path, result } in self.target.finished() {
+            let Some((key, Outcome::Waits(len))) = self.waiting.pop_front() else { break };
+            let outcome = match result {
+                Ok(()) => Outcome::Got(len, Some(path)),
+                Err(source) => Outcome::Refused(Refused::Unnamed { key: key.clone(), source }),
+            };
+            self.report(&key, &outcome, each)?;
+            while self.waiting.front().is_some_and(|(_, next)| !matches!(next, Outcome::Waits(_))) {
+                let Some((key, outcome)) = self.waiting.pop_front() else { break };
+                self.report(&key, &outcome, each)?;
             }
         }
         Ok(())
     }
 
-    /// Makes everything durable under its names.
-    ///
-    /// # Errors
-    /// I/O errors.
-    pub fn finish(self) -> Result<Got> {
-        let Self { target, force, mut got, .. } = self;
-        got.kept = target.finish(force || got.entries > 0, force || got.failures == 0)?;
-        Ok(got)
+    fn report<E: From<Error>>(
+        &mut self,
+        key: &Key,
+        outcome: &Outcome,
+        each: &mut Each<'_, E>,
+    ) -> Result<(), E> {
+        match outcome {
+            Outcome::Waits(_) => Ok(()),
+            Outcome::Got(len, path) => {
+                self.got.entries += 1;
+                self.got.bytes += len;
+                each(key, &Became::Got { len: *len, path: path.as_deref() }, &self.got)
+            }
+            Outcome::Failed(failure) => self.fail(key, failure, each),
+            Outcome::Refused(refused) => {
+                self.got.failures += 1;
+                each(key, &Became::Refused(refused), &self.got)
+            }
+        }
     }
 
     fn fail<E: From<Error>>(
@@ -237,37 +328,25 @@ impl Getter<'_> {
         Ok(is_there.then_some(directory))
     }
 
-    /// Writes one body to its place, and reports it.
-    fn write<E: From<Error>>(
-        &mut self,
-        key: &Key,
-        kind: Option<FileKind>,
-        getting: &mut dyn Getting<'_>,
-        each: &mut Each<'_, E>,
-    ) -> Result<(), E> {
-        let poured = match self.wants_body && kind == Some(FileKind::Directory) {
-            true => Poured::Refused(Refused::Directory(key.clone())),
-            false => self.pour(key, kind, getting)?,
-        };
-        match poured {
-            Poured::Whole(len, path) => {
-                self.got.entries += 1;
-                self.got.bytes += len;
-                each(key, &Became::Got { len, path: path.as_deref() }, &self.got)
+    /// Writes one body to its place.
+    fn write(&mut self, key: &Key, kind: Option<FileKind>, getting: &mut dyn Getting<'_>) -> Result<Outcome> {
+        if self.wants_body && kind == Some(FileKind::Directory) {
+            return Ok(Outcome::Refused(Refused::Directory(key.clone())));
+        }
+        match self.pour(key, kind, getting) {
+            // What is smaller may fit.
+            Err(Error::Core(source)) if self.force && self.target.is_directory() && is_full(&source) => {
+                Ok(Outcome::Refused(Refused::Unnamed { key: key.clone(), source }))
             }
-            Poured::Failed(failure) => self.fail(key, &failure, each),
-            Poured::Refused(refused) => {
-                self.got.failures += 1;
-                each(key, &Became::Refused(&refused), &self.got)
-            }
+            poured => poured,
         }
     }
 
-    fn pour(&mut self, key: &Key, kind: Option<FileKind>, getting: &mut dyn Getting<'_>) -> Result<Poured> {
+    fn pour(&mut self, key: &Key, kind: Option<FileKind>, getting: &mut dyn Getting<'_>) -> Result<Outcome> {
         let stop = self.options.stop;
         let mut place = match self.target.place(key, kind, stop)? {
             Ok(place) => place,
-            Err(refused) => return Ok(Poured::Refused(refused)),
+            Err(refused) => return Ok(Outcome::Refused(refused)),
         };
         let mut len = 0;
         loop {
@@ -285,14 +364,24 @@ impl Getter<'_> {
                     }
                     len += hole;
                 }
-                Piece::End => return Ok(Poured::Whole(len, place.finish()?)),
+                Piece::End => {
+                    return Ok(match place.finish()? {
+                        End::There(path) => Outcome::Got(len, path),
+                        End::Waits => Outcome::Waits(len),
+                    });
+                }
                 Piece::Failed(failure) => {
                     place.give_up()?;
-                    return Ok(Poured::Failed(failure));
+                    return Ok(Outcome::Failed(failure));
                 }
             }
         }
     }
+}
+
+fn is_full(error: &crate::Error) -> bool {
+    let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+    error.io_kind().is_some_and(|kind| full.contains(&kind))
 }
 
 #[cfg(test)]
@@ -302,7 +391,7 @@ mod tests {
     use super::*;
     use crate::ops::contents::PackContents;
     use crate::ops::directory::open_pack;
-    use crate::ops::pack::{Making, open_writer};
+    use crate::ops::pack::{Making, PackSources, open_writer};
     use crate::pack::{Attributes, OpenOptions, WriterOptions};
 
     struct Place(tempfile::TempDir, PackContents);
@@ -335,7 +424,8 @@ mod tests {
                 Ok::<_, Error>(())
             };
             getter.batch(keys, &mut each).unwrap();
-            (all, getter.finish().unwrap())
+            let got = getter.finish(&mut each).unwrap();
+            (all, got)
         }
     }
 
@@ -356,6 +446,56 @@ mod tests {
         assert_eq!(fs::read(out.join("a/one")).unwrap(), b"a/one");
         assert_eq!(fs::read(out.join("id:7")).unwrap(), b"seven");
         assert!(out.join("d").is_dir());
+    }
+
+    /// Before: the file was reported when it was written, and then it did not get its name.
+    #[test]
+    fn a_file_is_reported_when_it_has_its_name_or_cannot_get_it() {
+        let place = Place::new();
+        let out = place.0.path().join("out");
+        let mut getter = Get::default().begin(&place.1, To::path(&out, true)).unwrap();
+        let mut became = Vec::new();
+        let mut each = |key: &Key, what: &Became<'_>, _: &Got| {
+            if let Became::Got { path: Some(path), .. } = what {
+                assert!(path.exists(), "{key} is not there");
+            }
+            became.push((key.to_string(), what.status()));
+            Ok::<_, Error>(())
+        };
+        getter.batch(&keys(&["two", "a/one"]), &mut each).unwrap();
+        fs::create_dir(out.join("two")).unwrap();
+        let got = getter.finish(&mut each).unwrap();
+        became.sort_unstable();
+        assert_eq!(became, [("a/one".to_owned(), "ok"), ("two".to_owned(), "refused")]);
+        assert_eq!((got.entries, got.bytes, got.failures), (1, 5, 1));
+    }
+
+    /// Before: they were written.
+    #[test]
+    fn holes_of_a_record_become_holes_of_its_file_and_are_zeros_to_a_writer() {
+        let dir = tempfile::tempdir().unwrap();
+        let [tree, pack, file] = ["tree", "p", "file"].map(|name| dir.path().join(name));
+        fs::create_dir(&tree).unwrap();
+        let sparse = fs::File::create(tree.join("sparse")).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&sparse, b"middle", 9 << 20).unwrap();
+        sparse.set_len(20 << 20).unwrap();
+        drop(sparse);
+        PackSources::new(vec![tree.clone()], pack.clone()).run(&mut ()).unwrap();
+        let contents = PackContents::new(open_pack(&pack, OpenOptions::default()).unwrap(), pack);
+        let mut bytes = Vec::new();
+        for to in [To::File(file.clone()), To::Writer(&mut bytes)] {
+            let mut getter = Get::default().begin(&contents, to).unwrap();
+            let mut each = |_: &Key, became: &Became<'_>, _: &Got| {
+                assert_eq!(became.status(), "ok");
+                Ok::<_, Error>(())
+            };
+            getter.batch(&keys(&["sparse"]), &mut each).unwrap();
+            assert_eq!(getter.finish(&mut each).unwrap().bytes, 20 << 20);
+        }
+        let whole = fs::read(tree.join("sparse")).unwrap();
+        assert!(bytes == whole && fs::read(&file).unwrap() == whole);
+        let blocks = |path: &Path| std::os::unix::fs::MetadataExt::blocks(&fs::metadata(path).unwrap());
+        assert!(blocks(&file) * 512 < 10 << 20, "{} blocks", blocks(&file));
     }
 
     #[test]

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::{Error, Refused, Result, To, zeroes};
 use crate::pack::{FileKind, FileNames, Key, Stop};
-use crate::tree::{self, Draft, Folder};
+use crate::source::check_path;
+use crate::tree::{self, Draft, Finished, Folder};
 
 /// Where all bodies go.
 pub(super) enum Target<'a> {
@@ -23,6 +24,8 @@ pub(super) enum Target<'a> {
 /// A directory, and which of its names are taken.
 pub(super) struct Named {
     folder: Folder,
+    /// Whether it was not there before.
+    is_new: bool,
     names: FileNames,
 }
 
@@ -33,18 +36,24 @@ pub(super) enum Place<'t> {
     Joined(&'t mut Draft, u64),
     /// Into a file.
     File(Draft),
+    /// Into a file below the directory, which gets its name together with others.
+    Below(Draft),
     /// A directory, which has no body.
     Directory(PathBuf),
 }
 
 impl<'a> Target<'a> {
     pub(super) fn new(to: To<'a>, is_joined: bool, stop: Stop) -> Result<Self> {
+        if let To::File(path) | To::Directory(path) = &to {
+            check_path(path)?;
+        }
         Ok(match to {
             To::Writer(writer) => Self::Writer(writer),
             To::File(path) if is_joined => Self::Joined(draft(&path, stop)?),
             To::File(path) => Self::File(path),
             To::Directory(path) => {
-                Self::Directory(Box::new(Named { folder: Folder::open(&path)?, names: FileNames::default() }))
+                let (is_new, names) = (!path.exists(), FileNames::default());
+                Self::Directory(Box::new(Named { folder: Folder::open(&path)?, is_new, names }))
             }
         })
     }
@@ -82,6 +91,32 @@ impl<'a> Target<'a> {
         }))
     }
 
+    /// Removes a directory that was made for nothing.
+    pub(super) fn remove_if_new(&self) {
+        if let Self::Directory(named) = self
+            && named.is_new
+        {
+            // One that has something in it stays. Why nothing came into it is reported.
+            let _ = std::fs::remove_dir(named.folder.path());
+        }
+    }
+
+    /// All files that wait get their names.
+    pub(super) fn publish(&self) {
+        if let Self::Directory(named) = self {
+            named.folder.publish();
+        }
+    }
+
+    /// The files that have got their names since the last call, or could not get them, in the order
+    /// in which they began to wait.
+    pub(super) fn finished(&self) -> Vec<Finished> {
+        match self {
+            Self::Directory(named) => named.folder.finished(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Publishes the output under its name, durably. Returns the existing file if it stays because
     /// the new one is incomplete or empty.
     pub(super) fn finish(self, has_any: bool, has_all: bool) -> Result<Option<PathBuf>> {
@@ -113,7 +148,7 @@ impl Named {
         let place = match kind {
             Some(FileKind::Directory) => self.folder.directory(&name).map(Place::Directory),
             // The empty key is the root of a tree; as a file it has no name.
-            _ => self.folder.file(&name).map(Place::File),
+            _ => self.folder.file(&name).map(Place::Below),
         };
         match place {
             Ok(place) => Ok(Ok(place)),
@@ -129,7 +164,7 @@ impl Place<'_> {
         match self {
             Self::Writer(writer) => writer.write_all(bytes).map_err(Error::Write),
             Self::Joined(draft, _) => Ok(draft.write_while(bytes, &mut || stop.goes_on())?),
-            Self::File(draft) => Ok(draft.write_while(bytes, &mut || stop.goes_on())?),
+            Self::File(draft) | Self::Below(draft) => Ok(draft.write_while(bytes, &mut || stop.goes_on())?),
             Self::Directory(_) => Ok(()),
         }
     }
@@ -143,7 +178,7 @@ impl Place<'_> {
                 Ok(zeroes.len() as u64)
             }
             Self::Joined(draft, _) => Ok(draft.write_hole(len, &mut || stop.goes_on())?),
-            Self::File(draft) => Ok(draft.write_hole(len, &mut || stop.goes_on())?),
+            Self::File(draft) | Self::Below(draft) => Ok(draft.write_hole(len, &mut || stop.goes_on())?),
             Self::Directory(_) => Ok(len),
         }
     }
@@ -153,22 +188,34 @@ impl Place<'_> {
         match self {
             Self::Joined(draft, start) => Ok(draft.cut(start)?),
             // A draft that is dropped leaves nothing.
-            Self::Writer(_) | Self::File(_) | Self::Directory(_) => Ok(()),
+            Self::Writer(_) | Self::File(_) | Self::Below(_) | Self::Directory(_) => Ok(()),
         }
     }
 
-    /// All bytes are written. Returns the file, if the entry has its own.
-    pub(super) fn finish(self) -> Result<Option<PathBuf>> {
+    /// All bytes are written.
+    pub(super) fn finish(self) -> Result<End> {
         match self {
-            Self::Writer(_) | Self::Joined(..) => Ok(None),
+            Self::Writer(_) | Self::Joined(..) => Ok(End::There(None)),
             Self::File(draft) => {
                 let path = draft.path().to_path_buf();
                 draft.finish()?;
-                Ok(Some(path))
+                Ok(End::There(Some(path)))
             }
-            Self::Directory(path) => Ok(Some(path)),
+            Self::Below(draft) => {
+                draft.finish()?;
+                Ok(End::Waits)
+            }
+            Self::Directory(path) => Ok(End::There(Some(path))),
         }
     }
+}
+
+/// What a body came to that is written.
+pub(super) enum End {
+    /// It is where it was to go: its file, if it has its own.
+    There(Option<PathBuf>),
+    /// Its file waits for its name.
+    Waits,
 }
 
 /// The file that the caller named. A pipe without a reader is waited for.

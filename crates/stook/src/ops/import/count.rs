@@ -16,7 +16,7 @@ const BATCH: usize = 4096;
 /// `progress`, which is given members and bytes, says no, counting ends there.
 ///
 /// # Errors
-/// What reading the pack meets.
+/// Errors of reading the pack.
 pub(crate) fn count(
     sources: &[Source<'_>],
     takes: &dyn Fn(&[u8], Kind) -> bool,

@@ -6,10 +6,10 @@
 
 mod count;
 mod members;
-mod met;
 mod names;
 mod put;
 mod run;
+mod seen;
 
 pub(crate) use count::count;
 pub use members::{head, kind};
@@ -93,7 +93,7 @@ impl Import<'_> {
     /// `before` has unchanged is not put again. Without a writer nothing is changed.
     ///
     /// # Errors
-    /// What reading an archive or writing the pack meets. What is wrong with one member is a
+    /// Errors of reading an archive or writing the pack. What is wrong with one member is a
     /// failure of it alone.
     pub fn run(
         &self,

@@ -5,11 +5,12 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use super::members::{self, kind, kind_of};
-use super::met::Met;
 use super::put::{Body, Meter, Record, There, put};
+use super::seen::SeenKeys;
 use super::{Error, Import, Imported, Result, STREAM, Source};
 use crate::archive::{self, Archive, Member, MemberKind, Piece, Reading, TarStream};
 use crate::error::chain;
+use crate::ops::contents::cut_off_note;
 use crate::pack::format::attributes::{HOLES, KIND, NAMES as HARD_LINKS, Name, Value, XATTRS};
 use crate::pack::tree::{Failure, PackSummary, add_own_attributes, has_content, refusal};
 use crate::pack::{self, Attributes, FileKind, Key, LinkTarget, Pack, PackWriter};
@@ -39,7 +40,7 @@ pub(super) struct Importing<'i, 'a> {
     /// another file.
     failed: BTreeSet<Vec<u8>>,
     /// Keys of members of a stream that came before.
-    met: Met,
+    seen: SeenKeys,
     left_out: Vec<Vec<u8>>,
     /// Whether the members of the last stream are all that an incomplete pack has.
     has_all: bool,
@@ -59,7 +60,7 @@ impl<'i, 'a> Importing<'i, 'a> {
             summary: PackSummary::default(),
             replaced: BTreeSet::new(),
             failed: BTreeSet::new(),
-            met: Met::default(),
+            seen: SeenKeys::default(),
             left_out: Vec::new(),
             has_all: false,
         }
@@ -69,12 +70,16 @@ impl<'i, 'a> Importing<'i, 'a> {
     pub(super) fn source(&mut self, source: Source<'_>, later: &VecDeque<Source<'_>>) -> Result<()> {
         // Names of files are of one archive.
         self.failed.clear();
-        self.met.clear();
+        self.seen.clear();
         match source {
-            Source::Archive(archive) => self.archive(archive.path(), &archive, later),
+            Source::Archive(archive) => {
+                let done = self.archive(archive.path(), &archive, later);
+                self.keep_whole(archive.path().as_os_str().as_bytes(), done)
+            }
             Source::Stream(open) => {
-                let opened = open();
-                self.opened(opened)
+                let opened = open().map_err(Error::from);
+                let done = opened.and_then(|tar| self.stream(tar));
+                self.keep_whole(STREAM.as_bytes(), done)
             }
         }
     }
@@ -132,8 +137,8 @@ impl Importing<'_, '_> {
         if let Some(pass) = &mut pass {
             self.verify(pass, path)?;
         }
-        if !self.summary.interrupted && !archive.has_end() {
-            self.fail_end(path.as_os_str().as_bytes());
+        if let Some(why) = cut_off_note(archive).filter(|_| !self.summary.interrupted) {
+            self.fail_end(path.as_os_str().as_bytes(), why);
         }
         Ok(archive.check_unchanged()?)
     }
@@ -272,15 +277,17 @@ impl Importing<'_, '_> {
         })
     }
 
-    /// A tar from a stream; waiting for what comes next ends when the caller wants that.
-    fn opened(&mut self, opened: Result<TarStream, archive::Error>) -> Result<()> {
-        match opened.map_err(Error::from).and_then(|tar| self.stream(tar)) {
-            Err(_) if self.is_stopped() => {
-                self.summary.interrupted = true;
-                Ok(())
+    /// Damage that ends a source costs what follows it: what came whole is packed. Waiting for what
+    /// comes next ends when the caller wants that.
+    fn keep_whole(&mut self, name: &[u8], done: Result<()>) -> Result<()> {
+        match done {
+            Err(_) if self.is_stopped() => self.summary.interrupted = true,
+            Err(Error::Archive(archive::Error::Damaged { offset, what, .. })) => {
+                self.fail_end(name, format!("it is damaged at offset {offset}: {what}"));
             }
-            done => done,
+            done => return done,
         }
+        Ok(())
     }
 
     /// A tar from a stream: members come as they are, and later ones take the place of earlier
@@ -306,8 +313,8 @@ impl Importing<'_, '_> {
                 continue;
             };
             // What the pack may have under that key is another file.
-            let is_there = self.met.has(&entry.link);
-            self.met.add(&entry.key);
+            let is_there = self.seen.has(&entry.link);
+            self.seen.add(&entry.key);
             if kind == FileKind::HardLink && !(is_there && self.is_taken(&entry.link, MemberKind::File)) {
                 self.fail_name(&entry.key, &entry.link);
                 continue;
@@ -337,7 +344,8 @@ impl Importing<'_, '_> {
             })?;
         }
         if !tar.has_end() {
-            self.fail_end(STREAM.as_bytes());
+            let why = "the tar does not end as a tar does; something was cut off";
+            self.fail_end(STREAM.as_bytes(), why.into());
         }
         self.has_all = self.has_met_all()?;
         Ok(())
@@ -349,18 +357,17 @@ impl Importing<'_, '_> {
         let log = before.damage_log();
         for entry in before.keys(&[])? {
             let Some(entry) = log.unless_damaged(entry)? else { return Ok(false) };
-            if !entry.key.as_bytes().is_some_and(|key| self.met.has(key)) {
+            if !entry.key.as_bytes().is_some_and(|key| self.seen.has(key)) {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// Notes that a tar, which may come through a file or a stream, has no end: its last members
-    /// may be missing, so the pack must not count as complete.
-    fn fail_end(&mut self, name: &[u8]) {
-        let error = pack::Error::Invalid("the tar does not end as a tar does; something was cut off".into());
-        self.summary.failures.push(Failure { key: name.to_vec(), error });
+    /// Notes that an archive, which may come through a file or a stream, has no end: its last
+    /// members may be missing, so the pack must not count as complete.
+    fn fail_end(&mut self, name: &[u8], why: String) {
+        self.summary.failures.push(Failure { key: name.to_vec(), error: pack::Error::Invalid(why) });
     }
 
     /// Notes a member that is not packed, and whose hard links are not either.
@@ -461,6 +468,11 @@ impl Importing<'_, '_> {
                 return Ok(());
             }
             Err(Error::Interrupted) => {
+                self.summary.interrupted = true;
+                return Ok(());
+            }
+            // A wait for its bytes was ended, and nothing is wrong with them.
+            Err(_) if self.is_stopped() => {
                 self.summary.interrupted = true;
                 return Ok(());
             }

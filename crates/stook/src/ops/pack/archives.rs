@@ -116,8 +116,9 @@ fn open_archive(path: &Path, reporting: &mut Reporting<'_>) -> Result<Archive> {
         },
     };
     let stage = Stage::Indexing { len };
-    let (options, mut progress) =
-        (archive::OpenOptions::default(), |bytes| reporting.goes_on(stage, 0, bytes));
+    let (options, mut progress) = (archive::OpenOptions { partial: true, ..Default::default() }, |bytes| {
+        reporting.goes_on(stage, 0, bytes)
+    });
     let opened = match (object, &place) {
         (Some(object), _) => Archive::from_source_with(object, options, &mut progress),
         (None, Place::Path(path) | Place::Object(path)) => Archive::open_with(path, options, &mut progress),

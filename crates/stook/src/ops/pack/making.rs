@@ -7,7 +7,8 @@ use std::sync::Arc;
 use super::Error;
 use super::hooks::Hooks;
 use crate::ops::directory::explained;
-use crate::pack::{self, PackWriter, WriterOptions, check_group};
+use crate::pack::{self, PackWriter, SEGMENT_LEN_MIN, WriterOptions, check_group};
+use crate::source::check_path;
 use crate::storage::{LocalStorage, LocalStorageOptions, Storage};
 
 /// Whether a pack may be made.
@@ -69,7 +70,7 @@ pub fn open_writer(path: &Path, options: WriterOptions, making: Making) -> pack:
     Ok(opened)
 }
 
-/// The same, and the hooks hear what opening the pack found.
+/// The same, and the hooks get what opening the pack found.
 ///
 /// # Errors
 /// Returns the errors of [`open_writer`].
@@ -122,6 +123,18 @@ pub fn put_into<T, E: From<pack::Error>>(
     }
 }
 
+/// Checks that segments of a new pack can be this long. Shorter ones are for tests of the library.
+///
+/// # Errors
+/// [`pack::Error::Invalid`] for less than 1 MiB; those of [`WriterOptions::check`].
+pub(in crate::ops) fn check_segment_len(options: &WriterOptions) -> pack::Result<()> {
+    if options.segment_len < SEGMENT_LEN_MIN {
+        let why = format!("a segment is at least {SEGMENT_LEN_MIN} bytes (1 MiB) long");
+        return Err(pack::Error::Invalid(why));
+    }
+    options.check()
+}
+
 /// The directory for a pack; `None` if it would be made, and nothing known prevents that. Nothing
 /// is changed: a dry run is refused whatever the real run would be refused.
 ///
@@ -131,6 +144,7 @@ pub fn put_into<T, E: From<pack::Error>>(
 pub(super) fn look_at(path: &Path, making: Making) -> pack::Result<Option<LocalStorage>> {
     match LocalStorage::open(path, LocalStorageOptions::default()) {
         Err(error) if making != Making::Never && error.io_kind() == Some(ErrorKind::NotFound) => {
+            check_path(path)?;
             LocalStorage::check_create(path)?;
             Ok(None)
         }

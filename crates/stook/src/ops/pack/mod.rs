@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 
 pub use error::{Error, Result};
 pub use hooks::{Answer, Hooks, Stage};
+pub(super) use making::check_segment_len;
 pub use making::{Made, Making, OpenedWriter, open_writer, open_writer_with, put_into};
 
 use self::hooks::Reporting;
@@ -26,8 +27,11 @@ use super::contents::is_object;
 use super::import::{STREAM, are_archives};
 use super::{NothingSelected, Predicate};
 use crate::names::Selection;
+use crate::pack::WriterOptions;
 use crate::pack::tree::{Delete, Grouping, MoveSummary, OwnAttributes, PackSummary};
-use crate::pack::{self, SEGMENT_LEN_MIN, WriterOptions};
+
+/// The most threads that a caller may ask for.
+pub const THREADS_MAX: usize = 1024;
 
 /// Opens the stream for [`STREAM`] among the sources.
 pub type OpenStream<'a> = Box<dyn Fn() -> Result<Box<dyn BufRead + Send>, crate::Error> + Send + Sync + 'a>;
@@ -157,7 +161,7 @@ impl<'a> PackSources<'a> {
 
     /// Checks that need no I/O.
     fn check(&self) -> Result<()> {
-        self.check_segment_len().map_err(Error::SegmentLen)?;
+        check_segment_len(&self.writer_options()).map_err(Error::SegmentLen)?;
         if self.delete != Delete::Nothing && self.move_originals {
             return Err(Error::DeleteAndMove);
         }
@@ -174,14 +178,6 @@ impl<'a> PackSources<'a> {
             return Err(Error::EmptyGroup);
         }
         Ok(())
-    }
-
-    fn check_segment_len(&self) -> pack::Result<()> {
-        if self.segment_len < SEGMENT_LEN_MIN {
-            let why = format!("a segment is at least {SEGMENT_LEN_MIN} bytes (1 MiB) long");
-            return Err(pack::Error::Invalid(why));
-        }
-        self.writer_options().check()
     }
 
     fn writer_options(&self) -> WriterOptions {

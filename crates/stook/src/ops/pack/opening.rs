@@ -142,7 +142,7 @@ impl PackSources<'_> {
         }
     }
 
-    /// Ends the writing, or removes a pack that was made in vain; returns whether this run came to
+    /// Ends the writing, or removes a pack that was made for nothing; returns whether this run came to
     /// its end, and the pack is complete.
     ///
     /// What was packed is kept even if the rest could not be: the next run continues from there.
@@ -177,6 +177,12 @@ impl PackSources<'_> {
                 }
                 // What a build leaves is sealed; what later runs add stays open for the next.
                 writer.finish(complete && !was_complete).map_err(Error::Finish)?;
+            }
+            (Some(writer), _, None) => {
+                // An error ended the run, and is reported. What came whole before it is kept: of a
+                // stream it cannot be read again. Where that fails, too, nothing is lost but this,
+                // and the pack says that it is incomplete.
+                let _ = writer.finish(false);
             }
             _ => {}
         }

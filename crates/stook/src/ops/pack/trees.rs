@@ -86,7 +86,7 @@ impl PackSources<'_> {
         self.sources.first().map_or(Profile::LOCAL, |source| Profile::of_path(source)).opens
     }
 
-    /// Whether all that was met was asked about, and nothing went wrong.
+    /// Whether the selection was asked about every path, and nothing went wrong.
     fn is_all_asked(&self, summary: &PackSummary) -> bool {
         let is_clean = !summary.interrupted && summary.failures.is_empty() && summary.refused.is_none();
         // A file that is named itself is packed without being asked about.

@@ -24,6 +24,13 @@ pub enum Prefix {
     Numbers,
 }
 
+impl Prefix {
+    /// What a key that was given as a prefix means.
+    pub fn of(key: &Key) -> Self {
+        key.as_bytes().map_or(Self::Numbers, |path| Self::Path(path.to_vec()))
+    }
+}
+
 /// Which paths are unpacked: those that every part of it takes. The root always is.
 #[derive(Default)]
 pub struct PathFilter<'a> {
@@ -57,7 +64,7 @@ impl PathFilter<'_> {
     /// it by returning `false`.
     ///
     /// # Errors
-    /// I/O errors, [`Error::Interrupted`]. Damage is met again on the way out.
+    /// I/O errors, [`Error::Interrupted`]. Damage is reported when the records are read.
     pub(crate) fn directories(
         &self,
         pack: &Pack,
@@ -125,7 +132,7 @@ impl<'a> Filtering<'a> {
 
     /// Whether a path is taken.
     pub(crate) fn takes(&self, path: &[u8]) -> bool {
-        // The root is unpacked whatever is asked for, and is nothing that somebody asks for.
+        // The root is unpacked whatever is asked for, and is never asked for itself.
         if path.is_empty() {
             return true;
         }

@@ -14,6 +14,7 @@ use super::contents::{self, Opened};
 use crate::archive::{self, Archive, MemberKind};
 use crate::pack::tree::UnpackTree;
 use crate::pack::{self, Damage, Pack};
+use crate::source::check_path;
 pub use crate::tree::outbox::Durability;
 use crate::tree::outbox::{Calls, System};
 use crate::tree::{self, Kept, Overwrite, WhyKept, target};
@@ -33,7 +34,7 @@ pub type Failure = tree::Failure<Error>;
 /// What unpacking did.
 pub type Summary = tree::UnpackSummary<Error>;
 
-/// What went wrong: as [`contents::Error`], and what writing files or a tar meets.
+/// What went wrong: as [`contents::Error`], or an error of writing files or a tar.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -121,7 +122,7 @@ pub struct Unpack<'a> {
     /// What becomes of files and links that are there.
     pub overwrite: Overwrite,
     /// Whether root restores owners; no other user can. Set-user-id and set-group-id bits that
-    /// would mean somebody else are dropped.
+    /// would apply to another owner are dropped.
     pub with_owner: bool,
     /// Whether extended attributes are set, access control lists among them. Those that grant
     /// rights (`security.*`, `trusted.*`) are only where an owner is restored.
@@ -208,7 +209,7 @@ impl Unpack<'_> {
         self.run_through(packed, Arc::new(System), progress)
     }
 
-    /// The same, with system calls that somebody else makes.
+    /// The same; `calls` makes the system calls of the way out.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -218,6 +219,7 @@ impl Unpack<'_> {
         calls: Arc<dyn Calls>,
         progress: OnProgress<'_>,
     ) -> Result<Unpacked> {
+        check_path(&self.target)?;
         let is_new = !self.target.exists();
         let mut unpacked = match packed {
             Packed::Pack(pack) => self.pack(pack, calls.clone(), progress)?,

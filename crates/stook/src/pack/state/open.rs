@@ -408,6 +408,19 @@ impl Pack {
         Ok(heads.collect())
     }
 
+    /// Bytes that a record takes, where the index does not say by its head; none of one whose head
+    /// is damaged, which is reported when it is read.
+    ///
+    /// # Errors
+    /// Returns an error if reading is impossible at all.
+    pub fn bytes_of(&self, entry: &KeyEntry) -> Result<u64> {
+        if let Some(len) = entry.stored_bytes {
+            return Ok(len);
+        }
+        let head = self.heads(std::slice::from_ref(entry))?.pop();
+        Ok(head.and_then(Result::ok).and_then(|head| head.body_len).unwrap_or(0))
+    }
+
     /// The head of a record, given what became of reading its first bytes.
     fn head(
         &self,

@@ -40,6 +40,19 @@ pub enum Delete {
     Any,
 }
 
+impl Delete {
+    /// What is meant where deleting is asked for or not: up to `max` if it is given, and all with
+    /// `any`.
+    pub fn asked(is_asked: bool, max: Option<u64>, any: bool) -> Self {
+        match (is_asked, max) {
+            (false, _) => Self::Nothing,
+            (true, _) if any => Self::Any,
+            (true, Some(max)) => Self::UpTo(max),
+            (true, None) => Self::UpToHalf,
+        }
+    }
+}
+
 /// A record that stays because it holds the content of another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
@@ -332,9 +345,10 @@ mod tests {
 
     #[test]
     fn half_of_the_files_of_a_root_is_not_too_much() {
-        let reported = GoneCount { gone: 3258, of: 3258 }.refusal(b"").unwrap();
+        let reported = refusal_of(b"", GoneCount { gone: 3258, of: 3258 }).unwrap();
         assert_eq!(reported, "3,258 of the 3,258 records of files in this tree");
-        assert_eq!(GoneCount { gone: 2, of: 3 }.refusal(b"a").unwrap(), "2 of the 3 records of files in a");
-        assert_eq!(GoneCount { gone: 2, of: 4 }.refusal(b""), None);
+        let reported = refusal_of(b"a", GoneCount { gone: 2, of: 3 }).unwrap();
+        assert_eq!(reported, "2 of the 3 records of files in a");
+        assert_eq!(refusal_of(b"", GoneCount { gone: 2, of: 4 }), None);
     }
 }

@@ -4,6 +4,7 @@
 //! In a fresh pack the name that is met first is the file. Later runs keep to what the pack says,
 //! so that nothing is packed again only because names were met in another order.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
@@ -15,6 +16,13 @@ type Inode = (u64, u64);
 
 fn inode(status: &Status) -> Inode {
     (status.device, status.inode)
+}
+
+/// Whether two names that were met at different times can be of one file: the system gives the
+/// inode of one that is gone to a new one. A change of anything but its bytes keeps it the same.
+fn is_one_file(one: &Status, other: &Status) -> bool {
+    let of = |status: &Status| (status.node.len, status.node.mtime_ns);
+    inode(one) == inode(other) && of(one) == of(other)
 }
 
 /// Which inodes some thread of the walk reads under one of their names.
@@ -57,8 +65,8 @@ pub(super) struct HardLink {
 /// The names of files that have several.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    /// Under which key an inode was packed in this run.
-    packed: HashMap<Inode, Vec<u8>>,
+    /// Under which key an inode was packed in this run, and what it was then.
+    packed: HashMap<Inode, (Vec<u8>, Status)>,
     /// Names that were met and not read, in an order that does not depend on the walk.
     waiting: BTreeMap<Inode, BTreeMap<Vec<u8>, Status>>,
 }
@@ -79,10 +87,16 @@ impl Names {
     /// the same.
     pub(super) fn packed(&mut self, key: &[u8], status: &Status) {
         if status.node.links > 1 {
-            self.packed.entry(inode(status)).or_insert_with(|| key.to_vec());
-        } else {
+            let known = self.packed.get(&inode(status));
+            if known.is_none_or(|(_, known)| !is_one_file(known, status)) {
+                self.packed.insert(inode(status), (key.to_vec(), *status));
+            }
+        } else if let Entry::Occupied(mut names) = self.waiting.entry(inode(status)) {
             // It waited for what its record held for other names.
-            self.waiting.remove(&inode(status));
+            names.get_mut().remove(key);
+            if names.get().is_empty() {
+                names.remove();
+            }
         }
     }
 
@@ -99,16 +113,25 @@ impl Names {
             let is_there =
                 |key: &[u8], status: &Status| existing.holds_file(key, status, rule) == Holds::Same;
             let before = || names.iter().find(|(key, status)| is_there(key, status));
-            let packed = packed.get(inode);
-            let Some(first) = packed.or_else(|| before().map(|(key, _)| key)).cloned() else { return true };
+            let there = |(key, status): &(Vec<u8>, Status)| {
+                // Those of a file that had the inode before, or has it later, are read themselves.
+                names.values().any(|name| is_one_file(name, status)).then(|| (key.clone(), *status))
+            };
+            let packed = packed.get(inode).and_then(there);
             let unchanged = packed.is_none();
-            let names = std::mem::take(names).into_iter().filter(|(key, _)| *key != first);
-            let names = names.map(|(key, status)| HardLink { key, status });
+            let first = packed.or_else(|| before().map(|(key, status)| (key.clone(), *status)));
+            let Some((first, of_first)) = first else { return true };
+            let all = std::mem::take(names).into_iter().filter(|(key, _)| *key != first);
+            let (its, others) = all.partition(|(_, status)| is_one_file(status, &of_first));
+            let its: BTreeMap<Vec<u8>, Status> = its;
+            *names = others;
+            let is_left = !names.is_empty();
+            let names = its.into_iter().map(|(key, status)| HardLink { key, status });
             // What other names still lead to comes after them.
             let (last, mut further): (Vec<_>, Vec<_>) = names.partition(|name| existing.is_first(&name.key));
             further.extend(last);
             sorted.push(Sorted { first, unchanged, further });
-            false
+            is_left
         });
         sorted
     }
@@ -154,5 +177,49 @@ impl Unread {
             _ if self.contains(key) => Decision::Take,
             _ => Decision::Skip,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::Node;
+
+    /// That of a file of this length, and a time that goes with it.
+    fn status(inode: u64, len: u64, links: u32) -> Status {
+        let node = Node { links, mtime_ns: Some(len.cast_signed()), ..Node::file(len) };
+        Status { node, device: 1, inode, ctime_ns: 1, stored_len: len }
+    }
+
+    fn keys(names: impl IntoIterator<Item = HardLink>) -> Vec<Vec<u8>> {
+        names.into_iter().map(|name| name.key).collect()
+    }
+
+    #[test]
+    fn what_gets_the_inode_of_a_file_that_is_gone_is_no_name_of_it() {
+        let (existing, rule) = (Existing::default(), Rule { with_owner: false, checksum: false });
+        let mut names = Names::default();
+        names.packed(b"a", &status(7, 1, 2));
+        for (key, len) in [(&b"b"[..], 1), (b"y", 5), (b"z", 5)] {
+            names.wait(key.to_vec(), status(7, len, 2));
+        }
+        let sorted = names.settle(&existing, rule).pop().unwrap();
+        assert_eq!((sorted.first.as_slice(), keys(sorted.further)), (&b"a"[..], vec![b"b".to_vec()]));
+        // Of the others one is read.
+        let unread = names.unread(&existing, true);
+        assert!(unread.contains(b"y") && !unread.contains(b"z") && !unread.contains(b"b"));
+        names.packed(b"y", &status(7, 5, 2));
+        let sorted = names.settle(&existing, rule).pop().unwrap();
+        assert_eq!((sorted.first.as_slice(), keys(sorted.further)), (&b"y"[..], vec![b"z".to_vec()]));
+        assert_eq!(names.into_unsettled().count(), 0);
+    }
+
+    #[test]
+    fn a_file_with_one_name_is_no_reason_to_forget_others_that_had_its_inode() {
+        let mut names = Names::default();
+        names.wait(b"saved".to_vec(), status(7, 1, 1));
+        names.wait(b"new".to_vec(), status(7, 5, 1));
+        names.packed(b"new", &status(7, 5, 1));
+        assert_eq!(keys(names.into_unsettled()), [b"saved"]);
     }
 }

@@ -135,10 +135,10 @@ impl UnpackTree<'_> {
         for entry in pack.keys(&[])? {
             // What is damaged is reported when it is met.
             let Ok(entry) = entry else { continue };
-            let (Some(key), Some(len)) = (entry.key.as_bytes(), entry.stored_bytes) else { continue };
+            let Some(key) = entry.key.as_bytes() else { continue };
             let is_wanted = is_in_groups(&self.groups, pack.group_of_entry(&entry)) && (self.select)(key);
             if is_wanted && !self.target.join(OsStr::from_bytes(key)).exists() {
-                needed = needed.saturating_add(len);
+                needed = needed.saturating_add(pack.bytes_of(&entry)?);
             }
         }
         room::too_little(&self.target, needed, free).map_or(Ok(()), |why| Err(Error::Invalid(why)))

@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat, StatVfs};
 use rustix::io::Errno;
 
 use super::super::Entry;
@@ -210,7 +210,7 @@ impl Directory {
     pub(super) fn free_bytes(&self) -> Result<u64> {
         let stat = rustix::fs::fstatvfs(&self.fd)
             .map_err(|errno| Error::io("ask for the free space of", &self.path, errno.into()))?;
-        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+        Ok(free_of(&stat))
     }
 }
 
@@ -230,13 +230,20 @@ pub fn free_bytes(directory: impl AsRef<Path>) -> Result<u64> {
     Directory::open(directory.as_ref())?.free_bytes()
 }
 
-/// The same where a path is, or will be made.
+/// The same where a path is, or will be made. What is there is followed: a link may lead to another
+/// file system, and `/dev/fd/3` to a file on any.
 ///
 /// # Errors
 /// Returns I/O errors.
 pub fn free_at(path: impl AsRef<Path>) -> Result<u64> {
-    let there = path.as_ref().ancestors().find(|path| path.is_dir());
-    free_bytes(there.unwrap_or(Path::new(".")))
+    let there = path.as_ref().ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
+    let stat = rustix::fs::statvfs(there)
+        .map_err(|errno| Error::io("ask for the free space of", there, errno.into()))?;
+    Ok(free_of(&stat))
+}
+
+fn free_of(stat: &StatVfs) -> u64 {
+    stat.f_bavail.saturating_mul(stat.f_frsize)
 }
 
 /// Makes a directory and its name durable.

@@ -175,8 +175,18 @@ pub(super) fn take(
     }
     let lock =
         LocalLock { directory: opened, note: note.to_owned(), process: std::process::id(), waited_for };
-    write_note(directory, note, holder)?;
+    match write_note(directory, note, holder) {
+        // It is for people, and must not keep a full disk from being given room back. A note that
+        // is there names another.
+        Err(error) if is_full(&error) => drop(directory.unlink(note)),
+        written => written?,
+    }
     Ok(lock)
+}
+
+fn is_full(error: &Error) -> bool {
+    let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+    error.io_kind().is_some_and(|kind| full.contains(&kind))
 }
 
 fn write_note(directory: &Directory, note: &str, holder: &str) -> Result<()> {

@@ -168,7 +168,11 @@ impl Storage for LocalStorage {
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
+        match name {
+            // Joined to nothing, it would get a slash at its end.
+            "" => self.directory.path().to_path_buf(),
+            name => self.directory.path().join(name),
+        }
     }
 
     fn free_bytes(&self) -> Result<Option<u64>> {

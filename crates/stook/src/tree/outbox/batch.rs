@@ -109,6 +109,18 @@ impl Batch {
         if is_full { self.publish(outbox) } else { Vec::new() }
     }
 
+    /// Takes a file back that waits; its length, if it did. What is being given its name is not
+    /// waiting any more when this returns.
+    pub(crate) fn withdraw(&self, key: &[u8]) -> Option<u64> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting();
+        let (files, bytes) = &mut *waiting;
+        let at = files.iter().position(|file| file.key == key)?;
+        let len = files.swap_remove(at).len;
+        *bytes = bytes.saturating_sub(len);
+        Some(len)
+    }
+
     /// Makes durable what waits, then gives each its name. Where the sync of a file system fails
     /// it is not known whose bytes were lost: none gets its name, and all have failed. Where it
     /// succeeds, each file is still asked: an earlier sync may have met its bytes, and the error.

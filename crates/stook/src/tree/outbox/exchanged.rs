@@ -41,7 +41,9 @@ impl Outbox {
         }
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         // What this user may not read stays.
-        let Ok(file) = openat(directory, exchanged, flags, Mode::empty()) else { return Ok(Settled::Stays(of)) };
+        let Ok(file) = openat(directory, exchanged, flags, Mode::empty()) else {
+            return Ok(Settled::Stays(of));
+        };
         let mut file = File::from(file);
         match again(|| self.calls.lock(&file)) {
             // The run that makes the exchange holds it.

@@ -18,7 +18,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, openat};
 use rustix::io::Errno;
 
-use super::{OutFile, Outbox, Replaces, again};
+use super::{OutFile, Outbox, Replaces, again, is_append_only};
 use crate::tree::durable::identity;
 use crate::tree::existing::mtime_of;
 use crate::tree::target;
@@ -169,6 +169,10 @@ impl Outbox {
         name: &OsStr,
         replaces: Replaces,
     ) -> io::Result<Kept> {
+        if is_append_only(parent) {
+            // It could neither get its name nor be removed.
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         let names = KeptNames::of(name);
         let file = again(|| self.calls.create(parent.as_fd(), &names.part, 0o600))?;
         match again(|| self.calls.lock(&file)) {

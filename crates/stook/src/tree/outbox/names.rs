@@ -76,9 +76,10 @@ fn exchanged_of(rest: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// Whether something that was exchanged had this name, or was to get it.
 pub(super) fn is_exchanged_with(exchanged: &OsStr, name: &OsStr) -> bool {
-    let hash = exchanged.as_bytes().strip_suffix(END_OF_REPLACED).map_or(&[][..], |rest| {
-        rest.get(rest.len().saturating_sub(CHANCE_LEN)..).unwrap_or_default()
-    });
+    let hash = exchanged
+        .as_bytes()
+        .strip_suffix(END_OF_REPLACED)
+        .map_or(&[][..], |rest| rest.get(rest.len().saturating_sub(CHANCE_LEN)..).unwrap_or_default());
     KeptNames::of(name).digits() == hash
 }
 

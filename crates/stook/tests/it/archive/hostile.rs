@@ -123,6 +123,43 @@ fn what_is_no_tar_between_members_is_refused() {
     assert!(refused(&[changed(header(b"", b'0', 0), 0, b"\0"), end()]).contains("no name"));
 }
 
+/// Before: no member of it could be had.
+#[test]
+fn damage_costs_the_members_after_it_where_those_before_are_wanted() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("bad.tar");
+    let [one, two] = [b"one", b"two"].map(|name| member(name, b'0', &[name[0]; 700]));
+    let whole = [&one[..], &two, &end()].concat();
+    let options = || OpenOptions { partial: true, ..OpenOptions::default() };
+    let mut flipped = whole.clone();
+    flipped[one.len() + 3] ^= 1;
+    let newer = pax(&[("GNU.sparse.major", b"2"), ("GNU.sparse.minor", b"0"), ("GNU.sparse.realsize", b"9")]);
+    for bad in [flipped, whole[..one.len() + 600].to_vec(), [&one[..], &newer, &two, &end()].concat()] {
+        fs::write(&path, &bad).unwrap();
+        assert!(Archive::open(&path, OpenOptions::default()).is_err());
+        for _ in 0..2 {
+            let archive = Archive::open(&path, options()).unwrap();
+            let damage = archive.damage().unwrap().to_string();
+            assert!(damage.contains("bad.tar") && damage.contains("offset"), "{damage}");
+            assert!(!archive.has_end());
+            assert_eq!(contents(&archive).len(), 1);
+            assert!(archive.find(b"one").is_some());
+        }
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "an index has no place for damage");
+    }
+    fs::write(&path, &bad_front(&whole)).unwrap();
+    assert!(Archive::open(&path, options()).is_err(), "there is nothing before it");
+    fs::write(&path, &whole).unwrap();
+    assert!(Archive::open(&path, options()).unwrap().damage().is_none());
+}
+
+/// The same with a first header that is damaged.
+fn bad_front(tar: &[u8]) -> Vec<u8> {
+    let mut bad = tar.to_vec();
+    bad[3] ^= 1;
+    bad
+}
+
 #[test]
 fn an_index_that_would_be_too_large_is_refused() {
     let dir = tempfile::tempdir().unwrap();

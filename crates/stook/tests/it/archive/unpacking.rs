@@ -1,20 +1,22 @@
 //! Archives into directories: what comes out, whatever their members are called and in which order
 //! they stand.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Cursor;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
+use std::sync::Mutex;
 
 use stook::archive::{Unpack, UnpackSummary, tar_stream};
+use stook::ops::contents::{Contents as _, LoadOptions, LoadWatch};
 use stook::ops::import::{Import, Source};
 use stook::ops::pack::{Making, PackSources, open_writer};
 use stook::pack::tree::UnpackTree;
 use stook::pack::{Key, OpenOptions, Pack, WriterOptions};
 use stook::tree::Overwrite;
 
-use super::made::{end, link, member};
+use super::made::{end, link, member, pax};
 use super::{open, run};
 
 fn unpack(archive: &Path, target: &Path) -> UnpackSummary {
@@ -136,7 +138,7 @@ z.close()"
 fn what_cannot_be_on_disk_is_refused_with_its_own_reason() {
     let dir = tempfile::tempdir().unwrap();
     let long = [b'x'; 256];
-    let pax = super::made::pax(&[("path", &long)]);
+    let pax = pax(&[("path", &long)]);
     let parts = [
         member(b"../up", b'0', b"1"),
         member(b"/etc/absolute", b'0', b"2"),
@@ -212,6 +214,65 @@ open('t.zip', 'wb').write(b.replace(b'dup_', b'dup/'))";
     // What is listed and what is imported agree.
     let again = dir.path().join("again");
     assert_eq!(through_a_pack(&zip, &dir.path().join("p"), &again), (1, 0));
+    assert_eq!(files(&again), files(&out));
+}
+
+/// Before: every hard link counted as loaded, whatever it leads to.
+#[test]
+fn hard_links_to_no_file_fail_to_load_as_they_fail_to_be_unpacked() {
+    let dir = tempfile::tempdir().unwrap();
+    let (tar, gz) = (dir.path().join("t.tar"), dir.path().join("t.tar.gz"));
+    let parts = [
+        link(b"self", b'1', b"self"),
+        member(b"file", b'0', b"data"),
+        link(b"name", b'1', b"file"),
+        link(b"dead", b'1', b"nothing"),
+        end(),
+    ];
+    fs::write(&tar, parts.concat()).unwrap();
+    run("sh", &["-c", "gzip -k t.tar"], dir.path());
+    for path in [&tar, &gz] {
+        let failed = Mutex::new(Vec::new());
+        let note = |key: &[u8], _: &stook::archive::Error| failed.lock().unwrap().push(key.to_vec());
+        let mut passed = |_, _| true;
+        let archive = open(path).unwrap();
+        let loaded = archive.load(&LoadOptions::default(), &LoadWatch::new(&mut passed, &note)).unwrap();
+        assert_eq!((loaded.records, loaded.failures, loaded.undone), (2, 2, 2), "{loaded:?}");
+        let summary = unpack(path, &dir.path().join("out"));
+        let unpacked: BTreeSet<_> = summary.failures.iter().map(|failure| failure.key.clone()).collect();
+        assert_eq!(BTreeSet::from_iter(failed.into_inner().unwrap()), unpacked);
+    }
+}
+
+/// Before: no member of such a tar was read.
+#[test]
+fn a_time_or_an_owner_that_cannot_be_is_missing_and_costs_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let (tar, out) = (dir.path().join("t.tar"), dir.path().join("out"));
+    let odd = [("mtime", &b"1152921504606846976"[..]), ("uid", b"-2"), ("gid", b"99999999999999999999")];
+    let parts = [
+        pax(&odd),
+        member(b"odd", b'0', b"odd"),
+        pax(&[("mtime", b"-5.5"), ("uid", b"5"), ("gid", b"6")]),
+        member(b"early", b'0', b"early"),
+        pax(&[("mtime", b"no number")]),
+        member(b"none", b'0', b"none"),
+        end(),
+    ];
+    fs::write(&tar, parts.concat()).unwrap();
+    let archive = open(&tar).unwrap();
+    let said = |key: &str| {
+        let node = archive.find(key.as_bytes()).unwrap().node;
+        (node.mtime_ns, node.owner)
+    };
+    assert_eq!(said("odd"), (None, None));
+    assert_eq!(said("early"), (Some(-5_500_000_000), Some((5, 6))));
+    assert_eq!(said("none").0, None);
+    let summary = unpack(&tar, &out);
+    assert_eq!((summary.files, summary.failures.len()), (3, 0), "{summary:?}");
+    assert_eq!(fs::metadata(out.join("early")).unwrap().mtime(), -6);
+    let again = dir.path().join("again");
+    assert_eq!(through_a_pack(&tar, &dir.path().join("p"), &again), (0, 0));
     assert_eq!(files(&again), files(&out));
 }
 

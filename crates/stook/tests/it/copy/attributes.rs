@@ -3,12 +3,17 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::Path;
+use std::sync::Arc;
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, XattrFlags, getxattr, setxattr, utimensat};
-use stook::copy::{Action, CopyOptions};
+use stook::copy::{Action, Copy, CopyOptions, CopySource, Destination};
 use stook::tree::Overwrite;
+use stook_testing::fault::{FaultCalls, OutFault};
+use stook_testing::sweep::each_call;
 
 use super::{copy, copy_with, heard};
+
+const EPERM: i32 = 1;
 
 fn value(path: &Path, name: &str) -> Option<Vec<u8>> {
     let mut value = [0; 64];
@@ -107,6 +112,34 @@ fn the_time_of_a_link_is_corrected_where_that_is_asked() {
     assert_eq!(copy_with(&from, &[&to], different()).destinations[0].corrected, 0);
 }
 
+#[test]
+fn an_empty_directory_of_another_user_keeps_what_is_his_and_one_that_was_made_does_not() {
+    let place = tempfile::tempdir().unwrap();
+    let (from, to) = (place.path().join("from"), place.path().join("to"));
+    fs::create_dir(&from).unwrap();
+    for is_there in [true, false] {
+        let run = |calls: Arc<FaultCalls>| {
+            let _ = fs::remove_dir_all(&to);
+            if is_there {
+                fs::create_dir(&to).unwrap();
+            }
+            let destination = Destination { calls, ..Destination::new(&to) };
+            let sources = vec![CopySource::directory(&from).unwrap()];
+            Copy::new(sources, vec![destination]).run(&mut ())
+        };
+        let refused = |nth| FaultCalls::nth(nth, OutFault::Fails(EPERM));
+        let mut seen = Vec::new();
+        each_call(1, refused, run, |report, nth, name| {
+            if ["set_mode", "set_mtime"].contains(&name) {
+                seen.push(name);
+                let report = report.unwrap();
+                assert_eq!(report.undone() == 0, is_there, "{nth}, {name}, {is_there}: {report:?}");
+            }
+        });
+        assert!(seen.contains(&"set_mode") && seen.contains(&"set_mtime"), "{seen:?}");
+    }
+}
+
 /// A read that fails while a file is copied costs the attribute. Before: the next run took the file
 /// for the same, and ended with 0.
 #[test]
@@ -150,7 +183,8 @@ fn what_a_file_lacks_is_found_by_the_next_run_which_changes_nothing_else() {
 
 /// A list of rights in which one more user has some: version 2, then tag, rights and id of each.
 fn posix_acl() -> Vec<u8> {
-    let entries = [(1_u16, 6_u16, u32::MAX), (2, 4, 7), (4, 4, u32::MAX), (16, 4, u32::MAX), (32, 0, u32::MAX)];
+    let entries =
+        [(1_u16, 6_u16, u32::MAX), (2, 4, 7), (4, 4, u32::MAX), (16, 4, u32::MAX), (32, 0, u32::MAX)];
     let mut acl = 2_u32.to_le_bytes().to_vec();
     for (tag, rights, id) in entries {
         acl.extend([tag.to_le_bytes(), rights.to_le_bytes()].concat());

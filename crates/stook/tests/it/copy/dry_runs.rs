@@ -18,7 +18,11 @@ use super::{heard, state_of};
 #[derive(Debug, Clone, Copy)]
 enum Thing {
     /// With one of few contents and times, so that many are the same.
-    File { bytes: u8, seconds: u8, mode: u8 },
+    File {
+        bytes: u8,
+        seconds: u8,
+        mode: u8,
+    },
     Link(u8),
     Directory,
     /// One more name of the first file of its tree.

@@ -5,6 +5,8 @@ mod backups;
 mod dry_runs;
 mod events;
 mod faults;
+mod given;
+mod in_use;
 mod lengths;
 mod links;
 mod mirrors;

@@ -5,7 +5,7 @@ use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use stook::copy::{Copy, CopyOptions, CopyReport, CopySource, Destination, HashKind};
+use stook::copy::{Copy, CopyOptions, CopyReport, CopySource, Destination, Durability, HashKind};
 use stook::engine::Backend;
 use stook::tree::Overwrite;
 use stook_testing::fault::{AlteredCalls, EngineCall, EngineFault, FaultEngineFactory};
@@ -141,6 +141,36 @@ fn a_source_that_changes_while_its_server_copies_it_is_copied_as_it_is_then() {
         place.factory.meanwhile(nth, move || append(&path));
         let report = place.copy(AlteredCalls::new().on_server(), CopyOptions::default());
         place.assert_whole(&report, &format!("{nth}"));
+        assert_eq!(fs::metadata(place.at("to/large")).unwrap().len(), LEN as u64 + 1);
+    }
+}
+
+#[test]
+fn destinations_are_the_same_where_one_has_a_file_already_when_its_source_changes() {
+    for (durability, overwrite) in
+        [(Durability::Batch, Overwrite::Never), (Durability::File, Overwrite::Different)]
+    {
+        let place = Place::new();
+        for name in ["sparse", "small"] {
+            fs::remove_file(place.at("from").join(name)).unwrap();
+        }
+        let path = place.at("from/large");
+        // The first has it from the server; it changes while it is read for the second.
+        let reading = FaultEngineFactory::new(Backend::Auto);
+        reading.meanwhile(0, move || append(&path));
+        let first = Destination {
+            calls: Arc::new(AlteredCalls::new().on_server()),
+            factory: Arc::new(place.factory.clone()),
+            ..Destination::new(place.at("to"))
+        };
+        let second =
+            Destination { factory: Arc::new(place.factory.clone()), ..Destination::new(place.at("second")) };
+        let sources = vec![CopySource::directory(place.at("from")).unwrap()];
+        let options = CopyOptions { durability, overwrite, ..CopyOptions::default() };
+        let copy = Copy { reading: Arc::new(reading), ..Copy::new(sources, vec![first, second]) };
+        let report = copy.with_options(options).run(&mut ()).unwrap();
+        place.assert_whole(&report, &format!("{durability:?}"));
+        assert_same(&place.at("from"), &place.at("second"));
         assert_eq!(fs::metadata(place.at("to/large")).unwrap().len(), LEN as u64 + 1);
     }
 }

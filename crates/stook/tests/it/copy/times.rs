@@ -1,6 +1,7 @@
 //! Destinations that keep times coarsely.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -123,4 +124,36 @@ fn what_is_unpacked_is_not_replaced_again_because_its_time_could_not_be_kept() {
         (done.summary.files, done.summary.unchanged)
     };
     assert_eq!([0, 1].map(unpack), [(3, 0), (0, 4)]);
+}
+
+#[test]
+fn files_with_times_that_cannot_be_recorded_are_copied_with_the_nearest_which_is_reported() {
+    let place = tempfile::tempdir().unwrap();
+    let (from, to) = (place.path().join("from"), place.path().join("to"));
+    // In the year 2300: on the file systems of tests it is kept.
+    let far = Duration::from_secs(10_413_792_000);
+    write(&from.join("far/inside"), b"inside", TIME);
+    write(&from.join("late"), b"late", far);
+    write(&from.join("large"), &vec![b'l'; 700_000], far);
+    fs::File::open(from.join("far")).unwrap().set_modified(SystemTime::UNIX_EPOCH + far).unwrap();
+    assert_eq!(fs::metadata(from.join("late")).unwrap().mtime(), 10_413_792_000);
+    for overwrite in [Overwrite::Never, Overwrite::Different] {
+        let _ = fs::remove_dir_all(&to);
+        let run = || copy(&from, &to, overwrite, AlteredCalls::new(), false);
+        let report = run();
+        let one = &report.destinations[0];
+        assert_eq!((one.files, one.failures.len(), report.failures.len()), (3, 0, 0), "{report:?}");
+        // Two files and a directory.
+        assert_eq!((one.unset_xattrs.entries, report.undone()), (3, 3), "{report:?}");
+        assert!(one.unset_xattrs.first.as_ref().unwrap().1.contains("after 2262"), "{report:?}");
+        for name in ["late", "large", "far/inside"] {
+            assert!(fs::read(from.join(name)).unwrap() == fs::read(to.join(name)).unwrap(), "{name}");
+        }
+        for name in ["late", "far"] {
+            assert_eq!(fs::metadata(to.join(name)).unwrap().mtime(), i64::MAX / 1_000_000_000, "{name}");
+        }
+        let again = run();
+        assert_eq!((again.undone(), again.destinations[0].unchanged), (0, 3), "{again:?}");
+        assert_eq!(again.read_files, 0);
+    }
 }

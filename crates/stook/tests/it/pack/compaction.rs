@@ -127,6 +127,12 @@ fn it_acts_only_on_the_groups_that_are_asked_for_and_only_when_enough_is_dead() 
     let (mut writer, model) = churned(&shared(&storage), tiny_writer(ScriptedHost::new(1)));
     let share = |max_dead| CompactOptions { max_dead: Some(max_dead), ..CompactOptions::default() };
     assert_eq!(compact(&mut writer, &share(0.9)).steps, 0);
+    let without_memory = CompactOptions { memory_len: 0, ..CompactOptions::default() };
+    for wrong in [share(-0.1), share(1.1), share(f64::NAN), without_memory] {
+        let planned = open_simulated(&storage).unwrap().plan_compaction(&wrong, i64::MAX);
+        assert!(matches!(planned, Err(Error::Invalid(_))), "{planned:?}");
+        assert!(matches!(writer.compact(&wrong, &mut |_| true), Err(Error::Invalid(_))), "{wrong:?}");
+    }
     let only_b = CompactOptions { groups: vec!["b".into()], ..CompactOptions::default() };
     assert_eq!(compact(&mut writer, &only_b).steps, 1);
     let pack = open_simulated(&storage).unwrap();

@@ -58,6 +58,23 @@ impl Default for CompactOptions {
     }
 }
 
+impl CompactOptions {
+    /// Refuses what cannot be meant; planning and compacting do so, too.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a share outside of 0 to 1, and for no memory at all.
+    pub fn check(&self) -> Result<()> {
+        if let Some(share) = self.max_dead.filter(|share| !(0.0..=1.0).contains(share)) {
+            return Err(Error::Invalid(format!("max_dead is a share from 0 to 1, not {share}")));
+        }
+        match self.memory_len {
+            // One record at a time goes through however little.
+            0 => Err(Error::Invalid("compaction needs memory: give it 1 byte or more".into())),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// The result of a compaction.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Compacted {
@@ -85,8 +102,9 @@ impl Pack {
     /// What [`PackWriter::compact`] would do now.
     ///
     /// # Errors
-    /// Returns an error if reading the indexes fails.
+    /// Returns an error if reading the indexes fails, and those of [`CompactOptions::check`].
     pub fn plan_compaction(&self, options: &CompactOptions, now_ns: i64) -> Result<CompactPlan> {
+        options.check()?;
         let candidate = |segment| Candidate::new(segment, &segment.deaths);
         let segments: Vec<Candidate<'_>> = self.snapshot.segments.iter().map(candidate).collect();
         plan(&segments, self.groups(), options, horizon_ns(options, now_ns), &self.reader)
@@ -108,17 +126,14 @@ impl PackWriter {
     ///
     /// # Errors
     /// Returns an error if reading or writing fails. The step in progress is then undone, and the
-    /// pack is as it was before it.
+    /// pack is as it was before it. Before anything is done, those of [`CompactOptions::check`].
     pub fn compact(
         &mut self,
         options: &CompactOptions,
         progress: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Compacted> {
         self.check_usable()?;
-        if options.memory_len == 0 {
-            // One record at a time goes through however little.
-            return Err(Error::Invalid("compaction needs memory: give it 1 byte or more".into()));
-        }
+        options.check()?;
         let mut done = Compacted::default();
         self.seal_for(options)?;
         let CompactPlan { steps, too_large } = self.planned(options)?;

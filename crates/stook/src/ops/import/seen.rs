@@ -3,15 +3,15 @@
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
 
-/// Keys that were met, 16 bytes for each: two hashes that cannot be foreseen, which for different
+/// Keys, 16 bytes for each: two hashes that cannot be foreseen, which for different
 /// keys are never the same.
 #[derive(Default)]
-pub(super) struct Met {
+pub(super) struct SeenKeys {
     hashes: HashSet<[u64; 2]>,
     hashers: [RandomState; 2],
 }
 
-impl Met {
+impl SeenKeys {
     fn of(&self, key: &[u8]) -> [u64; 2] {
         self.hashers.each_ref().map(|hasher| hasher.hash_one(key))
     }
