@@ -9,6 +9,7 @@ mod check;
 mod compact;
 mod completing;
 mod copy;
+mod copy_lists;
 mod copy_mirror;
 mod copy_resume;
 mod copy_surface;
@@ -32,6 +33,7 @@ mod ssd_profile;
 mod study;
 mod trees;
 mod unpack;
+mod verify;
 #[cfg(target_os = "linux")]
 mod xattrs;
 

@@ -22,3 +22,4 @@ mod study;
 #[path = "../it/trees.rs"]
 mod trees;
 mod unreadable;
+mod verify;

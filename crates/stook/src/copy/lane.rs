@@ -421,6 +421,9 @@ impl Lane {
                     false => return,
                 },
             };
+            if is_same && receiver.lists.is_some() {
+                receiver.list_same(&place.job, &digests);
+            }
             if receiver.settle(&place, is_same, seen.as_ref(), &digests) {
                 return;
             }

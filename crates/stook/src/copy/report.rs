@@ -99,6 +99,11 @@ pub struct DestinationReport {
     pub deleted: Vec<Vec<u8>>,
     /// Why a mirror looked for nothing that it could delete, where that is so.
     pub not_mirrored: Option<WhyNotMirrored>,
+    /// Lists of checksums that were written, relative to it.
+    pub lists: Vec<Vec<u8>>,
+    /// Files that are there and in none of those lists, because they were there already and their
+    /// bytes were not read.
+    pub unlisted: u64,
     /// Extended attributes that were not set.
     pub unset_xattrs: UnsetXattrs,
     /// What could not be written.
