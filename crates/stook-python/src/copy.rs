@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::IntoPyDict as _;
 use stook::copy::{
     CopyEvents, CopyOptions, CopyReport, DestinationReport, Durability, HashKind, Item, Progress, Resume,
+    WhyNotMirrored,
 };
 use stook::ops::contents::{OpenOptions, Opened};
 use stook::names::ListEnd;
@@ -75,7 +76,7 @@ use crate::wait::{GoOn, with_progress};
 ///     jobs: Small files that are copied at once.
 ///     access: Whether bytes go past the page cache: ``"direct"``, ``"cached"``, or ``"auto"``,
 ///         those of large files that are not in it.
-///     bytes_per_s: Bytes a second that are read, at most.
+///     bytes_per_s: Bytes a second that are read, at most: 4096 or more.
 ///     force: Write what fits, even where there is less room than all of it needs; with ``mirror``,
 ///         delete whatever is extra.
 ///     dry_run: Whether nothing is done: ``items`` is called with what would be.
@@ -344,8 +345,11 @@ fn destination_of<'py>(py: Python<'py>, one: &DestinationReport) -> PyResult<Bou
             path, files, bytes, cloned, directories, symlinks, hard_links, linked, specials,
             unchanged, corrected, backups, unlisted, stopped,
         },
+        made: one.made.clone(),
         kept: keys(py, one.kept.iter().map(|kept| &kept.key))?,
         deleted: keys(py, &one.deleted)?,
+        leftovers: keys(py, one.leftovers.iter().map(|left| &left.key))?,
+        not_mirrored: one.not_mirrored.map(WhyNotMirrored::text),
         lists: keys(py, &one.lists)?,
         unset_xattrs: one.unset_xattrs.entries,
         foreign_xattrs: one.unset_xattrs.foreign,

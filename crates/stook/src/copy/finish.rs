@@ -119,7 +119,7 @@ impl Receiver {
             state.report.unset_xattrs.note(&job.key, unset);
         }
         self.note_first(&job.key, &job.node, true);
-        self.report(&job.key, (Kind::File, job.node.len), (Action::Copy, *why), digests.clone());
+        self.report_read(job, (Action::Copy, *why), digests);
     }
 
     /// Notes why a file did not get its name. What came in between stays, and may have the same
