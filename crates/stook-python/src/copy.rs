@@ -11,8 +11,8 @@ use stook::copy::{
     CopyEvents, CopyOptions, CopyReport, DestinationReport, Durability, HashKind, Item, Progress, Resume,
     WhyNotMirrored,
 };
-use stook::ops::contents::{OpenOptions, Opened};
 use stook::names::ListEnd;
+use stook::ops::contents::{OpenOptions, Opened};
 use stook::ops::copy::{CopyGiven, OpenGiven, read_list};
 use stook::ops::fetching::Fetching;
 use stook::pack::{Damage, DamageLog};
@@ -179,13 +179,17 @@ pub(crate) fn copy<'py>(
         force,
         resume: Some(Resume::default()),
     };
+    let destinations = [vec![destination], directories(to)?].concat();
     let mut open = OpenGiven { as_file, one_file_system, ..OpenGiven::default() };
     open.contents.pack.at_ns = at_ns_of(at)?;
     let (fetching, items) = (fetching(cache, whole_file, settings, headers)?, callable_of("items", items)?);
-    let to = to.map_or(Ok(Vec::new()), |to| paths::one_or_several("to", to))?;
-    let destinations = [vec![destination], to].concat();
     let copying = Copying { sources: paths::sources(sources)?, destinations, options, open, fetching, items };
     copying.report(py, progress).map_err(|error| with_time_hint(at, error))
+}
+
+/// The argument `to`: further destinations.
+fn directories(to: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<PathBuf>> {
+    to.map_or(Ok(Vec::new()), |to| paths::one_or_several("to", to))
 }
 
 /// The choices of the argument `durability`.

@@ -11,9 +11,9 @@ use super::body::FileJob;
 use super::destination::{Noted, Receiver, Spot};
 use super::events::{Action, Why};
 use super::finish::shown;
-use super::hash::Digest;
 use super::mirror::is_mounted;
 use super::refuse::Inode;
+use crate::hash::Digest;
 use crate::tree::existing::{Plan, mtime_of};
 use crate::tree::outbox::{NewName, Replaces};
 use crate::tree::target;
@@ -66,8 +66,8 @@ impl Receiver {
         }
     }
 
-    /// Nothing has the name. Without a place for it, which only a dry run has, it may still be in an
-    /// earlier copy.
+    /// Nothing has the name. Without a place for it, which only a dry run has, it may still be in
+    /// an earlier copy.
     fn decide_new(&self, job: &FileJob, spot: Option<Spot>) -> Option<Place> {
         let dry_run = self.options.dry_run;
         let place = |spot, compared: Option<Spot>| {

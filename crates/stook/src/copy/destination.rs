@@ -172,7 +172,11 @@ impl Receiver {
             sources: sources.clone(),
             keys: SourceKeys::new(sources.clone(), is_contents),
             spellings: Spellings::default(),
-            read_from: sources.iter().flat_map(CopySource::read_from).filter_map(|path| inode_of(path)).collect(),
+            read_from: sources
+                .iter()
+                .flat_map(CopySource::read_from)
+                .filter_map(|path| inode_of(path))
+                .collect(),
             mailbox: mailbox.clone(),
             target: target.map(Mutex::new),
             earlier,
@@ -639,14 +643,9 @@ impl Receiver {
         target.set_directory_metadata(key, &metadata, Overwrite::Always)
     }
 
-    /// Returns an error if nothing may take the place of what is there, whatever is asked for: it is
-    /// what is copied from, or belongs to another key.
-    pub(super) fn check_there(
-        &self,
-        key: &[u8],
-        place: (&OwnedFd, &OsStr),
-        there: &Stat,
-    ) -> io::Result<()> {
+    /// Returns an error if nothing may take the place of what is there, whatever is asked for: it
+    /// is what is copied from, or belongs to another key.
+    pub(super) fn check_there(&self, key: &[u8], place: (&OwnedFd, &OsStr), there: &Stat) -> io::Result<()> {
         if self.read_from.contains(&(there.st_dev, there.st_ino)) {
             return Err(io::Error::other("it is what is copied from"));
         }

@@ -59,7 +59,9 @@ impl Receiver {
         plan: Plan,
         of: Option<Inode>,
     ) -> io::Result<Option<Backup>> {
-        let Some(backups) = self.backups.as_ref().filter(|_| plan.replaces().is_any()) else { return Ok(None) };
+        let Some(backups) = self.backups.as_ref().filter(|_| plan.replaces().is_any()) else {
+            return Ok(None);
+        };
         let name = self.name_backup(backups, key, (&spot.parent, &spot.name), false)?;
         Ok(Some(Backup { name, of }))
     }

@@ -38,8 +38,8 @@ pub fn is_object(given: impl AsRef<Path>) -> bool {
 }
 
 /// Why a path is hardly meant as a directory that files are written to: it is an address, or a host
-/// and a path as other programs that copy take them, and nothing is there that it names. A path that
-/// begins with `./` or `/` always means what it says.
+/// and a path as other programs that copy take them, and nothing is there that it names. A path
+/// that begins with `./` or `/` always means what it says.
 pub fn why_no_directory(given: impl AsRef<Path>) -> Option<String> {
     let given = given.as_ref();
     if given.as_os_str().is_empty() || given.symlink_metadata().is_ok() {

@@ -1,6 +1,7 @@
 //! Files of a folder, written one after another as `get --output DIR` does.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
