@@ -67,9 +67,9 @@ def test_what_is_wrong_is_what_the_command_line_says(disk: Path) -> None:
     assert (mismatch.offset, mismatch.like_other) == (None, False)
     ((line, why),) = report.lists[0].problems
     assert line == 4 and "not a line" in why
-    command = subprocess.run([stook_command(), "verify", "disk", "--json"], capture_output=True, check=False)
+    command = stook_command("verify", "disk", "--json", code=1)
     found = json.loads(command.stdout)
-    assert command.returncode == 1 and found["wrong"] == report.wrong
+    assert found["wrong"] == report.wrong
     (of_command,) = found["trees"]
     assert [one["key"] for one in of_command["missing"]] == tree.missing
     assert [one["key"] for one in of_command["extra"]] == tree.extra
@@ -86,7 +86,9 @@ def test_two_trees_of_any_kind_are_compared(disk: Path) -> None:
     stook.pack_tree(disk, "p.stook")
     with tarfile.open("x.tar", "w") as tar:
         tar.add(disk, ".")
-    for tree, other in [("spare", disk), ("p.stook", "spare"), (b"x.tar//", "p.stook"), (disk, "x.tar//")]:
+    pairs: list[tuple[Any, Any]] = [("spare", disk), ("p.stook", "spare")]
+    pairs += [(b"x.tar//", "p.stook"), (disk, "x.tar//")]
+    for tree, other in pairs:
         report = stook.verify(tree, against=other)
         assert report.ok and only(report).matching == 4 and report.lists == []
     (Path("spare") / "two").write_bytes(bytes(1_000_000) + b"x" * 200_000)

@@ -45,7 +45,7 @@ const RUNS: [(&str, &str); 21] = [
 ];
 
 /// What an option wants beside it; what begins with `=` is the whole command line.
-const BESIDE: [(&str, &str); 18] = [
+const BESIDE: [(&str, &str); 19] = [
     ("pack --max-delete", "--delete"),
     ("copy --max-delete", "=copy tree out --mirror"),
     ("cat --cache-size", "--cache-dir cache"),
@@ -54,6 +54,7 @@ const BESIDE: [(&str, &str); 18] = [
     ("load --cache-size", "--cache-dir cache"),
     ("unpack --cache-size", "--cache-dir cache"),
     ("copy --cache-size", "--cache-dir cache"),
+    ("verify --cache-size", "--cache-dir cache"),
     ("info --cache-size", "--cache-dir cache"),
     ("bench --arrival", "--rate 1000"),
     ("bench --read-share", "--rw randrw"),
