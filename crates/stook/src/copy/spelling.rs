@@ -25,6 +25,9 @@ use crate::tree::target;
 /// Directories whose names are held in memory.
 const KNOWN_MAX: usize = 4;
 
+/// How often something is looked at again that is replaced meanwhile.
+const LOOKS_MAX: usize = 16;
+
 /// What is known of the directories of a destination.
 #[derive(Debug, Default)]
 pub(super) struct Spellings(Mutex<FoldedNames>);
@@ -69,10 +72,20 @@ impl Spellings {
             return Ok(*folds);
         }
         let Some(other) = in_other_case(named.name) else { return Ok(otherwise) };
-        let found = target::status(named.parent, &other)?;
-        let folds = found.is_some_and(|found| inode(&found) == inode(named.there));
-        self.state().folds.insert(directory, folds);
-        Ok(folds)
+        let mut own = Some(inode(named.there));
+        for _ in 0..LOOKS_MAX {
+            let found = target::status(named.parent, &other)?.map(|found| inode(&found));
+            // It may be replaced meanwhile, and then both names lead to another file.
+            let now = target::status(named.parent, named.name)?.map(|now| inode(&now));
+            if found.is_none() || found == own || now == own {
+                let folds = found.is_some() && found == own;
+                self.state().folds.insert(directory, folds);
+                return Ok(folds);
+            }
+            own = now;
+        }
+        // It is not known, so it is looked at more closely.
+        Ok(true)
     }
 
     /// Which other name of the sources what is there belongs to; `None` where it is that of the
@@ -162,17 +175,28 @@ impl Receiver {
         there: &Stat,
     ) -> io::Result<()> {
         let above = above(key);
-        let named = Named { parent, above, name, there };
-        if !self.spellings.folds(named, self.is_in_order())? {
-            return Ok(());
+        let mut seen = *there;
+        for _ in 0..LOOKS_MAX {
+            let named = Named { parent, above, name, there: &seen };
+            if !self.spellings.folds(named, self.is_in_order())? {
+                return Ok(());
+            }
+            if let Some(other) = self.spellings.taken_by(&self.keys, named)? {
+                let other = joined(above, &other);
+                let why = format!(
+                    "the destination takes this name for that of {}, which is copied as well",
+                    escaped(&other)
+                );
+                return Err(io::Error::other(why));
+            }
+            // Another thread may have replaced it since it was looked at: by the other file of the
+            // two that have this name.
+            match target::status(parent, name)? {
+                Some(now) if inode(&now) != inode(&seen) => seen = now,
+                _ => return Ok(()),
+            }
         }
-        let Some(other) = self.spellings.taken_by(&self.keys, named)? else { return Ok(()) };
-        let other = joined(above, &other);
-        let why = format!(
-            "the destination takes this name for that of {}, which is copied as well",
-            escaped(&other)
-        );
-        Err(io::Error::other(why))
+        Err(io::Error::other("it is replaced again and again by another program"))
     }
 }
 
