@@ -267,7 +267,7 @@ def copy(
         jobs: Small files that are copied at once.
         access: Whether bytes go past the page cache: ``"direct"``, ``"cached"``, or ``"auto"``,
             those of large files that are not in it.
-        bytes_per_s: Bytes a second that are read, at most.
+        bytes_per_s: Bytes a second that are read, at most: 4096 or more.
         force: Write what fits, even where there is less room than all of it needs; with ``mirror``,
             delete whatever is extra.
         dry_run: Whether nothing is done: ``items`` is called with what would be.

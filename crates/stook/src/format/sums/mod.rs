@@ -2,7 +2,7 @@
 //! `xxhsum` and dircopy write, and read with `-c`.
 //!
 //! [`SumsReader`] takes a list from anything that is read forwards, in the memory of one line;
-//! [`line`] makes a line. `docs/formats/checksum-lists.md` lays it down.
+//! [`line()`] makes a line. `docs/formats/checksum-lists.md` lays it down.
 //!
 //! ```
 //! use stook::format::sums::{SumsReader, line};
