@@ -191,7 +191,7 @@ pub(super) struct Named<'a> {
     destination: usize,
     action: &'static str,
     why: &'static str,
-    /// By the names of the functions, in hexadecimal.
+    /// By the names of the functions, as they are printed.
     digests: BTreeMap<&'static str, String>,
 }
 
