@@ -109,7 +109,11 @@ impl FaultMount {
     fn end(&mut self) -> io::Result<()> {
         let Some(session) = self.session.take() else { return Ok(()) };
         match unmount_when_free(self.mountpoint.path())? {
-            true => session.join(),
+            // Its thread may have been told so while it waited for an operation.
+            true => match session.join() {
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => Ok(()),
+                ended => ended,
+            },
             false => session.umount_and_join(),
         }
     }
