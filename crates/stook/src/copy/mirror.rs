@@ -317,6 +317,10 @@ impl<'a> Search<'a> {
         if is_directory(&here.directory, name) && !is_whole {
             self.waiting.push((key, None));
         } else {
+            // Its backup stays in the directory.
+            if self.receiver.backups.is_some() {
+                self.keep(here.key, here.id);
+            }
             self.extra.push(key);
         }
     }
