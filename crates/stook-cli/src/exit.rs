@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use stook::ops::{contents, repair};
+use stook::ops::{contents, copy, repair};
 use stook::pack;
 
 use crate::interrupt::{Interrupted, interrupted};
@@ -146,9 +146,13 @@ fn is_no_path(error: &(dyn std::error::Error + 'static)) -> bool {
         (Some(contents::Error::Pack(error)), _) | (_, Some(repair::Error::Pack(error))) => Some(error),
         _ => error.downcast_ref(),
     };
+    let of_copy = match error.downcast_ref() {
+        Some(copy::Error::Core(core)) => Some(core),
+        _ => None,
+    };
     let core = match (of_pack, error.downcast_ref()) {
         (Some(pack::Error::Core(core)), _) | (_, Some(repair::Error::Core(core))) => Some(core),
-        _ => error.downcast_ref(),
+        _ => of_copy.or_else(|| error.downcast_ref()),
     };
     matches!(core, Some(stook::Error::NotAPath { .. }))
 }

@@ -12,15 +12,15 @@ use stook::copy::{
     WhyNotMirrored,
 };
 use stook::names::ListEnd;
-use stook::ops::contents::{OpenOptions, Opened};
 use stook::ops::copy::{CopyGiven, OpenGiven, read_list};
 use stook::ops::fetching::Fetching;
-use stook::pack::{Damage, DamageLog};
+use stook::pack::Damage;
 use stook::source::shown;
 
 use crate::arguments::wrong_type;
 use crate::choices::{self, chosen};
-use crate::errors::{ArchiveNotes, OrRaise as _, invalid, warn_of};
+use crate::errors::{OrRaise as _, invalid};
+use crate::given::{Found, Hearing, Opening, callable_of};
 use crate::key::text_of;
 use crate::numbers;
 use crate::pack::info::{damages, failures, keys};
@@ -218,14 +218,6 @@ pub(crate) fn hash_kinds(argument: &str, hashes: &Bound<'_, PyAny>) -> PyResult<
     names.iter().map(|name| chosen(argument, name, &kinds)).collect()
 }
 
-/// The callable of an argument with this name, if one is given.
-pub(crate) fn callable_of(name: &str, given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Py<PyAny>>> {
-    match given {
-        Some(given) if !given.is_callable() => Err(wrong_type(name, "a callable", given)),
-        given => Ok(given.map(|given| given.clone().unbind())),
-    }
-}
-
 /// A copy that is to be made.
 struct Copying {
     sources: Vec<PathBuf>,
@@ -234,13 +226,6 @@ struct Copying {
     open: OpenGiven,
     fetching: Fetching,
     items: Option<Py<PyAny>>,
-}
-
-/// What was copied, and what was found in packs and archives.
-struct Copied {
-    report: CopyReport,
-    logs: Vec<(PathBuf, DamageLog)>,
-    notes: Vec<ArchiveNotes>,
 }
 
 impl Copying {
@@ -253,59 +238,38 @@ impl Copying {
         // Without what may be a secret in an address.
         let names: Vec<String> = self.sources.iter().map(|path| shown(&path.to_string_lossy())).collect();
         let numbers = ["files", "bytes", "total"];
-        let Copied { report, logs, notes } =
-            with_progress(py, progress, numbers, move |go_on| self.run(go_on))?;
-        notes.iter().try_for_each(|notes| notes.warn(py))?;
-        logs.iter().try_for_each(|(path, log)| warn_of(py, path, &log.all()))?;
+        let (report, found) = with_progress(py, progress, numbers, move |go_on| self.run(go_on))?;
+        let damages = found.warn(py)?;
         if report.found_nothing(&options) {
             return Err(invalid(format!("nothing that was asked for is in {}", names.join(" and "))));
         }
-        let found: Vec<Damage> = logs.iter().flat_map(|(_, log)| log.all()).collect();
-        report_of(py, &report, options.dry_run, &found)
+        report_of(py, &report, options.dry_run, &damages)
     }
 
-    fn run(self, go_on: &mut GoOn<'_, 3>) -> PyResult<Copied> {
-        let Self { sources, destinations, options, mut open, fetching, items } = self;
-        open.contents = OpenOptions { pack: open.contents.pack, ..fetching.options().or_raise()? };
-        let (mut given, mut logs, mut notes) = (Vec::new(), Vec::new(), Vec::new());
-        for path in sources {
-            let one = open.open(&path, &mut |_| go_on([0; 3])).or_raise()?;
-            match one.opened() {
-                Some(Opened::Pack(contents)) => logs.push((path, contents.pack().damage_log())),
-                Some(Opened::Archive(archive)) => notes.push(ArchiveNotes::of(archive)),
-                None => {}
-            }
-            given.push(one);
-        }
-        let mut events = Events { go_on, items, raised: None };
-        let copied = CopyGiven { sources: given, destinations, options }.run(&mut events);
-        let report = events.raised.map_or_else(|| copied.or_raise(), Err)?;
-        Ok(Copied { report, logs, notes })
+    fn run(self, go_on: &mut GoOn<'_, 3>) -> PyResult<(CopyReport, Found)> {
+        let Self { sources, destinations, options, open, fetching, items } = self;
+        let mut opening = Opening::new(open, &fetching)?;
+        let sources: PyResult<Vec<_>> = sources.into_iter().map(|path| opening.open(path, go_on)).collect();
+        let mut events = Events(Hearing::new(go_on, items));
+        let copied = CopyGiven { sources: sources?, destinations, options }.run(&mut events);
+        Ok((events.0.or_raised(|| copied.or_raise())?, opening.found()))
     }
 }
 
 /// Passes events to callables.
-struct Events<'a, 'b> {
-    go_on: &'a mut GoOn<'b, 3>,
-    items: Option<Py<PyAny>>,
-    /// What `items` raised.
-    raised: Option<PyErr>,
-}
+struct Events<'a, 'b>(Hearing<'a, 'b>);
 
 impl CopyEvents for Events<'_, '_> {
     fn go_on(&mut self, at: &Progress) -> bool {
-        self.raised.is_none() && (self.go_on)([at.files, at.bytes, at.total_bytes.unwrap_or(0)])
+        self.0.goes_on(at.files, at.bytes, at.total_bytes)
     }
 
     fn needs_items(&self) -> bool {
-        self.items.is_some()
+        self.0.wants_items()
     }
 
     fn item(&mut self, item: &Item) {
-        if let (Some(callable), None) = (&self.items, &self.raised) {
-            let called = Python::attach(|py| callable.call1(py, (item_of(py, item)?,)).map(drop));
-            self.raised = called.err();
-        }
+        self.0.item(|py| item_of(py, item));
     }
 }
 

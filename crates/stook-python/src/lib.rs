@@ -8,6 +8,7 @@ mod arguments;
 mod choices;
 mod copy;
 mod errors;
+mod given;
 mod key;
 mod locks;
 mod memory;

@@ -4,15 +4,15 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use pyo3::types::IntoPyDict as _;
-use stook::ops::contents::{OpenOptions, Opened};
 use stook::ops::fetching::Fetching;
-use stook::ops::verify::{Given, ListReport, OpenGiven, Verified, VerifyGiven};
-use stook::pack::{Damage, DamageLog};
+use stook::ops::verify::{ListReport, OpenGiven, Verified, VerifyGiven};
+use stook::pack::Damage;
 use stook::verify::{Finding, Progress, SubjectReport, VerifyEvents, VerifyOptions};
 
 use crate::choices;
-use crate::copy::{callable_of, hash_kinds};
-use crate::errors::{ArchiveNotes, OrRaise as _, warn_of};
+use crate::copy::hash_kinds;
+use crate::errors::OrRaise as _;
+use crate::given::{Found, Hearing, Opening, callable_of};
 use crate::key::text_of;
 use crate::numbers;
 use crate::pack::info::{damages, failures, keys};
@@ -114,11 +114,9 @@ pub(crate) fn verify<'py>(
     };
     let numbers = ["files", "bytes", "total"];
     let done = with_progress(py, progress, numbers, move |go_on| verifying.run(go_on));
-    let Done { verified, logs, notes } = done.map_err(|error| with_time_hint(at, error))?;
-    notes.iter().try_for_each(|notes| notes.warn(py))?;
-    logs.iter().try_for_each(|(path, log)| warn_of(py, path, &log.all()))?;
-    let met: Vec<Damage> = logs.iter().flat_map(|(_, log)| log.all()).collect();
-    report_of(py, &verified, allow_extra, &met)
+    let (verified, found) = done.map_err(|error| with_time_hint(at, error))?;
+    let damages = found.warn(py)?;
+    report_of(py, &verified, allow_extra, &damages)
 }
 
 /// What is to be verified.
@@ -131,56 +129,30 @@ struct Verifying {
     items: Option<Py<PyAny>>,
 }
 
-/// What was found, and what was met in packs and archives.
-struct Done {
-    verified: Verified,
-    logs: Vec<(PathBuf, DamageLog)>,
-    notes: Vec<ArchiveNotes>,
-}
-
 impl Verifying {
-    fn run(self, go_on: &mut GoOn<'_, 3>) -> PyResult<Done> {
-        let Self { trees, against, mut given, mut open, fetching, items } = self;
-        open.contents = OpenOptions { pack: open.contents.pack, ..fetching.options().or_raise()? };
-        let (mut logs, mut notes) = (Vec::new(), Vec::new());
-        let mut opened = |path: PathBuf, go_on: &mut GoOn<'_, 3>| -> PyResult<Given> {
-            let one = open.open(&path, &mut |_| go_on([0; 3])).or_raise()?;
-            match one.opened() {
-                Some(Opened::Pack(contents)) => logs.push((path, contents.pack().damage_log())),
-                Some(Opened::Archive(archive)) => notes.push(ArchiveNotes::of(archive)),
-                None => {}
-            }
-            Ok(one)
-        };
+    fn run(self, go_on: &mut GoOn<'_, 3>) -> PyResult<(Verified, Found)> {
+        let Self { trees, against, mut given, open, fetching, items } = self;
+        let mut opening = Opening::new(open, &fetching)?;
         for path in trees {
-            given.trees.push(opened(path, go_on)?);
+            given.trees.push(opening.open(path, go_on)?);
         }
-        given.against = against.map(|path| opened(path, go_on)).transpose()?;
-        let mut events = Events { go_on, items, raised: None };
+        given.against = against.map(|path| opening.open(path, go_on)).transpose()?;
+        let mut events = Events(Hearing::new(go_on, items));
         let verified = given.run(&mut events);
-        let verified = events.raised.map_or_else(|| verified.or_raise(), Err)?;
-        Ok(Done { verified, logs, notes })
+        Ok((events.0.or_raised(|| verified.or_raise())?, opening.found()))
     }
 }
 
 /// Passes events to callables.
-struct Events<'a, 'b> {
-    go_on: &'a mut GoOn<'b, 3>,
-    items: Option<Py<PyAny>>,
-    /// What `items` raised.
-    raised: Option<PyErr>,
-}
+struct Events<'a, 'b>(Hearing<'a, 'b>);
 
 impl VerifyEvents for Events<'_, '_> {
     fn go_on(&mut self, at: &Progress) -> bool {
-        self.raised.is_none() && (self.go_on)([at.files, at.bytes, at.total_bytes.unwrap_or(0)])
+        self.0.goes_on(at.files, at.bytes, at.total_bytes)
     }
 
     fn found(&mut self, finding: &Finding) {
-        if let (Some(callable), None) = (&self.items, &self.raised) {
-            let called = Python::attach(|py| callable.call1(py, (item_of(py, finding)?,)).map(drop));
-            self.raised = called.err();
-        }
+        self.0.item(|py| item_of(py, finding));
     }
 }
 

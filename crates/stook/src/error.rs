@@ -94,11 +94,14 @@ pub enum Error {
         /// What was expected.
         what: String,
     },
-    /// An address where only a path can be meant: of what is written, or of a pack.
-    #[error("{} is an address, and this takes a path on this machine", path.display())]
+    /// What is hardly meant as a path, where only one can be meant: of what is written, or of a
+    /// pack.
+    #[error("{} {what}", path.display())]
     NotAPath {
-        /// The address, without secrets.
+        /// The address, or the place on another machine, without secrets.
         path: PathBuf,
+        /// What it is instead.
+        what: String,
     },
     /// A range reaches past the end of a source.
     #[error("range {range} reaches past the end of {} ({len} bytes)", path.display())]

@@ -353,7 +353,7 @@ fn an_address_is_no_destination_and_neither_is_a_path_on_another_machine() {
         ("file:///nowhere/x", "file:///nowhere/x is an address"),
         ("user@host:/backup", "user@host:/backup looks like a path on another machine"),
         ("host:/backup", "host:/backup looks like a path on another machine"),
-        ("user@host:backup", "./user@host:backup is such a directory"),
+        ("user@host:backup", "./user@host:backup is one on this machine"),
     ] {
         for args in [&["card", to][..], &["card", "disk", "--to", to], &["card", to, "--dry-run"]] {
             let (code, stdout, stderr) = copy(&place, args);

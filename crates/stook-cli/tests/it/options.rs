@@ -336,5 +336,16 @@ fn an_address_is_no_path_of_what_is_written_nor_of_a_pack() {
         assert_eq!(code, 2, "{args:?}: {stderr}");
         assert!(stderr.contains("s3://bucket/y?… is an address"), "{args:?}: {stderr}");
     }
+    // As other programs that copy take them.
+    for args in [
+        &["unpack", "p.stook", "user@host:backup"][..],
+        &["unpack", "p.stook", "--tar", "host:/backup/x.tar"],
+        &["get", "p.stook", "a/one", "--output", "host:/backup"],
+        &["pack", "p.stook", "host:/backup", "--as-file"],
+    ] {
+        let (code, _, stderr) = super::ended(stook(args).current_dir(place.dir.path()));
+        assert_eq!(code, 2, "{args:?}: {stderr}");
+        assert!(stderr.contains("looks like a path on another machine"), "{args:?}: {stderr}");
+    }
     assert_eq!(fs::read_dir(place.dir.path()).unwrap().count(), 1, "nothing was made");
 }

@@ -1,7 +1,7 @@
 //! Which source an address means.
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use super::redact::shown;
@@ -65,16 +65,33 @@ pub fn local_path(address: impl AsRef<OsStr>) -> Result<Option<PathBuf>> {
     }
 }
 
-/// Refuses an address where only a path can be meant: made into a path, `s3://bucket/key` would be
-/// three directories. What is there by that name is a path.
+/// Refuses what is hardly meant as a path where only one can be: an address (made into a path,
+/// `s3://bucket/key` would be three directories), or a host and a path as other programs that copy
+/// take them. What is there by that name is a path, and so is what begins with `./` or `/`.
 ///
 /// # Errors
 /// Returns [`Error::NotAPath`].
 pub fn check_path(given: &Path) -> Result<()> {
-    match scheme(given.as_os_str()).is_some() && given.symlink_metadata().is_err() {
-        true => Err(Error::NotAPath { path: PathBuf::from(shown(&given.to_string_lossy())) }),
-        false => Ok(()),
+    let is_address = scheme(given.as_os_str()).is_some();
+    if !is_address && !has_host(given) || given.symlink_metadata().is_ok() {
+        return Ok(());
     }
+    let shown = shown(&given.to_string_lossy());
+    let what = match is_address {
+        true => "is an address, and this takes a path on this machine".to_owned(),
+        false => format!("looks like a path on another machine: ./{shown} is one on this machine"),
+    };
+    Err(Error::NotAPath { path: PathBuf::from(shown), what })
+}
+
+/// Whether a path begins with a host: `host:/path`, `user@host:path`.
+fn has_host(path: &Path) -> bool {
+    let mut parts = path.components();
+    let Some(Component::Normal(first)) = parts.next() else { return false };
+    let first = first.as_encoded_bytes();
+    let Some(colon) = first.iter().position(|byte| *byte == b':').filter(|at| *at > 0) else { return false };
+    let has_path = first.ends_with(b":") && parts.next().is_some();
+    has_path || first.get(..colon).is_some_and(|host| host.contains(&b'@'))
 }
 
 /// Whether an address means an object rather than a file.

@@ -14,6 +14,7 @@ pub use list::read_list;
 
 use crate::copy::{self, Copy, CopyEvents, CopyOptions, CopyReport, Destination};
 use crate::ops::{contents, unpack};
+use crate::source::check_path;
 
 /// A result of copying.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -79,9 +80,7 @@ impl CopyGiven {
     pub fn run(self, events: &mut dyn CopyEvents) -> Result<CopyReport> {
         let Self { mut sources, destinations, options } = self;
         options.check()?;
-        if let Some(why) = destinations.iter().find_map(contents::why_no_directory) {
-            return Err(copy::Error::Invalid(why).into());
-        }
+        destinations.iter().try_for_each(|destination| check_path(destination))?;
         if let ([Given::Packed(packed)], [destination]) = (sources.as_slice(), destinations.as_slice())
             && packed.is_whole()
             && unpacked::does(&options)
