@@ -9,6 +9,7 @@
 //! It is a library so that the help pages and completions can be made from the same definitions.
 //! It holds no capability of its own: what is worth calling from a program is in the `stook` crate.
 
+mod bar;
 pub mod cli;
 pub mod commands;
 mod contents;
@@ -16,8 +17,10 @@ pub mod context;
 pub mod exit;
 pub mod failures;
 mod fetch;
+mod given;
 pub mod interrupt;
 mod keys;
+mod lies_on;
 pub mod output;
 pub mod packs;
 pub mod progress;

@@ -210,6 +210,13 @@ pub fn one_line(message: &str) -> Cow<'_, str> {
     }
 }
 
+/// A text that begins with a large letter.
+pub(crate) fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}", letters.as_str())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -32,7 +32,7 @@ arguments! {
 
 arguments! {
     flag -> bool:
-        accept as_file checksum delete dry_run force map mirror r#move one_file_system specials
+        accept allow_extra as_file cached checksum delete dry_run force map mirror r#move one_file_system specials
         whole_file with_owner xattrs
 }
 

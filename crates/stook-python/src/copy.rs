@@ -63,8 +63,13 @@ use crate::wait::{GoOn, with_progress};
 ///     specials: Whether pipes, and by root devices, are made. Otherwise they are in ``special``.
 ///     xattrs: Whether extended attributes are set, access control lists among them.
 ///     with_owner: Whether owners are set; only root can.
-///     hashes: ``"xxh3"``, ``"xxh128"``, ``"blake3"``, ``"sha256"``, or several, are computed of
-///         each file that is read; ``items`` gets them.
+///     hashes: ``"xxh3"``, ``"xxh128"``, ``"xxh64"``, ``"blake3"``, ``"sha256"``, ``"sha1"``,
+///         ``"md5"``, ``"c4"``, or several, are computed of each file that is read; ``items`` gets
+///         them.
+///     lists: A list of checksums is written beside the copy, for programs such as ``sha256sum
+///         -c``, of this function or of each of several: those of ``hashes``.
+///     mhl: A list of ASC MHL is written at the end, with hashes of this function or of several:
+///         ``"xxh128"``, ``"c4"``, ``"md5"``, ``"sha1"``, ``"xxh3"``, ``"xxh64"``.
 ///     block_bytes: Length of one read or write of a large file: a multiple of 4 KiB.
 ///     depth: Reads and writes of a large file in flight.
 ///     jobs: Small files that are copied at once.
@@ -108,7 +113,7 @@ use crate::wait::{GoOn, with_progress};
 ///     >>> report.ok, report.read_files, [one.files for one in report.destinations]
 ///     (True, 1, [1, 1])
 #[pyfunction]
-#[pyo3(signature = (sources, destination, *, to=None, overwrite="never", checksum=false, durability="batch", backup=None, mirror=false, max_delete=None, link_dest=None, include=None, exclude=None, files=None, one_file_system=false, specials=false, xattrs=true, with_owner=true, hashes=None, block_bytes=None, depth=None, jobs=None, access="auto", bytes_per_s=None, force=false, dry_run=false, as_file=false, at=None, cache=None, whole_file=false, settings=None, headers=None, items=None, progress=None))]
+#[pyo3(signature = (sources, destination, *, to=None, overwrite="never", checksum=false, durability="batch", backup=None, mirror=false, max_delete=None, link_dest=None, include=None, exclude=None, files=None, one_file_system=false, specials=false, xattrs=true, with_owner=true, hashes=None, lists=None, mhl=None, block_bytes=None, depth=None, jobs=None, access="auto", bytes_per_s=None, force=false, dry_run=false, as_file=false, at=None, cache=None, whole_file=false, settings=None, headers=None, items=None, progress=None))]
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 pub(crate) fn copy<'py>(
     py: Python<'py>,
@@ -130,6 +135,8 @@ pub(crate) fn copy<'py>(
     #[pyo3(from_py_with = choices::xattrs)] xattrs: bool,
     #[pyo3(from_py_with = choices::with_owner)] with_owner: bool,
     hashes: Option<&Bound<'py, PyAny>>,
+    lists: Option<&Bound<'py, PyAny>>,
+    mhl: Option<&Bound<'py, PyAny>>,
     #[pyo3(from_py_with = numbers::block_bytes)] block_bytes: Option<u64>,
     #[pyo3(from_py_with = numbers::depth)] depth: Option<usize>,
     #[pyo3(from_py_with = numbers::jobs)] jobs: Option<usize>,
@@ -160,7 +167,9 @@ pub(crate) fn copy<'py>(
         with_owner,
         xattrs,
         specials,
-        hashes: hashes.map_or(Ok(Vec::new()), hash_kinds)?,
+        hashes: hashes.map_or(Ok(Vec::new()), |hashes| hash_kinds("hashes", hashes))?,
+        lists: lists.map_or(Ok(Vec::new()), |lists| hash_kinds("lists", lists))?,
+        mhl: mhl.map(|kinds| hash_kinds("mhl", kinds)).transpose()?,
         block_bytes,
         depth,
         jobs,
@@ -171,7 +180,7 @@ pub(crate) fn copy<'py>(
     };
     let mut open = OpenGiven { as_file, one_file_system, ..OpenGiven::default() };
     open.contents.pack.at_ns = at_ns_of(at)?;
-    let (fetching, items) = (fetching(cache, whole_file, settings, headers)?, items_of(items)?);
+    let (fetching, items) = (fetching(cache, whole_file, settings, headers)?, callable_of("items", items)?);
     let to = to.map_or(Ok(Vec::new()), |to| paths::one_or_several("to", to))?;
     let destinations = [vec![destination], to].concat();
     let copying = Copying { sources: paths::sources(sources)?, destinations, options, open, fetching, items };
@@ -192,21 +201,23 @@ fn only(files: &Bound<'_, PyAny>) -> PyResult<Option<BTreeSet<Vec<u8>>>> {
     listed.map_err(|error| invalid(error.to_string()))
 }
 
-fn hash_kinds(hashes: &Bound<'_, PyAny>) -> PyResult<Vec<HashKind>> {
+/// The hash functions that an argument with this name lists, or the only one.
+pub(crate) fn hash_kinds(argument: &str, hashes: &Bound<'_, PyAny>) -> PyResult<Vec<HashKind>> {
     let names: Vec<String> = match hashes.extract::<String>() {
         Ok(one) => vec![one],
         Err(_) => {
-            hashes.extract().map_err(|_| wrong_type("hashes", "a name, or a list of names,", hashes))?
+            hashes.extract().map_err(|_| wrong_type(argument, "a name, or a list of names,", hashes))?
         }
     };
     let kinds = HashKind::ALL.map(|kind| (kind.name(), kind));
-    names.iter().map(|name| chosen("hashes", name, &kinds)).collect()
+    names.iter().map(|name| chosen(argument, name, &kinds)).collect()
 }
 
-fn items_of(items: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Py<PyAny>>> {
-    match items {
-        Some(items) if !items.is_callable() => Err(wrong_type("items", "a callable", items)),
-        items => Ok(items.map(|items| items.clone().unbind())),
+/// The callable of an argument with this name, if one is given.
+pub(crate) fn callable_of(name: &str, given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Py<PyAny>>> {
+    match given {
+        Some(given) if !given.is_callable() => Err(wrong_type(name, "a callable", given)),
+        given => Ok(given.map(|given| given.clone().unbind())),
     }
 }
 
@@ -331,10 +342,11 @@ fn destination_of<'py>(py: Python<'py>, one: &DestinationReport) -> PyResult<Bou
         py, "stook._types", "CopyDestination",
         one {
             path, files, bytes, cloned, directories, symlinks, hard_links, linked, specials,
-            unchanged, corrected, backups, stopped,
+            unchanged, corrected, backups, unlisted, stopped,
         },
         kept: keys(py, one.kept.iter().map(|kept| &kept.key))?,
         deleted: keys(py, &one.deleted)?,
+        lists: keys(py, &one.lists)?,
         unset_xattrs: one.unset_xattrs.entries,
         foreign_xattrs: one.unset_xattrs.foreign,
         direct_bytes: one.passage.direct_bytes,

@@ -346,6 +346,19 @@ raises! { |this: &ops::copy::Error| match this {
     _ => plain("InvalidError", chain(this)),
 } }
 
+raises! { |this: &stook::verify::Error| match this {
+    E::Core(error) => error.raise(),
+    _ => plain("InvalidError", chain(this)),
+} }
+
+raises! { |this: &ops::verify::Error| match this {
+    E::Verify(error) => error.raise(),
+    E::Open(error) => error.raise(),
+    E::Core(error) => error.raise(),
+    E::NoList(_) => invalid(format!("{this}; 'lists', 'against' or 'make_lists' is needed")),
+    _ => plain("InvalidError", chain(this)),
+} }
+
 raises! { |this: &ops::repair::Error| match this {
     E::Core(error) => error.raise(),
     E::Pack(error) => error.raise(),

@@ -16,6 +16,7 @@ mod pack;
 mod paths;
 mod reports;
 mod sparse;
+mod verify;
 mod wait;
 
 use pyo3::pymodule;
@@ -45,6 +46,8 @@ mod _stook {
     use super::sparse::{
         buffer::SparseBuffer, disk::DiskCache, file::SparseFile, pin::Pin, store::SparseStore,
     };
+    #[pymodule_export]
+    use super::verify::verify;
     use pyo3::prelude::*;
 
     /// The version of the package.

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 import threading
+import time
 import zipfile
 from pathlib import Path
 from typing import Any, Callable
@@ -349,11 +350,17 @@ def test_a_get_of_a_local_archive_takes_no_thread(tree: None) -> None:
         threads: set[int] = set()
         stop = threading.Event()
 
+        def waiting() -> set[int]:
+            names = [Path(f"/proc/self/task/{task}/comm") for task in os.listdir("/proc/self/task")]
+            return {int(name.parent.name) for name in names if _comm(name) == "stook-wait"}
+
         def watch() -> None:
             while not stop.is_set():
-                names = [Path(f"/proc/self/task/{task}/comm") for task in os.listdir("/proc/self/task")]
-                threads.update(int(name.parent.name) for name in names if _comm(name) == "stook-wait")
+                threads.update(waiting())
 
+        # That of the opening may still be ending.
+        while waiting():
+            time.sleep(0.001)
         watching = threading.Thread(target=watch)
         watching.start()
         for _ in range(200):

@@ -223,6 +223,23 @@ def test_hashes_are_those_of_other_programs(card: Path) -> None:
         assert item.digests["sha256"] == hashlib.sha256((card / "2024/raw/long").read_bytes()).hexdigest()
 
 
+def test_lists_are_those_of_other_programs(card: Path) -> None:
+    report = stook.copy(card, "disk", lists=["sha256", "md5"], mhl="xxh128")
+    assert report.ok
+    (one,) = report.destinations
+    md5, sha256, mhl = sorted(one.lists, key=lambda name: name.rsplit(".", 1)[1].replace("mhl", "z"))
+    assert mhl.startswith("ascmhl/0001_disk_") and Path("disk", mhl).is_file()
+    lines = Path("disk", sha256).read_text().splitlines()
+    expected = {path.relative_to("disk").as_posix() for path in Path("disk").rglob("*") if path.is_file()}
+    expected = {path for path in expected if not path.startswith(("checksums-", "ascmhl/"))}
+    assert {line[66:] for line in lines} == expected
+    for line in lines:
+        assert line[:64] == hashlib.sha256(Path("disk", line[66:]).read_bytes()).hexdigest()
+    assert len(Path("disk", md5).read_text().splitlines()) == len(lines)
+    again = stook.copy(card, "disk", lists="sha256")
+    assert again.ok and again.destinations[0].lists == [] and again.destinations[0].unlisted == len(lines)
+
+
 def test_a_dry_run_says_what_would_be_and_changes_nothing(card: Path) -> None:
     stook.copy(card, "disk")
     (card / "2024" / "cat.jpg").write_bytes(b"longer than before")
@@ -302,7 +319,14 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"specials": "no"}, "argument 'specials': True or False is wanted, not str"),
     ({"xattrs": None}, "argument 'xattrs': True or False is wanted, not NoneType"),
     ({"with_owner": "root"}, "argument 'with_owner': True or False is wanted, not str"),
-    ({"hashes": "md5"}, "hashes is one of 'xxh3', 'xxh128', 'blake3', 'sha256', not \"md5\""),
+    ({"hashes": "md4"}, "hashes is one of 'xxh3', 'xxh128', 'xxh64', 'blake3', 'sha256', 'sha1', 'md5', 'c4', "
+     "not \"md4\""),
+    ({"lists": "md4"}, "lists is one of 'xxh3', 'xxh128', 'xxh64', 'blake3', 'sha256', 'sha1', 'md5', 'c4', "
+     "not \"md4\""),
+    ({"lists": 5}, "argument 'lists': a name, or a list of names, is wanted, not int"),
+    ({"mhl": "sha256"}, "sha256 is not allowed in ASC MHL: take c4, which cannot be forged, either, or xxh128, "
+     "which is faster; md5, sha1, xxh3 and xxh64 are also allowed"),
+    ({"mhl": []}, "a list of ASC MHL needs a hash"),
     ({"hashes": 5}, "argument 'hashes': a name, or a list of names, is wanted, not int"),
     ({"block_bytes": "1M"}, "argument 'block_bytes': 'str' object cannot be interpreted as an integer"),
     ({"block_bytes": 5000}, "the block size must be a multiple of 4 KiB up to 16 MiB, not 5000 bytes"),

@@ -207,7 +207,7 @@ def test_a_compaction_that_is_only_planned_changes_nothing(pack: str) -> None:
 
 def test_options_of_a_compaction_are_checked(pack: str) -> None:
     with stook.Pack(pack, "r+") as writer:
-        with pytest.raises(stook.InvalidError, match="argument 'memory'"):
+        with pytest.raises(stook.InvalidError, match="compaction needs memory"):
             writer.compact(memory=0)
         with pytest.raises(stook.InvalidError, match="argument 'memory'"):
             writer.compact(memory=-1)

@@ -19,6 +19,7 @@ LONG: dict[str, Callable[[Any], object]] = {
     "pack_tree": lambda progress: stook.pack_tree("tree", "t.stook", progress=progress),
     "unpack": lambda progress: stook.unpack("filled.stook", "out", overwrite="always", progress=progress),
     "copy": lambda progress: stook.copy("tree", "copied", progress=progress),
+    "verify": lambda progress: stook.verify("tree", against="tree", progress=progress),
     "tar": lambda progress: stook.unpack("filled.stook", tar="out.tar", progress=progress),
     "index": lambda progress: stook.Archive(tar(), progress=progress),
     "load": lambda progress: stook.Archive(tar()).load(progress=progress),

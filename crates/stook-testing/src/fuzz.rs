@@ -8,6 +8,7 @@
 pub mod archive;
 pub mod copy;
 pub mod format;
+pub mod lists;
 pub mod pack;
 pub mod sparse;
 
@@ -27,8 +28,11 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("archive_index", archive::archive_index),
     ("archive_tar", archive::archive_tar),
     ("archive_zip", archive::archive_zip),
+    ("checksum_list", lists::checksum_list),
     ("copy_journal", copy::copy_journal),
     ("format_afs", format::format_afs),
+    ("mhl_chain", lists::mhl_chain),
+    ("mhl_list", lists::mhl_list),
     ("pack_attributes", pack::pack_attributes),
     ("pack_deletes", pack::pack_deletes),
     ("pack_footer", pack::pack_footer),

@@ -9,8 +9,9 @@
 //!   below names; writes files below a directory that nothing leads out of), [`walk`] (directories
 //!   on disk, walked with many threads or as a tree), [`profile`] (what is known of the storage
 //!   that holds something: how many reads at once, how long), [`names`] (names as text, and
-//!   patterns on them), [`mod@format`] (what the bytes of tars and zips mean), [`report`] (numbers
-//!   people can trust), [`mod@error`] (the error of the core);
+//!   patterns on them), [`mod@format`] (what the bytes of tars, zips and lists of checksums mean),
+//!   [`mod@hash`] (hashes of files), [`report`] (numbers people can trust), [`mod@error`] (the
+//!   error of the core);
 //! - **capabilities** built on it, which never import one another: [`pack`], [`archive`],
 //!   [`mod@bench`], [`sparse`];
 //! - **operations**, which may know several capabilities: [`ops`], one call for each thing that the
@@ -150,6 +151,7 @@ pub mod engine;
 pub mod error;
 pub mod extent;
 pub mod format;
+pub mod hash;
 pub mod names;
 #[cfg(unix)]
 pub mod ops;
@@ -162,6 +164,8 @@ pub mod sparse;
 pub mod storage;
 #[cfg(unix)]
 pub mod tree;
+#[cfg(unix)]
+pub mod verify;
 #[cfg(unix)]
 pub mod walk;
 

@@ -9,12 +9,12 @@ use super::tokens::{group, ident, is_ident, is_punct, line};
 
 pub(super) const LIBRARY: &str = "crates/stook/src/";
 const CORE: &[&str] = &[
-    "device", "engine", "error", "extent", "format", "names", "plan", "profile", "report", "source",
+    "device", "engine", "error", "extent", "format", "hash", "names", "plan", "profile", "report", "source",
     "storage", "tree", "walk",
 ];
 /// Operations that need several capabilities; imported by neither them nor the core.
 const JOINTS: &[&str] = &["ops"];
-pub(super) const CAPABILITIES: &[&str] = &["archive", "bench", "copy", "pack", "sparse", "stitch"];
+pub(super) const CAPABILITIES: &[&str] = &["archive", "bench", "copy", "pack", "sparse", "stitch", "verify"];
 
 pub(super) fn check(repository: &Repository) -> Vec<Violation> {
     let mut violations = Vec::new();

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use stook::copy::{CopyOptions, HashKind, Resume};
 use stook::ops::contents::is_object;
-use stook::ops::copy::{CopyGiven, Error, Given, OpenGiven, read_list};
+use stook::ops::copy::{CopyGiven, Error, OpenGiven, read_list};
 use stook::source::AccessRule;
 
 use self::events::Events;
@@ -19,10 +19,8 @@ use super::unpack::{When, Which};
 use crate::context::Context;
 use crate::exit::{INTERRUPTED, UsageError, code_for};
 use crate::fetch::{FetchArgs, parse_size};
-use crate::interrupt::{interrupted, wait_for};
-use crate::progress::Unit;
 use crate::select::SelectArgs;
-use crate::{keys, packs};
+use crate::{given, keys, packs};
 
 /// Copies files and trees to one directory or several, in one read
 #[derive(Debug, clap::Args)]
@@ -42,6 +40,8 @@ Examples:
   stook copy photos backup --overwrite different --mirror
                                        make the copy what the original is
   stook copy https://host/x.bin disk   an object, as disk/x.bin
+  stook copy card disk --list=sha256,xxh3
+                                       with checksums that other programs verify
 
 A name always has the whole file: files get theirs when their bytes are on the medium. Run again after an interruption,
 what is there with the same length and time is skipped, and a large file that was cut off is continued. Existing files that differ are kept and named (exit code 1),
@@ -95,9 +95,18 @@ pub struct Args {
     /// Make pipes, and as root devices; otherwise they are listed
     #[arg(long)]
     specials: bool,
-    /// Compute these of each file that is read: xxh3, xxh128, blake3, sha256
+    /// Compute these of each file that is read: xxh3, xxh128, xxh64, blake3, sha256, sha1, md5, c4
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = parse_hash)]
     hash: Vec<HashKind>,
+    /// Write lists of checksums beside the copy, for `sha256sum -c` and the like: sha256, or those
+    /// of --hash
+    #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "sha256",
+          value_delimiter = ',', value_parser = parse_hash)]
+    list: Vec<HashKind>,
+    /// Write a list of ASC MHL at the end: xxh128, or c4, md5, sha1, xxh3, xxh64
+    #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "xxh128",
+          value_delimiter = ',', value_parser = parse_hash)]
+    mhl: Vec<HashKind>,
     /// Length of one read or write of a large file
     #[arg(long, value_name = "SIZE", value_parser = parse_block)]
     block_size: Option<u64>,
@@ -150,7 +159,7 @@ enum Direct {
     Never,
 }
 
-fn parse_hash(text: &str) -> Result<HashKind, String> {
+pub(super) fn parse_hash(text: &str) -> Result<HashKind, String> {
     let found = HashKind::ALL.into_iter().find(|kind| kind.name() == text);
     found.ok_or_else(|| format!("expected {}", HashKind::ALL.map(HashKind::name).join(", ")))
 }
@@ -184,7 +193,11 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         let first = sources.first().map(PathBuf::as_path).unwrap_or(destination);
         args.fetch.refuse(first)?;
     }
-    let sources = sources.iter().map(|source| args.open(source, context)).collect::<Result<Vec<_>, _>>()?;
+    let mut open =
+        OpenGiven { as_file: args.as_file, one_file_system: args.one_file_system, ..OpenGiven::default() };
+    open.contents.pack.at_ns = args.view.at_ns();
+    let open = |source: &PathBuf| given::open(source, &open, &args.fetch, error_of, context);
+    let sources = sources.iter().map(open).collect::<Result<Vec<_>, _>>()?;
     let destinations = [std::slice::from_ref(destination), args.to.as_slice()].concat();
     let mut events = Events::new(&args, &destinations, context);
     let report = CopyGiven { sources, destinations: destinations.clone(), options }.run(&mut events);
@@ -243,6 +256,8 @@ impl Args {
             xattrs: !self.no_xattrs,
             specials: self.specials,
             hashes: self.hash.clone(),
+            lists: self.list.clone(),
+            mhl: Some(self.mhl.clone()).filter(|kinds| !kinds.is_empty()),
             block_bytes: self.block_size,
             depth: self.depth,
             jobs: self.jobs,
@@ -262,34 +277,4 @@ impl Args {
         let (list, shown) = keys::open_list(path)?;
         read_list(list, keys::list_end(self.null), &shown).map_err(error_of)
     }
-
-    /// Opens what a source is.
-    fn open(&self, source: &Path, context: &Context) -> anyhow::Result<Given> {
-        let mut open = OpenGiven {
-            as_file: self.as_file,
-            one_file_system: self.one_file_system,
-            ..OpenGiven::default()
-        };
-        open.contents.pack.at_ns = self.view.at_ns();
-        if !is_object(source) {
-            let bar = context.progress("indexing", Unit::Bytes, None);
-            let given = open.open(source, &mut |bytes| bar.go_on(bytes, None));
-            drop(bar);
-            return watched(given.map_err(error_of)?, context);
-        }
-        let (source, fetch) = (source.to_path_buf(), self.fetch.clone());
-        let given = wait_for(move || -> anyhow::Result<Given> {
-            fetch.set(&mut open.contents)?;
-            open.open(&source, &mut |_| !interrupted()).map_err(error_of)
-        })??;
-        watched(given, context)
-    }
-}
-
-/// Damage of a pack is noted from now on.
-fn watched(given: Given, context: &Context) -> anyhow::Result<Given> {
-    if let Some(pack) = given.opened().and_then(|opened| opened.pack()) {
-        context.watch(pack.damage_log());
-    }
-    Ok(given)
 }

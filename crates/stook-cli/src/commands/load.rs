@@ -137,17 +137,18 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if args.device_share {
         device.push(time_raw(&spans, context)?);
     }
-    let device_s = device.iter().map(Duration::as_secs_f64).sum::<f64>() / device.len() as f64;
-    let measured = args.device_share && segment_bytes > 0;
+    let device: Option<Vec<f64>> = device.into_iter().collect();
+    let device_s = device.filter(|both| !both.is_empty() && segment_bytes > 0);
+    let device_s = device_s.map(|both| both.iter().sum::<f64>() / both.len() as f64);
     let seconds = elapsed.as_secs_f64();
     let report = Report {
         records: loaded.records,
         bytes: loaded.bytes,
         seconds,
-        device_share: measured.then_some(device_s / seconds),
+        device_share: device_s.map(|device_s| device_s / seconds),
         bytes_per_s: (loaded.bytes - loaded.hole_bytes) as f64 / seconds,
         segment_bytes,
-        device_bytes_per_s: measured.then_some(segment_bytes as f64 / device_s),
+        device_bytes_per_s: device_s.map(|device_s| segment_bytes as f64 / device_s),
         cached_share: cached.share(),
         in_memory: args.in_memory,
         order: args.order,
@@ -282,8 +283,17 @@ fn print_report(
 }
 
 /// How long the device takes for these bytes when they are discarded.
-fn time_raw(spans: &[SourceSpan], context: &Context) -> anyhow::Result<Duration> {
+fn time_raw(spans: &[SourceSpan], context: &Context) -> anyhow::Result<Option<f64>> {
     let total = spans.iter().map(|(_, range)| range.len()).sum();
     let bar = context.progress("measuring the device", Unit::Bytes, Some(total));
-    Ok(read_raw(&files_of(spans)?, &mut |bytes| bar.go_on(bytes, None))?.time)
+    match read_raw(&files_of(spans)?, &mut |bytes| bar.go_on(bytes, None)) {
+        Ok(read) => Ok(Some(read.time.as_secs_f64())),
+        Err(Error::Interrupted) => Err(Error::Interrupted.into()),
+        // What the medium does not give back costs this figure; the load finds what it costs else.
+        Err(error) => {
+            drop(bar);
+            context.note(format_args!("The device's share is not known: {}.", exit::chain(&error)));
+            Ok(None)
+        }
+    }
 }

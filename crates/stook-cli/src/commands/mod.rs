@@ -20,6 +20,7 @@ pub mod put;
 pub mod rm;
 pub mod study;
 pub mod unpack;
+pub mod verify;
 
 use std::process::ExitCode;
 
@@ -56,6 +57,8 @@ pub enum Command {
     Cat(cat::Args),
     /// Copies files and trees to one directory or several, in one read
     Copy(copy::Args),
+    /// Verifies trees against their lists of checksums, or against another tree
+    Verify(verify::Args),
     /// Prints the script that completes commands and options in a shell
     Completions(completions::Args),
     /// Prints the manual page, or writes one page for each command
@@ -83,6 +86,7 @@ pub fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
         Command::Check(args) => check::run(args, context),
         Command::Cat(args) => cat::run(args, context),
         Command::Copy(args) => copy::run(args, context),
+        Command::Verify(args) => verify::run(args, context),
         Command::Completions(args) => completions::run(&args, context),
         Command::Man(args) => man::run(&args, context),
     }

@@ -52,7 +52,8 @@ pub struct Args {
     /// Every record whose key begins with this
     #[arg(long)]
     prefix: Option<OsString>,
-    /// Every record whose key matches; may be given more than once
+    /// Every record whose key matches, or is the pattern as it is written; may be given more than
+    /// once
     #[arg(long = "glob", value_name = "GLOB")]
     globs: Vec<String>,
     /// Only records of this group; may be given more than once

@@ -9,6 +9,7 @@ mod check;
 mod compact;
 mod completing;
 mod copy;
+mod copy_lists;
 mod copy_mirror;
 mod copy_resume;
 mod damage;
@@ -31,6 +32,7 @@ mod ssd_profile;
 mod study;
 mod trees;
 mod unpack;
+mod verify;
 #[cfg(target_os = "linux")]
 mod xattrs;
 

@@ -130,12 +130,12 @@ fn no_value_of_an_option_is_taken_for_what_it_cannot_mean() {
     let mut wrong = Vec::new();
     let root = stook_cli::cli::command();
     let mut tried = 0;
-    for (name, option) in options(&root) {
+    for (name, option, has_equals) in options(&root) {
         // To a text a number is a text like any other.
         let huge: &[&str] = if TEXTS.contains(&option.as_str()) { &[] } else { &HUGE };
         for value in ["0", "-1", ""].iter().chain(huge) {
             tried += 1;
-            let run = Run::new(&name, &option, value);
+            let run = Run::new(&name, &option, value, has_equals);
             if let Err(why) = run.judged(&model) {
                 wrong.push(format!("stook {}: {why}", run.words.join(" ")));
             }
@@ -145,12 +145,13 @@ fn no_value_of_an_option_is_taken_for_what_it_cannot_mean() {
     assert!(wrong.is_empty(), "{} of {tried}:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Every option that takes a value, with the command that takes it.
-fn options(root: &clap::Command) -> Vec<(String, String)> {
-    fn below(command: &clap::Command, path: &str, all: &mut Vec<(String, String)>) {
+/// Every option that takes a value, with the command that takes it, and whether the value follows
+/// an equals sign.
+fn options(root: &clap::Command) -> Vec<(String, String, bool)> {
+    fn below(command: &clap::Command, path: &str, all: &mut Vec<(String, String, bool)>) {
         for argument in command.get_arguments() {
             if let (Some(long), true) = (argument.get_long(), argument.get_action().takes_values()) {
-                all.push((path.to_owned(), format!("--{long}")));
+                all.push((path.to_owned(), format!("--{long}"), argument.is_require_equals_set()));
             }
         }
         for command in command.get_subcommands() {
@@ -172,7 +173,7 @@ struct Run {
 }
 
 impl Run {
-    fn new(command: &str, option: &str, value: &'static str) -> Self {
+    fn new(command: &str, option: &str, value: &'static str, has_equals: bool) -> Self {
         let full = format!("{command} {option}");
         let (_, line) = RUNS.iter().find(|(name, _)| *name == command).unwrap_or_else(|| {
             panic!("{command} takes {option}: give a command line that runs in RUNS");
@@ -186,8 +187,10 @@ impl Run {
         if let Some(at) = words.iter().position(|word| word == option) {
             words.drain(at..at + 2);
         }
-        words.push(option.to_owned());
-        words.push(value.to_owned());
+        match has_equals {
+            true => words.push(format!("{option}={value}")),
+            false => words.extend([option.to_owned(), value.to_owned()]),
+        }
         Self { full, option: option.to_owned(), value, words }
     }
 

@@ -24,3 +24,4 @@ mod study;
 #[path = "../it/trees.rs"]
 mod trees;
 mod unreadable;
+mod verify;

@@ -2,7 +2,7 @@
 
 ``Pack`` keeps millions of small values in a few large files, ``Archive`` reads tar and zip archives
 where they lie. ``pack_tree`` and ``unpack`` move trees of files in and out, ``copy`` copies them to
-several places at once.
+several places at once, and ``verify`` reads them back.
 ``open`` reads a few percent of a huge or remote file in few requests, as a file that other
 libraries take; ``SparseFile`` does the same by range, ``SparseBuffer`` and ``SparseStore`` hold
 bytes with gaps in memory.
@@ -24,16 +24,18 @@ from ._stook import DEBUG as _DEBUG, VERSION as _VERSION
 from ._stook import (
     Archive, Batch, Buffer, DiskCache, Follow, Items, Keys, Pack, Pin, Record, RecordFile, Scan,
     SparseBuffer, SparseFile, SparseStore, Split, Stat, check, copy, pack_tree, repair, unpack,
+    verify,
 )
 from ._types import (
     ArchiveInfo, CheckReport, CompactReport, CopyDestination, CopyItem, CopyReport, DeleteReport,
-    Failure, LoadReport, MoveReport, PackInfo, PackTreeReport, Quarantined, RepairReport,
-    SegmentInfo, TornTail, UnpackReport,
+    Failure, LoadReport, MadeList, Mismatch, MoveReport, PackInfo, PackTreeReport, Quarantined,
+    ReadList, RepairReport, SegmentInfo, TornTail, UnpackReport, Unreadable, VerifiedTree,
+    VerifyItem, VerifyReport,
 )
 
 from ._typing import (
-    Access, Attribute, CopyDurability, Durability, HashName, Key, Kinds, Mode, OnDamage, Overwrite,
-    ScanOrder, StudyName, Workload,
+    Access, Attribute, CopyDurability, Durability, HashName, Key, Kinds, MhlHashName, Mode, OnDamage,
+    Overwrite, ScanOrder, StudyName, Workload,
 )
 
 __all__ = [
@@ -43,14 +45,16 @@ __all__ = [
     "DamagedError", "DamageWarning", "DeleteReport", "DiffersError", "DiskCache", "DiskStatistics",
     "Durability", "Error", "ExistsError", "Extent", "Failure", "Figures", "File", "Follow",
     "ForkedError", "HashName", "Identity", "InvalidError", "Items", "Key", "Keys", "Kinds", "LimitError",
-    "LoadReport", "LocalFile", "LockedError", "MeasurementError", "Mode", "MoveReport",
+    "LoadReport", "LocalFile", "LockedError", "MadeList", "MeasurementError", "MhlHashName",
+    "Mismatch", "Mode", "MoveReport",
     "NoSuchStateError", "NotAPackError", "NotHeldError", "OnDamage", "open", "OutOfBoundsError",
-    "Overwrite", "Pack", "pack_tree", "PackInfo", "PackTreeReport", "Pin", "Quarantined", "Record",
+    "Overwrite", "Pack", "pack_tree", "PackInfo", "PackTreeReport", "Pin", "Quarantined", "ReadList", "Record",
     "RecordFile", "RecoveryWarning", "RemoteError", "RemoteNotFoundError", "RemotePermissionError",
     "repair", "RepairReport", "Scan", "ScanOrder", "SegmentInfo", "ShortReadError",
     "SourceChangedError", "SparseBuffer", "SparseCounters", "SparseFile", "SparseStatistics",
     "SparseStore", "Split", "Stat", "StoppedError", "study", "StudyName", "StudyResult", "TornTail",
-    "unpack", "UnpackReport", "UnsupportedError", "Workload",
+    "unpack", "UnpackReport", "Unreadable", "UnsupportedError", "VerifiedTree", "verify",
+    "VerifyItem", "VerifyReport", "Workload",
 ]
 
 __version__ = _VERSION

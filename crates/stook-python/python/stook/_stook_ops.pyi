@@ -6,8 +6,11 @@ from pathlib import PosixPath
 from typing import Union
 
 from ._stook_sparse import DiskCache
-from ._types import CheckReport, CopyItem, CopyReport, PackTreeReport, RepairReport, UnpackReport
-from ._typing import Access, Attributes, CopyDurability, HashName, Overwrite, Path, Progress
+from ._types import (
+    CheckReport, CopyItem, CopyReport, PackTreeReport, RepairReport, UnpackReport, VerifyItem,
+    VerifyReport,
+)
+from ._typing import Access, Attributes, CopyDurability, HashName, MhlHashName, Overwrite, Path, Progress
 
 def pack_tree(
     sources: Union[Path, Sequence[Path], Sequence[PosixPath], Sequence[str]],
@@ -202,6 +205,8 @@ def copy(
     xattrs: bool = True,
     with_owner: bool = True,
     hashes: Union[HashName, Sequence[HashName], None] = None,
+    lists: Union[HashName, Sequence[HashName], None] = None,
+    mhl: Union[MhlHashName, Sequence[MhlHashName], None] = None,
     block_bytes: Union[int, None] = None,
     depth: Union[int, None] = None,
     jobs: Union[int, None] = None,
@@ -351,4 +356,74 @@ def repair(pack: Path, new: Path, *, progress: Progress = None) -> RepairReport:
         ...     pack["one"] = b"first"
         >>> stook.repair("data.stook", "saved.stook").records
         1
+    """
+def verify(
+    trees: Union[Path, Sequence[Path], Sequence[PosixPath], Sequence[str], None] = None,
+    *,
+    lists: Union[Path, Sequence[Path], Sequence[PosixPath], Sequence[str], None] = None,
+    against: Union[Path, None] = None,
+    make_lists: Union[HashName, Sequence[HashName], None] = None,
+    cached: bool = False,
+    allow_extra: bool = False,
+    jobs: Union[int, None] = None,
+    as_file: bool = False,
+    at: Union[datetime, str, int, float, None] = None,
+    cache: Union[Path, DiskCache, None] = None,
+    whole_file: bool = False,
+    settings: Union[dict[str, str], None] = None,
+    headers: Union[dict[str, str], None] = None,
+    items: Union[Callable[[VerifyItem], object], None] = None,
+    progress: Union[Callable[[int, int, int], object], bool, None] = None,
+) -> VerifyReport:
+    """Verifies trees: whether their files have the bytes that lists of checksums, or another tree, say
+    that they should have.
+
+    Files are read past the page cache, so that the medium is verified and not the memory.
+
+    Args:
+        trees: A tree, or several in a list: directories, files, packs, archives with two slashes
+            (``"x.tar//"``), objects by their address. ``None``: the directories that the lists are
+            in.
+        lists: A list of checksums, or several, for each tree. ``None``: the lists at the top of
+            each tree (``SHA256SUMS``, ``*.sha256``, ``*.b3``, ``ascmhl/`` and others).
+        against: A tree that each of the trees should be like. Kinds and targets of links are
+            compared as well; modes, owners and times never are.
+        make_lists: ``"sha256"`` or another hash function, or several: a list of each is written into
+            each tree, of what is as it should be and of what no list has.
+        cached: Whether files are read through the page cache.
+        allow_extra: Whether what nothing says should be there is left out of ``wrong``.
+        jobs: Threads that read and hash the files of one tree.
+        as_file: Whether packs are verified as the files that they are.
+        at: The state of packs at this time rather than the newest, as for `Pack`.
+        cache: Of archives and objects on servers: a directory in which what was fetched is kept for
+            the next time, or a :class:`DiskCache`.
+        whole_file: Whether an object whose server cannot send parts is read as a whole.
+        settings: Settings of the object store by their names in the environment (``AWS_REGION``),
+            which they override.
+        headers: Further headers of requests to ``http://`` and ``https://`` addresses.
+        items: Called with a `VerifyItem` for each path, on another thread. What it raises ends the
+            verification.
+        progress: Called now and then with the files and bytes so far and all bytes (0 until they
+            are counted), on another thread. ``True`` shows a bar with tqdm.
+
+    Returns:
+        A `VerifyReport`. What is wrong is in its ``trees``, and in its ``lists``.
+
+    Raises:
+        OSError: A tree or a list cannot be opened.
+        stook.RemoteError: A tree on a server cannot be fetched.
+        stook.InvalidError: There is nothing to verify with; a tree and a file are to be compared; a
+            list is to be made where none can be.
+
+    Warns:
+        stook.DamageWarning: A pack or an archive among the trees is damaged.
+
+    Examples:
+        >>> import pathlib, stook
+        >>> pathlib.Path("disk").mkdir()
+        >>> size = pathlib.Path("disk/take").write_bytes(b"pictures")
+        >>> made = stook.verify("disk", make_lists="sha256").made
+        >>> report = stook.verify("disk")
+        >>> report.ok, report.trees[0].matching, len(made)
+        (True, 1, 1)
     """

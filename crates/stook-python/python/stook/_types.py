@@ -380,6 +380,9 @@ class CopyDestination:
         backups: What was replaced or deleted, and stays under another name.
         kept: What was there already with other content, and stayed as it was.
         deleted: What was deleted, because the sources do not have it.
+        lists: Lists of checksums that were written.
+        unlisted: How many files are in none of them, because they were there already and were not
+            read.
         unset_xattrs: How many files, directories and links lack extended attributes that could not
             be set.
         foreign_xattrs: How many lack some of another system, which are none of these.
@@ -403,6 +406,8 @@ class CopyDestination:
     backups: int
     kept: list[str]
     deleted: list[str]
+    lists: list[str]
+    unlisted: int
     unset_xattrs: int
     foreign_xattrs: int
     direct_bytes: int
@@ -442,6 +447,170 @@ class CopyReport:
     def ok(self) -> bool:
         """Whether all that was asked for is done."""
         return self.undone == 0
+
+
+@dataclass(frozen=True)
+class VerifyItem:
+    """What was found of a path.
+
+    Attributes:
+        tree: Which tree, by its position.
+        key: The path in it.
+        outcome: ``"matches"``, ``"mismatches"``, ``"missing"``, ``"extra"``, ``"unreadable"``, or
+            ``"new"``: no list has it, and lists are made.
+        kind: What it is, or should be where it is missing: ``"file"``, ``"symbolic link"``.
+        size: Its length in bytes, where it is a file that was read and matches or is new.
+        digests: Of its bytes, in hexadecimal by the names of hash functions, if they were read.
+    """
+
+    tree: int
+    key: str
+    outcome: str
+    kind: str
+    size: int
+    digests: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """A path that is not as it should be.
+
+    Attributes:
+        key: The path.
+        difference: ``"digest"``, ``"length"``, ``"content"``, ``"kind"``, ``"target"`` of a link, or
+            ``"device"``.
+        hash: The hash function, where digests differ.
+        expected: What should be there, as text, where there is one: a digest, a length, a kind.
+        found: What is there instead.
+        offset: The first byte that differs from the tree that it was compared with.
+        like_other: Whether the bytes were those of the tree that it was compared with, so that its
+            list is wrong, or a read was.
+    """
+
+    key: str
+    difference: str
+    hash: Optional[str]
+    expected: Optional[str]
+    found: Optional[str]
+    offset: Optional[int]
+    like_other: bool
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A path that could not be read.
+
+    Attributes:
+        key: The path.
+        offset: Where in the file, if that is known.
+        error: Why.
+    """
+
+    key: str
+    offset: Optional[int]
+    error: str
+
+
+@dataclass(frozen=True)
+class VerifiedTree:
+    """What was found of a tree. Every path counts once.
+
+    Attributes:
+        path: The tree.
+        matching: Files that are as they should be; compared with another tree, links as well.
+        matching_bytes: Bytes of them.
+        directories: Directories that both trees have.
+        new: Files that no list has, where lists are made.
+        mismatching: What is there, and is not as it should be.
+        missing: What should be there, and is not.
+        extra: What is there, and nothing says that it should be.
+        unreadable: What could not be read.
+        read_bytes: Bytes that were read and hashed.
+        direct_bytes: Bytes that were read past the page cache.
+        cached_bytes: Bytes that were read through it.
+        past_cache: Whether all bytes came from below the page cache; ``None`` where none were read.
+    """
+
+    path: Path
+    matching: int
+    matching_bytes: int
+    directories: int
+    new: int
+    mismatching: list[Mismatch]
+    missing: list[str]
+    extra: list[str]
+    unreadable: list[Unreadable]
+    read_bytes: int
+    direct_bytes: int
+    cached_bytes: int
+    past_cache: Optional[bool]
+
+
+@dataclass(frozen=True)
+class ReadList:
+    """A list of checksums that was read.
+
+    Attributes:
+        tree: For which tree, by its position.
+        path: The list.
+        date_ns: When it was made, in nanoseconds since 1970: by its name, or its file.
+        lines: Lines that were taken.
+        bad_lines: Lines that could not be used, and whatever else is wrong with it.
+        problems: The first thousand of these: the number of the line, or ``None``, and why.
+        dos: Whether its paths were taken as those of Windows.
+    """
+
+    tree: int
+    path: Path
+    date_ns: int
+    lines: int
+    bad_lines: int
+    problems: list[tuple[Optional[int], str]]
+    dos: bool
+
+
+@dataclass(frozen=True)
+class MadeList:
+    """A list of checksums that was made.
+
+    Attributes:
+        tree: Of which tree, by its position.
+        path: The list.
+        hash: The hash function.
+        files: Files in it.
+    """
+
+    tree: int
+    path: Path
+    hash: str
+    files: int
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """What verifying found.
+
+    Attributes:
+        trees: Each tree, in the order in which they were given.
+        lists: The lists that were read.
+        made: The lists that were made.
+        wrong: How much is not as it should be: paths, lines of lists, lists that could not be made.
+            Extras count unless ``allow_extra`` was given.
+        failures: Lists that could not be made.
+        damages: Damage of packs that was met, as exceptions.
+    """
+
+    trees: list[VerifiedTree]
+    lists: list[ReadList]
+    made: list[MadeList]
+    wrong: int
+    failures: list[Failure]
+    damages: list[DamagedError]
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything is as it should be."""
+        return self.wrong == 0 and not self.damages
 
 
 @dataclass(frozen=True)

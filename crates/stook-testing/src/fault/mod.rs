@@ -1,6 +1,7 @@
 //! Storages, engines and sources that fail on demand.
 
 mod altered;
+mod blocks;
 mod calls;
 mod engine;
 mod hooked;
@@ -12,6 +13,7 @@ mod storage;
 mod unreadable;
 
 pub use altered::AlteredCalls;
+pub use blocks::BadBlockEngines;
 pub use calls::CallFaultEngines;
 pub use engine::{EngineCall, EngineFault, EngineOperation, FaultEngineFactory};
 pub(crate) use hooked::HookedEngine;

@@ -67,6 +67,11 @@ impl LoopDevice {
         Ok(Self { mounted, device })
     }
 
+    /// The file that the device is made of.
+    pub fn image(&self) -> PathBuf {
+        self.device.image()
+    }
+
     /// The root of the file system.
     pub fn path(&self) -> &Path {
         self.mounted.path()

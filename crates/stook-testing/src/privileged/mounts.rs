@@ -55,7 +55,7 @@ impl Drop for Mounted {
 pub struct Attached {
     node: String,
     // Last, because it holds the file.
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Attached {
@@ -87,7 +87,7 @@ impl Attached {
         let direct = if is_direct { "--direct-io=on" } else { "--direct-io=off" };
         let mut attach = Command::new("losetup");
         let node = run(attach.args(["--find", "--show", &sector_size, direct]).arg(&image))?;
-        let attached = Self { node, _folder: folder };
+        let attached = Self { node, folder };
         // Where the file system of the file cannot do it, the kernel says nothing and uses the page
         // cache.
         let dio = fs::read_to_string(attached.sys().join("loop/dio"))?;
@@ -100,6 +100,11 @@ impl Attached {
     /// Its path: `/dev/loop0`.
     pub fn node(&self) -> &str {
         &self.node
+    }
+
+    /// The file that it is made of.
+    pub fn image(&self) -> PathBuf {
+        self.folder.path().join("image")
     }
 
     /// Its name: `loop0`.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::hash::Digest;
+use crate::hash::Digest;
 use crate::tree::{Holes, Node, NodeId, Xattrs};
 
 /// A file that is to be copied.

@@ -47,6 +47,10 @@ impl Receiver {
         };
         match target::status(&spot.parent, &spot.name) {
             Ok(None) => self.decide_new(job, Some(spot)),
+            Ok(Some(_)) if self.continues_chain(job, &spot) => {
+                self.note_continued(job);
+                None
+            }
             Ok(Some(there)) => match self.check_there(&job.key, (&spot.parent, &spot.name), &there) {
                 Ok(()) => self.decide_existing(job, spot, &there),
                 Err(error) => {

@@ -20,8 +20,8 @@ use super::body::FileJob;
 use super::decide::Place;
 use super::error::Result;
 use super::events::{Action, CopyFailure, DestinationProgress, Item, Letter, Mailbox, Why, WhyStopped};
-use super::hash::Digest;
 use super::keys::SourceKeys;
+use super::lists::Lists;
 use super::making::with_descriptors;
 use super::options::{CopyOptions, Resume};
 use super::partial::Partial;
@@ -32,6 +32,7 @@ use super::source::CopySource;
 use super::spelling::Spellings;
 use crate::engine::{EngineFactory, OperationKind, Passage};
 use crate::error::Error;
+use crate::hash::Digest;
 use crate::report::units;
 use crate::tree::existing::{Plan, mtime_of};
 use crate::tree::outbox::{Batch, Calls, Outbox, Replaces, System};
@@ -63,6 +64,8 @@ pub(super) struct Receiver {
     pub(super) batch: Batch,
     /// The names of what is replaced or deleted, if that is kept.
     pub(super) backups: Option<Backups>,
+    /// Lists of checksums, if they are asked for.
+    pub(super) lists: Option<Lists>,
     pub(super) state: Mutex<State>,
     is_stopped: AtomicBool,
     why_stopped: OnceLock<WhyStopped>,
@@ -174,6 +177,7 @@ impl Receiver {
             outbox,
             batch: Batch::with(options.durability),
             backups: options.backup.as_deref().map(Backups::new),
+            lists: None,
             state: Mutex::new(State { report, ..State::default() }),
             is_stopped: AtomicBool::new(false),
             why_stopped: OnceLock::new(),
@@ -188,6 +192,11 @@ impl Receiver {
     pub(super) fn unmake(&self) {
         // What refuses the copy is reported; what stays is only untidy.
         self.state().report.made.iter().rev().for_each(|made| _ = target::remove_if_empty(made));
+    }
+
+    /// The same, with lists of checksums.
+    pub(super) fn listing(self, lists: Option<Lists>) -> Self {
+        Self { lists, ..self }
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -283,6 +292,7 @@ impl Receiver {
         (action, why): (Action, Why),
         digests: Arc<[Digest]>,
     ) {
+        self.note_unlisted(key, kind, action);
         let is_made = matches!(action, Action::Copy | Action::HardLink | Action::LinkEarlier);
         if self.options.mirror
             && is_made

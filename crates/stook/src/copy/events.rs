@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::hash::Digest;
 use crate::device::Attachment;
+use crate::hash::Digest;
 use crate::tree::Kind;
 
 /// How often progress is reported, at least.

@@ -11,8 +11,8 @@ use super::body::FileJob;
 use super::decide::Place;
 use super::destination::{Pending, Receiver, Spot, Way};
 use super::events::{Action, Why};
-use super::hash::Digest;
 use super::refuse::Inode;
+use crate::hash::Digest;
 use crate::tree::existing::Plan;
 use crate::tree::outbox::{Backup, Durability, NewFile, NewName, OutFile, Published, SYNC, Waiting};
 use crate::tree::target::{self, FileMetadata, Unset};
@@ -48,7 +48,7 @@ impl Receiver {
         // Others may have it get its name as soon as it waits.
         self.state().pending.insert(key.clone(), Pending { job, why, digests, way });
         let waiting = Waiting { file, name, key, len, unset, backup, is_alone };
-        self.note_published(self.batch.put(&self.outbox, waiting));
+        self.note_published(self.batch.put_noted(&self.outbox, waiting, self));
     }
 
     /// How what is replaced is kept, if it is. `of` is what was looked at, where that was before.
@@ -74,7 +74,7 @@ impl Receiver {
 
     /// All files that wait get their names.
     pub(super) fn publish_waiting(&self) {
-        self.note_published(self.batch.publish(&self.outbox));
+        self.note_published(self.batch.publish_noted(&self.outbox, self));
     }
 
     fn note_published(&self, all: Vec<Published>) {
@@ -108,6 +108,7 @@ impl Receiver {
     fn note_done(&self, pending: &Pending, unset: Unset) {
         let Pending { job, why, digests, way } = pending;
         self.add_file();
+        self.record_done(job, digests);
         {
             let mut state = self.state();
             state.report.files += 1;

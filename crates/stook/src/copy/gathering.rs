@@ -9,7 +9,6 @@ use bytes::Bytes;
 
 use super::body::{Body, FileJob};
 use super::decide::Place;
-use super::hash::Hashing;
 use super::large::{Lanes, Pouring};
 use super::ledger::held;
 use super::resume::Resumed;
@@ -17,6 +16,7 @@ use super::run::Run;
 use super::small::{SMALL_MAX, SmallTask};
 use super::waits::For;
 use crate::error::{Error, Result};
+use crate::hash::Hashing;
 use crate::tree::{BodyPiece, GatherOptions, Gathered, Holes, Part, Xattrs};
 
 /// Files of one pass.

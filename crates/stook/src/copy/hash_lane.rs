@@ -1,12 +1,12 @@
-//! The hashes of large files, by a thread of their own: SHA-256 takes longer than many devices, and
-//! reading and writing go on meanwhile. One file is hashed as fast as one processor can.
+//! The hashes of large files, by threads of their own: SHA-256 takes longer than many devices, and
+//! reading and writing go on meanwhile. One hash of a file is as fast as one processor computes it.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use bytes::Bytes;
 
-use super::hash::{Digest, HashKind, Hashing};
+use crate::hash::{Digest, HashKind, HashingTeam};
 
 /// What the thread is handed, in order.
 pub(super) enum ToHash {
@@ -47,7 +47,7 @@ const HOLE_BYTES: u64 = 256 << 20;
 /// Hashes files until no more come. A hole may take hours, so it is given up when nothing more is
 /// wanted, and then nobody gets the digests of its file.
 pub(super) fn run(kinds: &[HashKind], incoming: &Receiver<ToHash>, is_stopped: &dyn Fn() -> bool) {
-    let (mut hashing, mut is_whole) = (Hashing::new(kinds), true);
+    let (mut hashing, mut is_whole) = (HashingTeam::new(kinds), true);
     while let Ok(message) = incoming.recv() {
         match message {
             ToHash::Block(bytes) => hashing.take(&bytes),
@@ -60,7 +60,7 @@ pub(super) fn run(kinds: &[HashKind], incoming: &Receiver<ToHash>, is_stopped: &
                 }
             }
             ToHash::End(takers) => {
-                let done = std::mem::replace(&mut hashing, Hashing::new(kinds));
+                let done = std::mem::replace(&mut hashing, HashingTeam::new(kinds));
                 if std::mem::replace(&mut is_whole, true) && !takers.is_empty() {
                     let digests: Arc<[Digest]> = done.finish().into();
                     // A lane that has failed since wants none.

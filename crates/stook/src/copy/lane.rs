@@ -408,6 +408,7 @@ impl Lane {
         let (receiver, key) = (&self.receiver, begin.place.job.key.clone());
         let seen = comparison.as_ref().and_then(Comparison::seen);
         let place = begin.place;
+        let (mut coming, mut known) = (Some(digests), None);
         if let Some(comparison) = comparison {
             receiver.take_back(counted);
             let is_same = match comparison.finish() {
@@ -417,13 +418,17 @@ impl Lane {
                     false => return,
                 },
             };
+            if is_same && receiver.lists.is_some() {
+                known = coming.take().and_then(Digests::wait);
+                known.iter().for_each(|digests| receiver.list_same(&place.job, digests));
+            }
             if receiver.settle(&place, is_same, seen.as_ref()) {
                 return;
             }
             receiver.add_bytes(counted);
         }
         let Some((file, out)) = out else { return };
-        let Some(digests) = digests.wait() else {
+        let Some(digests) = known.or_else(|| coming.and_then(Digests::wait)) else {
             receiver.take_back(counted);
             return receiver.fail_io("hash", &key, std::io::Error::other("the thread that hashes has ended"));
         };

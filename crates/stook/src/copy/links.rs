@@ -109,6 +109,7 @@ impl Receiver {
         // What is another file with the same bytes is replaced where it may be.
         let placed = self.place_other(found, Action::HardLink, same);
         let (Some((spot, plan)), Some(from)) = (placed, &from) else { return Linked::Done };
+        self.list_link(found, first);
         let linked = self.made_other(found, (&spot, plan), |backup| {
             let new = new_name(&spot, plan, backup);
             self.outbox.hard_link((&from.parent, &from.name), &new)

@@ -6,11 +6,12 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use super::finish::shown;
-use super::making::{is_short_of_descriptors, with_descriptors};
 use super::options::CopyOptions;
 use super::source::{CopySource, Misplaced};
 use crate::error::Error;
-use crate::tree::{Cursor, Kind, Node, NodeId, Page};
+pub(super) use crate::tree::descent::joined;
+use crate::tree::descent::{Descending, Met, descend};
+use crate::tree::{Kind, Node, NodeId};
 
 /// An entry that was found.
 #[derive(Debug, Clone)]
@@ -37,13 +38,6 @@ pub(super) trait Listed {
 
     /// Closes what is kept open for speed.
     fn release_descriptors(&mut self) {}
-}
-
-/// What is left to be listed of a directory.
-struct Frame {
-    id: NodeId,
-    key: Vec<u8>,
-    from: Cursor,
 }
 
 /// Lists sources.
@@ -92,61 +86,12 @@ impl Listing<'_> {
         ControlFlow::Continue(())
     }
 
-    /// Lists a directory with all that is in it. What waits is bounded by the depth of the tree and
-    /// the length of a page.
+    /// Lists a directory with all that is in it.
     fn below(&self, number: usize, key: Vec<u8>, listed: &mut dyn Listed) -> ControlFlow<()> {
         let Some(source) = self.sources.get(number) else { return ControlFlow::Continue(()) };
         let skipped = if key.is_empty() { 0 } else { key.len() + 1 };
-        let mut page = Page::new();
-        let mut waiting = vec![Frame { id: source.id, key, from: Cursor::Start }];
-        while let Some(frame) = waiting.pop() {
-            let list = || source.tree.list(frame.id, &frame.from, &mut page);
-            let next = match with_descriptors(list, is_short_of_descriptors, || listed.release_descriptors())
-            {
-                Ok(next) => next,
-                Err(error) => {
-                    listed.failed(&frame.key, error);
-                    continue;
-                }
-            };
-            for error in page.take_failures() {
-                listed.failed(&frame.key, error);
-            }
-            if let Some(from) = next {
-                waiting.push(Frame { id: frame.id, key: frame.key.clone(), from });
-            }
-            for entry in page.iter() {
-                let key = joined(&frame.key, entry.name);
-                let node = match entry.node.map_or_else(|| source.tree.node(entry.id), Ok) {
-                    Ok(node) => node,
-                    Err(error) => {
-                        listed.failed(&key, error);
-                        continue;
-                    }
-                };
-                let is_directory = node.kind == Kind::Directory;
-                let path = key.get(skipped..).unwrap_or_default();
-                if let Some(what) = source.refusal_in(frame.id, entry.id) {
-                    if self.takes(path, is_directory) == Some(true) {
-                        listed.failed(&key, Error::Entry { path: source.tree.path_of(entry.id), what });
-                    }
-                    continue;
-                }
-                let Some(is_taken) = self.takes(path, is_directory) else {
-                    continue;
-                };
-                if is_directory && let Err(error) = self.check_end(source, entry.id) {
-                    listed.failed(&key, error);
-                    continue;
-                }
-                if is_directory {
-                    waiting.push(Frame { id: entry.id, key: key.clone(), from: Cursor::Start });
-                }
-                let (id, parent) = (entry.id, Some(frame.id));
-                listed.found(Found { source: number, id, parent, node, key, is_implied: !is_taken })?;
-            }
-        }
-        ControlFlow::Continue(())
+        let mut below = Below { listing: self, source, number, skipped, listed };
+        descend(&*source.tree, (source.id, key, source.id), &mut below)
     }
 
     /// Whether a path is taken; `None` if neither it is nor anything in it can be.
@@ -195,6 +140,51 @@ impl Listing<'_> {
     }
 }
 
+/// Selects what is met below a source.
+struct Below<'a, 'l> {
+    listing: &'a Listing<'a>,
+    source: &'a CopySource,
+    number: usize,
+    /// How much of each path is that of the source itself.
+    skipped: usize,
+    listed: &'l mut dyn Listed,
+}
+
+impl Descending for Below<'_, '_> {
+    /// The directory itself.
+    type Kept = NodeId;
+
+    fn met(&mut self, met: Met, within: &NodeId) -> ControlFlow<(), Option<NodeId>> {
+        let Met { id, node, key } = met;
+        let is_directory = node.kind == Kind::Directory;
+        let path = key.get(self.skipped..).unwrap_or_default();
+        if let Some(what) = self.source.refusal_in(*within, id) {
+            if self.listing.takes(path, is_directory) == Some(true) {
+                self.listed.failed(&key, Error::Entry { path: self.source.tree.path_of(id), what });
+            }
+            return ControlFlow::Continue(None);
+        }
+        let Some(is_taken) = self.listing.takes(path, is_directory) else {
+            return ControlFlow::Continue(None);
+        };
+        if is_directory && let Err(error) = self.listing.check_end(self.source, id) {
+            self.listed.failed(&key, error);
+            return ControlFlow::Continue(None);
+        }
+        let (parent, is_implied) = (Some(*within), !is_taken);
+        self.listed.found(Found { source: self.number, id, parent, node, key, is_implied })?;
+        ControlFlow::Continue(is_directory.then_some(id))
+    }
+
+    fn failed(&mut self, key: &[u8], error: Error) {
+        self.listed.failed(key, error);
+    }
+
+    fn release_descriptors(&mut self) {
+        self.listed.release_descriptors();
+    }
+}
+
 /// Whether a path, or a directory above it, is among these.
 fn is_below(only: &BTreeSet<Vec<u8>>, path: &[u8]) -> bool {
     let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
@@ -207,12 +197,4 @@ fn leads_to(only: &BTreeSet<Vec<u8>>, directory: &[u8]) -> bool {
     let mut begin = directory.to_vec();
     begin.push(b'/');
     only.range(begin.clone()..).next().is_some_and(|first| first.starts_with(&begin))
-}
-
-/// The path of a name in a directory.
-pub(super) fn joined(directory: &[u8], name: &[u8]) -> Vec<u8> {
-    match directory {
-        [] => name.to_vec(),
-        directory => [directory, b"/", name].concat(),
-    }
 }

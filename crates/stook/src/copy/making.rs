@@ -3,44 +3,15 @@
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::destination::Receiver;
+pub(super) use crate::tree::descriptors::{is_short_of_descriptors, with_descriptors};
 use crate::tree::durable::identity;
 use crate::tree::outbox::{NewFile, OutFile, again};
 use crate::tree::target::is_out_of_descriptors;
 
 /// What its owner needs to put something into a directory.
 const OWNER_PUTS: u32 = 0o300;
-
-/// How often something is tried for which descriptors are short, and how long other threads are
-/// given in between to close theirs.
-const TRIES: usize = 20;
-const PAUSE: Duration = Duration::from_millis(10);
-
-/// Does something that takes descriptors. Where none are left, those that are kept for speed are
-/// released, and it is tried again.
-pub(super) fn with_descriptors<T, E>(
-    mut act: impl FnMut() -> Result<T, E>,
-    is_short: impl Fn(&E) -> bool,
-    mut release: impl FnMut(),
-) -> Result<T, E> {
-    for _ in 0..TRIES {
-        match act() {
-            Err(error) if is_short(&error) => {
-                release();
-                std::thread::sleep(PAUSE);
-            }
-            done => return done,
-        }
-    }
-    act()
-}
-
-/// Whether an error is that no more files can be open.
-pub(super) fn is_short_of_descriptors(error: &crate::Error) -> bool {
-    matches!(error, crate::Error::Io { source, .. } if is_out_of_descriptors(source))
-}
 
 impl Receiver {
     /// Begins a file.

@@ -16,6 +16,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Stat, StatxFlags, statx};
 use super::destination::Receiver;
 use super::events::{Action, Why};
 use super::listing::joined;
+use super::lists::is_own_list;
 use super::options::CopyOptions;
 use super::refuse::{Inode, inode_of};
 use super::reserved::is_for_repairs;
@@ -336,7 +337,11 @@ impl<'a> Search<'a> {
     fn is_spared(&self, path: &[u8], name: &OsStr) -> bool {
         let CopyOptions { selection, only, backup, .. } = &*self.receiver.options;
         let is_backup = |suffix: &OsString| name.as_bytes().ends_with(suffix.as_bytes());
-        only.is_some() || backup.as_ref().is_some_and(is_backup) || !selection.takes_below(path, || true)
+        let is_list = self.skipped == 0 && is_own_list(path);
+        is_list
+            || only.is_some()
+            || backup.as_ref().is_some_and(is_backup)
+            || !selection.takes_below(path, || true)
     }
 
     /// Whether the source has a name with another spelling, where the destination takes both for

@@ -28,7 +28,6 @@ mod error;
 mod events;
 mod finish;
 mod gathering;
-mod hash;
 mod hash_lane;
 mod journal;
 mod keys;
@@ -39,7 +38,9 @@ mod leftovers;
 mod limits;
 mod links;
 mod listing;
+mod lists;
 mod making;
+mod mhl;
 mod mirror;
 mod options;
 mod others;
@@ -58,12 +59,12 @@ mod throttle;
 mod tuning;
 mod waits;
 
+pub use crate::hash::{Digest, HashKind};
 pub use crate::tree::outbox::Durability;
 pub use error::{Error, Result};
 pub use events::{
     Action, Beginning, CopyEvents, CopyFailure, DestinationProgress, Item, Phase, Progress, Why, WhyStopped,
 };
-pub use hash::{Digest, HashKind};
 pub use journal::{CopyJournal, CopyJournalError};
 pub use limits::{LinkUse, Side};
 pub use options::{CopyOptions, Resume};

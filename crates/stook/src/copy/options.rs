@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::error::{Error, Result};
-use super::hash::HashKind;
+use crate::format::mhl::checked_kinds;
+use crate::hash::HashKind;
 use crate::names::Selection;
 use crate::source::AccessRule;
 use crate::tree::Overwrite;
@@ -47,6 +48,10 @@ pub struct CopyOptions {
     pub specials: bool,
     /// What is computed of each file that is read.
     pub hashes: Vec<HashKind>,
+    /// Lists of checksums that are written beside the copy, one for each function.
+    pub lists: Vec<HashKind>,
+    /// Functions of the list of ASC MHL that is written at the end, if one is.
+    pub mhl: Option<Vec<HashKind>>,
     /// How long one read or write of a large file is; as long as is best for the devices where it
     /// is not said.
     pub block_bytes: Option<u64>,
@@ -102,6 +107,8 @@ impl Default for CopyOptions {
             xattrs: true,
             specials: false,
             hashes: Vec::new(),
+            lists: Vec::new(),
+            mhl: None,
             block_bytes: None,
             depth: None,
             jobs: None,
@@ -138,6 +145,13 @@ impl CopyOptions {
         if let Some(jobs) = self.jobs.filter(|jobs| !(1..=JOBS_MAX).contains(jobs)) {
             return invalid(format!("the number of jobs must be 1 to {JOBS_MAX}, not {jobs}"));
         }
+        if let Some(kinds) = &self.mhl {
+            match checked_kinds(kinds) {
+                Ok(kinds) if kinds.is_empty() => return invalid("a list of ASC MHL needs a hash".into()),
+                Ok(_) => {}
+                Err(refused) => return invalid(refused.to_string()),
+            }
+        }
         if self.max_delete.is_some() && !self.mirror {
             return invalid("how much may be deleted is said of a mirror, and none is asked for".into());
         }
@@ -152,6 +166,24 @@ impl CopyOptions {
             return invalid(format!("the suffix of backups must be the end of a name, not {suffix:?}"));
         }
         Ok(())
+    }
+
+    /// The same, with the hashes that lists need among those that are computed.
+    pub(super) fn with_hashes_of_lists(mut self) -> Self {
+        if !self.dry_run {
+            let asked = self.lists.iter().chain(self.mhl.iter().flatten());
+            for kind in asked.copied().collect::<Vec<_>>() {
+                if !self.hashes.contains(&kind) {
+                    self.hashes.push(kind);
+                }
+            }
+        }
+        self
+    }
+
+    /// Whether lists of checksums are written.
+    pub(crate) fn has_lists(&self) -> bool {
+        self.mhl.is_some() || !self.lists.is_empty()
     }
 
     /// Whether root sets owners.

@@ -96,6 +96,11 @@ pub struct DestinationReport {
     pub leftovers: Vec<Leftover>,
     /// Paths that were deleted, because the sources do not have them.
     pub deleted: Vec<Vec<u8>>,
+    /// Lists of checksums that were written, relative to it.
+    pub lists: Vec<Vec<u8>>,
+    /// Files that are there and in none of those lists, because they were there already and their
+    /// bytes were not read.
+    pub unlisted: u64,
     /// Extended attributes that were not set.
     pub unset_xattrs: UnsetXattrs,
     /// What could not be written.

@@ -21,6 +21,7 @@ use super::large::Lanes;
 use super::ledger::Ledger;
 use super::links::FirstNames;
 use super::listing::{Found, Listed, Listing};
+use super::lists::{self, Lists};
 use super::mirror::Mirror;
 use super::options::CopyOptions;
 use super::refuse::{self, Total};
@@ -200,11 +201,12 @@ pub(super) struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn new(copy: &'a Copy, is_contents: bool, total: Total) -> Result<Self> {
-        let (options, mailbox) = (Arc::new(copy.options.clone()), Arc::new(Mailbox::default()));
+        let options = Arc::new(copy.options.clone().with_hashes_of_lists());
+        let (mailbox, date) = (Arc::new(Mailbox::default()), lists::date_now());
         let sources: Arc<[CopySource]> = copy.sources.as_slice().into();
         let receiver = |(index, destination): (usize, &Destination)| -> Result<Arc<Receiver>> {
             let receiver = Receiver::new(index, destination, &options, (&sources, is_contents), &mailbox);
-            Ok(Arc::new(receiver?))
+            Ok(Arc::new(receiver?.listing(Lists::new(&options, &date))))
         };
         let receivers = copy.destinations.iter().enumerate().map(receiver).collect::<Result<Vec<_>>>()?;
         // What was not there may be the same, or lie elsewhere, now that it is.
@@ -439,6 +441,9 @@ impl<'a> Run<'a> {
         if self.options.dry_run {
             return;
         }
+        receiver.write_mhl(&|| {
+            directories.iter().filter(|one| !one.is_implied).map(|one| one.key.clone()).collect()
+        });
         // The deepest first, so that nothing is made in a directory afterwards.
         for directory in directories.iter().rev().take_while(|_| !self.is_stopped()) {
             let Some(source) = self.sources.get(directory.source) else { continue };

@@ -6,13 +6,13 @@ use super::body::{Body, FileJob};
 use super::decide::Place;
 use super::destination::{Receiver, Way};
 use super::finish::{Written, new_file};
-use super::hash::Hashing;
 use super::ledger::{Permit, held};
 use super::reopening::Opened;
 use super::run::Run;
 use super::waits::For;
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
+use crate::hash::Hashing;
 use crate::source::{Identity, Session, Source};
 use crate::tree::existing::Comparison;
 use crate::tree::filling::{Failed, Filling};
@@ -149,6 +149,9 @@ impl Receiver {
                     false => return,
                 },
             };
+            if is_same {
+                self.list_same(&place.job, &body.digests);
+            }
             if self.settle(&place, is_same, seen.as_ref()) {
                 return;
             }

@@ -15,20 +15,20 @@ use crate::walk::DirectoryTree;
 /// A file, or a directory with all that is in it.
 #[derive(Debug, Clone)]
 pub struct CopySource {
-    pub(super) tree: Arc<dyn Tree>,
-    pub(super) id: NodeId,
+    pub(crate) tree: Arc<dyn Tree>,
+    pub(crate) id: NodeId,
     /// What it is called in a destination, where it goes there by its name.
-    pub(super) name: Option<Vec<u8>>,
+    pub(crate) name: Option<Vec<u8>>,
     /// Where it is, if it is on disk: no destination may lie in it.
-    pub(super) path: Option<PathBuf>,
+    pub(crate) path: Option<PathBuf>,
     /// The tree, if it is on disk.
     on_disk: Option<Arc<DirectoryTree>>,
     /// Whether it is known not to be all that it should be.
-    pub(super) is_incomplete: bool,
+    pub(crate) is_incomplete: bool,
     /// The pack or the archive that it is in, and what belongs to that, if that is on disk.
     read_from: Vec<PathBuf>,
     /// What it has, and the tree has no place for.
-    pub(super) misplaced: Arc<[Misplaced]>,
+    pub(crate) misplaced: Arc<[Misplaced]>,
     /// Which names are of what has no path.
     pub(super) no_paths: Option<Arc<dyn NoPaths>>,
 }

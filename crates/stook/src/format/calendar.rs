@@ -1,4 +1,5 @@
-//! Dates and times of formats that know no zone: taken as UTC.
+//! Dates and times: those of formats that know no zone are taken as UTC, and all that are written
+//! here are in UTC.
 
 use time::{Date, Month, OffsetDateTime};
 
@@ -37,6 +38,20 @@ impl Moment {
     }
 }
 
+/// A time as XML has it (`xs:dateTime`), to the second: `2020-01-16T09:15:00+00:00`. The time is in
+/// nanoseconds since 1970; `None` for one that is before the year 0.
+pub fn date_time(ns: i64) -> Option<String> {
+    let Moment { year, month, day, hour, minute, second } = Moment::of_ns(ns)?;
+    Some(format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}+00:00"))
+}
+
+/// A time as names of lists have it, to the second: `2020-01-16_091500Z`. The time is in
+/// nanoseconds since 1970; `None` for one that is before the year 0.
+pub fn list_date(ns: i64) -> Option<String> {
+    let Moment { year, month, day, hour, minute, second } = Moment::of_ns(ns)?;
+    Some(format!("{year:04}-{month:02}-{day:02}_{hour:02}{minute:02}{second:02}Z"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,6 +66,13 @@ mod tests {
         for ns in [i64::MIN, i64::MAX] {
             assert!(Moment::of_ns(ns).is_some(), "{ns} is between 1677 and 2262");
         }
+    }
+
+    #[test]
+    fn times_are_written_in_utc() {
+        let ns = 1_579_166_100_999_999_999;
+        assert_eq!(date_time(ns).as_deref(), Some("2020-01-16T09:15:00+00:00"));
+        assert_eq!(list_date(ns).as_deref(), Some("2020-01-16_091500Z"));
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! Formats of archives: decoding and encoding.
+//! Formats of archives and of lists of checksums: decoding and encoding.
 //!
 //! Nothing here reads or writes a file: bytes in, values out, and back. [`tar`] and [`zip`] are
 //! what archives are read with, and what is written as one is made of; [`afs`] is a container of
-//! game data. Who calls knows where the bytes are and what file they are of.
+//! game data; [`sums`] and [`mhl`] are lists of checksums. Who calls knows where the bytes are and
+//! what file they are of.
 //!
 //! What is decoded was made by others, so nothing in it is believed: there is no indexing and no
 //! unchecked arithmetic, nothing is allocated by a length that was not checked, and a [`Fault`]
@@ -15,8 +16,13 @@ pub(crate) mod bytes;
 mod calendar;
 mod fault;
 mod member;
+pub mod mhl;
+mod relative;
+pub mod sums;
 pub mod tar;
 pub mod zip;
 
+pub use calendar::{date_time, list_date};
 pub use fault::{Decoded, Fault};
 pub use member::{Extent, MemberKind, Method};
+pub use relative::{PathFault, relative, relative_dos};

@@ -14,6 +14,7 @@ pub mod export;
 pub mod fetching;
 pub mod follow;
 pub mod get;
+mod given;
 pub mod heads;
 pub mod import;
 pub mod json;
@@ -23,5 +24,6 @@ pub mod repair;
 pub mod session;
 pub mod shared;
 pub mod unpack;
+pub mod verify;
 
 pub use choice::{NothingSelected, Predicate};

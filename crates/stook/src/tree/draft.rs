@@ -289,6 +289,25 @@ impl Draft {
         Ok(draft)
     }
 
+    /// A file in a directory, under a name that nothing may have when it is
+    /// [finished](Self::finish): that is [`io::ErrorKind::AlreadyExists`] then. It is made durable
+    /// by itself.
+    ///
+    /// # Errors
+    /// What the system meets; that the directory belongs to a pack.
+    pub fn new_in(directory: &Path, name: &OsStr) -> Result<Self> {
+        let parent = target::open(directory).map_err(|error| Error::io("open", directory, error))?;
+        target::refuse_inside_pack(directory).map_err(|error| Error::io("write to", directory, error))?;
+        let calls = Arc::new(System);
+        remove_stale(&*calls, &parent, NAMES_MAX);
+        let (way, shown) = (Way::new(calls, directory, Durability::File)?, directory.join(name));
+        let (parent, replaces) = (Arc::new(parent), Replaces::Nothing);
+        let file = way.outbox.file(&parent, NewFile { mode: None, is_private: false, replaces });
+        let file = file.map_err(|error| Error::io("create a file beside", &shown, error))?;
+        let beside = Beside { file, parent, name: name.to_os_string(), way, is_alone: true };
+        Ok(Self { shown, place: Place::Beside(Box::new(beside)), len: 0, written: 0 })
+    }
+
     fn beside(
         (parent, name): (Arc<OwnedFd>, &OsStr),
         shown: PathBuf,

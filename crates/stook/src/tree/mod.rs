@@ -7,6 +7,8 @@ pub(crate) mod acl;
 mod ahead;
 mod any;
 mod chain;
+pub(crate) mod descent;
+pub(crate) mod descriptors;
 mod draft;
 pub(crate) mod durable;
 pub(crate) mod existing;

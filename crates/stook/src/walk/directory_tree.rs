@@ -5,8 +5,8 @@
 //! of it. It never writes.
 //!
 //! Ids are numbers in a table of what was met, found by device, inode and kind. Those three alone
-//! could not be an id: it takes privileges to open a file by them, and the system gives the inode of
-//! a removed file to a new one. Names alone could not either: two names of one file would be two
+//! could not be an id: it takes privileges to open a file by them, and the system gives the inode
+//! of a removed file to a new one. Names alone could not either: two names of one file would be two
 //! nodes. So an id stays with the name that it was given for, and is also that of another name
 //! while both stand for one inode. The price is that each entry of a listing is asked for its
 //! inode, so listings have the whole node, and that the table grows with what was met, by about 120
@@ -176,8 +176,8 @@ impl DirectoryTree {
     }
 
     /// The id of what was met under a name just now. That of another name is also its own only
-    /// where that still stands for the same inode: else the inode may be one that is used again, and
-    /// who has the id would get the bytes of another file.
+    /// where that still stands for the same inode: else the inode may be one that is used again,
+    /// and who has the id would get the bytes of another file.
     fn meet(&self, directory: &Arc<Directory>, name: &CStr, status: &Status) -> NodeId {
         let inode = Inode::of(status);
         let mut gone = None;

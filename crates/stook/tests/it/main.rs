@@ -11,6 +11,7 @@ mod engine;
 #[cfg(unix)]
 mod exports;
 mod extent;
+mod lists;
 #[cfg(unix)]
 mod ops;
 #[cfg(unix)]
@@ -30,6 +31,8 @@ mod tree;
 mod union;
 #[cfg(target_os = "linux")]
 mod unpacks;
+#[cfg(unix)]
+mod verify;
 #[cfg(unix)]
 mod walk;
 #[cfg(target_os = "linux")]

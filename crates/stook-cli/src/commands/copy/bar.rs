@@ -1,37 +1,21 @@
-//! What a terminal shows while it is copied: how much, how fast, how long still, which file, and
-//! how far each destination is.
+//! What a terminal shows while it is copied: how far all of it is, and each destination.
 
-use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use stook::copy::{DestinationProgress, Phase, Progress};
 use stook::report::units;
 
+use crate::bar::{FilesDone, Pace, Recent, counting, cut, shortened, width};
 use crate::context::Context;
 use crate::output::printable;
 use crate::progress::Lines;
-
-/// Rates are those of the last seconds; the time that is left is estimated from more of them, so
-/// that it does not jump.
-const RATE_OVER: Duration = Duration::from_secs(5);
-const LEFT_OVER: Duration = Duration::from_secs(30);
-
-/// A shorter time says nothing of a rate.
-const RATE_FROM: Duration = Duration::from_millis(500);
-
-/// The narrowest terminal with a bar beside the figures.
-const BAR_FROM: usize = 80;
-
-/// Columns of a name that are worth showing.
-const NAME_MIN: usize = 12;
 
 /// The lines, and what they are made from.
 pub(super) struct Bar {
     lines: Lines,
     names: Vec<String>,
-    rate: Recent,
-    slow_rate: Recent,
+    pace: Pace,
     rates: Vec<Recent>,
 }
 
@@ -40,9 +24,8 @@ impl Bar {
         Self {
             lines: context.lines(),
             names: destinations.iter().map(|path| printable(path.as_os_str().as_encoded_bytes())).collect(),
-            rate: Recent::over(RATE_OVER),
-            slow_rate: Recent::over(LEFT_OVER),
-            rates: destinations.iter().map(|_| Recent::over(RATE_OVER)).collect(),
+            pace: Pace::new(),
+            rates: destinations.iter().map(|_| Recent::new()).collect(),
         }
     }
 
@@ -52,20 +35,13 @@ impl Bar {
         }
         let now = Instant::now();
         if progress.phase != Phase::Counting {
-            self.rate.note(now, progress.bytes);
-            self.slow_rate.note(now, progress.bytes);
+            self.pace.note(now, progress.bytes);
             for (rate, one) in self.rates.iter_mut().zip(&progress.destinations) {
                 rate.note(now, one.bytes);
             }
         }
         let rates: Vec<Option<f64>> = self.rates.iter().map(Recent::bytes_per_s).collect();
-        let shown = Shown {
-            progress,
-            names: &self.names,
-            rate: self.rate.bytes_per_s(),
-            left: left(progress, self.slow_rate.bytes_per_s()),
-            rates: &rates,
-        };
+        let shown = Shown { progress, names: &self.names, pace: &self.pace, rates: &rates };
         self.lines.show(|columns| shown.lines(columns));
     }
 
@@ -75,55 +51,11 @@ impl Bar {
     }
 }
 
-/// How long it still takes at a rate.
-fn left(progress: &Progress, bytes_per_s: Option<f64>) -> Option<Duration> {
-    let bytes = progress.total_bytes?.saturating_sub(progress.bytes);
-    let rate = bytes_per_s.filter(|rate| *rate > 0.0)?;
-    Duration::try_from_secs_f64(bytes as f64 / rate).ok()
-}
-
-/// A time that is estimated: in whole seconds.
-fn in_seconds(time: Duration) -> String {
-    match time.as_secs_f64().ceil() as u64 {
-        seconds @ 0..60 => format!("{seconds} s"),
-        seconds => units::duration(Duration::from_secs(seconds)),
-    }
-}
-
-/// How far something was at the last moments.
-struct Recent {
-    window: Duration,
-    seen: VecDeque<(Instant, u64)>,
-}
-
-impl Recent {
-    fn over(window: Duration) -> Self {
-        Self { window, seen: VecDeque::new() }
-    }
-
-    fn note(&mut self, now: Instant, bytes: u64) {
-        self.seen.push_back((now, bytes));
-        // One that is older stays, so that the window is full.
-        while self.seen.get(1).is_some_and(|(at, _)| now.duration_since(*at) >= self.window) {
-            self.seen.pop_front();
-        }
-    }
-
-    fn bytes_per_s(&self) -> Option<f64> {
-        let ((first, before), (last, after)) = (self.seen.front()?, self.seen.back()?);
-        let lasted = last.duration_since(*first);
-        // What could not be finished is taken back.
-        let bytes = after.saturating_sub(*before);
-        (lasted >= RATE_FROM).then(|| bytes as f64 / lasted.as_secs_f64())
-    }
-}
-
 /// What is shown at a moment.
 struct Shown<'a> {
     progress: &'a Progress,
     names: &'a [String],
-    rate: Option<f64>,
-    left: Option<Duration>,
+    pace: &'a Pace,
     rates: &'a [Option<f64>],
 }
 
@@ -132,11 +64,8 @@ impl Shown<'_> {
     fn lines(&self, columns: usize) -> Vec<String> {
         let progress = self.progress;
         let mut lines = match progress.phase {
-            Phase::Counting => {
-                let files = units::count_of(progress.files, "file", "files");
-                vec![format!("counting: {files}, {}", units::bytes_decimal(progress.bytes))]
-            }
-            _ => vec![self.how_far(columns), self.which_file(columns)],
+            Phase::Counting => vec![counting(progress.files, progress.bytes)],
+            phase => self.pace.lines(&done(progress, phase), columns),
         };
         if progress.destinations.len() > 1 {
             let most = columns / 2;
@@ -151,47 +80,17 @@ impl Shown<'_> {
         }
         lines.iter().filter(|line| !line.is_empty()).map(|line| cut(line, columns)).collect()
     }
+}
 
-    /// `copying [====>    ] 127 GB of 252 GB  295 MB/s  7 min 05 s left`
-    fn how_far(&self, columns: usize) -> String {
-        let Progress { phase, bytes, total_bytes, .. } = self.progress;
-        let what = if *phase == Phase::Finishing { "finishing" } else { "copying" };
-        let rate = self.rate.map(units::rate);
-        let left = self.left.filter(|_| *phase == Phase::Copying);
-        let left = left.map(|left| format!("{} left", in_seconds(left)));
-        let rest = |first: String| {
-            let all = [Some(first), rate.clone(), left.clone()];
-            all.into_iter().flatten().collect::<Vec<_>>().join("  ")
-        };
-        let share = total_bytes.filter(|total| *total > 0).map(|total| *bytes as f64 / total as f64);
-        match (share.map(|share| share.min(1.0)), total_bytes) {
-            (Some(share), _) if columns < BAR_FROM => {
-                format!("{what} {}", rest(format!("{:.0}%", share * 100.0)))
-            }
-            (Some(share), Some(total)) => {
-                let total = units::bytes_decimal(*total);
-                let figures = rest(format!("{} of {total}", units::bytes_decimal(*bytes)));
-                let room = columns.saturating_sub(width(what) + width(&figures) + 4);
-                format!("{what} [{}] {figures}", filled(share, room))
-            }
-            _ => format!("{what} {}", rest(units::bytes_decimal(*bytes))),
-        }
-    }
-
-    /// `148 of 258 files  DCIM/100…/MVI_0001.MOV`
-    fn which_file(&self, columns: usize) -> String {
-        let Progress { files, total_files, current, phase, .. } = self.progress;
-        let count = match total_files {
-            Some(total) => {
-                format!("{} of {}", units::count(*files), units::count_of(*total, "file", "files"))
-            }
-            None => units::count_of(*files, "file", "files"),
-        };
-        let room = columns.saturating_sub(width(&count) + 2);
-        if *phase != Phase::Copying || current.is_empty() || room < NAME_MIN {
-            return count;
-        }
-        format!("{count}  {}", shortened(&printable(current), room))
+fn done(progress: &Progress, phase: Phase) -> FilesDone<'_> {
+    FilesDone {
+        what: if phase == Phase::Finishing { "finishing" } else { "copying" },
+        is_reading: phase == Phase::Copying,
+        files: progress.files,
+        bytes: progress.bytes,
+        total_files: progress.total_files,
+        total_bytes: progress.total_bytes,
+        current: &progress.current,
     }
 }
 
@@ -208,54 +107,10 @@ fn state_of(one: &DestinationProgress, rate: Option<f64>) -> String {
     }
 }
 
-/// A bar as `indicatif` draws them.
-fn filled(share: f64, columns: usize) -> String {
-    let full = (share * columns as f64) as usize;
-    let head = if full < columns { ">" } else { "" };
-    format!("{}{head}{}", "=".repeat(full.min(columns)), " ".repeat(columns.saturating_sub(full + 1)))
-}
-
-/// How many columns a text takes, at most: characters of East Asian scripts, and pictures, take
-/// two.
-fn width(text: &str) -> usize {
-    text.chars().map(columns_of).sum()
-}
-
-fn columns_of(character: char) -> usize {
-    match character {
-        '\0'..='\u{10ff}' | '\u{2010}'..='\u{203e}' => 1,
-        _ => 2,
-    }
-}
-
-/// The beginning of a text that fits.
-fn cut(text: &str, columns: usize) -> String {
-    let mut left = columns;
-    let fits = |character: &char| match left.checked_sub(columns_of(*character)) {
-        Some(rest) => {
-            left = rest;
-            true
-        }
-        None => false,
-    };
-    text.chars().take_while(fits).collect()
-}
-
-/// A text that fits: if it is too long, without what is in its middle. Most of the end is kept:
-/// names of files differ there.
-fn shortened(text: &str, columns: usize) -> String {
-    if width(text) <= columns {
-        return text.to_owned();
-    }
-    let begin = cut(text, columns.saturating_sub(1) / 3);
-    let room = columns.saturating_sub(width(&begin) + 1);
-    let reversed: String = text.chars().rev().collect();
-    let end: String = cut(&reversed, room).chars().rev().collect();
-    format!("{begin}…{end}")
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use stook::copy::WhyStopped;
 
     use super::*;
@@ -277,8 +132,12 @@ mod tests {
     fn shown(progress: &Progress, columns: usize) -> Vec<String> {
         let names: Vec<String> = ["/mnt/a", "/media/spare"].map(str::to_owned).to_vec();
         let rates = [Some(295e6), None];
-        let left = Some(Duration::from_secs(425));
-        Shown { progress, names: &names, rate: Some(295.2e6), left, rates: &rates }.lines(columns)
+        let mut pace = Pace::new();
+        let start = Instant::now();
+        // As fast as to need 425 s for the rest.
+        pace.note(start, 127_000_000_000 - 5 * 294_600_000);
+        pace.note(start + Duration::from_secs(5), 127_000_000_000);
+        Shown { progress, names: &names, pace: &pace, rates: &rates }.lines(columns)
     }
 
     #[test]
@@ -330,42 +189,5 @@ mod tests {
         }
         let lines = shown(&Progress { current: [b'x'; 300].to_vec(), ..progress(1) }, 80);
         assert_eq!(width(&lines[1]), 80);
-    }
-
-    #[test]
-    fn names_are_shortened_in_their_middle() {
-        assert_eq!(shortened("DCIM/100CANON/MVI_0001.MOV", 16), "DCIM/…I_0001.MOV");
-        assert_eq!(shortened("short", 5), "short");
-        assert_eq!(width(&shortened(&"写".repeat(30), 20)), 19, "half a character is none");
-        assert_eq!((shortened("abc", 1), shortened("abc", 0)), ("…".to_owned(), "…".to_owned()));
-    }
-
-    #[test]
-    fn a_rate_is_that_of_the_last_seconds() {
-        let start = Instant::now();
-        let at = |seconds: u64| start + Duration::from_secs(seconds);
-        let mut recent = Recent::over(Duration::from_secs(5));
-        assert_eq!(recent.bytes_per_s(), None);
-        recent.note(at(0), 0);
-        assert_eq!(recent.bytes_per_s(), None, "one moment has no rate");
-        for second in 1..=10 {
-            recent.note(at(second), second * 100);
-        }
-        assert_eq!(recent.bytes_per_s(), Some(100.0));
-        for second in 11..=20 {
-            recent.note(at(second), 1000);
-        }
-        assert_eq!(recent.bytes_per_s(), Some(0.0), "it stands still");
-        recent.note(at(21), 900);
-        assert_eq!(recent.bytes_per_s(), Some(0.0), "a file was given up");
-        let progress = Progress { total_bytes: Some(1000), bytes: 400, ..Progress::default() };
-        assert_eq!(left(&progress, Some(100.0)), Some(Duration::from_secs(6)));
-        assert_eq!((left(&progress, Some(0.0)), left(&progress, None)), (None, None));
-        assert_eq!(
-            [0.0, 2.1, 59.0, 59.1, 425.0].map(|s| in_seconds(Duration::from_secs_f64(s))),
-            ["0 s", "3 s", "59 s", "1 min 00 s", "7 min 05 s"]
-        );
-        let more = Progress { bytes: 2000, ..progress };
-        assert_eq!(left(&more, Some(100.0)), Some(Duration::ZERO));
     }
 }

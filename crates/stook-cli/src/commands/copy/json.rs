@@ -6,11 +6,12 @@ use serde::Serialize;
 use stook::copy::{
     Beginning, CopyFailure, CopyReport, DestinationReport, HeldUpBy, Item, Phase, Progress, Side, Unfinished,
 };
-use stook::device::{Attachment, Disk, Link};
+use stook::device::Attachment;
 use stook::report::json::TextOrBytes;
 
 use super::Args;
 use crate::failures::Failed;
+use crate::lies_on::LiesOn;
 
 /// The report.
 #[derive(Serialize)]
@@ -72,6 +73,8 @@ struct Copied<'a> {
     backups: u64,
     kept: Vec<TextOrBytes<'a>>,
     deleted: Vec<TextOrBytes<'a>>,
+    lists: Vec<TextOrBytes<'a>>,
+    unlisted: u64,
     unset_xattrs: u64,
     direct_bytes: u64,
     cached_bytes: u64,
@@ -101,6 +104,8 @@ impl<'a> Copied<'a> {
             backups: one.backups,
             kept: one.kept.iter().map(|kept| TextOrBytes::key(&kept.key)).collect(),
             deleted: one.deleted.iter().map(|key| TextOrBytes::key(key)).collect(),
+            lists: one.lists.iter().map(|key| TextOrBytes::key(key)).collect(),
+            unlisted: one.unlisted,
             unset_xattrs: one.unset_xattrs.entries,
             direct_bytes: one.passage.direct_bytes,
             cached_bytes: one.passage.cached_bytes,
@@ -125,76 +130,6 @@ struct JsonUnfinished<'a> {
 impl<'a> JsonUnfinished<'a> {
     fn new(one: &'a Unfinished) -> Self {
         Self { key: TextOrBytes::key(&one.key), bytes: one.bytes }
-    }
-}
-
-/// What a source or a destination lies on.
-#[derive(Serialize)]
-struct LiesOn<'a> {
-    file_system: Option<&'a str>,
-    device: Option<&'a str>,
-    server: Option<&'a str>,
-    in_memory: bool,
-    disks: Vec<WholeDisk<'a>>,
-    read_limit_bytes_per_s: Option<f64>,
-    write_limit_bytes_per_s: Option<f64>,
-}
-
-impl<'a> LiesOn<'a> {
-    fn new(attachment: &'a Attachment) -> Self {
-        Self {
-            file_system: attachment.file_system.as_deref(),
-            device: attachment.device.as_deref(),
-            server: attachment.server.as_deref(),
-            in_memory: attachment.is_memory,
-            disks: attachment.disks.iter().map(WholeDisk::new).collect(),
-            read_limit_bytes_per_s: attachment.read_limit_bytes_per_s(),
-            write_limit_bytes_per_s: attachment.write_limit_bytes_per_s(),
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct WholeDisk<'a> {
-    name: &'a str,
-    model: Option<&'a str>,
-    transport: &'static str,
-    rotates: Option<bool>,
-    card_reader: bool,
-    link: Option<OfLink<'a>>,
-}
-
-impl<'a> WholeDisk<'a> {
-    fn new(disk: &'a Disk) -> Self {
-        Self {
-            name: &disk.name,
-            model: disk.model.as_deref(),
-            transport: disk.transport.name(),
-            rotates: disk.rotates,
-            card_reader: disk.is_card_reader,
-            link: disk.link.as_ref().map(OfLink::new),
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct OfLink<'a> {
-    kind: &'static str,
-    name: &'a str,
-    limit_bytes_per_s: f64,
-    capable_of: Option<&'a str>,
-    why_slower: Option<&'static str>,
-}
-
-impl<'a> OfLink<'a> {
-    fn new(link: &'a Link) -> Self {
-        Self {
-            kind: link.kind.name(),
-            name: &link.name,
-            limit_bytes_per_s: link.limit_bytes_per_s,
-            capable_of: link.capable_of.as_deref(),
-            why_slower: link.why_slower,
-        }
     }
 }
 

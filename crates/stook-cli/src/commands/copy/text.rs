@@ -12,7 +12,7 @@ use stook::report::units;
 use super::Args;
 use crate::context::Context;
 use crate::failures;
-use crate::output::{Output, OutputError, printable};
+use crate::output::{Output, OutputError, capitalised, printable};
 
 /// What takes less time, or moves fewer bytes, says nothing of a device.
 const MEANS_SOMETHING_FROM: Duration = Duration::from_secs(1);
@@ -111,6 +111,13 @@ pub(super) fn print(
     }
     for one in &report.destinations {
         output.line(summary(one, report, has_several))?;
+        for list in &one.lists {
+            let path = one.path.join(OsStr::from_bytes(list));
+            output.line(format_args!("listed in {}", printable(path.as_os_str().as_bytes())))?;
+        }
+    }
+    if report.destinations.iter().any(|one| one.unlisted > 0) {
+        context.note("`--checksum` reads what is there already, and lists it, too.");
     }
     if report.elapsed >= MEANS_SOMETHING_FROM && report.read_bytes >= MEANS_SOMETHING_BYTES {
         for line in how_near(report) {
@@ -142,6 +149,7 @@ fn summary(one: &DestinationReport, report: &CopyReport, has_several: bool) -> S
         (one.kept.len() as u64, "kept with other content"),
         (one.backups, "kept under another name"),
         (one.deleted.len() as u64, "deleted"),
+        (one.unlisted, "there already and in no new list"),
         (one.failures.len() as u64, "failed"),
     ] {
         if count > 0 {
@@ -192,12 +200,6 @@ fn how_near(report: &CopyReport) -> Vec<String> {
         shares.push(more.join("; "));
     }
     shares.iter().map(|line| capitalised(line)).collect()
-}
-
-fn capitalised(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    format!("{first}{}", letters.as_str())
 }
 
 /// Servers that are read from or written to.

@@ -4,13 +4,12 @@
 //! unpacking does not know, is unpacked: both are one code, which reads in the order of the medium.
 //! Where something is, the rules of copying say what becomes of it.
 
-mod given;
 mod list;
 mod unpacked;
 
 use std::path::PathBuf;
 
-pub use given::{Given, OpenGiven};
+pub use super::given::{Given, OpenGiven};
 pub use list::read_list;
 
 use crate::copy::{self, Copy, CopyEvents, CopyOptions, CopyReport, Destination};

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::time::Instant;
 
 use super::Result;
-use super::given::Packed;
 use crate::copy::{
     self, Beginning, CopyEvents, CopyFailure, CopyOptions, CopyReport, DestinationProgress,
     DestinationReport, Failure, Phase, Progress,
 };
 use crate::device::Attachment;
+use crate::ops::given::Packed;
 use crate::ops::unpack::{self, PathFilter, THREADS, Unpack};
 use crate::source::AccessRule;
 
@@ -24,6 +24,7 @@ pub(super) fn does(options: &CopyOptions) -> bool {
         && options.backup.is_none()
         && options.link_dest.is_none()
         && options.hashes.is_empty()
+        && !options.has_lists()
         && options.bytes_per_s.is_none();
     let is_written_so = options.access == AccessRule::Auto
         && (options.block_bytes, options.depth) == (plain.block_bytes, plain.depth);

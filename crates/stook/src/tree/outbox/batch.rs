@@ -68,6 +68,20 @@ pub(crate) struct Published {
     pub(crate) result: Result<(), (&'static str, io::Error)>,
 }
 
+/// What is done with files that are whole, before any of them gets its name.
+pub(crate) trait BeforeNames {
+    /// These files are about to get their names, and are as durable as was asked for.
+    fn note(&self, files: &[&Waiting]);
+
+    /// Makes what was noted as durable as they are.
+    fn sync(&self);
+}
+
+impl BeforeNames for () {
+    fn note(&self, _: &[&Waiting]) {}
+    fn sync(&self) {}
+}
+
 /// Files that wait for one sync of the file system.
 #[derive(Debug)]
 pub(crate) struct Batch {
@@ -92,13 +106,23 @@ impl Batch {
     /// Takes one more. When the batch is full, all of it is published, and reported; where none
     /// waits for others, at once.
     pub(crate) fn put(&self, outbox: &Outbox, file: Waiting) -> Vec<Published> {
+        self.put_noted(outbox, file, &())
+    }
+
+    /// The same, with something done before files get their names.
+    pub(crate) fn put_noted(
+        &self,
+        outbox: &Outbox,
+        file: Waiting,
+        before: &dyn BeforeNames,
+    ) -> Vec<Published> {
         match self.durability {
             Durability::Batch if !file.is_alone => {}
             Durability::Batch | Durability::File => {
                 let synced = file.file.sync();
-                return vec![file.publish(synced)];
+                return self.name_all(vec![file], vec![synced], before);
             }
-            Durability::None => return vec![file.publish(Ok(()))],
+            Durability::None => return self.name_all(vec![file], vec![Ok(())], before),
         }
         let is_full = {
             let mut waiting = self.waiting();
@@ -106,7 +130,7 @@ impl Batch {
             waiting.0.push(file);
             waiting.0.len() >= self.files_max || waiting.1 >= BYTES_MAX
         };
-        if is_full { self.publish(outbox) } else { Vec::new() }
+        if is_full { self.publish_noted(outbox, before) } else { Vec::new() }
     }
 
     /// Takes a file back that waits; its length, if it did. What is being given its name is not
@@ -125,12 +149,35 @@ impl Batch {
     /// it is not known whose bytes were lost: none gets its name, and all have failed. Where it
     /// succeeds, each file is still asked: an earlier sync may have met its bytes, and the error.
     pub(crate) fn publish(&self, outbox: &Outbox) -> Vec<Published> {
+        self.publish_noted(outbox, &())
+    }
+
+    /// The same, with something done before files get their names.
+    pub(crate) fn publish_noted(&self, outbox: &Outbox, before: &dyn BeforeNames) -> Vec<Published> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let (files, _) = std::mem::take(&mut *self.waiting());
         if files.is_empty() {
             return Vec::new();
         }
         let synced = outbox.sync_files(&files.iter().map(|waiting| &waiting.file).collect::<Vec<_>>());
+        self.name_all(files, synced, before)
+    }
+
+    /// Gives each file its name that was synced.
+    fn name_all(
+        &self,
+        files: Vec<Waiting>,
+        synced: Vec<io::Result<()>>,
+        before: &dyn BeforeNames,
+    ) -> Vec<Published> {
+        let whole = files.iter().zip(&synced).filter(|(_, synced)| synced.is_ok());
+        let whole: Vec<&Waiting> = whole.map(|(file, _)| file).collect();
+        if !whole.is_empty() {
+            before.note(&whole);
+            if self.durability != Durability::None {
+                before.sync();
+            }
+        }
         files.into_iter().zip(synced).map(|(waiting, synced)| waiting.publish(synced)).collect()
     }
 

@@ -4,6 +4,7 @@
 //! are there, and as durable as was asked for. Then it gets its own, in place of exactly what it
 //! may replace. Every system call goes through [`Calls`].
 
+mod appended;
 mod batch;
 mod calls;
 mod exchanged;
@@ -28,8 +29,9 @@ use super::durable::{has_syncfs, identity, sync_below};
 use super::existing::{self, Comparison, Overwrite, Plan};
 use super::granularity::Granularity;
 use super::target::{self, FileMetadata, Unset};
+pub(crate) use appended::Appended;
 pub use batch::Durability;
-pub(crate) use batch::{Batch, Published, SYNC, Waiting};
+pub(crate) use batch::{Batch, BeforeNames, Published, SYNC, Waiting};
 pub use calls::{Calls, System};
 pub(crate) use exchanged::Settled;
 pub(crate) use kept::{Kept, kept_room};

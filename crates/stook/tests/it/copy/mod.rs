@@ -9,6 +9,7 @@ mod given;
 mod in_use;
 mod lengths;
 mod links;
+mod lists;
 mod mirrors;
 mod places;
 mod private;

@@ -1,11 +1,11 @@
-//! [`Given`]: what a path or an address to be copied is.
+//! [`Given`]: what a path or an address is that is copied or verified.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Error, Result};
+use super::copy::{Error, Result};
 use crate::archive::{self, ArchiveTree};
 use crate::copy::{CopySource, Misplaced, NoPaths};
 use crate::ops::contents::{self, OpenOptions, Opened, is_object, split_member};
@@ -13,6 +13,7 @@ use crate::pack::tree::{Paths, RecordTree};
 use crate::report::units;
 use crate::source;
 use crate::tree::{self, NodeId, Tree as _};
+use crate::verify::Branch;
 
 /// A source that was opened.
 #[derive(Debug)]
@@ -90,7 +91,7 @@ impl OpenGiven {
             return Ok(());
         }
         let shown = source::shown(&given.to_string_lossy());
-        let what = format!("{shown} can only be copied as it is now: only packs have earlier states");
+        let what = format!("{shown} can only be read as it is now: only packs have earlier states");
         Err(crate::copy::Error::Invalid(what).into())
     }
 
@@ -149,6 +150,26 @@ impl Given {
             }
         };
         Ok(if is_complete { source } else { source.incomplete() })
+    }
+
+    /// As something that is verified, and what of it the tree does not have: entries without a
+    /// place in it, and the rest of what was cut off or not finished.
+    ///
+    /// # Errors
+    /// As [`into_source`](Self::into_source).
+    pub(crate) fn into_branch(self) -> Result<(Branch, Vec<Misplaced>)> {
+        let packed = self.opened().map(|opened| opened.contents().path().to_path_buf());
+        let source = self.into_source()?;
+        let CopySource { tree, id, name, path, is_incomplete, misplaced, .. } = source;
+        let mut lacking = misplaced.to_vec();
+        if is_incomplete {
+            lacking.insert(0, Misplaced { path: Vec::new(), why: "it is not complete".to_owned() });
+        }
+        let is_on_disk = path.is_some();
+        // What is on a server lies on nothing that is seen here.
+        let lies_in = path.or(packed.filter(|path| path.exists()));
+        let branch = Branch { tree, id, name: name.unwrap_or_default(), is_on_disk, lies_in };
+        Ok((branch, lacking))
     }
 
     /// The pack or archive, if it is one.

@@ -1,0 +1,180 @@
+//! What was found, for people: what is wrong, path by path, then how much there is of what.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::time::Duration;
+
+use stook::ops::verify::Verified;
+use stook::report::units;
+use stook::tree::Kind;
+use stook::verify::{Difference, Mismatch, SubjectReport, Unreadable};
+
+use super::Args;
+use crate::context::Context;
+use crate::exit::chain;
+use crate::failures;
+use crate::output::{Output, OutputError, capitalised, printable};
+
+/// What moves fewer bytes says nothing of a rate.
+const MEANS_SOMETHING_BYTES: u64 = 1_000_000;
+
+/// What is wrong with lists, on stderr.
+pub(super) fn print_problems(verified: &Verified, verbose: bool, context: &Context) {
+    for list in &verified.lists {
+        let path = printable(list.path.as_os_str().as_bytes());
+        let (shown, _) = failures::few(&list.problems, verbose);
+        for problem in shown {
+            let line = problem.line.map(|line| format!(", line {line}")).unwrap_or_default();
+            context.failure(anyhow::anyhow!("{path}{line}: {}", problem.what).as_ref());
+        }
+        let more = list.bad_lines.saturating_sub(shown.len() as u64);
+        if more > 0 {
+            let lines = units::count_of(more, "bad line", "bad lines");
+            context.failure(anyhow::anyhow!("{path}: … and {lines} more").as_ref());
+        }
+        if list.is_dos {
+            context
+                .note(format_args!("{path} has paths with backslashes, as on Windows: they were taken so."));
+        }
+    }
+    failures::print(context, &verified.failures, verbose);
+}
+
+/// What was found, on stdout.
+pub(super) fn print(
+    verified: &Verified,
+    args: &Args,
+    output: &mut Output,
+    context: &Context,
+) -> Result<(), OutputError> {
+    let has_several = verified.report.subjects.len() > 1;
+    for one in &verified.report.subjects {
+        print_wrong(one, args, has_several, output)?;
+    }
+    if context.quiet() {
+        return Ok(());
+    }
+    for one in &verified.report.subjects {
+        output.line(summary(one, verified, args, has_several))?;
+    }
+    for list in &verified.made {
+        let files = units::count_of(list.files, "file", "files");
+        output.line(format_args!("Wrote {}: {files}", printable(list.path.as_os_str().as_bytes())))?;
+    }
+    Ok(())
+}
+
+/// What is wrong in a tree, a line for each path.
+fn print_wrong(
+    one: &SubjectReport,
+    args: &Args,
+    has_several: bool,
+    output: &mut Output,
+) -> Result<(), OutputError> {
+    let place = |key: &[u8]| match (key, has_several) {
+        ([], _) => printable(one.path.as_os_str().as_bytes()),
+        (key, false) => printable(key),
+        (key, true) => printable(one.path.join(OsStr::from_bytes(key)).as_os_str().as_bytes()),
+    };
+    let mut lines = |what: &str, all: &mut dyn Iterator<Item = (String, String)>, count: usize| {
+        let shown = if args.verbose { count } else { count.min(crate::context::SHOWN_MAX) };
+        for (place, why) in all.take(shown) {
+            let colon = if why.is_empty() { "" } else { ": " };
+            output.line(format_args!("{what:<10}  {place}{colon}{why}"))?;
+        }
+        match count - shown {
+            0 => Ok(()),
+            more => {
+                let more = units::count(more as u64);
+                output.line(format_args!("{what:<10}  … and {more} more; `--verbose` names them all"))
+            }
+        }
+    };
+    let mismatching = &one.mismatching;
+    let of = |one: &Mismatch| (place(&one.key), why_mismatch(one, args.verbose));
+    lines("mismatch", &mut mismatching.iter().map(of), mismatching.len())?;
+    lines("missing", &mut one.missing.iter().map(|key| (place(key), String::new())), one.missing.len())?;
+    let of = |one: &Unreadable| (place(&one.key), chain(&one.error));
+    lines("unreadable", &mut one.unreadable.iter().map(of), one.unreadable.len())?;
+    if args.allow_extra {
+        return Ok(());
+    }
+    let of = |one: &stook::verify::Extra| {
+        (place(&one.key), if one.kind == Kind::File { String::new() } else { one.kind.to_string() })
+    };
+    lines("extra", &mut one.extra.iter().map(of), one.extra.len())
+}
+
+/// What is different, and where.
+fn why_mismatch(one: &Mismatch, verbose: bool) -> String {
+    let mut why = match &one.difference {
+        Difference::Digest { expected, .. } if !verbose => {
+            format!("its {} is another than in the list", expected.kind.name())
+        }
+        difference => difference.to_string(),
+    };
+    if let Some(offset) = one.offset {
+        why.push_str(&format!("; the first difference is at byte {}", units::count(offset)));
+    }
+    if one.is_like_other {
+        why.push_str("; byte for byte it is like the file that it was compared with");
+    }
+    why
+}
+
+/// `disk: 258 files match, 252 GB in 14 min 15 s, 295 MB/s; read past the page cache`
+fn summary(one: &SubjectReport, verified: &Verified, args: &Args, has_several: bool) -> String {
+    let mut parts = Vec::new();
+    if one.matching > 0 || one.new == 0 {
+        let all = if one.wrong() == 0 { "all " } else { "" };
+        let match_ = if one.matching == 1 { "matches" } else { "match" };
+        let bytes = units::bytes_decimal(one.matching_bytes);
+        parts.push(format!("{all}{} {match_} ({bytes})", units::count_of(one.matching, "file", "files")));
+    }
+    for (count, what) in [
+        (one.new, "in no list before"),
+        (one.mismatching.len() as u64, "mismatching"),
+        (one.missing.len() as u64, "missing"),
+        (one.unreadable.len() as u64, "unreadable"),
+        (one.extra.len() as u64, if args.allow_extra { "extra, which is allowed" } else { "extra" }),
+    ] {
+        if count > 0 {
+            parts.push(format!("{} {what}", units::count(count)));
+        }
+    }
+    let mut text = parts.join(", ");
+    let elapsed = verified.report.elapsed;
+    if one.read_bytes >= MEANS_SOMETHING_BYTES && elapsed > Duration::ZERO {
+        let rate = units::rate_of(one.read_bytes, elapsed);
+        text.push_str(&format!(
+            "; {} read in {}, {rate}",
+            units::bytes_decimal(one.read_bytes),
+            units::duration(elapsed)
+        ));
+    }
+    match one.is_past_cache() {
+        Some(true) => text.push_str("; read past the page cache"),
+        Some(false) if args.cached => text.push_str("; read through the page cache"),
+        Some(false) => text.push_str(&format!("; not past the cache{}", why_cached(one))),
+        None => {}
+    }
+    if verified.report.interrupted {
+        text.push_str("; interrupted, the rest was not verified");
+    }
+    let path = printable(one.path.as_os_str().as_bytes());
+    if has_several { format!("{path}: {text}") } else { capitalised(&text) }
+}
+
+/// Why bytes may have come from memory.
+fn why_cached(one: &SubjectReport) -> String {
+    let kind = one.lies_on.file_system.as_deref().unwrap_or_default();
+    match kind {
+        kind if one.lies_on.is_memory => format!(": {kind} keeps files in memory"),
+        kind if kind.starts_with("fuse") => ": a program serves these files (FUSE)".to_owned(),
+        _ if one.passage.direct_bytes + one.passage.cached_bytes == 0 => String::new(),
+        _ => {
+            let cached = units::bytes_decimal(one.passage.cached_bytes);
+            format!(": {cached} came through it")
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! `stook verify`.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::packs::{Place, documented};
+use super::stook;
+
+/// A place with a tree.
+fn place() -> Place {
+    let place = Place::new();
+    fs::create_dir_all(place.path("disk/d")).unwrap();
+    fs::write(place.path("disk/d/one"), "first").unwrap();
+    fs::write(place.path("disk/two"), vec![7; 1_200_000]).unwrap();
+    fs::write(place.path("disk/empty"), "").unwrap();
+    place
+}
+
+fn verify(place: &Place, args: &[&str]) -> (i32, String, String) {
+    super::ended(stook(["verify"]).args(args).current_dir(place.dir.path()))
+}
+
+fn report(place: &Place, args: &[&str]) -> (i32, Value) {
+    let (code, stdout, stderr) = verify(place, &[args, &["--json"]].concat());
+    let report = serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{stdout} {stderr}"));
+    documented("verify", &report);
+    (code, report)
+}
+
+/// A list as `sha256sum` makes it.
+fn sha256sum(place: &Place, directory: &str, list: &str) {
+    let script = format!(
+        "cd {directory} && find . -type f -printf '%P\\0' | xargs -0 sha256sum > ../all && mv ../all {list}"
+    );
+    let status = Command::new("sh").args(["-c", &script]).current_dir(place.dir.path()).status().unwrap();
+    assert!(status.success());
+}
+
+#[test]
+fn a_tree_without_lists_is_told_what_to_do_and_with_a_list_it_matches() {
+    let place = place();
+    let (code, stdout, stderr) = verify(&place, &["disk"]);
+    assert_eq!((code, stdout.as_str()), (2, ""));
+    for way in ["--list", "--against", "--make-list"] {
+        assert!(stderr.contains(way), "{stderr}");
+    }
+    assert_eq!(verify(&place, &[]).0, 2);
+    let (code, stdout, stderr) = verify(&place, &["disk", "--make-list"]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    assert!(stdout.contains("3 in no list before") && stdout.contains("Wrote disk/checksums-"), "{stdout}");
+    let (code, stdout, stderr) = verify(&place, &["disk"]);
+    assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
+    assert!(stdout.starts_with("All 3 files match (1.20 MB)"), "{stdout}");
+    let (code, stdout, _) = verify(&place, &["disk", "--quiet"]);
+    assert_eq!((code, stdout.as_str()), (0, ""));
+}
+
+#[test]
+fn lists_that_are_made_are_read_by_the_tools_that_everybody_has() {
+    let place = place();
+    fs::write(place.path("disk/d/a\\b\nc"), "odd").unwrap();
+    let (code, made) = report(&place, &["disk", "--make-list=sha256,md5,sha1"]);
+    assert_eq!((code, made["made"].as_array().unwrap().len()), (0, 3));
+    for one in made["made"].as_array().unwrap() {
+        let tool = format!("{}sum", one["hash"].as_str().unwrap());
+        let name = one["path"].as_str().unwrap().strip_prefix("disk/").unwrap().to_owned();
+        let check = |name: &str| {
+            let args = ["-c", "--strict", "--quiet", name];
+            Command::new(&tool).args(args).current_dir(place.path("disk")).output().unwrap().status.success()
+        };
+        assert!(check(&name), "{tool}");
+    }
+    // A second time in the same second: another name, and nothing is replaced.
+    let before = fs::read_dir(place.path("disk")).unwrap().count();
+    assert_eq!(verify(&place, &["disk", "--make-list"]).0, 0);
+    assert_eq!(fs::read_dir(place.path("disk")).unwrap().count(), before + 1);
+}
+
+#[test]
+fn each_kind_of_failure_is_named_and_counted_in_text_and_in_json() {
+    let place = place();
+    for number in 0..14 {
+        fs::write(place.path(&format!("disk/n{number:02}")), "n").unwrap();
+    }
+    sha256sum(&place, "disk", "SHA256SUMS");
+    fs::write(place.path("disk/two"), vec![8; 1_200_000]).unwrap();
+    fs::remove_file(place.path("disk/d/one")).unwrap();
+    fs::write(place.path("disk/d/more"), "x").unwrap();
+    for number in 0..14 {
+        fs::write(place.path(&format!("disk/n{number:02}")), "m").unwrap();
+    }
+    let list = fs::read_to_string(place.path("disk/SHA256SUMS")).unwrap() + "nonsense\n";
+    fs::write(place.path("disk/SHA256SUMS"), list).unwrap();
+    let (code, stdout, stderr) = verify(&place, &["disk"]);
+    assert_eq!(code, 1);
+    assert!(stderr.contains("SHA256SUMS, line 18: not a line of a checksum list"), "{stderr}");
+    for line in [
+        "mismatch    n00: its sha256 is another than in the list",
+        "mismatch    … and 5 more; `--verbose` names them all",
+        "missing     d/one",
+        "extra       d/more",
+        "1 file matches (0 B), 15 mismatching, 1 missing, 1 extra",
+    ] {
+        assert!(stdout.contains(line), "{line}: {stdout}");
+    }
+    let (_, stdout, _) = verify(&place, &["disk", "--verbose"]);
+    assert!(stdout.contains("mismatch    two: sha256 is ") && !stdout.contains("--verbose"), "{stdout}");
+    let (code, found) = report(&place, &["disk"]);
+    let tree = &found["trees"][0];
+    let count = |name: &str| tree[name].as_array().unwrap().len();
+    let counts = ["mismatching", "missing", "extra", "unreadable"].map(count);
+    assert_eq!((code, counts, &found["wrong"]), (1, [15, 1, 1, 0], &18.into()));
+    assert_eq!((&tree["matching"], &found["lists"][0]["bad_lines"]), (&1.into(), &1.into()));
+    assert_eq!(tree["mismatching"][14]["key"], "two");
+    assert_eq!(tree["mismatching"][14]["difference"], "digest");
+}
+
+#[test]
+fn extras_alone_are_a_failure_unless_they_are_allowed() {
+    let place = place();
+    sha256sum(&place, "disk", "sums.sha256");
+    fs::write(place.path("disk/more"), "x").unwrap();
+    assert_eq!(verify(&place, &["disk"]).0, 1);
+    let (code, stdout, _) = verify(&place, &["disk", "--allow-extra"]);
+    assert_eq!(code, 0);
+    assert!(stdout.contains("1 extra, which is allowed") && !stdout.contains("more\n"), "{stdout}");
+}
+
+#[test]
+fn a_list_alone_is_for_the_directory_that_it_is_in_and_for_others_if_they_are_named() {
+    let place = place();
+    sha256sum(&place, "disk", "sums.sha256");
+    let (code, stdout, _) = verify(&place, &["--list", "disk/sums.sha256"]);
+    assert_eq!(code, 0, "{stdout}");
+    assert!(stdout.contains("All 3 files match"), "{stdout}");
+    assert_eq!(verify(&place, &["--list", "disk/missing"]).0, 1);
+    assert_eq!(super::ended(stook(["copy", "disk", "spare"]).current_dir(place.dir.path())).0, 0);
+    fs::rename(place.path("disk/sums.sha256"), place.path("sums.sha256")).unwrap();
+    fs::remove_file(place.path("spare/sums.sha256")).unwrap();
+    let (code, stdout, stderr) = verify(&place, &["disk", "spare", "--list", "sums.sha256"]);
+    assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
+    assert!(stdout.contains("disk: all 3 files match") && stdout.contains("spare: all 3 files"), "{stdout}");
+    fs::write(place.path("spare/two"), "x").unwrap();
+    let (code, stdout, _) = verify(&place, &["disk", "spare", "--list", "sums.sha256"]);
+    assert_eq!(code, 1);
+    assert!(stdout.contains("mismatch    spare/two"), "{stdout}");
+}
+
+#[test]
+fn any_two_trees_are_compared_and_a_mismatch_has_its_place() {
+    let place = place();
+    for args in [&["copy", "disk", "spare"][..], &["pack", "disk", "p.stook"]] {
+        assert_eq!(super::ended(stook(args).current_dir(place.dir.path())).0, 0);
+    }
+    let tar =
+        Command::new("tar").args(["cf", "x.tar", "-C", "disk", "."]).current_dir(place.dir.path()).status();
+    assert!(tar.unwrap().success());
+    for (one, other) in [("spare", "disk"), ("p.stook", "disk"), ("disk", "p.stook"), ("x.tar//", "p.stook")]
+    {
+        let (code, stdout, stderr) = verify(&place, &[one, "--against", other]);
+        assert_eq!((code, stderr.as_str()), (0, ""), "{one} {other}: {stdout}");
+        assert!(stdout.starts_with("All 3 files match"), "{stdout}");
+    }
+    let mut bytes = vec![7; 1_200_000];
+    bytes[1_100_000] = 8;
+    fs::write(place.path("spare/two"), bytes).unwrap();
+    let (code, stdout, _) = verify(&place, &["spare", "--against", "disk"]);
+    assert_eq!(code, 1);
+    let line = "mismatch    two: it has other bytes; the first difference is at byte 1,100,000";
+    assert!(stdout.contains(line), "{stdout}");
+    assert_eq!(verify(&place, &["disk/two", "--against", "spare/two"]).0, 1);
+    assert_eq!(verify(&place, &["disk/d/one", "--against", "spare/d/one"]).0, 0);
+    let (code, _, stderr) = verify(&place, &["disk", "--against", "spare/two"]);
+    assert_eq!(code, 2, "{stderr}");
+}
+
+#[test]
+fn a_list_that_is_newer_than_a_damage_does_not_hide_it() {
+    let place = place();
+    assert_eq!(verify(&place, &["disk", "--make-list"]).0, 0);
+    fs::write(place.path("disk/d/one"), "worse").unwrap();
+    fs::write(place.path("disk/three"), "new").unwrap();
+    let (code, stdout, _) = verify(&place, &["disk", "--make-list=blake3"]);
+    assert_eq!(code, 1);
+    assert!(stdout.contains("mismatch    d/one") && stdout.contains("1 in no list before"), "{stdout}");
+    let (code, stdout, _) = verify(&place, &["disk"]);
+    assert_eq!(code, 1);
+    assert!(stdout.contains("mismatch    d/one: its sha256 is"), "{stdout}");
+    assert!(stdout.contains("3 files match"), "{stdout}");
+}
+
+#[test]
+fn what_was_read_from_memory_is_not_said_to_be_read_from_the_medium() {
+    let place = Place::new();
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    fs::write(memory.path().join("a"), vec![1; 5000]).unwrap();
+    let path = memory.path().to_str().unwrap();
+    let (code, stdout, _) = verify(&place, &[path, "--make-list"]);
+    assert_eq!(code, 0);
+    assert!(stdout.contains("not past the cache: tmpfs keeps files in memory"), "{stdout}");
+    let (code, found) = report(&place, &[path]);
+    assert_eq!((code, &found["trees"][0]["past_cache"]), (0, &false.into()));
+    let (_, stdout, _) = verify(&place, &[path, "--cached"]);
+    assert!(stdout.contains("read through the page cache"), "{stdout}");
+}

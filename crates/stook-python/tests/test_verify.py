@@ -1,0 +1,178 @@
+"""Trees against lists and against other trees: what the command line finds, every option, and all
+that is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stook
+from test_unpack import stook_command
+
+
+@pytest.fixture(autouse=True)
+def disk() -> Path:
+    """A tree with a list of its own."""
+    disk = Path("disk")
+    (disk / "d").mkdir(parents=True)
+    (disk / "d" / "one").write_bytes(b"first")
+    (disk / "two").write_bytes(bytes(1_200_000))
+    (disk / "empty").write_bytes(b"")
+    (disk / "SHA256SUMS").write_text(listed(disk))
+    return disk
+
+
+def listed(disk: Path) -> str:
+    files = sorted(path for path in disk.rglob("*") if path.is_file())
+    lines = (f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.relative_to(disk)}" for file in files)
+    return "\n".join(lines) + "\n"
+
+
+def only(report: stook.VerifyReport) -> stook.VerifiedTree:
+    (tree,) = report.trees
+    return tree
+
+
+def test_a_tree_matches_its_list() -> None:
+    report = stook.verify("disk")
+    tree = only(report)
+    assert report.ok and report.wrong == 0 and tree.path == Path("disk")
+    assert (tree.matching, tree.matching_bytes, tree.read_bytes) == (3, 1_200_005, 1_200_005)
+    assert tree.direct_bytes + tree.cached_bytes >= 1_200_005 and isinstance(tree.past_cache, bool)
+    assert [(one.path, one.lines, one.bad_lines) for one in report.lists] == [(Path("disk/SHA256SUMS"), 3, 0)]
+    assert only(stook.verify("disk", cached=True, jobs=1)).past_cache is False
+
+
+def test_what_is_wrong_is_what_the_command_line_says(disk: Path) -> None:
+    (disk / "two").write_bytes(bytes(1_199_999) + b"x")
+    (disk / "d" / "one").unlink()
+    (disk / "more").write_bytes(b"")
+    with open(disk / "SHA256SUMS", "a") as file:
+        file.write("nonsense\n")
+    report = stook.verify(disk)
+    tree = only(report)
+    assert not report.ok and report.wrong == 4 and stook.verify(disk, allow_extra=True).wrong == 3
+    assert (tree.matching, tree.missing, tree.extra, tree.unreadable) == (1, ["d/one"], ["more"], [])
+    (mismatch,) = tree.mismatching
+    assert (mismatch.key, mismatch.difference, mismatch.hash) == ("two", "digest", "sha256")
+    assert mismatch.found == hashlib.sha256((disk / "two").read_bytes()).hexdigest()
+    assert (mismatch.offset, mismatch.like_other) == (None, False)
+    ((line, why),) = report.lists[0].problems
+    assert line == 4 and "not a line" in why
+    command = subprocess.run([stook_command(), "verify", "disk", "--json"], capture_output=True, check=False)
+    found = json.loads(command.stdout)
+    assert command.returncode == 1 and found["wrong"] == report.wrong
+    (of_command,) = found["trees"]
+    assert [one["key"] for one in of_command["missing"]] == tree.missing
+    assert [one["key"] for one in of_command["extra"]] == tree.extra
+    (of_command,) = of_command["mismatching"]
+    names = {"key": "key", "difference": "difference", "hash": "hash", "expected": "expected",
+             "found": "found", "offset": "offset_bytes", "like_other": "like_other"}
+    assert {name: of_command[field] for name, field in names.items()} == {
+        name: getattr(mismatch, name) for name in names
+    }
+
+
+def test_two_trees_of_any_kind_are_compared(disk: Path) -> None:
+    assert stook.copy(disk, "spare").ok
+    stook.pack_tree(disk, "p.stook")
+    with tarfile.open("x.tar", "w") as tar:
+        tar.add(disk, ".")
+    for tree, other in [("spare", disk), ("p.stook", "spare"), (b"x.tar//", "p.stook"), (disk, "x.tar//")]:
+        report = stook.verify(tree, against=other)
+        assert report.ok and only(report).matching == 4 and report.lists == []
+    (Path("spare") / "two").write_bytes(bytes(1_000_000) + b"x" * 200_000)
+    (mismatch,) = only(stook.verify("spare", against=disk)).mismatching
+    assert (mismatch.difference, mismatch.offset) == ("content", 1_000_000)
+    reports = stook.verify(["spare", disk], against=disk)
+    assert [len(tree.mismatching) for tree in reports.trees] == [1, 0]
+
+
+def test_lists_are_given_and_made(disk: Path) -> None:
+    (disk / "SHA256SUMS").rename("given")
+    assert stook.verify(disk, lists="given").ok
+    assert stook.verify(lists=[Path("given").rename(disk / "x.sha256")]).ok
+    report = stook.verify(disk, make_lists=["md5", "blake3"])
+    assert report.ok and [(one.hash, one.files, one.tree) for one in report.made] == [("md5", 3, 0), ("blake3", 3, 0)]
+    md5 = {line[34:]: line[:32] for line in report.made[0].path.read_text().splitlines()}
+    assert md5["two"] == hashlib.md5(bytes(1_200_000)).hexdigest() and set(md5) == {"two", "empty", "d/one"}
+    assert stook.verify(disk).ok
+
+
+def test_every_path_is_heard_of_once(disk: Path) -> None:
+    (disk / "more").write_bytes(b"more")
+    items: list[stook.VerifyItem] = []
+    report = stook.verify([disk, disk], items=items.append)
+    assert len(items) == 8 and {item.tree for item in items} == {0, 1}
+    outcomes = sorted((item.key, item.outcome, item.size) for item in items if item.tree == 0)
+    assert outcomes == [("d/one", "matches", 5), ("empty", "matches", 0), ("more", "extra", 0),
+                        ("two", "matches", 1_200_000)]
+    assert {item.digests["sha256"] for item in items if item.key == "d/one"} == {
+        hashlib.sha256(b"first").hexdigest()
+    }
+    assert report.wrong == 2
+
+    def fails(_item: stook.VerifyItem) -> None:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        stook.verify(disk, items=fails)
+
+
+def test_an_interruption_ends_it() -> None:
+    program = """
+import os, signal, stook
+def interrupt(*_):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise KeyboardInterrupt
+def progress(files, bytes, total):
+    os.kill(os.getpid(), signal.SIGINT)
+signal.signal(signal.SIGINT, interrupt)
+try:
+    stook.verify("disk", progress=progress, items=lambda item: None)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "interrupted\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ([], {}, "nothing to verify"),
+        (["bare"], {}, "'lists', 'against' or 'make_lists' is needed"),
+        (["disk"], {"against": "disk/two"}, "can be compared"),
+        (["x.tar//"], {"make_lists": "md5"}, "only be made in a directory on disk"),
+        (["disk"], {"make_lists": "crc32"}, "make_lists is one of 'xxh3'"),
+        (["disk"], {"jobs": 0}, "jobs must be 1 to 256"),
+        (["bare"], {"lists": "bare/empty"}, "no file is listed"),
+        ([""], {}, "the path is empty"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(arguments: list[str], options: dict[str, Any], message: str) -> None:
+    Path("bare").mkdir()
+    Path("bare/empty").write_bytes(b"")
+    with tarfile.open("x.tar", "w") as tar:
+        tar.add("disk", "disk")
+    with pytest.raises(stook.InvalidError, match=message):
+        stook.verify(*arguments, **options)
+
+
+def test_wrong_types_and_missing_files_are_errors_of_python() -> None:
+    wrong: Any
+    for wrong in [{"lists": 7}, {"make_lists": 7}, {"cached": "yes"}, {"items": 7}, {"against": 7}]:
+        with pytest.raises(TypeError, match=next(iter(wrong))):
+            stook.verify("disk", **wrong)
+    with pytest.raises(FileNotFoundError):
+        stook.verify("nowhere")
+    with pytest.raises(FileNotFoundError):
+        stook.verify("disk", lists="nowhere")

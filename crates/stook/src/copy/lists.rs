@@ -1,0 +1,289 @@
+//! Lists of checksums that are written while it is copied: every file is in them before it has its
+//! name.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::body::FileJob;
+use super::destination::Receiver;
+use super::events::Action;
+use super::listing::Found;
+use super::options::CopyOptions;
+use crate::format::{list_date, mhl, sums};
+use crate::hash::{Digest, HashKind};
+use crate::tree::Kind;
+use crate::tree::outbox::{Appended, BeforeNames, Durability, Waiting};
+
+/// How many lists of one function may begin in a destination in the same second.
+const NUMBERS_MAX: u32 = 100;
+
+/// The chain of the history that a destination has.
+pub(super) const CHAIN: &[u8] = b"ascmhl/ascmhl_chain.xml";
+
+/// The lists of one destination.
+#[derive(Debug)]
+pub(super) struct Lists {
+    kinds: Vec<HashKind>,
+    /// Whether a list of ASC MHL is made at the end.
+    pub(super) has_mhl: bool,
+    date: String,
+    state: Mutex<ListState>,
+}
+
+#[derive(Debug, Default)]
+struct ListState {
+    /// One for each function, once there is something to be listed.
+    open: Vec<OpenList>,
+    is_begun: bool,
+    /// Lists in which nothing is written any more, because that has failed.
+    has_failed: bool,
+    /// Files that were listed although they are not copied, until that is reported.
+    early: HashSet<Vec<u8>>,
+    /// Hashes of files that have several names, by their first.
+    firsts: HashMap<Vec<u8>, Arc<[Digest]>>,
+    /// What the list of ASC MHL will have.
+    records: Vec<Record>,
+}
+
+/// A list that is written.
+#[derive(Debug)]
+struct OpenList {
+    kind: HashKind,
+    name: Vec<u8>,
+    file: Appended,
+}
+
+/// What went wrong with which list.
+type Failed = (Vec<u8>, io::Error);
+
+/// A file that is there, for a list that is made at the end.
+#[derive(Debug, Clone)]
+pub(super) struct Record {
+    pub(super) key: Box<[u8]>,
+    pub(super) len: u64,
+    pub(super) mtime_ns: Option<i64>,
+    pub(super) digests: Arc<[Digest]>,
+}
+
+impl Lists {
+    /// Those that are asked for, begun now; `None` if none are, or nothing is changed.
+    pub(super) fn new(options: &CopyOptions, date: &str) -> Option<Self> {
+        let has_mhl = options.mhl.is_some();
+        let is_asked = has_mhl || !options.lists.is_empty();
+        let mut kinds = options.lists.clone();
+        kinds.sort_unstable();
+        kinds.dedup();
+        let lists = Self { kinds, has_mhl, date: date.to_owned(), state: Mutex::default() };
+        (is_asked && !options.dry_run).then_some(lists)
+    }
+
+    fn state(&self) -> MutexGuard<'_, ListState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the list of ASC MHL will have: all that is there, each once, by its path.
+    pub(super) fn take_records(&self) -> Vec<Record> {
+        let mut state = self.state();
+        let mut records = std::mem::take(&mut state.records);
+        // What was listed and never reported is not there as it was listed.
+        records.retain(|record| !state.early.contains(&record.key[..]));
+        records.sort_by(|one, other| one.key.cmp(&other.key));
+        records.dedup_by(|one, other| one.key == other.key);
+        records
+    }
+}
+
+/// The time of the system, in nanoseconds since 1970.
+pub(super) fn now_ns() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// The date in the names of lists that begin now.
+pub(super) fn date_now() -> String {
+    list_date(now_ns()).unwrap_or_default()
+}
+
+/// Whether a path of a destination is one of the lists that copies leave there, and not part of
+/// what was copied.
+pub(super) fn is_own_list(key: &[u8]) -> bool {
+    let first = key.split(|byte| *byte == b'/').next().unwrap_or_default();
+    first == mhl::FOLDER.as_bytes() || first.len() == key.len() && sums::is_own_list_name(key)
+}
+
+impl BeforeNames for Receiver {
+    fn note(&self, files: &[&Waiting]) {
+        let Some(lists) = &self.lists else { return };
+        let listed: Vec<(FileJob, Arc<[Digest]>)> = {
+            let state = self.state();
+            let pending = files.iter().filter_map(|file| state.pending.get(&file.key));
+            pending.map(|pending| (pending.job.clone(), pending.digests.clone())).collect()
+        };
+        let lines: Vec<(&[u8], &[Digest])> = {
+            let mut state = lists.state();
+            let several = listed.iter().filter(|(job, _)| job.node.links > 1);
+            state.firsts.extend(several.map(|(job, digests)| (job.key.to_vec(), digests.clone())));
+            // A file that was to become a hard link of an earlier copy, and could not, was listed.
+            let lines = listed.iter().map(|(job, digests)| (&job.key[..], &digests[..]));
+            lines.filter(|(key, _)| !state.early.remove(*key)).collect()
+        };
+        self.write_lines(lists, &lines);
+    }
+
+    fn sync(&self) {
+        let Some(lists) = &self.lists else { return };
+        let mut state = lists.state();
+        if state.has_failed {
+            return;
+        }
+        let sync = |list: &mut OpenList| Some((list.name.clone(), list.file.sync().err()?));
+        let failed: Option<Failed> = state.open.iter_mut().find_map(sync);
+        // A second sync would not say what was lost.
+        state.has_failed = failed.is_some();
+        drop(state);
+        if let Some((name, error)) = failed {
+            self.fail_io("sync", &name, error);
+        }
+    }
+}
+
+impl Receiver {
+    /// Lists a file that is there, or will be without being written: its bytes were read, and found
+    /// to be the same.
+    pub(super) fn list_same(&self, job: &FileJob, digests: &Arc<[Digest]>) {
+        let Some(lists) = &self.lists else { return };
+        {
+            let mut state = lists.state();
+            state.early.insert(job.key.to_vec());
+            if job.node.links > 1 {
+                state.firsts.insert(job.key.to_vec(), digests.clone());
+            }
+        }
+        self.write_lines(lists, &[(&job.key, digests)]);
+        self.sync_lists();
+        self.record_done(job, digests);
+    }
+
+    /// Lists a further name of a file, before it is given, if the hashes of the file are known.
+    pub(super) fn list_link(&self, found: &Found, first: &[u8]) {
+        let Some(lists) = &self.lists else { return };
+        let Some(digests) = lists.state().firsts.get(first).cloned() else { return };
+        lists.state().early.insert(found.key.clone());
+        self.write_lines(lists, &[(&found.key, &digests)]);
+        self.sync_lists();
+        self.record(lists, &found.key, &found.node, &digests);
+    }
+
+    /// Notes that a file has its name.
+    pub(super) fn record_done(&self, job: &FileJob, digests: &Arc<[Digest]>) {
+        if let Some(lists) = &self.lists {
+            self.record(lists, &job.key, &job.node, digests);
+        }
+    }
+
+    fn record(&self, lists: &Lists, key: &[u8], node: &crate::tree::Node, digests: &Arc<[Digest]>) {
+        if lists.has_mhl {
+            let (key, digests) = (key.into(), digests.clone());
+            lists.state().records.push(Record { key, len: node.len, mtime_ns: node.mtime_ns, digests });
+        }
+    }
+
+    /// Counts a file that is there, and is in no list because its bytes were not read.
+    pub(super) fn note_unlisted(&self, key: &[u8], kind: Kind, action: Action) {
+        let Some(lists) = self.lists.as_ref().filter(|_| kind == Kind::File) else { return };
+        let is_listed = match action {
+            Action::Skip | Action::Correct | Action::LinkEarlier | Action::HardLink => {
+                lists.state().early.remove(key)
+            }
+            _ => true,
+        };
+        self.state().report.unlisted += u64::from(!is_listed);
+    }
+
+    fn sync_lists(&self) {
+        if self.options.durability != Durability::None {
+            BeforeNames::sync(self);
+        }
+    }
+
+    /// Writes lines for files into each list. Where that fails, files go on being copied, but are
+    /// not listed, which is a failure.
+    fn write_lines(&self, lists: &Lists, files: &[(&[u8], &[Digest])]) {
+        // The chain of a history grows with each copy.
+        let files = files.iter().filter(|(key, _)| *key != CHAIN);
+        let mut state = lists.state();
+        if lists.kinds.is_empty() || state.has_failed {
+            return;
+        }
+        if !state.is_begun {
+            state.is_begun = true;
+            match self.begin_lists(lists) {
+                Ok(open) => state.open = open,
+                Err((name, error)) => {
+                    state.has_failed = true;
+                    drop(state);
+                    return self.fail_io("create", &name, error);
+                }
+            }
+        }
+        let of = |kind: HashKind| {
+            let line = |(key, digests): &(&[u8], &[Digest])| {
+                let digest = digests.iter().find(|digest| digest.kind == kind)?;
+                Some(sums::line(digest, key))
+            };
+            files.clone().filter_map(line).flatten().collect::<Vec<u8>>()
+        };
+        let append = |list: &mut OpenList| {
+            let appended = list.file.append(&of(list.kind));
+            Some((list.name.clone(), appended.err()?))
+        };
+        let failed: Option<Failed> = state.open.iter_mut().find_map(append);
+        state.has_failed = failed.is_some();
+        drop(state);
+        if let Some((name, error)) = failed {
+            self.fail_io("write", &name, error);
+        }
+    }
+
+    /// Makes the lists, each under a name that nothing has.
+    fn begin_lists(&self, lists: &Lists) -> Result<Vec<OpenList>, Failed> {
+        let Some(root) = self.target().map(|target| target.root()) else { return Ok(Vec::new()) };
+        let mut open = Vec::with_capacity(lists.kinds.len());
+        for kind in &lists.kinds {
+            let mut number = 1;
+            let list = loop {
+                let name = sums::list_name(*kind, &lists.date, number).into_bytes();
+                match self.outbox.append_to_new(&root, OsStr::from_bytes(&name)) {
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < NUMBERS_MAX => {
+                        number += 1;
+                    }
+                    Err(error) => return Err((name, error)),
+                    Ok(file) => break OpenList { kind: *kind, name, file },
+                }
+            };
+            self.state().report.lists.push(list.name.clone());
+            open.push(list);
+        }
+        Ok(open)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_copies_are_known_at_the_top_of_a_destination_only() {
+        let name = sums::list_name(HashKind::Sha256, "2026-11-26_064134Z", 1);
+        for own in [name.as_str(), "ascmhl", "ascmhl/ascmhl_chain.xml"] {
+            assert!(is_own_list(own.as_bytes()), "{own}");
+        }
+        for other in [&format!("below/{name}"), "below/ascmhl", "ascmhl2", "list.sha256", ""] {
+            assert!(!is_own_list(other.as_bytes()), "{other}");
+        }
+    }
+}

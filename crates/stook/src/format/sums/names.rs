@@ -1,0 +1,133 @@
+//! Names of lists, and which hash function they are of.
+
+use crate::hash::HashKind;
+
+/// Endings of names, and beginnings of names of whole lists, with their function.
+const WORDS: [(&str, Option<HashKind>); 22] = [
+    ("sha256", Some(HashKind::Sha256)),
+    ("sha256sum", Some(HashKind::Sha256)),
+    ("sha256sums", Some(HashKind::Sha256)),
+    ("sha1", Some(HashKind::Sha1)),
+    ("sha1sum", Some(HashKind::Sha1)),
+    ("sha1sums", Some(HashKind::Sha1)),
+    ("md5", Some(HashKind::Md5)),
+    ("md5sum", Some(HashKind::Md5)),
+    ("md5sums", Some(HashKind::Md5)),
+    ("blake3", Some(HashKind::Blake3)),
+    ("b3", Some(HashKind::Blake3)),
+    ("b3sum", Some(HashKind::Blake3)),
+    ("b3sums", Some(HashKind::Blake3)),
+    ("xxh3", Some(HashKind::Xxh3)),
+    ("xxh64", Some(HashKind::Xxh64)),
+    ("xxh64sum", Some(HashKind::Xxh64)),
+    ("xxh128", Some(HashKind::Xxh128)),
+    ("xxh128sum", Some(HashKind::Xxh128)),
+    ("c4", Some(HashKind::C4)),
+    // Lines of several functions, which say or show by their digits which.
+    ("xxh", None),
+    ("xxhsum", None),
+    ("xxhsums", None),
+];
+/// What the names of lists begin with that are written here, and the date with which they go on.
+const OWN: &str = "checksums-";
+const DATE: &str = "dddd-dd-dd_ddddddZ";
+
+/// The word that says what list a name is of: its ending, or the name itself (`SHA256SUMS`, with
+/// `.txt` or without).
+fn word(name: &[u8]) -> Option<Option<HashKind>> {
+    let name = std::str::from_utf8(name).ok()?.to_ascii_lowercase();
+    let stem = name.strip_suffix(".txt").unwrap_or(&name);
+    // As dircopy calls its own.
+    if stem == "shasum" || (stem.starts_with("shasum.") && name.ends_with(".txt")) {
+        return Some(Some(HashKind::Sha256));
+    }
+    let ending = name.rsplit_once('.').map(|(_, ending)| ending);
+    let is_whole = |word: &str| word.contains("sum") && word == stem;
+    let found = WORDS.iter().find(|(word, _)| ending == Some(*word) || is_whole(word));
+    found.map(|(_, kind)| *kind)
+}
+
+/// The hash function of a list, by its file name: by its ending (`.sha256`, `.b3`, `.md5`, …), or
+/// because it is called as lists are (`SHA256SUMS`, `md5sums.txt`, `shasum.1700000000.txt` of
+/// dircopy).
+pub fn kind_of_name(name: &[u8]) -> Option<HashKind> {
+    word(name).flatten()
+}
+
+/// Whether a file of this name is taken for a list of checksums where lists are looked for.
+pub fn is_list_name(name: &[u8]) -> bool {
+    word(name).is_some()
+}
+
+/// The name of a list that is written here: `checksums-2026-11-26_064134Z.sha256`. With a `number`
+/// of more than 1 the name is `checksums-2026-11-26_064134Z-2.sha256`: another copy began in the
+/// same second.
+pub fn list_name(kind: HashKind, date: &str, number: u32) -> String {
+    let number = if number > 1 { format!("-{number}") } else { String::new() };
+    format!("{OWN}{date}{number}.{}", kind.name())
+}
+
+/// Whether a name is one of [`list_name`].
+pub fn is_own_list_name(name: &[u8]) -> bool {
+    let parts = || {
+        let rest = std::str::from_utf8(name).ok()?.strip_prefix(OWN)?;
+        let (rest, kind) = rest.rsplit_once('.')?;
+        HashKind::from_name(kind)?;
+        let (date, number) = rest.split_at_checked(DATE.len())?;
+        let fits = |(shape, found): (u8, u8)| match shape {
+            b'd' => found.is_ascii_digit(),
+            shape => shape == found,
+        };
+        let is_date = DATE.bytes().zip(date.bytes()).all(fits);
+        let is_number = |number: &str| number.parse::<u32>().is_ok();
+        let is_number = number.is_empty() || number.strip_prefix('-').is_some_and(is_number);
+        (is_date && is_number).then_some(())
+    };
+    parts().is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_what_function_a_list_is_of() {
+        for (name, kind) in [
+            ("SHA256SUMS", HashKind::Sha256),
+            ("sha256sums.txt", HashKind::Sha256),
+            ("shasum.1700000000.txt", HashKind::Sha256),
+            ("film.mov.md5", HashKind::Md5),
+            ("B3SUMS", HashKind::Blake3),
+            ("list.b3", HashKind::Blake3),
+            ("checksums-2026-11-26_064134Z.xxh3", HashKind::Xxh3),
+            ("a.c4", HashKind::C4),
+        ] {
+            assert_eq!(kind_of_name(name.as_bytes()), Some(kind), "{name}");
+            assert!(is_list_name(name.as_bytes()), "{name}");
+        }
+        assert_eq!((kind_of_name(b"all.xxhsum"), is_list_name(b"all.xxhsum")), (None, true));
+        for name in ["md5", "b3", "notes.txt", "shasums", "film.mov", "sha256.txt", "", "\u{fffd}"] {
+            assert!(!is_list_name(name.as_bytes()), "{name}");
+        }
+    }
+
+    #[test]
+    fn own_lists_are_known_by_their_names_and_no_others_are() {
+        for kind in HashKind::ALL {
+            let name = list_name(kind, "2026-11-26_064134Z", 1);
+            assert!(is_own_list_name(name.as_bytes()) && kind_of_name(name.as_bytes()) == Some(kind));
+            assert!(is_own_list_name(list_name(kind, "2026-11-26_064134Z", 12).as_bytes()));
+        }
+        for name in [
+            "checksums-.sha256",
+            "checksums-2026-11-26_064134Z",
+            "checksums-2026-11-26_064134Z.txt",
+            "checksums-2026-11-26_064134Z-.sha256",
+            "checksums-2026-11-26_06413äZ.sha256",
+            "checksums-2026-11-26 064134Z.sha256",
+            "my-checksums-2026-11-26_064134Z.sha256",
+        ] {
+            assert!(!is_own_list_name(name.as_bytes()), "{name}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! [`ListFile`]: a list that is to be read; and [`ListReport`]: what became of it.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use super::dates::date_of_name;
+use crate::error::{Error, Result};
+use crate::format::mhl;
+use crate::source::{Forwards, Source};
+use crate::verify::Branch;
+
+/// Problems of one list that are kept; the others are counted.
+const PROBLEMS_MAX: usize = 1000;
+
+/// What is wrong with a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListProblem {
+    /// The line, from 1; `None` if it is the whole list.
+    pub line: Option<u64>,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// What became of a list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ListReport {
+    /// Which tree it was read for, by its position.
+    pub subject: usize,
+    /// The list.
+    pub path: PathBuf,
+    /// When it was made, in nanoseconds since 1970: by its name, else its modification time.
+    pub date_ns: i64,
+    /// Digests, or lengths, of files that were taken from it.
+    pub lines: u64,
+    /// Lines that could not be used, and whatever else is wrong with it.
+    pub bad_lines: u64,
+    /// The first thousand of these.
+    pub problems: Vec<ListProblem>,
+    /// Whether its paths were taken as those of DOS and Windows, with backslashes between names.
+    pub is_dos: bool,
+}
+
+impl ListReport {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self { path, ..Self::default() }
+    }
+
+    /// Notes what is wrong.
+    pub(super) fn add(&mut self, line: Option<u64>, what: impl ToString) {
+        self.bad_lines += 1;
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.push(ListProblem { line, what: what.to_string() });
+        }
+    }
+}
+
+/// A list that is to be read.
+#[derive(Debug)]
+pub(super) struct ListFile {
+    /// Where it is, for messages.
+    pub(super) path: PathBuf,
+    pub(super) name: Vec<u8>,
+    /// The directory of the tree that its paths are relative to.
+    pub(super) below: Vec<u8>,
+    /// When it was made: of two lists the later one counts, and of two equal ones both.
+    pub(super) date_ns: i64,
+    bytes: ListBytes,
+}
+
+#[derive(Debug)]
+enum ListBytes {
+    OnDisk(PathBuf),
+    Of(Arc<dyn Source>),
+}
+
+impl ListFile {
+    /// A list that a path names. Its paths are relative to the tree.
+    pub(super) fn given(path: &Path) -> Result<Self> {
+        let failed = |error| Error::io("open", path, error);
+        let metadata = path.metadata().map_err(failed)?;
+        if metadata.is_dir() {
+            return Err(failed(std::io::ErrorKind::IsADirectory.into()));
+        }
+        let name = path.file_name().unwrap_or_default().as_bytes().to_vec();
+        let age = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let modified_ns = age.and_then(|age| i64::try_from(age.as_nanos()).ok()).unwrap_or(0);
+        let date_ns = date_of_name(&name).unwrap_or(modified_ns);
+        let (path, bytes) = (path.to_path_buf(), ListBytes::OnDisk(path.to_path_buf()));
+        Ok(Self { path, name, below: Vec::new(), date_ns, bytes })
+    }
+
+    /// A list in a tree.
+    pub(super) fn of(source: Arc<dyn Source>, name: &[u8], below: &[u8]) -> Self {
+        let date_ns = date_of_name(name).unwrap_or(source.identity().mtime_ns);
+        let (path, bytes) = (source.path().to_path_buf(), ListBytes::Of(source));
+        Self { path, name: name.to_vec(), below: below.to_vec(), date_ns, bytes }
+    }
+
+    /// Reads it from its front.
+    pub(super) fn open(&self) -> Result<Box<dyn BufRead>> {
+        match &self.bytes {
+            ListBytes::Of(source) => Ok(Box::new(Forwards::new(source.clone())?)),
+            ListBytes::OnDisk(path) => {
+                let file = File::open(path).map_err(|error| Error::io("open", path, error))?;
+                Ok(Box::new(BufReader::with_capacity(1 << 20, file)))
+            }
+        }
+    }
+
+    /// Whether it can be read twice: a pipe cannot.
+    pub(super) fn is_lasting(&self) -> bool {
+        match &self.bytes {
+            ListBytes::Of(_) => true,
+            ListBytes::OnDisk(path) => path.is_file(),
+        }
+    }
+
+    /// Whether it is an ASC MHL.
+    pub(super) fn is_mhl(&self) -> bool {
+        self.name.to_ascii_lowercase().ends_with(b".mhl")
+    }
+
+    /// Its own path in a tree on disk, if it lies in it.
+    pub(super) fn key_in(&self, branch: &Branch) -> Option<Vec<u8>> {
+        let ListBytes::OnDisk(path) = &self.bytes else { return None };
+        let root = branch.lies_in.as_ref().filter(|_| branch.is_on_disk)?.canonicalize().ok()?;
+        let path = path.canonicalize().ok()?;
+        let key = path.strip_prefix(root).ok()?.as_os_str().as_bytes();
+        let folder = mhl::FOLDER.as_bytes();
+        // The chain and all other lists are with it.
+        let parent = key.strip_suffix(self.name.as_slice()).and_then(|parent| parent.strip_suffix(b"/"));
+        let is_in_folder = |parent: &&[u8]| parent.rsplit(|byte| *byte == b'/').next() == Some(folder);
+        Some(parent.filter(is_in_folder).unwrap_or(key).to_vec())
+    }
+}

@@ -1,0 +1,260 @@
+//! Trees against their own lists, lists that are given, or another tree; and lists of what is
+//! there.
+
+mod dates;
+mod lists;
+mod made;
+mod own;
+mod reading;
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use lists::{ListProblem, ListReport};
+pub use made::MadeList;
+
+use self::lists::ListFile;
+use self::made::Making;
+use crate::copy::Misplaced;
+use crate::format::mhl;
+use crate::hash::HashKind;
+use crate::ops::copy;
+pub use crate::ops::given::{Given, OpenGiven};
+use crate::tree::Failure;
+use crate::verify::{
+    self, Branch, Expected, Progress, Subject, SubjectReport, Unreadable, Verify, VerifyEvents,
+    VerifyOptions, VerifyReport,
+};
+
+/// A result of verifying.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why nothing was verified.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// What verifying refuses.
+    #[error(transparent)]
+    Verify(#[from] verify::Error),
+    /// A tree that cannot be opened.
+    #[error(transparent)]
+    Open(#[from] copy::Error),
+    /// A tree or a list.
+    #[error(transparent)]
+    Core(#[from] crate::Error),
+    /// Nothing was named.
+    #[error("there is nothing to verify: neither a tree nor a list was named")]
+    Nothing,
+    /// A tree without lists, with which nothing else was to be done.
+    #[error("{} has no list of checksums", .0.display())]
+    NoList(PathBuf),
+    /// Lists in which nothing is.
+    #[error("no file is listed in {}", .0.display())]
+    EmptyList(PathBuf),
+    /// A list is to be made where none can be.
+    #[error("a list can only be made in a directory on disk, and {} is none", .0.display())]
+    NoPlace(PathBuf),
+}
+
+/// What is verified, and how.
+#[derive(Debug, Default)]
+pub struct VerifyGiven {
+    /// The trees. Without any, they are the directories that the lists are in.
+    pub trees: Vec<Given>,
+    /// Lists: for each tree all of them. Without any, the lists that each tree has itself.
+    pub lists: Vec<PathBuf>,
+    /// What the trees should be like. The lists that they have are not used then, but those that
+    /// are given are.
+    pub against: Option<Given>,
+    /// A list of each of these functions is made in each tree: of what is as its lists say, or the
+    /// other tree, and of what is in no list.
+    pub make: Vec<HashKind>,
+    /// How.
+    pub options: VerifyOptions,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Verified {
+    /// What was found of each tree.
+    pub report: VerifyReport,
+    /// The lists that were read, in the order of their dates for each tree.
+    pub lists: Vec<ListReport>,
+    /// The lists that were made.
+    pub made: Vec<MadeList>,
+    /// Lists that could not be made, by their path.
+    pub failures: Vec<Failure<crate::Error>>,
+}
+
+impl Verified {
+    fn interrupted() -> Self {
+        let report = VerifyReport { interrupted: true, ..VerifyReport::default() };
+        Self { report, ..Self::default() }
+    }
+
+    /// Lines of lists that could not be used, and lists that could not be read to their end.
+    pub fn bad_lines(&self) -> u64 {
+        self.lists.iter().map(|list| list.bad_lines).sum()
+    }
+
+    /// How much is not as it should be; what nothing says should be there, unless it is allowed.
+    pub fn wrong(&self, allow_extra: bool) -> u64 {
+        let paths = if allow_extra { self.report.damaged() } else { self.report.wrong() };
+        paths + self.bad_lines() + self.failures.len() as u64
+    }
+}
+
+impl VerifyGiven {
+    /// Verifies.
+    ///
+    /// # Errors
+    /// What is refused before anything is read, and what cannot be opened.
+    pub fn run(self, events: &mut dyn VerifyEvents) -> Result<Verified> {
+        let Self { trees, lists, against, make, options } = self;
+        let mut tasks = match trees.is_empty() {
+            true => tasks_of_lists(&lists)?,
+            false => tasks_of_trees(trees, &lists)?,
+        };
+        if tasks.is_empty() {
+            return Err(Error::Nothing);
+        }
+        let against = against.map(Given::into_branch).transpose()?;
+        let mut reports = Vec::new();
+        for (at, task) in tasks.iter_mut().enumerate() {
+            let other = against.as_ref().map(|(branch, _)| branch);
+            let go_on = &mut || events.go_on(&Progress::default());
+            match task.expect(at, other, !make.is_empty(), go_on)? {
+                Some(lists) => reports.extend(lists),
+                None => return Ok(Verified::interrupted()),
+            }
+        }
+        let places = tasks.iter().map(|task| made::place_of(&task.subject.branch));
+        let places = if make.is_empty() { Vec::new() } else { places.collect::<Result<Vec<_>>>()? };
+        let lacking: Vec<Vec<Misplaced>> =
+            tasks.iter_mut().map(|task| std::mem::take(&mut task.lacking)).collect();
+        let subjects = tasks.into_iter().map(|task| task.subject).collect();
+        let verify = Verify::new(subjects).with_options(VerifyOptions { digests: make.clone(), ..options });
+        let mut making = Making::new(places, make, events);
+        let mut report = verify.run(&mut making)?;
+        let (made, failures) = if report.interrupted { Default::default() } else { making.finish() };
+        for (one, own) in report.subjects.iter_mut().zip(lacking) {
+            let path = one.path.clone();
+            own.into_iter().for_each(|entry| add_lacking(one, &path, &entry));
+            if let Some((other, theirs)) = &against {
+                theirs.iter().for_each(|entry| add_lacking(one, &other.path(), entry));
+            }
+        }
+        Ok(Verified { report, lists: reports, made, failures })
+    }
+}
+
+/// Notes what a pack or an archive has, or should have, that its tree has not.
+fn add_lacking(report: &mut SubjectReport, tree: &Path, lacking: &Misplaced) {
+    let path = tree.join(OsStr::from_bytes(&lacking.path));
+    let error = crate::Error::io("verify", path, io::Error::other(lacking.why.clone()));
+    let unreadable = Unreadable { key: lacking.path.clone(), offset: None, error };
+    report.unreadable.insert(0, unreadable);
+}
+
+/// A tree, and the lists for it.
+struct Task {
+    subject: Subject,
+    /// What it has, or should have, that the tree has not.
+    lacking: Vec<Misplaced>,
+    /// Lists that are given; `None` for those that it has itself.
+    given: Option<Vec<ListFile>>,
+}
+
+fn tasks_of_trees(trees: Vec<Given>, lists: &[PathBuf]) -> Result<Vec<Task>> {
+    let mut tasks = Vec::with_capacity(trees.len());
+    for given in trees {
+        let (branch, lacking) = given.into_branch()?;
+        let given = (!lists.is_empty()).then(|| lists.iter().map(|list| ListFile::given(list)).collect());
+        tasks.push(Task { subject: Subject::new(branch), lacking, given: given.transpose()? });
+    }
+    Ok(tasks)
+}
+
+/// The directories that lists are in, each with its lists.
+fn tasks_of_lists(lists: &[PathBuf]) -> Result<Vec<Task>> {
+    let mut directories: Vec<(PathBuf, Vec<ListFile>)> = Vec::new();
+    for path in lists {
+        let list = ListFile::given(path)?;
+        let directory = directory_of(path, list.is_mhl());
+        match directories.iter_mut().find(|(known, _)| *known == directory) {
+            Some((_, lists)) => lists.push(list),
+            None => directories.push((directory, vec![list])),
+        }
+    }
+    let task = |(directory, lists): (PathBuf, Vec<ListFile>)| {
+        let subject = Subject::new(Branch::directory(directory)?);
+        Ok(Task { subject, lacking: Vec::new(), given: Some(lists) })
+    };
+    directories.into_iter().map(task).collect()
+}
+
+/// What the paths of a list are relative to.
+fn directory_of(list: &Path, is_mhl: bool) -> PathBuf {
+    let parent = |path: &Path| match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
+        _ => PathBuf::from("."),
+    };
+    let directory = parent(list);
+    let is_folder = directory.file_name().is_some_and(|name| name.as_bytes() == mhl::FOLDER.as_bytes());
+    if is_mhl && is_folder { parent(&directory) } else { directory }
+}
+
+impl Task {
+    /// Finds out what the tree should have: what became of the lists that say it.
+    /// `None` where `go_on` ended that.
+    fn expect(
+        &mut self,
+        at: usize,
+        against: Option<&Branch>,
+        makes: bool,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Option<Vec<ListReport>>> {
+        let branch = &self.subject.branch;
+        let own = own::lists_of(branch)?;
+        let mut left_out: BTreeSet<Vec<u8>> = own.names;
+        if against.is_some() {
+            // Of others it is not known that they are lists of this tree.
+            left_out.retain(|name| own::is_written_here(name));
+        }
+        let (lists, problems) = match self.given.take() {
+            Some(given) => {
+                left_out.extend(given.iter().filter_map(|list| list.key_in(branch)));
+                (given, Vec::new())
+            }
+            None if against.is_some() => (Vec::new(), Vec::new()),
+            None => (own.lists, own.problems),
+        };
+        let path = branch.path();
+        if lists.is_empty() && problems.is_empty() && against.is_none() && !makes {
+            return Err(Error::NoList(path));
+        }
+        let Some(read) = reading::read(branch, lists, at, go_on) else { return Ok(None) };
+        let mut reports: Vec<ListReport> = problems;
+        reports.iter_mut().for_each(|report| report.subject = at);
+        reports.extend(read.reports);
+        left_out.extend(read.folders);
+        let expected: Expected = read.expected;
+        let has_bad_lines = reports.iter().any(|list| list.bad_lines > 0);
+        if expected.is_empty() && against.is_none() && !makes && !has_bad_lines {
+            return Err(Error::EmptyList(path));
+        }
+        self.subject.left_out = left_out;
+        self.subject.ignored = read.ignored;
+        self.subject.listed = (!reports.is_empty()).then(|| Arc::new(expected));
+        if let Some(other) = against {
+            let theirs = own::lists_of(other)?.names;
+            self.subject.left_out.extend(theirs.into_iter().filter(|name| own::is_written_here(name)));
+            self.subject.against = Some(other.clone());
+        }
+        Ok(Some(reports))
+    }
+}

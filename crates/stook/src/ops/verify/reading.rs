@@ -1,0 +1,270 @@
+//! What lists say, as one.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::lists::{ListFile, ListReport};
+use super::own::{digest_of, folder_of, history, shown};
+use crate::error::chain;
+use crate::format::mhl::{MhlAction, MhlError, MhlFile, MhlItem, MhlReader, MhlReference};
+use crate::format::sums::{SumsReader, kind_of_name};
+use crate::hash::Digest;
+use crate::names::{Patterns, Selection};
+use crate::tree::descent::joined;
+use crate::tree::find_below;
+use crate::verify::{Branch, Expected, ExpectedBuilder};
+
+/// Paths with backslashes that are looked for, to find out what these mean.
+const SAMPLES_MAX: usize = 100;
+
+/// Lines between two questions whether to go on.
+const LINES_PER_LOOK: u64 = 4096;
+
+/// Folders of ASC MHLs in one tree, at most.
+const FOLDERS_MAX: usize = 10_000;
+
+/// What lists say.
+#[derive(Debug, Default)]
+pub(super) struct ReadLists {
+    pub(super) expected: Expected,
+    pub(super) reports: Vec<ListReport>,
+    /// The folders of ASC MHLs of directories in the tree.
+    pub(super) folders: BTreeSet<Vec<u8>>,
+    /// What an ASC MHL leaves out.
+    pub(super) ignored: Selection,
+}
+
+/// Reads lists of a tree, and those that they refer to. `go_on` is asked now and then; `None` where
+/// it ended that.
+pub(super) fn read(
+    branch: &Branch,
+    lists: Vec<ListFile>,
+    subject: usize,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Option<ReadLists> {
+    let mut reading = Reading {
+        branch,
+        builder: Expected::builder(),
+        waiting: lists.into(),
+        reports: Vec::new(),
+        folders: BTreeSet::new(),
+        ignored: BTreeSet::new(),
+        go_on,
+        lines: 0,
+    };
+    while let Some(list) = reading.waiting.pop_front() {
+        let report = reading.read(&list);
+        reading.reports.push(report);
+        if !(reading.go_on)() {
+            return None;
+        }
+    }
+    let Reading { builder, mut reports, folders, ignored, .. } = reading;
+    reports.sort_by(|one, other| (one.date_ns, &one.path).cmp(&(other.date_ns, &other.path)));
+    reports.iter_mut().for_each(|report| report.subject = subject);
+    // One that is no pattern leaves nothing out.
+    let patterns = ignored.into_iter().filter(|text| Patterns::new([text]).is_ok());
+    let ignored = Patterns::new(patterns).map(|patterns| Selection::of(Patterns::default(), patterns));
+    let ignored = ignored.unwrap_or_default();
+    Some(ReadLists { expected: builder.finish(), reports, folders, ignored })
+}
+
+struct Reading<'b> {
+    branch: &'b Branch,
+    builder: ExpectedBuilder,
+    waiting: VecDeque<ListFile>,
+    reports: Vec<ListReport>,
+    folders: BTreeSet<Vec<u8>>,
+    ignored: BTreeSet<String>,
+    go_on: &'b mut dyn FnMut() -> bool,
+    /// Lines of all lists so far.
+    lines: u64,
+}
+
+/// Paths that may be those of DOS.
+#[derive(Debug, Default)]
+struct Separators {
+    /// Whether backslashes are taken for what separates names.
+    is_dos: bool,
+    /// Paths with backslashes, as they would be without that.
+    samples: Vec<Vec<u8>>,
+}
+
+impl Reading<'_> {
+    fn read(&mut self, list: &ListFile) -> ListReport {
+        let mark = self.builder.mark();
+        let (report, mut separators, may_be_dos) = self.read_once(list, Separators::default());
+        let is_there = |path: &Vec<u8>| matches!(self.branch.find(path), Ok(Some(_)));
+        if !may_be_dos || !list.is_lasting() || separators.samples.iter().any(is_there) {
+            return report;
+        }
+        self.builder.cut_back(mark);
+        separators.is_dos = true;
+        self.read_once(list, separators).0
+    }
+
+    /// What became of a list, and whether its paths may be those of DOS.
+    fn read_once(&mut self, list: &ListFile, mut separators: Separators) -> (ListReport, Separators, bool) {
+        let mut report = ListReport { date_ns: list.date_ns, ..ListReport::new(list.path.clone()) };
+        report.is_dos = separators.is_dos;
+        let may_be_dos = match list.is_mhl() {
+            true => self.read_mhl(list, &mut separators, &mut report),
+            false => self.read_sums(list, &mut separators, &mut report),
+        };
+        (report, separators, may_be_dos)
+    }
+
+    /// Whether another line is wanted.
+    fn goes_on(&mut self) -> bool {
+        self.lines += 1;
+        !self.lines.is_multiple_of(LINES_PER_LOOK) || (self.go_on)()
+    }
+
+    fn read_sums(&mut self, list: &ListFile, separators: &mut Separators, report: &mut ListReport) -> bool {
+        let input = match list.open() {
+            Ok(input) => input,
+            Err(error) => {
+                report.add(None, chain(&error));
+                return false;
+            }
+        };
+        let mut reader = SumsReader::new(input, kind_of_name(&list.name));
+        while self.goes_on() {
+            let line = match reader.next_line() {
+                Ok(None) => break,
+                Ok(Some(Ok(line))) => line,
+                Ok(Some(Err(bad))) => {
+                    report.add(Some(bad.number), bad.fault);
+                    continue;
+                }
+                Err(error) => {
+                    report.add(None, chain(&error));
+                    break;
+                }
+            };
+            match separators.path(line.path, line.dos_path) {
+                Ok(path) => self.add(list, &path, None, &line.digests, report),
+                Err(fault) => report.add(Some(line.number), fault),
+            }
+        }
+        reader.looks_like_dos()
+    }
+
+    fn add(
+        &mut self,
+        list: &ListFile,
+        path: &[u8],
+        len: Option<u64>,
+        one_of: &[Digest],
+        report: &mut ListReport,
+    ) {
+        self.builder.add(&joined(&list.below, path), list.date_ns, len, one_of);
+        report.lines += 1;
+    }
+
+    fn read_mhl(&mut self, list: &ListFile, separators: &mut Separators, report: &mut ListReport) -> bool {
+        let mut reader = match list.open() {
+            Ok(input) => MhlReader::new(input),
+            Err(error) => {
+                report.add(None, chain(&error));
+                return false;
+            }
+        };
+        while self.goes_on() {
+            match reader.next_item() {
+                Ok(None) => break,
+                Ok(Some(Ok(MhlItem::File(file)))) => self.mhl_file(list, file, separators, report),
+                Ok(Some(Ok(MhlItem::Reference(reference)))) => self.refer(list, &reference, report),
+                Ok(Some(Ok(MhlItem::Head(head)))) => self.ignored.extend(head.ignored),
+                // The hashes of directories follow from those of the files.
+                Ok(Some(Ok(MhlItem::Root(_) | MhlItem::Directory(_)))) => {}
+                Ok(Some(Err(bad))) => report.add(Some(bad.line), bad.fault),
+                Err(error) => {
+                    match error {
+                        MhlError::Damaged { line, what } | MhlError::Unsupported { line, what } => {
+                            report.add(Some(line), what);
+                        }
+                        error => report.add(None, chain(&error)),
+                    }
+                    break;
+                }
+            }
+        }
+        reader.looks_like_dos()
+    }
+
+    fn mhl_file(
+        &mut self,
+        list: &ListFile,
+        file: MhlFile,
+        separators: &mut Separators,
+        report: &mut ListReport,
+    ) {
+        let path = match separators.path(file.path, file.dos_path) {
+            Ok(path) => path,
+            Err(fault) => return report.add(Some(file.line), fault),
+        };
+        // What failed then is no expectation: an earlier generation has that.
+        let good = file.digests.into_iter().filter(|one| one.action != Some(MhlAction::Failed));
+        let good: Vec<Digest> = good.map(|one| one.digest).collect();
+        for digest in &good {
+            self.add(list, &path, file.len, std::slice::from_ref(digest), report);
+        }
+        if let Some(previous) = file.previous_path.filter(|_| !good.is_empty()) {
+            // It is not called so any more.
+            self.builder.add(&joined(&list.below, &previous), list.date_ns, None, &[]);
+        }
+    }
+
+    /// Takes the history of a directory that a list refers to.
+    fn refer(&mut self, list: &ListFile, reference: &MhlReference, report: &mut ListReport) {
+        let Some((folder, directory)) = folder_of(&reference.path, &list.below) else {
+            return report.add(Some(reference.line), "the list that it refers to is in no folder `ascmhl`");
+        };
+        let branch = self.branch;
+        let found = find_below(&*branch.tree, branch.id, &joined(&list.below, &reference.path));
+        let source = match found.and_then(|id| id.map(|id| branch.tree.open(id)).transpose()) {
+            Ok(Some(source)) => source,
+            Ok(None) => {
+                let path = shown(branch, &joined(&list.below, &reference.path));
+                return report.add(Some(reference.line), format!("{} is not there", path.display()));
+            }
+            Err(error) => return report.add(Some(reference.line), chain(&error)),
+        };
+        let referred = ListFile::of(source, b"", b"");
+        match digest_of(&referred, reference.digest.kind) {
+            Ok(digest) if digest == reference.digest => {}
+            Ok(_) => {
+                let path = referred.path.display();
+                report.add(Some(reference.line), format!("{path} is not the list that it refers to"));
+            }
+            Err(why) => report.add(Some(reference.line), why),
+        }
+        if self.folders.len() >= FOLDERS_MAX || !self.folders.insert(folder.clone()) {
+            return;
+        }
+        let lists = find_below(&*branch.tree, branch.id, &folder);
+        let lists = lists.and_then(|id| id.map(|id| history(branch, id, &directory)).transpose());
+        match lists {
+            Ok(lists) => {
+                let (lists, problems) = lists.unwrap_or_default();
+                self.waiting.extend(lists);
+                self.reports.extend(problems);
+            }
+            Err(error) => report.add(Some(reference.line), chain(&error)),
+        }
+    }
+}
+
+impl Separators {
+    /// The path that a line means.
+    fn path<E>(&mut self, path: Vec<u8>, dos_path: Option<Result<Vec<u8>, E>>) -> Result<Vec<u8>, E> {
+        match dos_path {
+            Some(dos_path) if self.is_dos => dos_path,
+            Some(_) if self.samples.len() < SAMPLES_MAX => {
+                self.samples.push(path.clone());
+                Ok(path)
+            }
+            _ => Ok(path),
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Fuzzes lists of ASC MHL.
+#![no_main]
+
+stook_fuzz::fuzz_target!(|data: &[u8]| stook_testing::fuzz::lists::mhl_list(data));
