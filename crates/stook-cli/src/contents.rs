@@ -138,7 +138,7 @@ pub(crate) fn note_if_sequential(opened: &Opened, context: &Context) {
 }
 
 /// The error, with the option that requested a feature, or the one that helps.
-fn by_option(error: Error) -> anyhow::Error {
+pub(crate) fn by_option(error: Error) -> anyhow::Error {
     if let Error::Archive(stook::archive::Error::Core(core)) = &error
         && let Some(advised) = fetch::advised(core)
     {

@@ -2,8 +2,11 @@
 
 use std::fmt;
 use std::io::{self, Write as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use stook::ops::{contents, repair};
 use stook::pack;
 
@@ -45,8 +48,40 @@ impl fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
-/// Prints what clap has to say (help, version, or what is wrong with the arguments).
-pub(crate) fn answer(answer: &clap::Error) -> ExitCode {
+/// Checks that paths are one or several to `verb`, and the last where that goes.
+///
+/// # Errors
+/// Returns a [`UsageError`] if only one is given.
+pub(crate) fn check_places(paths: &[PathBuf], verb: &str, last: &str) -> Result<(), UsageError> {
+    match paths {
+        [only] => {
+            let only = one_line(&only.display().to_string()).into_owned();
+            Err(UsageError::new(format!("what to {verb} is wanted, and then {last}: only {only} was given")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What people write out of habit, and what does it here: of which command, the option, and the
+/// advice.
+const HABITS: [(&str, &[&str], &str); 9] = [
+    ("copy", &["-a", "--archive"], "modes, times, owners, links and attributes are copied anyway"),
+    ("copy", &["-r", "-R", "--recursive"], "directories are copied with all that is in them anyway"),
+    ("copy", &["-p", "--preserve"], "modes, times and owners are copied anyway"),
+    ("copy", &["-v"], "'--verbose' names each path that is copied"),
+    ("copy", &["-n"], "'--dry-run' shows what would be done"),
+    ("copy", &["-u", "--update"], "'--overwrite older' replaces what is older"),
+    ("copy", &["-c"], "'--checksum' compares bytes"),
+    ("copy", &["--delete"], "'--mirror' deletes what only the destination has"),
+    ("copy", &["-P", "--progress"], "how far it is is shown on a terminal anyway"),
+];
+
+/// Prints what clap has to say (help, version, or what is wrong with the arguments), of a command
+/// where it got as far as that.
+pub(crate) fn answer(mut answer: clap::Error, command: Option<&str>) -> ExitCode {
+    if answer.kind() == ErrorKind::UnknownArgument {
+        advise(&mut answer, command);
+    }
     match answer.print() {
         Ok(()) => {}
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return ExitCode::from(READER_LEFT),
@@ -54,6 +89,22 @@ pub(crate) fn answer(answer: &clap::Error) -> ExitCode {
         Err(_) => return ExitCode::from(FAILURES),
     }
     ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(USAGE))
+}
+
+/// Says what does here what an unknown option does elsewhere. That it could be given as a value,
+/// after `--`, is never what was meant: it would be copied, or packed, as a file of that name.
+fn advise(answer: &mut clap::Error, command: Option<&str>) {
+    let Some(ContextValue::String(option)) = answer.get(ContextKind::InvalidArg) else { return };
+    let is_habit =
+        |(of, options, _): &&(&str, &[&str], &str)| command == Some(of) && options.contains(&option.as_str());
+    let advice = HABITS.iter().find(is_habit).map(|(.., advice)| StyledStr::from(*advice));
+    if advice.is_some() {
+        answer.remove(ContextKind::SuggestedArg);
+    }
+    match advice {
+        Some(advice) => answer.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![advice])),
+        None => answer.remove(ContextKind::Suggested),
+    };
 }
 
 /// Prints the error that ended a command, and returns the exit code.

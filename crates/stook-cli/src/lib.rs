@@ -36,9 +36,14 @@ use crate::context::Context;
 
 /// Runs the command in `args` (the program's name first).
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match cli::command().try_get_matches_from(args).and_then(|m| Cli::from_arg_matches(&m)) {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let cli = match cli::command().try_get_matches_from(&args).and_then(|m| Cli::from_arg_matches(&m)) {
         Ok(cli) => cli,
-        Err(answer) => return exit::answer(&answer),
+        Err(answer) => {
+            // The flags before a command have no values.
+            let words = args.iter().skip(1).filter_map(|word| word.to_str());
+            return exit::answer(answer, { words }.find(|word| !word.starts_with('-')));
+        }
     };
     if let Err(error) = interrupt::install() {
         return exit::report(&error);

@@ -188,8 +188,8 @@ impl Table {
     }
 }
 
-/// Whether a path means stdout: `-`, `/dev/stdout`, `/dev/fd/1`, or the pipe that it is. Nothing else
-/// may be written there then.
+/// Whether a path means stdout: `-`, `/dev/stdout`, `/dev/fd/1`, or the pipe that it is. Nothing
+/// else may be written there then.
 pub fn is_stdout(path: &Path) -> bool {
     path == Path::new("-") || stook::tree::is_open_file(path, io::stdout())
 }

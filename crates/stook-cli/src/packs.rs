@@ -27,8 +27,8 @@ pub fn open(path: &Path, context: &Context) -> anyhow::Result<Pack> {
     Ok(open_with(path, OpenOptions::default(), context)?)
 }
 
-/// Opens a pack in some way. Every command opens packs here, so that none ends as if damage were not
-/// known.
+/// Opens a pack in some way. Every command opens packs here, so that none ends as if damage were
+/// not known.
 ///
 /// # Errors
 /// Returns the errors of [`open`].

@@ -9,9 +9,10 @@ use pyo3::prelude::*;
 use pyo3::types::IntoPyDict as _;
 use stook::copy::{
     CopyEvents, CopyOptions, CopyReport, DestinationReport, Durability, HashKind, Item, Progress, Resume,
+    WhyNotMirrored,
 };
-use stook::ops::contents::{OpenOptions, Opened};
 use stook::names::ListEnd;
+use stook::ops::contents::{OpenOptions, Opened};
 use stook::ops::copy::{CopyGiven, OpenGiven, read_list};
 use stook::ops::fetching::Fetching;
 use stook::pack::{Damage, DamageLog};
@@ -66,8 +67,8 @@ use crate::wait::{GoOn, with_progress};
 ///     hashes: ``"xxh3"``, ``"xxh128"``, ``"xxh64"``, ``"blake3"``, ``"sha256"``, ``"sha1"``,
 ///         ``"md5"``, ``"c4"``, or several, are computed of each file that is read; ``items`` gets
 ///         them.
-///     lists: A list of checksums is written beside the copy, for programs such as ``sha256sum
-///         -c``, of this function or of each of several: those of ``hashes``.
+///     lists: A list of checksums is written beside the copy, as ``sha256sum -c`` reads it, of this
+///         function, or one of each of several: those of ``hashes``.
 ///     mhl: A list of ASC MHL is written at the end, with hashes of this function or of several:
 ///         ``"xxh128"``, ``"c4"``, ``"md5"``, ``"sha1"``, ``"xxh3"``, ``"xxh64"``.
 ///     block_bytes: Length of one read or write of a large file: a multiple of 4 KiB.
@@ -75,7 +76,7 @@ use crate::wait::{GoOn, with_progress};
 ///     jobs: Small files that are copied at once.
 ///     access: Whether bytes go past the page cache: ``"direct"``, ``"cached"``, or ``"auto"``,
 ///         those of large files that are not in it.
-///     bytes_per_s: Bytes a second that are read, at most.
+///     bytes_per_s: Bytes a second that are read, at most: 4096 or more.
 ///     force: Write what fits, even where there is less room than all of it needs; with ``mirror``,
 ///         delete whatever is extra.
 ///     dry_run: Whether nothing is done: ``items`` is called with what would be.
@@ -178,13 +179,17 @@ pub(crate) fn copy<'py>(
         force,
         resume: Some(Resume::default()),
     };
+    let destinations = [vec![destination], directories(to)?].concat();
     let mut open = OpenGiven { as_file, one_file_system, ..OpenGiven::default() };
     open.contents.pack.at_ns = at_ns_of(at)?;
     let (fetching, items) = (fetching(cache, whole_file, settings, headers)?, callable_of("items", items)?);
-    let to = to.map_or(Ok(Vec::new()), |to| paths::one_or_several("to", to))?;
-    let destinations = [vec![destination], to].concat();
     let copying = Copying { sources: paths::sources(sources)?, destinations, options, open, fetching, items };
     copying.report(py, progress).map_err(|error| with_time_hint(at, error))
+}
+
+/// The argument `to`: further destinations.
+fn directories(to: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<PathBuf>> {
+    to.map_or(Ok(Vec::new()), |to| paths::one_or_several("to", to))
 }
 
 /// The choices of the argument `durability`.
@@ -344,8 +349,11 @@ fn destination_of<'py>(py: Python<'py>, one: &DestinationReport) -> PyResult<Bou
             path, files, bytes, cloned, directories, symlinks, hard_links, linked, specials,
             unchanged, corrected, backups, unlisted, stopped,
         },
+        made: one.made.clone(),
         kept: keys(py, one.kept.iter().map(|kept| &kept.key))?,
         deleted: keys(py, &one.deleted)?,
+        leftovers: keys(py, one.leftovers.iter().map(|left| &left.key))?,
+        not_mirrored: one.not_mirrored.map(WhyNotMirrored::text),
         lists: keys(py, &one.lists)?,
         unset_xattrs: one.unset_xattrs.entries,
         foreign_xattrs: one.unset_xattrs.foreign,

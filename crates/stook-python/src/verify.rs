@@ -35,8 +35,8 @@ use crate::wait::{GoOn, with_progress};
 ///         each tree (``SHA256SUMS``, ``*.sha256``, ``*.b3``, ``ascmhl/`` and others).
 ///     against: A tree that each of the trees should be like. Kinds and targets of links are
 ///         compared as well; modes, owners and times never are.
-///     make_lists: ``"sha256"`` or another hash function, or several: a list of each is written into
-///         each tree, of what is as it should be and of what no list has.
+///     make_lists: ``"sha256"`` or another hash function, or several: a list of each is written
+///         into each tree, of what is as it should be and of what no list has.
 ///     cached: Whether files are read through the page cache.
 ///     allow_extra: Whether what nothing says should be there is left out of ``wrong``.
 ///     jobs: Threads that read and hash the files of one tree.

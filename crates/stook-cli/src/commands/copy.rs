@@ -17,10 +17,10 @@ use stook::source::AccessRule;
 use self::events::Events;
 use super::unpack::{When, Which};
 use crate::context::Context;
-use crate::exit::{INTERRUPTED, UsageError, code_for};
+use crate::exit::{INTERRUPTED, UsageError, check_places, code_for};
 use crate::fetch::{FetchArgs, parse_size};
 use crate::select::SelectArgs;
-use crate::{given, keys, packs};
+use crate::{contents, given, keys, packs};
 
 /// Copies files and trees to one directory or several, in one read
 #[derive(Debug, clap::Args)]
@@ -50,11 +50,52 @@ failing destination, stop only themselves. Only root sets owners."
 )]
 pub struct Args {
     /// What to copy, then the directory to copy it to
-    #[arg(value_name = "PATH", required = true, num_args = 2..)]
+    #[arg(value_name = "PATH", required = true, num_args = 1..)]
     paths: Vec<PathBuf>,
     /// One more directory to copy to; may be given more than once
     #[arg(long, value_name = "DIR")]
     to: Vec<PathBuf>,
+    /// Show what would be done, and why
+    #[arg(long)]
+    dry_run: bool,
+    /// Compute these of each file that is read, and print them with --verbose: xxh3, xxh128, xxh64,
+    /// blake3, sha256, sha1, md5, c4
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = parse_hash)]
+    hash: Vec<HashKind>,
+    /// Write lists of checksums beside the copy, for `sha256sum -c` and the like: sha256, or those
+    /// of --hash
+    #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "sha256",
+          value_delimiter = ',', value_parser = parse_hash)]
+    list: Vec<HashKind>,
+    /// Write a list of ASC MHL at the end: xxh128, or c4, md5, sha1, xxh3, xxh64
+    #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "xxh128",
+          value_delimiter = ',', value_parser = parse_hash)]
+    mhl: Vec<HashKind>,
+    /// Write what fits, even if there is too little space for all of it; with --mirror, delete
+    /// whatever is extra
+    #[arg(long)]
+    force: bool,
+    /// Name every path that is copied, all failures and every existing file with different content,
+    /// not the first ten of each
+    #[arg(long)]
+    verbose: bool,
+    /// With --json, print JSON lines while it is copied; the last is the document
+    #[arg(long)]
+    events: bool,
+    #[command(flatten)]
+    what: WhatArgs,
+    #[command(flatten)]
+    existing: ExistingArgs,
+    #[command(flatten)]
+    tuning: TuningArgs,
+    #[command(flatten, next_help_heading = "Objects on servers")]
+    fetch: FetchArgs,
+}
+
+/// What is copied.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "What is copied")]
+struct WhatArgs {
     #[command(flatten)]
     select: SelectArgs,
     /// Copy only the paths that are listed in this file, one a line, relative to SRC; `-` is stdin
@@ -63,6 +104,29 @@ pub struct Args {
     /// Paths of that file end in a NUL byte, not in a newline
     #[arg(long, short = '0', alias = "from0", requires = "files_from")]
     null: bool,
+    /// Leave out what is mounted in a directory
+    #[arg(long)]
+    one_file_system: bool,
+    /// Make pipes, and as root devices; otherwise they are listed
+    #[arg(long)]
+    specials: bool,
+    /// Do not set owners (only root does)
+    #[arg(long)]
+    no_owner: bool,
+    /// Leave out extended attributes, access control lists among them
+    #[arg(long)]
+    no_xattrs: bool,
+    /// Copy the files that packs are made of, not what is in them
+    #[arg(long)]
+    as_file: bool,
+    #[command(flatten)]
+    view: packs::View,
+}
+
+/// What becomes of what is there.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "What is there already")]
+struct ExistingArgs {
     /// Which existing files are replaced
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = Which::Never)]
     overwrite: Which,
@@ -83,30 +147,18 @@ pub struct Args {
     /// Make hard links to the files of an earlier copy that are unchanged
     #[arg(long, value_name = "DIR")]
     link_dest: Option<PathBuf>,
-    /// Show what would be done, and why
-    #[arg(long)]
-    dry_run: bool,
+}
+
+/// How fast, and how safely.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Durability and speed")]
+struct TuningArgs {
     /// When files are on the medium
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = When::Batch)]
     durability: When,
-    /// Leave out what is mounted in a directory
-    #[arg(long)]
-    one_file_system: bool,
-    /// Make pipes, and as root devices; otherwise they are listed
-    #[arg(long)]
-    specials: bool,
-    /// Compute these of each file that is read: xxh3, xxh128, xxh64, blake3, sha256, sha1, md5, c4
-    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = parse_hash)]
-    hash: Vec<HashKind>,
-    /// Write lists of checksums beside the copy, for `sha256sum -c` and the like: sha256, or those
-    /// of --hash
-    #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "sha256",
-          value_delimiter = ',', value_parser = parse_hash)]
-    list: Vec<HashKind>,
-    /// Write a list of ASC MHL at the end: xxh128, or c4, md5, sha1, xxh3, xxh64
-    #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "xxh128",
-          value_delimiter = ',', value_parser = parse_hash)]
-    mhl: Vec<HashKind>,
+    /// Bytes a second that are read, at most: 4KiB at least, as in 50MiB
+    #[arg(long, value_name = "SIZE", value_parser = parse_limit)]
+    bwlimit: Option<u64>,
     /// Length of one read or write of a large file
     #[arg(long, value_name = "SIZE", value_parser = parse_block)]
     block_size: Option<u64>,
@@ -119,33 +171,6 @@ pub struct Args {
     /// Which bytes pass by the page cache
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Direct::Auto)]
     direct: Direct,
-    /// Bytes a second that are read, at most
-    #[arg(long, value_name = "SIZE", value_parser = parse_limit)]
-    bwlimit: Option<u64>,
-    /// Do not set owners (only root does)
-    #[arg(long)]
-    no_owner: bool,
-    /// Leave out extended attributes, access control lists among them
-    #[arg(long)]
-    no_xattrs: bool,
-    /// Copy the files that packs are made of, not what is in them
-    #[arg(long)]
-    as_file: bool,
-    /// Write what fits, even if there is too little space for all of it; with --mirror, delete
-    /// whatever is extra
-    #[arg(long)]
-    force: bool,
-    /// Name every path that is copied, all failures and every existing file with different content,
-    /// not the first ten of each
-    #[arg(long)]
-    verbose: bool,
-    /// With --json, print JSON lines while it is copied; the last is the document
-    #[arg(long)]
-    events: bool,
-    #[command(flatten)]
-    view: packs::View,
-    #[command(flatten)]
-    fetch: FetchArgs,
 }
 
 /// Whether bytes pass by the page cache.
@@ -171,8 +196,9 @@ fn parse_block(text: &str) -> Result<u64, String> {
 }
 
 fn parse_limit(text: &str) -> Result<u64, String> {
-    let what = "expected at least one byte a second";
-    parse_size(text).and_then(|bytes| Some(bytes).filter(|bytes| *bytes > 0).ok_or_else(|| what.into()))
+    let what = "expected at least 4 KiB a second, as in 50MiB";
+    let is_meant = |bytes: &u64| *bytes >= CopyOptions::BYTES_PER_S_MIN;
+    parse_size(text).and_then(|bytes| Some(bytes).filter(is_meant).ok_or_else(|| what.into()))
 }
 
 /// Copies.
@@ -184,6 +210,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if args.events && !context.json() {
         return Err(UsageError::new("--events prints JSON lines: give --json, too").into());
     }
+    check_places(&args.paths, "copy", "the directory to copy it to")?;
     let options = args.options()?;
     let asked = options.clone();
     let Some((destination, sources)) = args.paths.split_last() else {
@@ -193,9 +220,12 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         let first = sources.first().map(PathBuf::as_path).unwrap_or(destination);
         args.fetch.refuse(first)?;
     }
-    let mut open =
-        OpenGiven { as_file: args.as_file, one_file_system: args.one_file_system, ..OpenGiven::default() };
-    open.contents.pack.at_ns = args.view.at_ns();
+    let mut open = OpenGiven {
+        as_file: args.what.as_file,
+        one_file_system: args.what.one_file_system,
+        ..OpenGiven::default()
+    };
+    open.contents.pack.at_ns = args.what.view.at_ns();
     let open = |source: &PathBuf| given::open(source, &open, &args.fetch, error_of, context);
     let sources = sources.iter().map(open).collect::<Result<Vec<_>, _>>()?;
     let destinations = [std::slice::from_ref(destination), args.to.as_slice()].concat();
@@ -229,9 +259,8 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
 /// Of the library's errors those that the command line has its own for.
 fn error_of(error: Error) -> anyhow::Error {
     match error {
-        Error::Copy(error @ (stook::copy::Error::Invalid(_) | stook::copy::Error::SameName { .. })) => {
-            UsageError::new(error.to_string()).into()
-        }
+        Error::Copy(error) if error.is_usage() => UsageError::new(error.to_string()).into(),
+        Error::Open(error) => contents::by_option(error),
         error => error.into(),
     }
 }
@@ -239,34 +268,34 @@ fn error_of(error: Error) -> anyhow::Error {
 impl Args {
     fn options(&self) -> anyhow::Result<CopyOptions> {
         Ok(CopyOptions {
-            overwrite: self.overwrite.into(),
-            checksum: self.checksum,
-            durability: self.durability.into(),
-            backup: self.backup.clone(),
-            mirror: self.mirror,
-            max_delete: self.max_delete,
+            overwrite: self.existing.overwrite.into(),
+            checksum: self.existing.checksum,
+            durability: self.tuning.durability.into(),
+            backup: self.existing.backup.clone(),
+            mirror: self.existing.mirror,
+            max_delete: self.existing.max_delete,
             dry_run: self.dry_run,
-            selection: self.select.selection()?,
-            only: match &self.files_from {
+            selection: self.what.select.selection()?,
+            only: match &self.what.files_from {
                 Some(path) => self.listed(path)?,
                 None => None,
             },
-            link_dest: self.link_dest.clone(),
-            with_owner: !self.no_owner,
-            xattrs: !self.no_xattrs,
-            specials: self.specials,
+            link_dest: self.existing.link_dest.clone(),
+            with_owner: !self.what.no_owner,
+            xattrs: !self.what.no_xattrs,
+            specials: self.what.specials,
             hashes: self.hash.clone(),
             lists: self.list.clone(),
             mhl: Some(self.mhl.clone()).filter(|kinds| !kinds.is_empty()),
-            block_bytes: self.block_size,
-            depth: self.depth,
-            jobs: self.jobs,
-            access: match self.direct {
+            block_bytes: self.tuning.block_size,
+            depth: self.tuning.depth,
+            jobs: self.tuning.jobs,
+            access: match self.tuning.direct {
                 Direct::Auto => AccessRule::Auto,
                 Direct::Always => AccessRule::Direct,
                 Direct::Never => AccessRule::Cached,
             },
-            bytes_per_s: self.bwlimit,
+            bytes_per_s: self.tuning.bwlimit,
             force: self.force,
             resume: Some(Resume::default()),
         })
@@ -275,6 +304,6 @@ impl Args {
     /// The paths of a list.
     fn listed(&self, path: &Path) -> anyhow::Result<Option<BTreeSet<Vec<u8>>>> {
         let (list, shown) = keys::open_list(path)?;
-        read_list(list, keys::list_end(self.null), &shown).map_err(error_of)
+        read_list(list, keys::list_end(self.what.null), &shown).map_err(error_of)
     }
 }

@@ -18,7 +18,7 @@ use stook::report::units;
 
 use crate::contents;
 use crate::context::Context;
-use crate::exit::{INTERRUPTED, UsageError, chain, code_for};
+use crate::exit::{INTERRUPTED, UsageError, chain, check_places, code_for};
 use crate::failures::{self, Failed};
 use crate::interrupt::{Interrupted, Interruptible, interrupted};
 use crate::keys::{self, Asked, refuse_empty};
@@ -32,7 +32,9 @@ const STDIN_LEN: usize = 256 << 10;
 
 /// Packs trees of files; run again, adds only what is new or changed
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    override_usage = "stook pack [OPTIONS] <DIR>... <PACK>",
+    after_help = "\
 Examples:
   stook pack photos photos.stook                 everything under photos, keys relative to it
   stook pack train test data.stook               several trees, keys begin with train/ and test/
@@ -51,15 +53,14 @@ Examples:
 
 Keeps paths (any bytes), modes, modification times to the nanosecond, symbolic and hard links, empty
 directories, extended attributes (access control lists among them) and, as root, owners. Links are
-never followed. Pipes, sockets and devices are named and left out.")]
+never followed. Pipes, sockets and devices are named and left out."
+)]
 pub struct Args {
     /// Directories (or files) to pack; or archives, by path or address, whose members become
-    /// records, `-` for a tar from stdin
-    #[arg(required = true, value_name = "DIR")]
-    sources: Vec<PathBuf>,
-    /// The pack; created if it does not exist
-    #[arg(required = true, value_name = "PACK")]
-    pack: PathBuf,
+    /// records, `-` for a tar from stdin. Then the pack, created if it does not exist
+    // One argument, so that options may stand between them.
+    #[arg(value_name = "PATH", required = true, num_args = 1..)]
+    paths: Vec<PathBuf>,
     #[command(flatten)]
     select: SelectArgs,
     /// Put everything into this group
@@ -179,7 +180,7 @@ impl<'a> Report<'a> {
         let summary = &report.summary;
         let special = summary.special.iter();
         Self {
-            pack: TextOrBytes::new("pack", args.pack.as_os_str().as_encoded_bytes()),
+            pack: TextOrBytes::new("pack", args.pack().as_os_str().as_encoded_bytes()),
             dry_run: args.dry_run,
             complete: report.complete,
             files: summary.files,
@@ -233,6 +234,7 @@ impl<'a> Holding<'a> {
 /// invalid.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
+    check_places(&args.paths, "pack", "the pack to put it in")?;
     let packing = args.packing(context)?;
     let mut screen = Screen { context, shown: None };
     let packed = packing.run(&mut screen);
@@ -250,7 +252,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let mut failures = (summary.failures.len() + summary.lost_xattrs.len()) as u64;
     failures += u64::from(summary.refused.is_some());
     if let Some(nothing) = report.nothing {
-        let sources: Vec<String> = args.sources.iter().map(|path| shown(path)).collect();
+        let sources: Vec<String> = args.sources().iter().map(|path| shown(path)).collect();
         let sources = sources.join(" and ");
         let asked = Asked::default().with_patterns(&args.select);
         failures += asked.report_nothing_to(
@@ -265,6 +267,14 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
 }
 
 impl Args {
+    fn sources(&self) -> &[PathBuf] {
+        self.paths.split_last().map_or(&[], |(_, sources)| sources)
+    }
+
+    fn pack(&self) -> &Path {
+        self.paths.last().map_or(Path::new(""), PathBuf::as_path)
+    }
+
     fn packing<'a>(&self, context: &'a Context) -> Result<PackSources<'a>, UsageError> {
         Ok(PackSources {
             patterns: self.select.selection()?,
@@ -279,7 +289,7 @@ impl Args {
             threads: self.threads.map(|threads| threads as usize),
             segment_len: self.segment_size,
             stream: Some(Box::new(|| stdin(context))),
-            ..PackSources::new(self.sources.clone(), self.pack.clone())
+            ..PackSources::new(self.sources().to_vec(), self.pack().to_path_buf())
         })
     }
 

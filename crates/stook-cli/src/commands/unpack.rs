@@ -9,8 +9,7 @@ use serde::Serialize;
 use stook::ops::contents::Opened;
 use stook::ops::export::Export;
 use stook::ops::unpack::{
-    Durability, Error, Failure, Nothing, Packed, PathFilter, Summary, THREADS, THREADS_MAX, Unpack,
-    Unpacked,
+    Durability, Error, Failure, Nothing, Packed, PathFilter, Summary, THREADS, THREADS_MAX, Unpack, Unpacked,
 };
 use stook::pack::Pack;
 use stook::report::json::TextOrBytes;

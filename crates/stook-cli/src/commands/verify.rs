@@ -50,8 +50,8 @@ pub struct Args {
     /// without any, the directories that the lists are in
     #[arg(value_name = "TREE")]
     trees: Vec<PathBuf>,
-    /// A list to verify with, in place of those that a tree has; its paths are relative to TREE. May
-    /// be given more than once
+    /// A list to verify with, in place of those that a tree has; its paths are relative to TREE.
+    /// May be given more than once
     #[arg(long, value_name = "FILE")]
     list: Vec<PathBuf>,
     /// A tree that each TREE should be like

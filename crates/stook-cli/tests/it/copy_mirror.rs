@@ -98,7 +98,8 @@ fn what_is_copied_from_is_neither_deleted_nor_replaced() {
     ] {
         let (code, stdout, stderr) = copy(&place, &[&[source, "disk"], door].concat());
         assert_eq!(code, 1, "{source} {door:?}: {stdout}{stderr}");
-        let is_said = stderr.contains("where a mirror would delete it") || stderr.contains("it is what is copied");
+        let is_said =
+            stderr.contains("where a mirror would delete it") || stderr.contains("it is what is copied");
         assert!(is_said, "{source} {door:?}: {stderr}");
         assert!(place.path("disk/p.stook").is_dir(), "{source} {door:?}");
         assert!(fs::read(place.path("disk/x.tar")).unwrap() == bytes, "{source} {door:?}");
@@ -108,8 +109,8 @@ fn what_is_copied_from_is_neither_deleted_nor_replaced() {
     assert_eq!(code, 0, "{stdout}{stderr}");
 }
 
-/// Before: they were named where an archive was unpacked to one empty directory, and dropped without
-/// a word everywhere else, where a mirror then deleted what has their names.
+/// Before: they were named where an archive was unpacked to one empty directory, and dropped
+/// without a word everywhere else, where a mirror then deleted what has their names.
 #[test]
 fn members_that_have_no_place_are_failures_through_every_door() {
     let place = place();

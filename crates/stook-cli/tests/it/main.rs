@@ -12,6 +12,7 @@ mod copy;
 mod copy_lists;
 mod copy_mirror;
 mod copy_resume;
+mod copy_surface;
 mod damage;
 mod frame;
 mod get;

@@ -44,8 +44,9 @@ const RUNS: [(&str, &str); 20] = [
 ];
 
 /// What an option wants beside it; what begins with `=` is the whole command line.
-const BESIDE: [(&str, &str); 17] = [
+const BESIDE: [(&str, &str); 18] = [
     ("pack --max-delete", "--delete"),
+    ("copy --max-delete", "=copy tree out --mirror"),
     ("cat --cache-size", "--cache-dir cache"),
     ("ls --cache-size", "--cache-dir cache"),
     ("get --cache-size", "--cache-dir cache"),
@@ -98,7 +99,7 @@ const TEXTS: [&str; 27] = [
 
 /// Valid values that look out of range, and why. `huge` means each large number that the option can
 /// parse.
-const MEANT: [(&str, &str, &str); 18] = [
+const MEANT: [(&str, &str, &str); 20] = [
     ("bench --ramp", "0", "nothing runs before it is measured"),
     ("bench --seed", "0", "any number is a seed"),
     ("bench --seed", "huge", "any number is a seed"),
@@ -111,6 +112,8 @@ const MEANT: [(&str, &str, &str); 18] = [
     ("study sparse-file --latency", "0", "a server that answers at once"),
     ("pack --max-delete", "0", "nothing may be deleted"),
     ("pack --max-delete", "huge", "anything may be deleted"),
+    ("copy --max-delete", "0", "nothing may be deleted"),
+    ("copy --max-delete", "huge", "anything may be deleted"),
     ("load --max-records", "huge", "more than there are"),
     ("compact --extra-space", "huge", "more than there is: what is free bounds it"),
     ("compact --memory", "huge", "a bound, of which only what is needed is taken"),

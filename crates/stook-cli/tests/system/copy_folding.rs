@@ -105,7 +105,12 @@ fn of_two_files_that_are_there_under_a_third_spelling_one_takes_its_place() {
 
 #[test]
 fn one_file_takes_the_place_of_another_spelling_of_its_name() {
-    let place = Place::new(&[("s/photo.jpg", "new"), ("s/d/x", "x"), ("below/PHOTO.JPG", "old"), ("below/D/X", "old")]);
+    let place = Place::new(&[
+        ("s/photo.jpg", "new"),
+        ("s/d/x", "x"),
+        ("below/PHOTO.JPG", "old"),
+        ("below/D/X", "old"),
+    ]);
     let (code, stdout, stderr) = place.copy(&["s", "TO", "--overwrite", "different", "--mirror"]);
     assert_eq!(code, 0, "{stdout}{stderr}");
     assert_eq!(place.bytes(), ["new", "x"]);
@@ -121,7 +126,8 @@ fn directories_that_are_one_there_do_not_mix_and_nothing_of_them_is_deleted() {
         &["s", "TO", "--mirror", "--force", "--include", "o*", "--include", "t*"],
         &["s/Photos", "s/photos", "TO", "--mirror", "--force"],
     ] {
-        let place = Place::new(&[("s/Photos/one", "one"), ("s/photos/two", "two"), ("s/photos/one", "other")]);
+        let place =
+            Place::new(&[("s/Photos/one", "one"), ("s/photos/two", "two"), ("s/photos/one", "other")]);
         for _ in 0..2 {
             let (code, stdout, stderr) = place.copy(args);
             assert!(code == 1 && stderr.contains(SAID), "{args:?}: {stdout}{stderr}");

@@ -99,7 +99,12 @@ fn an_attribute_that_cannot_be_read_is_missed_until_it_can_be() {
     fs::create_dir(&name).unwrap();
     fs::write(name.join("file"), "bytes").unwrap();
     let set = |value: &str| {
-        rustix::fs::setxattr(name.join("file"), "user.note", value.as_bytes(), rustix::fs::XattrFlags::empty())
+        rustix::fs::setxattr(
+            name.join("file"),
+            "user.note",
+            value.as_bytes(),
+            rustix::fs::XattrFlags::empty(),
+        )
     };
     set("a note").unwrap();
     let mount = place.failing(Operation::ReadAttributes, "file");
@@ -138,7 +143,8 @@ fn what_root_left_with_the_owner_of_its_source_is_continued() {
         let names = fs::read_dir(place.at("disk")).into_iter().flatten().map(|entry| entry.unwrap().path());
         names.into_iter().find(|path| path.to_str().unwrap().ends_with(end))
     };
-    let is_begun = || left(".journal").is_some_and(|path| path.metadata().is_ok_and(|there| there.len() > 200));
+    let is_begun =
+        || left(".journal").is_some_and(|path| path.metadata().is_ok_and(|there| there.len() > 200));
     while !is_begun() {
         assert!(child.try_wait().unwrap().is_none(), "it ended before anything of it could stay");
         std::thread::sleep(std::time::Duration::from_millis(20));

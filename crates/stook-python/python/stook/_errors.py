@@ -32,8 +32,8 @@ class DamagedError(Error, OSError):
 class DamageWarning(UserWarning):
     """A pack is damaged: records may be missing, or of an earlier state.
 
-    Warned of when such a pack is opened. `Pack.damages` lists what was found, `Pack.check` looks for
-    all. ``warnings.simplefilter("error", stook.DamageWarning)`` makes an exception of it.
+    Warned of when such a pack is opened. `Pack.damages` lists what was found, `Pack.check` looks
+    for all. ``warnings.simplefilter("error", stook.DamageWarning)`` makes an exception of it.
     """
 
 

@@ -255,8 +255,13 @@ def copy(
         specials: Whether pipes, and by root devices, are made. Otherwise they are in ``special``.
         xattrs: Whether extended attributes are set, access control lists among them.
         with_owner: Whether owners are set; only root can.
-        hashes: ``"xxh3"``, ``"xxh128"``, ``"blake3"``, ``"sha256"``, or several, are computed of
-            each file that is read; ``items`` gets them.
+        hashes: ``"xxh3"``, ``"xxh128"``, ``"xxh64"``, ``"blake3"``, ``"sha256"``, ``"sha1"``,
+            ``"md5"``, ``"c4"``, or several, are computed of each file that is read; ``items`` gets
+            them.
+        lists: A list of checksums is written beside the copy, as ``sha256sum -c`` reads it, of this
+            function, or one of each of several: those of ``hashes``.
+        mhl: A list of ASC MHL is written at the end, with hashes of this function or of several:
+            ``"xxh128"``, ``"c4"``, ``"md5"``, ``"sha1"``, ``"xxh3"``, ``"xxh64"``.
         block_bytes: Length of one read or write of a large file: a multiple of 4 KiB.
         depth: Reads and writes of a large file in flight.
         jobs: Small files that are copied at once.
@@ -388,8 +393,8 @@ def verify(
             each tree (``SHA256SUMS``, ``*.sha256``, ``*.b3``, ``ascmhl/`` and others).
         against: A tree that each of the trees should be like. Kinds and targets of links are
             compared as well; modes, owners and times never are.
-        make_lists: ``"sha256"`` or another hash function, or several: a list of each is written into
-            each tree, of what is as it should be and of what no list has.
+        make_lists: ``"sha256"`` or another hash function, or several: a list of each is written
+            into each tree, of what is as it should be and of what no list has.
         cached: Whether files are read through the page cache.
         allow_extra: Whether what nothing says should be there is left out of ``wrong``.
         jobs: Threads that read and hash the files of one tree.

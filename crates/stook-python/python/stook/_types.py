@@ -367,6 +367,7 @@ class CopyDestination:
 
     Attributes:
         path: The directory.
+        made: The directories that were made to have it, itself the last of them.
         files: Regular files written.
         bytes: Bytes of them, holes included.
         cloned: Of these files, those that share the blocks of their source.
@@ -380,6 +381,8 @@ class CopyDestination:
         backups: What was replaced or deleted, and stays under another name.
         kept: What was there already with other content, and stayed as it was.
         deleted: What was deleted, because the sources do not have it.
+        leftovers: What a run that was killed had just replaced: it stays.
+        not_mirrored: Why a mirror looked for nothing that it could delete, where that is so.
         lists: Lists of checksums that were written.
         unlisted: How many files are in none of them, because they were there already and were not
             read.
@@ -393,6 +396,7 @@ class CopyDestination:
     """
 
     path: Path
+    made: list[Path]
     files: int
     bytes: int
     cloned: int
@@ -406,6 +410,8 @@ class CopyDestination:
     backups: int
     kept: list[str]
     deleted: list[str]
+    leftovers: list[str]
+    not_mirrored: Optional[str]
     lists: list[str]
     unlisted: int
     unset_xattrs: int
@@ -477,8 +483,8 @@ class Mismatch:
 
     Attributes:
         key: The path.
-        difference: ``"digest"``, ``"length"``, ``"content"``, ``"kind"``, ``"target"`` of a link, or
-            ``"device"``.
+        difference: ``"digest"``, ``"length"``, ``"content"``, ``"kind"``, ``"target"`` of a link,
+            or ``"device"``.
         hash: The hash function, where digests differ.
         expected: What should be there, as text, where there is one: a digest, a length, a kind.
         found: What is there instead.
@@ -633,7 +639,8 @@ class UnpackReport:
             none of these.
         complete: Whether what built the pack came to its end, or the archive ends as one does.
         failures: What could not be unpacked, damaged records included.
-        damages: Damage that was found when the pack was opened, as exceptions: files may be missing.
+        damages: Damage that was found when the pack was opened, as exceptions: files may be
+            missing.
     """
 
     files: int

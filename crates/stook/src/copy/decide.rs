@@ -13,6 +13,7 @@ use super::events::{Action, Why};
 use super::finish::shown;
 use super::mirror::is_mounted;
 use super::refuse::Inode;
+use crate::hash::Digest;
 use crate::tree::existing::{Plan, mtime_of};
 use crate::tree::outbox::{NewName, Replaces};
 use crate::tree::target;
@@ -65,8 +66,8 @@ impl Receiver {
         }
     }
 
-    /// Nothing has the name. Without a place for it, which only a dry run has, it may still be in an
-    /// earlier copy.
+    /// Nothing has the name. Without a place for it, which only a dry run has, it may still be in
+    /// an earlier copy.
     fn decide_new(&self, job: &FileJob, spot: Option<Spot>) -> Option<Place> {
         let dry_run = self.options.dry_run;
         let place = |spot, compared: Option<Spot>| {
@@ -79,7 +80,7 @@ impl Receiver {
             Some(earlier) if self.options.checksum => {
                 Some(place(spot.unwrap_or_else(|| earlier.clone()), Some(earlier)))
             }
-            Some(earlier) if self.link_earlier(job, spot.as_ref(), &earlier) => None,
+            Some(earlier) if self.link_earlier(job, spot.as_ref(), &earlier, &Arc::default()) => None,
             _ if dry_run => {
                 self.would(job, Why::New);
                 None
@@ -105,7 +106,7 @@ impl Receiver {
         let (plan, why) = match (overwrite, newer_ns) {
             (Overwrite::Always, _) => (Plan::Replace, Why::Asked),
             _ if is_alike && has_time && !self.options.checksum && self.is_still_there(job) => {
-                self.skip(job, &spot, there);
+                self.skip(job, &spot, there, &Arc::default());
                 return None;
             }
             (Overwrite::Older, Some(ns)) => (Plan::ReplaceOlder(ns), Why::Older),
@@ -143,11 +144,17 @@ impl Receiver {
     }
 
     pub(super) fn report_file(&self, job: &FileJob, what: (Action, Why)) {
-        self.report(&job.key, (Kind::File, job.node.len), what, Arc::default());
+        self.report_read(job, what, &Arc::default());
     }
 
-    /// What is there is the file that is copied.
-    pub(super) fn skip(&self, job: &FileJob, spot: &Spot, there: &Stat) {
+    /// The same of a file of which all bytes are known.
+    pub(super) fn report_read(&self, job: &FileJob, what: (Action, Why), digests: &Arc<[Digest]>) {
+        self.note_digests(job, digests);
+        self.report(&job.key, (Kind::File, job.node.len), what, digests.clone());
+    }
+
+    /// What is there is the file that is copied. Its digests are known if it was read.
+    fn skip(&self, job: &FileJob, spot: &Spot, there: &Stat, digests: &Arc<[Digest]>) {
         let Corrected { is_corrected, unset } = match self.correct_file(job, spot, there) {
             Ok(corrected) => corrected,
             Err(error) => return self.fail_io("set mode and time of", &job.key, error),
@@ -162,13 +169,19 @@ impl Receiver {
         self.note_first(&job.key, &job.node, false);
         self.forget_partial(job, spot);
         let what = if is_corrected { (Action::Correct, Why::Metadata) } else { (Action::Skip, Why::Same) };
-        self.report_file(job, what);
+        self.report_read(job, what, digests);
     }
 
     /// Does what a comparison decides; whether nothing is left to be written.
-    pub(super) fn settle(&self, place: &Place, is_same: bool, seen: Option<&Stat>) -> bool {
+    pub(super) fn settle(
+        &self,
+        place: &Place,
+        is_same: bool,
+        seen: Option<&Stat>,
+        digests: &Arc<[Digest]>,
+    ) -> bool {
         if let Some(earlier) = place.compared.as_ref().filter(|_| place.is_earlier) {
-            let is_linked = is_same && self.link_earlier(&place.job, Some(&place.spot), earlier);
+            let is_linked = is_same && self.link_earlier(&place.job, Some(&place.spot), earlier, digests);
             if !is_linked && self.options.dry_run {
                 self.would(&place.job, place.why);
             }
@@ -176,7 +189,7 @@ impl Receiver {
         }
         let is_settled = is_same || place.plan == Plan::Compare;
         if is_settled {
-            self.compared(place, is_same, seen);
+            self.compared(place, is_same, seen, digests);
         }
         is_settled
     }
@@ -196,7 +209,7 @@ impl Receiver {
     }
 
     /// What was compared is the same, or another that stays.
-    fn compared(&self, place: &Place, is_same: bool, seen: Option<&Stat>) {
+    fn compared(&self, place: &Place, is_same: bool, seen: Option<&Stat>, digests: &Arc<[Digest]>) {
         let job = &place.job;
         if !is_same {
             // Only a dry run comes here with what would be replaced.
@@ -208,7 +221,7 @@ impl Receiver {
         }
         match target::status(&place.spot.parent, &place.spot.name) {
             Ok(Some(there)) if seen.is_some_and(|seen| is_unchanged(seen, &there)) => {
-                self.skip(job, &place.spot, &there);
+                self.skip(job, &place.spot, &there, digests);
             }
             Ok(Some(_)) => self.fail_io("compare", &job.key, io::Error::other(CHANGED)),
             Ok(None) => self.fail_io("look for", &job.key, rustix::io::Errno::NOENT.into()),
@@ -238,12 +251,18 @@ impl Receiver {
     }
 
     /// Makes a file of an earlier copy this one as well; whether that could be.
-    fn link_earlier(&self, job: &FileJob, spot: Option<&Spot>, earlier: &Spot) -> bool {
+    fn link_earlier(
+        &self,
+        job: &FileJob,
+        spot: Option<&Spot>,
+        earlier: &Spot,
+        digests: &Arc<[Digest]>,
+    ) -> bool {
         if self.options.dry_run {
             let can_be = self.could_link(&job.key, earlier);
             if can_be {
                 self.note_first(&job.key, &job.node, true);
-                self.report_file(job, (Action::LinkEarlier, Why::New));
+                self.report_read(job, (Action::LinkEarlier, Why::New), digests);
             }
             return can_be;
         }
@@ -259,7 +278,7 @@ impl Receiver {
         self.state().report.linked += 1;
         self.forget_partial(job, spot);
         self.note_first(&job.key, &job.node, true);
-        self.report_file(job, (Action::LinkEarlier, Why::New));
+        self.report_read(job, (Action::LinkEarlier, Why::New), digests);
         true
     }
 

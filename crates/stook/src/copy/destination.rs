@@ -92,6 +92,8 @@ pub(super) struct State {
     entered: HashSet<Vec<u8>>,
     /// Of what has several names in a source, the first, and what stands for it here.
     pub(super) firsts: HashMap<Vec<u8>, FirstName>,
+    /// What was computed of files with several names, by each that is known to lead to it.
+    digests: HashMap<Vec<u8>, Arc<[Digest]>>,
     /// What the system does not do with files of which device.
     pub(super) refused: HashSet<(u64, OperationKind)>,
 }
@@ -170,7 +172,11 @@ impl Receiver {
             sources: sources.clone(),
             keys: SourceKeys::new(sources.clone(), is_contents),
             spellings: Spellings::default(),
-            read_from: sources.iter().flat_map(CopySource::read_from).filter_map(|path| inode_of(path)).collect(),
+            read_from: sources
+                .iter()
+                .flat_map(CopySource::read_from)
+                .filter_map(|path| inode_of(path))
+                .collect(),
             mailbox: mailbox.clone(),
             target: target.map(Mutex::new),
             earlier,
@@ -254,6 +260,28 @@ impl Receiver {
         }
     }
 
+    /// Notes what was computed of a file, for its other names.
+    pub(super) fn note_digests(&self, job: &FileJob, digests: &Arc<[Digest]>) {
+        if job.node.links > 1 && !digests.is_empty() {
+            self.state().digests.insert(job.key.to_vec(), digests.clone());
+        }
+    }
+
+    /// Two names are of one file.
+    pub(super) fn share_digests(&self, first: &[u8], other: &[u8]) {
+        let mut state = self.state();
+        if let Some(digests) = state.digests.get(first).cloned() {
+            state.digests.insert(other.to_vec(), digests);
+        }
+    }
+
+    /// What was computed of a file by another name, where this one is that file now.
+    fn digests_of_other_name(&self, key: &[u8], action: Action) -> Arc<[Digest]> {
+        let is_it = matches!(action, Action::HardLink | Action::Skip | Action::Correct);
+        let known = is_it.then(|| self.state().digests.get(key).cloned()).flatten();
+        known.unwrap_or_default()
+    }
+
     /// What was copied under another name because something else has the first one: from now on
     /// that stands for it.
     pub(super) fn note_instead(&self, first: &[u8], key: &[u8]) {
@@ -292,6 +320,10 @@ impl Receiver {
         (action, why): (Action, Why),
         digests: Arc<[Digest]>,
     ) {
+        if self.options.dry_run {
+            let keeps = self.options.backup.is_some();
+            self.state().report.count_planned((kind, len), (action, why), keeps);
+        }
         self.note_unlisted(key, kind, action);
         let is_made = matches!(action, Action::Copy | Action::HardLink | Action::LinkEarlier);
         if self.options.mirror
@@ -303,6 +335,7 @@ impl Receiver {
             let part = if self.keys.is_contents() { &[] } else { first_part(key) };
             *self.state().new_names.entry(part.to_vec()).or_default() += 1;
         }
+        let digests = if digests.is_empty() { self.digests_of_other_name(key, action) } else { digests };
         let key = key.to_vec();
         let item = Item { destination: self.index, key, kind, len, action, why, digests };
         self.mailbox.put(Letter::Item(item));
@@ -610,14 +643,9 @@ impl Receiver {
         target.set_directory_metadata(key, &metadata, Overwrite::Always)
     }
 
-    /// Returns an error if nothing may take the place of what is there, whatever is asked for: it is
-    /// what is copied from, or belongs to another key.
-    pub(super) fn check_there(
-        &self,
-        key: &[u8],
-        place: (&OwnedFd, &OsStr),
-        there: &Stat,
-    ) -> io::Result<()> {
+    /// Returns an error if nothing may take the place of what is there, whatever is asked for: it
+    /// is what is copied from, or belongs to another key.
+    pub(super) fn check_there(&self, key: &[u8], place: (&OwnedFd, &OsStr), there: &Stat) -> io::Result<()> {
         if self.read_from.contains(&(there.st_dev, there.st_ino)) {
             return Err(io::Error::other("it is what is copied from"));
         }

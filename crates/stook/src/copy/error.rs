@@ -1,6 +1,6 @@
 //! Why nothing was copied. What single files meet is in the report.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A result of copying.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -13,7 +13,7 @@ pub enum Error {
     #[error(transparent)]
     Core(#[from] crate::Error),
     /// A destination lies in what is copied, or is it.
-    #[error("{} is inside {}, which is to be copied: the copy would never end", destination.display(), source_path.display())]
+    #[error("{}", inside(destination, source_path))]
     Inside {
         /// The destination.
         destination: PathBuf,
@@ -37,7 +37,7 @@ pub enum Error {
         destination: PathBuf,
     },
     /// Two destinations are the same directory, or one lies in the other.
-    #[error("the destinations {} and {} are one in the other", first.display(), second.display())]
+    #[error("{}", same_destination(first, second))]
     SameDestination {
         /// One.
         first: PathBuf,
@@ -62,4 +62,28 @@ pub enum Error {
     /// An option that cannot be used.
     #[error("{0}")]
     Invalid(String),
+}
+
+impl Error {
+    /// Whether what was asked for makes no sense, rather than that something was in the way.
+    pub fn is_usage(&self) -> bool {
+        !matches!(self, Self::Core(_) | Self::NotADirectory { .. } | Self::Room(_))
+    }
+}
+
+fn inside(destination: &Path, source_path: &Path) -> String {
+    let (inner, outer) = (destination.display(), source_path.display());
+    match destination == source_path {
+        true => format!("{outer} would be copied into itself, and the copy would never end"),
+        false => format!("{inner} is inside {outer}, which is to be copied: the copy would never end"),
+    }
+}
+
+fn same_destination(first: &Path, second: &Path) -> String {
+    match first == second {
+        true => format!("the destination {} is given twice", first.display()),
+        false => {
+            format!("the destinations {} and {} are one in the other", first.display(), second.display())
+        }
+    }
 }

@@ -202,7 +202,7 @@ pub struct Progress {
     pub total_files: Option<u64>,
     /// Bytes in all.
     pub total_bytes: Option<u64>,
-    /// The file that was begun last.
+    /// A large file that is being copied; where there is none, the file that was begun last.
     pub current: Vec<u8>,
     /// Each destination.
     pub destinations: Vec<DestinationProgress>,

@@ -59,7 +59,9 @@ impl Receiver {
         plan: Plan,
         of: Option<Inode>,
     ) -> io::Result<Option<Backup>> {
-        let Some(backups) = self.backups.as_ref().filter(|_| plan.replaces().is_any()) else { return Ok(None) };
+        let Some(backups) = self.backups.as_ref().filter(|_| plan.replaces().is_any()) else {
+            return Ok(None);
+        };
         let name = self.name_backup(backups, key, (&spot.parent, &spot.name), false)?;
         Ok(Some(Backup { name, of }))
     }
@@ -119,7 +121,7 @@ impl Receiver {
             state.report.unset_xattrs.note(&job.key, unset);
         }
         self.note_first(&job.key, &job.node, true);
-        self.report(&job.key, (Kind::File, job.node.len), (Action::Copy, *why), digests.clone());
+        self.report_read(job, (Action::Copy, *why), digests);
     }
 
     /// Notes why a file did not get its name. What came in between stays, and may have the same

@@ -60,7 +60,6 @@ impl Run<'_> {
         let Some(source) = jobs.first().and_then(|job| self.sources.get(job.source)) else { return };
         let mut wanted = Vec::with_capacity(jobs.len());
         for job in jobs {
-            self.begin_file(&job);
             let places = self.decide(&job);
             match places.is_empty() {
                 true => self.end_file(&job, Ok(())),
@@ -143,6 +142,7 @@ impl Run<'_> {
             long.pouring.end(false);
         }
         if long.is_none() {
+            self.begin_file(&one.job);
             let (xattrs, holes) = match self.attributes(&one.job) {
                 Ok(attributes) => attributes,
                 Err(error) => {

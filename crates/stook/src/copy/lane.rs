@@ -50,7 +50,7 @@ pub(super) struct Begin {
 }
 
 /// Where a file is written that is being read.
-struct Current {
+struct InProgress {
     begin: Begin,
     /// `None` where it is only compared.
     out: Option<(OutFile, Arc<engine::File>)>,
@@ -68,7 +68,7 @@ struct Current {
     is_lost: bool,
 }
 
-impl Current {
+impl InProgress {
     /// No more of it is wanted here.
     fn stop(&mut self) {
         self.has_failed = true;
@@ -101,7 +101,7 @@ pub(super) struct Lane {
     rule: AccessRule,
     engine: Option<Box<dyn Engine>>,
     completions: Vec<Completion>,
-    current: Option<Current>,
+    current: Option<InProgress>,
 }
 
 impl Lane {
@@ -128,7 +128,7 @@ impl Lane {
         let (partial, start) = (begin.partial.take(), begin.start);
         let had = partial.as_ref().map_or(0, |partial| partial.journal.bytes());
         let opened = self.open(&begin.place, &begin.metadata, partial);
-        let mut current = Current {
+        let mut current = InProgress {
             begin,
             out: None,
             comparison: None,
@@ -404,11 +404,14 @@ impl Lane {
         let has_failed = self.current.as_ref().is_none_or(|current| current.has_failed);
         let Some(digests) = digests.filter(|_| !has_failed) else { return self.give_up() };
         let Some(current) = self.current.take() else { return };
-        let Current { begin, out, comparison, counted, journal, .. } = current;
+        let InProgress { begin, out, comparison, counted, journal, .. } = current;
         let (receiver, key) = (&self.receiver, begin.place.job.key.clone());
         let seen = comparison.as_ref().and_then(Comparison::seen);
         let place = begin.place;
-        let (mut coming, mut known) = (Some(digests), None);
+        let Some(digests) = digests.wait() else {
+            receiver.take_back(counted);
+            return receiver.fail_io("hash", &key, std::io::Error::other("the thread that hashes has ended"));
+        };
         if let Some(comparison) = comparison {
             receiver.take_back(counted);
             let is_same = match comparison.finish() {
@@ -419,19 +422,14 @@ impl Lane {
                 },
             };
             if is_same && receiver.lists.is_some() {
-                known = coming.take().and_then(Digests::wait);
-                known.iter().for_each(|digests| receiver.list_same(&place.job, digests));
+                receiver.list_same(&place.job, &digests);
             }
-            if receiver.settle(&place, is_same, seen.as_ref()) {
+            if receiver.settle(&place, is_same, seen.as_ref(), &digests) {
                 return;
             }
             receiver.add_bytes(counted);
         }
         let Some((file, out)) = out else { return };
-        let Some(digests) = known.or_else(|| coming.and_then(Digests::wait)) else {
-            receiver.take_back(counted);
-            return receiver.fail_io("hash", &key, std::io::Error::other("the thread that hashes has ended"));
-        };
         if (receiver.is_in_order() || self.grows(&out))
             && let Err(error) = file.set_len(place.job.node.len)
         {

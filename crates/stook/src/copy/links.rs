@@ -84,6 +84,7 @@ impl Receiver {
         }
         let there = self.state().firsts.get(first).cloned();
         let Some(there) = there else { return self.has_other_first(found, first) };
+        self.share_digests(&there.key, &found.key);
         let from = match self.spot(&there.key) {
             Ok(from) => from,
             Err(Noted) => return Linked::Done,

@@ -58,7 +58,7 @@ struct OpenList {
 }
 
 /// What went wrong with which list.
-type Failed = (Vec<u8>, io::Error);
+type NotListed = (Vec<u8>, io::Error);
 
 /// A file that is there, for a list that is made at the end.
 #[derive(Debug, Clone)]
@@ -141,7 +141,7 @@ impl BeforeNames for Receiver {
             return;
         }
         let sync = |list: &mut OpenList| Some((list.name.clone(), list.file.sync().err()?));
-        let failed: Option<Failed> = state.open.iter_mut().find_map(sync);
+        let failed: Option<NotListed> = state.open.iter_mut().find_map(sync);
         // A second sync would not say what was lost.
         state.has_failed = failed.is_some();
         drop(state);
@@ -168,7 +168,7 @@ impl Receiver {
         self.record_done(job, digests);
     }
 
-    /// Lists a further name of a file, before it is given, if the hashes of the file are known.
+    /// Lists a hard link to a file, before it is given, if the hashes of the file are known.
     pub(super) fn list_link(&self, found: &Found, first: &[u8]) {
         let Some(lists) = &self.lists else { return };
         let Some(digests) = lists.state().firsts.get(first).cloned() else { return };
@@ -241,7 +241,7 @@ impl Receiver {
             let appended = list.file.append(&of(list.kind));
             Some((list.name.clone(), appended.err()?))
         };
-        let failed: Option<Failed> = state.open.iter_mut().find_map(append);
+        let failed: Option<NotListed> = state.open.iter_mut().find_map(append);
         state.has_failed = failed.is_some();
         drop(state);
         if let Some((name, error)) = failed {
@@ -250,7 +250,7 @@ impl Receiver {
     }
 
     /// Makes the lists, each under a name that nothing has.
-    fn begin_lists(&self, lists: &Lists) -> Result<Vec<OpenList>, Failed> {
+    fn begin_lists(&self, lists: &Lists) -> Result<Vec<OpenList>, NotListed> {
         let Some(root) = self.target().map(|target| target.root()) else { return Ok(Vec::new()) };
         let mut open = Vec::with_capacity(lists.kinds.len());
         for kind in &lists.kinds {

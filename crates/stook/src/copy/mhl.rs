@@ -188,8 +188,8 @@ impl Receiver {
         MhlHead { creator, process: MhlProcess::Transfer, ignored }
     }
 
-    /// Writes a list, and returns its C4. Files that do not have the hash that an earlier list says,
-    /// and names that a list has no way to hold, are failures.
+    /// Writes a list, and returns its C4. Files that do not have the hash that an earlier list
+    /// says, and names that a list has no way to hold, are failures.
     fn write_list(
         &self,
         file: &OutFile,

@@ -287,7 +287,9 @@ impl<'a> Search<'a> {
                 self.had += u64::from(!is_left_out);
                 Looked::Had
             }
-            None if is_for_repairs(&*self.receiver.calls, &directory, name) || self.is_spared(&path, name) => {
+            None if is_for_repairs(&*self.receiver.calls, &directory, name)
+                || self.is_spared(&path, name) =>
+            {
                 self.keep(here.key, id);
                 Looked::Stays
             }
@@ -464,8 +466,8 @@ impl<'a> Search<'a> {
         if !is_directory {
             // Renaming one name of a file onto another of the same leaves both.
             let earlier = target::status(parent, kept)?;
-            let is_one =
-                earlier.is_some_and(|earlier| (earlier.st_dev, earlier.st_ino) == (there.st_dev, there.st_ino));
+            let is_one = earlier
+                .is_some_and(|earlier| (earlier.st_dev, earlier.st_ino) == (there.st_dev, there.st_ino));
             return if is_one { again(|| calls.unlink(at, name)) } else { calls.rename(at, name, kept) };
         }
         match calls.rename_new(at, name, kept) {

@@ -22,6 +22,7 @@
 mod attributes;
 mod backups;
 mod body;
+mod current;
 mod decide;
 mod destination;
 mod error;
@@ -68,7 +69,7 @@ pub use events::{
 pub use journal::{CopyJournal, CopyJournalError};
 pub use limits::{LinkUse, Side};
 pub use options::{CopyOptions, Resume};
-pub use report::{CopyReport, DestinationReport, Failure, Leftover, NotCopied, Unfinished};
+pub use report::{CopyReport, DestinationReport, Failure, Leftover, NotCopied, Unfinished, WhyNotMirrored};
 pub(crate) use report::{incomplete, not_there};
 pub use run::{Copy, Destination};
 pub use source::{CopySource, SingleFile};

@@ -61,7 +61,7 @@ pub struct CopyOptions {
     pub jobs: Option<usize>,
     /// Which way bytes are read and written: `Auto` is past the page cache for large files.
     pub access: AccessRule,
-    /// Bytes a second that are read, at most.
+    /// Bytes a second that are read, at most: [`Self::BYTES_PER_S_MIN`] at least.
     pub bytes_per_s: Option<u64>,
     /// Writes what fits, and deletes whatever is extra.
     pub force: bool,
@@ -129,6 +129,10 @@ const DEPTH_MAX: usize = 256;
 const JOBS_MAX: usize = 256;
 
 impl CopyOptions {
+    /// The lowest limit, in bytes a second. A copy would take years with less: what was meant are
+    /// thousands of them.
+    pub const BYTES_PER_S_MIN: u64 = 4 << 10;
+
     /// Refuses what cannot be meant.
     pub(crate) fn check(&self) -> Result<()> {
         let invalid = |what: String| Err(Error::Invalid(what));
@@ -155,8 +159,8 @@ impl CopyOptions {
         if self.max_delete.is_some() && !self.mirror {
             return invalid("how much may be deleted is said of a mirror, and none is asked for".into());
         }
-        if self.bytes_per_s == Some(0) {
-            return invalid("the limit must be at least one byte a second, not 0".into());
+        if let Some(bytes) = self.bytes_per_s.filter(|bytes| *bytes < Self::BYTES_PER_S_MIN) {
+            return invalid(format!("the limit must be at least 4 KiB a second, not {bytes} bytes"));
         }
         let is_part = |suffix: &OsString| {
             let bytes = suffix.as_encoded_bytes();

@@ -64,7 +64,7 @@ impl Run<'_> {
         found.map_or_else(|| job.clone(), |(id, node)| FileJob { id, node, ..job.clone() })
     }
 
-    /// Those among further names of files that still are: what has another file by now is copied by
+    /// Those among hard links that still are: what has another file by now is copied by
     /// itself, because the first name may have been copied since it was so.
     pub(super) fn still_linked(&self, links: Vec<(Found, Arc<[u8]>)>) -> Vec<(Found, Arc<[u8]>)> {
         let (mut still, mut others) = (Vec::with_capacity(links.len()), Vec::new());

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::events::{Action, Why};
 use super::options::CopyOptions;
 use super::waits::Waits;
 use crate::device::Attachment;
@@ -59,7 +60,7 @@ pub struct Leftover {
     pub replaced_by: Option<Vec<u8>>,
 }
 
-/// What became of one destination.
+/// What became of one destination, or with a dry run would.
 #[derive(Debug, Default)]
 pub struct DestinationReport {
     /// The directory.
@@ -96,6 +97,8 @@ pub struct DestinationReport {
     pub leftovers: Vec<Leftover>,
     /// Paths that were deleted, because the sources do not have them.
     pub deleted: Vec<Vec<u8>>,
+    /// Why a mirror looked for nothing that it could delete, where that is so.
+    pub not_mirrored: Option<WhyNotMirrored>,
     /// Lists of checksums that were written, relative to it.
     pub lists: Vec<Vec<u8>>,
     /// Files that are there and in none of those lists, because they were there already and their
@@ -127,9 +130,57 @@ impl DestinationReport {
             _ => self.specials += 1,
         }
     }
+
+    /// Counts what a dry run would do, as the copy counts it. What is there already, and what would
+    /// be deleted, counts in both alike.
+    pub(super) fn count_planned(
+        &mut self,
+        (kind, len): (Kind, u64),
+        (action, why): (Action, Why),
+        keeps: bool,
+    ) {
+        match (action, kind) {
+            (Action::Copy, Kind::File) => {
+                self.files += 1;
+                self.bytes = self.bytes.saturating_add(len);
+            }
+            (Action::Copy, Kind::Directory) => self.directories += 1,
+            (Action::HardLink, Kind::File) => self.hard_links += 1,
+            (Action::Copy | Action::HardLink, kind) => self.add_other(kind),
+            (Action::LinkEarlier, _) => self.linked += 1,
+            _ => return,
+        }
+        self.backups += u64::from(keeps && why != Why::New);
+    }
 }
 
-/// What copying did.
+/// Why a mirror deleted nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum WhyNotMirrored {
+    /// Something could not be read.
+    Unread,
+    /// A special file was not copied.
+    Special,
+    /// Something could not be written.
+    Unwritten,
+    /// Something is there with other content, and was kept.
+    Kept,
+}
+
+impl WhyNotMirrored {
+    /// It as a sentence ends: `something could not be read`.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Unread => "something could not be read",
+            Self::Special => "a special file was not copied",
+            Self::Unwritten => "something could not be written",
+            Self::Kept => "something is there with other content, and was kept",
+        }
+    }
+}
+
+/// What copying did, or with a dry run would do.
 #[derive(Debug, Default)]
 pub struct CopyReport {
     /// Each destination, in the order in which they were given.

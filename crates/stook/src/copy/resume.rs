@@ -21,8 +21,8 @@ use crate::source::{Session, Source};
 use crate::tree::Holes;
 use crate::tree::existing::Plan;
 
-/// How much longer a file may be than what it has outside of its holes, so that it is continued: the
-/// journal has records of holes, too.
+/// How much longer a file may be than what it has outside of its holes, so that it is continued:
+/// the journal has records of holes, too.
 const HOLES_MAX: u64 = 16;
 
 /// What a file is continued from.

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Instant;
 
 use super::body::FileJob;
+use super::current::Current;
 use super::decide::Place;
 use super::destination::Receiver;
 use super::error::Result;
@@ -25,7 +26,7 @@ use super::lists::{self, Lists};
 use super::mirror::Mirror;
 use super::options::CopyOptions;
 use super::refuse::{self, Total};
-use super::report::{self, CopyReport, DestinationReport, Failure};
+use super::report::{self, CopyReport, DestinationReport, Failure, WhyNotMirrored};
 use super::small::{SMALL_MAX, SmallTask};
 use super::source::CopySource;
 use super::spelling::above;
@@ -196,7 +197,7 @@ pub(super) struct Run<'a> {
     read_bytes: AtomicU64,
     /// Bytes that need not be read, because all destinations have them.
     resumed_bytes: AtomicU64,
-    current: Mutex<Arc<[u8]>>,
+    current: Mutex<Current>,
 }
 
 impl<'a> Run<'a> {
@@ -244,7 +245,7 @@ impl<'a> Run<'a> {
             bytes: AtomicU64::new(0),
             read_bytes: AtomicU64::new(0),
             resumed_bytes: AtomicU64::new(0),
-            current: Mutex::new(Arc::default()),
+            current: Mutex::default(),
             options,
         })
     }
@@ -274,7 +275,7 @@ impl<'a> Run<'a> {
             bytes: of(&self.bytes).max(so_far),
             total_files: Some(self.total.files),
             total_bytes: Some(self.total.bytes),
-            current: self.current.lock().unwrap_or_else(PoisonError::into_inner).to_vec(),
+            current: self.current().shown(),
             destinations: self.receivers.iter().map(|receiver| receiver.progress()).collect(),
         }
     }
@@ -292,15 +293,23 @@ impl<'a> Run<'a> {
         CopyReport { destinations, read_bytes, interrupted, sources, waits, elapsed, ..own }
     }
 
+    fn current(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A file is begun.
     pub(super) fn begin_file(&self, job: &FileJob) {
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = job.key.clone();
+        self.current().begin(job);
     }
 
     /// A file was dealt with; an error is one of its source.
     pub(super) fn end_file(&self, job: &FileJob, result: crate::Result<()>) {
-        self.files.fetch_add(1, Ordering::Relaxed);
-        self.bytes.fetch_add(job.node.len, Ordering::Relaxed);
+        self.current().end(job);
+        // What nobody wants any more was not copied.
+        if !self.is_stopped() {
+            self.files.fetch_add(1, Ordering::Relaxed);
+            self.bytes.fetch_add(job.node.len, Ordering::Relaxed);
+        }
         if let Err(error) = result {
             self.fail(&job.key, error);
         }
@@ -471,15 +480,12 @@ impl<'a> Run<'a> {
 
     /// Deletes what is extra, if everything was copied.
     fn mirror(&self, receiver: &Receiver) {
-        let is_read = {
-            let own = self.own();
-            own.failures.is_empty() && own.not_copied.is_empty()
-        };
-        let is_written = {
-            let state = receiver.state();
-            state.report.failures.is_empty() && state.report.kept.is_empty()
-        };
-        if self.options.mirror && is_read && is_written && !self.is_stopped() {
+        if !self.options.mirror || self.is_stopped() || receiver.is_stopped() {
+            return;
+        }
+        let why_not = self.why_not_mirrored(receiver);
+        receiver.state().report.not_mirrored = why_not;
+        if why_not.is_none() {
             let is_stopped = || self.is_stopped();
             let has_selected = |source: usize| {
                 let selected = self.selected.get(source);
@@ -489,6 +495,22 @@ impl<'a> Run<'a> {
             let listed = |key: &[u8]| self.listed().get(&hash_of(key)).copied().unwrap_or(0);
             let (has_selected, is_stopped, listed) = (&has_selected, &is_stopped, &listed);
             Mirror { receiver, sources, is_contents, has_selected, listed, is_stopped }.run();
+        }
+    }
+
+    /// Why nothing of what is extra in a destination is to be deleted, if that is so.
+    fn why_not_mirrored(&self, receiver: &Receiver) -> Option<WhyNotMirrored> {
+        let (is_read, has_specials) = {
+            let own = self.own();
+            (own.failures.is_empty(), !own.not_copied.is_empty())
+        };
+        let state = receiver.state();
+        match &state.report {
+            _ if !is_read => Some(WhyNotMirrored::Unread),
+            _ if has_specials => Some(WhyNotMirrored::Special),
+            report if !report.failures.is_empty() => Some(WhyNotMirrored::Unwritten),
+            report if !report.kept.is_empty() => Some(WhyNotMirrored::Kept),
+            _ => None,
         }
     }
 

@@ -152,7 +152,7 @@ impl Receiver {
             if is_same {
                 self.list_same(&place.job, &body.digests);
             }
-            if self.settle(&place, is_same, seen.as_ref()) {
+            if self.settle(&place, is_same, seen.as_ref(), &body.digests) {
                 return;
             }
         }

@@ -27,10 +27,10 @@ const KNOWN_MAX: usize = 4;
 
 /// What is known of the directories of a destination.
 #[derive(Debug, Default)]
-pub(super) struct Spellings(Mutex<State>);
+pub(super) struct Spellings(Mutex<FoldedNames>);
 
 #[derive(Debug, Default)]
-struct State {
+struct FoldedNames {
     /// Whether a directory takes two spellings for one name.
     folds: HashMap<Inode, bool>,
     /// Of those that do, the last that were asked about.
@@ -57,7 +57,7 @@ pub(super) struct Named<'a> {
 }
 
 impl Spellings {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FoldedNames> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -127,7 +127,7 @@ impl Spellings {
     }
 }
 
-impl State {
+impl FoldedNames {
     /// What is known of the directory of something; listed anew where that is asked.
     fn known(&mut self, keys: &SourceKeys, named: Named<'_>, anew: bool) -> io::Result<&Known> {
         let directory = identity(named.parent)?;

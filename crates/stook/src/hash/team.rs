@@ -11,7 +11,8 @@ use super::{Digest, HashKind, Hashing};
 const WAITING: usize = 4;
 
 /// Takes the bytes of one file, in order, and computes hashes of them. Those that take longer than
-/// reading are computed side by side: by the thread that calls, and by one for each further of them.
+/// reading are computed side by side: by the thread that calls, and by one for each further of
+/// them.
 #[derive(Debug)]
 pub struct HashingTeam {
     /// What the thread that calls computes.

@@ -108,9 +108,14 @@ impl OpenGiven {
         Ok(Given::Packed(Packed { opened, name, key }))
     }
 
+    /// An object that is copied as it is. It is wanted as a whole, so its server need not send
+    /// parts.
     fn object(&self, address: &Path) -> Result<Arc<dyn source::Source>> {
         #[cfg(feature = "remote")]
-        let opened = source::open_with(address, &self.contents.remote);
+        let opened = source::open_with(
+            address,
+            &source::remote::RemoteOptions { whole_file: true, ..self.contents.remote.clone() },
+        );
         #[cfg(not(feature = "remote"))]
         let opened = source::open(address);
         Ok(opened?)

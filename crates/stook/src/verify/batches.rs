@@ -6,7 +6,7 @@ use std::sync::mpsc::SyncSender;
 
 use super::expected::Entry;
 use super::pool::HashPool;
-use super::reading::{Pass, ReadFile, Wanted};
+use super::reading::{Outcomes, Pass, ReadFile, Wanted};
 use super::report::Difference;
 use super::run::{Prepared, Run, Sink};
 use super::subject::Branch;
@@ -220,9 +220,6 @@ impl Verifier<'_, '_> {
         })
     }
 }
-
-/// What became of files.
-type Outcomes = Vec<Option<Result<ReadFile>>>;
 
 /// The hash function by which two files are compared: one that is computed anyway, if no two files
 /// can be made that have one value.

@@ -1,4 +1,5 @@
-//! [`CountingEngines`]: which way the bytes of all reads of a tree took, whoever reads them.
+//! [`CountingEngines`]: which way the bytes of a tree took, by the completions of
+//! all its reads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -50,7 +50,7 @@ pub(super) struct Pass<'r, 'a> {
 }
 
 /// What became of files that were read together. `None` where the caller wanted no more.
-type Outcomes = Vec<Option<Result<ReadFile>>>;
+pub(super) type Outcomes = Vec<Option<Result<ReadFile>>>;
 
 impl Pass<'_, '_> {
     /// Reads files. One that changes meanwhile is read once more, as it is then.

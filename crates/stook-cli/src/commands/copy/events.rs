@@ -29,7 +29,6 @@ pub(super) struct Events<'a> {
     streams: bool,
     /// Whether every path is named.
     names_items: bool,
-    is_dry_run: bool,
     items: Vec<Item>,
     last_progress: Option<Instant>,
     /// The first error of stdout: nothing more is printed, and the copy ends.
@@ -45,7 +44,6 @@ impl<'a> Events<'a> {
             destinations,
             streams: args.events,
             names_items: args.dry_run || args.verbose,
-            is_dry_run: args.dry_run,
             items: Vec::new(),
             last_progress: None,
             failed: None,
@@ -98,15 +96,19 @@ impl CopyEvents for Events<'_> {
     }
 
     fn item(&mut self, item: &Item) {
-        if !self.names_items || item.action == Action::Skip {
+        let is_news = item.action != Action::Skip;
+        if !self.names_items || !is_news && item.digests.is_empty() {
             return;
         }
         match (self.context.json(), self.streams) {
             (true, true) => self.line("copy_item", json::Named::new(item)),
-            // The document of a dry run has them.
-            (true, false) if self.is_dry_run => self.items.push(item.clone()),
-            (true, false) => {}
-            (false, _) => self.text(&text::item_line(item, self.destinations)),
+            (true, false) => self.items.push(item.clone()),
+            (false, _) => {
+                if is_news {
+                    self.text(&text::item_line(item, self.destinations));
+                }
+                text::digest_lines(item, self.destinations).for_each(|line| self.text(&line));
+            }
         }
     }
 

@@ -1,10 +1,12 @@
 //! A copy as JSON: the document, and the lines of `--events`.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use stook::copy::{
     Beginning, CopyFailure, CopyReport, DestinationReport, HeldUpBy, Item, Phase, Progress, Side, Unfinished,
+    WhyNotMirrored,
 };
 use stook::device::Attachment;
 use stook::report::json::TextOrBytes;
@@ -59,6 +61,7 @@ pub(super) fn document<'a>(report: &'a CopyReport, items: &'a [Item], args: &Arg
 #[derive(Serialize)]
 struct Copied<'a> {
     path: String,
+    made: Vec<TextOrBytes<'a>>,
     files: u64,
     bytes: u64,
     cloned: u64,
@@ -71,8 +74,10 @@ struct Copied<'a> {
     unchanged: u64,
     corrected: u64,
     backups: u64,
+    leftovers: Vec<TextOrBytes<'a>>,
     kept: Vec<TextOrBytes<'a>>,
     deleted: Vec<TextOrBytes<'a>>,
+    not_mirrored: Option<&'static str>,
     lists: Vec<TextOrBytes<'a>>,
     unlisted: u64,
     unset_xattrs: u64,
@@ -90,6 +95,7 @@ impl<'a> Copied<'a> {
     fn new(one: &'a DestinationReport, link_share: Option<f64>) -> Self {
         Self {
             path: one.path.display().to_string(),
+            made: one.made.iter().map(|made| path_of(made)).collect(),
             files: one.files,
             bytes: one.bytes,
             cloned: one.cloned,
@@ -102,8 +108,10 @@ impl<'a> Copied<'a> {
             unchanged: one.unchanged,
             corrected: one.corrected,
             backups: one.backups,
+            leftovers: one.leftovers.iter().map(|left| TextOrBytes::key(&left.key)).collect(),
             kept: one.kept.iter().map(|kept| TextOrBytes::key(&kept.key)).collect(),
             deleted: one.deleted.iter().map(|key| TextOrBytes::key(key)).collect(),
+            not_mirrored: one.not_mirrored.map(WhyNotMirrored::text),
             lists: one.lists.iter().map(|key| TextOrBytes::key(key)).collect(),
             unlisted: one.unlisted,
             unset_xattrs: one.unset_xattrs.entries,
@@ -117,6 +125,10 @@ impl<'a> Copied<'a> {
             link_share,
         }
     }
+}
+
+fn path_of(path: &Path) -> TextOrBytes<'_> {
+    TextOrBytes::new("path", path.as_os_str().as_encoded_bytes())
 }
 
 /// A file that the next run continues.
@@ -179,6 +191,8 @@ pub(super) struct Named<'a> {
     destination: usize,
     action: &'static str,
     why: &'static str,
+    /// By the names of the functions, in hexadecimal.
+    digests: BTreeMap<&'static str, String>,
 }
 
 impl<'a> Named<'a> {
@@ -188,6 +202,7 @@ impl<'a> Named<'a> {
             destination: item.destination,
             action: item.action.name(),
             why: item.why.name(),
+            digests: item.digests.iter().map(|digest| (digest.kind.name(), digest.to_string())).collect(),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use stook::copy::{Beginning, CopyReport, DestinationReport, HeldUpBy, Item, Side};
+use stook::copy::{Beginning, CopyReport, DestinationReport, HeldUpBy, Item, Leftover, Side};
 use stook::device::Attachment;
 use stook::report::units;
 
@@ -67,6 +67,13 @@ fn print_destination(one: &DestinationReport, verbose: bool, context: &Context) 
     if !one.kept.is_empty() {
         context.note("`--overwrite different` replaces what is there with other content.");
     }
+    if let Some(why) = one.not_mirrored {
+        let (path, why) = (one.path.display(), why.text());
+        context.failure(anyhow::anyhow!("nothing was deleted from {path}: {why}").as_ref());
+    }
+    for left in &one.leftovers {
+        context.note(leftover_line(one, left));
+    }
     for left in &one.unfinished {
         let place = one.path.join(OsStr::from_bytes(&left.key));
         let (place, there) = (printable(place.as_os_str().as_bytes()), units::bytes_decimal(left.bytes));
@@ -75,9 +82,39 @@ fn print_destination(one: &DestinationReport, verbose: bool, context: &Context) 
     super::super::unpack::report_unset(&one.unset_xattrs, context);
 }
 
+/// What is said of a file that a killed run left under another name.
+fn leftover_line(one: &DestinationReport, left: &Leftover) -> String {
+    let place = |key: &[u8]| printable(one.path.join(OsStr::from_bytes(key)).as_os_str().as_bytes());
+    let what = match &left.replaced_by {
+        Some(key) => format!("what {} replaced", place(key)),
+        None => "what was replaced".to_owned(),
+    };
+    format!("{} is {what} when a run was killed. It is yours to look at, and stays.", place(&left.key))
+}
+
 /// What was done with a path, or would be: `copy      new      a/b`. Of several destinations it
 /// says which.
 pub(super) fn item_line(item: &Item, destinations: &[PathBuf]) -> String {
+    let (action, why) = (item.action.name(), item.why.name());
+    format!("{action:<9} {why:<8} {}", place_of(item, destinations))
+}
+
+/// What was computed of the bytes of a file, as programs that compute it print it: `DIGEST  a/b`.
+/// Of several functions each line says which: `sha256:DIGEST  a/b`.
+pub(super) fn digest_lines<'a>(
+    item: &'a Item,
+    destinations: &[PathBuf],
+) -> impl Iterator<Item = String> + use<'a> {
+    let place = place_of(item, destinations);
+    let has_several = item.digests.len() > 1;
+    item.digests.iter().map(move |digest| match has_several {
+        true => format!("{}:{digest}  {place}", digest.kind.name()),
+        false => format!("{digest}  {place}"),
+    })
+}
+
+/// Where something went, as it is printed.
+fn place_of(item: &Item, destinations: &[PathBuf]) -> String {
     // The destination itself has no path in it.
     let key: &[u8] = if item.key.is_empty() { b"." } else { &item.key };
     let key = OsStr::from_bytes(key);
@@ -85,8 +122,7 @@ pub(super) fn item_line(item: &Item, destinations: &[PathBuf]) -> String {
         [_] => key.to_os_string(),
         several => several.get(item.destination).map_or_else(|| key.into(), |one| one.join(key).into()),
     };
-    let (action, why) = (item.action.name(), item.why.name());
-    format!("{action:<9} {why:<8} {}", printable(place.as_bytes()))
+    printable(place.as_bytes())
 }
 
 /// What was done, on stdout.
@@ -97,20 +133,19 @@ pub(super) fn print(
     context: &Context,
 ) -> Result<(), OutputError> {
     let has_several = report.destinations.len() > 1;
-    if args.dry_run {
-        return Ok(());
-    }
-    // With --verbose they were named when they were deleted.
-    for one in report.destinations.iter().filter(|_| !args.verbose) {
+    let plan = Plan { dry_run: args.dry_run, has_backups: args.existing.backup.is_some() };
+    // With --verbose they were named when they were deleted, and by a dry run in any case.
+    for one in report.destinations.iter().filter(|_| !args.verbose && !args.dry_run) {
         for key in &one.deleted {
-            output.line(format_args!("deleted {}", printable(key)))?;
+            let what = if plan.has_backups { "renamed" } else { "deleted" };
+            output.line(format_args!("{what} {}", printable(key)))?;
         }
     }
     if context.quiet() {
         return Ok(());
     }
     for one in &report.destinations {
-        output.line(summary(one, report, has_several))?;
+        output.line(summary(one, report, has_several, plan))?;
         for list in &one.lists {
             let path = one.path.join(OsStr::from_bytes(list));
             output.line(format_args!("listed in {}", printable(path.as_os_str().as_bytes())))?;
@@ -119,7 +154,7 @@ pub(super) fn print(
     if report.destinations.iter().any(|one| one.unlisted > 0) {
         context.note("`--checksum` reads what is there already, and lists it, too.");
     }
-    if report.elapsed >= MEANS_SOMETHING_FROM && report.read_bytes >= MEANS_SOMETHING_BYTES {
+    if !args.dry_run && report.elapsed >= MEANS_SOMETHING_FROM && report.read_bytes >= MEANS_SOMETHING_BYTES {
         for line in how_near(report) {
             output.line(line)?;
         }
@@ -127,35 +162,34 @@ pub(super) fn print(
     Ok(())
 }
 
-fn summary(one: &DestinationReport, report: &CopyReport, has_several: bool) -> String {
+/// What of it was only planned, and what becomes of extra files.
+#[derive(Debug, Clone, Copy, Default)]
+struct Plan {
+    dry_run: bool,
+    has_backups: bool,
+}
+
+fn summary(one: &DestinationReport, report: &CopyReport, has_several: bool, plan: Plan) -> String {
+    let dry_run = plan.dry_run;
     let links = one.symlinks + one.hard_links + one.linked;
     let mut text = format!(
-        "Copied {}, {}, {}: {}",
+        "{} {}, {}, {}: {}",
+        if dry_run { "Would copy" } else { "Copied" },
         units::count_of(one.files, "file", "files"),
         units::count_of(one.directories, "directory", "directories"),
         units::count_of(links, "link", "links"),
         units::bytes_decimal(one.bytes),
     );
-    if one.bytes > MEANS_SOMETHING_BYTES {
-        let (took, rate) = (units::duration(report.elapsed), units::rate_of(one.bytes, report.elapsed));
+    // What was there already was not copied in that time.
+    let written = one.bytes.saturating_sub(one.resumed_bytes);
+    if written > MEANS_SOMETHING_BYTES && !dry_run {
+        let (took, rate) = (units::duration(report.elapsed), units::rate_of(written, report.elapsed));
         text.push_str(&format!(" in {took}, {rate}"));
     }
     if has_several {
         text.push_str(&format!(" to {}", one.path.display()));
     }
-    for (count, what) in [
-        (one.unchanged, "unchanged"),
-        (one.corrected, "with corrected mode, owner or time"),
-        (one.kept.len() as u64, "kept with other content"),
-        (one.backups, "kept under another name"),
-        (one.deleted.len() as u64, "deleted"),
-        (one.unlisted, "there already and in no new list"),
-        (one.failures.len() as u64, "failed"),
-    ] {
-        if count > 0 {
-            text.push_str(&format!("; {} {what}", units::count(count)));
-        }
-    }
+    text.push_str(&what_else(one, report, plan));
     if one.resumed_bytes > 0 {
         text.push_str(&format!("; {} were there already", units::bytes_decimal(one.resumed_bytes)));
     }
@@ -166,10 +200,35 @@ fn summary(one: &DestinationReport, report: &CopyReport, has_several: bool) -> S
             text.push_str(&format!("; made the directories {} to {}", first.display(), last.display()));
         }
     }
-    if report.interrupted {
-        text.push_str("; interrupted, every file written is complete");
+    match (report.interrupted, dry_run) {
+        (true, true) => text.push_str("; interrupted, so this is not all"),
+        (true, false) => text.push_str("; interrupted, every file written is complete"),
+        (false, _) => {}
     }
     text
+}
+
+/// What became of all that was not copied, or would: `; 3 unchanged; 1 failed`.
+fn what_else(one: &DestinationReport, report: &CopyReport, plan: Plan) -> String {
+    let deleted = match plan.has_backups {
+        true => ("extra kept under another name", "extra would be kept under another name"),
+        false => ("deleted", "would be deleted"),
+    };
+    let counts = [
+        (one.unchanged, "unchanged", "unchanged"),
+        (one.corrected, "with corrected mode, owner or time", "whose mode, owner or time would be corrected"),
+        (one.kept.len() as u64, "kept with other content", "would be kept with other content"),
+        (one.backups, "kept under another name", "would be kept under another name"),
+        (one.deleted.len() as u64, deleted.0, deleted.1),
+        (one.unlisted, "there already and in no new list", "there already and would be in no new list"),
+        (report.failures.len() as u64, "could not be read", "could not be read"),
+        (one.failures.len() as u64, "failed", "failed"),
+    ];
+    let some = counts.iter().filter(|(count, ..)| *count > 0);
+    some.map(|(count, done, planned)| {
+        format!("; {} {}", units::count(*count), if plan.dry_run { planned } else { done })
+    })
+    .collect()
 }
 
 /// How near it came to what the links carry, and what it waited for: what of that is known.
@@ -291,16 +350,45 @@ mod tests {
         report.elapsed = Duration::from_secs(855);
         let text =
             "Copied 258 files, 1 directory, 0 links: 252 GB in 14 min 15 s, 295 MB/s to /mnt/0; 3 unchanged";
-        assert_eq!(summary(&report.destinations[0], &report, true), text);
+        assert_eq!(summary(&report.destinations[0], &report, true, Plan::default()), text);
         assert_eq!(
-            summary(&report.destinations[1], &report, false),
+            summary(&report.destinations[1], &report, false, Plan::default()),
             "Copied 0 files, 0 directories, 0 links: 0 B"
         );
+        report.destinations[0].deleted = vec![b"a".to_vec(), b"b".to_vec()];
+        let planned = "Would copy 258 files, 1 directory, 0 links: 252 GB to /mnt/0; 3 unchanged; \
+                       2 would be deleted";
+        let plan = Plan { dry_run: true, ..Plan::default() };
+        assert_eq!(summary(&report.destinations[0], &report, true, plan), planned);
     }
 
     #[test]
-    fn of_several_destinations_a_line_says_which() {
-        let item = Item {
+    fn the_rate_is_that_of_what_was_written_in_that_time() {
+        let mut report = report(0, &[0], 0);
+        let one = &mut report.destinations[0];
+        (one.files, one.bytes, one.resumed_bytes) = (1, 70_000_000, 50_000_000);
+        report.elapsed = Duration::from_secs(2);
+        let text =
+            "Copied 1 file, 0 directories, 0 links: 70.0 MB in 2.00 s, 10.0 MB/s; 50.0 MB were there already";
+        assert_eq!(summary(&report.destinations[0], &report, false, Plan::default()), text);
+    }
+
+    #[test]
+    fn digests_are_printed_as_programs_that_compute_them_do() {
+        let digest = |kind, value: &[u8]| stook::copy::Digest { kind, value: value.to_vec() };
+        let sha = digest(stook::copy::HashKind::Sha256, &[0xab, 0x01]);
+        let item = |digests: Vec<stook::copy::Digest>| Item { digests: digests.into(), ..item() };
+        let to = [PathBuf::from("/mnt/0"), PathBuf::from("/mnt/1")];
+        let lines = |item: &Item, to: &[PathBuf]| digest_lines(item, to).collect::<Vec<_>>();
+        assert_eq!(lines(&item(vec![sha.clone()]), &to[..1]), ["ab01  a\\x0ab"]);
+        let xxh = digest(stook::copy::HashKind::Xxh3, &[7]);
+        let both = item(vec![xxh, sha]);
+        assert_eq!(lines(&both, &to), ["xxh3:07  /mnt/1/a\\x0ab", "sha256:ab01  /mnt/1/a\\x0ab"]);
+        assert_eq!(lines(&item(Vec::new()), &to), Vec::<String>::new());
+    }
+
+    fn item() -> Item {
+        Item {
             destination: 1,
             key: b"a\nb".to_vec(),
             kind: stook::tree::Kind::File,
@@ -308,7 +396,25 @@ mod tests {
             action: stook::copy::Action::Copy,
             why: stook::copy::Why::New,
             digests: std::sync::Arc::default(),
-        };
+        }
+    }
+
+    #[test]
+    fn what_a_killed_run_left_is_named_with_what_took_its_place() {
+        let one = &report(0, &[0], 0).destinations[0];
+        let left = Leftover { key: b"d/x\n~".to_vec(), replaced_by: Some(b"d/x\n".to_vec()) };
+        let end = "when a run was killed. It is yours to look at, and stays.";
+        assert_eq!(
+            leftover_line(one, &left),
+            format!("/mnt/0/d/x\\x0a~ is what /mnt/0/d/x\\x0a replaced {end}")
+        );
+        let left = Leftover { replaced_by: None, ..left };
+        assert_eq!(leftover_line(one, &left), format!("/mnt/0/d/x\\x0a~ is what was replaced {end}"));
+    }
+
+    #[test]
+    fn of_several_destinations_a_line_says_which() {
+        let item = item();
         let destinations = [PathBuf::from("/mnt/0"), PathBuf::from("/mnt/1")];
         assert_eq!(item_line(&item, &destinations), "copy      new      /mnt/1/a\\x0ab");
         assert_eq!(item_line(&item, &destinations[..1]), "copy      new      a\\x0ab");

@@ -37,9 +37,18 @@ fn copied<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> String {
 
 /// Copies with failures; what was said of them.
 fn failed<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> String {
+    ended_with(1, args)
+}
+
+/// Asks for what makes no sense; what was said of it.
+fn refused<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> String {
+    ended_with(2, args)
+}
+
+fn ended_with<S: AsRef<OsStr>>(wanted: i32, args: impl IntoIterator<Item = S>) -> String {
     let mut command = copy(args);
     let (code, stdout, stderr) = ended(&mut command);
-    assert_eq!(code, 1, "{command:?}: {stdout}{stderr}");
+    assert_eq!(code, wanted, "{command:?}: {stdout}{stderr}");
     assert!(!stderr.contains("panicked") && !stderr.is_empty(), "{stderr}");
     stderr
 }

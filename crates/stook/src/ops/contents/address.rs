@@ -3,7 +3,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use crate::error::Result;
 use crate::ops::import::is_called_archive;
@@ -35,6 +35,28 @@ pub(crate) fn place_of(given: PathBuf) -> Result<Place> {
 /// Whether the given contents are opened as an object rather than as a path.
 pub fn is_object(given: impl AsRef<Path>) -> bool {
     matches!(place_of(given.as_ref().to_path_buf()), Ok(Place::Object(_)))
+}
+
+/// Why a path is hardly meant as a directory that files are written to: it is an address, or a host
+/// and a path as other programs that copy take them, and nothing is there that it names. A path
+/// that begins with `./` or `/` always means what it says.
+pub fn why_no_directory(given: impl AsRef<Path>) -> Option<String> {
+    let given = given.as_ref();
+    if given.as_os_str().is_empty() || given.symlink_metadata().is_ok() {
+        return None;
+    }
+    let shown = source::shown(&given.to_string_lossy());
+    if !matches!(source::local_path(given), Ok(Some(path)) if path == given) {
+        return Some(format!("files are written to a directory of this machine, and {shown} is an address"));
+    }
+    let Some(Component::Normal(first)) = given.components().next() else { return None };
+    let first = first.as_bytes();
+    let colon = first.iter().position(|byte| *byte == b':').filter(|at| *at > 0)?;
+    let has_path = first.ends_with(b":") && given.components().count() > 1;
+    let has_user = first.get(..colon).is_some_and(|host| host.contains(&b'@'));
+    (has_path || has_user).then(|| {
+        format!("{shown} looks like a path on another machine, and files are written to a directory of this one; ./{shown} is such a directory")
+    })
 }
 
 /// Splits an address at two slashes after that of the object, into the address of the object and

@@ -41,7 +41,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub(crate) use address::{Place, place_of};
-pub use address::{has_pack, is_object, split_member, split_pack_path};
+pub use address::{has_pack, is_object, split_member, split_pack_path, why_no_directory};
 pub use archives::{MemberCounts, cut_off_note, index_notes};
 pub use body::{BATCH_LEN, BLOCK_LEN, Body, BodyError, BodyReader, PastEnd, Span, batches};
 pub use cached::{Cached, SourceSpan, files_of};

@@ -79,6 +79,9 @@ impl CopyGiven {
     pub fn run(self, events: &mut dyn CopyEvents) -> Result<CopyReport> {
         let Self { mut sources, destinations, options } = self;
         options.check()?;
+        if let Some(why) = destinations.iter().find_map(contents::why_no_directory) {
+            return Err(copy::Error::Invalid(why).into());
+        }
         if let ([Given::Packed(packed)], [destination]) = (sources.as_slice(), destinations.as_slice())
             && packed.is_whole()
             && unpacked::does(&options)

@@ -142,8 +142,8 @@ impl PackSources<'_> {
         }
     }
 
-    /// Ends the writing, or removes a pack that was made for nothing; returns whether this run came to
-    /// its end, and the pack is complete.
+    /// Ends the writing, or removes a pack that was made for nothing; returns whether this run came
+    /// to its end, and the pack is complete.
     ///
     /// What was packed is kept even if the rest could not be: the next run continues from there.
     pub(super) fn close(

@@ -70,8 +70,8 @@ fn entries(branch: &Branch, directory: NodeId) -> Result<Vec<(Vec<u8>, NodeId, K
     Ok(found)
 }
 
-/// The lists in the folder of an ASC MHL, for paths below a directory of the tree, and what is wrong
-/// with their chain. A later generation is a later list, whatever its date says.
+/// The lists in the folder of an ASC MHL, for paths below a directory of the tree, and what is
+/// wrong with their chain. A later generation is a later list, whatever its date says.
 pub(super) fn history(
     branch: &Branch,
     folder: NodeId,

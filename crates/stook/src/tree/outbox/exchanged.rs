@@ -128,7 +128,7 @@ mod tests {
             assert_eq!(settled(), stays, "{bytes}");
         }
         write(&place.path().join("file"), "earlier", 100);
-        // Whoever makes the exchange holds it.
+        // The run that makes the exchange holds it.
         let held = File::open(&left).unwrap();
         System.lock(&held).unwrap();
         assert_eq!(settled(), Settled::Gone);

@@ -129,3 +129,47 @@ fn waiting_for_the_limit_is_waiting_for_the_limit() {
     let (report, _) = run(&directory.path().join("from"), to, options);
     assert!(!report.waits.limit.is_zero(), "{report:?}");
 }
+
+/// Progress of files that are read at this rate; after each report it is asked whether that was
+/// enough.
+struct Watched<F> {
+    all: Vec<Progress>,
+    is_enough: F,
+}
+
+impl<F: FnMut(&Progress) -> bool> CopyEvents for Watched<F> {
+    fn go_on(&mut self, progress: &Progress) -> bool {
+        self.all.push(progress.clone());
+        !(self.is_enough)(progress)
+    }
+}
+
+fn watched(bytes_per_s: u64, is_enough: impl FnMut(&Progress) -> bool) -> Vec<Progress> {
+    let directory = tree(50);
+    fs::write(directory.path().join("from/take"), vec![7; 1 << 20]).unwrap();
+    let options = CopyOptions { bytes_per_s: Some(bytes_per_s), ..CopyOptions::default() };
+    let mut watched = Watched { all: Vec::new(), is_enough };
+    let sources = vec![CopySource::directory(directory.path().join("from")).unwrap()];
+    let to = vec![Destination::new(directory.path().join("to"))];
+    Copy::new(sources, to).with_options(options).run(&mut watched).unwrap();
+    watched.all
+}
+
+/// Before: it was the one that was begun last.
+#[test]
+fn the_file_that_takes_long_is_named_while_it_takes_long() {
+    let all = watched(1 << 20, |_| false);
+    let waiting: Vec<_> = all.iter().filter(|one| one.phase == Phase::Copying && one.files == 50).collect();
+    assert!(!waiting.is_empty(), "all but one of them are short: {all:?}");
+    assert!(waiting.iter().all(|one| one.current == b"take"), "{waiting:?}");
+}
+
+/// Before: all that was left counted as copied.
+#[test]
+fn progress_of_a_copy_that_is_stopped_stays_where_it_was() {
+    let mut is_slow = |one: &Progress| one.phase == Phase::Copying;
+    let all = watched(4 << 10, &mut is_slow);
+    let last = all.last().unwrap();
+    assert_eq!((last.total_files, last.phase), (Some(51), Phase::Finishing), "{last:?}");
+    assert!(last.files < 51 && last.bytes < 1 << 20, "{last:?}");
+}

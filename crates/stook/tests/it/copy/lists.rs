@@ -226,15 +226,19 @@ impl Watched {
             return;
         }
         *self.named.lock().unwrap() += 1;
+        // What others have added since is not durable yet.
+        let is_listed = |list: &PathBuf| {
+            let synced = self.synced.lock().unwrap().get(&list.metadata().unwrap().ino()).copied();
+            let bytes = fs::read(list).unwrap();
+            let durable = &bytes[..synced.unwrap_or(0) as usize];
+            durable.split(|byte| *byte == b'\n').any(|line| {
+                let mut words = line.split(|byte| matches!(byte, b' ' | b'/' | b'(' | b')'));
+                words.any(|word| word == name.as_bytes())
+            })
+        };
         let lists = lists_in(&self.to);
-        let is_listed =
-            said(&lists).keys().any(|path| path.rsplit(|byte| *byte == b'/').next() == Some(name.as_bytes()));
-        let is_synced = lists.iter().all(|list| {
-            let status = list.metadata().unwrap();
-            self.synced.lock().unwrap().get(&status.ino()) == Some(&status.len())
-        });
-        if !is_listed || !is_synced {
-            self.unlisted.lock().unwrap().push(format!("{name:?} {is_listed} {is_synced}"));
+        if lists.len() != 2 || !lists.iter().all(is_listed) {
+            self.unlisted.lock().unwrap().push(format!("{name:?} in {lists:?}"));
         }
     }
 }

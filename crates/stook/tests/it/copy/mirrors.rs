@@ -245,7 +245,11 @@ fn temporary_files_of_another_copy_that_is_running_stay() {
     let report = place.copy(&["from"], "to", mirror()).unwrap();
     assert_eq!(report.undone(), 0, "{report:?}");
     let left: Vec<_> = state_of(&place.at("to")).into_keys().collect();
-    assert_eq!(left, [&b"extra"[..], b"extra/.stook-0123456789abcdef-3.part", b"x"], "no run can hold a link");
+    assert_eq!(
+        left,
+        [&b"extra"[..], b"extra/.stook-0123456789abcdef-3.part", b"x"],
+        "no run can hold a link"
+    );
 }
 
 /// The name that something has for a moment that is exchanged with what has this one.

@@ -152,6 +152,7 @@ fn options_that_cannot_be_meant_are_refused() {
         CopyOptions { depth: Some(0), ..plain() },
         CopyOptions { jobs: Some(0), ..plain() },
         CopyOptions { bytes_per_s: Some(0), ..plain() },
+        CopyOptions { bytes_per_s: Some(4095), ..plain() },
         CopyOptions { backup: Some("".into()), ..plain() },
         CopyOptions { backup: Some("/x".into()), ..plain() },
     ] {
