@@ -57,7 +57,7 @@ pub enum Command {
     Cat(cat::Args),
     /// Copies files and trees to one directory or several, in one read
     Copy(copy::Args),
-    /// Verifies trees against their lists of checksums, or against another tree
+    /// Verifies trees against their lists, or against another tree
     Verify(verify::Args),
     /// Prints the script that completes commands and options in a shell
     Completions(completions::Args),

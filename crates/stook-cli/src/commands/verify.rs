@@ -19,7 +19,7 @@ use crate::exit::{INTERRUPTED, UsageError, code_for};
 use crate::fetch::FetchArgs;
 use crate::{given, packs};
 
-/// Verifies trees against their lists of checksums, or against another tree
+/// Verifies trees against their lists, or against another tree
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "stook verify [OPTIONS] [TREE]...",

@@ -175,7 +175,8 @@ fn events_are_json_lines_that_end_in_the_document() {
     let (code, lines) = events(&place, &args);
     assert_eq!(code, 1);
     let of = |name: &str| lines.iter().filter(|line| line.0 == name).map(|line| &line.1).collect::<Vec<_>>();
-    let [item] = of("copy_item")[..] else { panic!("{lines:?}") };
+    let [made, item] = of("copy_item")[..] else { panic!("{lines:?}") };
+    assert_eq!((&made["key"], &made["why"]), (&"".into(), &"new".into()), "the destination");
     assert_eq!(
         (&item["key"], &item["action"], &item["why"]),
         (&"d/one".into(), &"copy".into(), &"new".into())

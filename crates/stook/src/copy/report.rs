@@ -148,6 +148,7 @@ impl DestinationReport {
             (Action::HardLink, Kind::File) => self.hard_links += 1,
             (Action::Copy | Action::HardLink, kind) => self.add_other(kind),
             (Action::LinkEarlier, _) => self.linked += 1,
+            (Action::Delete, _) => {}
             _ => return,
         }
         self.backups += u64::from(keeps && why != Why::New);

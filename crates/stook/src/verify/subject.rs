@@ -55,7 +55,7 @@ impl Branch {
         let id = found.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
         let kind = tree.node(id)?.kind;
         if kind != Kind::File {
-            return Err(crate::Error::from(not_a_file(kind, path.to_path_buf())).into());
+            return Err(not_a_file(kind, path.to_path_buf()).into());
         }
         let name = path.file_name().unwrap_or(last).as_bytes().to_vec();
         Ok(Self { tree: Arc::new(tree), id, name, is_on_disk: true, lies_in: Some(resolved) })

@@ -147,7 +147,7 @@ fn damage_costs_the_members_after_it_where_those_before_are_wanted() {
         }
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "an index has no place for damage");
     }
-    fs::write(&path, &bad_front(&whole)).unwrap();
+    fs::write(&path, bad_front(&whole)).unwrap();
     assert!(Archive::open(&path, options()).is_err(), "there is nothing before it");
     fs::write(&path, &whole).unwrap();
     assert!(Archive::open(&path, options()).unwrap().damage().is_none());

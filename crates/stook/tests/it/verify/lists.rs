@@ -22,7 +22,7 @@ fn files_match_by_every_function_whatever_their_length() {
             assert_eq!((report.matching, report.wrong()), (5, 0), "{kind:?}: {report:?}");
             let bytes: usize = all.values().map(Vec::len).sum();
             assert_eq!((report.matching_bytes, report.read_bytes), (bytes as u64, bytes as u64));
-            assert_eq!(report.passage.direct_bytes + report.passage.cached_bytes >= bytes as u64, true);
+            assert!(report.passage.direct_bytes + report.passage.cached_bytes >= bytes as u64);
             assert!(!cached || report.is_past_cache() == Some(false));
         }
     }
