@@ -147,7 +147,7 @@ impl Receiver {
     }
 
     /// What something lacks because it could not be read from its source.
-    fn lost(&self, spot: &Spot, wanted: &FileMetadata) -> io::Result<Unset> {
+    pub(super) fn lost(&self, spot: &Spot, wanted: &FileMetadata) -> io::Result<Unset> {
         if wanted.xattrs.lost_here().is_none() {
             return Ok(Unset::default());
         }
