@@ -310,13 +310,14 @@ fn destination_of<'py>(py: Python<'py>, one: &DestinationReport) -> PyResult<Bou
     report!(
         py, "stook._types", "CopyDestination",
         one {
-            path, files, bytes, cloned, directories, symlinks, hard_links, linked, specials,
-            unchanged, corrected, backups, unlisted, stopped,
+            path, files, bytes, cloned, copied_by_server, directories, symlinks, hard_links, linked,
+            specials, unchanged, corrected, backups, unlisted, resumed_bytes, stopped,
         },
         made: one.made.clone(),
         kept: keys(py, one.kept.iter().map(|kept| &kept.key))?,
         deleted: keys(py, &one.deleted)?,
         leftovers: keys(py, one.leftovers.iter().map(|left| &left.key))?,
+        unfinished: keys(py, one.unfinished.iter().map(|left| &left.key))?,
         not_mirrored: one.not_mirrored.map(WhyNotMirrored::text),
         lists: keys(py, &one.lists)?,
         unset_xattrs: one.unset_xattrs.entries,

@@ -157,8 +157,10 @@ def test_every_option_does_what_it_does_on_the_command_line(
     assert tree_at(Path("here")) == tree_at(Path("there"))
     assert report.ok == (done.returncode == 0), done.stderr
     (one,), (other,) = report.destinations, document["destinations"]
-    for name in ("files", "bytes", "directories", "symlinks", "hard_links", "unchanged", "corrected", "backups"):
+    counts = ("files", "bytes", "directories", "symlinks", "hard_links", "unchanged", "corrected", "backups")
+    for name in (*counts, "copied_by_server", "resumed_bytes"):
         assert getattr(one, name) == other[name], name
+    assert (one.unfinished, one.leftovers) == (other["unfinished"], other["leftovers"])
     assert (len(one.kept), len(one.deleted)) == (len(other["kept"]), len(other["deleted"]))
     assert report.dry_run == document["dry_run"]
 

@@ -109,6 +109,23 @@ fn lists_say_what_is_copied_and_what_they_name_has_to_be_there() {
     assert!(place.path("disk/d/one").exists() && !place.path("disk/big").exists());
 }
 
+/// Before: a list was ignored where a file was copied.
+#[test]
+fn a_file_that_is_copied_is_listed_by_its_name() {
+    let place = place();
+    fs::write(place.path("list"), "notes\nd/one\n").unwrap();
+    assert_eq!(copy(&place, &["card", "notes", "both", "--files-from", "list"]).0, 0);
+    assert!(place.path("both/notes").exists() && place.path("both/card/d/one").exists());
+    assert!(!place.path("both/card/big").exists());
+    for (sources, missing) in [(&["card", "notes"][..], "other"), (&["notes"], "other")] {
+        fs::write(place.path("list"), "other\n").unwrap();
+        let args = [sources, &["none", "--files-from", "list"]].concat();
+        let (code, _, stderr) = copy(&place, &args);
+        assert!(code == 1 && stderr.contains(missing), "{args:?}: {stderr}");
+        assert!(!place.path("none/notes").exists(), "{args:?}");
+    }
+}
+
 #[test]
 fn a_list_is_read_by_the_rule_of_all_lists() {
     let place = place();

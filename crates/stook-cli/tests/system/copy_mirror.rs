@@ -9,7 +9,7 @@ use std::process::Command;
 use stook_testing::fuse::{FaultMount, PageCache};
 use stook_testing::privileged::{EXT4, LoopDevice, run};
 
-use super::program::{Home, ended, stook};
+use super::program::{Home, SOMEBODY, ended, stook};
 
 /// Something that is mounted at a place, until this goes.
 struct MountedAt(PathBuf);
@@ -172,4 +172,29 @@ fn a_mirror_leaves_what_a_repair_of_its_file_system_needs() {
     assert_eq!(code, 0, "{stderr}");
     assert!(top.join("lost+found").is_dir() && top.join("file").exists());
     assert!(!top.join("extra").exists() && !top.join("below").exists());
+}
+
+/// Before: it stayed for good, and every run ended with 1.
+#[test]
+fn a_mirror_deletes_in_directories_that_their_owner_may_not_write_to() {
+    let home = Home::new();
+    for name in ["from/mod", "to/mod/sub/deep"] {
+        fs::create_dir_all(home.path(name)).unwrap();
+    }
+    for name in ["from/mod/a", "to/mod/a", "to/mod/b", "to/mod/sub/c", "to/mod/sub/deep/d"] {
+        fs::write(home.path(name), "x").unwrap();
+    }
+    run(Command::new("chown")
+        .arg("-R")
+        .arg(format!("{SOMEBODY}"))
+        .args([home.path("from"), home.path("to")]));
+    for name in ["from/mod", "to/mod/sub/deep", "to/mod/sub", "to/mod"] {
+        fs::set_permissions(home.path(name), fs::Permissions::from_mode(0o555)).unwrap();
+    }
+    let args = ["copy", "from", "to", "--mirror", "--force", "--checksum"];
+    let (code, stdout, stderr) = ended(&mut home.somebody(args));
+    assert_eq!(code, 0, "{stdout}{stderr}");
+    let left = fs::read_dir(home.path("to/mod")).unwrap().count();
+    let mode = fs::metadata(home.path("to/mod")).unwrap().permissions().mode();
+    assert_eq!((left, mode & 0o777), (1, 0o555), "{stdout}");
 }

@@ -110,11 +110,16 @@ fn an_attribute_that_cannot_be_read_is_missed_until_it_can_be() {
     let mount = place.failing(Operation::ReadAttributes, "file");
     let from = mount.path().join("from");
     for _ in 0..2 {
-        for more in [&[][..], &["--checksum"], &["--overwrite", "different"]] {
-            let (code, stdout, stderr) = place.copy(&[&[from.to_str().unwrap(), "to"], more].concat());
+        for (to, more) in [
+            ("to", &[][..]),
+            ("to", &["--checksum"]),
+            ("to", &["--overwrite", "different"]),
+            ("today", &["--link-dest", "to"]),
+        ] {
+            let (code, stdout, stderr) = place.copy(&[&[from.to_str().unwrap(), to], more].concat());
             assert_eq!(code, 1, "{more:?}: {stdout}{stderr}");
             assert!(stderr.contains("extended attributes of 1 file"), "{more:?}: {stderr}");
-            assert_eq!(fs::read(place.at("to/file")).unwrap(), b"bytes");
+            assert_eq!(fs::read(place.at(to).join("file")).unwrap(), b"bytes");
         }
     }
     mount.heal();

@@ -371,6 +371,7 @@ class CopyDestination:
         files: Regular files written.
         bytes: Bytes of them, holes included.
         cloned: Of these files, those that share the blocks of their source.
+        copied_by_server: Of these files, those that their server copied.
         directories: Directories that are there, with mode and time set.
         symlinks: Symbolic links made.
         hard_links: Hard links made.
@@ -382,6 +383,9 @@ class CopyDestination:
         kept: What was there already with other content, and stayed as it was.
         deleted: What was deleted, because the sources do not have it.
         leftovers: What a run that was killed had just replaced: it stays.
+        resumed_bytes: Bytes of files that an earlier run left unfinished: they were verified, and
+            not written again.
+        unfinished: Files that are not whole, and that the next run continues.
         not_mirrored: Why a mirror looked for nothing that it could delete, where that is so.
         lists: Lists of checksums that were written.
         unlisted: How many files are in none of them, because they were there already and were not
@@ -400,6 +404,7 @@ class CopyDestination:
     files: int
     bytes: int
     cloned: int
+    copied_by_server: int
     directories: int
     symlinks: int
     hard_links: int
@@ -411,6 +416,8 @@ class CopyDestination:
     kept: list[str]
     deleted: list[str]
     leftovers: list[str]
+    resumed_bytes: int
+    unfinished: list[str]
     not_mirrored: Optional[str]
     lists: list[str]
     unlisted: int
@@ -451,8 +458,8 @@ class CopyReport:
 
     @property
     def ok(self) -> bool:
-        """Whether all that was asked for is done."""
-        return self.undone == 0
+        """Whether all that was asked for is done, and no damage was found."""
+        return self.undone == 0 and not self.damages
 
 
 @dataclass(frozen=True)

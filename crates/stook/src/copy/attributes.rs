@@ -123,7 +123,11 @@ impl Receiver {
                 return Ok(Corrected { is_corrected: false, unset });
             }
         };
-        let there = read_at(&spot.parent, spot.name.as_encoded_bytes())?;
+        let there = match read_at(&spot.parent, spot.name.as_encoded_bytes()) {
+            // It is gone, or the system has no `/proc`, by which they are found.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Corrected::default()),
+            there => there?,
+        };
         let missing = self.metadata(node, xattrs).xattrs.without(&there);
         let may_set = |name: &[u8]| seen.is_some() && !grants_rights(name) && !is_acl(name);
         let is_corrected = missing
@@ -143,7 +147,7 @@ impl Receiver {
     }
 
     /// What something lacks because it could not be read from its source.
-    fn lost(&self, spot: &Spot, wanted: &FileMetadata) -> io::Result<Unset> {
+    pub(super) fn lost(&self, spot: &Spot, wanted: &FileMetadata) -> io::Result<Unset> {
         if wanted.xattrs.lost_here().is_none() {
             return Ok(Unset::default());
         }

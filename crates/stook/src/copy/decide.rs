@@ -247,7 +247,9 @@ impl Receiver {
         let is_source = source == Some((there.st_dev, there.st_ino));
         let wanted = self.wanted((job.source, job.id), &job.node).ok();
         let wanted = wanted.filter(|_| is_alike && !is_source)?;
-        self.has_all_attributes(&spot, &there, &wanted).ok()?.then_some(spot)
+        let has_all = self.has_all_attributes(&spot, &there, &wanted).ok()?;
+        // What the source does not give now, an earlier copy may have; else it is missed.
+        (has_all && self.lost(&spot, &wanted).ok()?.why.is_none()).then_some(spot)
     }
 
     /// Makes a file of an earlier copy this one as well; whether that could be.

@@ -66,7 +66,8 @@ impl Listing<'_> {
                 }
             };
             let is_directory = node.kind == Kind::Directory;
-            if !is_directory && !self.options.selection.takes(&key, false) {
+            // A file is selected, and listed, by its name.
+            if !is_directory && self.takes(&key, false) != Some(true) {
                 continue;
             }
             let (id, parent, is_implied) = (source.id, None, false);
@@ -119,9 +120,10 @@ impl Listing<'_> {
 
     /// Of paths that were named, those that no source has are failures.
     fn check_only(&self, listed: &mut dyn Listed) {
-        let is_directory = |source: &&CopySource| matches!(source.is_directory(), Ok(true));
-        let sources: Vec<&CopySource> = self.sources.iter().filter(is_directory).collect();
-        for path in self.options.only.iter().flatten().filter(|_| !sources.is_empty()) {
+        let is_directory = |source: &&CopySource| !matches!(source.is_directory(), Ok(false));
+        let (sources, files): (Vec<_>, Vec<_>) = self.sources.iter().partition(is_directory);
+        let is_file = |path: &[u8]| files.iter().any(|file| file.name.as_deref() == Some(path));
+        for path in self.options.only.iter().flatten().filter(|path| !is_file(path)) {
             let mut found = sources.iter().map(|source| source.find(path));
             match found.find(|found| !matches!(found, Ok(None))) {
                 Some(Ok(_)) => {}
@@ -129,7 +131,7 @@ impl Listing<'_> {
                 None => {
                     let path_in = |source: &CopySource| source.tree.path().join(shown(path));
                     let place = match sources.as_slice() {
-                        [only] => path_in(only),
+                        [only] if files.is_empty() => path_in(only),
                         _ => PathBuf::from(shown(path)),
                     };
                     let why = io::Error::new(io::ErrorKind::NotFound, "no source has it");

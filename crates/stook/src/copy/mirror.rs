@@ -402,7 +402,8 @@ impl<'a> Search<'a> {
     fn remove_emptied(&self, parents: &[&OsStr], name: &OsStr) -> io::Result<bool> {
         let parent = self.receiver.target().map(|mut target| target.existing(parents)).transpose()?;
         let parent = parent.flatten().ok_or(io::ErrorKind::NotFound)?;
-        match again(|| self.receiver.calls.remove_directory(parent.as_fd(), name)) {
+        let remove = || again(|| self.receiver.calls.remove_directory(parent.as_fd(), name));
+        match self.receiver.making(&parent, remove) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(false),
             Err(error) => Err(error),
@@ -453,7 +454,10 @@ impl<'a> Search<'a> {
                 self.keep_as(&parent, (name, kept.as_os_str()), (&there, is_directory))?;
                 self.receiver.state().report.backups += 1;
             }
-            None => again(|| self.receiver.calls.unlink(parent.as_fd(), name))?,
+            None => {
+                let unlink = || again(|| self.receiver.calls.unlink(parent.as_fd(), name));
+                self.receiver.making(&parent, unlink)?;
+            }
         }
         drop(held);
         Ok(Some(kind))

@@ -314,19 +314,22 @@ impl Target {
         }
         // From the nearest parent that is open, down, part by part.
         let (mut at, mut parent, mut is_made) = (0, self.root.clone(), self.root_is_made);
-        for (end, _) in key.iter().enumerate().rev().filter(|(_, byte)| **byte == b'/') {
-            if let Some(open) = key.get(..end).and_then(|above| self.open.get(above)) {
-                (at, (parent, is_made)) = (end + 1, open.clone());
-                break;
-            }
-        }
         if parts.len() > DEPTH_KEPT_MAX
-            && let Some((len, open, is_of_this)) = self.chain.nearest(&key).filter(|(len, ..)| *len >= at)
+            && let Some((len, open, is_of_this)) = self.chain.nearest(&key)
         {
             if len == key.len() {
                 return Ok((open, is_of_this));
             }
             (at, (parent, is_made)) = (len + 1, (open, is_of_this));
+        }
+        // Only what may be nearer: to look for each directory above a very deep one takes longer
+        // than to open it.
+        let ends = key.iter().enumerate().rev().filter(|(_, byte)| **byte == b'/').map(|(end, _)| end);
+        for end in ends.take_while(|end| *end >= at) {
+            if let Some(open) = key.get(..end).and_then(|above| self.open.get(above)) {
+                (at, (parent, is_made)) = (end + 1, open.clone());
+                break;
+            }
         }
         let first = key.get(..at).unwrap_or_default().iter().filter(|byte| **byte == b'/').count();
         for (depth, name) in parts.iter().enumerate().skip(first) {

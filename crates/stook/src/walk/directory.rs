@@ -112,8 +112,14 @@ impl Directory {
             above = directory.parent.as_ref();
         }
         let mut handle = handle.ok_or_else(|| io::Error::other("the root of the walk is not open"))?;
-        for directory in closed.into_iter().rev() {
+        for (distance, directory) in closed.into_iter().enumerate().rev() {
             handle = Arc::new(directory.reopen(&handle)?);
+            // Often the ones above are asked next, up to the root: from a very deep directory all
+            // would be opened again for each of them.
+            if distance.is_power_of_two() {
+                *lock(&directory.handle) = Some(handle.clone());
+                self.root.open.opened(directory);
+            }
         }
         *lock(&self.handle) = Some(handle.clone());
         self.root.open.opened(self);
@@ -121,6 +127,8 @@ impl Directory {
     }
 
     fn reopen(&self, parent: &OwnedFd) -> io::Result<OwnedFd> {
+        #[cfg(test)]
+        self.root.open.reopened.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let handle = open_directory(parent, &self.name)?;
         let now = file::status(&handle)?;
         if (now.device, now.inode) != (self.device, self.inode) {
@@ -184,11 +192,19 @@ fn open_directory(parent: &OwnedFd, name: &CStr) -> io::Result<OwnedFd> {
 pub(super) struct OpenDirectories {
     limit: usize,
     open: Mutex<VecDeque<Weak<Directory>>>,
+    /// How often one was opened that was closed before.
+    #[cfg(test)]
+    reopened: std::sync::atomic::AtomicU64,
 }
 
 impl OpenDirectories {
     pub(super) fn with_limit(limit: usize) -> Self {
-        Self { limit: limit.max(1), open: Mutex::default() }
+        Self {
+            limit: limit.max(1),
+            open: Mutex::default(),
+            #[cfg(test)]
+            reopened: Default::default(),
+        }
     }
 
     fn opened(&self, directory: &Arc<Directory>) {
@@ -224,5 +240,37 @@ pub(super) fn kind_of(handle: &OwnedFd, name: &CStr, said: rustix::fs::FileType)
     match Kind::from_type(said) {
         Some(kind) => Ok(kind),
         None => Ok(file::status_at(handle, name)?.node.kind),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::*;
+
+    #[test]
+    fn going_up_from_a_very_deep_directory_opens_few_of_those_above_again() {
+        const DEPTH: u64 = 1_000;
+        let place = tempfile::tempdir().unwrap();
+        let handle = open_root(place.path()).unwrap();
+        let status = file::status(&handle).unwrap();
+        let open = Arc::new(OpenDirectories::with_limit(64));
+        let root =
+            Root { path: place.path().into(), prefix: Vec::new(), device: status.device, open: open.clone() };
+        let mut directories = vec![Directory::root(root, handle, &status)];
+        for _ in 0..DEPTH {
+            let above = directories.last().unwrap();
+            rustix::fs::mkdirat(&*above.handle().unwrap(), "d", Mode::RWXU).unwrap();
+            let (entered, _) = Directory::enter(above, c"d").unwrap();
+            directories.push(entered);
+        }
+        assert!(directories.iter().rev().all(|directory| directory.handle().is_ok()));
+        let reopened = open.reopened.load(Ordering::Relaxed);
+        assert!((DEPTH / 2..60 * DEPTH).contains(&reopened), "{reopened}");
+        // The library's way takes a descriptor for each level.
+        drop(directories);
+        let removed = std::process::Command::new("rm").arg("-r").arg(place.path().join("d")).status();
+        assert!(removed.unwrap().success());
     }
 }

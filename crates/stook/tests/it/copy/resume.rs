@@ -591,3 +591,64 @@ fn a_write_that_fails_leaves_what_was_made_durable_before() {
         assert_eq!(report.destinations[0].resumed_bytes, nth as u64 * BLOCK);
     }
 }
+
+/// Before: they stayed for a month, with all the room that was reserved for them.
+#[test]
+fn what_was_kept_of_a_file_goes_when_that_is_there_in_another_way() {
+    let (place, options) = (Place::new(), options(&[]));
+    // By another program.
+    place.cut_and_kept("to", 3, &options);
+    fs::write(place.at("to/big"), place.source()).unwrap();
+    let time = fs::metadata(place.at("from/big")).unwrap().modified().unwrap();
+    fs::File::open(place.at("to/big")).unwrap().set_modified(time).unwrap();
+    let dry = CopyOptions { dry_run: true, ..options.clone() };
+    place.finish(&["to"], &dry);
+    assert_eq!(kept_in(&place.at("to")).len(), 2, "a dry run changes nothing");
+    place.finish(&["to"], &options);
+    assert_eq!(kept_in(&place.at("to")), [] as [PathBuf; 0]);
+    // As a hard link of an earlier copy.
+    place.cut_and_kept("today", 3, &options);
+    let link_dest = Some(place.at("to"));
+    let report = place.finish(&["today"], &CopyOptions { link_dest, ..options.clone() });
+    assert_eq!(report.destinations[0].linked, 1, "{report:?}");
+    assert_eq!(kept_in(&place.at("today")), [] as [PathBuf; 0]);
+    // While it is copied: then it is not said to be continued either.
+    let (from, to) = (place.at("from/big"), place.at("meanwhile/big"));
+    let reading = FaultEngineFactory::new(Backend::Auto);
+    reading.meanwhile(3, move || {
+        fs::copy(&from, &to).unwrap();
+    });
+    reading.fail(Some(EngineCall::Read), 4, EngineFault::Fails);
+    let (report, _) = place.run(&["meanwhile"], &options, &plain(), &reading);
+    assert_eq!((report.undone(), report.destinations[0].unfinished.len()), (1, 0), "{report:?}");
+    assert_eq!(kept_in(&place.at("meanwhile")), [] as [PathBuf; 0]);
+}
+
+/// The hashes of a hole are as many as those of what is no hole.
+#[test]
+fn a_file_that_is_nearly_all_hole_is_not_kept() {
+    for (len, is_kept) in [(60 * BLOCK, true), (100 * BLOCK, false)] {
+        let (place, options) = (Place::new(), options(&[]));
+        fs::File::options().write(true).open(place.at("from/big")).unwrap().set_len(len).unwrap();
+        place.settle();
+        let report = place.cut("to", 3, &options);
+        assert_eq!(report.destinations[0].unfinished.len(), usize::from(is_kept), "{len}: {report:?}");
+        assert_eq!(kept_in(&place.at("to")).is_empty(), !is_kept);
+        place.finish(&["to"], &options);
+    }
+}
+
+/// Before: as many hashes were held in memory as it has MiB, and `checksum` read each of them.
+#[test]
+fn a_hole_of_terabytes_is_copied_and_compared_without_reading_it() {
+    let (place, options) = (Place::new(), options(&[]));
+    fs::File::options().write(true).open(place.at("from/big")).unwrap().set_len(4 << 40).unwrap();
+    place.settle();
+    for options in [options.clone(), CopyOptions { checksum: true, ..options }] {
+        let (report, _) = place.run(&["to"], &options, &plain(), &FaultEngineFactory::new(Backend::Auto));
+        assert_eq!(report.undone(), 0, "{report:?}");
+        assert!(report.read_bytes < 100 << 20, "{report:?}");
+    }
+    let copied = fs::metadata(place.at("to/big")).unwrap();
+    assert!(copied.len() == 4 << 40 && copied.blocks() * 512 < 100 << 20, "{copied:?}");
+}
