@@ -132,6 +132,8 @@ bench: ## Compare with other systems; writes benchmarks/runs/.
 	cargo build --release --locked -p stook-cli
 	cargo run --release --locked -p stook-peers -- unpack
 	cargo run --release --locked -p stook-peers -- copy
+	@scripts/need lists
+	cargo run --release --locked -p stook-peers -- verify
 
 golden: ## Write the golden packs anew (only for a new version of the format).
 	@scripts/need rust

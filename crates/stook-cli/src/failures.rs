@@ -4,7 +4,7 @@ use std::error::Error;
 use std::path::Path;
 
 use serde::Serialize;
-use stook::ops::unpack;
+use stook::ops::{copy, unpack};
 use stook::pack::{self, Damage};
 use stook::report::json::TextOrBytes;
 use stook::report::units;
@@ -52,7 +52,8 @@ pub fn few<T>(all: &[T], verbose: bool) -> (&[T], Option<String>) {
 /// The damage in an error of the library, if it is one.
 fn damage_of<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e Damage> {
     let of_pack = error.downcast_ref().and_then(pack::Error::damage);
-    of_pack.or_else(|| error.downcast_ref().and_then(unpack::Error::damage))
+    let of_unpack = || error.downcast_ref().and_then(unpack::Error::damage);
+    of_pack.or_else(of_unpack).or_else(|| error.downcast_ref().and_then(copy::damage_of))
 }
 
 /// Reports that an existing file stays, because its replacement would be incomplete.

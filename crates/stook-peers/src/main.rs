@@ -13,6 +13,7 @@ mod pack;
 mod result;
 mod sparse;
 mod unpack;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -47,6 +48,8 @@ enum Command {
     CopyMemory(copy::memory::Args),
     /// Unpacking, syncs included, against `tar x` and xcp
     Unpack(unpack::Args),
+    /// Verifying by lists against the limits of reading and hashing, and `sha256sum`, `b3sum`, `xxhsum`
+    Verify(verify::Args),
     /// Sparse files in memory against svfsc, range-cache and rangemap
     Sparse(sparse::Args),
 }
@@ -62,6 +65,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::FaultStore(args) => return faults::store::run(&args),
         Command::Gather(args) => gather::run(&args),
         Command::Unpack(args) => unpack::run(&args),
+        Command::Verify(args) => verify::run(&args),
         Command::Sparse(args) => sparse::run(&args),
     }
     .map(|()| ExitCode::SUCCESS)

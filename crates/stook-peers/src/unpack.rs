@@ -15,6 +15,7 @@ use stook_study::cold::Cold;
 use stook_study::environment::{Environment, version_of};
 use stook_study::sample::{self, Sample};
 
+use crate::bench::fio;
 use crate::pack::{Way, interleave};
 use crate::result::{Results, Target};
 
@@ -25,6 +26,8 @@ const LARGE: Sample = Sample { files: 1, size: 256 << 20 };
 
 /// How many times as fast as the faster peer.
 const TARGET: Target = Target::AtLeast(1.2);
+/// How much of what the device does with one large file.
+const OF_DEVICE: Target = Target::AtLeast(0.95);
 
 /// Flags of the comparison.
 #[derive(Debug, clap::Args)]
@@ -93,6 +96,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
                 let target = if sample.files > 1 { TARGET } else { Target::None };
                 results.faster(name, &format!("{name}: {ours} against {theirs}"), target, ours, theirs)?;
             }
+            if sample.files == 1 {
+                let theirs = fio::READING_AND_WRITING;
+                let goal = format!("{name}: {ours} against {theirs}");
+                results.faster(name, &goal, OF_DEVICE, ours, theirs)?;
+            }
         }
         forms.remove()?;
     }
@@ -142,7 +150,7 @@ impl Forms {
             command.args(["unpack", "--quiet"]).arg(source).arg(target);
             command
         };
-        vec![
+        let mut ways = vec![
             Way::cold(PACK, &self.pack, move || self.timed(false, |target| Ok(unpack(&self.pack, target)))),
             Way::cold(ARCHIVE, &self.tar, move || self.timed(false, |target| Ok(unpack(&self.tar, target)))),
             Way::cold(TAR, &self.tar, || {
@@ -160,7 +168,19 @@ impl Forms {
                     Ok(command)
                 })
             }),
-        ]
+        ];
+        if self.sample.files == 1 {
+            ways.push(Way::cold(fio::READING_AND_WRITING, &self.pack, || self.limit().map(Some)));
+        }
+        ways
+    }
+
+    /// Seconds that the device needs for one file.
+    fn limit(&self) -> anyhow::Result<f64> {
+        let written = self.targets.join("fio");
+        let seconds = fio::read_and_write_s(&self.pack, &written, self.sample.size)?;
+        sample::remove(&written)?;
+        Ok(seconds)
     }
 
     /// Seconds until all is on the medium.

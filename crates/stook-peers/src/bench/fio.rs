@@ -13,6 +13,8 @@ use super::sample::Sample;
 
 /// Reads and writes of a mix as one figure, as ours are. Nothing may be made that is not there.
 const MORE: &str = "unified_rw_reporting=1\nallow_file_create=0\n";
+/// What [`read_and_write_s`] measures.
+pub(crate) const READING_AND_WRITING: &str = "fio, reading and writing at once";
 const LARGE_PAGE_BYTES: u64 = 2 << 20;
 
 /// Where the buffers of fio lie. Ours lie in pages of 2 MiB where the system has them: a large
@@ -137,6 +139,19 @@ fn parse(text: &str) -> anyhow::Result<Sample> {
         state: None,
         reasons: Vec::new(),
     })
+}
+
+/// Seconds that fio takes for reading a file and, at the same time, writing as much to another.
+pub(crate) fn read_and_write_s(read: &Path, written: &Path, len_bytes: u64) -> anyhow::Result<f64> {
+    let mut command = Command::new("fio");
+    command
+        .args(["--output-format=json", "--ioengine=io_uring", "--direct=1", "--thread", "--invalidate=0"])
+        .args(["--bs=1M", "--iodepth=16", &format!("--size={len_bytes}")])
+        .args(["--name=reads", "--rw=read", "--allow_file_create=0"])
+        .arg(format!("--filename={}", read.display()))
+        .args(["--name=writes", "--rw=write", "--end_fsync=1"])
+        .arg(format!("--filename={}", written.display()));
+    longest_job_s(&mut command)
 }
 
 #[cfg(test)]

@@ -2,8 +2,7 @@
 //! the destination's file system, whether the program syncs itself or not.
 
 use std::cell::Cell;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
@@ -16,8 +15,6 @@ use crate::bench::fio;
 use crate::pack::{Way, collect, interleave};
 use crate::result::{Results, Target};
 use crate::unpack::ended;
-
-const LIMIT: &str = "fio, reading and writing at once";
 
 /// ext4 passes over inodes that were freed within the last minute, one by one: that would be
 /// counted as creating files (`recently_deleted` in fs/ext4/ialloc.c). So the copies of a round
@@ -58,7 +55,9 @@ fn row(
     row.empty()?;
     let mut ways: Vec<Way<'_>> = bench.copiers().into_iter().map(|copier| row.way(copier)).collect();
     if goals.limit.is_some() {
-        ways.push(Way::cold(LIMIT, &row.tree, || row.limit().map(Some)).then(|| row.end()));
+        ways.push(
+            Way::cold(fio::READING_AND_WRITING, &row.tree, || row.limit().map(Some)).then(|| row.end()),
+        );
     }
     let series = interleave(&bench.cold, &section, bench.rounds(), &mut ways)?;
     drop(ways);
@@ -111,7 +110,7 @@ impl Row<'_> {
         let mut names = Vec::new();
         collect(&self.tree, "", &mut names)?;
         let name = names.first().context("the tree has no file")?;
-        let seconds = limit_s(&self.tree.join(name), &self.target(), self.sample.size)?;
+        let seconds = fio::read_and_write_s(&self.tree.join(name), &self.target(), self.sample.size)?;
         let written = std::fs::metadata(self.target())?.len();
         ensure!(written == self.sample.size, "fio wrote {written} bytes");
         Ok(seconds)
@@ -139,18 +138,6 @@ impl Row<'_> {
     }
 }
 
-fn limit_s(read: &Path, written: &Path, len_bytes: u64) -> anyhow::Result<f64> {
-    let mut command = Command::new("fio");
-    command
-        .args(["--output-format=json", "--ioengine=io_uring", "--direct=1", "--thread", "--invalidate=0"])
-        .args(["--bs=1M", "--iodepth=16", &format!("--size={len_bytes}")])
-        .args(["--name=reads", "--rw=read", "--allow_file_create=0"])
-        .arg(format!("--filename={}", read.display()))
-        .args(["--name=writes", "--rw=write", "--end_fsync=1"])
-        .arg(format!("--filename={}", written.display()));
-    fio::longest_job_s(&mut command)
-}
-
 fn compare(bench: &Bench<'_>, results: &mut Results, section: &str, goals: &Goals) -> anyhow::Result<()> {
     let peers: Vec<Copier> = bench.copiers().into_iter().filter(|copier| !copier.is_ours()).collect();
     let mut best: Option<(f64, Copier)> = None;
@@ -165,8 +152,8 @@ fn compare(bench: &Bench<'_>, results: &mut Results, section: &str, goals: &Goal
     let goal = format!("{section}: with XXH3, against the fastest peer without a hash");
     results.faster(section, &goal, Target::AtLeast(goals.best_peer), ours, best.name())?;
     if let Some(least) = goals.limit {
-        let goal = format!("{section}: with XXH3, against {LIMIT}");
-        results.faster(section, &goal, Target::AtLeast(least), ours, LIMIT)?;
+        let goal = format!("{section}: with XXH3, against {}", fio::READING_AND_WRITING);
+        results.faster(section, &goal, Target::AtLeast(least), ours, fio::READING_AND_WRITING)?;
     }
     for peer in peers {
         let ours = if peer.hashes() { Copier::StookSha256 } else { Copier::Stook };

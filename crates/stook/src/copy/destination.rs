@@ -608,9 +608,9 @@ impl Receiver {
             self.set_directory(&mut target, key, &metadata, is_own)
         };
         match set {
-            Ok(MetadataOutcome::Set(unset)) => {
+            Ok((MetadataOutcome::Set(unset), was)) => {
                 let mut state = self.state();
-                state.report.directories += 1;
+                state.report.directories += u64::from(was != Some(Was::Same));
                 state.report.unset_xattrs.note(key, unset);
             }
             Ok(_) => {}
@@ -628,19 +628,21 @@ impl Receiver {
         key: &[u8],
         metadata: &FileMetadata,
         is_own: bool,
-    ) -> io::Result<MetadataOutcome> {
+    ) -> io::Result<(MetadataOutcome, Option<Was>)> {
         let parts = target::parts(key).unwrap_or_default();
-        let mut metadata = metadata.clone();
+        let (mut metadata, mut was) = (metadata.clone(), None);
         if let Some(directory) = target.existing(&parts)? {
             if is_own || !key.is_empty() {
                 self.remove_extra_xattrs(directory.as_fd(), &metadata)?;
             }
             // That it is not the time of the source was reported when it was set.
-            let there_ns = mtime_of(&rustix::fs::fstat(&directory)?);
+            let there = rustix::fs::fstat(&directory)?;
+            let there_ns = mtime_of(&there);
+            was = (!target.made(&directory)?).then(|| Was::of(&there, &metadata));
             metadata.mtime_ns =
                 metadata.mtime_ns.filter(|ns| !target::is_nearest_time(*ns) || i128::from(*ns) != there_ns);
         }
-        target.set_directory_metadata(key, &metadata, Overwrite::Always)
+        Ok((target.set_directory_metadata(key, &metadata, Overwrite::Always)?, was))
     }
 
     /// Returns an error if nothing may take the place of what is there, whatever is asked for: it
@@ -753,4 +755,21 @@ pub(super) fn is_fat_at(path: &Path) -> bool {
 fn is_fat(calls: &dyn Calls, directory: &OwnedFd) -> bool {
     const FAT: [u32; 2] = [0x4D44, 0x2011_BAB0];
     calls.kind_of_file_system(directory.as_fd()).is_some_and(|kind| FAT.contains(&kind))
+}
+
+/// What a directory was that was there before: its time does not count, for what is put into it
+/// changes that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Was {
+    Same,
+    /// It had another mode or owner.
+    Other,
+}
+
+impl Was {
+    fn of(there: &Stat, wanted: &FileMetadata) -> Self {
+        let has_mode = wanted.mode.is_none_or(|mode| there.st_mode & 0o7777 == mode & 0o7777);
+        let has_owner = wanted.owner.is_none_or(|owner| owner == (there.st_uid, there.st_gid));
+        if has_mode && has_owner { Self::Same } else { Self::Other }
+    }
 }

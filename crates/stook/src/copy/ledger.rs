@@ -9,8 +9,15 @@ use bytes::Bytes;
 #[derive(Debug)]
 pub(super) struct Ledger {
     most: u64,
-    free: Mutex<u64>,
+    room: Mutex<Room>,
     returned: Condvar,
+}
+
+#[derive(Debug)]
+struct Room {
+    free: u64,
+    /// Threads that wait for more of it: without any, none is woken, which is a system call.
+    waiting: usize,
 }
 
 /// This many bytes that are taken.
@@ -22,38 +29,46 @@ pub(super) struct Permit {
 
 impl Ledger {
     pub(super) fn new(most: u64) -> Arc<Self> {
-        Arc::new(Self { most, free: Mutex::new(most), returned: Condvar::new() })
+        let room = Mutex::new(Room { free: most, waiting: 0 });
+        Arc::new(Self { most, room, returned: Condvar::new() })
     }
 
-    fn free(&self) -> MutexGuard<'_, u64> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    fn room(&self) -> MutexGuard<'_, Room> {
+        self.room.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for room. More than there is at all counts as all there is. A thread that waits holds
     /// nothing that only it gives back.
     pub(super) fn take(self: &Arc<Self>, bytes: u64) -> Permit {
         let bytes = bytes.min(self.most);
-        let mut free = self.free();
-        while *free < bytes {
-            free = self.returned.wait(free).unwrap_or_else(PoisonError::into_inner);
+        let mut room = self.room();
+        while room.free < bytes {
+            room.waiting += 1;
+            room = self.returned.wait(room).unwrap_or_else(PoisonError::into_inner);
+            room.waiting -= 1;
         }
-        *free -= bytes;
+        room.free -= bytes;
         Permit { ledger: self.clone(), bytes }
     }
 
     /// Takes room if there is some now.
     pub(super) fn try_take(self: &Arc<Self>, bytes: u64) -> Option<Permit> {
         let bytes = bytes.min(self.most);
-        let mut free = self.free();
-        *free = free.checked_sub(bytes)?;
+        let mut room = self.room();
+        room.free = room.free.checked_sub(bytes)?;
         Some(Permit { ledger: self.clone(), bytes })
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        *self.ledger.free() += self.bytes;
-        self.ledger.returned.notify_all();
+        let mut room = self.ledger.room();
+        room.free += self.bytes;
+        let is_awaited = room.waiting > 0;
+        drop(room);
+        if is_awaited {
+            self.ledger.returned.notify_all();
+        }
     }
 }
 
@@ -93,6 +108,6 @@ mod tests {
         });
         drop(copy);
         assert_eq!(waiting.join().unwrap(), 10);
-        assert_eq!(*ledger.free(), 10);
+        assert_eq!(ledger.room().free, 10);
     }
 }

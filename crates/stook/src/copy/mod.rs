@@ -27,6 +27,7 @@ mod decide;
 mod destination;
 mod error;
 mod events;
+mod feed;
 mod finish;
 mod gathering;
 mod hash_lane;

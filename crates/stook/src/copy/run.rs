@@ -15,7 +15,7 @@ use super::decide::Place;
 use super::destination::Receiver;
 use super::error::Result;
 use super::events::{Beginning, Closing, CopyEvents, CopyFailure, Letter, Mailbox, Phase, Progress};
-use super::gathering::GATHERED_MAX;
+use super::feed::{Collected, Feed};
 use super::hash_lane;
 use super::lane::{Lane, Message};
 use super::large::Lanes;
@@ -44,8 +44,8 @@ use crate::tree::{Kind, NodeId, Xattrs};
 /// Bytes of files in memory, at most.
 pub(super) const MEMORY_BYTES: u64 = 48 << 20;
 
-/// Small files that wait for a thread.
-const QUEUE_LEN: usize = 256;
+/// Tasks with small files that wait for a thread.
+const QUEUE_LEN: usize = 64;
 
 /// Blocks that wait in a lane.
 const LANE_LEN: usize = 4;
@@ -430,7 +430,7 @@ impl<'a> Run<'a> {
         let threads = self.jobs.min(jobs.len());
         let mut jobs = Some(jobs);
         self.phase(threads, &mut |feed| {
-            let mut collected = Vec::new();
+            let mut collected = Collected::default();
             for job in jobs.take().unwrap_or_default() {
                 feed.put(self, job, &mut collected);
             }
@@ -554,17 +554,16 @@ impl<'a> Run<'a> {
         while let Some(task) = next_of(tasks) {
             match open_once(&mut session, || self.session(1)) {
                 Ok(session) => self.copy_small(session, task),
-                Err(error) => match task {
-                    SmallTask::Read(job) => self.end_file(&job, Err(error)),
-                    SmallTask::Write(places, _) => {
-                        places.first().into_iter().for_each(|(_, place)| {
-                            self.fail(
-                                &place.job.key,
-                                crate::Error::io("make", "an I/O engine", other(&error)),
-                            );
-                        });
+                Err(error) => {
+                    let error = || crate::Error::io("make", "an I/O engine", other(&error));
+                    match task {
+                        SmallTask::Read(jobs) => jobs.iter().for_each(|job| self.end_file(job, Err(error()))),
+                        SmallTask::Write(places, _) => {
+                            let first = places.first().map(|(_, place)| &place.job.key);
+                            first.into_iter().for_each(|key| self.fail(key, error()));
+                        }
                     }
-                },
+                }
             }
         }
     }
@@ -640,40 +639,6 @@ fn next_of<T>(tasks: &Mutex<Incoming<T>>) -> Option<T> {
     tasks.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
 }
 
-/// Where files go that are to be copied.
-#[derive(Clone)]
-struct Feed {
-    small: SyncSender<SmallTask>,
-    large: SyncSender<FileJob>,
-    gathers: SyncSender<Vec<FileJob>>,
-}
-
-impl Feed {
-    /// Hands a file over. Those who take it end only after all who send.
-    fn put(&self, run: &Run<'_>, job: FileJob, collected: &mut Vec<FileJob>) {
-        let tree = run.sources.get(job.source).map(|source| &source.tree);
-        let is_file = tree.is_some_and(|tree| !matches!(tree.whole_file(job.id), Ok(None)));
-        if !is_file {
-            if collected.len() >= GATHERED_MAX
-                || collected.first().is_some_and(|one| one.source != job.source)
-            {
-                self.flush(collected);
-            }
-            collected.push(job);
-        } else if job.node.len <= SMALL_MAX {
-            let _ = self.small.send(SmallTask::Read(job));
-        } else {
-            let _ = self.large.send(job);
-        }
-    }
-
-    fn flush(&self, collected: &mut Vec<FileJob>) {
-        if !collected.is_empty() {
-            let _ = self.gathers.send(std::mem::take(collected));
-        }
-    }
-}
-
 /// A directory that gets mode and time when everything is in it.
 struct Directory {
     source: usize,
@@ -686,7 +651,7 @@ struct Directory {
 struct Lister<'r, 'a> {
     run: &'r Run<'a>,
     feed: Option<Feed>,
-    collected: Vec<FileJob>,
+    collected: Collected,
     directories: Vec<Directory>,
     firsts: FirstNames,
     links: Vec<(Found, Arc<[u8]>)>,
@@ -695,7 +660,8 @@ struct Lister<'r, 'a> {
 impl<'r, 'a> Lister<'r, 'a> {
     fn new(run: &'r Run<'a>) -> Self {
         let (directories, links) = (Vec::new(), Vec::new());
-        Self { run, feed: None, collected: Vec::new(), directories, firsts: FirstNames::default(), links }
+        let collected = Collected::default();
+        Self { run, feed: None, collected, directories, firsts: FirstNames::default(), links }
     }
 
     fn flush(&mut self) {

@@ -10,10 +10,11 @@ use super::ledger::{Permit, held};
 use super::reopening::Opened;
 use super::run::Run;
 use super::waits::For;
+use crate::engine::Access;
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
 use crate::hash::Hashing;
-use crate::source::{Identity, Session, Source};
+use crate::source::{AccessRule, Identity, Session, Source};
 use crate::tree::existing::Comparison;
 use crate::tree::filling::{Failed, Filling};
 use crate::tree::outbox::OutFile;
@@ -28,21 +29,21 @@ const GROWN_MAX: u64 = 4 << 20;
 /// What could be a hole has this many zeros at least.
 const PAGE: usize = 4096;
 
-/// A small file, to be read or read already.
+/// Small files to be read, or one that is read already.
 pub(super) enum SmallTask {
-    Read(FileJob),
+    Read(Vec<FileJob>),
     Write(Vec<(usize, Place)>, Body),
 }
 
 impl Run<'_> {
-    /// Copies a small file to all destinations that need it.
+    /// Copies small files to all destinations that need them.
     pub(super) fn copy_small(&self, session: &mut Session, task: SmallTask) {
         match task {
-            SmallTask::Read(job) => {
-                self.begin_file(&job);
-                let result = self.read_and_write(session, &job);
-                self.end_file(&job, result);
-            }
+            SmallTask::Read(jobs) => jobs.iter().for_each(|job| {
+                self.begin_file(job);
+                let result = self.read_and_write(session, job);
+                self.end_file(job, result);
+            }),
             SmallTask::Write(places, body) => self.write_to_all(places, &body),
         }
     }
@@ -106,7 +107,11 @@ impl Run<'_> {
         source: &dyn Source,
         range: ByteRange,
     ) -> Result<bytes::Bytes> {
-        let access = self.options.access.decide(source, range);
+        // A direct read of so few bytes costs more than their pages.
+        let access = match self.options.access {
+            AccessRule::Auto => Access::Cached,
+            rule => rule.decide(source, range),
+        };
         session.submit(0, source, range, access)?;
         session.next().map_or_else(
             || Err(Error::io("read", source.path(), std::io::Error::other("the engine gave no answer"))),

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 pub use super::given::{Given, OpenGiven};
 pub use list::read_list;
+pub use unpacked::damage_of;
 
 use crate::copy::{self, Copy, CopyEvents, CopyOptions, CopyReport, Destination};
 use crate::ops::{contents, unpack};

@@ -12,6 +12,7 @@ use crate::copy::{
 use crate::device::Attachment;
 use crate::ops::given::Packed;
 use crate::ops::unpack::{self, PathFilter, THREADS, Unpack};
+use crate::pack::{self, Damage};
 use crate::source::AccessRule;
 
 /// Whether unpacking knows all that is asked for.
@@ -144,6 +145,14 @@ fn progress_of(at: unpack::Progress) -> Progress {
         destinations: vec![one],
         ..Progress::default()
     }
+}
+
+/// The damage of a pack in an error that copying it reports, if it is one.
+pub fn damage_of(error: &crate::Error) -> Option<&Damage> {
+    let crate::Error::Io { source, .. } = error else { return None };
+    let inner = source.get_ref()?;
+    let of_pack = inner.downcast_ref().and_then(pack::Error::damage);
+    of_pack.or_else(|| inner.downcast_ref().and_then(unpack::Error::damage))
 }
 
 /// The error of a single path, as copying reports it.

@@ -10,6 +10,8 @@ use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+#[cfg(target_os = "linux")]
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::engine::{Engine, EngineOptions};
 use rustix::fs::{
@@ -244,8 +246,20 @@ pub trait Calls: Debug + Send + Sync {
     /// # Errors
     /// I/O errors.
     fn link_unnamed(&self, file: &File, parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
+        // Without the way through /proc, which takes longer than the link itself; `NOENT` where the
+        // system wants more rights for that.
+        #[cfg(target_os = "linux")]
+        if LINKS_DESCRIPTORS.load(Ordering::Relaxed) {
+            match rustix::fs::linkat(file, c"", parent, name, AtFlags::EMPTY_PATH) {
+                Err(rustix::io::Errno::NOENT) => {}
+                linked => return Ok(linked?),
+            }
+        }
         let open = format!("/proc/self/fd/{}", file.as_raw_fd());
-        Ok(rustix::fs::linkat(CWD, open, parent, name, AtFlags::SYMLINK_FOLLOW)?)
+        rustix::fs::linkat(CWD, open, parent, name, AtFlags::SYMLINK_FOLLOW)?;
+        #[cfg(target_os = "linux")]
+        LINKS_DESCRIPTORS.store(false, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Locks a file until it is closed; `WouldBlock` if another opening of it has the lock.
@@ -296,6 +310,11 @@ pub trait Calls: Debug + Send + Sync {
         Ok(rustix::fs::unlinkat(parent, name, AtFlags::empty())?)
     }
 }
+
+/// Whether this process may give a name to what it has open: with `CAP_DAC_READ_SEARCH`, or from
+/// Linux 6.10 on.
+#[cfg(target_os = "linux")]
+static LINKS_DESCRIPTORS: AtomicBool = AtomicBool::new(true);
 
 /// The system itself.
 #[derive(Debug, Clone, Copy, Default)]
