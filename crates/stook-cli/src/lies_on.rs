@@ -29,6 +29,16 @@ impl<'a> LiesOn<'a> {
     }
 }
 
+/// Why bytes that are read past the page cache may have come from memory all the same.
+pub(crate) fn why_cached(attachment: &Attachment) -> Option<String> {
+    let kind = attachment.file_system.as_deref().unwrap_or_default();
+    match kind {
+        kind if attachment.is_memory => Some(format!("{kind} keeps files in memory")),
+        kind if kind.starts_with("fuse") => Some("a program serves these files (FUSE)".to_owned()),
+        _ => None,
+    }
+}
+
 #[derive(Serialize)]
 struct WholeDisk<'a> {
     name: &'a str,

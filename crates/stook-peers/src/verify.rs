@@ -29,17 +29,16 @@ const TARGET: Target = Target::AtLeast(0.95);
 const READING: &str = "reading alone: the faster of fio and the own engine";
 const HASHING: &str = "SHA-256 alone: one thread in memory, times processors";
 
-/// A function, the program that verifies its lists, and what the lists of it are called.
+/// A function, the program that verifies its lists, and its name.
 struct Function {
     name: &'static str,
     program: &'static str,
-    extension: &'static str,
 }
 
 const FUNCTIONS: [Function; 3] = [
-    Function { name: "blake3", program: "b3sum", extension: "b3" },
-    Function { name: "xxh128", program: "xxhsum", extension: "xxh128" },
-    Function { name: "sha256", program: "sha256sum", extension: "sha256" },
+    Function { name: "blake3", program: "b3sum" },
+    Function { name: "xxh128", program: "xxhsum" },
+    Function { name: "sha256", program: "sha256sum" },
 ];
 
 impl Function {
@@ -196,7 +195,7 @@ fn list_of(tree: &Path, function: &Function) -> anyhow::Result<String> {
     for entry in std::fs::read_dir(tree)? {
         let name = entry?.file_name();
         let is_list = name.to_string_lossy().starts_with("checksums-");
-        if is_list && Path::new(&name).extension() == Some(OsStr::new(function.extension)) {
+        if is_list && Path::new(&name).extension() == Some(OsStr::new(function.name)) {
             return name.into_string().ok().context("the list has a strange name");
         }
     }

@@ -79,6 +79,8 @@ use crate::wait::{GoOn, with_progress};
 ///     bytes_per_s: Bytes a second that are read, at most: 4096 or more.
 ///     force: Write what fits, even where there is less room than all of it needs; with ``mirror``,
 ///         delete whatever is extra.
+///     read_back: Whether what was written is read again from the medium, and compared, before a
+///         mirror deletes anything. Files that were there already are not read: `verify` does that.
 ///     dry_run: Whether nothing is done: ``items`` is called with what would be.
 ///     as_file: Whether packs are copied as the files that they are.
 ///     at: The state of a pack at this time rather than the newest, as for `Pack`.
@@ -114,7 +116,7 @@ use crate::wait::{GoOn, with_progress};
 ///     >>> report.ok, report.read_files, [one.files for one in report.destinations]
 ///     (True, 1, [1, 1])
 #[pyfunction]
-#[pyo3(signature = (sources, destination, *, to=None, overwrite="never", checksum=false, durability="batch", backup=None, mirror=false, max_delete=None, link_dest=None, include=None, exclude=None, files=None, one_file_system=false, specials=false, xattrs=true, with_owner=true, hashes=None, lists=None, mhl=None, block_bytes=None, depth=None, jobs=None, access="auto", bytes_per_s=None, force=false, dry_run=false, as_file=false, at=None, cache=None, whole_file=false, settings=None, headers=None, items=None, progress=None))]
+#[pyo3(signature = (sources, destination, *, to=None, overwrite="never", checksum=false, durability="batch", backup=None, mirror=false, max_delete=None, link_dest=None, include=None, exclude=None, files=None, one_file_system=false, specials=false, xattrs=true, with_owner=true, hashes=None, lists=None, mhl=None, block_bytes=None, depth=None, jobs=None, access="auto", bytes_per_s=None, force=false, read_back=false, dry_run=false, as_file=false, at=None, cache=None, whole_file=false, settings=None, headers=None, items=None, progress=None))]
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 pub(crate) fn copy<'py>(
     py: Python<'py>,
@@ -144,6 +146,7 @@ pub(crate) fn copy<'py>(
     #[pyo3(from_py_with = choices::access)] access: &str,
     #[pyo3(from_py_with = numbers::bytes_per_s)] bytes_per_s: Option<u64>,
     #[pyo3(from_py_with = choices::force)] force: bool,
+    #[pyo3(from_py_with = choices::read_back)] read_back: bool,
     #[pyo3(from_py_with = choices::dry_run)] dry_run: bool,
     #[pyo3(from_py_with = choices::as_file)] as_file: bool,
     at: Option<&Bound<'py, PyAny>>,
@@ -183,7 +186,8 @@ pub(crate) fn copy<'py>(
     let mut open = OpenGiven { as_file, one_file_system, ..OpenGiven::default() };
     open.contents.pack.at_ns = at_ns_of(at)?;
     let (fetching, items) = (fetching(cache, whole_file, settings, headers)?, callable_of("items", items)?);
-    let copying = Copying { sources: paths::sources(sources)?, destinations, options, open, fetching, items };
+    let sources = paths::sources(sources)?;
+    let copying = Copying { sources, destinations, options, read_back, open, fetching, items };
     copying.report(py, progress).map_err(|error| with_time_hint(at, error))
 }
 
@@ -223,6 +227,7 @@ struct Copying {
     sources: Vec<PathBuf>,
     destinations: Vec<PathBuf>,
     options: CopyOptions,
+    read_back: bool,
     open: OpenGiven,
     fetching: Fetching,
     items: Option<Py<PyAny>>,
@@ -247,11 +252,11 @@ impl Copying {
     }
 
     fn run(self, go_on: &mut GoOn<'_, 3>) -> PyResult<(CopyReport, Found)> {
-        let Self { sources, destinations, options, open, fetching, items } = self;
+        let Self { sources, destinations, options, read_back, open, fetching, items } = self;
         let mut opening = Opening::new(open, &fetching)?;
         let sources: PyResult<Vec<_>> = sources.into_iter().map(|path| opening.open(path, go_on)).collect();
         let mut events = Events(Hearing::new(go_on, items));
-        let copied = CopyGiven { sources: sources?, destinations, options }.run(&mut events);
+        let copied = CopyGiven { sources: sources?, destinations, options, read_back }.run(&mut events);
         Ok((events.0.or_raised(|| copied.or_raise())?, opening.found()))
     }
 }
@@ -313,6 +318,9 @@ fn destination_of<'py>(py: Python<'py>, one: &DestinationReport) -> PyResult<Bou
             path, files, bytes, cloned, copied_by_server, directories, symlinks, hard_links, linked,
             specials, unchanged, corrected, backups, unlisted, resumed_bytes, stopped,
         },
+        read_back_files: one.read_again.map_or(0, |read| read.files),
+        read_back_bytes: one.read_again.map_or(0, |read| read.bytes),
+        past_cache: one.read_again.and_then(|read| read.is_past_cache),
         made: one.made.clone(),
         kept: keys(py, one.kept.iter().map(|kept| &kept.key))?,
         deleted: keys(py, &one.deleted)?,

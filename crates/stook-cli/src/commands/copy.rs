@@ -71,6 +71,10 @@ pub struct Args {
     #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "xxh128",
           value_delimiter = ',', value_parser = parse_hash)]
     mhl: Vec<HashKind>,
+    /// Read again from the medium what was written, and compare it, before --mirror deletes anything.
+    /// Files that were there already are not read: `stook verify` does that
+    #[arg(long)]
+    read_back: bool,
     /// Write what fits, even if there is too little space for all of it; with --mirror, delete
     /// whatever is extra
     #[arg(long)]
@@ -230,7 +234,8 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let sources = sources.iter().map(open).collect::<Result<Vec<_>, _>>()?;
     let destinations = [std::slice::from_ref(destination), args.to.as_slice()].concat();
     let mut events = Events::new(&args, &destinations, context);
-    let report = CopyGiven { sources, destinations: destinations.clone(), options }.run(&mut events);
+    let (destinations, read_back) = (destinations.clone(), args.read_back);
+    let report = CopyGiven { sources, destinations, options, read_back }.run(&mut events);
     let (output, items) = events.finish();
     let report = report.map_err(error_of)?;
     text::print_failures(&report, args.verbose, context);

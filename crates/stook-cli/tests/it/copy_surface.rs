@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::Value;
 use stook_testing::conformance::noise;
@@ -438,4 +439,57 @@ fn rare_options_stand_under_headings() {
     ] {
         assert!(within(option, heading), "{option} is not under {}: {help}", headings[heading]);
     }
+}
+
+#[test]
+fn a_list_that_cannot_be_meant_says_what_is() {
+    let place = place();
+    for (list, why) in [
+        ("card/two\n", "card/two: cannot find card/card/two: no source has it; paths are relative to card"),
+        ("two\r\n", "no source has it; the lines of the list end in CR LF"),
+        ("three\n", "three: cannot find card/three: no source has it\n"),
+    ] {
+        fs::write(place.path("list"), list).unwrap();
+        let (code, _, stderr) = copy(&place, &["card", "disk", "--files-from", "list"]);
+        assert_eq!(code, 1, "{list}");
+        assert!(stderr.contains(why), "{list}: {stderr}");
+    }
+}
+
+#[test]
+fn kinds_that_changed_are_a_failure_each_that_says_what_to_do() {
+    let place = place();
+    fs::create_dir_all(place.path("disk/two")).unwrap();
+    fs::write(place.path("disk/d"), "a file").unwrap();
+    let args = ["card", "disk", "--mirror", "--overwrite", "different"];
+    let (code, _, stderr) = copy(&place, &args);
+    assert_eq!(code, 1);
+    for why in [
+        "d: cannot make disk/d: what is there is no directory, as the source has one: remove it, or rename it\n",
+        "two: cannot write disk/two: a directory is there, and the source has a file: remove it, or rename it\n",
+    ] {
+        assert!(stderr.contains(why), "{stderr}");
+    }
+    assert_eq!(stderr.matches("cannot").count(), 2, "{stderr}");
+    assert!(place.path("disk/two").is_dir() && place.path("disk/d").is_file());
+}
+
+#[test]
+fn directories_that_were_there_are_not_counted_and_a_dry_run_says_the_same_lines_each_time() {
+    let place = place();
+    for number in 0..200 {
+        fs::write(place.path(&format!("card/d/{number}")), "more").unwrap();
+    }
+    let dry = ["card", "disk", "--dry-run"];
+    let (code, first, _) = copy(&place, &dry);
+    assert_eq!((code, copy(&place, &dry).1), (0, first.clone()));
+    assert_eq!(first.lines().count(), 205, "{first}");
+    let (_, stdout, _) = copy(&place, &["card", "disk"]);
+    assert!(stdout.starts_with("Copied 202 files, 2 directories, "), "{stdout}");
+    fs::write(place.path("card/d/one more"), "more").unwrap();
+    let (_, stdout, _) = copy(&place, &["card", "disk"]);
+    assert!(stdout.starts_with("Copied 1 file, 0 directories, "), "{stdout}");
+    fs::set_permissions(place.path("card/d"), fs::Permissions::from_mode(0o700)).unwrap();
+    let (_, stdout, _) = copy(&place, &["card", "disk"]);
+    assert!(stdout.starts_with("Copied 0 files, 1 directory, "), "{stdout}");
 }

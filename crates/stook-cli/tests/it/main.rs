@@ -11,6 +11,7 @@ mod completing;
 mod copy;
 mod copy_lists;
 mod copy_mirror;
+mod copy_read_back;
 mod copy_resume;
 mod copy_surface;
 mod damage;

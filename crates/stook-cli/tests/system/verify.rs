@@ -3,7 +3,8 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use stook::extent::ByteRange;
 use stook_testing::fuse::{Mirror, PageCache};
@@ -74,4 +75,41 @@ fn on_fuse_an_unreadable_block_is_named_and_nothing_is_said_to_be_past_the_cache
         assert!(said.contains("unreadable  b: cannot read") && said.contains(" at offset "), "{said}");
         assert!(said.contains("2 files match") && said.contains("1 unreadable"), "{said}");
     }
+}
+
+/// The file gets its name while a long one is still copied, and changes on the medium then.
+#[test]
+fn what_changes_on_the_medium_before_it_is_read_back_is_noticed() {
+    let device = LoopDevice::mount(64 << 20, 512).unwrap();
+    let card = tempfile::tempdir().unwrap();
+    let first = noise(11, 5000);
+    fs::write(card.path().join("first"), &first).unwrap();
+    fs::write(card.path().join("long"), noise(12, 4_000_000)).unwrap();
+    let disk = device.path().join("disk");
+    let slow = ["--read-back", "--durability=file", "--bwlimit=1MiB"];
+    let mut command = stook(["copy"]);
+    command.arg(card.path()).arg(&disk).args(slow);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while !disk.join("first").exists() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    damage(&device.image(), &first[100..200]);
+    let done = child.wait_with_output().unwrap();
+    let said = String::from_utf8([done.stdout, done.stderr].concat()).unwrap();
+    assert_eq!(done.status.code(), Some(1), "{said}");
+    assert!(said.contains("first: cannot read back ") && said.contains("1 failed"), "{said}");
+    assert!(said.contains("Read back from the medium: 1 file "), "{said}");
+    // Memory has what was written.
+    assert!(fs::read(disk.join("first")).unwrap() == first);
+}
+
+#[test]
+fn what_never_leaves_memory_is_not_said_to_be_read_from_the_medium() {
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let card = tempfile::tempdir().unwrap();
+    fs::write(card.path().join("a"), noise(13, 300_000)).unwrap();
+    let mut command = stook(["copy", "--read-back"]);
+    let (code, stdout, stderr) = ended(command.arg(card.path()).arg(memory.path()));
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    assert!(stdout.contains("Read back, but not past the cache (tmpfs keeps files in memory)"), "{stdout}");
 }

@@ -213,6 +213,7 @@ def copy(
     access: Access = "auto",
     bytes_per_s: Union[int, None] = None,
     force: bool = False,
+    read_back: bool = False,
     dry_run: bool = False,
     as_file: bool = False,
     at: Union[datetime, str, int, float, None] = None,

@@ -372,7 +372,7 @@ class CopyDestination:
         bytes: Bytes of them, holes included.
         cloned: Of these files, those that share the blocks of their source.
         copied_by_server: Of these files, those that their server copied.
-        directories: Directories that are there, with mode and time set.
+        directories: Directories that were made, or got another mode or owner.
         symlinks: Symbolic links made.
         hard_links: Hard links made.
         linked: Files that became hard links of an earlier copy.
@@ -395,8 +395,12 @@ class CopyDestination:
         foreign_xattrs: How many lack some of another system, which are none of these.
         direct_bytes: Bytes of large files that went past the page cache.
         cached_bytes: Bytes of large files that went through it.
+        read_back_files: Files that were read again, and are as they were copied.
+        read_back_bytes: Bytes that were read for that.
+        past_cache: Whether all of these came past the page cache, from the medium; ``None`` where
+            nothing was read again.
         stopped: Why nothing more was written, where the destination was given up.
-        failures: What could not be written.
+        failures: What could not be written, or is not as it was copied.
     """
 
     path: Path
@@ -425,6 +429,9 @@ class CopyDestination:
     foreign_xattrs: int
     direct_bytes: int
     cached_bytes: int
+    read_back_files: int
+    read_back_bytes: int
+    past_cache: Optional[bool]
     stopped: Optional[str]
     failures: list[Failure]
 

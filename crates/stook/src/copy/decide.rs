@@ -93,7 +93,8 @@ impl Receiver {
     fn decide_existing(&self, job: &FileJob, spot: Spot, there: &Stat) -> Option<Place> {
         let kind = FileType::from_raw_mode(there.st_mode);
         if kind.is_dir() {
-            self.fail_io("write", &job.key, io::ErrorKind::IsADirectory.into());
+            let what = "a directory is there, and the source has a file: remove it, or rename it";
+            self.fail_io("write", &job.key, io::Error::new(io::ErrorKind::IsADirectory, what));
             return None;
         }
         let has_len = u64::try_from(there.st_size).is_ok_and(|len| len == job.node.len);

@@ -25,6 +25,7 @@ use super::lists::Lists;
 use super::making::with_descriptors;
 use super::options::{CopyOptions, Resume};
 use super::partial::Partial;
+use super::read_back::ReadBack;
 use super::refuse::{Inode, inode_of};
 use super::report::{DestinationReport, Failure, Unfinished, not_there};
 use super::run::Destination;
@@ -66,6 +67,8 @@ pub(super) struct Receiver {
     pub(super) backups: Option<Backups>,
     /// Lists of checksums, if they are asked for.
     pub(super) lists: Option<Lists>,
+    /// Reads again what got its name here, if that is asked for.
+    pub(super) read_back: Option<Arc<dyn ReadBack>>,
     pub(super) state: Mutex<State>,
     is_stopped: AtomicBool,
     why_stopped: OnceLock<WhyStopped>,
@@ -184,6 +187,7 @@ impl Receiver {
             batch: Batch::with(options.durability),
             backups: options.backup.as_deref().map(Backups::new),
             lists: None,
+            read_back: None,
             state: Mutex::new(State { report, ..State::default() }),
             is_stopped: AtomicBool::new(false),
             why_stopped: OnceLock::new(),
@@ -203,6 +207,11 @@ impl Receiver {
     /// The same, with lists of checksums.
     pub(super) fn listing(self, lists: Option<Lists>) -> Self {
         Self { lists, ..self }
+    }
+
+    /// The same, with what reads again what gets its name.
+    pub(super) fn reading_back(self, read_back: Option<Arc<dyn ReadBack>>) -> Self {
+        Self { read_back, ..self }
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -508,6 +517,10 @@ impl Receiver {
         match made {
             Ok(true) => self.report(key, (Kind::Directory, 0), (Action::Copy, Why::New), Arc::default()),
             Ok(false) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                let what = "what is there is no directory, as the source has one: remove it, or rename it";
+                self.block(key, io::Error::new(error.kind(), what));
+            }
             Err(error) => self.block(key, error),
         }
     }

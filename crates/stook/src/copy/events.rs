@@ -148,6 +148,8 @@ pub enum Phase {
     Copying,
     /// All files were read; names, links and directories are made, and all is made durable.
     Finishing,
+    /// What was written is read again.
+    ReadingBack,
 }
 
 /// Why nothing more is written to a destination.
@@ -196,7 +198,8 @@ pub struct Progress {
     pub phase: Phase,
     /// Files that were dealt with; while they are counted, those that were found.
     pub files: u64,
-    /// Their bytes, and those of files that are being copied.
+    /// Their bytes, and those of files that are being copied; while they are read back, those that
+    /// were.
     pub bytes: u64,
     /// Files in all, once they were counted.
     pub total_files: Option<u64>,

@@ -111,6 +111,9 @@ impl Receiver {
         let Pending { job, why, digests, way } = pending;
         self.add_file();
         self.record_done(job, digests);
+        if let Some(read_back) = &self.read_back {
+            read_back.note(self.index, &job.key, job.node.len, digests);
+        }
         {
             let mut state = self.state();
             state.report.files += 1;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::ops::ControlFlow;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use super::finish::shown;
@@ -118,6 +119,20 @@ impl Listing<'_> {
         Err(Error::io("copy", source.tree.path_of(id), why))
     }
 
+    /// Why a path that was named is in no source, and what may have been meant.
+    fn why_not_found(&self, path: &[u8]) -> String {
+        let names = self.sources.iter().filter_map(|source| {
+            let name = source.path.as_deref()?.file_name()?.as_bytes();
+            path.strip_prefix(name)?.starts_with(b"/").then_some(source.path.as_deref()?)
+        });
+        let hint = match names.into_iter().next() {
+            _ if path.ends_with(b"\r") => "; the lines of the list end in CR LF".to_owned(),
+            Some(source) => format!("; paths are relative to {}", source.display()),
+            None => String::new(),
+        };
+        format!("no source has it{hint}")
+    }
+
     /// Of paths that were named, those that no source has are failures.
     fn check_only(&self, listed: &mut dyn Listed) {
         let is_directory = |source: &&CopySource| !matches!(source.is_directory(), Ok(false));
@@ -134,7 +149,7 @@ impl Listing<'_> {
                         [only] if files.is_empty() => path_in(only),
                         _ => PathBuf::from(shown(path)),
                     };
-                    let why = io::Error::new(io::ErrorKind::NotFound, "no source has it");
+                    let why = io::Error::new(io::ErrorKind::NotFound, self.why_not_found(path));
                     listed.failed(path, Error::io("find", place, why));
                 }
             }

@@ -47,6 +47,7 @@ mod mirror;
 mod options;
 mod others;
 mod partial;
+mod read_back;
 mod refuse;
 mod reopening;
 mod report;
@@ -70,6 +71,7 @@ pub use events::{
 pub use journal::{CopyJournal, CopyJournalError};
 pub use limits::{LinkUse, Side};
 pub use options::{CopyOptions, Resume};
+pub use read_back::{ReadAgain, ReadBack};
 pub use report::{CopyReport, DestinationReport, Failure, Leftover, NotCopied, Unfinished, WhyNotMirrored};
 pub(crate) use report::{incomplete, not_there};
 pub use run::{Copy, Destination};

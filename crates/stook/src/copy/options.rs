@@ -172,6 +172,25 @@ impl CopyOptions {
         Ok(())
     }
 
+    /// Refuses what leaves nothing on the medium that could be read again.
+    pub(super) fn check_read_back(&self) -> Result<()> {
+        match self.durability {
+            Durability::None => Err(Error::Invalid(
+                "what is not made durable may be in memory alone, so that it cannot be read back".into(),
+            )),
+            Durability::File | Durability::Batch => Ok(()),
+        }
+    }
+
+    /// The same, with a hash of what is read: one that finds accidents, and is no slower than
+    /// memory.
+    pub(super) fn with_some_hash(mut self) -> Self {
+        if self.hashes.is_empty() && !self.dry_run {
+            self.hashes.push(HashKind::Xxh128);
+        }
+        self
+    }
+
     /// The same, with the hashes that lists need among those that are computed.
     pub(super) fn with_hashes_of_lists(mut self) -> Self {
         if !self.dry_run {

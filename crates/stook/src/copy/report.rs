@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::events::{Action, Why};
 use super::options::CopyOptions;
+use super::read_back::ReadAgain;
 use super::waits::Waits;
 use crate::device::Attachment;
 use crate::engine::Passage;
@@ -113,6 +114,8 @@ pub struct DestinationReport {
     pub stopped: Option<String>,
     /// Which way the bytes of large files took.
     pub passage: Passage,
+    /// What was read again, if that was asked for.
+    pub read_again: Option<ReadAgain>,
     /// Bytes of files that an earlier run left unfinished: they were verified, and not written
     /// again.
     pub resumed_bytes: u64,

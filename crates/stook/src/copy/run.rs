@@ -25,6 +25,7 @@ use super::listing::{Found, Listed, Listing};
 use super::lists::{self, Lists};
 use super::mirror::Mirror;
 use super::options::CopyOptions;
+use super::read_back::{ReadBack, ReadingAgain};
 use super::refuse::{self, Total};
 use super::report::{self, CopyReport, DestinationReport, Failure, WhyNotMirrored};
 use super::small::{SMALL_MAX, SmallTask};
@@ -92,12 +93,15 @@ pub struct Copy {
     pub options: CopyOptions,
     /// Makes the engines that are read with.
     pub reading: Arc<dyn EngineFactory>,
+    /// Reads again what destinations got, if that is asked for.
+    pub read_back: Option<Arc<dyn ReadBack>>,
 }
 
 impl Copy {
     /// With the default options.
     pub fn new(sources: Vec<CopySource>, destinations: Vec<Destination>) -> Self {
-        Self { sources, destinations, options: CopyOptions::default(), reading: Arc::new(Backend::Auto) }
+        let (options, reading) = (CopyOptions::default(), Arc::new(Backend::Auto));
+        Self { sources, destinations, options, reading, read_back: None }
     }
 
     /// With these options.
@@ -113,6 +117,9 @@ impl Copy {
     pub fn run(&self, events: &mut dyn CopyEvents) -> Result<CopyReport> {
         let started = Instant::now();
         self.options.check()?;
+        if self.read_back.is_some() {
+            self.options.check_read_back()?;
+        }
         let is_contents = match self.sources.as_slice() {
             [only] => only.is_directory()?,
             _ => false,
@@ -198,16 +205,19 @@ pub(super) struct Run<'a> {
     /// Bytes that need not be read, because all destinations have them.
     resumed_bytes: AtomicU64,
     current: Mutex<Current>,
+    pub(super) again: ReadingAgain,
 }
 
 impl<'a> Run<'a> {
     fn new(copy: &'a Copy, is_contents: bool, total: Total) -> Result<Self> {
-        let options = Arc::new(copy.options.clone().with_hashes_of_lists());
+        let options = copy.options.clone().with_hashes_of_lists();
+        let options = Arc::new(if copy.read_back.is_some() { options.with_some_hash() } else { options });
         let (mailbox, date) = (Arc::new(Mailbox::default()), lists::date_now());
         let sources: Arc<[CopySource]> = copy.sources.as_slice().into();
         let receiver = |(index, destination): (usize, &Destination)| -> Result<Arc<Receiver>> {
             let receiver = Receiver::new(index, destination, &options, (&sources, is_contents), &mailbox);
-            Ok(Arc::new(receiver?.listing(Lists::new(&options, &date))))
+            let receiver = receiver?.listing(Lists::new(&options, &date));
+            Ok(Arc::new(receiver.reading_back(copy.read_back.clone())))
         };
         let receivers = copy.destinations.iter().enumerate().map(receiver).collect::<Result<Vec<_>>>()?;
         // What was not there may be the same, or lie elsewhere, now that it is.
@@ -246,6 +256,7 @@ impl<'a> Run<'a> {
             read_bytes: AtomicU64::new(0),
             resumed_bytes: AtomicU64::new(0),
             current: Mutex::default(),
+            again: ReadingAgain::default(),
             options,
         })
     }
@@ -266,15 +277,19 @@ impl<'a> Run<'a> {
     fn progress(&self) -> Progress {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let so_far = of(&self.read_bytes).saturating_add(of(&self.resumed_bytes));
+        let copied = (of(&self.bytes).max(so_far), self.total.bytes);
+        let again = self.again.progress();
+        let (bytes, total_bytes) = again.unwrap_or(copied);
         Progress {
             phase: match self.is_finishing.load(Ordering::Relaxed) {
+                _ if again.is_some() => Phase::ReadingBack,
                 true => Phase::Finishing,
                 false => Phase::Copying,
             },
             files: self.files.load(Ordering::Relaxed),
-            bytes: of(&self.bytes).max(so_far),
+            bytes,
             total_files: Some(self.total.files),
-            total_bytes: Some(self.total.bytes),
+            total_bytes: Some(total_bytes),
             current: self.current().shown(),
             destinations: self.receivers.iter().map(|receiver| receiver.progress()).collect(),
         }
@@ -446,6 +461,7 @@ impl<'a> Run<'a> {
     /// What is left to be done in a destination when all files are there.
     fn finish_receiver(&self, receiver: &Receiver, directories: &[Directory]) {
         receiver.settle_leftovers();
+        self.read_back(receiver);
         self.mirror(receiver);
         if self.options.dry_run {
             return;

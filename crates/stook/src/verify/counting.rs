@@ -28,6 +28,10 @@ pub(super) fn count(run: &Run<'_>, prepared: &Prepared<'_>, sink: &Sink) -> Coun
         counting.count_file();
         return counting.counted;
     }
+    if prepared.subject.only_listed {
+        counting.count_listed();
+        return counting.counted;
+    }
     let other = prepared.subject.against.as_ref().map(|other| other.id);
     let _ = descend(&*branch.tree, (branch.id, Vec::new(), other), &mut counting);
     counting.counted
@@ -62,6 +66,14 @@ impl Counting<'_, '_> {
         // What it meets is met again when it is read.
         if let Ok(node) = branch.tree.node(branch.id) {
             self.expect(node.len);
+        }
+    }
+
+    /// Where nothing else is asked about: as long as lists say.
+    fn count_listed(&mut self) {
+        let listed = self.prepared.subject.listed.clone();
+        for entry in listed.iter().flat_map(|listed| listed.iter()) {
+            self.expect(entry.listed_len().unwrap_or(0));
         }
     }
 

@@ -168,6 +168,11 @@ impl<'a> Entry<'a> {
         self.first
     }
 
+    /// Its length, if a list says it.
+    pub(super) fn listed_len(&self) -> Option<u64> {
+        self.said().find_map(|said| said.len)
+    }
+
     /// The hash functions that are needed to compare a file with it.
     pub fn kinds(&self) -> Vec<HashKind> {
         let mut kinds = Vec::new();

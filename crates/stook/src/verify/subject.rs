@@ -101,12 +101,15 @@ pub struct Subject {
     pub left_out: BTreeSet<Vec<u8>>,
     /// What its exclusions match is no extra either.
     pub ignored: Selection,
+    /// Nothing is looked for but what lists have: nothing is an extra.
+    pub only_listed: bool,
 }
 
 impl Subject {
     /// A tree of which nothing is known yet.
     pub fn new(branch: Branch) -> Self {
-        Self { branch, listed: None, against: None, left_out: BTreeSet::new(), ignored: Selection::default() }
+        let (left_out, ignored) = (BTreeSet::new(), Selection::default());
+        Self { branch, listed: None, against: None, left_out, ignored, only_listed: false }
     }
 
     /// Whether a path that only one side has is no extra.

@@ -37,7 +37,8 @@ impl Place {
         let contents = contents::OpenOptions { remote, ..contents::OpenOptions::default() };
         let open = OpenGiven { contents, ..OpenGiven::default() };
         let given = open.open(Path::new(address), &mut |_| true).unwrap();
-        let copy = CopyGiven { sources: vec![given], destinations: vec![self.at("to")], options };
+        let copy =
+            CopyGiven { sources: vec![given], destinations: vec![self.at("to")], options, read_back: false };
         copy.run(&mut ()).unwrap()
     }
 
@@ -215,7 +216,8 @@ fn members_of_an_archive_that_the_server_no_longer_gives_are_failures() {
     let given = open.open(Path::new(&server.url("/x.tar//")), &mut |_| true).unwrap();
     is_over.store(true, SeqCst);
     let (destinations, options) = (vec![place.at("to")], file_by_file());
-    let report = CopyGiven { sources: vec![given], destinations, options }.run(&mut ()).unwrap();
+    let report =
+        CopyGiven { sources: vec![given], destinations, options, read_back: false }.run(&mut ()).unwrap();
     // Both ends of the archive were read when it was opened.
     assert!(report.failures.len() >= 20, "{report:?}");
     let failed = report.failures.iter().filter(|failure| failure.key.starts_with(b"d/")).count();

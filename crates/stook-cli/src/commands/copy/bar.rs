@@ -16,6 +16,8 @@ pub(super) struct Bar {
     lines: Lines,
     names: Vec<String>,
     pace: Pace,
+    /// What was being done when it was shown last.
+    phase: Phase,
     rates: Vec<Recent>,
 }
 
@@ -25,6 +27,7 @@ impl Bar {
             lines: context.lines(),
             names: destinations.iter().map(|path| printable(path.as_os_str().as_encoded_bytes())).collect(),
             pace: Pace::new(),
+            phase: Phase::Counting,
             rates: destinations.iter().map(|_| Recent::new()).collect(),
         }
     }
@@ -34,6 +37,11 @@ impl Bar {
             return;
         }
         let now = Instant::now();
+        // What is read back is counted anew.
+        if self.phase != Phase::ReadingBack && progress.phase == Phase::ReadingBack {
+            self.pace = Pace::new();
+        }
+        self.phase = progress.phase;
         if progress.phase != Phase::Counting {
             self.pace.note(now, progress.bytes);
             for (rate, one) in self.rates.iter_mut().zip(&progress.destinations) {
@@ -84,8 +92,12 @@ impl Shown<'_> {
 
 fn done(progress: &Progress, phase: Phase) -> FilesDone<'_> {
     FilesDone {
-        what: if phase == Phase::Finishing { "finishing" } else { "copying" },
-        is_reading: phase == Phase::Copying,
+        what: match phase {
+            Phase::Finishing => "finishing",
+            Phase::ReadingBack => "reading back",
+            _ => "copying",
+        },
+        is_reading: matches!(phase, Phase::Copying | Phase::ReadingBack),
         files: progress.files,
         bytes: progress.bytes,
         total_files: progress.total_files,

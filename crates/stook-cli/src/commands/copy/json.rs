@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use stook::copy::{
-    Beginning, CopyFailure, CopyReport, DestinationReport, HeldUpBy, Item, Phase, Progress, Side, Unfinished,
-    WhyNotMirrored,
+    Beginning, CopyFailure, CopyReport, DestinationReport, HeldUpBy, Item, Phase, Progress, ReadAgain, Side,
+    Unfinished, WhyNotMirrored,
 };
 use stook::device::Attachment;
 use stook::report::json::TextOrBytes;
@@ -83,6 +83,7 @@ struct Copied<'a> {
     unset_xattrs: u64,
     direct_bytes: u64,
     cached_bytes: u64,
+    read_back: Option<JsonReadBack>,
     resumed_bytes: u64,
     unfinished: Vec<JsonUnfinished<'a>>,
     stopped: Option<&'a str>,
@@ -117,6 +118,7 @@ impl<'a> Copied<'a> {
             unset_xattrs: one.unset_xattrs.entries,
             direct_bytes: one.passage.direct_bytes,
             cached_bytes: one.passage.cached_bytes,
+            read_back: one.read_again.map(JsonReadBack::new),
             resumed_bytes: one.resumed_bytes,
             unfinished: one.unfinished.iter().map(JsonUnfinished::new).collect(),
             stopped: one.stopped.as_deref(),
@@ -129,6 +131,21 @@ impl<'a> Copied<'a> {
 
 fn path_of(path: &Path) -> TextOrBytes<'_> {
     TextOrBytes::new("path", path.as_os_str().as_encoded_bytes())
+}
+
+/// What was read again.
+#[derive(Serialize)]
+struct JsonReadBack {
+    files: u64,
+    bytes: u64,
+    past_cache: Option<bool>,
+}
+
+impl JsonReadBack {
+    fn new(one: ReadAgain) -> Self {
+        let ReadAgain { files, bytes, is_past_cache: past_cache, .. } = one;
+        Self { files, bytes, past_cache }
+    }
 }
 
 /// A file that the next run continues.
@@ -270,6 +287,7 @@ impl<'a> Far<'a> {
             phase: match progress.phase {
                 Phase::Counting => "counting",
                 Phase::Finishing => "finishing",
+                Phase::ReadingBack => "reading_back",
                 _ => "copying",
             },
             files: progress.files,

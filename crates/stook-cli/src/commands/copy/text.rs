@@ -5,13 +5,14 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use stook::copy::{Beginning, CopyReport, DestinationReport, HeldUpBy, Item, Leftover, Side};
+use stook::copy::{Beginning, CopyReport, DestinationReport, HeldUpBy, Item, Leftover, ReadAgain, Side};
 use stook::device::Attachment;
 use stook::report::units;
 
 use super::Args;
 use crate::context::Context;
 use crate::failures;
+use crate::lies_on::why_cached;
 use crate::output::{Output, OutputError, capitalised, printable};
 
 /// What takes less time, or moves fewer bytes, says nothing of a device.
@@ -146,6 +147,9 @@ pub(super) fn print(
     }
     for one in &report.destinations {
         output.line(summary(one, report, has_several, plan))?;
+        if let Some(read) = one.read_again.filter(|read| read.files > 0 || read.bytes > 0) {
+            output.line(read_again(one, read, has_several))?;
+        }
         for list in &one.lists {
             let path = one.path.join(OsStr::from_bytes(list));
             output.line(format_args!("listed in {}", printable(path.as_os_str().as_bytes())))?;
@@ -206,6 +210,24 @@ fn summary(one: &DestinationReport, report: &CopyReport, has_several: bool, plan
         (false, _) => {}
     }
     text
+}
+
+/// `Read back from the medium: 258 files (252 GB read) are as copied`
+fn read_again(one: &DestinationReport, read: ReadAgain, has_several: bool) -> String {
+    let place = if has_several { format!(" in {}", one.path.display()) } else { String::new() };
+    let (is_same, bytes) = (if read.files == 1 { "is" } else { "are" }, units::bytes_decimal(read.bytes));
+    let files = units::count_of(read.files, "file", "files");
+    let what = format!("{files}{place} ({bytes} read) {is_same} as copied");
+    let rest = if read.interrupted { "; interrupted, the rest was not read back" } else { "" };
+    match read.is_past_cache {
+        Some(false) => format!(
+            "Read back, but not past the cache{}: {what}{rest}",
+            why_cached(&one.attachment).map_or_else(String::new, |why| format!(" ({why})"))
+        ),
+        Some(true) => format!("Read back from the medium: {what}{rest}"),
+        // Files without bytes.
+        None => format!("Read back: {what}{rest}"),
+    }
 }
 
 /// What became of all that was not copied, or would: `; 3 unchanged; 1 failed`.

@@ -13,6 +13,7 @@ use super::Args;
 use crate::context::Context;
 use crate::exit::chain;
 use crate::failures;
+use crate::lies_on;
 use crate::output::{Output, OutputError, capitalised, printable};
 
 /// What moves fewer bytes says nothing of a rate.
@@ -167,12 +168,10 @@ fn summary(one: &SubjectReport, verified: &Verified, args: &Args, has_several: b
 
 /// Why bytes may have come from memory.
 fn why_cached(one: &SubjectReport) -> String {
-    let kind = one.lies_on.file_system.as_deref().unwrap_or_default();
-    match kind {
-        kind if one.lies_on.is_memory => format!(": {kind} keeps files in memory"),
-        kind if kind.starts_with("fuse") => ": a program serves these files (FUSE)".to_owned(),
-        _ if one.passage.direct_bytes + one.passage.cached_bytes == 0 => String::new(),
-        _ => {
+    match lies_on::why_cached(&one.lies_on) {
+        Some(why) => format!(": {why}"),
+        None if one.passage.direct_bytes + one.passage.cached_bytes == 0 => String::new(),
+        None => {
             let cached = units::bytes_decimal(one.passage.cached_bytes);
             format!(": {cached} came through it")
         }

@@ -5,15 +5,18 @@
 //! Where something is, the rules of copying say what becomes of it.
 
 mod list;
+mod read_back;
 mod unpacked;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 pub use super::given::{Given, OpenGiven};
 pub use list::read_list;
 pub use unpacked::damage_of;
 
-use crate::copy::{self, Copy, CopyEvents, CopyOptions, CopyReport, Destination};
+use self::read_back::WrittenFiles;
+use crate::copy::{self, Copy, CopyEvents, CopyOptions, CopyReport, Destination, ReadBack};
 use crate::ops::{contents, unpack};
 use crate::source::check_path;
 
@@ -71,6 +74,8 @@ pub struct CopyGiven {
     pub destinations: Vec<PathBuf>,
     /// How.
     pub options: CopyOptions,
+    /// Whether what was written is read again from the medium, and compared.
+    pub read_back: bool,
 }
 
 impl CopyGiven {
@@ -79,10 +84,11 @@ impl CopyGiven {
     /// # Errors
     /// What is refused before anything is made, and what cannot be opened.
     pub fn run(self, events: &mut dyn CopyEvents) -> Result<CopyReport> {
-        let Self { mut sources, destinations, options } = self;
+        let Self { mut sources, destinations, options, read_back } = self;
         options.check()?;
         destinations.iter().try_for_each(|destination| check_path(destination))?;
         if let ([Given::Packed(packed)], [destination]) = (sources.as_slice(), destinations.as_slice())
+            && !read_back
             && packed.is_whole()
             && unpacked::does(&options)
             && !events.needs_items()
@@ -91,7 +97,10 @@ impl CopyGiven {
             return unpacked::run(packed, destination, &options, events);
         }
         let sources = sources.drain(..).map(Given::into_source).collect::<Result<Vec<_>>>()?;
-        let destinations = destinations.into_iter().map(Destination::new).collect();
-        Ok(Copy::new(sources, destinations).with_options(options).run(events)?)
+        let destinations: Vec<_> = destinations.into_iter().map(Destination::new).collect();
+        let read_back =
+            read_back.then(|| -> Arc<dyn ReadBack> { Arc::new(WrittenFiles::new(destinations.len())) });
+        let copy = Copy::new(sources, destinations).with_options(options);
+        Ok(Copy { read_back, ..copy }.run(events)?)
     }
 }

@@ -12,7 +12,8 @@ use stook::ops::copy::{CopyGiven, OpenGiven};
 
 fn copy(from: &Path, to: &Path, options: CopyOptions) -> CopyReport {
     let given = OpenGiven::default().open(from, &mut |_| true).unwrap();
-    let copy = CopyGiven { sources: vec![given], destinations: vec![to.to_path_buf()], options };
+    let copy =
+        CopyGiven { sources: vec![given], destinations: vec![to.to_path_buf()], options, read_back: false };
     copy.run(&mut ()).unwrap()
 }
 

@@ -205,7 +205,8 @@ fn what_is_in_an_archive_is_listed_as_files_are() {
     assert!(accepts(Path::new("tar"), &args, place.0.path()).0);
     let source = OpenGiven::default().open(&place.at("x.tar//"), &mut |_| true).unwrap();
     let options = with_lists(&[HashKind::Blake3]);
-    let given = CopyGiven { sources: vec![source], destinations: vec![place.at("to")], options };
+    let given =
+        CopyGiven { sources: vec![source], destinations: vec![place.at("to")], options, read_back: false };
     assert_eq!(given.run(&mut ()).unwrap().undone(), 0);
     assert_listed(&place.at("to"), &[HashKind::Blake3]);
 }
