@@ -476,14 +476,15 @@ impl Receiver {
         Ok(nonces.into_iter().any(|nonce| nonce == own))
     }
 
-    /// Whether a directory above could not be made, which was reported.
+    /// Whether it, or a directory above, could not be made, which was reported.
     fn is_blocked(&self, key: &[u8]) -> bool {
         let state = self.state();
         if state.blocked.is_empty() {
             return false;
         }
         let slashes = key.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
-        slashes.filter_map(|end| key.get(..end)).any(|above| state.blocked.contains(above))
+        let above = slashes.filter_map(|end| key.get(..end));
+        above.chain([key]).any(|one| state.blocked.contains(one))
     }
 
     /// Makes a directory, which others may use no more than that of the source.

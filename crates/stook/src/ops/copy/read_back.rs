@@ -116,7 +116,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let written = WrittenFiles::new(2);
         let note = |key: &str, bytes: &str| {
-            written.note(1, key.as_bytes(), bytes.len() as u64, &[Digest::of(HashKind::Xxh128, bytes.as_bytes())]);
+            written.note(
+                1,
+                key.as_bytes(),
+                bytes.len() as u64,
+                &[Digest::of(HashKind::Xxh128, bytes.as_bytes())],
+            );
         };
         for name in ["same", "other", "short", "again", "not noted"] {
             fs::write(directory.path().join(name), "bytes").unwrap();

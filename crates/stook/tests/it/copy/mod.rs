@@ -13,6 +13,7 @@ mod lists;
 mod mirrors;
 mod places;
 mod private;
+mod read_back;
 mod replacing;
 mod resume;
 mod roundtrip;
