@@ -48,7 +48,7 @@ enum Command {
     CopyMemory(copy::memory::Args),
     /// Unpacking, syncs included, against `tar x` and xcp
     Unpack(unpack::Args),
-    /// Verifying by lists against the limits of reading and hashing, and `sha256sum`, `b3sum`, `xxhsum`
+    /// Verifying by lists, against reading and hashing alone, `sha256sum`, `b3sum` and `xxhsum`
     Verify(verify::Args),
     /// Sparse files in memory against svfsc, range-cache and rangemap
     Sparse(sparse::Args),

@@ -170,7 +170,7 @@ impl Forms {
             }),
         ];
         if self.sample.files == 1 {
-            ways.push(Way::cold(fio::READING_AND_WRITING, &self.pack, || self.limit().map(Some)));
+            ways.push(Way::cold(fio::READING_AND_WRITING, &self.tar, || self.limit().map(Some)));
         }
         ways
     }
@@ -178,7 +178,8 @@ impl Forms {
     /// Seconds that the device needs for one file.
     fn limit(&self) -> anyhow::Result<f64> {
         let written = self.targets.join("fio");
-        let seconds = fio::read_and_write_s(&self.pack, &written, self.sample.size)?;
+        // A pack is a directory; the tar has the same bytes.
+        let seconds = fio::read_and_write_s(&self.tar, &written, self.sample.size)?;
         sample::remove(&written)?;
         Ok(seconds)
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use pyo3::prelude::*;
 use pyo3::types::IntoPyDict as _;
 use stook::copy::{
-    CopyEvents, CopyOptions, CopyReport, DestinationReport, Durability, HashKind, Item, Progress, Resume,
+    CopyEvents, CopyOptions, CopyReport, DestinationReport, Durability, HashKind, Item, Progress,
     WhyNotMirrored,
 };
 use stook::names::ListEnd;
@@ -120,7 +120,7 @@ use crate::wait::{GoOn, with_progress};
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 pub(crate) fn copy<'py>(
     py: Python<'py>,
-    sources: &Bound<'py, PyAny>,
+    #[pyo3(from_py_with = paths::sources)] sources: Vec<PathBuf>,
     #[pyo3(from_py_with = paths::destination)] destination: PathBuf,
     to: Option<&Bound<'py, PyAny>>,
     #[pyo3(from_py_with = choices::overwrite)] overwrite: &str,
@@ -180,15 +180,20 @@ pub(crate) fn copy<'py>(
         access: chosen("access", access, &ACCESS)?,
         bytes_per_s,
         force,
-        resume: Some(Resume::default()),
+        ..CopyOptions::default()
     };
-    let destinations = [vec![destination], directories(to)?].concat();
-    let mut open = OpenGiven { as_file, one_file_system, ..OpenGiven::default() };
-    open.contents.pack.at_ns = at_ns_of(at)?;
+    let open = opening(as_file, one_file_system, at)?;
     let (fetching, items) = (fetching(cache, whole_file, settings, headers)?, callable_of("items", items)?);
-    let sources = paths::sources(sources)?;
+    let destinations = [vec![destination], directories(to)?].concat();
     let copying = Copying { sources, destinations, options, read_back, open, fetching, items };
     copying.report(py, progress).map_err(|error| with_time_hint(at, error))
+}
+
+/// How sources are opened.
+fn opening(as_file: bool, one_file_system: bool, at: Option<&Bound<'_, PyAny>>) -> PyResult<OpenGiven> {
+    let mut open = OpenGiven { as_file, one_file_system, ..OpenGiven::default() };
+    open.contents.pack.at_ns = at_ns_of(at)?;
+    Ok(open)
 }
 
 /// The argument `to`: further destinations.

@@ -71,8 +71,8 @@ pub struct Args {
     #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "xxh128",
           value_delimiter = ',', value_parser = parse_hash)]
     mhl: Vec<HashKind>,
-    /// Read again from the medium what was written, and compare it, before --mirror deletes anything.
-    /// Files that were there already are not read: `stook verify` does that
+    /// Read again from the medium what was written, and compare it, before --mirror deletes
+    /// anything. Files that were there already are not read: `stook verify` does that
     #[arg(long)]
     read_back: bool,
     /// Write what fits, even if there is too little space for all of it; with --mirror, delete
