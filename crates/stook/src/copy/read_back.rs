@@ -6,6 +6,7 @@
 use std::fmt::Debug;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use super::destination::Receiver;
 use super::report::Failure;
@@ -40,6 +41,8 @@ pub struct ReadAgain {
     pub is_past_cache: Option<bool>,
     /// Whether it was ended before all was read.
     pub interrupted: bool,
+    /// How long it took: the time of the copy is without it.
+    pub elapsed: Duration,
 }
 
 /// How far reading again is, over all destinations.
@@ -74,9 +77,10 @@ impl Run<'_> {
             counted = (counted.0.max(bytes), counted.1.max(total_bytes));
             !self.is_stopped()
         };
+        let started = Instant::now();
         let (read, failures) = reading.read(receiver.index, &receiver.path, &mut go_on);
         self.again.running.fetch_sub(1, Ordering::Relaxed);
-        receiver.state().report.read_again = Some(read);
+        receiver.state().report.read_again = Some(ReadAgain { elapsed: started.elapsed(), ..read });
         for Failure { key, error } in failures {
             // It says nothing of writing.
             receiver.fail_reading(&key, error);

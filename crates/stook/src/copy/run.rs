@@ -298,13 +298,15 @@ impl<'a> Run<'a> {
     fn into_report(self, beginning: Beginning, started: Instant) -> CopyReport {
         let interrupted = self.is_stopped.load(Ordering::Relaxed);
         let reports = self.receivers.iter().map(|receiver| receiver.take_report());
-        let destinations = reports
+        let destinations: Vec<_> = reports
             .zip(beginning.destinations)
             .map(|(report, attachment)| DestinationReport { attachment, ..report })
             .collect();
+        let again = destinations.iter().filter_map(|one| one.read_again).map(|read| read.elapsed).max();
         let read_bytes = self.read_bytes.into_inner();
         let own = self.own.into_inner().unwrap_or_else(PoisonError::into_inner);
         let (sources, waits, elapsed) = (beginning.sources, self.clock.waits(), started.elapsed());
+        let elapsed = elapsed.saturating_sub(again.unwrap_or_default());
         CopyReport { destinations, read_bytes, interrupted, sources, waits, elapsed, ..own }
     }
 

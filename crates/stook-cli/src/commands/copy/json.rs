@@ -139,12 +139,13 @@ struct JsonReadBack {
     files: u64,
     bytes: u64,
     past_cache: Option<bool>,
+    seconds: f64,
 }
 
 impl JsonReadBack {
     fn new(one: ReadAgain) -> Self {
-        let ReadAgain { files, bytes, is_past_cache: past_cache, .. } = one;
-        Self { files, bytes, past_cache }
+        let ReadAgain { files, bytes, is_past_cache: past_cache, elapsed, .. } = one;
+        Self { files, bytes, past_cache, seconds: elapsed.as_secs_f64() }
     }
 }
 

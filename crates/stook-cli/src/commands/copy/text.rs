@@ -212,12 +212,17 @@ fn summary(one: &DestinationReport, report: &CopyReport, has_several: bool, plan
     text
 }
 
-/// `Read back from the medium: 258 files (252 GB read) are as copied`
+/// `Read back from the medium: 258 files (252 GB read in 12 min 2 s, 349 MB/s) are as copied`
 fn read_again(one: &DestinationReport, read: ReadAgain, has_several: bool) -> String {
     let place = if has_several { format!(" in {}", one.path.display()) } else { String::new() };
-    let (is_same, bytes) = (if read.files == 1 { "is" } else { "are" }, units::bytes_decimal(read.bytes));
+    let is_same = if read.files == 1 { "is" } else { "are" };
+    let mut bytes = format!("{} read", units::bytes_decimal(read.bytes));
+    if read.bytes > MEANS_SOMETHING_BYTES {
+        let (took, rate) = (units::duration(read.elapsed), units::rate_of(read.bytes, read.elapsed));
+        bytes.push_str(&format!(" in {took}, {rate}"));
+    }
     let files = units::count_of(read.files, "file", "files");
-    let what = format!("{files}{place} ({bytes} read) {is_same} as copied");
+    let what = format!("{files}{place} ({bytes}) {is_same} as copied");
     let rest = if read.interrupted { "; interrupted, the rest was not read back" } else { "" };
     match read.is_past_cache {
         Some(false) => format!(

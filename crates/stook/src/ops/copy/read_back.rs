@@ -101,7 +101,9 @@ fn found(report: VerifyReport, path: &Path) -> (ReadAgain, Vec<Failure>) {
     let gone = missing.iter().map(|key| failure(key, "it is not there any more".into()));
     let lost = unreadable.into_iter().map(|one| Failure { key: one.key, error: one.error });
     let failures = others.chain(gone).collect::<Vec<_>>().into_iter().chain(lost).collect();
-    (ReadAgain { files: matching, bytes: read_bytes, is_past_cache, interrupted }, failures)
+    let read =
+        ReadAgain { files: matching, bytes: read_bytes, is_past_cache, interrupted, ..ReadAgain::default() };
+    (read, failures)
 }
 
 #[cfg(test)]

@@ -8,10 +8,13 @@ use stook::copy::{Copy, CopyOptions, CopySource, Destination, Digest, Failure, R
 
 use super::Heard;
 
+/// Destination, key, length, and how many digests.
+type Noted = (usize, Vec<u8>, u64, usize);
+
 /// Keeps what was noted; one file was lost, where that is so.
 #[derive(Debug, Default)]
 struct Reading {
-    noted: Mutex<Vec<(usize, Vec<u8>, u64, usize)>>,
+    noted: Mutex<Vec<Noted>>,
     loses: bool,
 }
 
@@ -32,7 +35,7 @@ impl ReadBack for Reading {
         let error = stook::Error::io("read back", path.join("a"), std::io::Error::other("lost"));
         let lost = self.loses.then(|| Failure { key: b"a".to_vec(), error });
         (
-            ReadAgain { files: 1, bytes: 2, is_past_cache: Some(true), interrupted: false },
+            ReadAgain { files: 1, bytes: 2, is_past_cache: Some(true), ..ReadAgain::default() },
             lost.into_iter().collect(),
         )
     }
