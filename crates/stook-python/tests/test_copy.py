@@ -487,16 +487,16 @@ def test_many_threads_copy_at_once(card: Path) -> None:
 
 
 def test_what_was_written_is_read_back(tmp_path: Path) -> None:
-    card = tmp_path / "card"
-    card.mkdir()
-    (card / "take").write_bytes(b"pictures" * 1000)
-    report = stook.copy(card, tmp_path / "disk", read_back=True)
+    film = tmp_path / "film"
+    film.mkdir()
+    (film / "take").write_bytes(b"pictures" * 1000)
+    report = stook.copy(film, tmp_path / "disk", read_back=True)
     (one,) = report.destinations
     assert (report.ok, one.read_back_files, one.read_back_bytes) == (True, 1, 8000)
     assert isinstance(one.past_cache, bool)
-    (again,) = stook.copy(card, tmp_path / "disk", read_back=True).destinations
+    (again,) = stook.copy(film, tmp_path / "disk", read_back=True).destinations
     assert (again.unchanged, again.read_back_files, again.past_cache) == (1, 0, None)
     with pytest.raises(stook.InvalidError, match="not made durable"):
-        stook.copy(card, tmp_path / "other", read_back=True, durability="none")
+        stook.copy(film, tmp_path / "other", read_back=True, durability="none")
     with pytest.raises(TypeError, match="read_back"):
-        stook.copy(card, tmp_path / "other", read_back="yes")  # type: ignore[arg-type]
+        stook.copy(film, tmp_path / "other", read_back="yes")  # type: ignore[arg-type]

@@ -187,7 +187,8 @@ fn a_mirror_deletes_in_directories_that_their_owner_may_not_write_to() {
     run(Command::new("chown")
         .arg("-R")
         .arg(format!("{SOMEBODY}"))
-        .args([home.path("from"), home.path("to")]));
+        .args([home.path("from"), home.path("to")]))
+    .unwrap();
     for name in ["from/mod", "to/mod/sub/deep", "to/mod/sub", "to/mod"] {
         fs::set_permissions(home.path(name), fs::Permissions::from_mode(0o555)).unwrap();
     }

@@ -271,6 +271,8 @@ def copy(
         bytes_per_s: Bytes a second that are read, at most: 4096 or more.
         force: Write what fits, even where there is less room than all of it needs; with ``mirror``,
             delete whatever is extra.
+        read_back: Whether what was written is read again from the medium, and compared, before a
+            mirror deletes anything. Files that were there already are not read: `verify` does that.
         dry_run: Whether nothing is done: ``items`` is called with what would be.
         as_file: Whether packs are copied as the files that they are.
         at: The state of a pack at this time rather than the newest, as for `Pack`.
