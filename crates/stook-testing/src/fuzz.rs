@@ -10,6 +10,7 @@ pub mod copy;
 pub mod format;
 pub mod lists;
 pub mod pack;
+pub mod proof;
 pub mod sparse;
 
 use std::fs;
@@ -43,6 +44,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("pack_manifest", pack::pack_manifest),
     ("pack_segment_header", pack::pack_segment_header),
     ("pack_whole", pack::pack_whole),
+    ("proof", proof::proof),
     ("sparse_cache_index", sparse::sparse_cache_index),
     ("sparse_model", sparse::sparse_model),
     ("sparse_read", sparse::sparse_read),

@@ -2,7 +2,7 @@
 //!
 //! Nothing here reads or writes a file: bytes in, values out, and back. [`tar`] and [`zip`] are
 //! what archives are read with, and what is written as one is made of; [`afs`] is a container of
-//! game data; [`sums`] and [`mhl`] are lists of checksums. Who calls knows where the bytes are and
+//! game data; [`sums`] and [`mhl`] are lists of checksums, [`proof`] proves parts of files. Who calls knows where the bytes are and
 //! what file they are of.
 //!
 //! What is decoded was made by others, so nothing in it is believed: there is no indexing and no
@@ -17,6 +17,7 @@ mod calendar;
 mod fault;
 mod member;
 pub mod mhl;
+pub mod proof;
 mod relative;
 pub mod sums;
 pub mod tar;

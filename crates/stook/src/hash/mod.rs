@@ -17,8 +17,10 @@ mod digest;
 mod hashing;
 mod kind;
 mod team;
+mod tree;
 
 pub use digest::{Digest, DigestError};
 pub use hashing::Hashing;
 pub use kind::HashKind;
 pub use team::HashingTeam;
+pub(crate) use tree::{BlockTree, Pair, root_of_pair, value_of_block, value_of_pair};

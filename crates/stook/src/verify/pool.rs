@@ -7,8 +7,8 @@ use std::thread::Scope;
 
 use bytes::Bytes;
 
-use super::subtrees::{Subtree, chaining_value};
-use crate::hash::{Digest, HashKind, Hashing};
+use super::subtrees::Subtree;
+use crate::hash::{Digest, HashKind, Hashing, value_of_block};
 
 /// What waits for a thread, at most: each is as long as one read.
 pub(super) const WAITING_MAX: usize = 8;
@@ -43,7 +43,7 @@ impl HashTask {
                 let _ = to.send(Hashed { at, len, digests });
             }
             Self::Part { number, offset, bytes, to } => {
-                let value = chaining_value(offset, &bytes);
+                let value = value_of_block(offset, &bytes);
                 let _ = to.send(Subtree { number, value });
             }
         }

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use blake3::hazmat::{ChainingValue, HasherExt as _, Mode, merge_subtrees_non_root, merge_subtrees_root};
+use blake3::hazmat::ChainingValue;
 use bytes::Bytes;
 
 use super::pool::{HashPool, HashTask};
-use crate::hash::{Digest, HashKind};
+use crate::hash::{BlockTree, Digest};
 
 /// Files from this length on are hashed so: of shorter ones several are read at once.
 pub(super) const FROM_BYTES: u64 = 16 << 20;
@@ -23,23 +23,14 @@ pub(super) struct Subtree {
     pub(super) value: ChainingValue,
 }
 
-/// The value of a part that begins at an offset, and has bytes.
-pub(super) fn chaining_value(offset: u64, bytes: &[u8]) -> ChainingValue {
-    let mut hasher = blake3::Hasher::new();
-    hasher.set_input_offset(offset);
-    hasher.update(bytes);
-    hasher.finalize_non_root()
-}
-
 /// A file that is being hashed in parts.
 pub(super) struct Subtrees {
     pool: HashPool,
     part_bytes: usize,
-    /// Parts that were handed out, and that were put together.
+    /// Parts that were handed out.
     begun: u64,
-    merged: u64,
-    /// Values of what is put together so far, from the front of the file.
-    stack: Vec<ChainingValue>,
+    /// What is put together so far.
+    tree: BlockTree,
     /// Parts that are hashed before their turn.
     early: BTreeMap<u64, ChainingValue>,
     /// The beginning of the next part.
@@ -53,8 +44,8 @@ impl Subtrees {
     pub(super) fn new(pool: HashPool, piece_bytes: u64) -> Self {
         let part_bytes = piece_bytes.clamp(1024, PART_MAX_BYTES).next_power_of_two() as usize;
         let (to, hashed) = channel();
-        let (stack, early, rest) = (Vec::new(), BTreeMap::new(), Vec::new());
-        Self { pool, part_bytes, begun: 0, merged: 0, stack, early, rest, to, hashed }
+        let (early, rest) = (BTreeMap::new(), Vec::new());
+        Self { pool, part_bytes, begun: 0, tree: BlockTree::default(), early, rest, to, hashed }
     }
 
     /// The next bytes.
@@ -86,21 +77,8 @@ impl Subtrees {
 
     fn put(&mut self, Subtree { number, value }: Subtree) {
         self.early.insert(number, value);
-        while let Some(value) = self.early.remove(&self.merged) {
-            // As many values as there are bits in the number of parts: those of whole trees, the
-            // longest first. Two become one only when it is known that another part follows, for
-            // the last two of all become the root.
-            while self.stack.len() > self.merged.count_ones() as usize {
-                self.merge_last();
-            }
-            self.stack.push(value);
-            self.merged += 1;
-        }
-    }
-
-    fn merge_last(&mut self) {
-        if let (Some(right), Some(left)) = (self.stack.pop(), self.stack.pop()) {
-            self.stack.push(merge_subtrees_non_root(&left, &right, Mode::Hash));
+        while let Some(value) = self.early.remove(&self.tree.blocks()) {
+            self.tree.push(value, &mut |_| {});
         }
     }
 
@@ -110,16 +88,11 @@ impl Subtrees {
             let last = std::mem::take(&mut self.rest);
             self.begin(last.into());
         }
-        while self.merged < self.begun {
+        while self.tree.blocks() < self.begun {
             let subtree = self.hashed.recv().ok()?;
             self.put(subtree);
         }
-        while self.stack.len() > 2 {
-            self.merge_last();
-        }
-        let (right, left) = (self.stack.pop()?, self.stack.pop()?);
-        let root = merge_subtrees_root(&left, &right, Mode::Hash);
-        Some(Digest { kind: HashKind::Blake3, value: root.as_bytes().to_vec() })
+        self.tree.finish(&mut |_| {})
     }
 }
 
@@ -128,6 +101,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::hash::HashKind;
 
     const PART: u64 = 256 << 10;
     const PART_BYTES: usize = PART as usize;
