@@ -15,7 +15,7 @@ export STOOK_PROFILE_DIR :=
 
 # Seconds per fuzz target, in `make fuzz` and in `make test`.
 SECONDS ?= 60
-SMOKE_SECONDS ?= 10
+SMOKE_SECONDS ?= 6
 
 # step NAME: a headline with the time since the step before, so that a slow one is seen.
 step = @printf '== %s (%s)\n' '$(1)' "$$(date -u +%H:%M:%S)"

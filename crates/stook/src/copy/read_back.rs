@@ -6,6 +6,7 @@
 use std::fmt::Debug;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::destination::Receiver;
@@ -62,9 +63,17 @@ impl ReadingAgain {
 }
 
 impl Run<'_> {
-    /// Reads again what a destination got. What is found is a failure of it, and a mirror deletes
-    /// nothing then.
-    pub(super) fn read_back(&self, receiver: &Receiver) {
+    /// Reads again what all destinations got, at once. That is no time of the copy.
+    pub(super) fn read_back(&self) {
+        thread::scope(|scope| {
+            for receiver in self.receivers.iter().filter(|receiver| receiver.read_back.is_some()) {
+                scope.spawn(move || self.read_back_one(receiver));
+            }
+        });
+    }
+
+    /// What is found is a failure of the destination, and a mirror deletes nothing then.
+    fn read_back_one(&self, receiver: &Receiver) {
         let Some(reading) = receiver.read_back.as_ref().filter(|_| !self.options.dry_run) else { return };
         if self.is_stopped() || receiver.is_stopped() {
             return;

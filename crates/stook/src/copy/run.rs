@@ -430,6 +430,8 @@ impl<'a> Run<'a> {
         let links = self.still_linked(std::mem::take(&mut listed.links));
         self.make_links(&links);
         let Lister { directories, .. } = listed;
+        self.each_receiver(&|receiver| receiver.settle_leftovers());
+        self.read_back();
         self.each_receiver(&|receiver| self.finish_receiver(receiver, &directories));
     }
 
@@ -462,8 +464,6 @@ impl<'a> Run<'a> {
 
     /// What is left to be done in a destination when all files are there.
     fn finish_receiver(&self, receiver: &Receiver, directories: &[Directory]) {
-        receiver.settle_leftovers();
-        self.read_back(receiver);
         self.mirror(receiver);
         if self.options.dry_run {
             return;
