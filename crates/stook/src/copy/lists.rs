@@ -112,7 +112,8 @@ pub(super) fn date_now() -> String {
 /// what was copied.
 pub(super) fn is_own_list(key: &[u8]) -> bool {
     let first = key.split(|byte| *byte == b'/').next().unwrap_or_default();
-    first == mhl::FOLDER.as_bytes() || first.len() == key.len() && sums::is_own_list_name(key)
+    let has_own = first == mhl::FOLDER.as_bytes() || sums::is_own_proofs_name(first);
+    has_own || first.len() == key.len() && sums::is_own_list_name(key)
 }
 
 impl BeforeNames for Receiver {

@@ -21,27 +21,30 @@ const LEN_BYTES: u64 = 8;
 #[derive(Debug, Default)]
 pub struct ProofBuilder {
     tree: BlockTree,
-    len: u64,
 }
 
 impl ProofBuilder {
     /// The next block, which is whole unless it is the last. Bytes of the proof are added to `out`.
     pub fn push(&mut self, block: &[u8], out: &mut Vec<u8>) {
-        let value = value_of_block(self.len, block);
-        self.push_value(value, block.len() as u64, out);
+        let offset = self.tree.blocks().saturating_mul(BLOCK_BYTES);
+        self.push_value(value_of_block(offset, block), out);
     }
 
     /// The same of a block that was hashed elsewhere.
-    pub(crate) fn push_value(&mut self, value: ChainingValue, len: u64, out: &mut Vec<u8>) {
+    pub(crate) fn push_value(&mut self, value: ChainingValue, out: &mut Vec<u8>) {
         self.tree.push(value, &mut |pair| write_pair(pair, out));
-        self.len = self.len.saturating_add(len);
     }
 
-    /// The rest of the proof, and the digest of the file; `None` for a file of one block or none,
-    /// of which the digest is all that there is.
-    pub fn finish(self, out: &mut Vec<u8>) -> Option<Digest> {
+    /// How many blocks came.
+    pub(crate) fn blocks(&self) -> u64 {
+        self.tree.blocks()
+    }
+
+    /// The rest of the proof, and the digest of the file, which has this length; `None` for a file
+    /// of one block or none, of which the digest is all that there is.
+    pub fn finish(self, file_len: u64, out: &mut Vec<u8>) -> Option<Digest> {
         let digest = self.tree.finish(&mut |pair| write_pair(pair, out))?;
-        out.extend_from_slice(&self.len.to_le_bytes());
+        out.extend_from_slice(&file_len.to_le_bytes());
         Some(digest)
     }
 }
@@ -265,7 +268,7 @@ mod tests {
     fn proof_of(bytes: &[u8]) -> Option<(Vec<u8>, Digest)> {
         let (mut builder, mut out) = (ProofBuilder::default(), Vec::new());
         bytes.chunks(BLOCK).for_each(|block| builder.push(block, &mut out));
-        let digest = builder.finish(&mut out)?;
+        let digest = builder.finish(bytes.len() as u64, &mut out)?;
         Some((out, digest))
     }
 

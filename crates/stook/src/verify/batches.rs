@@ -149,7 +149,9 @@ impl Verifier<'_, '_> {
         };
         let options = prepared.manner.gather(self.run.options, branch, self.run.passes);
         let hands_over = prepared.manner.hands_over();
-        Pass { run: self.run, branch, engines, read_bytes, options, pool: &self.pool, hands_over }
+        // Only what is read to be listed is proven.
+        let proves = is_own && self.run.options.proofs;
+        Pass { run: self.run, branch, engines, read_bytes, options, pool: &self.pool, hands_over, proves }
     }
 
     /// The hash functions that are needed for a file.
@@ -187,11 +189,10 @@ impl Verifier<'_, '_> {
             Err(error) => return self.sink.unreadable(job.key, Kind::File, error),
             Ok(other) => other,
         };
-        let (len, digests) = (own.len, own.digests.clone());
         let unlike = other.as_ref().and_then(|other| differs_from(&own, other));
         let unlisted = self.entry(&job).and_then(|entry| entry.differs(own.len, &own.digests));
         let Some(difference) = unlisted.or_else(|| unlike.clone()) else {
-            return self.sink.found(job.key, Kind::File, len, is_new, digests);
+            return self.sink.found(job.key, is_new, own);
         };
         let (offset, is_like_other) = match job.other {
             None => (None, false),
@@ -202,7 +203,7 @@ impl Verifier<'_, '_> {
                 Err(_) => (None, false),
             },
         };
-        self.sink.mismatches(job.key, difference, offset, is_like_other, digests);
+        self.sink.mismatches(job.key, difference, offset, is_like_other, own.digests);
     }
 
     /// Where a file begins to differ from another one; `counted` are the bytes that were read.

@@ -92,6 +92,8 @@ pub struct Finding {
     pub outcome: Outcome,
     /// What was computed of its bytes, if all of them were read.
     pub digests: Arc<[Digest]>,
+    /// The [proof](crate::format::proof) of its parts, if it was asked for, and the file has one.
+    pub proof: Option<Arc<[u8]>>,
 }
 
 /// Hears what is found. All is called by the thread that runs it.

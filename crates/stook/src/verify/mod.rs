@@ -41,6 +41,6 @@ pub use error::{Error, Result};
 pub use events::{Finding, Outcome, Phase, Progress, VerifyEvents};
 pub use expected::{Entry, Expected, ExpectedBuilder};
 pub use options::VerifyOptions;
-pub use report::{Difference, Extra, Mismatch, SubjectReport, Unreadable, VerifyReport};
+pub use report::{BadBlocks, Difference, Extra, Mismatch, SubjectReport, Unreadable, VerifyReport};
 pub use run::Verify;
 pub use subject::{Branch, Subject};

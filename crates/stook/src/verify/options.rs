@@ -17,6 +17,9 @@ pub struct VerifyOptions {
     /// that no list has is [new](super::Outcome::New) then, and not extra, unless it is compared
     /// with another tree.
     pub digests: Vec<HashKind>,
+    /// Whether files of more than a block have their [proof](crate::format::proof) made, where their
+    /// BLAKE3 is computed. It takes 64 bytes of memory for each MiB of a file that is read.
+    pub proofs: bool,
     /// Threads that read and hash the files of one tree, 1 to 256. As many as there are processors
     /// where it is not said, and one where a disk rotates.
     pub jobs: Option<usize>,
@@ -39,7 +42,7 @@ impl VerifyOptions {
     }
 
     /// The way that bytes take.
-    pub(super) fn access(&self) -> AccessRule {
+    pub(crate) fn access(&self) -> AccessRule {
         if self.cached { AccessRule::Cached } else { AccessRule::Direct }
     }
 }

@@ -13,6 +13,7 @@ use super::run::Run;
 use super::subject::Branch;
 use super::subtrees::{FROM_BYTES, Subtrees};
 use crate::error::{Error, Result, chain};
+use crate::format::proof::BLOCK_BYTES;
 use crate::hash::{Digest, HashKind, Hashing};
 use crate::tree::descriptors::is_short_of_descriptors;
 use crate::tree::{BodyPiece, GatherOptions, Gathered, NodeId};
@@ -34,6 +35,8 @@ pub(super) struct Wanted<'k> {
 pub(super) struct ReadFile {
     pub(super) len: u64,
     pub(super) digests: Arc<[Digest]>,
+    /// The proof of its parts, if that was asked for.
+    pub(super) proof: Option<Arc<[u8]>>,
 }
 
 /// Reads files of one tree.
@@ -47,6 +50,8 @@ pub(super) struct Pass<'r, 'a> {
     pub(super) pool: &'r HashPool,
     /// Whether others hash the small files.
     pub(super) hands_over: bool,
+    /// Whether proofs are made.
+    pub(super) proves: bool,
 }
 
 /// What became of files that were read together. `None` where the caller wanted no more.
@@ -115,7 +120,7 @@ impl Pass<'_, '_> {
         // All that was handed over is waited for.
         for Hashed { at, len, digests } in hashed {
             if let Some(place) = outcomes.get_mut(at) {
-                *place = Some(Ok(ReadFile { len, digests }));
+                *place = Some(Ok(ReadFile { len, digests, proof: None }));
             }
         }
         let why = match gathered {
@@ -158,17 +163,19 @@ struct Partial {
 /// Who hashes a file.
 enum By {
     This(Hashing),
-    Several(Box<Subtrees>),
+    /// BLAKE3 by several threads, and what else there is by this one.
+    Several(Hashing, Box<Subtrees>),
 }
 
 impl By {
     fn new(kinds: &[HashKind], len: u64, pass: &Pass<'_, '_>) -> Self {
-        match kinds {
-            [HashKind::Blake3] if len >= FROM_BYTES => {
-                Self::Several(Box::new(Subtrees::new(pass.pool.clone(), pass.options.piece_bytes)))
-            }
-            kinds => Self::This(Hashing::new(kinds)),
+        let proves = pass.proves && len > BLOCK_BYTES && kinds.contains(&HashKind::Blake3);
+        if !proves && (kinds != [HashKind::Blake3] || len < FROM_BYTES) {
+            return Self::This(Hashing::new(kinds));
         }
+        let others: Vec<HashKind> = kinds.iter().copied().filter(|kind| *kind != HashKind::Blake3).collect();
+        let subtrees = Subtrees::new(pass.pool.clone(), pass.options.piece_bytes, proves);
+        Self::Several(Hashing::new(&others), Box::new(subtrees))
     }
 }
 
@@ -200,16 +207,22 @@ impl Reading<'_, '_, '_, '_> {
         partial.taken += len;
         match &mut partial.hashing {
             By::This(hashing) => hashing.take(&bytes),
-            By::Several(subtrees) => subtrees.take(bytes),
+            By::Several(others, subtrees) => {
+                others.take(&bytes);
+                subtrees.take(bytes);
+            }
         }
         if partial.taken < body_len {
             return None;
         }
-        let digests = match self.partial.remove(&at)?.hashing {
-            By::This(hashing) => hashing.finish(),
-            By::Several(subtrees) => subtrees.finish().into_iter().collect(),
+        let (digests, proof) = match self.partial.remove(&at)?.hashing {
+            By::This(hashing) => (hashing.finish(), None),
+            By::Several(others, subtrees) => {
+                let (digest, proof) = subtrees.finish()?;
+                (others.finish().into_iter().chain([digest]).collect(), proof.map(Arc::from))
+            }
         };
-        Some(Ok(ReadFile { len: body_len, digests: digests.into() }))
+        Some(Ok(ReadFile { len: body_len, digests: digests.into(), proof }))
     }
 
     /// No more bytes of a file come; those that did count no more.

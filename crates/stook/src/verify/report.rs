@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::device::Attachment;
 use crate::engine::Passage;
+use crate::extent::ByteRange;
 use crate::hash::{Digest, HashKind};
 use crate::report::units;
 use crate::tree::Kind;
@@ -122,6 +123,39 @@ impl fmt::Display for Difference {
     }
 }
 
+/// The blocks of a file, of 1 MiB each, that are not what its list says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BadBlocks {
+    /// Where they are, in order, those that touch as one; the first thousand ranges. What a file
+    /// has beyond its end is one, too.
+    pub ranges: Vec<ByteRange>,
+    /// How many blocks are bad.
+    pub bad: u64,
+    /// How many it should have.
+    pub blocks: u64,
+    /// Blocks of which it is not known, because the proof is damaged above them.
+    pub unknown: u64,
+}
+
+impl BadBlocks {
+    /// Ranges in order, those that touch as one, and no more of them than this.
+    pub(crate) fn settle(&mut self, most: usize) {
+        self.ranges.sort_unstable_by_key(|range| range.start());
+        let mut settled: Vec<ByteRange> = Vec::with_capacity(self.ranges.len());
+        for range in &self.ranges {
+            match settled.last_mut() {
+                Some(last) if last.end() >= range.start() => {
+                    let end = last.end().max(range.end());
+                    *last = ByteRange::new(last.start(), end).unwrap_or(*last);
+                }
+                _ => settled.push(*range),
+            }
+        }
+        settled.truncate(most);
+        self.ranges = settled;
+    }
+}
+
 /// A path that is there, and is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mismatch {
@@ -135,6 +169,8 @@ pub struct Mismatch {
     /// Whether it was compared with another file byte by byte, and had the same. It differs from
     /// its list then, or a read before gave other bytes.
     pub is_like_other: bool,
+    /// Which of its blocks are bad, where its list has a proof of it.
+    pub bad: Option<BadBlocks>,
 }
 
 /// A path that nothing says should be there.
@@ -156,6 +192,8 @@ pub struct Unreadable {
     pub offset: Option<u64>,
     /// Why.
     pub error: crate::Error,
+    /// Which of its blocks are bad, where its list has a proof of it.
+    pub bad: Option<BadBlocks>,
 }
 
 impl Unreadable {
@@ -168,7 +206,7 @@ impl Unreadable {
             crate::Error::Remote(error) => error.range.map(|range| range.start()),
             _ => None,
         };
-        Self { key, offset, error }
+        Self { key, offset, error, bad: None }
     }
 }
 

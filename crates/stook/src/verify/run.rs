@@ -16,6 +16,7 @@ use super::manner::Manner;
 use super::options::VerifyOptions;
 use super::passed::CountingEngines;
 use super::pool::{HashPool, THREADS_MAX};
+use super::reading::ReadFile;
 use super::report::{Difference, Mismatch, SubjectReport, Unreadable, VerifyReport};
 use super::subject::Subject;
 use super::walks::Walks;
@@ -321,13 +322,15 @@ pub(super) struct Sink {
 
 impl Sink {
     fn send(&self, key: Vec<u8>, (kind, len): (Kind, u64), outcome: Outcome, digests: Arc<[Digest]>) {
-        let _ = self.to.send(Finding { subject: self.subject, key, kind, len, outcome, digests });
+        let (subject, proof) = (self.subject, None);
+        let _ = self.to.send(Finding { subject, key, kind, len, outcome, digests, proof });
     }
 
     /// A file that is as it should be, or that nothing is known of yet.
-    pub(super) fn found(&self, key: Vec<u8>, kind: Kind, len: u64, is_new: bool, digests: Arc<[Digest]>) {
+    pub(super) fn found(&self, key: Vec<u8>, is_new: bool, read: ReadFile) {
         let outcome = if is_new { Outcome::New } else { Outcome::Matches };
-        self.send(key, (kind, len), outcome, digests);
+        let (subject, kind, ReadFile { len, digests, proof }) = (self.subject, Kind::File, read);
+        let _ = self.to.send(Finding { subject, key, kind, len, outcome, digests, proof });
     }
 
     /// Something without bytes that is as it should be.
@@ -344,13 +347,13 @@ impl Sink {
         is_like_other: bool,
         digests: Arc<[Digest]>,
     ) {
-        let mismatch = Mismatch { key: key.clone(), difference, offset, is_like_other };
+        let mismatch = Mismatch { key: key.clone(), difference, offset, is_like_other, bad: None };
         self.send(key, (Kind::File, 0), Outcome::Mismatches(mismatch), digests);
     }
 
     /// Something of which no bytes had to be read, and that is not as it should be.
     pub(super) fn differs(&self, key: Vec<u8>, kind: Kind, difference: Difference) {
-        let mismatch = Mismatch { key: key.clone(), difference, offset: None, is_like_other: false };
+        let mismatch = Mismatch { key: key.clone(), difference, offset: None, is_like_other: false, bad: None };
         self.send(key, (kind, 0), Outcome::Mismatches(mismatch), Arc::default());
     }
 

@@ -8,7 +8,8 @@ use blake3::hazmat::ChainingValue;
 use bytes::Bytes;
 
 use super::pool::{HashPool, HashTask};
-use crate::hash::{BlockTree, Digest};
+use crate::format::proof::{BLOCK_BYTES, ProofBuilder};
+use crate::hash::Digest;
 
 /// Files from this length on are hashed so: of shorter ones several are read at once.
 pub(super) const FROM_BYTES: u64 = 16 << 20;
@@ -29,8 +30,12 @@ pub(super) struct Subtrees {
     part_bytes: usize,
     /// Parts that were handed out.
     begun: u64,
-    /// What is put together so far.
-    tree: BlockTree,
+    /// What is put together so far, and the proof of it, if that is asked for.
+    builder: ProofBuilder,
+    proof: Vec<u8>,
+    proves: bool,
+    /// Bytes that came.
+    len: u64,
     /// Parts that are hashed before their turn.
     early: BTreeMap<u64, ChainingValue>,
     /// The beginning of the next part.
@@ -40,16 +45,19 @@ pub(super) struct Subtrees {
 }
 
 impl Subtrees {
-    /// Of a file that comes in pieces of this length, a power of two.
-    pub(super) fn new(pool: HashPool, piece_bytes: u64) -> Self {
-        let part_bytes = piece_bytes.clamp(1024, PART_MAX_BYTES).next_power_of_two() as usize;
+    /// Of a file that comes in pieces of this length, a power of two. Its proof takes 64 bytes for
+    /// each MiB.
+    pub(super) fn new(pool: HashPool, piece_bytes: u64, proves: bool) -> Self {
+        let most = if proves { BLOCK_BYTES } else { piece_bytes };
+        let part_bytes = most.clamp(1024, PART_MAX_BYTES).next_power_of_two() as usize;
         let (to, hashed) = channel();
-        let (early, rest) = (BTreeMap::new(), Vec::new());
-        Self { pool, part_bytes, begun: 0, tree: BlockTree::default(), early, rest, to, hashed }
+        let (early, rest, builder, proof) = (BTreeMap::new(), Vec::new(), ProofBuilder::default(), Vec::new());
+        Self { pool, part_bytes, begun: 0, builder, proof, proves, len: 0, early, rest, to, hashed }
     }
 
     /// The next bytes.
     pub(super) fn take(&mut self, mut bytes: Bytes) {
+        self.len = self.len.saturating_add(bytes.len() as u64);
         if !self.rest.is_empty() {
             let missing = self.part_bytes.saturating_sub(self.rest.len()).min(bytes.len());
             self.rest.extend_from_slice(&bytes.split_to(missing));
@@ -77,22 +85,27 @@ impl Subtrees {
 
     fn put(&mut self, Subtree { number, value }: Subtree) {
         self.early.insert(number, value);
-        while let Some(value) = self.early.remove(&self.tree.blocks()) {
-            self.tree.push(value, &mut |_| {});
+        while let Some(value) = self.early.remove(&self.builder.blocks()) {
+            self.builder.push_value(value, &mut self.proof);
+            if !self.proves {
+                self.proof.clear();
+            }
         }
     }
 
-    /// No more bytes; `None` if there was no more than one part, which is no tree.
-    pub(super) fn finish(mut self) -> Option<Digest> {
+    /// No more bytes: the digest, and the proof if it was asked for. `None` if there was no more
+    /// than one part, which is no tree.
+    pub(super) fn finish(mut self) -> Option<(Digest, Option<Vec<u8>>)> {
         if !self.rest.is_empty() {
             let last = std::mem::take(&mut self.rest);
             self.begin(last.into());
         }
-        while self.tree.blocks() < self.begun {
+        while self.builder.blocks() < self.begun {
             let subtree = self.hashed.recv().ok()?;
             self.put(subtree);
         }
-        self.tree.finish(&mut |_| {})
+        let digest = self.builder.finish(self.len, &mut self.proof)?;
+        Some((digest, self.proves.then_some(self.proof)))
     }
 }
 
@@ -108,7 +121,7 @@ mod tests {
 
     fn in_parts(bytes: &[u8], pieces: &[usize]) -> Option<Digest> {
         std::thread::scope(|scope| {
-            let mut subtrees = Subtrees::new(HashPool::start(scope, 2), PART);
+            let mut subtrees = Subtrees::new(HashPool::start(scope, 2), PART, false);
             let mut rest = Bytes::copy_from_slice(bytes);
             for len in pieces.iter().cycle() {
                 if rest.is_empty() {
@@ -117,7 +130,7 @@ mod tests {
                 let piece = rest.split_to((*len).min(rest.len()));
                 subtrees.take(piece);
             }
-            subtrees.finish()
+            subtrees.finish().map(|(digest, _)| digest)
         })
     }
 

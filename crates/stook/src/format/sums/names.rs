@@ -31,6 +31,8 @@ const WORDS: [(&str, Option<HashKind>); 22] = [
 /// What the names of lists begin with that are written here, and the date with which they go on.
 const OWN: &str = "checksums-";
 const DATE: &str = "dddd-dd-dd_ddddddZ";
+/// What the name of a directory of proofs ends with.
+const PROOFS: &str = "proofs";
 
 /// The word that says what list a name is of: its ending, or the name itself (`SHA256SUMS`, with
 /// `.txt` or without).
@@ -67,12 +69,26 @@ pub fn list_name(kind: HashKind, date: &str, number: u32) -> String {
     format!("{OWN}{date}{number}.{}", kind.name())
 }
 
+/// The name of the directory with the proofs of files that lists have: beside these, with their
+/// date.
+pub fn proofs_name(date: &str) -> String {
+    format!("{OWN}{date}.{PROOFS}")
+}
+
 /// Whether a name is one of [`list_name`].
 pub fn is_own_list_name(name: &[u8]) -> bool {
+    is_own_name(name, &|ending| HashKind::from_name(ending).is_some())
+}
+
+/// Whether a name is one of [`proofs_name`].
+pub fn is_own_proofs_name(name: &[u8]) -> bool {
+    is_own_name(name, &|ending| ending == PROOFS)
+}
+
+fn is_own_name(name: &[u8], ends_so: &dyn Fn(&str) -> bool) -> bool {
     let parts = || {
         let rest = std::str::from_utf8(name).ok()?.strip_prefix(OWN)?;
-        let (rest, kind) = rest.rsplit_once('.')?;
-        HashKind::from_name(kind)?;
+        let (rest, ending) = rest.rsplit_once('.').filter(|(_, ending)| ends_so(ending))?;
         let (date, number) = rest.split_at_checked(DATE.len())?;
         let fits = |(shape, found): (u8, u8)| match shape {
             b'd' => found.is_ascii_digit(),

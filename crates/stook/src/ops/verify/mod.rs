@@ -1,6 +1,7 @@
 //! Trees against their own lists, lists that are given, or another tree; and lists of what is
 //! there.
 
+mod blocks;
 mod dates;
 mod lists;
 mod made;
@@ -15,16 +16,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use lists::{ListProblem, ListReport};
-pub use made::MadeList;
+pub use made::{MadeList, MadeProofs};
 
 use self::lists::ListFile;
+use self::blocks::Proofs;
 use self::made::Making;
 use crate::copy::Misplaced;
 use crate::format::mhl;
 use crate::hash::HashKind;
 use crate::ops::copy;
 pub use crate::ops::given::{Given, OpenGiven};
-use crate::tree::Failure;
+use crate::source::AccessRule;
+use crate::tree::{Failure, NodeId};
 use crate::verify::{
     self, Branch, Expected, Progress, Subject, SubjectReport, Unreadable, Verify, VerifyEvents,
     VerifyOptions, VerifyReport,
@@ -73,6 +76,8 @@ pub struct VerifyGiven {
     /// A list of each of these functions is made in each tree: of what is as its lists say, or the
     /// other tree, and of what is in no list.
     pub make: Vec<HashKind>,
+    /// Whether the proofs of large files are made beside a list of BLAKE3, which is made then.
+    pub proofs: bool,
     /// How.
     pub options: VerifyOptions,
 }
@@ -86,6 +91,8 @@ pub struct Verified {
     pub lists: Vec<ListReport>,
     /// The lists that were made.
     pub made: Vec<MadeList>,
+    /// The directories with proofs that were made.
+    pub proofs: Vec<MadeProofs>,
     /// Lists that could not be made, by their path.
     pub failures: Vec<Failure<crate::Error>>,
 }
@@ -114,7 +121,10 @@ impl VerifyGiven {
     /// # Errors
     /// What is refused before anything is read, and what cannot be opened.
     pub fn run(self, events: &mut dyn VerifyEvents) -> Result<Verified> {
-        let Self { trees, lists, against, make, options } = self;
+        let Self { trees, lists, against, mut make, proofs, options } = self;
+        if proofs && !make.contains(&HashKind::Blake3) {
+            make.push(HashKind::Blake3);
+        }
         let mut tasks = match trees.is_empty() {
             true => tasks_of_lists(&lists)?,
             false => tasks_of_trees(trees, &lists)?,
@@ -136,11 +146,19 @@ impl VerifyGiven {
         let places = if make.is_empty() { Vec::new() } else { places.collect::<Result<Vec<_>>>()? };
         let lacking: Vec<Vec<Misplaced>> =
             tasks.iter_mut().map(|task| std::mem::take(&mut task.lacking)).collect();
-        let subjects = tasks.into_iter().map(|task| task.subject).collect();
-        let verify = Verify::new(subjects).with_options(VerifyOptions { digests: make.clone(), ..options });
+        let folders: Vec<Vec<NodeId>> = tasks.iter_mut().map(|task| std::mem::take(&mut task.proofs)).collect();
+        let subjects: Vec<Subject> = tasks.into_iter().map(|task| task.subject).collect();
+        let known = subjects.clone();
+        let options = VerifyOptions { digests: make.clone(), proofs, ..options };
+        let access = options.access();
+        let verify = Verify::new(subjects).with_options(options);
         let mut making = Making::new(places, make, events);
         let mut report = verify.run(&mut making)?;
-        let (made, failures) = if report.interrupted { Default::default() } else { making.finish() };
+        let (made, made_proofs, failures) = if report.interrupted { Default::default() } else { making.finish() };
+        for ((one, subject), folders) in report.subjects.iter_mut().zip(&known).zip(&folders) {
+            let proofs = Proofs { branch: &subject.branch, folders };
+            report.interrupted |= !name_blocks(one, subject, &proofs, access, events);
+        }
         for (one, own) in report.subjects.iter_mut().zip(lacking) {
             let path = one.path.clone();
             own.into_iter().for_each(|entry| add_lacking(one, &path, &entry));
@@ -148,15 +166,43 @@ impl VerifyGiven {
                 theirs.iter().for_each(|entry| add_lacking(one, &other.path(), entry));
             }
         }
-        Ok(Verified { report, lists: reports, made, failures })
+        Ok(Verified { report, lists: reports, made, proofs: made_proofs, failures })
     }
+}
+
+/// Finds out which blocks of damaged files are bad, where there is a proof: whether that was not
+/// ended.
+fn name_blocks(
+    report: &mut SubjectReport,
+    subject: &Subject,
+    proofs: &Proofs<'_>,
+    access: AccessRule,
+    events: &mut dyn VerifyEvents,
+) -> bool {
+    if proofs.folders.is_empty() {
+        return true;
+    }
+    let mut is_ended = false;
+    let mut of = |key: &[u8]| {
+        let entry = subject.listed.as_ref()?.find(key)?;
+        let digest = entry.digests().into_iter().find(|digest| digest.kind == HashKind::Blake3)?;
+        let mut go_on = |_: u64| {
+            is_ended |= !events.go_on(&Progress::default());
+            !is_ended
+        };
+        // Of a proof that cannot be used, no block is known: that the file is damaged is said.
+        proofs.bad_blocks(key, &digest, access, &mut go_on).ok().flatten()
+    };
+    report.mismatching.iter_mut().for_each(|one| one.bad = of(&one.key));
+    report.unreadable.iter_mut().for_each(|one| one.bad = of(&one.key));
+    !is_ended
 }
 
 /// Notes what a pack or an archive has, or should have, that its tree has not.
 fn add_lacking(report: &mut SubjectReport, tree: &Path, lacking: &Misplaced) {
     let path = tree.join(OsStr::from_bytes(&lacking.path));
     let error = crate::Error::io("verify", path, io::Error::other(lacking.why.clone()));
-    let unreadable = Unreadable { key: lacking.path.clone(), offset: None, error };
+    let unreadable = Unreadable { key: lacking.path.clone(), offset: None, error, bad: None };
     report.unreadable.insert(0, unreadable);
 }
 
@@ -167,6 +213,8 @@ struct Task {
     lacking: Vec<Misplaced>,
     /// Lists that are given; `None` for those that it has itself.
     given: Option<Vec<ListFile>>,
+    /// Directories with proofs that it has.
+    proofs: Vec<NodeId>,
 }
 
 fn tasks_of_trees(trees: Vec<Given>, lists: &[PathBuf]) -> Result<Vec<Task>> {
@@ -174,7 +222,8 @@ fn tasks_of_trees(trees: Vec<Given>, lists: &[PathBuf]) -> Result<Vec<Task>> {
     for given in trees {
         let (branch, lacking) = given.into_branch()?;
         let given = (!lists.is_empty()).then(|| lists.iter().map(|list| ListFile::given(list)).collect());
-        tasks.push(Task { subject: Subject::new(branch), lacking, given: given.transpose()? });
+        let (subject, given) = (Subject::new(branch), given.transpose()?);
+        tasks.push(Task { subject, lacking, given, proofs: Vec::new() });
     }
     Ok(tasks)
 }
@@ -192,7 +241,7 @@ fn tasks_of_lists(lists: &[PathBuf]) -> Result<Vec<Task>> {
     }
     let task = |(directory, lists): (PathBuf, Vec<ListFile>)| {
         let subject = Subject::new(Branch::directory(directory)?);
-        Ok(Task { subject, lacking: Vec::new(), given: Some(lists) })
+        Ok(Task { subject, lacking: Vec::new(), given: Some(lists), proofs: Vec::new() })
     };
     directories.into_iter().map(task).collect()
 }
@@ -220,6 +269,7 @@ impl Task {
     ) -> Result<Option<Vec<ListReport>>> {
         let branch = &self.subject.branch;
         let own = own::lists_of(branch)?;
+        self.proofs = own.proofs;
         let mut left_out: BTreeSet<Vec<u8>> = own.names;
         if against.is_some() {
             // Of others it is not known that they are lists of this tree.

@@ -21,13 +21,15 @@ pub(super) struct OwnLists {
     pub(super) lists: Vec<ListFile>,
     /// Their names, and that of the folder of an ASC MHL.
     pub(super) names: BTreeSet<Vec<u8>>,
+    /// Directories with proofs.
+    pub(super) proofs: Vec<NodeId>,
     /// What is wrong with the chain of an ASC MHL.
     pub(super) problems: Vec<ListReport>,
 }
 
 /// Whether a name is one that lists have that were made here, or the folder of an ASC MHL.
 pub(super) fn is_written_here(name: &[u8]) -> bool {
-    sums::is_own_list_name(name) || name == mhl::FOLDER.as_bytes()
+    sums::is_own_list_name(name) || sums::is_own_proofs_name(name) || name == mhl::FOLDER.as_bytes()
 }
 
 /// Finds the lists at the top of a tree. A file has none.
@@ -39,6 +41,9 @@ pub(super) fn lists_of(branch: &Branch) -> Result<OwnLists> {
     for (name, id, kind) in entries(branch, branch.id)? {
         if kind == Kind::File && sums::is_list_name(&name) {
             own.lists.push(ListFile::of(branch.tree.open(id)?, &name, b""));
+            own.names.insert(name);
+        } else if kind == Kind::Directory && sums::is_own_proofs_name(&name) {
+            own.proofs.push(id);
             own.names.insert(name);
         } else if kind == Kind::Directory && name == mhl::FOLDER.as_bytes() {
             let (lists, problems) = history(branch, id, b"")?;
@@ -58,6 +63,7 @@ fn entries(branch: &Branch, directory: NodeId) -> Result<Vec<(Vec<u8>, NodeId, K
         // What could not be asked for is met again when the tree is gone through.
         for entry in page.iter() {
             let is_named_so = sums::is_list_name(entry.name)
+                || sums::is_own_proofs_name(entry.name)
                 || entry.name == mhl::FOLDER.as_bytes()
                 || entry.name == mhl::CHAIN_NAME.as_bytes()
                 || mhl::generation_of(entry.name).is_some();

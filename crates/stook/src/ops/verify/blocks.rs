@@ -1,0 +1,160 @@
+//! Which blocks of a damaged file are bad: by the proof beside its list, from which each block is
+//! verified by itself.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::engine::{Access, Backend};
+use crate::error::Result;
+use crate::extent::ByteRange;
+use crate::format::proof::{BLOCK_BYTES, Proof, ProofBytes, ProofError};
+use crate::hash::{Digest, HashKind};
+use crate::source::{AccessRule, Session, SessionOptions, Source};
+use crate::tree::NodeId;
+use crate::verify::{BadBlocks, Branch};
+
+/// Blocks that are read at once.
+const DEPTH: u64 = 4;
+
+/// Ranges that are named of one file, at most.
+const RANGES_MAX: usize = 1000;
+
+/// Where the proofs of a tree are.
+pub(super) struct Proofs<'b> {
+    pub(super) branch: &'b Branch,
+    pub(super) folders: &'b [NodeId],
+}
+
+/// The name of the proof of a file with this digest.
+pub(super) fn file_name(digest: &Digest) -> String {
+    format!("{digest}.obao")
+}
+
+impl Proofs<'_> {
+    /// The proof of a file with this digest, if there is one.
+    pub(super) fn find(&self, digest: &Digest) -> Result<Option<Arc<dyn Source>>> {
+        let name = file_name(digest);
+        for folder in self.folders {
+            if let Some(id) = self.branch.tree.lookup(*folder, name.as_bytes())? {
+                return self.branch.tree.open(id).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The bad blocks of a file that should have this digest; `None` where it has no proof.
+    ///
+    /// # Errors
+    /// That the proof, or the file, cannot be opened, or `go_on`, which is asked for each block,
+    /// ended it.
+    pub(super) fn bad_blocks(
+        &self,
+        key: &[u8],
+        digest: &Digest,
+        rule: AccessRule,
+        go_on: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Option<BadBlocks>> {
+        let value = <[u8; 32]>::try_from(digest.value.as_slice()).ok();
+        let Some(value) = value.filter(|_| digest.kind == HashKind::Blake3) else { return Ok(None) };
+        let Some(proof) = self.find(digest)? else { return Ok(None) };
+        let path = proof.path().to_path_buf();
+        let damaged = |error: ProofError| crate::Error::io("use", &path, io::Error::other(error));
+        let (len, bytes) = (proof.len(), SourceBytes::new(proof)?);
+        let proof = Proof::open(bytes, len, value).map_err(damaged)?;
+        let Some(id) = self.branch.find(key)? else { return Ok(None) };
+        let file = self.branch.tree.open(id)?;
+        let mut search = Search { file: &*file, proof, rule, bad: BadBlocks::default() };
+        search.run(go_on)?;
+        Ok(Some(search.bad))
+    }
+}
+
+/// A search for bad blocks.
+struct Search<'f> {
+    file: &'f dyn Source,
+    proof: Proof<SourceBytes>,
+    rule: AccessRule,
+    bad: BadBlocks,
+}
+
+impl Search<'_> {
+    fn run(&mut self, go_on: &mut dyn FnMut(u64) -> bool) -> Result<()> {
+        let options = SessionOptions { max_read_bytes: BLOCK_BYTES as usize, ..SessionOptions::default() };
+        let mut session = Session::new(&Backend::Auto, options)?;
+        let access = self.rule.decide(self.file, ByteRange::to(self.file.len()));
+        let blocks = self.proof.blocks();
+        self.bad.blocks = blocks;
+        let (mut asked, mut due) = (0, 0);
+        while due < blocks {
+            while asked < blocks && asked < due + DEPTH {
+                match self.proof.range_of(asked).filter(|range| range.end() <= self.file.len()) {
+                    Some(range) => session.submit(asked, self.file, range, access)?,
+                    // What the file does not have is bad.
+                    None => {
+                        self.add(asked);
+                        due += 1;
+                    }
+                }
+                asked += 1;
+            }
+            let Some((number, read)) = session.next() else { continue };
+            due += 1;
+            // What cannot be read is bad.
+            let is_good = match &read {
+                Ok(bytes) => self.proof.has(number, bytes),
+                Err(_) => Ok(false),
+            };
+            match is_good {
+                Ok(true) => {}
+                Ok(false) => self.add(number),
+                Err(_) => self.bad.unknown += 1,
+            }
+            if !go_on(read.map_or(0, |bytes| bytes.len() as u64)) {
+                return Err(crate::Error::io("read", self.file.path(), io::ErrorKind::Interrupted.into()));
+            }
+        }
+        if let Some(more) = ByteRange::new(self.proof.file_len(), self.file.len()) {
+            self.bad.ranges.push(more);
+        }
+        self.bad.settle(RANGES_MAX);
+        Ok(())
+    }
+
+    fn add(&mut self, number: u64) {
+        self.bad.bad += 1;
+        self.bad.ranges.extend(self.proof.range_of(number));
+        // In order but for what was in flight: most of them touch.
+        if self.bad.ranges.len() > 2 * RANGES_MAX {
+            self.bad.settle(RANGES_MAX);
+        }
+    }
+}
+
+/// The bytes of a proof that lies in a tree.
+struct SourceBytes {
+    session: Session,
+    source: Arc<dyn Source>,
+}
+
+impl SourceBytes {
+    fn new(source: Arc<dyn Source>) -> Result<Self> {
+        let session = Session::new(&Backend::Threads, SessionOptions { depth: 1, ..SessionOptions::default() })?;
+        Ok(Self { session, source })
+    }
+}
+
+impl ProofBytes for SourceBytes {
+    fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let end = offset.saturating_add(buffer.len() as u64);
+        let range = ByteRange::new(offset, end).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let submitted = self.session.submit(0, &*self.source, range, Access::Cached);
+        submitted.map_err(io::Error::other)?;
+        let (_, read) = self.session.next().ok_or(io::ErrorKind::UnexpectedEof)?;
+        let read = read.map_err(io::Error::other)?;
+        if read.len() != buffer.len() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        buffer.copy_from_slice(&read);
+        Ok(())
+    }
+}
