@@ -33,7 +33,7 @@ arguments! {
 arguments! {
     flag -> bool:
         accept allow_extra as_file cached checksum delete dry_run force map mirror r#move one_file_system
-        read_back specials
+        proofs read_back specials
         whole_file with_owner xattrs
 }
 

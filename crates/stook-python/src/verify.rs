@@ -7,7 +7,7 @@ use pyo3::types::IntoPyDict as _;
 use stook::ops::fetching::Fetching;
 use stook::ops::verify::{ListReport, OpenGiven, Verified, VerifyGiven};
 use stook::pack::Damage;
-use stook::verify::{Finding, Progress, SubjectReport, VerifyEvents, VerifyOptions};
+use stook::verify::{BadBlocks, Finding, Progress, SubjectReport, VerifyEvents, VerifyOptions};
 
 use crate::choices;
 use crate::copy::hash_kinds;
@@ -37,6 +37,9 @@ use crate::wait::{GoOn, with_progress};
 ///         compared as well; modes, owners and times never are.
 ///     make_lists: ``"sha256"`` or another hash function, or several: a list of each is written
 ///         into each tree, of what is as it should be and of what no list has.
+///     proofs: With ``make_lists``: whether the proofs of files of more than 1 MiB are written beside
+///         a list of BLAKE3, which is made then. With them the bad megabytes of a damaged file are
+///         in ``bad``.
 ///     cached: Whether files are read through the page cache.
 ///     allow_extra: Whether what nothing says should be there is left out of ``wrong``.
 ///     jobs: Threads that read and hash the files of one tree.
@@ -74,7 +77,7 @@ use crate::wait::{GoOn, with_progress};
 ///     >>> report.ok, report.trees[0].matching, len(made)
 ///     (True, 1, 1)
 #[pyfunction]
-#[pyo3(signature = (trees=None, *, lists=None, against=None, make_lists=None, cached=false, allow_extra=false, jobs=None, as_file=false, at=None, cache=None, whole_file=false, settings=None, headers=None, items=None, progress=None))]
+#[pyo3(signature = (trees=None, *, lists=None, against=None, make_lists=None, proofs=false, cached=false, allow_extra=false, jobs=None, as_file=false, at=None, cache=None, whole_file=false, settings=None, headers=None, items=None, progress=None))]
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 pub(crate) fn verify<'py>(
     py: Python<'py>,
@@ -82,6 +85,7 @@ pub(crate) fn verify<'py>(
     lists: Option<&Bound<'py, PyAny>>,
     against: Option<&Bound<'py, PyAny>>,
     make_lists: Option<&Bound<'py, PyAny>>,
+    #[pyo3(from_py_with = choices::proofs)] proofs: bool,
     #[pyo3(from_py_with = choices::cached)] cached: bool,
     #[pyo3(from_py_with = choices::allow_extra)] allow_extra: bool,
     #[pyo3(from_py_with = numbers::jobs)] jobs: Option<usize>,
@@ -105,6 +109,7 @@ pub(crate) fn verify<'py>(
         given: VerifyGiven {
             lists: several("lists", lists)?,
             make: make_lists.map_or(Ok(Vec::new()), |kinds| hash_kinds("make_lists", kinds))?,
+            proofs,
             options: VerifyOptions { cached, jobs, ..VerifyOptions::default() },
             ..VerifyGiven::default()
         },
@@ -210,6 +215,7 @@ fn tree_of<'py>(py: Python<'py>, one: &SubjectReport) -> PyResult<Bound<'py, PyA
             expected: expected,
             found: found,
             like_other: mismatch.is_like_other,
+            bad: ranges_of(mismatch.bad.as_ref()),
         )
     });
     let unreadable = one.unreadable.iter().map(|unreadable| {
@@ -218,6 +224,7 @@ fn tree_of<'py>(py: Python<'py>, one: &SubjectReport) -> PyResult<Bound<'py, PyA
             unreadable { offset },
             key: text_of(py, &unreadable.key)?,
             error: stook::error::chain(&unreadable.error),
+            bad: ranges_of(unreadable.bad.as_ref()),
         )
     });
     report!(
@@ -231,6 +238,12 @@ fn tree_of<'py>(py: Python<'py>, one: &SubjectReport) -> PyResult<Bound<'py, PyA
         cached_bytes: one.passage.cached_bytes,
         past_cache: one.is_past_cache(),
     )
+}
+
+/// Where the bad blocks of a file are: the first byte of each range, and the one after its last.
+fn ranges_of(bad: Option<&BadBlocks>) -> Vec<(u64, u64)> {
+    let ranges = bad.iter().flat_map(|bad| &bad.ranges);
+    ranges.map(|range| (range.start(), range.end())).collect()
 }
 
 fn list_of<'py>(py: Python<'py>, one: &ListReport) -> PyResult<Bound<'py, PyAny>> {

@@ -59,7 +59,7 @@ pub struct Args {
     stats: bool,
 }
 
-fn parse_range(text: &str) -> Result<Span, String> {
+pub(super) fn parse_range(text: &str) -> Result<Span, String> {
     let (start, end) = text.split_once("..").ok_or("expected A..B, as in 0..4KiB")?;
     let start = if start.is_empty() { 0 } else { parse_size(start)? };
     let end = if end.is_empty() { None } else { Some(parse_size(end)?) };

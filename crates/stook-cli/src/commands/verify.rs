@@ -2,17 +2,19 @@
 
 mod events;
 mod json;
+mod range;
 mod text;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use stook::hash::HashKind;
-use stook::ops::contents::is_object;
+use stook::ops::contents::{Span, is_object};
 use stook::ops::verify::{Error, OpenGiven, VerifyGiven};
 use stook::verify::VerifyOptions;
 
 use self::events::Events;
+use super::cat::parse_range;
 use super::copy::parse_hash;
 use crate::context::Context;
 use crate::exit::{INTERRUPTED, UsageError, code_for};
@@ -32,6 +34,8 @@ Examples:
   stook verify disk --against card     any two trees, byte for byte
   stook verify photos.stook --against photos
   stook verify disk --make-list        write a list of what is there
+  stook verify disk --make-list=blake3 --proof
+  stook verify --range 5GiB..6GiB disk/film.mov
   stook verify disk --json | jq '.trees[].mismatching[].key'
 
 Lists that are found at the top of a tree: checksums-*.sha256 and what else `stook copy` writes, SHA256SUMS, *.sha256,
@@ -62,6 +66,15 @@ pub struct Args {
     #[arg(long, value_name = "HASH", value_delimiter = ',', value_parser = parse_hash, num_args = 0..=1,
           require_equals = true, default_missing_value = "sha256")]
     make_list: Vec<HashKind>,
+    /// With --make-list: write the proofs of files of more than 1 MiB beside a list of BLAKE3. With them
+    /// the bad megabytes of a damaged file are named, and --range verifies a part of a file
+    #[arg(long, requires = "make_list")]
+    proof: bool,
+    /// Verify only this part of each TREE, which are files, by the proof beside their list: the
+    /// megabytes in which it lies are read (`5MiB..6MiB`, `1GB..`)
+    #[arg(long, value_name = "A..B", value_parser = parse_range, requires = "trees",
+          conflicts_with_all = ["against", "make_list", "list", "as_file"])]
+    range: Option<Span>,
     /// Read through the page cache
     #[arg(long)]
     cached: bool,
@@ -93,6 +106,9 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if args.fetch.is_given() && !named().any(is_object) {
         args.fetch.refuse(named().next().map_or(std::path::Path::new("."), PathBuf::as_path))?;
     }
+    if let Some(span) = args.range {
+        return range::run(&args, span, context);
+    }
     let mut open = OpenGiven { as_file: args.as_file, ..OpenGiven::default() };
     open.contents.pack.at_ns = args.view.at_ns();
     let open =
@@ -102,6 +118,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         lists: args.list.clone(),
         against: args.against.as_ref().map(open).transpose()?,
         make: args.make_list.clone(),
+        proofs: args.proof,
         options: VerifyOptions { cached: args.cached, jobs: args.jobs, ..VerifyOptions::default() },
     };
     let mut events = Events::new(context);
@@ -134,6 +151,10 @@ fn error_of(error: Error) -> anyhow::Error {
         ))
         .into(),
         Error::Nothing => UsageError::new("name a TREE, or a list with --list FILE").into(),
+        Error::NotListed(_) | Error::NoProof(_) => UsageError::new(format!(
+            "{error}: `stook verify --make-list=blake3 --proof` makes both, of what is there"
+        ))
+        .into(),
         Error::EmptyList(_)
         | Error::NoPlace(_)
         | Error::Verify(stook::verify::Error::Kinds { .. } | stook::verify::Error::Invalid(_))

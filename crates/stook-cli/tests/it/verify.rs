@@ -205,3 +205,38 @@ fn what_was_read_from_memory_is_not_said_to_be_read_from_the_medium() {
     let (_, stdout, _) = verify(&place, &[path, "--cached"]);
     assert!(stdout.contains("read through the page cache"), "{stdout}");
 }
+
+#[test]
+fn bad_megabytes_are_named_and_a_part_of_a_file_is_verified_by_itself() {
+    let place = Place::new();
+    fs::create_dir(place.path("disk")).unwrap();
+    fs::write(place.path("disk/film"), vec![7; 3_500_000]).unwrap();
+    let run = |args: &[&str]| super::ended(stook(["verify"]).args(args).current_dir(place.dir.path()));
+    let (code, _, stderr) = run(&["--range", "1MiB..2MiB", "disk/film"]);
+    assert_eq!(code, 2, "{stderr}");
+    assert!(stderr.contains("--make-list=blake3 --proof"), "{stderr}");
+    let (code, stdout, stderr) = run(&["disk", "--make-list=blake3", "--proof"]);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stdout.contains(".proofs: proofs of 1 file"), "{stdout}");
+    let (code, stdout, _) = run(&["--range", "1MiB..1500KiB", "disk/film"]);
+    assert_eq!(code, 0);
+    assert!(stdout.contains("disk/film: bytes 1,048,576 to 2,097,152 (1.00 MiB, all that was read) are"), "{stdout}");
+    let mut bytes = vec![7; 3_500_000];
+    bytes[2_500_000] = 8;
+    fs::write(place.path("disk/film"), bytes).unwrap();
+    let bad = "bad: 2.00 MiB to 3.00 MiB (1 of 4 blocks of 1 MiB)";
+    let (code, stdout, _) = run(&["disk"]);
+    assert_eq!(code, 1);
+    assert!(stdout.contains(bad), "{stdout}");
+    let (code, stdout, _) = run(&["--range", "2MiB..", "disk/film"]);
+    assert_eq!(code, 1);
+    assert!(stdout.contains("mismatch    disk/film: bad: 2.00 MiB to 3.00 MiB (1 of 2 blocks of 1 MiB)"), "{stdout}");
+    let (code, stdout, _) = run(&["disk", "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    documented("verify", &report);
+    assert_eq!(report["trees"][0]["mismatching"][0]["bad_blocks"]["ranges"][0][0], 2 << 20, "{code} {report}");
+    let (_, stdout, _) = run(&["--range", "..1MiB", "disk/film", "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    documented("verify_range", &report);
+    assert_eq!(report["files"][0]["matches"], true, "{report}");
+}

@@ -371,6 +371,7 @@ def verify(
     lists: Union[Path, Sequence[Path], Sequence[PosixPath], Sequence[str], None] = None,
     against: Union[Path, None] = None,
     make_lists: Union[HashName, Sequence[HashName], None] = None,
+    proofs: bool = False,
     cached: bool = False,
     allow_extra: bool = False,
     jobs: Union[int, None] = None,

@@ -505,6 +505,8 @@ class Mismatch:
         offset: The first byte that differs from the tree that it was compared with.
         like_other: Whether the bytes were those of the tree that it was compared with, so that its
             list is wrong, or a read was.
+        bad: Where its bad megabytes are, the first byte and the one after the last, where its list
+            has a proof of it.
     """
 
     key: str
@@ -514,6 +516,7 @@ class Mismatch:
     found: Optional[str]
     offset: Optional[int]
     like_other: bool
+    bad: list[tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -524,11 +527,13 @@ class Unreadable:
         key: The path.
         offset: Where in the file, if that is known.
         error: Why.
+        bad: Where its bad megabytes are, as for a `Mismatch`.
     """
 
     key: str
     offset: Optional[int]
     error: str
+    bad: list[tuple[int, int]]
 
 
 @dataclass(frozen=True)

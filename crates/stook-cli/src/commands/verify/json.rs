@@ -3,10 +3,10 @@
 use std::os::unix::ffi::OsStrExt as _;
 
 use serde::Serialize;
-use stook::ops::verify::{ListProblem, ListReport, MadeList, Verified};
+use stook::ops::verify::{ListProblem, ListReport, MadeList, MadeProofs, Verified};
 use stook::report::json::TextOrBytes;
 use stook::report::time::time_of;
-use stook::verify::{Extra, Mismatch, SubjectReport, Unreadable};
+use stook::verify::{BadBlocks, Extra, Mismatch, SubjectReport, Unreadable};
 
 use crate::exit::chain;
 use crate::failures::Failed;
@@ -21,6 +21,7 @@ pub(super) struct Report<'a> {
     trees: Vec<Tree<'a>>,
     lists: Vec<List<'a>>,
     made: Vec<Made<'a>>,
+    proofs: Vec<Proven<'a>>,
     failures: Vec<Failed<'a>>,
 }
 
@@ -33,6 +34,7 @@ pub(super) fn document(verified: &Verified, allow_extra: bool) -> Report<'_> {
         trees: verified.report.subjects.iter().map(Tree::new).collect(),
         lists: verified.lists.iter().map(List::new).collect(),
         made: verified.made.iter().map(Made::new).collect(),
+        proofs: verified.proofs.iter().map(Proven::new).collect(),
         failures: Failed::all(&verified.failures),
     }
 }
@@ -89,6 +91,7 @@ struct JsonMismatch<'a> {
     found: Option<String>,
     offset_bytes: Option<u64>,
     like_other: bool,
+    bad_blocks: Option<JsonBad>,
 }
 
 impl<'a> JsonMismatch<'a> {
@@ -102,6 +105,7 @@ impl<'a> JsonMismatch<'a> {
             found,
             offset_bytes: one.offset,
             like_other: one.is_like_other,
+            bad_blocks: one.bad.as_ref().map(JsonBad::new),
         }
     }
 }
@@ -127,11 +131,45 @@ struct JsonUnreadable<'a> {
     key: TextOrBytes<'a>,
     offset_bytes: Option<u64>,
     error: String,
+    bad_blocks: Option<JsonBad>,
 }
 
 impl<'a> JsonUnreadable<'a> {
     fn new(one: &'a Unreadable) -> Self {
-        Self { key: TextOrBytes::key(&one.key), offset_bytes: one.offset, error: chain(&one.error) }
+        let (key, error) = (TextOrBytes::key(&one.key), chain(&one.error));
+        Self { key, offset_bytes: one.offset, error, bad_blocks: one.bad.as_ref().map(JsonBad::new) }
+    }
+}
+
+/// Blocks of 1 MiB that are not what the list says.
+#[derive(Serialize)]
+pub(super) struct JsonBad {
+    bad: u64,
+    of: u64,
+    unknown: u64,
+    ranges: Vec<[u64; 2]>,
+}
+
+impl JsonBad {
+    pub(super) fn new(bad: &BadBlocks) -> Self {
+        let ranges = bad.ranges.iter().map(|range| [range.start(), range.end()]).collect();
+        Self { bad: bad.bad, of: bad.blocks, unknown: bad.unknown, ranges }
+    }
+}
+
+/// Proofs that were made.
+#[derive(Serialize)]
+struct Proven<'a> {
+    tree: usize,
+    #[serde(flatten)]
+    path: TextOrBytes<'a>,
+    files: u64,
+}
+
+impl<'a> Proven<'a> {
+    fn new(made: &'a MadeProofs) -> Self {
+        let path = TextOrBytes::new("path", made.path.as_os_str().as_bytes());
+        Self { tree: made.subject, path, files: made.files }
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use stook::ops::verify::Verified;
 use stook::report::units;
 use stook::tree::Kind;
-use stook::verify::{Difference, Mismatch, SubjectReport, Unreadable};
+use stook::verify::{BadBlocks, Difference, Mismatch, SubjectReport, Unreadable};
 
 use super::Args;
 use crate::context::Context;
@@ -58,6 +58,11 @@ pub(super) fn print(
     for one in &verified.report.subjects {
         output.line(summary(one, verified, args, has_several))?;
     }
+    for proofs in &verified.proofs {
+        let files = units::count_of(proofs.files, "file", "files");
+        let path = printable(proofs.path.as_os_str().as_bytes());
+        output.line(format_args!("Wrote {path}: proofs of {files}"))?;
+    }
     for list in &verified.made {
         let files = units::count_of(list.files, "file", "files");
         output.line(format_args!("Wrote {}: {files}", printable(list.path.as_os_str().as_bytes())))?;
@@ -95,7 +100,10 @@ fn print_wrong(
     let of = |one: &Mismatch| (place(&one.key), why_mismatch(one, args.verbose));
     lines("mismatch", &mut mismatching.iter().map(of), mismatching.len())?;
     lines("missing", &mut one.missing.iter().map(|key| (place(key), String::new())), one.missing.len())?;
-    let of = |one: &Unreadable| (place(&one.key), chain(&one.error));
+    let of = |one: &Unreadable| {
+        let bad = one.bad.as_ref().map(|bad| format!("; {}", bad_blocks(bad))).unwrap_or_default();
+        (place(&one.key), format!("{}{bad}", chain(&one.error)))
+    };
     lines("unreadable", &mut one.unreadable.iter().map(of), one.unreadable.len())?;
     if args.allow_extra {
         return Ok(());
@@ -120,7 +128,27 @@ fn why_mismatch(one: &Mismatch, verbose: bool) -> String {
     if one.is_like_other {
         why.push_str("; byte for byte it is like the file that it was compared with");
     }
+    if let Some(bad) = &one.bad {
+        why.push_str(&format!("; {}", bad_blocks(bad)));
+    }
     why
+}
+
+/// Ranges that are named of one file.
+const RANGES_SHOWN: usize = 5;
+
+/// `bad: 3 MiB to 5 MiB, 17 MiB to 18 MiB (3 of 4,096 blocks of 1 MiB)`
+pub(super) fn bad_blocks(bad: &BadBlocks) -> String {
+    let shown = bad.ranges.iter().take(RANGES_SHOWN);
+    let ranges: Vec<String> =
+        shown.map(|range| format!("{} to {}", units::bytes_binary(range.start()), units::bytes_binary(range.end()))).collect();
+    let more = if bad.ranges.len() > RANGES_SHOWN { ", …" } else { "" };
+    let (count, blocks) = (units::count(bad.bad), units::count(bad.blocks));
+    let mut text = format!("bad: {}{more} ({count} of {blocks} blocks of 1 MiB)", ranges.join(", "));
+    if bad.unknown > 0 {
+        text.push_str(&format!("; of {} it is not known, because the proof is damaged", units::count(bad.unknown)));
+    }
+    text
 }
 
 /// `disk: 258 files match, 252 GB in 14 min 15 s, 295 MB/s; read past the page cache`

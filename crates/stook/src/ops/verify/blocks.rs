@@ -2,8 +2,10 @@
 //! verified by itself.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
+use super::range::blocks_of;
 use crate::engine::{Access, Backend};
 use crate::error::Result;
 use crate::extent::ByteRange;
@@ -54,6 +56,22 @@ impl Proofs<'_> {
         rule: AccessRule,
         go_on: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Option<BadBlocks>> {
+        let found = self.bad_in(key, digest, rule, (0, None), go_on)?;
+        Ok(found.map(|(_, bad)| bad))
+    }
+
+    /// The same of the blocks in which a part of a file lies, and where these are.
+    ///
+    /// # Errors
+    /// As [`bad_blocks`](Self::bad_blocks); that the part reaches past the end of the file.
+    pub(super) fn bad_in(
+        &self,
+        key: &[u8],
+        digest: &Digest,
+        rule: AccessRule,
+        (start, end): (u64, Option<u64>),
+        go_on: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Option<(ByteRange, BadBlocks)>> {
         let value = <[u8; 32]>::try_from(digest.value.as_slice()).ok();
         let Some(value) = value.filter(|_| digest.kind == HashKind::Blake3) else { return Ok(None) };
         let Some(proof) = self.find(digest)? else { return Ok(None) };
@@ -63,9 +81,18 @@ impl Proofs<'_> {
         let proof = Proof::open(bytes, len, value).map_err(damaged)?;
         let Some(id) = self.branch.find(key)? else { return Ok(None) };
         let file = self.branch.tree.open(id)?;
+        let len = proof.file_len();
+        let Some(numbers) = blocks_of(start, end, len) else {
+            let range = ByteRange::to(end.unwrap_or(start.saturating_add(1)));
+            return Err(crate::Error::OutOfBounds { range, path: file.path().to_path_buf(), len });
+        };
+        let (first, last) = (numbers.start, numbers.end.saturating_sub(1));
+        let is_all = first == 0 && numbers.end == proof.blocks();
+        let read = proof.range_of(first).zip(proof.range_of(last));
+        let read = read.and_then(|(first, last)| ByteRange::new(first.start(), last.end()));
         let mut search = Search { file: &*file, proof, rule, bad: BadBlocks::default() };
-        search.run(go_on)?;
-        Ok(Some(search.bad))
+        search.run(numbers, is_all, go_on)?;
+        Ok(read.map(|read| (read, search.bad)))
     }
 }
 
@@ -78,15 +105,14 @@ struct Search<'f> {
 }
 
 impl Search<'_> {
-    fn run(&mut self, go_on: &mut dyn FnMut(u64) -> bool) -> Result<()> {
+    fn run(&mut self, numbers: Range<u64>, is_all: bool, go_on: &mut dyn FnMut(u64) -> bool) -> Result<()> {
         let options = SessionOptions { max_read_bytes: BLOCK_BYTES as usize, ..SessionOptions::default() };
         let mut session = Session::new(&Backend::Auto, options)?;
         let access = self.rule.decide(self.file, ByteRange::to(self.file.len()));
-        let blocks = self.proof.blocks();
-        self.bad.blocks = blocks;
-        let (mut asked, mut due) = (0, 0);
-        while due < blocks {
-            while asked < blocks && asked < due + DEPTH {
+        self.bad.blocks = numbers.end.saturating_sub(numbers.start);
+        let (mut asked, mut due) = (numbers.start, numbers.start);
+        while due < numbers.end {
+            while asked < numbers.end && asked < due + DEPTH {
                 match self.proof.range_of(asked).filter(|range| range.end() <= self.file.len()) {
                     Some(range) => session.submit(asked, self.file, range, access)?,
                     // What the file does not have is bad.
@@ -113,7 +139,7 @@ impl Search<'_> {
                 return Err(crate::Error::io("read", self.file.path(), io::ErrorKind::Interrupted.into()));
             }
         }
-        if let Some(more) = ByteRange::new(self.proof.file_len(), self.file.len()) {
+        if let Some(more) = ByteRange::new(self.proof.file_len(), self.file.len()).filter(|_| is_all) {
             self.bad.ranges.push(more);
         }
         self.bad.settle(RANGES_MAX);

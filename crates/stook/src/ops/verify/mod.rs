@@ -6,6 +6,7 @@ mod dates;
 mod lists;
 mod made;
 mod own;
+mod range;
 mod reading;
 
 use std::collections::BTreeSet;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 
 pub use lists::{ListProblem, ListReport};
 pub use made::{MadeList, MadeProofs};
+pub use range::{RangeGiven, RangeReport};
 
 use self::lists::ListFile;
 use self::blocks::Proofs;
@@ -58,6 +60,12 @@ pub enum Error {
     /// Lists in which nothing is.
     #[error("no file is listed in {}", .0.display())]
     EmptyList(PathBuf),
+    /// A part of a file that no list has with BLAKE3.
+    #[error("no list in the directory of {}, or above, has it with BLAKE3", .0.display())]
+    NotListed(PathBuf),
+    /// A part of a file of which there is no proof.
+    #[error("there is no proof of {} beside its list", .0.display())]
+    NoProof(PathBuf),
     /// A list is to be made where none can be.
     #[error("a list can only be made in a directory on disk, and {} is none", .0.display())]
     NoPlace(PathBuf),
@@ -154,10 +162,11 @@ impl VerifyGiven {
         let verify = Verify::new(subjects).with_options(options);
         let mut making = Making::new(places, make, events);
         let mut report = verify.run(&mut making)?;
-        let (made, made_proofs, failures) = if report.interrupted { Default::default() } else { making.finish() };
+        let (made, made_proofs, mut failures) = if report.interrupted { Default::default() } else { making.finish() };
         for ((one, subject), folders) in report.subjects.iter_mut().zip(&known).zip(&folders) {
             let proofs = Proofs { branch: &subject.branch, folders };
-            report.interrupted |= !name_blocks(one, subject, &proofs, access, events);
+            let is_whole = name_blocks(one, subject, &proofs, access, (&mut *events, &mut failures));
+            report.interrupted |= !is_whole;
         }
         for (one, own) in report.subjects.iter_mut().zip(lacking) {
             let path = one.path.clone();
@@ -177,12 +186,13 @@ fn name_blocks(
     subject: &Subject,
     proofs: &Proofs<'_>,
     access: AccessRule,
-    events: &mut dyn VerifyEvents,
+    (events, failures): (&mut dyn VerifyEvents, &mut Vec<Failure<crate::Error>>),
 ) -> bool {
     if proofs.folders.is_empty() {
         return true;
     }
     let mut is_ended = false;
+    let mut failed = Vec::new();
     let mut of = |key: &[u8]| {
         let entry = subject.listed.as_ref()?.find(key)?;
         let digest = entry.digests().into_iter().find(|digest| digest.kind == HashKind::Blake3)?;
@@ -190,11 +200,20 @@ fn name_blocks(
             is_ended |= !events.go_on(&Progress::default());
             !is_ended
         };
-        // Of a proof that cannot be used, no block is known: that the file is damaged is said.
-        proofs.bad_blocks(key, &digest, access, &mut go_on).ok().flatten()
+        match proofs.bad_blocks(key, &digest, access, &mut go_on) {
+            Ok(found) => found,
+            // A proof that cannot be used is damage, too.
+            Err(error) => {
+                failed.push(Failure { key: key.to_vec(), error });
+                None
+            }
+        }
     };
     report.mismatching.iter_mut().for_each(|one| one.bad = of(&one.key));
     report.unreadable.iter_mut().for_each(|one| one.bad = of(&one.key));
+    if !is_ended {
+        failures.extend(failed);
+    }
     !is_ended
 }
 

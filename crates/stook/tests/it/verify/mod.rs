@@ -6,6 +6,7 @@ mod faults;
 mod given;
 mod lists;
 mod model;
+mod proofs;
 
 use std::collections::BTreeMap;
 use std::fs;

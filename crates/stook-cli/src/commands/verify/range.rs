@@ -1,0 +1,82 @@
+//! `stook verify --range A..B FILE…`: a part of a file, without reading the rest.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::process::ExitCode;
+
+use serde::Serialize;
+use stook::ops::contents::Span;
+use stook::ops::verify::{RangeGiven, RangeReport};
+use stook::report::json::TextOrBytes;
+use stook::report::units;
+
+use super::json::JsonBad;
+use super::text::bad_blocks;
+use super::{Args, error_of};
+use crate::context::Context;
+use crate::exit::{Interrupted, code_for, interrupted};
+use crate::output::printable;
+use crate::packs;
+
+/// What was found, in JSON.
+#[derive(Serialize)]
+struct Ranges<'a> {
+    files: Vec<Range<'a>>,
+}
+
+#[derive(Serialize)]
+struct Range<'a> {
+    #[serde(flatten)]
+    path: TextOrBytes<'a>,
+    listed_in: String,
+    read_start: u64,
+    read_end: u64,
+    matches: bool,
+    bad_blocks: JsonBad,
+}
+
+impl<'a> Range<'a> {
+    fn new(one: &'a RangeReport) -> Self {
+        Self {
+            path: TextOrBytes::new("path", one.path.as_os_str().as_bytes()),
+            listed_in: one.listed_in.display().to_string(),
+            read_start: one.read.start(),
+            read_end: one.read.end(),
+            matches: one.is_proven(),
+            bad_blocks: JsonBad::new(&one.bad),
+        }
+    }
+}
+
+/// Verifies a part of each file.
+pub(super) fn run(args: &Args, span: Span, context: &Context) -> anyhow::Result<ExitCode> {
+    let mut found = Vec::with_capacity(args.trees.len());
+    for path in &args.trees {
+        let given = RangeGiven { path: path.clone(), start: span.start, end: span.end, cached: args.cached };
+        let report = given.run(&mut |_| !interrupted()).map_err(error_of);
+        if interrupted() {
+            return Err(Interrupted.into());
+        }
+        found.push(report?);
+    }
+    let wrong = found.iter().filter(|one| !one.is_proven()).count() as u64;
+    let mut output = context.output();
+    if context.json() {
+        let document = Ranges { files: found.iter().map(Range::new).collect() };
+        packs::print_json(&mut output, "verify_range", document, context)?;
+    } else {
+        for one in &found {
+            let path = printable(one.path.as_os_str().as_bytes());
+            if !one.is_proven() {
+                output.line(format_args!("mismatch    {path}: {}", bad_blocks(&one.bad)))?;
+            } else if !context.quiet() {
+                let (read, list) = (units::bytes_binary(one.read.len()), printable(one.listed_in.as_os_str().as_bytes()));
+                let (start, end) = (units::count(one.read.start()), units::count(one.read.end()));
+                output.line(format_args!(
+                    "{path}: bytes {start} to {end} ({read}, all that was read) are what the list in {list} says"
+                ))?;
+            }
+        }
+    }
+    output.finish()?;
+    Ok(code_for(wrong))
+}

@@ -1,0 +1,109 @@
+//! A part of a file against its list, by its proof, without reading the rest.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use super::blocks::Proofs;
+use super::{Error, Result, own, reading};
+use crate::extent::ByteRange;
+use crate::format::proof::BLOCK_BYTES;
+use crate::hash::{Digest, HashKind};
+use crate::source::AccessRule;
+use crate::tree::NodeId;
+use crate::verify::{BadBlocks, Branch};
+
+/// Which part of which file is verified.
+#[derive(Debug, Clone)]
+pub struct RangeGiven {
+    /// The file.
+    pub path: PathBuf,
+    /// From which byte on, and up to which; to the end where it is not said.
+    pub start: u64,
+    /// The byte after the last one.
+    pub end: Option<u64>,
+    /// Read through the page cache.
+    pub cached: bool,
+}
+
+/// What was found of a part of a file.
+#[derive(Debug, Clone)]
+pub struct RangeReport {
+    /// The file.
+    pub path: PathBuf,
+    /// The directory whose list has it.
+    pub listed_in: PathBuf,
+    /// What was read: the blocks in which the part lies.
+    pub read: ByteRange,
+    /// Which of these are bad.
+    pub bad: BadBlocks,
+}
+
+impl RangeReport {
+    /// Whether all that was read is what the list says.
+    pub fn is_proven(&self) -> bool {
+        self.bad.bad == 0 && self.bad.unknown == 0 && self.bad.ranges.is_empty()
+    }
+}
+
+/// A file that a list has.
+struct Listed {
+    branch: Branch,
+    key: Vec<u8>,
+    digest: Digest,
+    folders: Vec<NodeId>,
+}
+
+impl RangeGiven {
+    /// Verifies the part. `go_on` is asked for each block, with the bytes that were read.
+    ///
+    /// # Errors
+    /// That no list has the file with BLAKE3, that it has no proof, that the part reaches past its
+    /// end, and what cannot be opened.
+    pub fn run(&self, go_on: &mut dyn FnMut(u64) -> bool) -> Result<RangeReport> {
+        let Listed { branch, key, digest, folders } = self.listed()?;
+        let access = if self.cached { AccessRule::Cached } else { AccessRule::Direct };
+        let proofs = Proofs { branch: &branch, folders: &folders };
+        let (path, listed_in) = (self.path.clone(), branch.path());
+        let end = self.end;
+        let Some((read, bad)) = proofs.bad_in(&key, &digest, access, (self.start, end), go_on)? else {
+            return Err(Error::NoProof(path));
+        };
+        Ok(RangeReport { path, listed_in, read, bad })
+    }
+
+    /// The list that has the file: of its directory, or of one above.
+    fn listed(&self) -> Result<Listed> {
+        let failed = |error| crate::Error::io("find", &self.path, error);
+        let name = self.path.file_name().ok_or_else(|| Error::NotListed(self.path.clone()))?;
+        let parent = match self.path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let file = parent.canonicalize().map_err(failed)?.join(name);
+        // A file that is not there is said to be so, and not to be in no list.
+        file.symlink_metadata().map_err(failed)?;
+        for directory in file.ancestors().skip(1) {
+            let Ok(key) = file.strip_prefix(directory) else { continue };
+            let branch = Branch::directory(directory)?;
+            // Above may be what others may not list.
+            let Ok(lists) = own::lists_of(&branch) else { continue };
+            if lists.lists.is_empty() {
+                continue;
+            }
+            let key = key.as_os_str().as_bytes().to_vec();
+            let Some(read) = reading::read(&branch, lists.lists, 0, &mut || true) else { continue };
+            let digests = read.expected.find(&key).map(|entry| entry.digests()).unwrap_or_default();
+            if let Some(digest) = digests.into_iter().find(|digest| digest.kind == HashKind::Blake3) {
+                return Ok(Listed { branch, key, digest, folders: lists.proofs });
+            }
+        }
+        Err(Error::NotListed(self.path.clone()))
+    }
+}
+
+/// The blocks in which a part of a file lies that has this length; `None` if it has no such bytes.
+pub(super) fn blocks_of(start: u64, end: Option<u64>, file_len: u64) -> Option<std::ops::Range<u64>> {
+    let end = end.unwrap_or(file_len);
+    let is_within = start < end && end <= file_len;
+    is_within.then(|| start / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES))
+}
