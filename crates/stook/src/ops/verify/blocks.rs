@@ -157,13 +157,13 @@ impl Search<'_> {
 }
 
 /// The bytes of a proof that lies in a tree.
-struct SourceBytes {
+pub(super) struct SourceBytes {
     session: Session,
     source: Arc<dyn Source>,
 }
 
 impl SourceBytes {
-    fn new(source: Arc<dyn Source>) -> Result<Self> {
+    pub(super) fn new(source: Arc<dyn Source>) -> Result<Self> {
         let session = Session::new(&Backend::Threads, SessionOptions { depth: 1, ..SessionOptions::default() })?;
         Ok(Self { session, source })
     }

@@ -8,6 +8,7 @@ mod made;
 mod own;
 mod range;
 mod reading;
+mod repair;
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 pub use lists::{ListProblem, ListReport};
 pub use made::{MadeList, MadeProofs};
 pub use range::{RangeGiven, RangeReport};
+pub use repair::{RepairGiven, RepairReport, Repaired};
 
 use self::lists::ListFile;
 use self::blocks::Proofs;
