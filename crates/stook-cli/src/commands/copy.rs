@@ -3,6 +3,7 @@
 mod bar;
 mod events;
 mod json;
+mod repair;
 mod text;
 
 use std::collections::BTreeSet;
@@ -75,6 +76,11 @@ pub struct Args {
     /// anything. Files that were there already are not read: `stook verify` does that
     #[arg(long)]
     read_back: bool,
+    /// Of what the lists in DIR say and it does not have, copy that from SRC, a good copy: of a file with
+    /// a proof (`stook verify --make-list=blake3 --proof`) only the megabytes that are bad
+    #[arg(long, conflicts_with_all = ["hash", "list", "mhl", "read_back", "events", "include", "exclude",
+          "files_from", "overwrite", "checksum", "backup", "mirror", "link_dest"])]
+    repair: bool,
     /// Write what fits, even if there is too little space for all of it; with --mirror, delete
     /// whatever is extra
     #[arg(long)]
@@ -220,6 +226,10 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let Some((destination, sources)) = args.paths.split_last() else {
         return Err(UsageError::new("at least one source and one destination are needed").into());
     };
+    if args.repair {
+        let destinations = [std::slice::from_ref(destination), args.to.as_slice()].concat();
+        return repair::run(&args, sources, destinations, context);
+    }
     if args.fetch.is_given() && !sources.iter().any(is_object) {
         let first = sources.first().map(PathBuf::as_path).unwrap_or(destination);
         args.fetch.refuse(first)?;

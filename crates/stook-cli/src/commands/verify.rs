@@ -142,7 +142,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
 }
 
 /// Of the library's errors those that the command line has its own for.
-fn error_of(error: Error) -> anyhow::Error {
+pub(super) fn error_of(error: Error) -> anyhow::Error {
     match error {
         Error::NoList(path) => UsageError::new(format!(
             "{} has no list of checksums: give one with --list FILE, compare it with --against SRC, or make one \

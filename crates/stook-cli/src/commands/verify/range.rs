@@ -13,7 +13,8 @@ use super::json::JsonBad;
 use super::text::bad_blocks;
 use super::{Args, error_of};
 use crate::context::Context;
-use crate::exit::{Interrupted, code_for, interrupted};
+use crate::exit::code_for;
+use crate::interrupt::{Interrupted, interrupted};
 use crate::output::printable;
 use crate::packs;
 

@@ -88,7 +88,7 @@ pub fn is_own_proofs_name(name: &[u8]) -> bool {
 fn is_own_name(name: &[u8], ends_so: &dyn Fn(&str) -> bool) -> bool {
     let parts = || {
         let rest = std::str::from_utf8(name).ok()?.strip_prefix(OWN)?;
-        let (rest, ending) = rest.rsplit_once('.').filter(|(_, ending)| ends_so(ending))?;
+        let (rest, _) = rest.rsplit_once('.').filter(|(_, ending)| ends_so(ending))?;
         let (date, number) = rest.split_at_checked(DATE.len())?;
         let fits = |(shape, found): (u8, u8)| match shape {
             b'd' => found.is_ascii_digit(),

@@ -7,6 +7,7 @@ mod given;
 mod lists;
 mod model;
 mod proofs;
+mod repair;
 
 use std::collections::BTreeMap;
 use std::fs;

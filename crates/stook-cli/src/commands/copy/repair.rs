@@ -1,0 +1,117 @@
+//! `stook copy GOOD DIR… --repair`: what the lists in DIR say, and it has not, from a good copy.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde::Serialize;
+use stook::ops::verify::{OpenGiven, RepairGiven, Repaired};
+use stook::report::json::TextOrBytes;
+use stook::report::units;
+
+use super::Args;
+use crate::commands::verify;
+use crate::context::Context;
+use crate::exit::{INTERRUPTED, UsageError, code_for};
+use crate::failures::{self, Failed};
+use crate::interrupt::interrupted;
+use crate::output::printable;
+use crate::packs;
+
+/// The report.
+#[derive(Serialize)]
+struct Report<'a> {
+    dry_run: bool,
+    interrupted: bool,
+    destinations: Vec<Destination<'a>>,
+}
+
+#[derive(Serialize)]
+struct Destination<'a> {
+    #[serde(flatten)]
+    path: TextOrBytes<'a>,
+    matching: u64,
+    mended: Vec<Mended<'a>>,
+    replaced: Vec<TextOrBytes<'a>>,
+    read_bytes: u64,
+    failures: Vec<Failed<'a>>,
+}
+
+#[derive(Serialize)]
+struct Mended<'a> {
+    #[serde(flatten)]
+    key: TextOrBytes<'a>,
+    blocks: u64,
+}
+
+impl<'a> Destination<'a> {
+    fn new(one: &'a Repaired) -> Self {
+        let mended = one.mended.iter().map(|(key, blocks)| Mended { key: TextOrBytes::key(key), blocks: *blocks });
+        Self {
+            path: TextOrBytes::new("path", one.path.as_os_str().as_bytes()),
+            matching: one.matching,
+            mended: mended.collect(),
+            replaced: one.replaced.iter().map(|key| TextOrBytes::key(key)).collect(),
+            read_bytes: one.read_bytes,
+            failures: Failed::all(&one.failures),
+        }
+    }
+}
+
+/// Repairs.
+pub(super) fn run(
+    args: &Args,
+    sources: &[PathBuf],
+    destinations: Vec<PathBuf>,
+    context: &Context,
+) -> anyhow::Result<ExitCode> {
+    let [good] = sources else {
+        return Err(UsageError::new("--repair takes one good copy, and the directories that it repairs").into());
+    };
+    let open = OpenGiven { as_file: args.what.as_file, ..OpenGiven::default() };
+    let dry_run = args.dry_run;
+    let given = RepairGiven { good: good.clone(), open, destinations, dry_run };
+    let report = given.run(&mut |_| !interrupted()).map_err(verify::error_of)?;
+    for one in &report.destinations {
+        failures::print(context, &one.failures, args.verbose);
+    }
+    let mut output = context.output();
+    if context.json() {
+        let destinations = report.destinations.iter().map(Destination::new).collect();
+        let document = Report { dry_run, interrupted: report.interrupted, destinations };
+        packs::print_json(&mut output, "copy_repair", document, context)?;
+    } else {
+        for one in &report.destinations {
+            for line in lines(one, dry_run, context.quiet()) {
+                output.line(line)?;
+            }
+        }
+    }
+    output.finish()?;
+    if report.interrupted {
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    Ok(code_for(report.undone()))
+}
+
+/// A line for each file, and the sums.
+fn lines(one: &Repaired, dry_run: bool, quiet: bool) -> Vec<String> {
+    let place = |key: &[u8]| printable(Path::new(&one.path).join(std::ffi::OsStr::from_bytes(key)).as_os_str().as_bytes());
+    let blocks = |count: u64| units::count_of(count, "block of 1 MiB", "blocks of 1 MiB");
+    let mended = one.mended.iter().map(|(key, count)| format!("mend      {}: {}", place(key), blocks(*count)));
+    let replaced = one.replaced.iter().map(|key| format!("replace   {}", place(key)));
+    let mut lines: Vec<String> = mended.chain(replaced).collect();
+    if !quiet {
+        let count: u64 = one.mended.iter().map(|(_, count)| count).sum();
+        let files = units::count_of(one.mended.len() as u64 + one.replaced.len() as u64, "file", "files");
+        let what = if dry_run { "Would repair" } else { "Repaired" };
+        lines.push(format!(
+            "{what} {files} of {}, {} written in place; {} matching; {} read of the good copy",
+            printable(one.path.as_os_str().as_bytes()),
+            blocks(count),
+            units::count(one.matching),
+            units::bytes_decimal(one.read_bytes),
+        ));
+    }
+    lines
+}
