@@ -235,7 +235,9 @@ impl Damaged {
         let file = open(path, key).map_err(failed("open"))?;
         let before = fstat(&file).map_err(|error| failed("look at")(error.into()))?;
         let mut written = 0;
-        for number in bad.ranges.iter().flat_map(numbers_of) {
+        // What is beyond the end begins within a block.
+        let ranges = bad.ranges.iter().filter(|range| range.start().is_multiple_of(BLOCK_BYTES));
+        for number in ranges.flat_map(numbers_of) {
             let Some(range) = proof.range_of(number) else { continue };
             let block = block_of(&*from, range)?;
             *read_bytes += block.len() as u64;
