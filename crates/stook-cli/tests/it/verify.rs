@@ -232,11 +232,11 @@ fn bad_megabytes_are_named_and_a_part_of_a_file_is_verified_by_itself() {
     assert_eq!(code, 1);
     assert!(stdout.contains("mismatch    disk/film: bad: 2.00 MiB to 3.00 MiB (1 of 2 blocks of 1 MiB)"), "{stdout}");
     let (code, stdout, _) = run(&["disk", "--json"]);
-    let report: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    let report: Value = serde_json::from_str(&stdout).unwrap();
     documented("verify", &report);
     assert_eq!(report["trees"][0]["mismatching"][0]["bad_blocks"]["ranges"][0][0], 2 << 20, "{code} {report}");
     let (_, stdout, _) = run(&["--range", "..1MiB", "disk/film", "--json"]);
-    let report: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    let report: Value = serde_json::from_str(&stdout).unwrap();
     documented("verify_range", &report);
     assert_eq!(report["files"][0]["matches"], true, "{report}");
 }
