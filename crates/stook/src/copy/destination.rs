@@ -518,7 +518,8 @@ impl Receiver {
         match made {
             Ok(true) => self.report(key, (Kind::Directory, 0), (Action::Copy, Why::New), Arc::default()),
             Ok(false) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            // Of a link it is said that it is one.
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::NOTDIR) => {
                 let what = "what is there is no directory, as the source has one: remove it, or rename it";
                 self.block(key, io::Error::new(error.kind(), what));
             }
