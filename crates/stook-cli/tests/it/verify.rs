@@ -220,7 +220,10 @@ fn bad_megabytes_are_named_and_a_part_of_a_file_is_verified_by_itself() {
     assert!(stdout.contains(".proofs: proofs of 1 file"), "{stdout}");
     let (code, stdout, _) = run(&["--range", "1MiB..1500KiB", "disk/film"]);
     assert_eq!(code, 0);
-    assert!(stdout.contains("disk/film: bytes 1,048,576 to 2,097,152 (1.00 MiB, all that was read) are"), "{stdout}");
+    assert!(
+        stdout.contains("disk/film: bytes 1,048,576 to 2,097,152 (1.00 MiB, all that was read) are"),
+        "{stdout}"
+    );
     let mut bytes = vec![7; 3_500_000];
     bytes[2_500_000] = 8;
     fs::write(place.path("disk/film"), bytes).unwrap();
@@ -230,11 +233,18 @@ fn bad_megabytes_are_named_and_a_part_of_a_file_is_verified_by_itself() {
     assert!(stdout.contains(bad), "{stdout}");
     let (code, stdout, _) = run(&["--range", "2MiB..", "disk/film"]);
     assert_eq!(code, 1);
-    assert!(stdout.contains("mismatch    disk/film: bad: 2.00 MiB to 3.00 MiB (1 of 2 blocks of 1 MiB)"), "{stdout}");
+    assert!(
+        stdout.contains("mismatch    disk/film: bad: 2.00 MiB to 3.00 MiB (1 of 2 blocks of 1 MiB)"),
+        "{stdout}"
+    );
     let (code, stdout, _) = run(&["disk", "--json"]);
     let report: Value = serde_json::from_str(&stdout).unwrap();
     documented("verify", &report);
-    assert_eq!(report["trees"][0]["mismatching"][0]["bad_blocks"]["ranges"][0][0], 2 << 20, "{code} {report}");
+    assert_eq!(
+        report["trees"][0]["mismatching"][0]["bad_blocks"]["ranges"][0][0],
+        2 << 20,
+        "{code} {report}"
+    );
     let (_, stdout, _) = run(&["--range", "..1MiB", "disk/film", "--json"]);
     let report: Value = serde_json::from_str(&stdout).unwrap();
     documented("verify_range", &report);

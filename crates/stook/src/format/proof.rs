@@ -163,7 +163,8 @@ impl<R: ProofBytes> Proof<R> {
     /// Where a block lies in the file; `None` if there is none with this number.
     pub fn range_of(&self, number: u64) -> Option<ByteRange> {
         let start = number.checked_mul(BLOCK_BYTES)?;
-        ByteRange::new(start, start.saturating_add(BLOCK_BYTES).min(self.file_len))
+        let range = ByteRange::new(start, start.saturating_add(BLOCK_BYTES).min(self.file_len));
+        range.filter(|range| range.len() > 0)
     }
 
     /// Whether these are the bytes of a block.
@@ -287,7 +288,9 @@ mod tests {
 
     #[test]
     fn proofs_are_those_of_bao_tree() {
-        for len in [BLOCK + 1, 2 * BLOCK - 1, 2 * BLOCK, 3 * BLOCK, 4 * BLOCK + 17, 7 * BLOCK, 9 * BLOCK - 1024] {
+        for len in
+            [BLOCK + 1, 2 * BLOCK - 1, 2 * BLOCK, 3 * BLOCK, 4 * BLOCK + 17, 7 * BLOCK, 9 * BLOCK - 1024]
+        {
             let bytes = bytes_of(len);
             let (proof, digest) = proof_of(&bytes).unwrap();
             let theirs = PostOrderMemOutboard::create(&bytes, GROUP);

@@ -353,7 +353,8 @@ impl Sink {
 
     /// Something of which no bytes had to be read, and that is not as it should be.
     pub(super) fn differs(&self, key: Vec<u8>, kind: Kind, difference: Difference) {
-        let mismatch = Mismatch { key: key.clone(), difference, offset: None, is_like_other: false, bad: None };
+        let mismatch =
+            Mismatch { key: key.clone(), difference, offset: None, is_like_other: false, bad: None };
         self.send(key, (kind, 0), Outcome::Mismatches(mismatch), Arc::default());
     }
 

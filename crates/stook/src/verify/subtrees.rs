@@ -51,7 +51,8 @@ impl Subtrees {
         let most = if proves { BLOCK_BYTES } else { piece_bytes };
         let part_bytes = most.clamp(1024, PART_MAX_BYTES).next_power_of_two() as usize;
         let (to, hashed) = channel();
-        let (early, rest, builder, proof) = (BTreeMap::new(), Vec::new(), ProofBuilder::default(), Vec::new());
+        let (early, rest, builder, proof) =
+            (BTreeMap::new(), Vec::new(), ProofBuilder::default(), Vec::new());
         Self { pool, part_bytes, begun: 0, builder, proof, proves, len: 0, early, rest, to, hashed }
     }
 

@@ -46,7 +46,8 @@ struct Mended<'a> {
 
 impl<'a> Destination<'a> {
     fn new(one: &'a Repaired) -> Self {
-        let mended = one.mended.iter().map(|(key, blocks)| Mended { key: TextOrBytes::key(key), blocks: *blocks });
+        let mended =
+            one.mended.iter().map(|(key, blocks)| Mended { key: TextOrBytes::key(key), blocks: *blocks });
         Self {
             path: TextOrBytes::new("path", one.path.as_os_str().as_bytes()),
             matching: one.matching,
@@ -66,7 +67,9 @@ pub(super) fn run(
     context: &Context,
 ) -> anyhow::Result<ExitCode> {
     let [good] = sources else {
-        return Err(UsageError::new("--repair takes one good copy, and the directories that it repairs").into());
+        return Err(
+            UsageError::new("--repair takes one good copy, and the directories that it repairs").into()
+        );
     };
     let open = OpenGiven { as_file: args.what.as_file, ..OpenGiven::default() };
     let dry_run = args.dry_run;
@@ -96,9 +99,12 @@ pub(super) fn run(
 
 /// A line for each file, and the sums.
 fn lines(one: &Repaired, dry_run: bool, quiet: bool) -> Vec<String> {
-    let place = |key: &[u8]| printable(Path::new(&one.path).join(std::ffi::OsStr::from_bytes(key)).as_os_str().as_bytes());
+    let place = |key: &[u8]| {
+        printable(Path::new(&one.path).join(std::ffi::OsStr::from_bytes(key)).as_os_str().as_bytes())
+    };
     let blocks = |count: u64| units::count_of(count, "block of 1 MiB", "blocks of 1 MiB");
-    let mended = one.mended.iter().map(|(key, count)| format!("mend      {}: {}", place(key), blocks(*count)));
+    let mended =
+        one.mended.iter().map(|(key, count)| format!("mend      {}: {}", place(key), blocks(*count)));
     let replaced = one.replaced.iter().map(|key| format!("replace   {}", place(key)));
     let mut lines: Vec<String> = mended.chain(replaced).collect();
     if !quiet {

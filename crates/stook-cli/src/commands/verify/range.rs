@@ -70,7 +70,8 @@ pub(super) fn run(args: &Args, span: Span, context: &Context) -> anyhow::Result<
             if !one.is_proven() {
                 output.line(format_args!("mismatch    {path}: {}", bad_blocks(&one.bad)))?;
             } else if !context.quiet() {
-                let (read, list) = (units::bytes_binary(one.read.len()), printable(one.listed_in.as_os_str().as_bytes()));
+                let (read, list) =
+                    (units::bytes_binary(one.read.len()), printable(one.listed_in.as_os_str().as_bytes()));
                 let (start, end) = (units::count(one.read.start()), units::count(one.read.end()));
                 output.line(format_args!(
                     "{path}: bytes {start} to {end} ({read}, all that was read) are what the list in {list} says"

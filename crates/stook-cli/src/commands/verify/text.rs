@@ -140,13 +140,19 @@ const RANGES_SHOWN: usize = 5;
 /// `bad: 3 MiB to 5 MiB, 17 MiB to 18 MiB (3 of 4,096 blocks of 1 MiB)`
 pub(super) fn bad_blocks(bad: &BadBlocks) -> String {
     let shown = bad.ranges.iter().take(RANGES_SHOWN);
-    let ranges: Vec<String> =
-        shown.map(|range| format!("{} to {}", units::bytes_binary(range.start()), units::bytes_binary(range.end()))).collect();
+    let ranges: Vec<String> = shown
+        .map(|range| {
+            format!("{} to {}", units::bytes_binary(range.start()), units::bytes_binary(range.end()))
+        })
+        .collect();
     let more = if bad.ranges.len() > RANGES_SHOWN { ", …" } else { "" };
     let (count, blocks) = (units::count(bad.bad), units::count(bad.blocks));
     let mut text = format!("bad: {}{more} ({count} of {blocks} blocks of 1 MiB)", ranges.join(", "));
     if bad.unknown > 0 {
-        text.push_str(&format!("; of {} it is not known, because the proof is damaged", units::count(bad.unknown)));
+        text.push_str(&format!(
+            "; of {} it is not known, because the proof is damaged",
+            units::count(bad.unknown)
+        ));
     }
     text
 }

@@ -139,7 +139,8 @@ impl Search<'_> {
                 return Err(crate::Error::io("read", self.file.path(), io::ErrorKind::Interrupted.into()));
             }
         }
-        if let Some(more) = ByteRange::new(self.proof.file_len(), self.file.len()).filter(|_| is_all) {
+        let more = ByteRange::new(self.proof.file_len(), self.file.len());
+        if let Some(more) = more.filter(|more| is_all && more.len() > 0) {
             self.bad.ranges.push(more);
         }
         self.bad.settle(RANGES_MAX);
@@ -164,7 +165,8 @@ pub(super) struct SourceBytes {
 
 impl SourceBytes {
     pub(super) fn new(source: Arc<dyn Source>) -> Result<Self> {
-        let session = Session::new(&Backend::Threads, SessionOptions { depth: 1, ..SessionOptions::default() })?;
+        let session =
+            Session::new(&Backend::Threads, SessionOptions { depth: 1, ..SessionOptions::default() })?;
         Ok(Self { session, source })
     }
 }

@@ -22,8 +22,8 @@ pub use made::{MadeList, MadeProofs};
 pub use range::{RangeGiven, RangeReport};
 pub use repair::{RepairGiven, RepairReport, Repaired};
 
-use self::lists::ListFile;
 use self::blocks::Proofs;
+use self::lists::ListFile;
 use self::made::Making;
 use crate::copy::Misplaced;
 use crate::format::mhl;
@@ -156,7 +156,8 @@ impl VerifyGiven {
         let places = if make.is_empty() { Vec::new() } else { places.collect::<Result<Vec<_>>>()? };
         let lacking: Vec<Vec<Misplaced>> =
             tasks.iter_mut().map(|task| std::mem::take(&mut task.lacking)).collect();
-        let folders: Vec<Vec<NodeId>> = tasks.iter_mut().map(|task| std::mem::take(&mut task.proofs)).collect();
+        let folders: Vec<Vec<NodeId>> =
+            tasks.iter_mut().map(|task| std::mem::take(&mut task.proofs)).collect();
         let subjects: Vec<Subject> = tasks.into_iter().map(|task| task.subject).collect();
         let known = subjects.clone();
         let options = VerifyOptions { digests: make.clone(), proofs, ..options };
@@ -164,7 +165,8 @@ impl VerifyGiven {
         let verify = Verify::new(subjects).with_options(options);
         let mut making = Making::new(places, make, events);
         let mut report = verify.run(&mut making)?;
-        let (made, made_proofs, mut failures) = if report.interrupted { Default::default() } else { making.finish() };
+        let (made, made_proofs, mut failures) =
+            if report.interrupted { Default::default() } else { making.finish() };
         for ((one, subject), folders) in report.subjects.iter_mut().zip(&known).zip(&folders) {
             let proofs = Proofs { branch: &subject.branch, folders };
             let is_whole = name_blocks(one, subject, &proofs, access, (&mut *events, &mut failures));

@@ -25,10 +25,10 @@ use crate::hash::{Digest, HashKind};
 use crate::ops::copy::CopyGiven;
 use crate::ops::given::OpenGiven;
 use crate::source::{AccessRule, Source, read_range};
+use crate::tree::existing::mtime_of;
 use crate::tree::outbox::{Calls as _, System, again};
 use crate::tree::target::{self, Target};
 use crate::tree::{Failure, NodeId, Overwrite};
-use crate::tree::existing::mtime_of;
 use crate::verify::{
     BadBlocks, Branch, Expected, Finding, Outcome, Progress, Subject, Verify, VerifyEvents, VerifyOptions,
 };
@@ -98,7 +98,8 @@ impl RepairGiven {
 
     fn repair(&self, path: &Path, damaged: Damaged, go_on: &mut dyn FnMut(u64) -> bool) -> Result<Repaired> {
         let (good, _) = self.open.open(&self.good, &mut |_| true)?.into_branch()?;
-        let mut done = Repaired { path: path.to_path_buf(), matching: damaged.matching, ..Repaired::default() };
+        let mut done =
+            Repaired { path: path.to_path_buf(), matching: damaged.matching, ..Repaired::default() };
         let mut whole = damaged.whole.clone();
         for (key, bad) in &damaged.in_blocks {
             match damaged.mend(path, (key, bad), &good, self.dry_run, &mut done.read_bytes, go_on) {
@@ -131,7 +132,8 @@ impl RepairGiven {
             ..CopyOptions::default()
         };
         let sources = vec![self.open.open(&self.good, &mut |_| true)?];
-        let copy = CopyGiven { sources, destinations: vec![path.to_path_buf()], options, read_back: !self.dry_run };
+        let copy =
+            CopyGiven { sources, destinations: vec![path.to_path_buf()], options, read_back: !self.dry_run };
         let CopyReport { destinations, failures, .. } = copy.run(&mut ())?;
         let failures = destinations.into_iter().flat_map(|one| one.failures).chain(failures);
         let failures: Vec<_> = failures.map(|one| Failure { key: one.key, error: one.error }).collect();
@@ -182,7 +184,9 @@ impl Damaged {
         for key in keys.chain(found.unreadable.into_iter().map(|one| one.key)) {
             match damaged.bad_blocks(&key, go_on) {
                 // Also where the proof is damaged: then nothing but the whole can be proven.
-                Ok(Some(bad)) if bad.unknown == 0 && bad.bad < bad.blocks => damaged.in_blocks.push((key, bad)),
+                Ok(Some(bad)) if bad.unknown == 0 && bad.bad < bad.blocks => {
+                    damaged.in_blocks.push((key, bad))
+                }
                 Ok(_) | Err(_) => damaged.whole.push(key),
             }
         }
@@ -241,9 +245,11 @@ impl Damaged {
             let Some(range) = proof.range_of(number) else { continue };
             let block = block_of(&*from, range)?;
             *read_bytes += block.len() as u64;
-            let is_proven = proof.has(number, &block).map_err(|error| failed("repair")(io::Error::other(error)))?;
+            let is_proven =
+                proof.has(number, &block).map_err(|error| failed("repair")(io::Error::other(error)))?;
             if !is_proven {
-                let why = format!("the good copy does not have the bytes that the list says at {}", range.start());
+                let why =
+                    format!("the good copy does not have the bytes that the list says at {}", range.start());
                 return Err(refused(&why));
             }
             crate::tree::outbox::write_all(&System, &file, &block, range.start()).map_err(failed("write"))?;

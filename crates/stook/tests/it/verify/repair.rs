@@ -23,7 +23,12 @@ impl Place {
             fs::write(place.at(copy).join("other"), vec![3; 2 * BLOCK]).unwrap();
         }
         let tree = OpenGiven::default().open(&place.at("bad"), &mut |_| true).unwrap();
-        let make = VerifyGiven { trees: vec![tree], make: vec![HashKind::Blake3], proofs: true, ..VerifyGiven::default() };
+        let make = VerifyGiven {
+            trees: vec![tree],
+            make: vec![HashKind::Blake3],
+            proofs: true,
+            ..VerifyGiven::default()
+        };
         assert_eq!(make.run(&mut ()).unwrap().wrong(false), 0);
         place
     }
@@ -139,6 +144,7 @@ fn what_the_good_copy_has_not_either_stays_and_is_said() {
 fn a_destination_without_a_list_cannot_be_repaired() {
     let place = Place::new();
     let destinations = vec![place.at("good")];
-    let given = RepairGiven { good: place.at("bad"), open: OpenGiven::default(), destinations, dry_run: false };
+    let given =
+        RepairGiven { good: place.at("bad"), open: OpenGiven::default(), destinations, dry_run: false };
     assert!(matches!(given.run(&mut |_| true), Err(Error::NoList(_))));
 }
