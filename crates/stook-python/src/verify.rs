@@ -37,9 +37,10 @@ use crate::wait::{GoOn, with_progress};
 ///         compared as well; modes, owners and times never are.
 ///     make_lists: ``"sha256"`` or another hash function, or several: a list of each is written
 ///         into each tree, of what is as it should be and of what no list has.
-///     proofs: With ``make_lists``: whether the proofs of files of more than 1 MiB are written beside
-///         a list of BLAKE3, which is made then. With them the bad megabytes of a damaged file are
-///         in ``bad``.
+///     mhl: The same as the next generation of an ASC MHL with this hash function, or several:
+///         ``"xxh128"``, ``"c4"``, ``"md5"``, ``"sha1"``, ``"xxh3"``, ``"xxh64"``.
+///     proofs: Whether the proofs of files of more than 1 MiB are written beside a list of BLAKE3,
+///         which is made then. With them the bad megabytes of a damaged file are in ``bad``.
 ///     cached: Whether files are read through the page cache.
 ///     allow_extra: Whether what nothing says should be there is left out of ``wrong``.
 ///     jobs: Threads that read and hash the files of one tree.
@@ -77,7 +78,7 @@ use crate::wait::{GoOn, with_progress};
 ///     >>> report.ok, report.trees[0].matching, len(made)
 ///     (True, 1, 1)
 #[pyfunction]
-#[pyo3(signature = (trees=None, *, lists=None, against=None, make_lists=None, proofs=false, cached=false, allow_extra=false, jobs=None, as_file=false, at=None, cache=None, whole_file=false, settings=None, headers=None, items=None, progress=None))]
+#[pyo3(signature = (trees=None, *, lists=None, against=None, make_lists=None, mhl=None, proofs=false, cached=false, allow_extra=false, jobs=None, as_file=false, at=None, cache=None, whole_file=false, settings=None, headers=None, items=None, progress=None))]
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 pub(crate) fn verify<'py>(
     py: Python<'py>,
@@ -85,6 +86,7 @@ pub(crate) fn verify<'py>(
     lists: Option<&Bound<'py, PyAny>>,
     against: Option<&Bound<'py, PyAny>>,
     make_lists: Option<&Bound<'py, PyAny>>,
+    mhl: Option<&Bound<'py, PyAny>>,
     #[pyo3(from_py_with = choices::proofs)] proofs: bool,
     #[pyo3(from_py_with = choices::cached)] cached: bool,
     #[pyo3(from_py_with = choices::allow_extra)] allow_extra: bool,
@@ -109,6 +111,7 @@ pub(crate) fn verify<'py>(
         given: VerifyGiven {
             lists: several("lists", lists)?,
             make: make_lists.map_or(Ok(Vec::new()), |kinds| hash_kinds("make_lists", kinds))?,
+            mhl: mhl.map(|kinds| hash_kinds("mhl", kinds)).transpose()?,
             proofs,
             options: VerifyOptions { cached, jobs, ..VerifyOptions::default() },
             ..VerifyGiven::default()
@@ -188,7 +191,7 @@ fn report_of<'py>(
             py, "stook._types", "MadeList",
             one { path, files },
             tree: one.subject,
-            hash: one.kind.name(),
+            hash: one.kind.map(stook::hash::HashKind::name),
         )
     });
     report!(

@@ -43,11 +43,12 @@ Examples:
   stook copy https://host/x.bin disk   an object, as disk/x.bin
   stook copy card disk --list=sha256,xxh3
                                        with checksums that other programs verify
+  stook copy good disk --repair        what the lists in `disk` say, and it has not
 
 A name always has the whole file: files get theirs when their bytes are on the medium. Run again after an interruption,
-what is there with the same length and time is skipped, and a large file that was cut off is continued. Existing files that differ are kept and named (exit code 1),
-unless --overwrite says which are replaced; directories get mode and time of their source. One bad file, and one full or
-failing destination, stop only themselves. Only root sets owners."
+what is there with the same length and time is skipped, and a large file that was cut off is continued. Existing files
+that differ are kept and named (exit code 1), unless --overwrite says which are replaced; directories get mode and time
+of their source. One bad file, and one full or failing destination, stop only themselves. Only root sets owners."
 )]
 pub struct Args {
     /// What to copy, then the directory to copy it to
@@ -76,9 +77,13 @@ pub struct Args {
     /// anything. Files that were there already are not read: `stook verify` does that
     #[arg(long)]
     read_back: bool,
-    /// Of what the lists in DIR say and it does not have, copy that from SRC, a good copy: of a file with
-    /// a proof (`stook verify --make-list=blake3 --proof`) only the megabytes that are bad
-    #[arg(long, conflicts_with_all = ["hash", "list", "mhl", "read_back", "events", "include", "exclude",
+    /// Write the proofs of files of more than 1 MiB beside a list of BLAKE3, which is written, too.
+    /// `stook verify` names the bad megabytes of a damaged file by them, and --repair reads only these
+    #[arg(long)]
+    proof: bool,
+    /// Repair DIR by its own lists: what they say and it does not have is copied from SRC, a good
+    /// copy; of a file with a proof only the megabytes that are bad
+    #[arg(long, conflicts_with_all = ["hash", "list", "mhl", "proof", "read_back", "events", "include", "exclude",
           "files_from", "overwrite", "checksum", "backup", "mirror", "link_dest"])]
     repair: bool,
     /// Write what fits, even if there is too little space for all of it; with --mirror, delete
@@ -301,6 +306,7 @@ impl Args {
             specials: self.what.specials,
             hashes: self.hash.clone(),
             lists: self.list.clone(),
+            proofs: self.proof,
             mhl: Some(self.mhl.clone()).filter(|kinds| !kinds.is_empty()),
             block_bytes: self.tuning.block_size,
             depth: self.tuning.depth,

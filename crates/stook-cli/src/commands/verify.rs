@@ -34,7 +34,8 @@ Examples:
   stook verify disk --against card     any two trees, byte for byte
   stook verify photos.stook --against photos
   stook verify disk --make-list        write a list of what is there
-  stook verify disk --make-list=blake3 --proof
+  stook verify disk --mhl              the next generation of its ASC MHL
+  stook verify disk --proof            that shows later which megabytes are bad
   stook verify --range 5GiB..6GiB disk/film.mov
   stook verify disk --json | jq '.trees[].mismatching[].key'
 
@@ -66,14 +67,18 @@ pub struct Args {
     #[arg(long, value_name = "HASH", value_delimiter = ',', value_parser = parse_hash, num_args = 0..=1,
           require_equals = true, default_missing_value = "sha256")]
     make_list: Vec<HashKind>,
-    /// With --make-list: write the proofs of files of more than 1 MiB beside a list of BLAKE3. With them
-    /// the bad megabytes of a damaged file are named, and --range verifies a part of a file
-    #[arg(long, requires = "make_list")]
+    /// The same as the next generation of an ASC MHL: xxh128, or c4, md5, sha1, xxh3, xxh64
+    #[arg(long, value_name = "HASH", value_delimiter = ',', value_parser = parse_hash, num_args = 0..=1,
+          require_equals = true, default_missing_value = "xxh128")]
+    mhl: Vec<HashKind>,
+    /// Write the proofs of files of more than 1 MiB beside a list of BLAKE3, which is made, too.
+    /// With them the bad megabytes of a damaged file are named, and --range verifies a part of it
+    #[arg(long)]
     proof: bool,
     /// Verify only this part of each TREE, which are files, by the proof beside their list: the
     /// megabytes in which it lies are read (`5MiB..6MiB`, `1GB..`)
     #[arg(long, value_name = "A..B", value_parser = parse_range, requires = "trees",
-          conflicts_with_all = ["against", "make_list", "list", "as_file"])]
+          conflicts_with_all = ["against", "make_list", "mhl", "proof", "list", "as_file"])]
     range: Option<Span>,
     /// Read through the page cache
     #[arg(long)]
@@ -118,6 +123,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         lists: args.list.clone(),
         against: args.against.as_ref().map(open).transpose()?,
         make: args.make_list.clone(),
+        mhl: Some(args.mhl.clone()).filter(|kinds| !kinds.is_empty()),
         proofs: args.proof,
         options: VerifyOptions { cached: args.cached, jobs: args.jobs, ..VerifyOptions::default() },
     };
@@ -152,7 +158,7 @@ pub(super) fn error_of(error: Error) -> anyhow::Error {
         .into(),
         Error::Nothing => UsageError::new("name a TREE, or a list with --list FILE").into(),
         Error::NotListed(_) | Error::NoProof(_) => UsageError::new(format!(
-            "{error}: `stook verify --make-list=blake3 --proof` makes both, of what is there"
+            "{error}: `stook verify --proof` makes both, of what is there"
         ))
         .into(),
         Error::EmptyList(_)

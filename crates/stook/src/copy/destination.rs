@@ -116,6 +116,7 @@ pub(super) struct Pending {
     pub(super) job: FileJob,
     pub(super) why: Why,
     pub(super) digests: Arc<[Digest]>,
+    pub(super) proof: Option<Arc<[u8]>>,
     pub(super) way: Way,
 }
 

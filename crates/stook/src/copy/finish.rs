@@ -27,13 +27,15 @@ pub(super) struct Written {
     pub(super) file: OutFile,
     pub(super) metadata: FileMetadata,
     pub(super) digests: Arc<[Digest]>,
+    /// The proof of its parts, if it has one that is wanted.
+    pub(super) proof: Option<Arc<[u8]>>,
     pub(super) way: Way,
 }
 
 impl Receiver {
     /// Gives a whole file its attributes and its name, or has it wait for that.
     pub(super) fn finish(&self, written: Written) {
-        let Written { place, file, metadata, digests, way } = written;
+        let Written { place, file, metadata, digests, proof, way } = written;
         let Place { job, spot, why, plan, there, .. } = place;
         let unset = match file.set_metadata(&metadata) {
             Ok(unset) => unset,
@@ -46,7 +48,7 @@ impl Receiver {
         let name = spot.name;
         let (key, len, is_alone) = (job.key.to_vec(), job.node.len, job.is_alone);
         // Others may have it get its name as soon as it waits.
-        self.state().pending.insert(key.clone(), Pending { job, why, digests, way });
+        self.state().pending.insert(key.clone(), Pending { job, why, digests, proof, way });
         let waiting = Waiting { file, name, key, len, unset, backup, is_alone };
         self.note_published(self.batch.put_noted(&self.outbox, waiting, self));
     }
@@ -108,7 +110,7 @@ impl Receiver {
 
     /// Notes that a file has its name.
     fn note_done(&self, pending: &Pending, unset: Unset) {
-        let Pending { job, why, digests, way } = pending;
+        let Pending { job, why, digests, way, .. } = pending;
         self.add_file();
         self.record_done(job, digests);
         if let Some(read_back) = &self.read_back {

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::decide::Place;
 use super::destination::{Receiver, Way};
 use super::finish::{Written, new_file};
-use super::hash_lane::Digests;
+use super::hash_lane::{Computed, Digests};
 use super::partial::{Journal, Partial};
 use crate::engine::{self, Access, Completion, Engine, Operation, Request};
 use crate::error::{Error, Result};
@@ -408,7 +408,7 @@ impl Lane {
         let (receiver, key) = (&self.receiver, begin.place.job.key.clone());
         let seen = comparison.as_ref().and_then(Comparison::seen);
         let place = begin.place;
-        let Some(digests) = digests.wait() else {
+        let Some(Computed { digests, proof }) = digests.wait() else {
             receiver.take_back(counted);
             return receiver.fail_io("hash", &key, std::io::Error::other("the thread that hashes has ended"));
         };
@@ -422,7 +422,7 @@ impl Lane {
                 },
             };
             if is_same && receiver.lists.is_some() {
-                receiver.list_same(&place.job, &digests);
+                receiver.list_same(&place.job, &digests, proof.as_ref());
             }
             if receiver.settle(&place, is_same, seen.as_ref(), &digests) {
                 return;
@@ -439,7 +439,8 @@ impl Lane {
         if journal.is_none() {
             receiver.forget_partial(&place.job, &place.spot);
         }
-        receiver.finish(Written { place, file, metadata: begin.metadata, digests, way: Way::Written });
+        let metadata = begin.metadata;
+        receiver.finish(Written { place, file, metadata, digests, proof, way: Way::Written });
     }
 }
 

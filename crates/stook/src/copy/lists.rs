@@ -6,17 +6,17 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::body::FileJob;
-use super::destination::Receiver;
+use super::destination::{Pending, Receiver};
 use super::events::Action;
 use super::listing::Found;
 use super::options::CopyOptions;
-use crate::format::{list_date, mhl, sums};
+use crate::format::{list_date, mhl, now_ns, sums};
 use crate::hash::{Digest, HashKind};
 use crate::tree::Kind;
-use crate::tree::outbox::{Appended, BeforeNames, Durability, Waiting};
+use crate::tree::history::Listed;
+use crate::tree::outbox::{Appended, BeforeNames, Durability, NewFile, Replaces, Waiting};
 
 /// How many lists of one function may begin in a destination in the same second.
 const NUMBERS_MAX: u32 = 100;
@@ -46,7 +46,7 @@ struct ListState {
     /// Hashes of files that have several names, by their first.
     firsts: HashMap<Vec<u8>, Arc<[Digest]>>,
     /// What the list of ASC MHL will have.
-    records: Vec<Record>,
+    records: Vec<Listed>,
 }
 
 /// A list that is written.
@@ -59,15 +59,6 @@ struct OpenList {
 
 /// What went wrong with which list.
 type NotListed = (Vec<u8>, io::Error);
-
-/// A file that is there, for a list that is made at the end.
-#[derive(Debug, Clone)]
-pub(super) struct Record {
-    pub(super) key: Box<[u8]>,
-    pub(super) len: u64,
-    pub(super) mtime_ns: Option<i64>,
-    pub(super) digests: Arc<[Digest]>,
-}
 
 impl Lists {
     /// Those that are asked for, begun now; `None` if none are, or nothing is changed.
@@ -86,7 +77,7 @@ impl Lists {
     }
 
     /// What the list of ASC MHL will have: all that is there, each once, by its path.
-    pub(super) fn take_records(&self) -> Vec<Record> {
+    pub(super) fn take_records(&self) -> Vec<Listed> {
         let mut state = self.state();
         let mut records = std::mem::take(&mut state.records);
         // What was listed and never reported is not there as it was listed.
@@ -95,12 +86,6 @@ impl Lists {
         records.dedup_by(|one, other| one.key == other.key);
         records
     }
-}
-
-/// The time of the system, in nanoseconds since 1970.
-pub(super) fn now_ns() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
 /// The date in the names of lists that begin now.
@@ -116,14 +101,36 @@ pub(super) fn is_own_list(key: &[u8]) -> bool {
     has_own || first.len() == key.len() && sums::is_own_list_name(key)
 }
 
+/// A file with a proof.
+#[derive(Debug)]
+struct Proven {
+    key: Arc<[u8]>,
+    digest: Digest,
+    proof: Arc<[u8]>,
+}
+
+impl Proven {
+    /// `None` where it has none.
+    fn new(job: &FileJob, digests: &[Digest], proof: Option<&Arc<[u8]>>) -> Option<Self> {
+        let digest = digests.iter().find(|digest| digest.kind == HashKind::Blake3)?.clone();
+        Some(Self { key: job.key.clone(), digest, proof: proof?.clone() })
+    }
+}
+
 impl BeforeNames for Receiver {
     fn note(&self, files: &[&Waiting]) {
         let Some(lists) = &self.lists else { return };
+        let mut proofs = Vec::new();
         let listed: Vec<(FileJob, Arc<[Digest]>)> = {
             let state = self.state();
             let pending = files.iter().filter_map(|file| state.pending.get(&file.key));
-            pending.map(|pending| (pending.job.clone(), pending.digests.clone())).collect()
+            let one = |pending: &Pending| {
+                proofs.extend(Proven::new(&pending.job, &pending.digests, pending.proof.as_ref()));
+                (pending.job.clone(), pending.digests.clone())
+            };
+            pending.map(one).collect()
         };
+        self.write_proofs(lists, &proofs);
         let lines: Vec<(&[u8], &[Digest])> = {
             let mut state = lists.state();
             let several = listed.iter().filter(|(job, _)| job.node.links > 1);
@@ -155,8 +162,9 @@ impl BeforeNames for Receiver {
 impl Receiver {
     /// Lists a file that is there, or will be without being written: its bytes were read, and found
     /// to be the same.
-    pub(super) fn list_same(&self, job: &FileJob, digests: &Arc<[Digest]>) {
+    pub(super) fn list_same(&self, job: &FileJob, digests: &Arc<[Digest]>, proof: Option<&Arc<[u8]>>) {
         let Some(lists) = &self.lists else { return };
+        self.write_proofs(lists, Proven::new(job, digests, proof).as_slice());
         {
             let mut state = lists.state();
             state.early.insert(job.key.to_vec());
@@ -189,7 +197,7 @@ impl Receiver {
     fn record(&self, lists: &Lists, key: &[u8], node: &crate::tree::Node, digests: &Arc<[Digest]>) {
         if lists.has_mhl {
             let (key, digests) = (key.into(), digests.clone());
-            lists.state().records.push(Record { key, len: node.len, mtime_ns: node.mtime_ns, digests });
+            lists.state().records.push(Listed { key, len: node.len, mtime_ns: node.mtime_ns, digests });
         }
     }
 
@@ -247,6 +255,53 @@ impl Receiver {
         drop(state);
         if let Some((name, error)) = failed {
             self.fail_io("write", &name, error);
+        }
+    }
+
+    /// Writes the proofs of files, which are durable before they have names. Where that fails, the
+    /// file has none, which is a failure.
+    fn write_proofs(&self, lists: &Lists, proven: &[Proven]) {
+        if proven.is_empty() {
+            return;
+        }
+        let name = sums::proofs_name(&lists.date);
+        let made = self.target().map(|mut target| target.directory(&[OsStr::new(&name)])).transpose();
+        let folder = match made {
+            Ok(Some(folder)) => folder,
+            Ok(None) => return,
+            Err(error) => return self.fail_io("make", name.as_bytes(), error),
+        };
+        let write = |one: &Proven| {
+            let new = NewFile { mode: None, is_private: false, replaces: Replaces::Nothing };
+            let file = self.outbox.file(&folder, new)?;
+            file.write_at(&one.proof, 0)?;
+            Ok(file)
+        };
+        let mut written = Vec::with_capacity(proven.len());
+        for one in proven {
+            match write(one) {
+                Ok(file) => written.push((one, file)),
+                Err(error) => self.fail_io("write the proof of", &one.key, error),
+            }
+        }
+        let synced = match self.options.durability {
+            Durability::None => written.iter().map(|_| Ok(())).collect(),
+            _ => self.outbox.sync_files(&written.iter().map(|(_, file)| file).collect::<Vec<_>>()),
+        };
+        for ((one, mut file), synced) in written.into_iter().zip(synced) {
+            let own = sums::proof_name(&one.digest);
+            let named =
+                synced.and_then(|()| file.publish(OsStr::new(&own), None).map_err(|(_, error)| error));
+            match named {
+                // Another file with the same bytes may have it.
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    self.fail_io("write the proof of", &one.key, error);
+                }
+                _ => {
+                    let mut state = self.state();
+                    state.report.proofs.get_or_insert_with(|| (name.clone().into_bytes(), 0)).1 += 1;
+                }
+            }
         }
     }
 

@@ -1,52 +1,21 @@
 //! The list of ASC MHL that a copy leaves: written when all files are there, as the next generation
 //! of the history of the destination.
 
-use std::cmp::Ordering;
-use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read as _, Write};
-use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt as _;
-use std::sync::Arc;
-
-use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
-use rustix::io::Errno;
+use std::io::{BufReader, Read as _};
 
 use super::body::FileJob;
 use super::destination::{Receiver, Spot};
 use super::events::{Action, Why};
-use super::lists::{CHAIN, Record, now_ns};
+use super::lists::CHAIN;
 use crate::engine::Access;
 use crate::error::Result;
 use crate::extent::ByteRange;
-use crate::format::mhl::{
-    CHAIN_NAME, Chain, ChainEntry, FOLDER, FolderDigests, FolderHash, MhlAction, MhlCreator, MhlDigest,
-    MhlDirectory, MhlError, MhlFile, MhlHead, MhlItem, MhlProcess, MhlReader, MhlWriter, checked_kinds,
-    generation_of, list_name,
-};
-use crate::format::{date_time, list_date};
-use crate::hash::{Digest, HashKind, Hashing};
+use crate::format::mhl::{Chain, FOLDER, MhlProcess, checked_kinds};
+use crate::hash::HashKind;
 use crate::source::read_range;
-use crate::tree::outbox::{Durability, NewFile, OutFile, Replaces};
-
-/// A longer chain is not read.
-const CHAIN_MAX: u64 = 16 << 20;
-/// Bytes that are read or written at once.
-const BLOCK: usize = 256 << 10;
-/// What was left out of every list.
-const IGNORED: [&str; 3] = [".DS_Store", "ascmhl", "ascmhl/"];
-
-/// What earlier lists say.
-#[derive(Default)]
-struct History {
-    chain: Chain,
-    next_generation: u32,
-    /// The hashes of files that are copied now, the first of each function.
-    known: HashMap<Box<[u8]>, Vec<Digest>>,
-    /// What the last list has left out.
-    ignored: Vec<String>,
-}
+use crate::tree::history::{CHAIN_MAX, Generation, Listed, is_ignored, open_in};
+use crate::tree::outbox::Durability;
 
 impl Receiver {
     /// Writes the list, if one is asked for, and its chain. `directories` are all that were copied.
@@ -60,9 +29,38 @@ impl Receiver {
         }
         // Options are checked before anything begins.
         let kinds = checked_kinds(kinds).unwrap_or_default();
-        if let Err(error) = self.try_write_mhl(&kinds, records, directories) {
-            self.fail(FOLDER.as_bytes(), error);
+        match self.try_write_mhl(&kinds, records, directories) {
+            Ok(Some(key)) => self.state().report.lists.push(key),
+            Ok(None) => {}
+            Err(error) => self.fail(FOLDER.as_bytes(), error),
         }
+    }
+
+    fn try_write_mhl(
+        &self,
+        kinds: &[HashKind],
+        records: Vec<Listed>,
+        directories: Option<Vec<Vec<u8>>>,
+    ) -> Result<Option<Vec<u8>>> {
+        let made = self.target().map(|mut target| target.directory(&[OsStr::new(FOLDER)])).transpose();
+        let Some(folder) = made.map_err(|error| self.io("make", FOLDER.as_bytes(), error))? else {
+            return Ok(None);
+        };
+        let ignored: Vec<String> = {
+            let report = &self.state().report;
+            let proofs = report.proofs.iter().map(|(name, _)| name);
+            report.lists.iter().chain(proofs).map(|name| String::from_utf8_lossy(name).into_owned()).collect()
+        };
+        let generation = Generation {
+            outbox: &self.outbox,
+            path: &self.path,
+            folder: &folder,
+            kinds,
+            process: MhlProcess::Transfer,
+            ignored: &ignored,
+            is_durable: self.options.durability != Durability::None,
+        };
+        generation.write(records, directories, &mut |key, error| self.fail(key, error)).map(Some)
     }
 
     /// Whether a file is the chain of a history, and what is there continues it: with the lists of
@@ -112,383 +110,4 @@ impl Receiver {
             && report.unfinished.is_empty()
             && report.files + report.hard_links + report.unchanged + report.linked == files
     }
-
-    fn try_write_mhl(
-        &self,
-        kinds: &[HashKind],
-        records: Vec<Record>,
-        directories: Option<Vec<Vec<u8>>>,
-    ) -> Result<()> {
-        let made = self.target().map(|mut target| target.directory(&[OsStr::new(FOLDER)])).transpose();
-        let Some(folder) = made.map_err(|error| self.io("make", FOLDER.as_bytes(), error))? else {
-            return Ok(());
-        };
-        let history = self.history(&folder, &records)?;
-        let now = now_ns();
-        let date = date_time(now).unwrap_or_default();
-        let path = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
-        let of = path.file_name().unwrap_or_default().as_bytes();
-        let name = list_name(history.next_generation, of, &list_date(now).unwrap_or_default());
-        let entries = entries_of(records, directories.as_deref(), kinds);
-        let head = self.head(&history, &date);
-        let write = |file: &OutFile| self.write_list(file, &head, &entries, &history, kinds, &date);
-        let digest = self.publish_in(&folder, &name, Replaces::Nothing, write)?;
-        let mut chain = history.chain;
-        let generation = history.next_generation;
-        chain.entries.push(ChainEntry { generation, name: name.clone().into_bytes(), digest });
-        let bytes =
-            chain.encode().map_err(|error| self.io("write", &key_of(CHAIN_NAME), io::Error::other(error)))?;
-        self.publish_in(&folder, CHAIN_NAME, Replaces::All, |file| Ok(file.write_at(&bytes, 0)?))?;
-        self.state().report.lists.push(key_of(&name));
-        Ok(())
-    }
-
-    /// Writes a file in the directory of the lists, durable as others are, and gives it its name.
-    fn publish_in<T>(
-        &self,
-        folder: &Arc<OwnedFd>,
-        name: &str,
-        replaces: Replaces,
-        write: impl FnOnce(&OutFile) -> std::result::Result<T, MhlError>,
-    ) -> Result<T> {
-        let key = key_of(name);
-        let io = |operation| {
-            let key = key.clone();
-            move |error| self.io(operation, &key, error)
-        };
-        let new = NewFile { mode: None, is_private: false, replaces };
-        let mut file = self.outbox.file(folder, new).map_err(io("create"))?;
-        let written = write(&file).map_err(|error| match error {
-            MhlError::Io(error) => io("write")(error),
-            error => io("write")(io::Error::other(error)),
-        })?;
-        if self.options.durability != Durability::None {
-            file.sync().map_err(io("sync"))?;
-        }
-        file.publish(OsStr::new(name), None).map_err(|(operation, error)| io(operation)(error))?;
-        Ok(written)
-    }
-
-    fn head(&self, history: &History, date: &str) -> MhlHead {
-        let creator = MhlCreator {
-            date: date.to_owned(),
-            host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-            tool: "stook".to_owned(),
-            tool_version: Some(env!("CARGO_PKG_VERSION").to_owned()),
-            ..MhlCreator::default()
-        };
-        let mut ignored = history.ignored.clone();
-        let lists = self.state().report.lists.clone();
-        let lists = lists.iter().map(|name| String::from_utf8_lossy(name).into_owned());
-        for pattern in IGNORED.map(str::to_owned).into_iter().chain(lists) {
-            if !ignored.contains(&pattern) {
-                ignored.push(pattern);
-            }
-        }
-        MhlHead { creator, process: MhlProcess::Transfer, ignored }
-    }
-
-    /// Writes a list, and returns its C4. Files that do not have the hash that an earlier list
-    /// says, and names that a list has no way to hold, are failures.
-    fn write_list(
-        &self,
-        file: &OutFile,
-        head: &MhlHead,
-        entries: &Entries,
-        history: &History,
-        kinds: &[HashKind],
-        date: &str,
-    ) -> std::result::Result<Digest, MhlError> {
-        let out = Hashed { file, at: 0, hashing: Hashing::new(&[HashKind::C4]) };
-        let out = BufWriter::with_capacity(BLOCK, out);
-        let mut writer = MhlWriter::new(out, head, entries.root.as_ref())?;
-        for entry in &entries.all {
-            let (key, written) = match entry {
-                Entry::File(record) => {
-                    let listed = self.listed(record, history, kinds, date);
-                    (&record.key[..], writer.file(&listed))
-                }
-                Entry::Folder(key, digests) => {
-                    let FolderDigests { content, structure } = digests.clone();
-                    let (line, modified, previous_path) = (0, None, None);
-                    let path = key.clone();
-                    let folder = MhlDirectory { line, path, modified, content, structure, previous_path };
-                    (&key[..], writer.directory(&folder))
-                }
-            };
-            match written {
-                Err(MhlError::Refused(fault)) => self.fail_io("list", key, io::Error::other(fault)),
-                written => written?,
-            }
-        }
-        let out = writer.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?;
-        Ok(out.hashing.finish().pop().unwrap_or_else(|| Digest::of(HashKind::C4, b"")))
-    }
-
-    /// What a list says of a file.
-    fn listed(&self, record: &Record, history: &History, kinds: &[HashKind], date: &str) -> MhlFile {
-        let known = history.known.get(&record.key).map(Vec::as_slice).unwrap_or_default();
-        let wanted = record.digests.iter().filter(|digest| kinds.contains(&digest.kind));
-        let actions: Vec<(&Digest, Option<MhlAction>)> = wanted
-            .map(|digest| {
-                let first = known.iter().find(|known| known.kind == digest.kind);
-                (
-                    digest,
-                    first.map(|first| if first == digest { MhlAction::Verified } else { MhlAction::Failed }),
-                )
-            })
-            .collect();
-        let is_verified = actions.iter().any(|(_, action)| *action == Some(MhlAction::Verified));
-        let has_failed = actions.iter().any(|(_, action)| *action == Some(MhlAction::Failed));
-        if has_failed {
-            let what = "it does not have the hash that an earlier list in ascmhl says";
-            self.fail_io("verify", &record.key, io::Error::other(what));
-        }
-        let digest = |(digest, action): (&Digest, Option<MhlAction>)| MhlDigest {
-            digest: digest.clone(),
-            action: match action {
-                None if known.is_empty() => Some(MhlAction::Original),
-                // Another function of the same file was verified at the same time.
-                None if is_verified && !has_failed => Some(MhlAction::Verified),
-                action => action,
-            },
-            date: Some(date.to_owned()),
-        };
-        MhlFile {
-            line: 0,
-            path: record.key.to_vec(),
-            dos_path: None,
-            len: Some(record.len),
-            modified: record.mtime_ns.and_then(date_time),
-            digests: actions.into_iter().map(digest).collect(),
-            previous_path: None,
-        }
-    }
-
-    /// What earlier lists of the destination say of these files. The chain is verified.
-    fn history(&self, folder: &OwnedFd, records: &[Record]) -> Result<History> {
-        let key = key_of(CHAIN_NAME);
-        let last_name = last_generation(folder).map_err(|error| self.io("list", FOLDER.as_bytes(), error))?;
-        let damaged =
-            |key: &[u8], what: String| self.io("continue the history in", key, io::Error::other(what));
-        let chain = match open_in(folder, OsStr::new(CHAIN_NAME)) {
-            Ok(file) => {
-                let mut input = BufReader::new(file.take(CHAIN_MAX));
-                Chain::decode(&mut input).map_err(|error| damaged(&key, error.to_string()))?
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound && last_name == 0 => Chain::default(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(damaged(&key, "there are lists, and no chain of them".to_owned()));
-            }
-            Err(error) => return Err(self.io("open", &key, error)),
-        };
-        let next_generation = chain.next_generation().max(last_name.saturating_add(1));
-        let known = records.iter().map(|record| (record.key.clone(), Vec::new())).collect();
-        let mut history = History { next_generation, known, ..History::default() };
-        for entry in &chain.entries {
-            let key = [FOLDER.as_bytes(), b"/", &entry.name].concat();
-            self.add_list(folder, entry, &mut history).map_err(|error| match error {
-                MhlError::Io(error) => self.io("read", &key, error),
-                error => damaged(&key, error.to_string()),
-            })?;
-        }
-        history.known.retain(|_, digests| !digests.is_empty());
-        Ok(History { chain, ..history })
-    }
-
-    /// Adds what a list says, once it was seen that it is the one in the chain.
-    fn add_list(
-        &self,
-        folder: &OwnedFd,
-        entry: &ChainEntry,
-        history: &mut History,
-    ) -> std::result::Result<(), MhlError> {
-        let name = OsStr::from_bytes(&entry.name);
-        let mut hashing = Hashing::new(&[entry.digest.kind]);
-        let (mut file, mut block) = (open_in(folder, name)?, vec![0; BLOCK]);
-        loop {
-            match file.read(&mut block) {
-                Ok(0) => break,
-                Ok(read) => hashing.take(block.get(..read).unwrap_or_default()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        if hashing.finish().first() != Some(&entry.digest) {
-            let what = "it does not have the hash that the chain says: it was changed".to_owned();
-            return Err(MhlError::Damaged { line: 1, what });
-        }
-        let mut reader = MhlReader::new(BufReader::with_capacity(BLOCK, open_in(folder, name)?));
-        while let Some(item) = reader.next_item()? {
-            match item {
-                Ok(MhlItem::Head(head)) => history.ignored = head.ignored,
-                Ok(MhlItem::File(file)) => {
-                    let Some(known) = history.known.get_mut(&file.path[..]) else { continue };
-                    for MhlDigest { digest, .. } in file.digests {
-                        if !known.iter().any(|first| first.kind == digest.kind) {
-                            known.push(digest);
-                        }
-                    }
-                }
-                Ok(_) => {}
-                Err(bad) => {
-                    return Err(MhlError::Damaged { line: bad.line, what: bad.fault.to_string() });
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Whether a path is left out of every list: a history, of a directory below, too, and what macOS
-/// leaves.
-fn is_ignored(key: &[u8]) -> bool {
-    let is_name = |name: &[u8]| IGNORED.iter().any(|ignored| ignored.as_bytes() == name);
-    key.split(|byte| *byte == b'/').any(is_name)
-}
-
-/// The key of a file in the directory of the lists.
-fn key_of(name: &str) -> Vec<u8> {
-    [FOLDER, "/", name].concat().into_bytes()
-}
-
-/// Opens a regular file, and follows no link.
-fn open_in(folder: &OwnedFd, name: &OsStr) -> io::Result<File> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = match openat(folder, name, flags, Mode::empty()) {
-        Err(Errno::LOOP) => return Err(io::Error::other("it is a link, which is not followed")),
-        opened => File::from(opened?),
-    };
-    if !FileType::from_raw_mode(fstat(&file)?.st_mode).is_file() {
-        return Err(io::Error::other("it is no regular file"));
-    }
-    Ok(file)
-}
-
-/// The highest generation of which there is a list.
-fn last_generation(folder: &OwnedFd) -> io::Result<u32> {
-    let mut last = 0;
-    for entry in rustix::fs::Dir::read_from(folder)? {
-        last = last.max(generation_of(entry?.file_name().to_bytes()).unwrap_or(0));
-    }
-    Ok(last)
-}
-
-/// Writes to a file, and hashes what is written.
-struct Hashed<'a> {
-    file: &'a OutFile,
-    at: u64,
-    hashing: Hashing,
-}
-
-impl Write for Hashed<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write_at(bytes, self.at)?;
-        self.hashing.take(bytes);
-        self.at = self.at.saturating_add(bytes.len() as u64);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// What a list will have, in its order.
-struct Entries {
-    root: Option<FolderDigests>,
-    all: Vec<Entry>,
-}
-
-enum Entry {
-    File(Record),
-    Folder(Vec<u8>, FolderDigests),
-}
-
-/// Files and, if these are all that there is, directories, each after what is in it.
-fn entries_of(mut records: Vec<Record>, directories: Option<&[Vec<u8>]>, kinds: &[HashKind]) -> Entries {
-    records.sort_by(|one, other| in_tree(&one.key, &other.key));
-    let Some(directories) = directories else {
-        return Entries { root: None, all: records.into_iter().map(Entry::File).collect() };
-    };
-    let mut directories: Vec<&[u8]> =
-        directories.iter().map(Vec::as_slice).filter(|key| !key.is_empty() && !is_ignored(key)).collect();
-    directories.sort_by(|one, other| in_tree(one, other));
-    let mut tree = Tree { open: vec![(Vec::new(), FolderHash::new(kinds))], all: Vec::new(), kinds };
-    let mut directories = directories.into_iter().peekable();
-    for record in records {
-        while let Some(key) = directories.next_if(|key| in_tree(key, &record.key).is_lt()) {
-            tree.enter(key);
-        }
-        let (folder, name) = split(&record.key);
-        tree.enter(folder);
-        if let Some((_, hash)) = tree.open.last_mut() {
-            hash.file(name, &record.digests);
-        }
-        tree.all.push(Entry::File(record));
-    }
-    directories.for_each(|key| tree.enter(key));
-    tree.finish()
-}
-
-/// Directories on the way to where entries are added, and those that are done.
-struct Tree<'a> {
-    open: Vec<(Vec<u8>, FolderHash)>,
-    all: Vec<Entry>,
-    kinds: &'a [HashKind],
-}
-
-impl Tree<'_> {
-    /// Goes on in this directory, which may be new: all that it does not lie in are done.
-    fn enter(&mut self, key: &[u8]) {
-        while self.open.last().is_some_and(|(open, _)| !is_within(open, key)) {
-            self.close();
-        }
-        while let Some((open, _)) = self.open.last().filter(|(open, _)| open.len() < key.len()) {
-            let from = if open.is_empty() { 0 } else { open.len() + 1 };
-            let rest = key.get(from..).unwrap_or_default();
-            let end = rest.iter().position(|byte| *byte == b'/').map_or(key.len(), |at| from + at);
-            self.open.push((key.get(..end).unwrap_or(key).to_vec(), FolderHash::new(self.kinds)));
-        }
-    }
-
-    fn close(&mut self) -> Option<FolderDigests> {
-        let (key, hash) = self.open.pop()?;
-        let digests = hash.finish();
-        if let Some((_, above)) = self.open.last_mut() {
-            above.folder(split(&key).1, &digests);
-            self.all.push(Entry::Folder(key, digests));
-            return None;
-        }
-        Some(digests)
-    }
-
-    fn finish(mut self) -> Entries {
-        let mut root = None;
-        while !self.open.is_empty() {
-            root = self.close();
-        }
-        Entries { root, all: self.all }
-    }
-}
-
-/// Whether a key is a directory, or in it.
-fn is_within(directory: &[u8], key: &[u8]) -> bool {
-    let rest = key.strip_prefix(directory);
-    directory.is_empty() || rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'/')))
-}
-
-/// The directory and the name of a key.
-fn split(key: &[u8]) -> (&[u8], &[u8]) {
-    match key.iter().rposition(|byte| *byte == b'/') {
-        Some(at) => (key.get(..at).unwrap_or_default(), key.get(at + 1..).unwrap_or_default()),
-        None => (b"", key),
-    }
-}
-
-/// The order in which all that is in a directory comes at once.
-fn in_tree(one: &[u8], other: &[u8]) -> Ordering {
-    let bytes =
-        |key: &[u8]| -> Vec<u8> { key.iter().map(|byte| if *byte == b'/' { 0 } else { *byte }).collect() };
-    bytes(one).cmp(&bytes(other))
 }

@@ -50,6 +50,9 @@ pub struct CopyOptions {
     pub hashes: Vec<HashKind>,
     /// Lists of checksums that are written beside the copy, one for each function.
     pub lists: Vec<HashKind>,
+    /// Whether the proofs of files of more than 1 MiB that are read are written beside a list of
+    /// BLAKE3, which is made then.
+    pub proofs: bool,
     /// Functions of the list of ASC MHL that is written at the end, if one is.
     pub mhl: Option<Vec<HashKind>>,
     /// How long one read or write of a large file is; as long as is best for the devices where it
@@ -108,6 +111,7 @@ impl Default for CopyOptions {
             specials: false,
             hashes: Vec::new(),
             lists: Vec::new(),
+            proofs: false,
             mhl: None,
             block_bytes: None,
             depth: None,
@@ -193,6 +197,9 @@ impl CopyOptions {
 
     /// The same, with the hashes that lists need among those that are computed.
     pub(super) fn with_hashes_of_lists(mut self) -> Self {
+        if self.proofs && !self.lists.contains(&HashKind::Blake3) {
+            self.lists.push(HashKind::Blake3);
+        }
         if !self.dry_run {
             let asked = self.lists.iter().chain(self.mhl.iter().flatten());
             for kind in asked.copied().collect::<Vec<_>>() {
@@ -206,7 +213,7 @@ impl CopyOptions {
 
     /// Whether lists of checksums are written.
     pub(crate) fn has_lists(&self) -> bool {
-        self.mhl.is_some() || !self.lists.is_empty()
+        self.mhl.is_some() || self.proofs || !self.lists.is_empty()
     }
 
     /// Whether root sets owners.

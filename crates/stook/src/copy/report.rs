@@ -102,6 +102,9 @@ pub struct DestinationReport {
     pub not_mirrored: Option<WhyNotMirrored>,
     /// Lists of checksums that were written, relative to it.
     pub lists: Vec<Vec<u8>>,
+    /// The directory of the proofs that were written, by its path in the destination, and how many
+    /// files have one.
+    pub proofs: Option<(Vec<u8>, u64)>,
     /// Files that are there and in none of those lists, because they were there already and their
     /// bytes were not read.
     pub unlisted: u64,

@@ -619,7 +619,10 @@ impl<'a> Run<'a> {
             }
             if !self.options.hashes.is_empty() {
                 let (lane, messages) = sync_channel(LANE_LEN);
-                scope.spawn(move || hash_lane::run(&self.options.hashes, &messages, &|| self.is_stopped()));
+                scope.spawn(move || {
+                    let wanted = (&self.options.hashes[..], self.options.proofs);
+                    hash_lane::run(wanted, &messages, &|| self.is_stopped());
+                });
                 lanes.hashing = Some(lane);
             }
             work(&lanes);

@@ -77,6 +77,7 @@ impl Sharing<'_, '_> {
                 file,
                 metadata,
                 digests: Arc::default(),
+                proof: None,
                 way,
             });
             return true;

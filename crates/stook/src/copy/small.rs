@@ -155,7 +155,7 @@ impl Receiver {
                 },
             };
             if is_same {
-                self.list_same(&place.job, &body.digests);
+                self.list_same(&place.job, &body.digests, None);
             }
             if self.settle(&place, is_same, seen.as_ref(), &body.digests) {
                 return;
@@ -170,7 +170,7 @@ impl Receiver {
             Ok(len) => {
                 self.add_bytes(len);
                 let digests = body.digests.clone();
-                self.finish(Written { place, file, metadata, digests, way: Way::Written });
+                self.finish(Written { place, file, metadata, digests, proof: None, way: Way::Written });
             }
             Err((operation, error)) => self.fail_io(operation, &key, error),
         }

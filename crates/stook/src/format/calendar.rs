@@ -1,6 +1,8 @@
 //! Dates and times: those of formats that know no zone are taken as UTC, and all that are written
 //! here are in UTC.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use time::{Date, Month, OffsetDateTime};
 
 /// A date and a time of day, as formats have them.
@@ -36,6 +38,12 @@ impl Moment {
         let moment = day.with_hms(small(self.hour)?, small(self.minute)?, small(self.second)?).ok()?;
         moment.assume_utc().unix_timestamp().checked_mul(1_000_000_000)
     }
+}
+
+/// The time of the system, in nanoseconds since 1970.
+pub(crate) fn now_ns() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
 /// A time as XML has it (`xs:dateTime`), to the second: `2020-01-16T09:15:00+00:00`. The time is in

@@ -7,7 +7,8 @@
 use blake3::hazmat::ChainingValue;
 
 use crate::extent::ByteRange;
-use crate::hash::{BlockTree, Digest, Pair, root_of_pair, value_of_block, value_of_pair};
+use crate::hash::{BlockTree, Digest, HashKind, Pair, root_of_pair, value_of_block, value_of_pair};
+use crate::source::zeroes;
 
 /// The bytes of a block; the last one of a file may have fewer.
 pub const BLOCK_BYTES: u64 = 1 << 20;
@@ -46,6 +47,56 @@ impl ProofBuilder {
         let digest = self.tree.finish(&mut |pair| write_pair(pair, out))?;
         out.extend_from_slice(&file_len.to_le_bytes());
         Some(digest)
+    }
+}
+
+/// Makes the proof of a file, and its digest, while its bytes come in any parts.
+#[derive(Debug, Default)]
+pub(crate) struct ProofHasher {
+    builder: ProofBuilder,
+    /// The beginning of the next block: a whole one waits until it is known that more follows.
+    block: Vec<u8>,
+    file_len: u64,
+    out: Vec<u8>,
+}
+
+impl ProofHasher {
+    /// The next bytes.
+    pub(crate) fn take(&mut self, mut bytes: &[u8]) {
+        self.file_len = self.file_len.saturating_add(bytes.len() as u64);
+        while !bytes.is_empty() {
+            if self.block.len() as u64 == BLOCK_BYTES {
+                self.builder.push(&self.block, &mut self.out);
+                self.block.clear();
+            }
+            let missing = (BLOCK_BYTES as usize).saturating_sub(self.block.len());
+            let (now, rest) = bytes.split_at_checked(missing).unwrap_or((bytes, &[]));
+            self.block.extend_from_slice(now);
+            bytes = rest;
+        }
+    }
+
+    /// This many zeros of a hole.
+    pub(crate) fn take_zeroes(&mut self, mut len: u64) {
+        while len > 0 {
+            let now = zeroes(len);
+            self.take(now);
+            len = len.saturating_sub(now.len() as u64);
+        }
+    }
+
+    /// No more bytes: the digest, and the proof of a file of more than one block.
+    pub(crate) fn finish(self) -> (Digest, Option<Vec<u8>>) {
+        let Self { mut builder, block, file_len, mut out } = self;
+        if builder.blocks() == 0 {
+            return (Digest::of(HashKind::Blake3, &block), None);
+        }
+        builder.push(&block, &mut out);
+        match builder.finish(file_len, &mut out) {
+            Some(digest) => (digest, Some(out)),
+            // Two blocks at least came.
+            None => (Digest::of(HashKind::Blake3, &block), None),
+        }
     }
 }
 
@@ -164,7 +215,7 @@ impl<R: ProofBytes> Proof<R> {
     pub fn range_of(&self, number: u64) -> Option<ByteRange> {
         let start = number.checked_mul(BLOCK_BYTES)?;
         let range = ByteRange::new(start, start.saturating_add(BLOCK_BYTES).min(self.file_len));
-        range.filter(|range| range.len() > 0)
+        range.filter(|range| !range.is_empty())
     }
 
     /// Whether these are the bytes of a block.
@@ -250,13 +301,13 @@ fn half_of(part: &Part, number: u64, (left, right): &Pair) -> Part {
 }
 
 #[cfg(test)]
+#[expect(clippy::arithmetic_side_effects, reason = "lengths of tests")]
 mod tests {
     use bao_tree::io::outboard::PostOrderMemOutboard;
     use bao_tree::{BlockSize, io::sync};
     use proptest::prelude::*;
 
     use super::*;
-    use crate::hash::HashKind;
 
     const BLOCK: usize = BLOCK_BYTES as usize;
     /// Groups of 1,024 chunks.
@@ -306,6 +357,23 @@ mod tests {
             let end = valid.last().unwrap().end.0 * 1024;
             assert!(valid[0].start.0 == 0 && end >= len as u64, "{len}: {valid:?}");
         }
+    }
+
+    #[test]
+    fn in_any_parts_it_is_the_proof_of_the_whole() {
+        for (len, part) in [(0, 7), (5, 7), (BLOCK, BLOCK), (BLOCK + 1, 4097), (3 * BLOCK, 5 * BLOCK / 2)] {
+            let bytes = bytes_of(len);
+            let mut hasher = ProofHasher::default();
+            bytes.chunks(part).for_each(|part| hasher.take(part));
+            let (digest, proof) = hasher.finish();
+            assert_eq!(digest, Digest::of(HashKind::Blake3, &bytes), "{len}");
+            assert_eq!(proof.map(|proof| (proof, digest)), proof_of(&bytes), "{len}");
+        }
+        let mut hole = ProofHasher::default();
+        hole.take(b"a");
+        hole.take_zeroes(3 * BLOCK_BYTES);
+        let bytes = [&b"a"[..], &vec![0; 3 * BLOCK]].concat();
+        assert_eq!(hole.finish().1, proof_of(&bytes).map(|(proof, _)| proof));
     }
 
     #[test]

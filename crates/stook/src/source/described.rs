@@ -1,13 +1,14 @@
 //! [`Described`]: what another library states about a file that it reads, and what that proves.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use time::OffsetDateTime;
 use time::format_description::well_known::{Rfc2822, Rfc3339};
 
 use super::Identity;
 use super::etag::{has_hash, is_weak};
+use crate::format::now_ns;
 
 /// What libraries call that which follows the content of a file; in lower case, without `-` and
 /// `_`.
@@ -163,11 +164,6 @@ impl Described {
 
 fn is_time(name: &str) -> bool {
     TIMES.contains(&name)
-}
-
-fn now_ns() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
 }
 
 /// The identity of a file system of another library, as one unique text: its kind, its options, and

@@ -16,6 +16,7 @@ pub(crate) mod filling;
 mod gather;
 pub(crate) mod gone;
 mod granularity;
+pub(crate) mod history;
 mod holes;
 mod node;
 pub mod outbox;

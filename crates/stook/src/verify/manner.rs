@@ -35,11 +35,11 @@ const PIECES: u64 = 4;
 /// order of the disk; elsewhere so little that all threads have something to do until the end.
 const FILES_MAX: u64 = 1024;
 const FILES_MIN: u64 = 16;
-const BYTES_MAX: u64 = 256 << 20;
+const BYTES_MAX: u64 = 1 << 30;
 const BYTES_MIN: u64 = 1 << 20;
 const ROTATING_FILES: usize = 1 << 16;
 const ROTATING_BYTES: u64 = 1 << 40;
-const BATCHES_PER_WORKER: u64 = 8;
+const BATCHES_PER_WORKER: u64 = 4;
 
 /// How the files of a tree are read.
 #[derive(Debug, Clone, Copy)]
@@ -61,7 +61,9 @@ impl Manner {
         let rotating = sides.iter().filter(rotates).count();
         let is_on_disk = sides.iter().all(|side| side.is_on_disk);
         let processors = available_parallelism().map_or(2, usize::from).max(2);
-        let usual = if is_on_disk && rotating == 0 { processors } else { 1 };
+        // One more than there are processors: two that hand in the end of a file at the same time leave
+        // the device with nothing to do.
+        let usual = if is_on_disk && rotating == 0 { processors + 1 } else { 1 };
         let most = share_of_descriptors(DESCRIPTORS_PER_WORKER, WORKERS_MAX);
         Self {
             workers: options.jobs.unwrap_or(usual).clamp(1, most),
@@ -126,10 +128,10 @@ mod tests {
     #[test]
     fn every_thread_has_something_to_do_and_a_rotating_disk_is_read_in_long_passes() {
         let few = manner(4, false, true);
-        assert_eq!(few.batch(100, 100 << 20), (16, (100 << 20) / 32));
-        assert_eq!(few.batch(10_000_000, 1 << 50), (1024, 256 << 20));
+        assert_eq!(few.batch(100, 100 << 20), (16, (100 << 20) / 16));
+        assert_eq!(few.batch(10_000_000, 1 << 50), (1024, 1 << 30));
         assert_eq!(manner(1, true, true).batch(100, 100), (ROTATING_FILES, ROTATING_BYTES));
-        assert_eq!(manner(1, false, false).batch(100, 100), (1024, 256 << 20));
+        assert_eq!(manner(1, false, false).batch(100, 100), (1024, 1 << 30));
     }
 
     #[test]

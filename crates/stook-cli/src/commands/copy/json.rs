@@ -79,6 +79,7 @@ struct Copied<'a> {
     deleted: Vec<TextOrBytes<'a>>,
     not_mirrored: Option<&'static str>,
     lists: Vec<TextOrBytes<'a>>,
+    proofs: Option<JsonProofs<'a>>,
     unlisted: u64,
     unset_xattrs: u64,
     direct_bytes: u64,
@@ -114,6 +115,7 @@ impl<'a> Copied<'a> {
             deleted: one.deleted.iter().map(|key| TextOrBytes::key(key)).collect(),
             not_mirrored: one.not_mirrored.map(WhyNotMirrored::text),
             lists: one.lists.iter().map(|key| TextOrBytes::key(key)).collect(),
+            proofs: one.proofs.as_ref().map(JsonProofs::new),
             unlisted: one.unlisted,
             unset_xattrs: one.unset_xattrs.entries,
             direct_bytes: one.passage.direct_bytes,
@@ -131,6 +133,20 @@ impl<'a> Copied<'a> {
 
 fn path_of(path: &Path) -> TextOrBytes<'_> {
     TextOrBytes::new("path", path.as_os_str().as_encoded_bytes())
+}
+
+/// The proofs that were written.
+#[derive(Serialize)]
+struct JsonProofs<'a> {
+    #[serde(flatten)]
+    key: TextOrBytes<'a>,
+    files: u64,
+}
+
+impl<'a> JsonProofs<'a> {
+    fn new((key, files): &'a (Vec<u8>, u64)) -> Self {
+        Self { key: TextOrBytes::key(key), files: *files }
+    }
 }
 
 /// What was read again.

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Serialize;
-use stook::ops::verify::{OpenGiven, RepairGiven, Repaired};
+use stook::ops::contents::is_object;
+use stook::ops::verify::{OpenGiven, RepairGiven, RepairPhase, RepairProgress, Repaired};
 use stook::report::json::TextOrBytes;
 use stook::report::units;
 
@@ -14,9 +15,9 @@ use crate::commands::verify;
 use crate::context::Context;
 use crate::exit::{INTERRUPTED, UsageError, code_for};
 use crate::failures::{self, Failed};
-use crate::interrupt::interrupted;
 use crate::output::printable;
-use crate::packs;
+use crate::progress::{Progress, Unit};
+use crate::{given, packs};
 
 /// The report.
 #[derive(Serialize)]
@@ -71,10 +72,26 @@ pub(super) fn run(
             UsageError::new("--repair takes one good copy, and the directories that it repairs").into()
         );
     };
-    let open = OpenGiven { as_file: args.what.as_file, ..OpenGiven::default() };
+    if args.fetch.is_given() && !is_object(good) {
+        args.fetch.refuse(good)?;
+    }
+    let mut open = OpenGiven { as_file: args.what.as_file, ..OpenGiven::default() };
+    open.contents.pack.at_ns = args.what.view.at_ns();
     let dry_run = args.dry_run;
-    let given = RepairGiven { good: good.clone(), open, destinations, dry_run };
-    let report = given.run(&mut |_| !interrupted()).map_err(verify::error_of)?;
+    let mut open_good = || given::open(good, &open, &args.fetch, super::error_of, context);
+    let mut shown: Option<(RepairPhase, Progress)> = None;
+    let mut go_on = |at: &RepairProgress| {
+        if shown.as_ref().is_none_or(|(phase, _)| *phase != at.phase) {
+            shown = Some((at.phase, context.progress(at.phase.name(), Unit::Bytes, at.total_bytes)));
+        }
+        shown.as_ref().is_none_or(|(_, bar)| bar.go_on(at.bytes, at.total_bytes))
+    };
+    let report = RepairGiven { destinations, dry_run }.run(&mut open_good, &mut go_on);
+    drop(shown);
+    let report = report.map_err(|error: anyhow::Error| match error.downcast() {
+        Ok(error) => verify::error_of(error),
+        Err(error) => error,
+    })?;
     for one in &report.destinations {
         failures::print(context, &one.failures, args.verbose);
     }

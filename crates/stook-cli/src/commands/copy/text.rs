@@ -154,6 +154,11 @@ pub(super) fn print(
             let path = one.path.join(OsStr::from_bytes(list));
             output.line(format_args!("listed in {}", printable(path.as_os_str().as_bytes())))?;
         }
+        if let Some((proofs, files)) = &one.proofs {
+            let path = one.path.join(OsStr::from_bytes(proofs));
+            let files = units::count_of(*files, "file", "files");
+            output.line(format_args!("proofs of {files} in {}", printable(path.as_os_str().as_bytes())))?;
+        }
     }
     if report.destinations.iter().any(|one| one.unlisted > 0) {
         context.note("`--checksum` reads what is there already, and lists it, too.");

@@ -3,6 +3,7 @@
 use std::os::unix::ffi::OsStrExt as _;
 
 use serde::Serialize;
+use stook::hash::HashKind;
 use stook::ops::verify::{ListProblem, ListReport, MadeList, MadeProofs, Verified};
 use stook::report::json::TextOrBytes;
 use stook::report::time::time_of;
@@ -219,7 +220,7 @@ struct Made<'a> {
     tree: usize,
     #[serde(flatten)]
     path: TextOrBytes<'a>,
-    hash: &'static str,
+    hash: Option<&'static str>,
     files: u64,
 }
 
@@ -228,7 +229,7 @@ impl<'a> Made<'a> {
         Self {
             tree: one.subject,
             path: TextOrBytes::new("path", one.path.as_os_str().as_bytes()),
-            hash: one.kind.name(),
+            hash: one.kind.map(HashKind::name),
             files: one.files,
         }
     }

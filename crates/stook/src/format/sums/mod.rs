@@ -27,7 +27,9 @@ mod read;
 mod write;
 
 pub use fault::{BadLine, LineFault};
-pub use names::{is_list_name, is_own_list_name, is_own_proofs_name, kind_of_name, list_name, proofs_name};
+pub use names::{
+    is_list_name, is_own_list_name, is_own_proofs_name, kind_of_name, list_name, proof_name, proofs_name,
+};
 pub use parse::SumLine;
 pub use read::{LINE_MAX, SumsReader};
 pub use write::{is_read_by_its_program, line};

@@ -1,6 +1,6 @@
 //! Names of lists, and which hash function they are of.
 
-use crate::hash::HashKind;
+use crate::hash::{Digest, HashKind};
 
 /// Endings of names, and beginnings of names of whole lists, with their function.
 const WORDS: [(&str, Option<HashKind>); 22] = [
@@ -73,6 +73,11 @@ pub fn list_name(kind: HashKind, date: &str, number: u32) -> String {
 /// date.
 pub fn proofs_name(date: &str) -> String {
     format!("{OWN}{date}.{PROOFS}")
+}
+
+/// The name of the proof of a file with this digest, in such a directory.
+pub fn proof_name(digest: &Digest) -> String {
+    format!("{digest}.obao")
 }
 
 /// Whether a name is one of [`list_name`].

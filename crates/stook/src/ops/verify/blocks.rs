@@ -10,6 +10,7 @@ use crate::engine::{Access, Backend};
 use crate::error::Result;
 use crate::extent::ByteRange;
 use crate::format::proof::{BLOCK_BYTES, Proof, ProofBytes, ProofError};
+use crate::format::sums;
 use crate::hash::{Digest, HashKind};
 use crate::source::{AccessRule, Session, SessionOptions, Source};
 use crate::tree::NodeId;
@@ -27,15 +28,10 @@ pub(super) struct Proofs<'b> {
     pub(super) folders: &'b [NodeId],
 }
 
-/// The name of the proof of a file with this digest.
-pub(super) fn file_name(digest: &Digest) -> String {
-    format!("{digest}.obao")
-}
-
 impl Proofs<'_> {
     /// The proof of a file with this digest, if there is one.
     pub(super) fn find(&self, digest: &Digest) -> Result<Option<Arc<dyn Source>>> {
-        let name = file_name(digest);
+        let name = sums::proof_name(digest);
         for folder in self.folders {
             if let Some(id) = self.branch.tree.lookup(*folder, name.as_bytes())? {
                 return self.branch.tree.open(id).map(Some);
@@ -140,7 +136,7 @@ impl Search<'_> {
             }
         }
         let more = ByteRange::new(self.proof.file_len(), self.file.len());
-        if let Some(more) = more.filter(|more| is_all && more.len() > 0) {
+        if let Some(more) = more.filter(|more| is_all && !more.is_empty()) {
             self.bad.ranges.push(more);
         }
         self.bad.settle(RANGES_MAX);

@@ -2,17 +2,19 @@
 
 use std::ffi::OsStr;
 use std::os::fd::AsFd as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
 
-use super::blocks::file_name;
 use super::{Error, Result};
-use crate::format::{list_date, sums};
+use crate::format::mhl::{FOLDER, MhlProcess, checked_kinds};
+use crate::format::{list_date, now_ns, sums};
 use crate::hash::HashKind;
-use crate::tree::outbox::{Calls as _, System};
+use crate::tree::history::{Generation, Listed, is_ignored};
+use crate::tree::outbox::{Calls as _, Outbox, System};
 use crate::tree::target::Target;
 use crate::tree::{Draft, Failure};
-use crate::verify::{Branch, Expected, ExpectedBuilder, Finding, Outcome, Progress, VerifyEvents};
+use crate::verify::{self, Branch, Expected, ExpectedBuilder, Finding, Outcome, Progress, VerifyEvents};
 
 /// Names that are tried, if lists of the same second are there.
 const NAMES_MAX: u32 = 1000;
@@ -27,8 +29,8 @@ pub struct MadeList {
     pub subject: usize,
     /// The list.
     pub path: PathBuf,
-    /// The hash function.
-    pub kind: HashKind,
+    /// The hash function; `None` for an ASC MHL, which may have several.
+    pub kind: Option<HashKind>,
     /// Files in it.
     pub files: u64,
 }
@@ -52,10 +54,50 @@ pub(super) fn place_of(branch: &Branch) -> Result<PathBuf> {
     directory.ok_or_else(|| Error::NoPlace(branch.path()))
 }
 
+/// What is to be made.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Wanted {
+    /// A list of each of these functions.
+    pub(super) kinds: Vec<HashKind>,
+    /// The functions of the next generation of an ASC MHL, if that is wanted.
+    pub(super) mhl: Vec<HashKind>,
+}
+
+impl Wanted {
+    /// Refuses what cannot be meant. Proofs need a list of BLAKE3.
+    pub(super) fn new(mut kinds: Vec<HashKind>, mhl: Option<Vec<HashKind>>, proofs: bool) -> Result<Self> {
+        let invalid = |what: String| Err(Error::Verify(verify::Error::Invalid(what)));
+        let mhl = match mhl.map(|kinds| checked_kinds(&kinds)) {
+            None => Vec::new(),
+            Some(Ok(kinds)) if kinds.is_empty() => return invalid("a list of ASC MHL needs a hash".into()),
+            Some(Ok(kinds)) => kinds,
+            Some(Err(refused)) => return invalid(refused.to_string()),
+        };
+        if proofs && !kinds.contains(&HashKind::Blake3) {
+            kinds.push(HashKind::Blake3);
+        }
+        Ok(Self { kinds, mhl })
+    }
+
+    /// Whether there is nothing to be made.
+    pub(super) fn is_empty(&self) -> bool {
+        self.kinds.is_empty() && self.mhl.is_empty()
+    }
+
+    /// What is computed of each file.
+    pub(super) fn digests(&self) -> Vec<HashKind> {
+        let mut all = self.kinds.clone();
+        all.extend(self.mhl.iter().copied().filter(|kind| !self.kinds.contains(kind)));
+        all
+    }
+}
+
 /// Hears what is found, keeps the digests of what is as it should be, and passes all on.
 pub(super) struct Making<'e> {
     /// The directory, and what is known of its files, for each tree; none if no list is made.
     trees: Vec<(PathBuf, ExpectedBuilder)>,
+    wanted: Wanted,
+    /// What is computed of each file for them.
     kinds: Vec<HashKind>,
     /// The date in the names of what is made.
     date: String,
@@ -86,12 +128,10 @@ impl VerifyEvents for Making<'_> {
 }
 
 impl<'e> Making<'e> {
-    pub(super) fn new(places: Vec<PathBuf>, kinds: Vec<HashKind>, events: &'e mut dyn VerifyEvents) -> Self {
+    pub(super) fn new(places: Vec<PathBuf>, wanted: Wanted, events: &'e mut dyn VerifyEvents) -> Self {
         let trees = places.into_iter().map(|place| (place, Expected::builder())).collect();
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now_ns = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
-        let date = list_date(now_ns).unwrap_or_default();
-        Self { trees, kinds, date, proofs: Vec::new(), failures: Vec::new(), events }
+        let (kinds, date) = (wanted.digests(), list_date(now_ns()).unwrap_or_default());
+        Self { trees, wanted, kinds, date, proofs: Vec::new(), failures: Vec::new(), events }
     }
 
     /// Writes the proof of a file.
@@ -100,7 +140,7 @@ impl<'e> Making<'e> {
         let (Some((place, _)), Some(digest)) = (self.trees.get(finding.subject), digest) else { return };
         let path = place.join(sums::proofs_name(&self.date));
         let is_first = !self.proofs.iter().any(|one| one.subject == finding.subject);
-        match write_proof(place, &path, &file_name(digest), proof, is_first) {
+        match write_proof(place, &path, &sums::proof_name(digest), proof, is_first) {
             Ok(()) => {}
             // Two files with the same bytes.
             Err(error) if is_taken(&error) => {}
@@ -113,21 +153,77 @@ impl<'e> Making<'e> {
     }
 
     /// Makes the lists: which were made, and which could not be. A tree without a file gets none.
-    pub(super) fn finish(self) -> (Vec<MadeList>, Vec<MadeProofs>, Vec<Failure<crate::Error>>) {
-        let (mut made, mut failures, date) = (Vec::new(), self.failures, self.date);
-        for (subject, (place, builder)) in self.trees.into_iter().enumerate() {
+    pub(super) fn finish(
+        self,
+        branches: &[&Branch],
+    ) -> (Vec<MadeList>, Vec<MadeProofs>, Vec<Failure<crate::Error>>) {
+        let (mut made, mut failures) = (Vec::new(), self.failures);
+        for ((subject, (place, builder)), branch) in self.trees.into_iter().enumerate().zip(branches) {
             let expected = builder.finish();
-            for kind in self.kinds.iter().filter(|_| !expected.is_empty()) {
-                match make(&place, *kind, &date, &expected) {
+            if expected.is_empty() {
+                continue;
+            }
+            for kind in &self.wanted.kinds {
+                match make(&place, *kind, &self.date, &expected) {
                     Ok(path) => {
-                        made.push(MadeList { subject, path, kind: *kind, files: expected.len() as u64 });
+                        let (kind, files) = (Some(*kind), expected.len() as u64);
+                        made.push(MadeList { subject, path, kind, files });
                     }
                     Err(error) => failures.push(Failure { key: Vec::new(), error }),
                 }
             }
+            if self.wanted.mhl.is_empty() {
+                continue;
+            }
+            match continue_history(&place, branch, &self.wanted.mhl, &expected, &mut failures) {
+                Ok(Some((path, files))) => made.push(MadeList { subject, path, kind: None, files }),
+                Ok(None) => {}
+                Err(error) => failures.push(Failure { key: FOLDER.as_bytes().to_vec(), error }),
+            }
         }
         (made, self.proofs, failures)
     }
+}
+
+/// Writes the next generation of the ASC MHL of a directory: the list, and how many files are in
+/// it; `None` where it would have none.
+fn continue_history(
+    place: &Path,
+    branch: &Branch,
+    kinds: &[HashKind],
+    expected: &Expected,
+    failures: &mut Vec<Failure<crate::Error>>,
+) -> crate::Result<Option<(PathBuf, u64)>> {
+    let mut files = Vec::with_capacity(expected.len());
+    for entry in expected.iter().filter(|entry| !is_ignored(entry.path())) {
+        let node = branch.find(entry.path())?.map(|id| branch.tree.node(id)).transpose()?;
+        // One that is gone since it was read is not listed.
+        let Some(node) = node else { continue };
+        let (key, digests) = (entry.path().into(), entry.digests().into());
+        files.push(Listed { key, len: node.len, mtime_ns: node.mtime_ns, digests });
+    }
+    if files.is_empty() {
+        return Ok(None);
+    }
+    let io = |operation| move |error| crate::Error::io(operation, place.join(FOLDER), error);
+    let mut target = Target::at(place).map_err(io("make"))?;
+    let folder = target.directory(&[OsStr::new(FOLDER)]).map_err(io("make"))?;
+    let outbox = Outbox::new(Arc::new(System)).map_err(io("choose names of temporary files in"))?;
+    let (process, count) = (MhlProcess::InPlace, files.len() as u64);
+    let generation = Generation {
+        outbox: &outbox,
+        path: place,
+        folder: &folder,
+        kinds,
+        process,
+        ignored: &[],
+        is_durable: true,
+    };
+    let mut fail = |key: &[u8], error| failures.push(Failure { key: key.to_vec(), error });
+    let key = generation.write(files, None, &mut fail)?;
+    System.sync(folder.as_fd()).map_err(io("sync"))?;
+    System.sync(target.root().as_fd()).map_err(io("sync"))?;
+    Ok(Some((place.join(OsStr::from_bytes(&key)), count)))
 }
 
 /// Makes a list under a name that nothing has.

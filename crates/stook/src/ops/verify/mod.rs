@@ -20,11 +20,11 @@ use std::sync::Arc;
 pub use lists::{ListProblem, ListReport};
 pub use made::{MadeList, MadeProofs};
 pub use range::{RangeGiven, RangeReport};
-pub use repair::{RepairGiven, RepairReport, Repaired};
+pub use repair::{GoOn, OpenGood, RepairGiven, RepairPhase, RepairProgress, RepairReport, Repaired};
 
 use self::blocks::Proofs;
 use self::lists::ListFile;
-use self::made::Making;
+use self::made::{Making, Wanted};
 use crate::copy::Misplaced;
 use crate::format::mhl;
 use crate::hash::HashKind;
@@ -86,6 +86,9 @@ pub struct VerifyGiven {
     /// A list of each of these functions is made in each tree: of what is as its lists say, or the
     /// other tree, and of what is in no list.
     pub make: Vec<HashKind>,
+    /// The same in a list of ASC MHL with these functions, if one is wanted: the next generation of
+    /// the history of each tree, in `ascmhl`.
+    pub mhl: Option<Vec<HashKind>>,
     /// Whether the proofs of large files are made beside a list of BLAKE3, which is made then.
     pub proofs: bool,
     /// How.
@@ -131,10 +134,8 @@ impl VerifyGiven {
     /// # Errors
     /// What is refused before anything is read, and what cannot be opened.
     pub fn run(self, events: &mut dyn VerifyEvents) -> Result<Verified> {
-        let Self { trees, lists, against, mut make, proofs, options } = self;
-        if proofs && !make.contains(&HashKind::Blake3) {
-            make.push(HashKind::Blake3);
-        }
+        let Self { trees, lists, against, make, mhl, proofs, options } = self;
+        let wanted = Wanted::new(make, mhl, proofs)?;
         let mut tasks = match trees.is_empty() {
             true => tasks_of_lists(&lists)?,
             false => tasks_of_trees(trees, &lists)?,
@@ -147,26 +148,27 @@ impl VerifyGiven {
         for (at, task) in tasks.iter_mut().enumerate() {
             let other = against.as_ref().map(|(branch, _)| branch);
             let go_on = &mut || events.go_on(&Progress::default());
-            match task.expect(at, other, !make.is_empty(), go_on)? {
+            match task.expect(at, other, !wanted.is_empty(), go_on)? {
                 Some(lists) => reports.extend(lists),
                 None => return Ok(Verified::interrupted()),
             }
         }
         let places = tasks.iter().map(|task| made::place_of(&task.subject.branch));
-        let places = if make.is_empty() { Vec::new() } else { places.collect::<Result<Vec<_>>>()? };
+        let places = if wanted.is_empty() { Vec::new() } else { places.collect::<Result<Vec<_>>>()? };
         let lacking: Vec<Vec<Misplaced>> =
             tasks.iter_mut().map(|task| std::mem::take(&mut task.lacking)).collect();
         let folders: Vec<Vec<NodeId>> =
             tasks.iter_mut().map(|task| std::mem::take(&mut task.proofs)).collect();
         let subjects: Vec<Subject> = tasks.into_iter().map(|task| task.subject).collect();
         let known = subjects.clone();
-        let options = VerifyOptions { digests: make.clone(), proofs, ..options };
+        let options = VerifyOptions { digests: wanted.digests(), proofs, ..options };
         let access = options.access();
         let verify = Verify::new(subjects).with_options(options);
-        let mut making = Making::new(places, make, events);
+        let mut making = Making::new(places, wanted, events);
         let mut report = verify.run(&mut making)?;
+        let branches: Vec<&Branch> = known.iter().map(|subject| &subject.branch).collect();
         let (made, made_proofs, mut failures) =
-            if report.interrupted { Default::default() } else { making.finish() };
+            if report.interrupted { Default::default() } else { making.finish(&branches) };
         for ((one, subject), folders) in report.subjects.iter_mut().zip(&known).zip(&folders) {
             let proofs = Proofs { branch: &subject.branch, folders };
             let is_whole = name_blocks(one, subject, &proofs, access, (&mut *events, &mut failures));

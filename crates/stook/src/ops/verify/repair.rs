@@ -7,6 +7,7 @@
 //! rules of copying, if the good copy has the bytes that the list says.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd as _;
@@ -17,34 +18,71 @@ use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
 
 use super::blocks::{Proofs, SourceBytes};
 use super::{Error, Result, own, reading};
-use crate::copy::{CopyOptions, CopyReport};
+use crate::copy::{CopyEvents, CopyOptions, CopyReport};
 use crate::engine::Backend;
 use crate::extent::ByteRange;
 use crate::format::proof::{BLOCK_BYTES, Proof};
 use crate::hash::{Digest, HashKind};
 use crate::ops::copy::CopyGiven;
-use crate::ops::given::OpenGiven;
+use crate::ops::given::Given;
 use crate::source::{AccessRule, Source, read_range};
 use crate::tree::existing::mtime_of;
-use crate::tree::outbox::{Calls as _, System, again};
+use crate::tree::outbox::{Calls as _, System, again, write_all};
 use crate::tree::target::{self, Target};
 use crate::tree::{Failure, NodeId, Overwrite};
 use crate::verify::{
     BadBlocks, Branch, Expected, Finding, Outcome, Progress, Subject, Verify, VerifyEvents, VerifyOptions,
 };
 
-/// What is repaired, and from what.
+/// What is repaired.
 #[derive(Debug, Clone)]
 pub struct RepairGiven {
-    /// The good copy: any tree.
-    pub good: PathBuf,
-    /// How it is opened.
-    pub open: OpenGiven,
     /// Directories on disk with lists of their own.
     pub destinations: Vec<PathBuf>,
     /// Nothing is written: the report says what would be.
     pub dry_run: bool,
 }
+
+/// What is being done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum RepairPhase {
+    /// A destination is verified.
+    #[default]
+    Verifying,
+    /// Bad blocks are read of the good copy, and written.
+    Mending,
+    /// Files are verified in the good copy, and replaced as a whole.
+    Replacing,
+}
+
+impl RepairPhase {
+    /// It in one word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Verifying => "verifying",
+            Self::Mending => "mending",
+            Self::Replacing => "replacing",
+        }
+    }
+}
+
+/// How far it has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RepairProgress {
+    /// What is being done.
+    pub phase: RepairPhase,
+    /// Bytes that were read in it.
+    pub bytes: u64,
+    /// Bytes that it will read, once that is known.
+    pub total_bytes: Option<u64>,
+}
+
+/// Asked now and then whether to go on.
+pub type GoOn<'a> = &'a mut dyn FnMut(&RepairProgress) -> bool;
+
+/// Opens the good copy, which any tree may be: once for what is mended, once for what is replaced.
+pub type OpenGood<'a, E> = &'a mut dyn FnMut() -> Result<Given, E>;
 
 /// What was repaired.
 #[derive(Debug, Default)]
@@ -80,67 +118,81 @@ impl RepairReport {
 }
 
 impl RepairGiven {
-    /// Repairs. `go_on` is asked now and then, with the bytes that were read.
+    /// Repairs from a good copy.
     ///
     /// # Errors
     /// What cannot be opened, and a destination without a list.
-    pub fn run(&self, go_on: &mut dyn FnMut(u64) -> bool) -> Result<RepairReport> {
+    pub fn run<E: From<Error>>(&self, good: OpenGood<'_, E>, go_on: GoOn<'_>) -> Result<RepairReport, E> {
         let mut report = RepairReport::default();
         for path in &self.destinations {
             let Some(damaged) = Damaged::find(path, go_on)? else {
                 report.interrupted = true;
                 break;
             };
-            report.destinations.push(self.repair(path, damaged, go_on)?);
+            let mut done =
+                Repaired { path: path.to_path_buf(), matching: damaged.matching, ..Repaired::default() };
+            let goes_on = self.repair(&damaged, &mut done, good, go_on)?;
+            report.destinations.push(done);
+            if !goes_on {
+                report.interrupted = true;
+                break;
+            }
         }
         Ok(report)
     }
 
-    fn repair(&self, path: &Path, damaged: Damaged, go_on: &mut dyn FnMut(u64) -> bool) -> Result<Repaired> {
-        let (good, _) = self.open.open(&self.good, &mut |_| true)?.into_branch()?;
-        let mut done =
-            Repaired { path: path.to_path_buf(), matching: damaged.matching, ..Repaired::default() };
-        let mut whole = damaged.whole.clone();
-        for (key, bad) in &damaged.in_blocks {
-            match damaged.mend(path, (key, bad), &good, self.dry_run, &mut done.read_bytes, go_on) {
-                Ok(blocks) => done.mended.push((key.clone(), blocks)),
-                Err(error) => done.failures.push(Failure { key: key.clone(), error }),
-            }
+    /// Whether to go on.
+    fn repair<E: From<Error>>(
+        &self,
+        damaged: &Damaged,
+        done: &mut Repaired,
+        good: OpenGood<'_, E>,
+        go_on: GoOn<'_>,
+    ) -> Result<bool, E> {
+        if damaged.in_blocks.is_empty() && damaged.whole.is_empty() {
+            return Ok(true);
         }
-        let listed = whole_of(&good, &damaged.expected, &whole, &mut done.read_bytes, go_on)?;
-        whole.retain(|key| {
-            let is_good = listed.contains(key);
-            if !is_good {
-                let why = io::Error::other("the good copy does not have the bytes that the list says");
-                let error = crate::Error::io("repair", path.join(std::ffi::OsStr::from_bytes(key)), why);
-                done.failures.push(Failure { key: key.clone(), error });
-            }
-            is_good
-        });
-        if !whole.is_empty() {
-            self.replace(path, &whole, &mut done)?;
+        let (branch, _) = good()?.into_branch().map_err(Error::from)?;
+        let path = done.path.clone();
+        if !self.dry_run && !damaged.mend_all(&path, &branch, done, go_on) {
+            return Ok(false);
         }
-        Ok(done)
+        if self.dry_run {
+            done.mended.extend(damaged.in_blocks.iter().map(|(key, bad)| (key.clone(), bad.bad)));
+        }
+        let Some(keys) = damaged.replaceable(&path, &branch, done, go_on)? else { return Ok(false) };
+        if keys.is_empty() {
+            return Ok(true);
+        }
+        Ok(self.replace(&path, &keys, good()?, done, go_on)?)
     }
 
-    /// Files as a whole, by the rules of copying.
-    fn replace(&self, path: &Path, keys: &[Vec<u8>], done: &mut Repaired) -> Result<()> {
+    /// Files as a whole, by the rules of copying: whether to go on.
+    fn replace(
+        &self,
+        path: &Path,
+        keys: &[Vec<u8>],
+        good: Given,
+        done: &mut Repaired,
+        go_on: GoOn<'_>,
+    ) -> Result<bool> {
         let options = CopyOptions {
             only: Some(keys.iter().cloned().collect::<BTreeSet<_>>()),
             overwrite: Overwrite::Always,
             dry_run: self.dry_run,
             ..CopyOptions::default()
         };
-        let sources = vec![self.open.open(&self.good, &mut |_| true)?];
-        let copy =
-            CopyGiven { sources, destinations: vec![path.to_path_buf()], options, read_back: !self.dry_run };
-        let CopyReport { destinations, failures, .. } = copy.run(&mut ())?;
+        let (sources, read_back) = (vec![good], !self.dry_run);
+        let copy = CopyGiven { sources, destinations: vec![path.to_path_buf()], options, read_back };
+        let CopyReport { destinations, failures, interrupted, .. } = copy.run(&mut Asking(go_on))?;
         let failures = destinations.into_iter().flat_map(|one| one.failures).chain(failures);
         let failures: Vec<_> = failures.map(|one| Failure { key: one.key, error: one.error }).collect();
         let has_failed = |key: &Vec<u8>| failures.iter().any(|failure| failure.key == *key);
-        done.replaced.extend(keys.iter().filter(|key| !has_failed(key)).cloned());
+        if !interrupted {
+            done.replaced.extend(keys.iter().filter(|key| !has_failed(key)).cloned());
+        }
         done.failures.extend(failures);
-        Ok(())
+        Ok(!interrupted)
     }
 }
 
@@ -158,13 +210,14 @@ struct Damaged {
 
 impl Damaged {
     /// Verifies a destination; `None` if `go_on` ended it.
-    fn find(path: &Path, go_on: &mut dyn FnMut(u64) -> bool) -> Result<Option<Self>> {
+    fn find(path: &Path, go_on: GoOn<'_>) -> Result<Option<Self>> {
         let branch = Branch::directory(path)?;
         let lists = own::lists_of(&branch)?;
         if lists.lists.is_empty() {
             return Err(Error::NoList(path.to_path_buf()));
         }
-        let Some(read) = reading::read(&branch, lists.lists, 0, &mut || go_on(0)) else { return Ok(None) };
+        let read = reading::read(&branch, lists.lists, 0, &mut || go_on(&RepairProgress::default()));
+        let Some(read) = read else { return Ok(None) };
         let expected = std::sync::Arc::new(read.expected);
         let subject = Subject { only_listed: true, ..Subject::new(branch.clone()).listed(expected.clone()) };
         let report = Verify::new(vec![subject]).run(&mut Asking(go_on))?;
@@ -182,7 +235,15 @@ impl Damaged {
         };
         let keys = found.mismatching.into_iter().map(|one| one.key);
         for key in keys.chain(found.unreadable.into_iter().map(|one| one.key)) {
-            match damaged.bad_blocks(&key, go_on) {
+            let mut progress = RepairProgress::default();
+            let mut is_ended = false;
+            let bad = damaged.bad_blocks(&key, &mut |bytes| {
+                progress.bytes = progress.bytes.saturating_add(bytes);
+                is_ended |= !go_on(&progress);
+                !is_ended
+            });
+            match bad {
+                _ if is_ended => return Ok(None),
                 // Also where the proof is damaged: then nothing but the whole can be proven.
                 Ok(Some(bad)) if bad.unknown == 0 && bad.bad < bad.blocks => {
                     damaged.in_blocks.push((key, bad))
@@ -209,34 +270,112 @@ impl Damaged {
         }
     }
 
-    /// Writes the bad blocks of a file: how many.
-    fn mend(
+    /// Writes the bad blocks of all files that have proofs: whether to go on.
+    fn mend_all(&self, path: &Path, good: &Branch, done: &mut Repaired, go_on: GoOn<'_>) -> bool {
+        let total = self.in_blocks.iter().map(|(_, bad)| bad.bad.saturating_mul(BLOCK_BYTES)).sum();
+        let mut progress = RepairProgress { phase: RepairPhase::Mending, bytes: 0, total_bytes: Some(total) };
+        for (key, bad) in &self.in_blocks {
+            let mut is_ended = false;
+            let mut mend = Mend { damaged: self, path, key, good, read_bytes: 0 };
+            let mended = mend.run(bad, &mut |bytes| {
+                progress.bytes = progress.bytes.saturating_add(bytes);
+                is_ended |= !go_on(&progress);
+                !is_ended
+            });
+            done.read_bytes += mend.read_bytes;
+            match mended {
+                _ if is_ended => return false,
+                Ok(blocks) => done.mended.push((key.clone(), blocks)),
+                Err(error) => done.failures.push(Failure { key: key.clone(), error }),
+            }
+        }
+        true
+    }
+
+    /// Those of the files that are to be replaced that the good copy has as their lists say: a
+    /// failure for each other one. `None` if `go_on` ended it.
+    fn replaceable(
         &self,
         path: &Path,
-        (key, bad): (&[u8], &BadBlocks),
         good: &Branch,
-        dry_run: bool,
-        read_bytes: &mut u64,
-        go_on: &mut dyn FnMut(u64) -> bool,
-    ) -> crate::Result<u64> {
-        let shown = path.join(std::ffi::OsStr::from_bytes(key));
+        done: &mut Repaired,
+        go_on: GoOn<'_>,
+    ) -> Result<Option<Vec<Vec<u8>>>> {
+        let mut wanted = Expected::builder();
+        for entry in self.whole.iter().filter_map(|key| self.expected.find(key)) {
+            wanted.add(entry.path(), 0, None, &entry.digests());
+        }
+        let wanted = wanted.finish();
+        let mut events = Matching { asking: Asking(go_on), keys: BTreeSet::new() };
+        if !wanted.is_empty() {
+            let subject = Subject { only_listed: true, ..Subject::new(good.clone()).listed(wanted) };
+            let options = VerifyOptions { cached: true, ..VerifyOptions::default() };
+            let report = Verify::new(vec![subject]).with_options(options).run(&mut events)?;
+            done.read_bytes += report.subjects.iter().map(|one| one.read_bytes).sum::<u64>();
+            if report.interrupted {
+                return Ok(None);
+            }
+        }
+        let mut keys = self.whole.clone();
+        keys.retain(|key| {
+            let is_good = events.keys.contains(key);
+            if !is_good {
+                let why = io::Error::other("the good copy does not have the bytes that the list says");
+                let error = crate::Error::io("repair", path.join(OsStr::from_bytes(key)), why);
+                done.failures.push(Failure { key: key.clone(), error });
+            }
+            is_good
+        });
+        Ok(Some(keys))
+    }
+}
+
+/// A file of which bad blocks are written.
+struct Mend<'a> {
+    damaged: &'a Damaged,
+    path: &'a Path,
+    key: &'a [u8],
+    good: &'a Branch,
+    /// Bytes that were read of the good copy.
+    read_bytes: u64,
+}
+
+impl Mend<'_> {
+    /// Writes the bad blocks, and reads the file back: how many were written. Of very many only the
+    /// first thousand ranges are known at once.
+    fn run(&mut self, bad: &BadBlocks, go_on: &mut dyn FnMut(u64) -> bool) -> crate::Result<u64> {
+        let mut written = self.write(bad, go_on)?;
+        let mut before = bad.bad;
+        loop {
+            match self.damaged.bad_blocks(self.key, &mut |_| go_on(0))? {
+                Some(bad) if bad.bad == 0 && bad.unknown == 0 && bad.ranges.is_empty() => return Ok(written),
+                Some(bad) if bad.bad < before && bad.unknown == 0 => {
+                    before = bad.bad;
+                    written += self.write(&bad, go_on)?;
+                }
+                _ => return Err(self.refused("what is read back from it is not what was written")),
+            }
+        }
+    }
+
+    fn shown(&self) -> PathBuf {
+        self.path.join(OsStr::from_bytes(self.key))
+    }
+
+    fn refused(&self, why: &str) -> crate::Error {
+        crate::Error::io("repair", self.shown(), io::Error::other(why.to_owned()))
+    }
+
+    fn write(&mut self, bad: &BadBlocks, go_on: &mut dyn FnMut(u64) -> bool) -> crate::Result<u64> {
+        let shown = self.shown();
         let failed = |operation| {
             let shown = shown.clone();
             move |error| crate::Error::io(operation, &shown, error)
         };
-        let refused = |why: &str| failed("repair")(io::Error::other(why.to_owned()));
-        if dry_run {
-            return Ok(bad.bad);
-        }
-        let digest = self.digest(key).ok_or_else(|| refused("its list has no BLAKE3 of it"))?;
-        let proof = self.proofs().find(&digest)?.ok_or_else(|| refused("its proof is gone"))?;
-        let value = <[u8; 32]>::try_from(digest.value.as_slice()).unwrap_or_default();
-        let len = proof.len();
-        let mut proof = Proof::open(SourceBytes::new(proof)?, len, value)
-            .map_err(|error| failed("repair")(io::Error::other(error)))?;
-        let id = good.find(key)?.ok_or_else(|| refused("the good copy has no such file"))?;
-        let from = good.tree.open(id)?;
-        let file = open(path, key).map_err(failed("open"))?;
+        let mut proof = self.proof()?;
+        let id = self.good.find(self.key)?.ok_or_else(|| self.refused("the good copy has no such file"))?;
+        let from = self.good.tree.open(id)?;
+        let file = open(self.path, self.key).map_err(failed("open"))?;
         let before = fstat(&file).map_err(|error| failed("look at")(error.into()))?;
         let mut written = 0;
         // What is beyond the end begins within a block.
@@ -244,15 +383,15 @@ impl Damaged {
         for number in ranges.flat_map(numbers_of) {
             let Some(range) = proof.range_of(number) else { continue };
             let block = block_of(&*from, range)?;
-            *read_bytes += block.len() as u64;
-            let is_proven =
-                proof.has(number, &block).map_err(|error| failed("repair")(io::Error::other(error)))?;
+            self.read_bytes += block.len() as u64;
+            let is_proven = proof.has(number, &block).map_err(|error| self.refused(&error.to_string()))?;
             if !is_proven {
-                let why =
-                    format!("the good copy does not have the bytes that the list says at {}", range.start());
-                return Err(refused(&why));
+                let start = range.start();
+                return Err(self.refused(&format!(
+                    "the good copy does not have the bytes that the list says at {start}"
+                )));
             }
-            crate::tree::outbox::write_all(&System, &file, &block, range.start()).map_err(failed("write"))?;
+            write_all(&System, &file, &block, range.start()).map_err(failed("write"))?;
             written += 1;
             if !go_on(block.len() as u64) {
                 return Err(failed("repair")(io::ErrorKind::Interrupted.into()));
@@ -266,10 +405,16 @@ impl Damaged {
             again(|| System.set_mtime(file.as_fd(), ns)).map_err(failed("set the time of"))?;
         }
         System.sync(file.as_fd()).map_err(failed("sync"))?;
-        match self.bad_blocks(key, go_on)? {
-            Some(bad) if bad.bad == 0 && bad.unknown == 0 && bad.ranges.is_empty() => Ok(written),
-            _ => Err(refused("what is read back from it is not what was written")),
-        }
+        Ok(written)
+    }
+
+    fn proof(&self) -> crate::Result<Proof<SourceBytes>> {
+        let digest = self.damaged.digest(self.key);
+        let digest = digest.ok_or_else(|| self.refused("its list has no BLAKE3 of it"))?;
+        let proof = self.damaged.proofs().find(&digest)?.ok_or_else(|| self.refused("its proof is gone"))?;
+        let value = <[u8; 32]>::try_from(digest.value.as_slice()).unwrap_or_default();
+        let len = proof.len();
+        Proof::open(SourceBytes::new(proof)?, len, value).map_err(|error| self.refused(&error.to_string()))
     }
 }
 
@@ -299,47 +444,32 @@ fn block_of(from: &dyn Source, range: ByteRange) -> crate::Result<bytes::Bytes> 
     read_range(&Backend::Auto, from, range, AccessRule::Auto.decide(from, range))
 }
 
-/// Which of these files a tree has with the bytes that lists say.
-fn whole_of(
-    good: &Branch,
-    expected: &Expected,
-    keys: &[Vec<u8>],
-    read_bytes: &mut u64,
-    go_on: &mut dyn FnMut(u64) -> bool,
-) -> Result<BTreeSet<Vec<u8>>> {
-    let mut wanted = Expected::builder();
-    for entry in keys.iter().filter_map(|key| expected.find(key)) {
-        wanted.add(entry.path(), 0, None, &entry.digests());
-    }
-    let wanted = wanted.finish();
-    if wanted.is_empty() {
-        return Ok(BTreeSet::new());
-    }
-    let subject = Subject { only_listed: true, ..Subject::new(good.clone()).listed(wanted) };
-    let mut events = Matching { go_on, keys: BTreeSet::new() };
-    let options = VerifyOptions { cached: true, ..VerifyOptions::default() };
-    let report = Verify::new(vec![subject]).with_options(options).run(&mut events)?;
-    *read_bytes += report.subjects.iter().map(|one| one.read_bytes).sum::<u64>();
-    Ok(events.keys)
-}
-
-struct Asking<'a>(&'a mut dyn FnMut(u64) -> bool);
+/// Passes the progress of verifying and of copying on.
+struct Asking<'a>(GoOn<'a>);
 
 impl VerifyEvents for Asking<'_> {
     fn go_on(&mut self, progress: &Progress) -> bool {
-        (self.0)(progress.bytes)
+        let (bytes, total_bytes) = (progress.bytes, progress.total_bytes);
+        (self.0)(&RepairProgress { phase: RepairPhase::Verifying, bytes, total_bytes })
+    }
+}
+
+impl CopyEvents for Asking<'_> {
+    fn go_on(&mut self, progress: &crate::copy::Progress) -> bool {
+        let (bytes, total_bytes) = (progress.bytes, progress.total_bytes);
+        (self.0)(&RepairProgress { phase: RepairPhase::Replacing, bytes, total_bytes })
     }
 }
 
 /// Keeps what matches.
 struct Matching<'a> {
-    go_on: &'a mut dyn FnMut(u64) -> bool,
+    asking: Asking<'a>,
     keys: BTreeSet<Vec<u8>>,
 }
 
 impl VerifyEvents for Matching<'_> {
     fn go_on(&mut self, progress: &Progress) -> bool {
-        (self.go_on)(progress.bytes)
+        VerifyEvents::go_on(&mut self.asking, progress)
     }
 
     fn found(&mut self, finding: &Finding) {

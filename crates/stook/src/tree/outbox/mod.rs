@@ -330,7 +330,7 @@ impl Outbox {
 
     /// Makes the bytes of files durable, by one call for each file system where that is possible:
     /// the result for each.
-    fn sync_files(&self, files: &[&OutFile]) -> Vec<io::Result<()>> {
+    pub(crate) fn sync_files(&self, files: &[&OutFile]) -> Vec<io::Result<()>> {
         let directories = self.known_directories();
         let mut synced: BTreeMap<u64, Option<io::Result<()>>> = BTreeMap::new();
         for file in files {

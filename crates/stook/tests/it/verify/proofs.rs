@@ -39,8 +39,8 @@ fn tree(len: usize) -> (tempfile::TempDir, PathBuf, Vec<u8>) {
 
 /// The directory of proofs.
 fn proofs_of(tree: &Path) -> PathBuf {
-    let names = fs::read_dir(tree).unwrap().map(|entry| entry.unwrap().path());
-    names.filter(|path| path.extension().is_some_and(|ending| ending == "proofs")).next().unwrap()
+    let mut names = fs::read_dir(tree).unwrap().map(|entry| entry.unwrap().path());
+    names.find(|path| path.extension().is_some_and(|ending| ending == "proofs")).unwrap()
 }
 
 #[test]

@@ -39,8 +39,8 @@ impl Place {
 
     fn repair(&self, dry_run: bool) -> RepairReport {
         let destinations = vec![self.at("bad")];
-        let given = RepairGiven { good: self.at("good"), open: OpenGiven::default(), destinations, dry_run };
-        given.run(&mut |_| true).unwrap()
+        let mut good = || Ok::<_, Error>(OpenGiven::default().open(&self.at("good"), &mut |_| true)?);
+        RepairGiven { destinations, dry_run }.run(&mut good, &mut |_| true).unwrap()
     }
 
     fn write(&self, name: &str, bytes: &[u8], offset: usize) {
@@ -144,7 +144,7 @@ fn what_the_good_copy_has_not_either_stays_and_is_said() {
 fn a_destination_without_a_list_cannot_be_repaired() {
     let place = Place::new();
     let destinations = vec![place.at("good")];
-    let given =
-        RepairGiven { good: place.at("bad"), open: OpenGiven::default(), destinations, dry_run: false };
-    assert!(matches!(given.run(&mut |_| true), Err(Error::NoList(_))));
+    let given = RepairGiven { destinations, dry_run: false };
+    let mut good = || panic!("there is nothing to repair it by");
+    assert!(matches!(given.run::<Error>(&mut good, &mut |_| true), Err(Error::NoList(_))));
 }
