@@ -71,6 +71,9 @@ use crate::wait::{GoOn, with_progress};
 ///         function, or one of each of several: those of ``hashes``.
 ///     mhl: A list of ASC MHL is written at the end, with hashes of this function or of several:
 ///         ``"xxh128"``, ``"c4"``, ``"md5"``, ``"sha1"``, ``"xxh3"``, ``"xxh64"``.
+///     proofs: Whether the proofs of files of more than 1 MiB are written beside a list of BLAKE3,
+///         which is written, too: with them `verify` names the megabytes of a file that are bad, and
+///         `repair_copy` reads only these.
 ///     block_bytes: Length of one read or write of a large file: a multiple of 4 KiB.
 ///     depth: Reads and writes of a large file in flight.
 ///     jobs: Small files that are copied at once.
@@ -116,7 +119,7 @@ use crate::wait::{GoOn, with_progress};
 ///     >>> report.ok, report.read_files, [one.files for one in report.destinations]
 ///     (True, 1, [1, 1])
 #[pyfunction]
-#[pyo3(signature = (sources, destination, *, to=None, overwrite="never", checksum=false, durability="batch", backup=None, mirror=false, max_delete=None, link_dest=None, include=None, exclude=None, files=None, one_file_system=false, specials=false, xattrs=true, with_owner=true, hashes=None, lists=None, mhl=None, block_bytes=None, depth=None, jobs=None, access="auto", bytes_per_s=None, force=false, read_back=false, dry_run=false, as_file=false, at=None, cache=None, whole_file=false, settings=None, headers=None, items=None, progress=None))]
+#[pyo3(signature = (sources, destination, *, to=None, overwrite="never", checksum=false, durability="batch", backup=None, mirror=false, max_delete=None, link_dest=None, include=None, exclude=None, files=None, one_file_system=false, specials=false, xattrs=true, with_owner=true, hashes=None, lists=None, mhl=None, proofs=false, block_bytes=None, depth=None, jobs=None, access="auto", bytes_per_s=None, force=false, read_back=false, dry_run=false, as_file=false, at=None, cache=None, whole_file=false, settings=None, headers=None, items=None, progress=None))]
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 pub(crate) fn copy<'py>(
     py: Python<'py>,
@@ -140,6 +143,7 @@ pub(crate) fn copy<'py>(
     hashes: Option<&Bound<'py, PyAny>>,
     lists: Option<&Bound<'py, PyAny>>,
     mhl: Option<&Bound<'py, PyAny>>,
+    #[pyo3(from_py_with = choices::proofs)] proofs: bool,
     #[pyo3(from_py_with = numbers::block_bytes)] block_bytes: Option<u64>,
     #[pyo3(from_py_with = numbers::depth)] depth: Option<usize>,
     #[pyo3(from_py_with = numbers::jobs)] jobs: Option<usize>,
@@ -174,6 +178,7 @@ pub(crate) fn copy<'py>(
         hashes: hashes.map_or(Ok(Vec::new()), |hashes| hash_kinds("hashes", hashes))?,
         lists: lists.map_or(Ok(Vec::new()), |lists| hash_kinds("lists", lists))?,
         mhl: mhl.map(|kinds| hash_kinds("mhl", kinds)).transpose()?,
+        proofs,
         block_bytes,
         depth,
         jobs,
@@ -197,7 +202,7 @@ fn opening(as_file: bool, one_file_system: bool, at: Option<&Bound<'_, PyAny>>) 
 }
 
 /// The argument `to`: further destinations.
-fn directories(to: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<PathBuf>> {
+pub(crate) fn directories(to: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<PathBuf>> {
     to.map_or(Ok(Vec::new()), |to| paths::one_or_several("to", to))
 }
 
@@ -333,6 +338,7 @@ fn destination_of<'py>(py: Python<'py>, one: &DestinationReport) -> PyResult<Bou
         unfinished: keys(py, one.unfinished.iter().map(|left| &left.key))?,
         not_mirrored: one.not_mirrored.map(WhyNotMirrored::text),
         lists: keys(py, &one.lists)?,
+        proofs: one.proofs.as_ref().map_or(0, |(_, files)| *files),
         unset_xattrs: one.unset_xattrs.entries,
         foreign_xattrs: one.unset_xattrs.foreign,
         direct_bytes: one.passage.direct_bytes,

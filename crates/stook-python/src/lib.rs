@@ -15,6 +15,7 @@ mod memory;
 mod numbers;
 mod pack;
 mod paths;
+mod proofs;
 mod reports;
 mod sparse;
 mod verify;
@@ -39,6 +40,8 @@ mod _stook {
     use super::pack::{check::check, check::repair, tree::pack_tree, unpack::unpack};
     #[pymodule_export]
     use super::paths::path_argument;
+    #[pymodule_export]
+    use super::proofs::{repair_copy, verify_range};
     #[pymodule_export]
     use super::sparse::fsspec::{
         check_sparse_options, described, has_pack, local_path, shown_in, split_pack_path, who_asks,

@@ -77,6 +77,6 @@ named_numbers! {
 
 arguments! {
     argument:
-        adopt_min alignment block_bytes budget_bytes bytes_per_s depth extra_bytes first_touch grain jobs
-        keep_seconds max_dead max_delete max_gap memory min_len segment_bytes threads timeout
+        adopt_min alignment block_bytes budget_bytes bytes_per_s depth end extra_bytes first_touch grain
+        jobs keep_seconds max_dead max_delete max_gap memory min_len segment_bytes start threads timeout
 }

@@ -54,5 +54,5 @@ pub(crate) fn path_argument(name: &str, path: &Bound<'_, PyAny>) -> PyResult<OsS
 }
 
 arguments! {
-    argument -> PathBuf: destination directory new pack path
+    argument -> PathBuf: destination directory good new pack path
 }

@@ -244,7 +244,7 @@ fn tree_of<'py>(py: Python<'py>, one: &SubjectReport) -> PyResult<Bound<'py, PyA
 }
 
 /// Where the bad blocks of a file are: the first byte of each range, and the one after its last.
-fn ranges_of(bad: Option<&BadBlocks>) -> Vec<(u64, u64)> {
+pub(crate) fn ranges_of(bad: Option<&BadBlocks>) -> Vec<(u64, u64)> {
     let ranges = bad.iter().flat_map(|bad| &bad.ranges);
     ranges.map(|range| (range.start(), range.end())).collect()
 }

@@ -178,3 +178,67 @@ def test_wrong_types_and_missing_files_are_errors_of_python() -> None:
         stook.verify("nowhere")
     with pytest.raises(FileNotFoundError):
         stook.verify("disk", lists="nowhere")
+
+
+def film() -> bytes:
+    return bytes(index // 3 % 251 for index in range(3_500_000))
+
+
+def flip(path: Path, at: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+
+
+def test_bad_megabytes_are_named_and_parts_are_proven(disk: Path) -> None:
+    (disk / "film").write_bytes(film())
+    made = stook.verify(disk, proofs=True, mhl=["xxh3", "c4"])
+    assert [one.hash for one in made.made] == ["blake3", None]
+    assert stook.verify_range(disk / "film").ok
+    flip(disk / "film", 2_500_000)
+    (bad,) = only(stook.verify(disk)).mismatching
+    assert bad.bad == [(2 << 20, 3 << 20)]
+    part = stook.verify_range(disk / "film", 3_000_000)
+    assert not part.ok and part.bad == bad.bad and part.listed_in == disk.resolve()
+    assert (part.read_start, part.read_end) == (2 << 20, 3_500_000)
+    assert stook.verify_range(disk / "film", 0, 2 << 20, cached=True).ok
+    assert stook.verify_range(disk / "two", 5, 6).ok
+    with pytest.raises(stook.OutOfBoundsError):
+        stook.verify_range(disk / "film", 0, 4_000_000)
+    with pytest.raises(stook.InvalidError, match="no list"):
+        stook.verify_range(sys.executable)
+    with pytest.raises(stook.InvalidError, match="argument 'start'"):
+        stook.verify_range(disk / "film", -1)
+
+
+def test_a_copy_is_repaired_from_a_good_one() -> None:
+    Path("good").mkdir()
+    Path("good/film").write_bytes(film())
+    Path("good/note").write_text("a note")
+    report = stook.copy("good", "bad", to="worse", proofs=True)
+    assert [one.proofs for one in report.destinations] == [1, 1]
+    flip(Path("bad/film"), 7)
+    Path("worse/note").unlink()
+    planned = stook.repair_copy("good", "bad", to=["worse"], dry_run=True)
+    assert [one.mended for one in planned.destinations] == [{"film": 1}, {}]
+    seen: list[tuple[int, ...]] = []
+    done = stook.repair_copy("good", "bad", to="worse", progress=lambda *numbers: seen.append(numbers))
+    bad, worse = done.destinations
+    assert done.ok and seen and (bad.mended, bad.read_bytes, bad.matching) == ({"film": 1}, 1 << 20, 1)
+    assert (worse.mended, worse.replaced) == ({}, ["note"])
+    assert stook.verify(["bad", "worse"]).ok
+    flip(Path("bad/film"), 9)
+    flip(Path("good/film"), 11)
+    (bad,) = stook.repair_copy("good", "bad").destinations
+    (failure,) = bad.failures
+    assert failure.key == "film" and "does not have the bytes" in failure.error
+    with pytest.raises(stook.InvalidError, match="no list"):
+        stook.repair_copy("bad", "good")
+    with pytest.raises(OSError):
+        stook.repair_copy("nowhere", "bad")
+
+    def stop(*numbers: int) -> None:
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        stook.repair_copy("good", "bad", progress=stop)

@@ -25,6 +25,7 @@ mod names;
 mod options;
 mod pack;
 mod packs;
+mod proven;
 mod put;
 mod remote;
 mod rm;

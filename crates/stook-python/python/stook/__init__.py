@@ -23,13 +23,13 @@ from ._sparse import DiskStatistics, Extent, Identity, SparseCounters, SparseSta
 from ._stook import DEBUG as _DEBUG, VERSION as _VERSION
 from ._stook import (
     Archive, Batch, Buffer, DiskCache, Follow, Items, Keys, Pack, Pin, Record, RecordFile, Scan,
-    SparseBuffer, SparseFile, SparseStore, Split, Stat, check, copy, pack_tree, repair, unpack,
-    verify,
+    SparseBuffer, SparseFile, SparseStore, Split, Stat, check, copy, pack_tree, repair, repair_copy,
+    unpack, verify, verify_range,
 )
 from ._types import (
     ArchiveInfo, CheckReport, CompactReport, CopyDestination, CopyItem, CopyReport, DeleteReport,
     Failure, LoadReport, MadeList, Mismatch, MoveReport, PackInfo, PackTreeReport, Quarantined,
-    ReadList, RepairReport, SegmentInfo, TornTail, UnpackReport, Unreadable, VerifiedTree,
+    RangeReport, ReadList, RepairedCopies, RepairedCopy, RepairReport, SegmentInfo, TornTail, UnpackReport, Unreadable, VerifiedTree,
     VerifyItem, VerifyReport,
 )
 
@@ -48,13 +48,14 @@ __all__ = [
     "LoadReport", "LocalFile", "LockedError", "MadeList", "MeasurementError", "MhlHashName",
     "Mismatch", "Mode", "MoveReport",
     "NoSuchStateError", "NotAPackError", "NotHeldError", "OnDamage", "open", "OutOfBoundsError",
-    "Overwrite", "Pack", "pack_tree", "PackInfo", "PackTreeReport", "Pin", "Quarantined", "ReadList", "Record",
+    "Overwrite", "Pack", "pack_tree", "PackInfo", "PackTreeReport", "Pin", "Quarantined", "RangeReport", "ReadList",
+    "Record",
     "RecordFile", "RecoveryWarning", "RemoteError", "RemoteNotFoundError", "RemotePermissionError",
-    "repair", "RepairReport", "Scan", "ScanOrder", "SegmentInfo", "ShortReadError",
+    "repair", "repair_copy", "RepairedCopies", "RepairedCopy", "RepairReport", "Scan", "ScanOrder", "SegmentInfo", "ShortReadError",
     "SourceChangedError", "SparseBuffer", "SparseCounters", "SparseFile", "SparseStatistics",
     "SparseStore", "Split", "Stat", "StoppedError", "study", "StudyName", "StudyResult", "TornTail",
     "unpack", "UnpackReport", "Unreadable", "UnsupportedError", "VerifiedTree", "verify",
-    "VerifyItem", "VerifyReport", "Workload",
+    "verify_range", "VerifyItem", "VerifyReport", "Workload",
 ]
 
 __version__ = _VERSION

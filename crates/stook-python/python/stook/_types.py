@@ -388,6 +388,7 @@ class CopyDestination:
         unfinished: Files that are not whole, and that the next run continues.
         not_mirrored: Why a mirror looked for nothing that it could delete, where that is so.
         lists: Lists of checksums that were written.
+        proofs: How many files have a proof beside them.
         unlisted: How many files are in none of them, because they were there already and were not
             read.
         unset_xattrs: How many files, directories and links lack extended attributes that could not
@@ -424,6 +425,7 @@ class CopyDestination:
     unfinished: list[str]
     not_mirrored: Optional[str]
     lists: list[str]
+    proofs: int
     unlisted: int
     unset_xattrs: int
     foreign_xattrs: int
@@ -601,13 +603,13 @@ class MadeList:
     Attributes:
         tree: Of which tree, by its position.
         path: The list.
-        hash: The hash function.
+        hash: The hash function; ``None`` for an ASC MHL, which may have several.
         files: Files in it.
     """
 
     tree: int
     path: Path
-    hash: str
+    hash: Optional[str]
     files: int
 
 
@@ -675,3 +677,64 @@ class UnpackReport:
     complete: bool
     failures: list[Failure]
     damages: list[DamagedError]
+
+
+@dataclass(frozen=True)
+class RangeReport:
+    """What verifying a part of a file found.
+
+    Attributes:
+        path: The file.
+        listed_in: The directory whose list has it.
+        read_start: The first byte that was read: of the megabyte in which the part begins.
+        read_end: The byte after the last one that was read.
+        bad: Where what was read is not what the list says: the first byte of each range, and the one
+            after its last.
+        ok: Whether all that was read is what the list says.
+    """
+
+    path: Path
+    listed_in: Path
+    read_start: int
+    read_end: int
+    bad: list[tuple[int, int]]
+    ok: bool
+
+
+@dataclass(frozen=True)
+class RepairedCopy:
+    """What was repaired of a destination.
+
+    Attributes:
+        path: The directory.
+        matching: Files that were as their lists say.
+        mended: Files of which blocks of 1 MiB were written in place: how many.
+        replaced: Files that were replaced as a whole, or made.
+        read_bytes: Bytes that were read of the good copy.
+        failures: What is not as its list says, still.
+    """
+
+    path: Path
+    matching: int
+    mended: dict[str, int]
+    replaced: list[str]
+    read_bytes: int
+    failures: list[Failure]
+
+
+@dataclass(frozen=True)
+class RepairedCopies:
+    """What was repaired.
+
+    Attributes:
+        destinations: Each destination, in the order in which they were given.
+        damages: Damage of packs that was met, as exceptions.
+    """
+
+    destinations: list[RepairedCopy]
+    damages: list[DamagedError]
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything that lists say is there now."""
+        return not any(one.failures for one in self.destinations) and not self.damages

@@ -1,13 +1,22 @@
 //! Proofs beside lists: which megabytes of a file are bad, and parts of files without the rest.
 
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use proptest::prelude::*;
+use stook::copy::{Copy, CopyOptions, CopyReport, CopySource, Destination, Failure};
+use stook::engine::Backend;
 use stook::format::proof::BLOCK_BYTES;
 use stook::hash::HashKind;
+use stook::ops::copy::CopyGiven;
 use stook::ops::verify::{Error, OpenGiven, RangeGiven, RangeReport, Verified, VerifyGiven};
+use stook::tree::Overwrite;
+use stook_testing::fault::{FaultCalls, OutFault};
 
 const BLOCK: usize = BLOCK_BYTES as usize;
 
@@ -176,4 +185,90 @@ proptest! {
             prop_assert_eq!(named(len), more > 0);
         }
     }
+}
+
+/// The proofs of a tree, by their names.
+fn proofs_in(tree: &Path) -> BTreeMap<OsString, Vec<u8>> {
+    let all = fs::read_dir(proofs_of(tree)).unwrap().map(|entry| entry.unwrap());
+    all.map(|entry| (entry.file_name(), fs::read(entry.path()).unwrap())).collect()
+}
+
+fn copied(tree: &Path, to: &[&Path], options: CopyOptions) -> CopyReport {
+    let sources = vec![OpenGiven::default().open(tree, &mut |_| true).unwrap()];
+    let destinations = to.iter().map(|to| to.to_path_buf()).collect();
+    CopyGiven { sources, destinations, options, read_back: false }.run(&mut ()).unwrap()
+}
+
+#[test]
+fn copies_write_the_proofs_that_verifying_makes() {
+    // With a hole, and a file that is no longer than a block but goes the way of large ones.
+    let (from, long, bytes) = tree(4 * BLOCK + 77);
+    let sparse = File::create(from.path().join("sparse")).unwrap();
+    sparse.set_len(3 * BLOCK_BYTES + 5).unwrap();
+    sparse.write_all_at(b"data", BLOCK_BYTES + 3).unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let [one, two] = ["one", "two"].map(|name| place.path().join(name));
+    let options = CopyOptions { proofs: true, lists: vec![HashKind::Xxh3], ..CopyOptions::default() };
+    let report = copied(from.path(), &[&one, &two], options.clone());
+    assert_eq!(report.undone(), 0, "{report:?}");
+    for at in &report.destinations {
+        assert_eq!((at.lists.len(), at.proofs.as_ref().unwrap().1), (2, 3), "{at:?}");
+    }
+    make(from.path());
+    assert_eq!(proofs_in(&one), proofs_in(from.path()));
+    assert_eq!(proofs_in(&two), proofs_in(from.path()));
+    let file = File::options().write(true).open(two.join("d/long")).unwrap();
+    file.write_all_at(&[bytes[3 * BLOCK] ^ 1], 3 * BLOCK_BYTES).unwrap();
+    let verified = verify(&two, VerifyGiven::default());
+    let bad = verified.report.subjects[0].mismatching[0].bad.clone().unwrap();
+    assert_eq!((bad.bad, bad.ranges[0].start()), (1, 3 * BLOCK_BYTES));
+    assert!(range(&one.join("d/long"), 5, Some(6)).unwrap().is_proven());
+    // Proofs are no part of what is copied: they are neither extra to a mirror nor compared.
+    fs::remove_file(&long).unwrap();
+    let mirror = CopyOptions { mirror: true, checksum: true, overwrite: Overwrite::Different, ..options };
+    let report = copied(from.path(), &[&one], mirror);
+    assert_eq!(report.undone(), 0, "{report:?}");
+    assert_eq!(report.destinations[0].deleted, [b"d/long".to_vec()]);
+    assert!(verify(&one, VerifyGiven::default()).report.subjects[0].extra.is_empty());
+    // Nothing is made by a dry run.
+    let options = CopyOptions { dry_run: true, proofs: true, ..CopyOptions::default() };
+    copied(from.path(), &[&place.path().join("three")], options);
+    assert!(!place.path().join("three").exists());
+}
+
+#[test]
+fn a_proof_that_cannot_be_written_is_a_failure_and_costs_no_file() {
+    let (from, _, _) = tree(2 * BLOCK + 5);
+    make(from.path());
+    let whole = proofs_in(from.path());
+    let mut failures = 0;
+    for nth in 0.. {
+        let place = tempfile::tempdir().unwrap();
+        let to = place.path().join("to");
+        let calls = Arc::new(FaultCalls::nth(nth, OutFault::Fails(5)));
+        let destination =
+            Destination { path: to.clone(), calls: calls.clone(), factory: Arc::new(Backend::Auto) };
+        let options = CopyOptions { jobs: Some(1), proofs: true, ..CopyOptions::default() };
+        let copy = Copy::new(vec![CopySource::directory(from.path()).unwrap()], vec![destination]);
+        let Ok(report) = copy.with_options(options).run(&mut ()) else { continue };
+        if calls.met().is_none() {
+            assert_eq!((report.undone(), proofs_in(&to)), (0, whole));
+            break;
+        }
+        let one = &report.destinations[0];
+        let of_proof = |failure: &&Failure| failure.error.to_string().contains("proof");
+        let unproven = one.failures.iter().filter(of_proof).count() as u64;
+        failures += unproven;
+        if unproven > 0 {
+            assert_eq!((report.undone(), one.files), (unproven, 3), "{nth}: {report:?}");
+        }
+        // One that has its name is whole.
+        let folder = one.proofs.as_ref().map(|(name, _)| to.join(OsStr::from_bytes(name)));
+        for entry in folder.iter().flat_map(|folder| fs::read_dir(folder).unwrap()) {
+            let entry = entry.unwrap();
+            let is_temporary = entry.file_name().as_bytes().starts_with(b".stook-");
+            assert!(is_temporary || whole[&entry.file_name()] == fs::read(entry.path()).unwrap(), "{nth}");
+        }
+    }
+    assert!(failures >= 3, "it could not be made, written or synced: {failures}");
 }
