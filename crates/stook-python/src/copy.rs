@@ -72,8 +72,8 @@ use crate::wait::{GoOn, with_progress};
 ///     mhl: A list of ASC MHL is written at the end, with hashes of this function or of several:
 ///         ``"xxh128"``, ``"c4"``, ``"md5"``, ``"sha1"``, ``"xxh3"``, ``"xxh64"``.
 ///     proofs: Whether the proofs of files of more than 1 MiB are written beside a list of BLAKE3,
-///         which is written, too: with them `verify` names the megabytes of a file that are bad, and
-///         `repair_copy` reads only these.
+///         which is written, too: with them `verify` names the megabytes of a file that are bad,
+///         and `repair_copy` reads only these.
 ///     block_bytes: Length of one read or write of a large file: a multiple of 4 KiB.
 ///     depth: Reads and writes of a large file in flight.
 ///     jobs: Small files that are copied at once.
@@ -175,23 +175,35 @@ pub(crate) fn copy<'py>(
         with_owner,
         xattrs,
         specials,
-        hashes: hashes.map_or(Ok(Vec::new()), |hashes| hash_kinds("hashes", hashes))?,
-        lists: lists.map_or(Ok(Vec::new()), |lists| hash_kinds("lists", lists))?,
-        mhl: mhl.map(|kinds| hash_kinds("mhl", kinds)).transpose()?,
-        proofs,
         block_bytes,
         depth,
         jobs,
         access: chosen("access", access, &ACCESS)?,
         bytes_per_s,
         force,
-        ..CopyOptions::default()
+        ..listing((hashes, lists, mhl), proofs)?
     };
-    let open = opening(as_file, one_file_system, at)?;
-    let (fetching, items) = (fetching(cache, whole_file, settings, headers)?, callable_of("items", items)?);
+    let (open, items) = (opening(as_file, one_file_system, at)?, callable_of("items", items)?);
+    let fetching = fetching(cache, whole_file, settings, headers)?;
     let destinations = [vec![destination], directories(to)?].concat();
-    let copying = Copying { sources, destinations, options, read_back, open, fetching, items };
-    copying.report(py, progress).map_err(|error| with_time_hint(at, error))
+    Copying { sources, destinations, options, read_back, open, fetching, items }
+        .report(py, progress)
+        .map_err(|error| with_time_hint(at, error))
+}
+
+/// What is computed and listed: the arguments `hashes`, `lists` and `mhl`, and whether proofs are
+/// written.
+fn listing(
+    (hashes, lists, mhl): (Option<&Bound<'_, PyAny>>, Option<&Bound<'_, PyAny>>, Option<&Bound<'_, PyAny>>),
+    proofs: bool,
+) -> PyResult<CopyOptions> {
+    Ok(CopyOptions {
+        hashes: hash_kinds("hashes", hashes)?.unwrap_or_default(),
+        lists: hash_kinds("lists", lists)?.unwrap_or_default(),
+        mhl: hash_kinds("mhl", mhl)?,
+        proofs,
+        ..CopyOptions::default()
+    })
 }
 
 /// How sources are opened.
@@ -221,7 +233,11 @@ fn only(files: &Bound<'_, PyAny>) -> PyResult<Option<BTreeSet<Vec<u8>>>> {
 }
 
 /// The hash functions that an argument with this name lists, or the only one.
-pub(crate) fn hash_kinds(argument: &str, hashes: &Bound<'_, PyAny>) -> PyResult<Vec<HashKind>> {
+pub(crate) fn hash_kinds(
+    argument: &str,
+    hashes: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Option<Vec<HashKind>>> {
+    let Some(hashes) = hashes else { return Ok(None) };
     let names: Vec<String> = match hashes.extract::<String>() {
         Ok(one) => vec![one],
         Err(_) => {
@@ -229,7 +245,7 @@ pub(crate) fn hash_kinds(argument: &str, hashes: &Bound<'_, PyAny>) -> PyResult<
         }
     };
     let kinds = HashKind::ALL.map(|kind| (kind.name(), kind));
-    names.iter().map(|name| chosen(argument, name, &kinds)).collect()
+    names.iter().map(|name| chosen(argument, name, &kinds)).collect::<PyResult<_>>().map(Some)
 }
 
 /// A copy that is to be made.

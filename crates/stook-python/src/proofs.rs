@@ -73,6 +73,7 @@ fn range_of<'py>(py: Python<'py>, one: &RangeReport) -> PyResult<Bound<'py, PyAn
         read_start: one.read.start(),
         read_end: one.read.end(),
         bad: ranges_of(Some(&one.bad)),
+        older_list: one.is_older,
         ok: one.is_proven(),
     )
 }
@@ -91,14 +92,14 @@ fn range_of<'py>(py: Python<'py>, one: &RangeReport) -> PyResult<Bound<'py, PyAn
 ///     dry_run: Whether nothing is written: the report says what would be.
 ///     as_file: Whether a pack is taken for the files that it is.
 ///     at: The state of a pack at this time rather than the newest, as for `Pack`.
-///     cache: Of an archive or object on a server: a directory in which what was fetched is kept for
-///         the next time, or a :class:`DiskCache`.
+///     cache: Of an archive or object on a server: a directory in which what was fetched is kept
+///         for the next time, or a :class:`DiskCache`.
 ///     whole_file: Whether an object whose server cannot send parts is read as a whole.
 ///     settings: Settings of the object store by their names in the environment (``AWS_REGION``),
 ///         which they override.
 ///     headers: Further headers of requests to ``http://`` and ``https://`` addresses.
-///     progress: Called now and then with the bytes so far and all bytes (0 until they are known) of
-///         what is being done, on another thread. ``True`` shows a bar with tqdm.
+///     progress: Called now and then with the bytes so far and all bytes (0 until they are known)
+///         of what is being done, on another thread. ``True`` shows a bar with tqdm.
 ///
 /// Returns:
 ///     A `RepairedCopies`. What could not be repaired is in ``failures`` of each of its

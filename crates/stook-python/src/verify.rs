@@ -110,8 +110,8 @@ pub(crate) fn verify<'py>(
         against: against.map(|path| paths::argument("against", path)).transpose()?,
         given: VerifyGiven {
             lists: several("lists", lists)?,
-            make: make_lists.map_or(Ok(Vec::new()), |kinds| hash_kinds("make_lists", kinds))?,
-            mhl: mhl.map(|kinds| hash_kinds("mhl", kinds)).transpose()?,
+            make: hash_kinds("make_lists", make_lists)?.unwrap_or_default(),
+            mhl: hash_kinds("mhl", mhl)?,
             proofs,
             options: VerifyOptions { cached, jobs, ..VerifyOptions::default() },
             ..VerifyGiven::default()

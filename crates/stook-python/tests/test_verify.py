@@ -202,7 +202,12 @@ def test_bad_megabytes_are_named_and_parts_are_proven(disk: Path) -> None:
     assert not part.ok and part.bad == bad.bad and part.listed_in == disk.resolve()
     assert (part.read_start, part.read_end) == (2 << 20, 3_500_000)
     assert stook.verify_range(disk / "film", 0, 2 << 20, cached=True).ok
-    assert stook.verify_range(disk / "two", 5, 6).ok
+    # Of a short file, and of one that a newer list has without BLAKE3.
+    (disk / "note").write_bytes(b"note")
+    stook.verify(disk, make_lists="blake3")
+    assert stook.verify_range(disk / "note", 1, 3).read_end == 4
+    (disk / "checksums-2999-01-01_000000Z.md5").write_text(f"{hashlib.md5(film()).hexdigest()}  film\n")
+    assert stook.verify_range(disk / "film", 0, 1).older_list
     with pytest.raises(stook.OutOfBoundsError):
         stook.verify_range(disk / "film", 0, 4_000_000)
     with pytest.raises(stook.InvalidError, match="no list"):

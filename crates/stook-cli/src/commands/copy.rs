@@ -78,7 +78,8 @@ pub struct Args {
     #[arg(long)]
     read_back: bool,
     /// Write the proofs of files of more than 1 MiB beside a list of BLAKE3, which is written, too.
-    /// `stook verify` names the bad megabytes of a damaged file by them, and --repair reads only these
+    /// `stook verify` names the bad megabytes of a damaged file by them, and --repair reads only
+    /// these
     #[arg(long)]
     proof: bool,
     /// Repair DIR by its own lists: what they say and it does not have is copied from SRC, a good

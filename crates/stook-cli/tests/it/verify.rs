@@ -214,7 +214,7 @@ fn bad_megabytes_are_named_and_a_part_of_a_file_is_verified_by_itself() {
     let run = |args: &[&str]| super::ended(stook(["verify"]).args(args).current_dir(place.dir.path()));
     let (code, _, stderr) = run(&["--range", "1MiB..2MiB", "disk/film"]);
     assert_eq!(code, 2, "{stderr}");
-    assert!(stderr.contains("--make-list=blake3 --proof"), "{stderr}");
+    assert!(stderr.contains("`stook verify --proof`"), "{stderr}");
     let (code, stdout, stderr) = run(&["disk", "--make-list=blake3", "--proof"]);
     assert_eq!(code, 0, "{stderr}");
     assert!(stdout.contains(".proofs: proofs of 1 file"), "{stdout}");

@@ -263,6 +263,9 @@ def copy(
             function, or one of each of several: those of ``hashes``.
         mhl: A list of ASC MHL is written at the end, with hashes of this function or of several:
             ``"xxh128"``, ``"c4"``, ``"md5"``, ``"sha1"``, ``"xxh3"``, ``"xxh64"``.
+        proofs: Whether the proofs of files of more than 1 MiB are written beside a list of BLAKE3,
+            which is written, too: with them `verify` names the megabytes of a file that are bad, and
+            `repair_copy` reads only these.
         block_bytes: Length of one read or write of a large file: a multiple of 4 KiB.
         depth: Reads and writes of a large file in flight.
         jobs: Small files that are copied at once.
@@ -399,6 +402,10 @@ def verify(
             compared as well; modes, owners and times never are.
         make_lists: ``"sha256"`` or another hash function, or several: a list of each is written
             into each tree, of what is as it should be and of what no list has.
+        mhl: The same as the next generation of an ASC MHL with this hash function, or several:
+            ``"xxh128"``, ``"c4"``, ``"md5"``, ``"sha1"``, ``"xxh3"``, ``"xxh64"``.
+        proofs: Whether the proofs of files of more than 1 MiB are written beside a list of BLAKE3,
+            which is made then. With them the bad megabytes of a damaged file are in ``bad``.
         cached: Whether files are read through the page cache.
         allow_extra: Whether what nothing says should be there is left out of ``wrong``.
         jobs: Threads that read and hash the files of one tree.

@@ -688,8 +688,10 @@ class RangeReport:
         listed_in: The directory whose list has it.
         read_start: The first byte that was read: of the megabyte in which the part begins.
         read_end: The byte after the last one that was read.
-        bad: Where what was read is not what the list says: the first byte of each range, and the one
-            after its last.
+        bad: Where what was read is not what the list says: the first byte of each range, and the
+            one after its last.
+        older_list: Whether a newer list has the file without BLAKE3: it may have been changed
+            since.
         ok: Whether all that was read is what the list says.
     """
 
@@ -698,6 +700,7 @@ class RangeReport:
     read_start: int
     read_end: int
     bad: list[tuple[int, int]]
+    older_list: bool
     ok: bool
 
 

@@ -1,5 +1,5 @@
-//! Histories of ASC MHL in directories on disk: what their lists say, once it was seen that they are
-//! those in the chain, and the next generation.
+//! Histories of ASC MHL in directories on disk: what their lists say, once it was seen that they
+//! are those in the chain, and the next generation.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;

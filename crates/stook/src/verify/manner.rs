@@ -61,8 +61,8 @@ impl Manner {
         let rotating = sides.iter().filter(rotates).count();
         let is_on_disk = sides.iter().all(|side| side.is_on_disk);
         let processors = available_parallelism().map_or(2, usize::from).max(2);
-        // One more than there are processors: two that hand in the end of a file at the same time leave
-        // the device with nothing to do.
+        // One more than there are processors: two that hand in the end of a file at the same time
+        // leave the device with nothing to do.
         let usual = if is_on_disk && rotating == 0 { processors + 1 } else { 1 };
         let most = share_of_descriptors(DESCRIPTORS_PER_WORKER, WORKERS_MAX);
         Self {

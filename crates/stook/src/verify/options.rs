@@ -17,8 +17,8 @@ pub struct VerifyOptions {
     /// that no list has is [new](super::Outcome::New) then, and not extra, unless it is compared
     /// with another tree.
     pub digests: Vec<HashKind>,
-    /// Whether files of more than a block have their [proof](crate::format::proof) made, where their
-    /// BLAKE3 is computed. It takes 64 bytes of memory for each MiB of a file that is read.
+    /// Whether files of more than a block have their [proof](crate::format::proof) made, where
+    /// their BLAKE3 is computed. It takes 64 bytes of memory for each MiB of a file that is read.
     pub proofs: bool,
     /// Threads that read and hash the files of one tree, 1 to 256. As many as there are processors
     /// where it is not said, and one where a disk rotates.

@@ -32,6 +32,7 @@ struct Range<'a> {
     read_start: u64,
     read_end: u64,
     matches: bool,
+    older_list: bool,
     bad_blocks: JsonBad,
 }
 
@@ -43,6 +44,7 @@ impl<'a> Range<'a> {
             read_start: one.read.start(),
             read_end: one.read.end(),
             matches: one.is_proven(),
+            older_list: one.is_older,
             bad_blocks: JsonBad::new(&one.bad),
         }
     }
@@ -69,6 +71,12 @@ pub(super) fn run(args: &Args, span: Span, context: &Context) -> anyhow::Result<
             let path = printable(one.path.as_os_str().as_bytes());
             if !one.is_proven() {
                 output.line(format_args!("mismatch    {path}: {}", bad_blocks(&one.bad)))?;
+                if one.is_older {
+                    context.note(format!(
+                        "a newer list has {path} without BLAKE3: if it was changed since, make a proof anew \
+                         (`stook verify --proof`)"
+                    ));
+                }
             } else if !context.quiet() {
                 let (read, list) =
                     (units::bytes_binary(one.read.len()), printable(one.listed_in.as_os_str().as_bytes()));

@@ -25,6 +25,7 @@ pub use repair::{GoOn, OpenGood, RepairGiven, RepairPhase, RepairProgress, Repai
 use self::blocks::Proofs;
 use self::lists::ListFile;
 use self::made::{Making, Wanted};
+use self::range::blake3_of;
 use crate::copy::Misplaced;
 use crate::format::mhl;
 use crate::hash::HashKind;
@@ -194,19 +195,25 @@ fn name_blocks(
     access: AccessRule,
     (events, failures): (&mut dyn VerifyEvents, &mut Vec<Failure<crate::Error>>),
 ) -> bool {
-    if proofs.folders.is_empty() {
+    if proofs.folders.is_empty() || report.mismatching.is_empty() && report.unreadable.is_empty() {
         return true;
     }
+    let lists = own::lists_of(&subject.branch).map(|own| own.lists).unwrap_or_default();
+    let go_on = &mut || events.go_on(&Progress::default());
+    let Some(proven) = reading::proven(&subject.branch, lists, go_on) else { return false };
     let mut is_ended = false;
     let mut failed = Vec::new();
     let mut of = |key: &[u8]| {
-        let entry = subject.listed.as_ref()?.find(key)?;
-        let digest = entry.digests().into_iter().find(|digest| digest.kind == HashKind::Blake3)?;
+        let newest = subject.listed.as_ref().and_then(|listed| blake3_of(listed, key));
+        let is_older = newest.is_none();
+        let digest = newest.or_else(|| blake3_of(&proven, key))?;
         let mut go_on = |_: u64| {
             is_ended |= !events.go_on(&Progress::default());
             !is_ended
         };
         match proofs.bad_blocks(key, &digest, access, &mut go_on) {
+            // It was another file when the older list was made.
+            Ok(Some(bad)) if is_older && bad.bad == bad.blocks => None,
             Ok(found) => found,
             // A proof that cannot be used is damage, too.
             Err(error) => {

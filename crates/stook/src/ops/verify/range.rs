@@ -11,7 +11,7 @@ use crate::format::proof::BLOCK_BYTES;
 use crate::hash::{Digest, HashKind};
 use crate::source::{AccessRule, read_range};
 use crate::tree::NodeId;
-use crate::verify::{BadBlocks, Branch};
+use crate::verify::{BadBlocks, Branch, Expected};
 
 /// Which part of which file is verified.
 #[derive(Debug, Clone)]
@@ -33,6 +33,8 @@ pub struct RangeReport {
     pub path: PathBuf,
     /// The directory whose list has it.
     pub listed_in: PathBuf,
+    /// Whether a newer list there has it without BLAKE3: it may have been changed since.
+    pub is_older: bool,
     /// What was read: the blocks in which the part lies.
     pub read: ByteRange,
     /// Which of these are bad.
@@ -51,6 +53,7 @@ struct Listed {
     branch: Branch,
     key: Vec<u8>,
     digest: Digest,
+    is_older: bool,
     folders: Vec<NodeId>,
 }
 
@@ -61,7 +64,7 @@ impl RangeGiven {
     /// That no list has the file with BLAKE3, that it has no proof, that the part reaches past its
     /// end, and what cannot be opened.
     pub fn run(&self, go_on: &mut dyn FnMut(u64) -> bool) -> Result<RangeReport> {
-        let Listed { branch, key, digest, folders } = self.listed()?;
+        let Listed { branch, key, digest, is_older, folders } = self.listed()?;
         let access = if self.cached { AccessRule::Cached } else { AccessRule::Direct };
         let proofs = Proofs { branch: &branch, folders: &folders };
         let (path, listed_in) = (self.path.clone(), branch.path());
@@ -71,7 +74,7 @@ impl RangeGiven {
             None => short(&branch, &key, &digest, access, (self.start, end))?,
         };
         let (read, bad) = found.ok_or_else(|| Error::NoProof(path.clone()))?;
-        Ok(RangeReport { path, listed_in, read, bad })
+        Ok(RangeReport { path, listed_in, is_older, read, bad })
     }
 
     /// The list that has the file: of its directory, or of one above.
@@ -95,13 +98,28 @@ impl RangeGiven {
             }
             let key = key.as_os_str().as_bytes().to_vec();
             let Some(read) = reading::read(&branch, lists.lists, 0, &mut || true) else { continue };
-            let digests = read.expected.find(&key).map(|entry| entry.digests()).unwrap_or_default();
-            if let Some(digest) = digests.into_iter().find(|digest| digest.kind == HashKind::Blake3) {
-                return Ok(Listed { branch, key, digest, folders: lists.proofs });
+            let newest = blake3_of(&read.expected, &key);
+            let (older, proofs) = match newest {
+                Some(_) => (None, lists.proofs),
+                None => {
+                    let lists = own::lists_of(&branch)?;
+                    let proven = reading::proven(&branch, lists.lists, &mut || true);
+                    (proven.and_then(|proven| blake3_of(&proven, &key)), lists.proofs)
+                }
+            };
+            let is_older = newest.is_none();
+            if let Some(digest) = newest.or(older) {
+                return Ok(Listed { branch, key, digest, is_older, folders: proofs });
             }
         }
         Err(Error::NotListed(self.path.clone()))
     }
+}
+
+/// What lists say of a file with BLAKE3.
+pub(super) fn blake3_of(expected: &Expected, key: &[u8]) -> Option<Digest> {
+    let digests = expected.find(key)?.digests();
+    digests.into_iter().find(|digest| digest.kind == HashKind::Blake3)
 }
 
 /// A file of one block, which has no proof and needs none; `None` for a longer one.

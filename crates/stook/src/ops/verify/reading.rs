@@ -7,7 +7,7 @@ use super::own::{digest_of, folder_of, history, shown};
 use crate::error::chain;
 use crate::format::mhl::{MhlAction, MhlError, MhlFile, MhlItem, MhlReader, MhlReference};
 use crate::format::sums::{SumsReader, kind_of_name};
-use crate::hash::Digest;
+use crate::hash::{Digest, HashKind};
 use crate::names::{Patterns, Selection};
 use crate::tree::descent::joined;
 use crate::tree::find_below;
@@ -41,23 +41,8 @@ pub(super) fn read(
     subject: usize,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Option<ReadLists> {
-    let mut reading = Reading {
-        branch,
-        builder: Expected::builder(),
-        waiting: lists.into(),
-        reports: Vec::new(),
-        folders: BTreeSet::new(),
-        ignored: BTreeSet::new(),
-        go_on,
-        lines: 0,
-    };
-    while let Some(list) = reading.waiting.pop_front() {
-        let report = reading.read(&list);
-        reading.reports.push(report);
-        if !(reading.go_on)() {
-            return None;
-        }
-    }
+    let mut reading = Reading::new(branch, lists, go_on);
+    reading.run()?;
     let Reading { builder, mut reports, folders, ignored, .. } = reading;
     reports.sort_by(|one, other| (one.date_ns, &one.path).cmp(&(other.date_ns, &other.path)));
     reports.iter_mut().for_each(|report| report.subject = subject);
@@ -68,8 +53,22 @@ pub(super) fn read(
     Some(ReadLists { expected: builder.finish(), reports, folders, ignored })
 }
 
+/// What the lists of a tree say with BLAKE3, whatever newer ones say without it: the proofs of
+/// files are by that.
+pub(super) fn proven(
+    branch: &Branch,
+    lists: Vec<ListFile>,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Option<Expected> {
+    let mut reading = Reading { only: Some(HashKind::Blake3), ..Reading::new(branch, lists, go_on) };
+    reading.run()?;
+    Some(reading.builder.finish())
+}
+
 struct Reading<'b> {
     branch: &'b Branch,
+    /// The only function whose digests are taken.
+    only: Option<HashKind>,
     builder: ExpectedBuilder,
     waiting: VecDeque<ListFile>,
     reports: Vec<ListReport>,
@@ -89,7 +88,33 @@ struct Separators {
     samples: Vec<Vec<u8>>,
 }
 
-impl Reading<'_> {
+impl<'b> Reading<'b> {
+    fn new(branch: &'b Branch, lists: Vec<ListFile>, go_on: &'b mut dyn FnMut() -> bool) -> Self {
+        Self {
+            branch,
+            only: None,
+            builder: Expected::builder(),
+            waiting: lists.into(),
+            reports: Vec::new(),
+            folders: BTreeSet::new(),
+            ignored: BTreeSet::new(),
+            go_on,
+            lines: 0,
+        }
+    }
+
+    /// `None` where `go_on` ended it.
+    fn run(&mut self) -> Option<()> {
+        while let Some(list) = self.waiting.pop_front() {
+            let report = self.read(&list);
+            self.reports.push(report);
+            if !(self.go_on)() {
+                return None;
+            }
+        }
+        Some(())
+    }
+
     fn read(&mut self, list: &ListFile) -> ListReport {
         let mark = self.builder.mark();
         let (report, mut separators, may_be_dos) = self.read_once(list, Separators::default());
@@ -157,6 +182,13 @@ impl Reading<'_> {
         one_of: &[Digest],
         report: &mut ListReport,
     ) {
+        let one_of = match self.only {
+            None => one_of,
+            Some(only) => match one_of.iter().find(|digest| digest.kind == only) {
+                Some(digest) => std::slice::from_ref(digest),
+                None => return,
+            },
+        };
         self.builder.add(&joined(&list.below, path), list.date_ns, len, one_of);
         report.lines += 1;
     }

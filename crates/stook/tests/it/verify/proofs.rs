@@ -200,6 +200,27 @@ fn copied(tree: &Path, to: &[&Path], options: CopyOptions) -> CopyReport {
 }
 
 #[test]
+fn newer_lists_of_other_functions_leave_proofs_of_use() {
+    let (place, long, bytes) = tree(4 * BLOCK);
+    make(place.path());
+    let sums = VerifyGiven { make: vec![HashKind::Sha256], ..VerifyGiven::default() };
+    // A second later, by the name of its list.
+    let made = verify(place.path(), sums);
+    let later = place.path().join("checksums-2999-01-01_000000Z.sha256");
+    fs::rename(&made.made[0].path, &later).unwrap();
+    let found = range(&long, 0, Some(1)).unwrap();
+    assert!(found.is_proven() && found.is_older);
+    let file = File::options().write(true).open(&long).unwrap();
+    file.write_all_at(&[bytes[2 * BLOCK] ^ 1], 2 * BLOCK_BYTES).unwrap();
+    let bad =
+        |tree: &Path| verify(tree, VerifyGiven::default()).report.subjects[0].mismatching[0].bad.clone();
+    assert_eq!(bad(place.path()).unwrap().ranges[0].start(), 2 * BLOCK_BYTES);
+    // It is another file by now: no block is that of the older list.
+    fs::write(&long, vec![9; 4 * BLOCK]).unwrap();
+    assert_eq!(bad(place.path()), None);
+}
+
+#[test]
 fn copies_write_the_proofs_that_verifying_makes() {
     // With a hole, and a file that is no longer than a block but goes the way of large ones.
     let (from, long, bytes) = tree(4 * BLOCK + 77);
@@ -239,8 +260,9 @@ fn copies_write_the_proofs_that_verifying_makes() {
 #[test]
 fn a_proof_that_cannot_be_written_is_a_failure_and_costs_no_file() {
     let (from, _, _) = tree(2 * BLOCK + 5);
-    make(from.path());
-    let whole = proofs_in(from.path());
+    let (same, _, _) = tree(2 * BLOCK + 5);
+    make(same.path());
+    let whole = proofs_in(same.path());
     let mut failures = 0;
     for nth in 0.. {
         let place = tempfile::tempdir().unwrap();
