@@ -236,7 +236,7 @@ def test_a_copy_is_repaired_from_a_good_one() -> None:
     flip(Path("good/film"), 11)
     (bad,) = stook.repair_copy("good", "bad").destinations
     (failure,) = bad.failures
-    assert failure.key == "film" and "does not have the bytes" in failure.error
+    assert failure.key == "film" and "does not have the bytes" in str(failure.error)
     with pytest.raises(stook.InvalidError, match="no list"):
         stook.repair_copy("bad", "good")
     with pytest.raises(OSError):

@@ -7,8 +7,8 @@ from typing import Union
 
 from ._stook_sparse import DiskCache
 from ._types import (
-    CheckReport, CopyItem, CopyReport, PackTreeReport, RepairReport, UnpackReport, VerifyItem,
-    VerifyReport,
+    CheckReport, CopyItem, CopyReport, PackTreeReport, RangeReport, RepairedCopies, RepairReport,
+    UnpackReport, VerifyItem, VerifyReport,
 )
 from ._typing import Access, Attributes, CopyDurability, HashName, MhlHashName, Overwrite, Path, Progress
 
@@ -207,6 +207,7 @@ def copy(
     hashes: Union[HashName, Sequence[HashName], None] = None,
     lists: Union[HashName, Sequence[HashName], None] = None,
     mhl: Union[MhlHashName, Sequence[MhlHashName], None] = None,
+    proofs: bool = False,
     block_bytes: Union[int, None] = None,
     depth: Union[int, None] = None,
     jobs: Union[int, None] = None,
@@ -264,8 +265,8 @@ def copy(
         mhl: A list of ASC MHL is written at the end, with hashes of this function or of several:
             ``"xxh128"``, ``"c4"``, ``"md5"``, ``"sha1"``, ``"xxh3"``, ``"xxh64"``.
         proofs: Whether the proofs of files of more than 1 MiB are written beside a list of BLAKE3,
-            which is written, too: with them `verify` names the megabytes of a file that are bad, and
-            `repair_copy` reads only these.
+            which is written, too: with them `verify` names the megabytes of a file that are bad,
+            and `repair_copy` reads only these.
         block_bytes: Length of one read or write of a large file: a multiple of 4 KiB.
         depth: Reads and writes of a large file in flight.
         jobs: Small files that are copied at once.
@@ -374,6 +375,7 @@ def verify(
     lists: Union[Path, Sequence[Path], Sequence[PosixPath], Sequence[str], None] = None,
     against: Union[Path, None] = None,
     make_lists: Union[HashName, Sequence[HashName], None] = None,
+    mhl: Union[MhlHashName, Sequence[MhlHashName], None] = None,
     proofs: bool = False,
     cached: bool = False,
     allow_extra: bool = False,
@@ -442,4 +444,97 @@ def verify(
         >>> report = stook.verify("disk")
         >>> report.ok, report.trees[0].matching, len(made)
         (True, 1, 1)
+    """
+
+def verify_range(
+    path: Path, start: int = 0, end: Union[int, None] = None, *, cached: bool = False
+) -> RangeReport:
+    """Verifies a part of a file by the proof beside its list: the megabytes in which the part lies are
+    read, and some hundred bytes of the proof, whatever the length of the file.
+
+    The list is that of the directory of the file, or of one above it, with BLAKE3 and proofs:
+    ``stook.verify(tree, proofs=True)`` and ``stook.copy(..., proofs=True)`` write them.
+
+    Args:
+        path: The file.
+        start: From which byte on.
+        end: Up to which byte, which is not part of it; to the end of the file where it is not said.
+        cached: Whether the file is read through the page cache.
+
+    Returns:
+        A `RangeReport`: what was read, and which megabytes of it are bad.
+
+    Raises:
+        OSError: The file or the list cannot be read; the proof is damaged.
+        stook.InvalidError: No list has the file with BLAKE3, or there is no proof of it.
+        stook.OutOfBoundsError: The part reaches past the end of the file.
+
+    Examples:
+        >>> import pathlib, stook
+        >>> pathlib.Path("disk").mkdir()
+        >>> size = pathlib.Path("disk/film").write_bytes(bytes(5_000_000))
+        >>> report = stook.verify("disk", proofs=True)
+        >>> part = stook.verify_range("disk/film", 1_500_000, 1_600_000)
+        >>> part.ok, part.read_start, part.read_end
+        (True, 1048576, 2097152)
+    """
+
+def repair_copy(
+    good: Path,
+    destination: Path,
+    *,
+    to: Union[Path, Sequence[Path], Sequence[PosixPath], Sequence[str], None] = None,
+    dry_run: bool = False,
+    as_file: bool = False,
+    at: Union[datetime, str, int, float, None] = None,
+    cache: Union[Path, DiskCache, None] = None,
+    whole_file: bool = False,
+    settings: Union[dict[str, str], None] = None,
+    headers: Union[dict[str, str], None] = None,
+    progress: Union[Callable[[int, int, int], object], bool, None] = None,
+) -> RepairedCopies:
+    """Repairs copies from a good one: what their own lists say and they do not have is copied.
+
+    Of a file with a proof only the megabytes that are bad are read of the good copy, proven, and
+    written where they belong. A file without one, and one that is gone, is replaced as a whole, if
+    the good copy has the bytes that the list says. Files that no list has are not looked at.
+
+    Args:
+        good: The good copy: a directory, a pack, an archive with two slashes (``"x.tar//"``), a
+            file, an object by its address.
+        destination: The directory to repair, which has lists of its own.
+        to: A further directory, or several in a list.
+        dry_run: Whether nothing is written: the report says what would be.
+        as_file: Whether a pack is taken for the files that it is.
+        at: The state of a pack at this time rather than the newest, as for `Pack`.
+        cache: Of an archive or object on a server: a directory in which what was fetched is kept
+            for the next time, or a :class:`DiskCache`.
+        whole_file: Whether an object whose server cannot send parts is read as a whole.
+        settings: Settings of the object store by their names in the environment (``AWS_REGION``),
+            which they override.
+        headers: Further headers of requests to ``http://`` and ``https://`` addresses.
+        progress: Called now and then with the bytes so far and all bytes (0 until they are known)
+            of what is being done, on another thread. ``True`` shows a bar with tqdm.
+
+    Returns:
+        A `RepairedCopies`. What could not be repaired is in ``failures`` of each of its
+        ``destinations``.
+
+    Raises:
+        OSError: The good copy, a destination or a list cannot be opened.
+        stook.RemoteError: The good copy is on a server and cannot be fetched.
+        stook.InvalidError: A destination has no list of checksums.
+
+    Warns:
+        stook.DamageWarning: The good copy is a pack or an archive, and damaged.
+
+    Examples:
+        >>> import pathlib, stook
+        >>> pathlib.Path("card").mkdir()
+        >>> size = pathlib.Path("card/film").write_bytes(bytes(5_000_000))
+        >>> report = stook.copy("card", "disk", proofs=True)
+        >>> size = pathlib.Path("disk/film").write_bytes(bytes(4_999_999) + b"?")
+        >>> (disk,) = stook.repair_copy("card", "disk").destinations
+        >>> disk.mended, disk.read_bytes, stook.verify("disk").ok
+        ({'film': 1}, 805696, True)
     """
