@@ -313,6 +313,11 @@ impl Receiver {
             let mut number = 1;
             let list = loop {
                 let name = sums::list_name(*kind, &lists.date, number).into_bytes();
+                // One of the same second may be copied, too.
+                if number < NUMBERS_MAX && self.keys.has(&name).unwrap_or(false) {
+                    number += 1;
+                    continue;
+                }
                 match self.outbox.append_to_new(&root, OsStr::from_bytes(&name)) {
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < NUMBERS_MAX => {
                         number += 1;

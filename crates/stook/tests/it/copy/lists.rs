@@ -15,8 +15,9 @@ use std::time::{Duration, SystemTime};
 
 use stook::copy::{Copy, CopyOptions, CopyReport, CopySource, Destination, Durability, HashKind};
 use stook::engine::Backend;
+use stook::format::list_date;
 use stook::format::mhl::{Chain, MhlAction, MhlItem, MhlReader};
-use stook::format::sums::{SumsReader, is_own_list_name, kind_of_name};
+use stook::format::sums::{SumsReader, is_own_list_name, kind_of_name, list_name};
 use stook::hash::Digest;
 use stook::ops::copy::{CopyGiven, OpenGiven};
 use stook::tree::Overwrite;
@@ -179,6 +180,22 @@ fn a_second_copy_of_the_same_second_has_a_list_of_its_own() {
     }
     assert_eq!(place.lists("to").len(), count);
     assert_listed(&place.at("to"), &[HashKind::Xxh64]);
+}
+
+#[test]
+fn a_list_of_the_same_second_that_is_copied_keeps_its_name() {
+    let place = Place::new();
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as i64;
+    let dates = (0..60).map(|second| list_date(now + second * 1_000_000_000).unwrap());
+    let names: Vec<String> = dates.map(|date| list_name(HashKind::Md5, &date, 1)).collect();
+    for name in &names {
+        fs::write(place.at("from").join(name), "a list").unwrap();
+    }
+    let report = place.copy("to", with_lists(&[HashKind::Md5]));
+    assert_eq!(report.undone(), 0, "{report:?}");
+    let own = String::from_utf8(report.destinations[0].lists[0].clone()).unwrap();
+    assert!(own.ends_with("Z-2.md5"), "{own}");
+    assert!(names.iter().all(|name| fs::read(place.at("to").join(name)).unwrap() == b"a list"));
 }
 
 #[test]
