@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
+use stook::copy::CopyOptions;
 use stook::ops::fetching::Fetching;
 use stook::ops::verify::{
     self, OpenGiven, RangeGiven, RangeReport, RepairGiven, RepairProgress, RepairReport, Repaired,
@@ -143,7 +144,7 @@ pub(crate) fn repair_copy<'py>(
     open.contents.pack.at_ns = at_ns_of(at)?;
     let destinations = [vec![destination], directories(to)?].concat();
     let fetching = fetching(cache, whole_file, settings, headers)?;
-    let given = RepairGiven { destinations, dry_run };
+    let given = RepairGiven { destinations, dry_run, copying: CopyOptions::default() };
     let run = move |go_on: &mut GoOn<'_, 3>| run(&given, good, (open, &fetching), go_on);
     let done = with_progress(py, progress, ["files", "bytes", "total"], run);
     let (report, found) = done.map_err(|error| with_time_hint(at, error))?;

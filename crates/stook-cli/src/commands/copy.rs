@@ -85,7 +85,8 @@ pub struct Args {
     /// Repair DIR by its own lists: what they say and it does not have is copied from SRC, a good
     /// copy; of a file with a proof only the megabytes that are bad
     #[arg(long, conflicts_with_all = ["hash", "list", "mhl", "proof", "read_back", "events", "include", "exclude",
-          "files_from", "overwrite", "checksum", "backup", "mirror", "link_dest"])]
+          "files_from", "overwrite", "checksum", "backup", "mirror", "link_dest", "bwlimit", "specials",
+          "one_file_system"])]
     repair: bool,
     /// Write what fits, even if there is too little space for all of it; with --mirror, delete
     /// whatever is extra

@@ -215,6 +215,8 @@ fn bad_megabytes_are_named_and_a_part_of_a_file_is_verified_by_itself() {
     let (code, _, stderr) = run(&["--range", "1MiB..2MiB", "disk/film"]);
     assert_eq!(code, 2, "{stderr}");
     assert!(stderr.contains("`stook verify --proof`"), "{stderr}");
+    let (code, _, stderr) = run(&["disk", "--range", "0..1"]);
+    assert!(code == 1 && stderr.contains("a directory"), "{stderr}");
     let (code, stdout, stderr) = run(&["disk", "--make-list=blake3", "--proof"]);
     assert_eq!(code, 0, "{stderr}");
     assert!(stdout.contains(".proofs: proofs of 1 file"), "{stdout}");

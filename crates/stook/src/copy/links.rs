@@ -107,6 +107,10 @@ impl Receiver {
                 return Linked::Done;
             }
         }
+        if self.is_that_file(found, from.as_ref().filter(|_| is_there)) {
+            // It stays, and is listed if the bytes of that file were read.
+            self.list_link(found, first);
+        }
         // What is another file with the same bytes is replaced where it may be.
         let placed = self.place_other(found, Action::HardLink, same);
         let (Some((spot, plan)), Some(from)) = (placed, &from) else { return Linked::Done };
@@ -123,6 +127,12 @@ impl Receiver {
             Err(error) => self.fail_io("link", &found.key, error),
         }
         Linked::Done
+    }
+
+    /// Whether what has the name is the file of the first name.
+    fn is_that_file(&self, found: &Found, from: Option<&Spot>) -> bool {
+        let spot = from.and_then(|_| self.spot(&found.key).ok().flatten());
+        from.zip(spot).is_some_and(|(from, spot)| is_same_file(from, &spot).unwrap_or(false))
     }
 
     /// Whether the bytes of a file that is there, and would stay, have to be compared before it is

@@ -77,7 +77,7 @@ pub(super) fn run(
     }
     let mut open = OpenGiven { as_file: args.what.as_file, ..OpenGiven::default() };
     open.contents.pack.at_ns = args.what.view.at_ns();
-    let dry_run = args.dry_run;
+    let (dry_run, copying) = (args.dry_run, args.options()?);
     let mut open_good = || given::open(good, &open, &args.fetch, super::error_of, context);
     let mut shown: Option<(RepairPhase, Progress)> = None;
     let mut go_on = |at: &RepairProgress| {
@@ -86,7 +86,7 @@ pub(super) fn run(
         }
         shown.as_ref().is_none_or(|(_, bar)| bar.go_on(at.bytes, at.total_bytes))
     };
-    let report = RepairGiven { destinations, dry_run }.run(&mut open_good, &mut go_on);
+    let report = RepairGiven { destinations, dry_run, copying }.run(&mut open_good, &mut go_on);
     drop(shown);
     let report = report.map_err(|error: anyhow::Error| match error.downcast() {
         Ok(error) => verify::error_of(error),

@@ -1,7 +1,10 @@
 //! A part of a file against its list, by its proof, without reading the rest.
 
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::FileType;
 
 use super::blocks::Proofs;
 use super::{Error, Result, own, reading};
@@ -10,7 +13,7 @@ use crate::extent::ByteRange;
 use crate::format::proof::BLOCK_BYTES;
 use crate::hash::{Digest, HashKind};
 use crate::source::{AccessRule, read_range};
-use crate::tree::NodeId;
+use crate::tree::{Kind, NodeId};
 use crate::verify::{BadBlocks, Branch, Expected};
 
 /// Which part of which file is verified.
@@ -86,8 +89,12 @@ impl RangeGiven {
             _ => Path::new("."),
         };
         let file = parent.canonicalize().map_err(failed)?.join(name);
-        // A file that is not there is said to be so, and not to be in no list.
-        file.symlink_metadata().map_err(failed)?;
+        // A file that is not there, or none, is said to be so, and not to be in no list.
+        let kind = Kind::of(FileType::from_raw_mode(file.symlink_metadata().map_err(failed)?.mode()));
+        if kind != Kind::File {
+            let (path, found) = (self.path.clone(), kind.noun());
+            return Err(crate::Error::NotARegularFile { path, found }.into());
+        }
         for directory in file.ancestors().skip(1) {
             let Ok(key) = file.strip_prefix(directory) else { continue };
             let branch = Branch::directory(directory)?;

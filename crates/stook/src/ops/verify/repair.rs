@@ -21,6 +21,7 @@ use super::range::blake3_of;
 use super::{Error, Result, own, reading};
 use crate::copy::{CopyEvents, CopyOptions, CopyReport};
 use crate::engine::Backend;
+use crate::error::chain;
 use crate::extent::ByteRange;
 use crate::format::proof::{BLOCK_BYTES, Proof};
 use crate::hash::Digest;
@@ -28,7 +29,7 @@ use crate::ops::copy::CopyGiven;
 use crate::ops::given::Given;
 use crate::source::{AccessRule, Source, read_range};
 use crate::tree::existing::mtime_of;
-use crate::tree::outbox::{Calls as _, System, again, write_all};
+use crate::tree::outbox::{Calls as _, Durability, System, again, write_all};
 use crate::tree::target::{self, Target};
 use crate::tree::{Failure, NodeId, Overwrite};
 use crate::verify::{
@@ -42,6 +43,9 @@ pub struct RepairGiven {
     pub destinations: Vec<PathBuf>,
     /// Nothing is written: the report says what would be.
     pub dry_run: bool,
+    /// How files are copied that are replaced as a whole: durability, attributes, speed. What is
+    /// copied, and what is replaced, is decided here.
+    pub copying: CopyOptions,
 }
 
 /// What is being done.
@@ -165,7 +169,15 @@ impl RepairGiven {
         if keys.is_empty() {
             return Ok(true);
         }
-        Ok(self.replace(&path, &keys, good()?, done, go_on)?)
+        match self.replace(&path, &keys, good()?, done, go_on) {
+            // What was mended is no less so: there is no room, for one.
+            Err(error) => {
+                let error = crate::Error::io("repair", &path, io::Error::other(chain(&error)));
+                done.failures.push(Failure { key: Vec::new(), error });
+                Ok(true)
+            }
+            Ok(goes_on) => Ok(goes_on),
+        }
     }
 
     /// Files as a whole, by the rules of copying: whether to go on.
@@ -181,9 +193,10 @@ impl RepairGiven {
             only: Some(keys.iter().cloned().collect::<BTreeSet<_>>()),
             overwrite: Overwrite::Always,
             dry_run: self.dry_run,
-            ..CopyOptions::default()
+            ..self.copying.clone()
         };
-        let (sources, read_back) = (vec![good], !self.dry_run);
+        let read_back = !self.dry_run && options.durability != Durability::None;
+        let sources = vec![good];
         let copy = CopyGiven { sources, destinations: vec![path.to_path_buf()], options, read_back };
         let CopyReport { destinations, failures, interrupted, .. } = copy.run(&mut Asking(go_on))?;
         let failures = destinations.into_iter().flat_map(|one| one.failures).chain(failures);

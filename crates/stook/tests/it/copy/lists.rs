@@ -183,6 +183,18 @@ fn a_second_copy_of_the_same_second_has_a_list_of_its_own() {
 }
 
 #[test]
+fn hard_links_that_are_there_already_are_listed_with_the_file_whose_bytes_are_read() {
+    let place = Place::new();
+    fs::hard_link(place.at("from/a/large"), place.at("from/a/b/other name")).unwrap();
+    assert_eq!(place.copy("to", CopyOptions::default()).undone(), 0);
+    let options = CopyOptions { checksum: true, ..with_lists(&[HashKind::Xxh3]) };
+    let report = place.copy("to", options);
+    let one = &report.destinations[0];
+    assert_eq!((report.undone(), one.unlisted, one.unchanged), (0, 0, 6), "{report:?}");
+    assert_listed(&place.at("to"), &[HashKind::Xxh3]);
+}
+
+#[test]
 fn a_list_of_the_same_second_that_is_copied_keeps_its_name() {
     let place = Place::new();
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as i64;

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
+use stook::copy::CopyOptions;
 use stook::format::proof::BLOCK_BYTES;
 use stook::hash::HashKind;
 use stook::ops::verify::{Error, OpenGiven, RepairGiven, RepairReport, VerifyGiven};
@@ -40,7 +41,9 @@ impl Place {
     fn repair(&self, dry_run: bool) -> RepairReport {
         let destinations = vec![self.at("bad")];
         let mut good = || Ok::<_, Error>(OpenGiven::default().open(&self.at("good"), &mut |_| true)?);
-        RepairGiven { destinations, dry_run }.run(&mut good, &mut |_| true).unwrap()
+        RepairGiven { destinations, dry_run, copying: CopyOptions::default() }
+            .run(&mut good, &mut |_| true)
+            .unwrap()
     }
 
     fn write(&self, name: &str, bytes: &[u8], offset: usize) {
@@ -141,10 +144,53 @@ fn what_the_good_copy_has_not_either_stays_and_is_said() {
 }
 
 #[test]
+fn what_cannot_be_replaced_costs_nothing_that_was_mended() {
+    let place = Place::new();
+    place.write("bad/d/film", b"?", 7);
+    fs::remove_file(place.at("bad/other")).unwrap();
+    // A copy in the good one: nothing is copied into what it is copied from.
+    fs::rename(place.at("bad"), place.at("good/bad")).unwrap();
+    let destinations = vec![place.at("good/bad")];
+    let given = RepairGiven { destinations, dry_run: false, copying: CopyOptions::default() };
+    let mut good = || Ok::<_, Error>(OpenGiven::default().open(&place.at("good"), &mut |_| true)?);
+    let done = given.run(&mut good, &mut |_| true).unwrap();
+    let one = &done.destinations[0];
+    assert_eq!((one.mended.len(), one.failures.len(), done.undone()), (1, 1, 1), "{done:?}");
+    assert!(fs::read(place.at("good/bad/d/film")).unwrap() == film());
+    assert!(!place.at("good/bad/other").exists());
+}
+
+#[test]
+fn a_repair_ends_when_nothing_more_is_wanted() {
+    for stops_after in [0, 1, 2, 5, 20] {
+        let place = Place::new();
+        place.write("bad/d/film", b"?", 7);
+        place.write("bad/d/film", b"?", 3 * BLOCK);
+        fs::write(place.at("bad/small"), "a few bytez").unwrap();
+        let given = RepairGiven {
+            destinations: vec![place.at("bad")],
+            dry_run: false,
+            copying: CopyOptions::default(),
+        };
+        let mut good = || Ok::<_, Error>(OpenGiven::default().open(&place.at("good"), &mut |_| true)?);
+        let mut asked = 0;
+        let done = given.run(&mut good, &mut |_| {
+            asked += 1;
+            asked <= stops_after
+        });
+        let done = done.unwrap();
+        assert!(done.interrupted || asked <= stops_after, "{stops_after}: {done:?}");
+        assert!(asked <= stops_after + 3, "it went on after {stops_after}: {asked}");
+        place.repair(false);
+        place.assert_same();
+    }
+}
+
+#[test]
 fn a_destination_without_a_list_cannot_be_repaired() {
     let place = Place::new();
     let destinations = vec![place.at("good")];
-    let given = RepairGiven { destinations, dry_run: false };
+    let given = RepairGiven { destinations, dry_run: false, copying: CopyOptions::default() };
     let mut good = || panic!("there is nothing to repair it by");
     assert!(matches!(given.run::<Error>(&mut good, &mut |_| true), Err(Error::NoList(_))));
 }
