@@ -229,6 +229,21 @@ impl<R: ProofBytes> Proof<R> {
         Ok(is_whole && range.is_some_and(|range| value_of_block(range.start(), bytes) == value))
     }
 
+    /// Verifies all of it, up to the digest, without the file. `go_on` is asked for each block, and
+    /// ends it by returning `false`.
+    ///
+    /// # Errors
+    /// The first place at which it is damaged, or cannot be read.
+    pub fn check(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<(), ProofError> {
+        for number in 0..self.blocks() {
+            if !go_on() {
+                break;
+            }
+            self.value_of(number)?;
+        }
+        Ok(())
+    }
+
     /// The value of a block, verified from the digest down.
     fn value_of(&mut self, number: u64) -> Result<ChainingValue, ProofError> {
         let blocks = self.blocks();
@@ -414,6 +429,7 @@ mod tests {
             let bytes = bytes_of((blocks - 1) * BLOCK + last);
             let (proof, digest) = proof_of(&bytes).unwrap();
             let mut opened = open(&proof, &digest).unwrap();
+            prop_assert_eq!(opened.check(&mut || true), Ok(()));
             prop_assert_eq!(opened.blocks(), blocks as u64);
             for (index, is_other) in asked {
                 let number = index.index(blocks) as u64;
@@ -441,6 +457,8 @@ mod tests {
             let number = number.index(blocks);
             let mut block = bytes[number * BLOCK..(number + 1) * BLOCK].to_vec();
             let offset = (at / 64 * 64) as u64;
+            let checked = open(&proof, &digest).unwrap().check(&mut || true);
+            prop_assert_eq!(checked, Err(ProofError::Damaged { offset }));
             match opened.has(number as u64, &block) {
                 Ok(is_proven) => prop_assert!(is_proven),
                 Err(error) => prop_assert_eq!(error, ProofError::Damaged { offset }),

@@ -3,7 +3,10 @@
 
 use std::io;
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use bytes::Bytes;
 
 use super::range::blocks_of;
 use crate::engine::{Access, Backend};
@@ -40,6 +43,28 @@ impl Proofs<'_> {
         Ok(None)
     }
 
+    /// Verifies the proof of the file with this digest, if there is one: it is damaged, or not.
+    ///
+    /// # Errors
+    /// That it is, or cannot be read.
+    pub(super) fn check(&self, digest: &Digest, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        match self.open(digest)? {
+            Some((path, mut proof)) => proof.check(go_on).map_err(|error| unusable(&path, error)),
+            None => Ok(()),
+        }
+    }
+
+    /// The proof of the file with this digest, and where it is; `None` where there is none.
+    fn open(&self, digest: &Digest) -> Result<Option<(PathBuf, Proof<SourceBytes>)>> {
+        let value = <[u8; 32]>::try_from(digest.value.as_slice()).ok();
+        let Some(value) = value.filter(|_| digest.kind == HashKind::Blake3) else { return Ok(None) };
+        let Some(proof) = self.find(digest)? else { return Ok(None) };
+        let path = proof.path().to_path_buf();
+        let (len, bytes) = (proof.len(), SourceBytes::new(proof)?);
+        let proof = Proof::open(bytes, len, value).map_err(|error| unusable(&path, error))?;
+        Ok(Some((path, proof)))
+    }
+
     /// The bad blocks of a file that should have this digest; `None` where it has no proof.
     ///
     /// # Errors
@@ -68,13 +93,7 @@ impl Proofs<'_> {
         (start, end): (u64, Option<u64>),
         go_on: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Option<(ByteRange, BadBlocks)>> {
-        let value = <[u8; 32]>::try_from(digest.value.as_slice()).ok();
-        let Some(value) = value.filter(|_| digest.kind == HashKind::Blake3) else { return Ok(None) };
-        let Some(proof) = self.find(digest)? else { return Ok(None) };
-        let path = proof.path().to_path_buf();
-        let damaged = |error: ProofError| crate::Error::io("use", &path, io::Error::other(error));
-        let (len, bytes) = (proof.len(), SourceBytes::new(proof)?);
-        let proof = Proof::open(bytes, len, value).map_err(damaged)?;
+        let Some((_, proof)) = self.open(digest)? else { return Ok(None) };
         let Some(id) = self.branch.find(key)? else { return Ok(None) };
         let file = self.branch.tree.open(id)?;
         let len = proof.file_len();
@@ -153,32 +172,50 @@ impl Search<'_> {
     }
 }
 
+fn unusable(path: &Path, error: ProofError) -> crate::Error {
+    crate::Error::io("use", path, io::Error::other(error))
+}
+
+/// Bytes of a proof that are read at once: what stands beside one pair is mostly asked for next.
+const WINDOW_BYTES: u64 = 64 << 10;
+
 /// The bytes of a proof that lies in a tree.
 pub(super) struct SourceBytes {
     session: Session,
     source: Arc<dyn Source>,
+    /// What was read last, and where it begins.
+    window: (u64, Bytes),
 }
 
 impl SourceBytes {
     pub(super) fn new(source: Arc<dyn Source>) -> Result<Self> {
         let session =
             Session::new(&Backend::Threads, SessionOptions { depth: 1, ..SessionOptions::default() })?;
-        Ok(Self { session, source })
+        Ok(Self { session, source, window: (0, Bytes::new()) })
     }
 }
 
 impl ProofBytes for SourceBytes {
     fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        let end = offset.saturating_add(buffer.len() as u64);
-        let range = ByteRange::new(offset, end).ok_or(io::ErrorKind::UnexpectedEof)?;
-        let submitted = self.session.submit(0, &*self.source, range, Access::Cached);
-        submitted.map_err(io::Error::other)?;
-        let (_, read) = self.session.next().ok_or(io::ErrorKind::UnexpectedEof)?;
-        let read = read.map_err(io::Error::other)?;
-        if read.len() != buffer.len() {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+        let wanted = ByteRange::at(offset, buffer.len() as u64).ok_or(io::ErrorKind::UnexpectedEof)?;
+        if self.held().is_none_or(|held| held.intersection(&wanted) != Some(wanted)) {
+            let start = offset / WINDOW_BYTES * WINDOW_BYTES;
+            let end = wanted.end().max(start.saturating_add(WINDOW_BYTES)).min(self.source.len());
+            let range = ByteRange::new(start, end).ok_or(io::ErrorKind::UnexpectedEof)?;
+            let submitted = self.session.submit(0, &*self.source, range, Access::Cached);
+            submitted.map_err(io::Error::other)?;
+            let (_, read) = self.session.next().ok_or(io::ErrorKind::UnexpectedEof)?;
+            self.window = (start, read.map_err(io::Error::other)?);
         }
-        buffer.copy_from_slice(&read);
+        let from = usize::try_from(offset.saturating_sub(self.window.0)).unwrap_or(usize::MAX);
+        let found = self.window.1.get(from..).and_then(|rest| rest.get(..buffer.len()));
+        buffer.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())
+    }
+}
+
+impl SourceBytes {
+    fn held(&self) -> Option<ByteRange> {
+        ByteRange::at(self.window.0, self.window.1.len() as u64)
     }
 }

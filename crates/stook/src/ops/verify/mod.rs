@@ -186,8 +186,8 @@ impl VerifyGiven {
     }
 }
 
-/// Finds out which blocks of damaged files are bad, where there is a proof: whether that was not
-/// ended.
+/// Finds out which blocks of damaged files are bad, where there is a proof, and verifies all
+/// proofs: whether that was not ended.
 fn name_blocks(
     report: &mut SubjectReport,
     subject: &Subject,
@@ -195,14 +195,14 @@ fn name_blocks(
     access: AccessRule,
     (events, failures): (&mut dyn VerifyEvents, &mut Vec<Failure<crate::Error>>),
 ) -> bool {
-    if proofs.folders.is_empty() || report.mismatching.is_empty() && report.unreadable.is_empty() {
+    if proofs.folders.is_empty() {
         return true;
     }
     let lists = own::lists_of(&subject.branch).map(|own| own.lists).unwrap_or_default();
     let go_on = &mut || events.go_on(&Progress::default());
     let Some(proven) = reading::proven(&subject.branch, lists, go_on) else { return false };
     let mut is_ended = false;
-    let mut failed = Vec::new();
+    let (mut failed, mut seen) = (Vec::new(), BTreeSet::new());
     let mut of = |key: &[u8]| {
         let newest = subject.listed.as_ref().and_then(|listed| blake3_of(listed, key));
         let is_older = newest.is_none();
@@ -217,6 +217,7 @@ fn name_blocks(
             Ok(found) => found,
             // A proof that cannot be used is damage, too.
             Err(error) => {
+                seen.insert(digest.value.clone());
                 failed.push(Failure { key: key.to_vec(), error });
                 None
             }
@@ -224,6 +225,23 @@ fn name_blocks(
     };
     report.mismatching.iter_mut().for_each(|one| one.bad = of(&one.key));
     report.unreadable.iter_mut().for_each(|one| one.bad = of(&one.key));
+    for entry in proven.iter() {
+        let go_on = &mut || {
+            is_ended |= !events.go_on(&Progress::default());
+            !is_ended
+        };
+        // Files with the same bytes have one proof.
+        let Some(digest) = blake3_of(&proven, entry.path()).filter(|one| seen.insert(one.value.clone()))
+        else {
+            continue;
+        };
+        if let Err(error) = proofs.check(&digest, go_on) {
+            failed.push(Failure { key: entry.path().to_vec(), error });
+        }
+        if is_ended {
+            break;
+        }
+    }
     if !is_ended {
         failures.extend(failed);
     }

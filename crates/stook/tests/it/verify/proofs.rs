@@ -78,6 +78,14 @@ fn a_proof_that_is_damaged_proves_nothing_and_is_said() {
     make(place.path());
     let proof = fs::read_dir(proofs_of(place.path())).unwrap().next().unwrap().unwrap().path();
     let whole = fs::read(&proof).unwrap();
+    for at in [0, 64, 130, whole.len() - 9] {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1;
+        fs::write(&proof, damaged).unwrap();
+        let verified = verify(place.path(), VerifyGiven::default());
+        // All files match, and both that have it are one failure.
+        assert_eq!((verified.report.subjects[0].matching, verified.failures.len()), (3, 1), "{at}");
+    }
     let file = File::options().write(true).open(&long).unwrap();
     file.write_all_at(b"?", 2 * BLOCK_BYTES).unwrap();
     // The pair above the last two blocks: of the first two it is known.
