@@ -1,6 +1,7 @@
 //! A copy that is proven: lists that other programs accept, read back, and repaired from the other
 //! copy by reading only what is needed.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
@@ -90,6 +91,17 @@ fn one_read_makes_two_copies_that_each_program_accepts_and_a_flipped_bit_is_foun
         assert_eq!(one["proofs"]["files"], 1, "{one}");
         assert_eq!(one["read_back"]["files"], 41, "{one}");
     }
+    // All lists of a copy have one date, so that none of them counts for more than the others.
+    let dates = |one: &Value| -> BTreeSet<String> {
+        let lists = one["lists"].as_array().unwrap().iter().map(|list| list["key"].as_str().unwrap());
+        let date = |list: &str| list.split_once("2").unwrap().1[..17].to_owned();
+        lists.map(|list| date(list.rsplit('/').next().unwrap().trim_start_matches("0001_"))).collect()
+    };
+    report["destinations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .for_each(|one| assert_eq!(dates(one).len(), 1, "{one}"));
     for at in [0, BLOCK - 1, BLOCK, 3 * BLOCK + 77, 5 * BLOCK, FILM - 1] {
         flip(&place, "one", at);
         assert_eq!(programs(&place.path("one")), [false; 4], "{at}");

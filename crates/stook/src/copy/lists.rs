@@ -30,7 +30,8 @@ pub(super) struct Lists {
     kinds: Vec<HashKind>,
     /// Whether a list of ASC MHL is made at the end.
     pub(super) has_mhl: bool,
-    date: String,
+    /// The date in the names of all of them.
+    pub(super) date: String,
     state: Mutex<ListState>,
 }
 

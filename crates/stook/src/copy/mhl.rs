@@ -29,7 +29,7 @@ impl Receiver {
         }
         // Options are checked before anything begins.
         let kinds = checked_kinds(kinds).unwrap_or_default();
-        match self.try_write_mhl(&kinds, records, directories) {
+        match self.try_write_mhl((&kinds, &lists.date), records, directories) {
             Ok(Some(key)) => self.state().report.lists.push(key),
             Ok(None) => {}
             Err(error) => self.fail(FOLDER.as_bytes(), error),
@@ -38,7 +38,7 @@ impl Receiver {
 
     fn try_write_mhl(
         &self,
-        kinds: &[HashKind],
+        (kinds, date): (&[HashKind], &str),
         records: Vec<Listed>,
         directories: Option<Vec<Vec<u8>>>,
     ) -> Result<Option<Vec<u8>>> {
@@ -57,6 +57,7 @@ impl Receiver {
             folder: &folder,
             kinds,
             process: MhlProcess::Transfer,
+            date,
             ignored: &ignored,
             is_durable: self.options.durability != Durability::None,
         };

@@ -21,7 +21,7 @@ use crate::format::mhl::{
     MhlDirectory, MhlError, MhlFile, MhlHead, MhlItem, MhlProcess, MhlReader, MhlWriter, generation_of,
     list_name,
 };
-use crate::format::{date_time, list_date, now_ns};
+use crate::format::{date_time, now_ns};
 use crate::hash::{Digest, HashKind, Hashing};
 
 /// A longer chain is not read.
@@ -51,6 +51,9 @@ pub(crate) struct Generation<'a> {
     /// The functions whose hashes it has, as they were checked.
     pub(crate) kinds: &'a [HashKind],
     pub(crate) process: MhlProcess,
+    /// The date in its name: that of lists of checksums that are written with it. A list of another
+    /// date would count for more than these, or less.
+    pub(crate) date: &'a str,
     /// What is left out of it, besides what earlier lists have left out.
     pub(crate) ignored: &'a [String],
     /// Whether files are synced before they get their names.
@@ -82,11 +85,10 @@ impl Generation<'_> {
         fail: &mut dyn FnMut(&[u8], Error),
     ) -> Result<Vec<u8>> {
         let history = self.history(&files)?;
-        let now = now_ns();
-        let date = date_time(now).unwrap_or_default();
+        let date = date_time(now_ns()).unwrap_or_default();
         let path = self.path.canonicalize().unwrap_or_else(|_| self.path.to_path_buf());
         let of = path.file_name().unwrap_or_default().as_bytes();
-        let name = list_name(history.next_generation, of, &list_date(now).unwrap_or_default());
+        let name = list_name(history.next_generation, of, self.date);
         let entries = entries_of(files, directories.as_deref(), self.kinds);
         let head = self.head(&history, &date);
         let write = |file: &OutFile| self.write_list(file, (&head, &history), &entries, &date, fail);

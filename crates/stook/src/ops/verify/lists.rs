@@ -58,6 +58,12 @@ impl ListReport {
     }
 }
 
+/// The second in which a list was written: names say no more, and of two lists of one second it is
+/// not known which is the later one.
+const fn second_of(ns: i64) -> i64 {
+    ns.div_euclid(1_000_000_000).saturating_mul(1_000_000_000)
+}
+
 /// A list that is to be read.
 #[derive(Debug)]
 pub(super) struct ListFile {
@@ -88,14 +94,14 @@ impl ListFile {
         let name = path.file_name().unwrap_or_default().as_bytes().to_vec();
         let age = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         let modified_ns = age.and_then(|age| i64::try_from(age.as_nanos()).ok()).unwrap_or(0);
-        let date_ns = date_of_name(&name).unwrap_or(modified_ns);
+        let date_ns = date_of_name(&name).unwrap_or(second_of(modified_ns));
         let (path, bytes) = (path.to_path_buf(), ListBytes::OnDisk(path.to_path_buf()));
         Ok(Self { path, name, below: Vec::new(), date_ns, bytes })
     }
 
     /// A list in a tree.
     pub(super) fn of(source: Arc<dyn Source>, name: &[u8], below: &[u8]) -> Self {
-        let date_ns = date_of_name(name).unwrap_or(source.identity().mtime_ns);
+        let date_ns = date_of_name(name).unwrap_or(second_of(source.identity().mtime_ns));
         let (path, bytes) = (source.path().to_path_buf(), ListBytes::Of(source));
         Self { path, name: name.to_vec(), below: below.to_vec(), date_ns, bytes }
     }

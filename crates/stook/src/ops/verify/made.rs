@@ -79,6 +79,13 @@ impl Wanted {
         Ok(Self { kinds, mhl })
     }
 
+    /// With a list of BLAKE3, if any is made: proofs that are there are by the newest one.
+    pub(super) fn keep_proofs(&mut self) {
+        if !self.is_empty() && !self.kinds.contains(&HashKind::Blake3) {
+            self.kinds.push(HashKind::Blake3);
+        }
+    }
+
     /// Whether there is nothing to be made.
     pub(super) fn is_empty(&self) -> bool {
         self.kinds.is_empty() && self.mhl.is_empty()
@@ -175,7 +182,7 @@ impl<'e> Making<'e> {
             if self.wanted.mhl.is_empty() {
                 continue;
             }
-            match continue_history(&place, branch, &self.wanted.mhl, &expected, &mut failures) {
+            match continue_history(&place, branch, (&self.wanted.mhl, &self.date), &expected, &mut failures) {
                 Ok(Some((path, files))) => made.push(MadeList { subject, path, kind: None, files }),
                 Ok(None) => {}
                 Err(error) => failures.push(Failure { key: FOLDER.as_bytes().to_vec(), error }),
@@ -190,7 +197,7 @@ impl<'e> Making<'e> {
 fn continue_history(
     place: &Path,
     branch: &Branch,
-    kinds: &[HashKind],
+    (kinds, date): (&[HashKind], &str),
     expected: &Expected,
     failures: &mut Vec<Failure<crate::Error>>,
 ) -> crate::Result<Option<(PathBuf, u64)>> {
@@ -216,6 +223,7 @@ fn continue_history(
         folder: &folder,
         kinds,
         process,
+        date,
         ignored: &[],
         is_durable: true,
     };

@@ -136,7 +136,7 @@ impl VerifyGiven {
     /// What is refused before anything is read, and what cannot be opened.
     pub fn run(self, events: &mut dyn VerifyEvents) -> Result<Verified> {
         let Self { trees, lists, against, make, mhl, proofs, options } = self;
-        let wanted = Wanted::new(make, mhl, proofs)?;
+        let mut wanted = Wanted::new(make, mhl, proofs)?;
         let mut tasks = match trees.is_empty() {
             true => tasks_of_lists(&lists)?,
             false => tasks_of_trees(trees, &lists)?,
@@ -153,6 +153,9 @@ impl VerifyGiven {
                 Some(lists) => reports.extend(lists),
                 None => return Ok(Verified::interrupted()),
             }
+        }
+        if tasks.iter().any(|task| !task.proofs.is_empty()) {
+            wanted.keep_proofs();
         }
         let places = tasks.iter().map(|task| made::place_of(&task.subject.branch));
         let places = if wanted.is_empty() { Vec::new() } else { places.collect::<Result<Vec<_>>>()? };

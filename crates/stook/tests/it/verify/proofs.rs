@@ -212,8 +212,12 @@ fn newer_lists_of_other_functions_leave_proofs_of_use() {
     let (place, long, bytes) = tree(4 * BLOCK);
     make(place.path());
     let sums = VerifyGiven { make: vec![HashKind::Sha256], ..VerifyGiven::default() };
-    // A second later, by the name of its list.
     let made = verify(place.path(), sums);
+    // A list of BLAKE3 comes with it.
+    let kinds: Vec<_> = made.made.iter().map(|list| list.kind.unwrap()).collect();
+    assert_eq!((kinds.as_slice(), made.proofs.len()), (&[HashKind::Sha256, HashKind::Blake3][..], 0));
+    assert!(!range(&long, 0, Some(1)).unwrap().is_older);
+    // One that others made has only its own, and is later by its name.
     let later = place.path().join("checksums-2999-01-01_000000Z.sha256");
     fs::rename(&made.made[0].path, &later).unwrap();
     let found = range(&long, 0, Some(1)).unwrap();
