@@ -218,6 +218,22 @@ fn parse_limit(text: &str) -> Result<u64, String> {
     parse_size(text).and_then(|bytes| Some(bytes).filter(is_meant).ok_or_else(|| what.into()))
 }
 
+/// Refuses a path that is the name of a hash function and is not there: it was meant for the option
+/// before it.
+pub(super) fn refuse_hashes(paths: &[PathBuf]) -> anyhow::Result<()> {
+    let is_hash = |path: &&PathBuf| path.to_str().is_some_and(|text| parse_hash(text).is_ok());
+    match paths.iter().filter(is_hash).find(|path| path.symlink_metadata().is_err()) {
+        Some(path) => {
+            let name = path.display();
+            Err(UsageError::new(format!(
+                "{name} is a hash function, and there is no such path: write it after `=`, as in --list={name}"
+            ))
+            .into())
+        }
+        None => Ok(()),
+    }
+}
+
 /// Copies.
 ///
 /// # Errors
@@ -226,6 +242,9 @@ fn parse_limit(text: &str) -> Result<u64, String> {
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if args.events && !context.json() {
         return Err(UsageError::new("--events prints JSON lines: give --json, too").into());
+    }
+    if !args.list.is_empty() || !args.mhl.is_empty() {
+        refuse_hashes(&args.paths)?;
     }
     check_places(&args.paths, "copy", "the directory to copy it to")?;
     let options = args.options()?;

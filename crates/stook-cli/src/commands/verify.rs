@@ -15,7 +15,7 @@ use stook::verify::VerifyOptions;
 
 use self::events::Events;
 use super::cat::parse_range;
-use super::copy::parse_hash;
+use super::copy::{parse_hash, refuse_hashes};
 use crate::context::Context;
 use crate::exit::{INTERRUPTED, UsageError, code_for};
 use crate::fetch::FetchArgs;
@@ -107,6 +107,9 @@ pub struct Args {
 /// Returns an error if something cannot be opened, there is nothing to verify with, or arguments
 /// are invalid.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+    if !args.make_list.is_empty() || !args.mhl.is_empty() {
+        refuse_hashes(&args.trees)?;
+    }
     let named = || args.trees.iter().chain(&args.against);
     if args.fetch.is_given() && !named().any(is_object) {
         args.fetch.refuse(named().next().map_or(std::path::Path::new("."), PathBuf::as_path))?;

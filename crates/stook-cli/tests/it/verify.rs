@@ -97,7 +97,7 @@ fn each_kind_of_failure_is_named_and_counted_in_text_and_in_json() {
     assert_eq!(code, 1);
     assert!(stderr.contains("SHA256SUMS, line 18: not a line of a checksum list"), "{stderr}");
     for line in [
-        "mismatch    n00: its sha256 is another than in the list",
+        "mismatch    n00: its sha256 is not the one in the list",
         "mismatch    … and 5 more; `--verbose` names them all",
         "missing     d/one",
         "extra       d/more",
@@ -207,6 +207,42 @@ fn what_was_read_from_memory_is_not_said_to_be_read_from_the_medium() {
 }
 
 #[test]
+fn what_was_meant_otherwise_is_told_apart() {
+    let place = place();
+    let (code, _, stderr) = verify(&place, &["disk", "--make-list", "blake3"]);
+    assert!(code == 2 && stderr.contains("--list=blake3"), "{stderr}");
+    let (code, _, stderr) =
+        super::ended(stook(["copy", "disk", "copy", "--list", "sha256"]).current_dir(place.dir.path()));
+    assert!(code == 2 && stderr.contains("--list=sha256") && !place.path("sha256").exists(), "{stderr}");
+    let (code, _, stderr) = verify(&place, &["disk", "--against", "disk/."]);
+    assert!(code == 2 && stderr.contains("compared with itself"), "{stderr}");
+    // Lists of two copies are their own.
+    for copy in ["one", "two"] {
+        let args = ["copy", "disk", copy, "--list=sha256,md5", "--mhl", "--proof"];
+        assert_eq!(super::ended(stook(args).current_dir(place.dir.path())).0, 0);
+    }
+    let (code, stdout, _) = verify(&place, &["one", "--against", "two"]);
+    assert!(code == 0 && stdout.contains("All 3 files match"), "{stdout}");
+}
+
+#[test]
+fn what_is_beyond_the_end_of_a_file_is_bad_and_an_empty_one_is_not() {
+    let place = place();
+    fs::write(place.path("disk/film"), vec![7; 3_500_000]).unwrap();
+    assert_eq!(verify(&place, &["disk", "--proof"]).0, 0);
+    let (code, stdout, _) = verify(&place, &["--range", "..", "disk/empty"]);
+    assert!(code == 0 && stdout.contains("0 B"), "{stdout}");
+    fs::write(place.path("disk/film"), vec![7; 3_600_000]).unwrap();
+    for range in ["3500000..", "3MiB..", "3MiB..3550000", "3500000..3500001"] {
+        let (code, stdout, stderr) = verify(&place, &["--range", range, "disk/film"]);
+        assert!(code == 1 && stdout.contains("too long"), "{range}: {stdout} {stderr}");
+    }
+    assert_eq!(verify(&place, &["--range", "3MiB..3500000", "disk/film"]).0, 0);
+    let (_, stdout, _) = verify(&place, &["disk"]);
+    assert!(stdout.contains("it is 100,000 bytes too long"), "{stdout}");
+}
+
+#[test]
 fn bad_megabytes_are_named_and_a_part_of_a_file_is_verified_by_itself() {
     let place = Place::new();
     fs::create_dir(place.path("disk")).unwrap();
@@ -229,16 +265,23 @@ fn bad_megabytes_are_named_and_a_part_of_a_file_is_verified_by_itself() {
     let mut bytes = vec![7; 3_500_000];
     bytes[2_500_000] = 8;
     fs::write(place.path("disk/film"), bytes).unwrap();
-    let bad = "bad: 2.00 MiB to 3.00 MiB (1 of 4 blocks of 1 MiB)";
+    let bad = "bad: 2MiB..3MiB (1 of 4 blocks of 1 MiB)";
     let (code, stdout, _) = run(&["disk"]);
     assert_eq!(code, 1);
     assert!(stdout.contains(bad), "{stdout}");
     let (code, stdout, _) = run(&["--range", "2MiB..", "disk/film"]);
     assert_eq!(code, 1);
-    assert!(
-        stdout.contains("mismatch    disk/film: bad: 2.00 MiB to 3.00 MiB (1 of 2 blocks of 1 MiB)"),
-        "{stdout}"
-    );
+    assert!(stdout.contains("mismatch    disk/film: bad: 2MiB..3MiB (1 of 2 blocks of 1 MiB)"), "{stdout}");
+    let (code, _, stderr) = run(&["disk"]);
+    assert!(code == 1 && stderr.contains("`stook copy GOOD disk --repair`"), "{stderr}");
+    for (range, said) in [
+        ("3..3", "the part has no bytes"),
+        ("1MiB..5MiB", "[1048576, 5242880) reaches past the end"),
+        ("4MiB..", "[4194304, "),
+    ] {
+        let (code, _, stderr) = run(&["--range", range, "disk/film"]);
+        assert!(code == 1 && stderr.contains(said), "{range}: {stderr}");
+    }
     let (code, stdout, _) = run(&["disk", "--json"]);
     let report: Value = serde_json::from_str(&stdout).unwrap();
     documented("verify", &report);

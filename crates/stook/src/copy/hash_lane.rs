@@ -54,7 +54,7 @@ impl Digests {
 const HOLE_BYTES: u64 = 256 << 20;
 
 /// One file that is hashed.
-struct OneFile<'k> {
+pub(super) struct OneFile<'k> {
     kinds: &'k [HashKind],
     team: HashingTeam,
     /// What computes its BLAKE3, where a proof is wanted.
@@ -64,7 +64,7 @@ struct OneFile<'k> {
 }
 
 impl<'k> OneFile<'k> {
-    fn new(kinds: &'k [HashKind], proves: bool) -> Self {
+    pub(super) fn new(kinds: &'k [HashKind], proves: bool) -> Self {
         let (proving, team) = match proves {
             false => (None, HashingTeam::new(kinds)),
             true => {
@@ -75,7 +75,7 @@ impl<'k> OneFile<'k> {
         Self { kinds, team, proving, is_whole: true }
     }
 
-    fn take(&mut self, bytes: &Bytes) {
+    pub(super) fn take(&mut self, bytes: &Bytes) {
         self.team.take(bytes);
         if let Some(proving) = &mut self.proving {
             proving.take(bytes);
@@ -95,7 +95,7 @@ impl<'k> OneFile<'k> {
         }
     }
 
-    fn finish(self) -> Computed {
+    pub(super) fn finish(self) -> Computed {
         let mut found = self.team.finish();
         let proof = self.proving.and_then(|proving| {
             let (digest, proof) = proving.finish();

@@ -3,17 +3,21 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
-use std::io;
+use std::io::{self, BufRead as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
 
 use super::body::FileJob;
 use super::destination::{Pending, Receiver};
 use super::events::Action;
+use super::hash_lane::{Computed, OneFile};
 use super::listing::Found;
 use super::options::CopyOptions;
 use crate::format::{list_date, mhl, now_ns, sums};
 use crate::hash::{Digest, HashKind};
+use crate::source::Forwards;
 use crate::tree::Kind;
 use crate::tree::history::Listed;
 use crate::tree::outbox::{Appended, BeforeNames, Durability, NewFile, Replaces, Waiting};
@@ -112,9 +116,9 @@ struct Proven {
 
 impl Proven {
     /// `None` where it has none.
-    fn new(job: &FileJob, digests: &[Digest], proof: Option<&Arc<[u8]>>) -> Option<Self> {
+    fn new(key: Arc<[u8]>, digests: &[Digest], proof: Option<&Arc<[u8]>>) -> Option<Self> {
         let digest = digests.iter().find(|digest| digest.kind == HashKind::Blake3)?.clone();
-        Some(Self { key: job.key.clone(), digest, proof: proof?.clone() })
+        Some(Self { key, digest, proof: proof?.clone() })
     }
 }
 
@@ -126,7 +130,8 @@ impl BeforeNames for Receiver {
             let state = self.state();
             let pending = files.iter().filter_map(|file| state.pending.get(&file.key));
             let one = |pending: &Pending| {
-                proofs.extend(Proven::new(&pending.job, &pending.digests, pending.proof.as_ref()));
+                let key = pending.job.key.clone();
+                proofs.extend(Proven::new(key, &pending.digests, pending.proof.as_ref()));
                 (pending.job.clone(), pending.digests.clone())
             };
             pending.map(one).collect()
@@ -165,7 +170,7 @@ impl Receiver {
     /// to be the same.
     pub(super) fn list_same(&self, job: &FileJob, digests: &Arc<[Digest]>, proof: Option<&Arc<[u8]>>) {
         let Some(lists) = &self.lists else { return };
-        self.write_proofs(lists, Proven::new(job, digests, proof).as_slice());
+        self.write_proofs(lists, Proven::new(job.key.clone(), digests, proof).as_slice());
         {
             let mut state = lists.state();
             state.early.insert(job.key.to_vec());
@@ -178,14 +183,46 @@ impl Receiver {
         self.record_done(job, digests);
     }
 
-    /// Lists a hard link to a file, before it is given, if the hashes of the file are known.
-    pub(super) fn list_link(&self, found: &Found, first: &[u8]) {
+    /// Lists a hard link to a file, before it is given. Where the bytes of the file were not read,
+    /// because it was there, they are now, if the link is `new`: an earlier run listed the file, but
+    /// not this name.
+    pub(super) fn list_link(&self, found: &Found, first: &[u8], new: bool) {
         let Some(lists) = &self.lists else { return };
-        let Some(digests) = lists.state().firsts.get(first).cloned() else { return };
+        let known = lists.state().firsts.get(first).cloned();
+        let digests = match known {
+            Some(digests) => digests,
+            None if !new || found.node.kind != Kind::File => return,
+            None => match self.computed_of(found) {
+                Ok(Computed { digests, proof }) => {
+                    let key = found.key.as_slice().into();
+                    self.write_proofs(lists, Proven::new(key, &digests, proof.as_ref()).as_slice());
+                    digests
+                }
+                Err(error) => return self.fail_reading(&found.key, error),
+            },
+        };
         lists.state().early.insert(found.key.clone());
         self.write_lines(lists, &[(&found.key, &digests)]);
         self.sync_lists();
         self.record(lists, &found.key, &found.node, &digests);
+    }
+
+    /// What lists need of a file of a source.
+    fn computed_of(&self, found: &Found) -> crate::Result<Computed> {
+        let source = self.sources.get(found.source).map(|source| source.tree.open(found.id)).transpose()?;
+        let source = source.ok_or_else(|| self.io("list", &found.key, io::ErrorKind::NotFound.into()))?;
+        let path = source.path().to_path_buf();
+        let mut file = OneFile::new(&self.options.hashes, self.options.proofs);
+        let mut forwards = Forwards::new(source)?;
+        loop {
+            let block = forwards.fill_buf().map_err(|error| crate::Error::io("read", &path, error))?;
+            if block.is_empty() || self.is_stopped() {
+                return Ok(file.finish());
+            }
+            let bytes = Bytes::copy_from_slice(block);
+            file.take(&bytes);
+            forwards.consume(bytes.len());
+        }
     }
 
     /// Notes that a file has its name.

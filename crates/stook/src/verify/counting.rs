@@ -107,7 +107,11 @@ impl Descending for Counting<'_, '_> {
             _ => None,
         };
         let is_listed = node.kind == Kind::File && self.is_listed(&key);
-        if other.is_none() && !is_listed && subject.leaves_out(&key, is_directory) {
+        let is_left_out = match other {
+            Some(_) => subject.left_out.contains(&key),
+            None => !is_listed && subject.leaves_out(&key, is_directory),
+        };
+        if is_left_out {
             return ControlFlow::Continue(None);
         }
         let is_expected = match (&subject.against, node.kind) {

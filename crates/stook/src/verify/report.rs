@@ -237,6 +237,8 @@ pub struct SubjectReport {
     pub passage: Passage,
     /// What the tree lies on.
     pub lies_on: Attachment,
+    /// How long it was read, after it was listed. Trees on one disk are verified one after another.
+    pub elapsed: Duration,
 }
 
 impl SubjectReport {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, available_parallelism};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::batches::{Batcher, Job, Verifier};
 use super::counting::{Counted, count};
@@ -101,6 +101,7 @@ pub(super) struct Prepared<'a> {
     pub(super) read_bytes: AtomicU64,
     pub(super) other_read_bytes: AtomicU64,
     pub(super) directories: AtomicU64,
+    elapsed_ns: AtomicU64,
     lies_on: Attachment,
 }
 
@@ -129,6 +130,7 @@ impl<'a> Prepared<'a> {
             read_bytes: AtomicU64::new(0),
             other_read_bytes: AtomicU64::new(0),
             directories: AtomicU64::new(0),
+            elapsed_ns: AtomicU64::new(0),
             lies_on: branch.lies_in.as_deref().map(Attachment::of).unwrap_or_default(),
         })
     }
@@ -145,6 +147,7 @@ impl<'a> Prepared<'a> {
         report.directories = self.directories.into_inner();
         report.read_bytes = self.read_bytes.into_inner();
         report.passage = self.engines.passage();
+        report.elapsed = Duration::from_nanos(self.elapsed_ns.into_inner());
         // Threads end in any order, and people read in that of paths.
         report.mismatching.sort_by(|one, other| one.key.cmp(&other.key));
         report.missing.sort();
@@ -276,7 +279,7 @@ impl<'a> Run<'a> {
         pool: &HashPool,
         sink: &Sink,
     ) {
-        let workers = prepared.manner.workers;
+        let (started, workers) = (Instant::now(), prepared.manner.workers);
         let (batches, incoming) = sync_channel::<Vec<Job>>(workers);
         let incoming = Mutex::new(incoming);
         thread::scope(|scope| {
@@ -296,6 +299,8 @@ impl<'a> Run<'a> {
             Walks { run: self, prepared, sink, reported, batcher, seen: vec![false; numbers], parent: None }
                 .run();
         });
+        let elapsed_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        prepared.elapsed_ns.store(elapsed_ns, Ordering::Relaxed);
     }
 }
 

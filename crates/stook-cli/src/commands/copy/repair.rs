@@ -89,6 +89,12 @@ pub(super) fn run(
     let report = RepairGiven { destinations, dry_run, copying }.run(&mut open_good, &mut go_on);
     drop(shown);
     let report = report.map_err(|error: anyhow::Error| match error.downcast() {
+        Ok(stook::ops::verify::Error::NoList(path)) => UsageError::new(format!(
+            "{} has no list of checksums of its own, so that it is not known what is damaged: copy what differs \
+             with `stook copy GOOD DIR --checksum --overwrite different`",
+            path.display()
+        ))
+        .into(),
         Ok(error) => verify::error_of(error),
         Err(error) => error,
     })?;
@@ -126,7 +132,14 @@ fn lines(one: &Repaired, dry_run: bool, quiet: bool) -> Vec<String> {
     let mut lines: Vec<String> = mended.chain(replaced).collect();
     if !quiet {
         let count: u64 = one.mended.iter().map(|(_, count)| count).sum();
-        let files = units::count_of(one.mended.len() as u64 + one.replaced.len() as u64, "file", "files");
+        let files_count = one.mended.len() as u64 + one.replaced.len() as u64;
+        let files = units::count_of(files_count, "file", "files");
+        if files_count == 0 && one.failures.is_empty() {
+            let matching = units::count_of(one.matching, "file", "files");
+            let path = printable(one.path.as_os_str().as_bytes());
+            lines.push(format!("Nothing to repair in {path}: {matching} as the lists say"));
+            return lines;
+        }
         let what = if dry_run { "Would repair" } else { "Repaired" };
         lines.push(format!(
             "{what} {files} of {}, {} written in place; {} matching; {} read of the good copy",

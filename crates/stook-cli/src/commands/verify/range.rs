@@ -17,6 +17,7 @@ use crate::exit::code_for;
 use crate::interrupt::{Interrupted, interrupted};
 use crate::output::printable;
 use crate::packs;
+use crate::progress::Unit;
 
 /// What was found, in JSON.
 #[derive(Serialize)]
@@ -55,7 +56,13 @@ pub(super) fn run(args: &Args, span: Span, context: &Context) -> anyhow::Result<
     let mut found = Vec::with_capacity(args.trees.len());
     for path in &args.trees {
         let given = RangeGiven { path: path.clone(), start: span.start, end: span.end, cached: args.cached };
-        let report = given.run(&mut |_| !interrupted()).map_err(error_of);
+        let (bar, mut bytes) = (context.progress("verifying", Unit::Bytes, None), 0);
+        let report = given.run(&mut |more| {
+            bytes += more;
+            bar.go_on(bytes, None)
+        });
+        drop(bar);
+        let report = report.map_err(error_of);
         if interrupted() {
             return Err(Interrupted.into());
         }
@@ -69,7 +76,9 @@ pub(super) fn run(args: &Args, span: Span, context: &Context) -> anyhow::Result<
     } else {
         for one in &found {
             let path = printable(one.path.as_os_str().as_bytes());
-            if !one.is_proven() {
+            if one.bad.bad == 0 && one.bad.unknown > 0 {
+                output.line(format_args!("unknown     {path}: {}", bad_blocks(&one.bad)))?;
+            } else if !one.is_proven() {
                 output.line(format_args!("mismatch    {path}: {}", bad_blocks(&one.bad)))?;
                 if one.is_older {
                     context.note(format!(

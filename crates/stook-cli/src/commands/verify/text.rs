@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
+use stook::extent::ByteRange;
+use stook::format::proof::BLOCK_BYTES;
 use stook::ops::verify::Verified;
 use stook::report::units;
 use stook::tree::Kind;
@@ -67,6 +69,11 @@ pub(super) fn print(
         let files = units::count_of(list.files, "file", "files");
         output.line(format_args!("Wrote {}: {files}", printable(list.path.as_os_str().as_bytes())))?;
     }
+    let damaged = |one: &&SubjectReport| one.damaged() > 0;
+    if let Some(one) = verified.report.subjects.iter().find(damaged).filter(|_| args.against.is_none()) {
+        let path = printable(one.path.as_os_str().as_bytes());
+        context.note(format_args!("`stook copy GOOD {path} --repair` repairs it from a good copy."));
+    }
     Ok(())
 }
 
@@ -118,7 +125,7 @@ fn print_wrong(
 fn why_mismatch(one: &Mismatch, verbose: bool) -> String {
     let mut why = match &one.difference {
         Difference::Digest { expected, .. } if !verbose => {
-            format!("its {} is another than in the list", expected.kind.name())
+            format!("its {} is not the one in the list", expected.kind.name())
         }
         difference => difference.to_string(),
     };
@@ -137,31 +144,39 @@ fn why_mismatch(one: &Mismatch, verbose: bool) -> String {
 /// Ranges that are named of one file.
 const RANGES_SHOWN: usize = 5;
 
-/// `bad: 3 MiB to 5 MiB, 17 MiB to 18 MiB (3 of 4,096 blocks of 1 MiB)`
+/// `bad: 3MiB..5MiB, 17MiB..18MiB (3 of 4,096 blocks of 1 MiB)`, as `--range` takes them.
 pub(super) fn bad_blocks(bad: &BadBlocks) -> String {
-    let shown = bad.ranges.iter().take(RANGES_SHOWN);
-    let ranges: Vec<String> = shown
-        .map(|range| {
-            format!("{} to {}", units::bytes_binary(range.start()), units::bytes_binary(range.end()))
-        })
-        .collect();
-    let more = if bad.ranges.len() > RANGES_SHOWN { ", …" } else { "" };
-    let (count, blocks) = (units::count(bad.bad), units::count(bad.blocks));
-    let mut text = format!("bad: {}{more} ({count} of {blocks} blocks of 1 MiB)", ranges.join(", "));
-    if bad.unknown > 0 {
-        text.push_str(&format!(
-            "; of {} it is not known, because the proof is damaged",
-            units::count(bad.unknown)
-        ));
+    let is_beyond = |range: &&ByteRange| !range.start().is_multiple_of(BLOCK_BYTES);
+    let within = || bad.ranges.iter().filter(|range| !is_beyond(range));
+    let shown = within().take(RANGES_SHOWN).map(|range| {
+        let (start, end) = (range.start() / BLOCK_BYTES, range.end().div_ceil(BLOCK_BYTES));
+        format!("{start}MiB..{end}MiB")
+    });
+    let mut named: Vec<String> = shown.collect();
+    if within().count() > RANGES_SHOWN {
+        named.push("…".to_owned());
     }
-    text
+    let (count, blocks) = (units::count(bad.bad), units::count_of(bad.blocks, "block", "blocks"));
+    let mut parts = Vec::new();
+    if bad.bad > 0 {
+        parts.push(format!("bad: {} ({count} of {blocks} of 1 MiB)", named.join(", ")));
+    }
+    if let Some(more) = bad.ranges.iter().find(is_beyond) {
+        parts.push(format!("it is {} too long", units::bytes_exact(more.len())));
+    }
+    if bad.unknown > 0 {
+        let unknown = units::count_of(bad.unknown, "block", "blocks");
+        parts.push(format!("of {unknown} it is not known, because the proof is damaged"));
+    }
+    parts.join("; ")
 }
 
 /// `disk: 258 files match, 252 GB in 14 min 15 s, 295 MB/s; read past the page cache`
 fn summary(one: &SubjectReport, verified: &Verified, args: &Args, has_several: bool) -> String {
     let mut parts = Vec::new();
     if one.matching > 0 || one.new == 0 {
-        let all = if one.wrong() == 0 { "all " } else { "" };
+        let is_all = one.wrong() == 0 && one.matching > 1 && !verified.report.interrupted;
+        let all = if is_all { "all " } else { "" };
         let match_ = if one.matching == 1 { "matches" } else { "match" };
         let bytes = units::bytes_decimal(one.matching_bytes);
         parts.push(format!("{all}{} {match_} ({bytes})", units::count_of(one.matching, "file", "files")));
@@ -178,7 +193,7 @@ fn summary(one: &SubjectReport, verified: &Verified, args: &Args, has_several: b
         }
     }
     let mut text = parts.join(", ");
-    let elapsed = verified.report.elapsed;
+    let elapsed = if has_several { one.elapsed } else { verified.report.elapsed };
     if one.read_bytes >= MEANS_SOMETHING_BYTES && elapsed > Duration::ZERO {
         let rate = units::rate_of(one.read_bytes, elapsed);
         text.push_str(&format!(
@@ -194,7 +209,7 @@ fn summary(one: &SubjectReport, verified: &Verified, args: &Args, has_several: b
         None => {}
     }
     if verified.report.interrupted {
-        text.push_str("; interrupted, the rest was not verified");
+        text.push_str("; interrupted before all was verified");
     }
     let path = printable(one.path.as_os_str().as_bytes());
     if has_several { format!("{path}: {text}") } else { capitalised(&text) }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::range::blocks_of;
+use super::range::{blocks_of, out_of_bounds};
 use crate::engine::{Access, Backend};
 use crate::error::Result;
 use crate::extent::ByteRange;
@@ -97,16 +97,24 @@ impl Proofs<'_> {
         let Some(id) = self.branch.find(key)? else { return Ok(None) };
         let file = self.branch.tree.open(id)?;
         let len = proof.file_len();
+        let is_beyond = start >= len && start < file.len() && end.is_none_or(|end| start < end);
+        if is_beyond {
+            // The list knows no such bytes.
+            let range = ByteRange::new(start, end.unwrap_or(file.len()).min(file.len()));
+            let ranges = range.into_iter().collect();
+            return Ok(range.map(|range| (range, BadBlocks { ranges, ..BadBlocks::default() })));
+        }
+        let (longest, reaches_on) = (len.max(file.len()), end.is_none_or(|end| end > len));
+        let end = end.map(|end| if end <= longest { end.min(len) } else { end });
         let Some(numbers) = blocks_of(start, end, len) else {
-            let range = ByteRange::to(end.unwrap_or(start.saturating_add(1)));
-            return Err(crate::Error::OutOfBounds { range, path: file.path().to_path_buf(), len });
+            return Err(out_of_bounds((start, end), file.path(), len));
         };
         let (first, last) = (numbers.start, numbers.end.saturating_sub(1));
-        let is_all = first == 0 && numbers.end == proof.blocks();
+        let to_end = reaches_on && numbers.end == proof.blocks();
         let read = proof.range_of(first).zip(proof.range_of(last));
         let read = read.and_then(|(first, last)| ByteRange::new(first.start(), last.end()));
         let mut search = Search { file: &*file, proof, rule, bad: BadBlocks::default() };
-        search.run(numbers, is_all, go_on)?;
+        search.run(numbers, to_end, go_on)?;
         Ok(read.map(|read| (read, search.bad)))
     }
 }
@@ -120,7 +128,7 @@ struct Search<'f> {
 }
 
 impl Search<'_> {
-    fn run(&mut self, numbers: Range<u64>, is_all: bool, go_on: &mut dyn FnMut(u64) -> bool) -> Result<()> {
+    fn run(&mut self, numbers: Range<u64>, to_end: bool, go_on: &mut dyn FnMut(u64) -> bool) -> Result<()> {
         let options = SessionOptions { max_read_bytes: BLOCK_BYTES as usize, ..SessionOptions::default() };
         let mut session = Session::new(&Backend::Auto, options)?;
         let access = self.rule.decide(self.file, ByteRange::to(self.file.len()));
@@ -155,7 +163,7 @@ impl Search<'_> {
             }
         }
         let more = ByteRange::new(self.proof.file_len(), self.file.len());
-        if let Some(more) = more.filter(|more| is_all && !more.is_empty()) {
+        if let Some(more) = more.filter(|more| to_end && !more.is_empty()) {
             self.bad.ranges.push(more);
         }
         self.bad.settle(RANGES_MAX);

@@ -61,6 +61,8 @@ pub(super) struct Wanted {
     pub(super) kinds: Vec<HashKind>,
     /// The functions of the next generation of an ASC MHL, if that is wanted.
     pub(super) mhl: Vec<HashKind>,
+    /// The date in the names of what is made.
+    date: String,
 }
 
 impl Wanted {
@@ -76,7 +78,12 @@ impl Wanted {
         if proofs && !kinds.contains(&HashKind::Blake3) {
             kinds.push(HashKind::Blake3);
         }
-        Ok(Self { kinds, mhl })
+        Ok(Self { kinds, mhl, date: list_date(now_ns()).unwrap_or_default() })
+    }
+
+    /// The directory of the proofs, which a walk may meet that goes on while they are written.
+    pub(super) fn proofs_name(&self) -> Vec<u8> {
+        sums::proofs_name(&self.date).into_bytes()
     }
 
     /// With a list of BLAKE3, if any is made: proofs that are there are by the newest one.
@@ -106,8 +113,6 @@ pub(super) struct Making<'e> {
     wanted: Wanted,
     /// What is computed of each file for them.
     kinds: Vec<HashKind>,
-    /// The date in the names of what is made.
-    date: String,
     proofs: Vec<MadeProofs>,
     failures: Vec<Failure<crate::Error>>,
     events: &'e mut dyn VerifyEvents,
@@ -137,15 +142,15 @@ impl VerifyEvents for Making<'_> {
 impl<'e> Making<'e> {
     pub(super) fn new(places: Vec<PathBuf>, wanted: Wanted, events: &'e mut dyn VerifyEvents) -> Self {
         let trees = places.into_iter().map(|place| (place, Expected::builder())).collect();
-        let (kinds, date) = (wanted.digests(), list_date(now_ns()).unwrap_or_default());
-        Self { trees, wanted, kinds, date, proofs: Vec::new(), failures: Vec::new(), events }
+        let kinds = wanted.digests();
+        Self { trees, wanted, kinds, proofs: Vec::new(), failures: Vec::new(), events }
     }
 
     /// Writes the proof of a file.
     fn prove(&mut self, finding: &Finding, proof: &[u8]) {
         let digest = finding.digests.iter().find(|digest| digest.kind == HashKind::Blake3);
         let (Some((place, _)), Some(digest)) = (self.trees.get(finding.subject), digest) else { return };
-        let path = place.join(sums::proofs_name(&self.date));
+        let path = place.join(sums::proofs_name(&self.wanted.date));
         let is_first = !self.proofs.iter().any(|one| one.subject == finding.subject);
         match write_proof(place, &path, &sums::proof_name(digest), proof, is_first) {
             Ok(()) => {}
@@ -171,7 +176,7 @@ impl<'e> Making<'e> {
                 continue;
             }
             for kind in &self.wanted.kinds {
-                match make(&place, *kind, &self.date, &expected) {
+                match make(&place, *kind, &self.wanted.date, &expected) {
                     Ok(path) => {
                         let (kind, files) = (Some(*kind), expected.len() as u64);
                         made.push(MadeList { subject, path, kind, files });
@@ -182,7 +187,13 @@ impl<'e> Making<'e> {
             if self.wanted.mhl.is_empty() {
                 continue;
             }
-            match continue_history(&place, branch, (&self.wanted.mhl, &self.date), &expected, &mut failures) {
+            match continue_history(
+                &place,
+                branch,
+                (&self.wanted.mhl, &self.wanted.date),
+                &expected,
+                &mut failures,
+            ) {
                 Ok(Some((path, files))) => made.push(MadeList { subject, path, kind: None, files }),
                 Ok(None) => {}
                 Err(error) => failures.push(Failure { key: FOLDER.as_bytes().to_vec(), error }),

@@ -145,6 +145,9 @@ impl VerifyGiven {
             return Err(Error::Nothing);
         }
         let against = against.map(Given::into_branch).transpose()?;
+        if let Some((other, _)) = &against {
+            tasks.iter().try_for_each(|task| refuse_itself(&task.subject.branch, other))?;
+        }
         let mut reports = Vec::new();
         for (at, task) in tasks.iter_mut().enumerate() {
             let other = against.as_ref().map(|(branch, _)| branch);
@@ -163,7 +166,8 @@ impl VerifyGiven {
             tasks.iter_mut().map(|task| std::mem::take(&mut task.lacking)).collect();
         let folders: Vec<Vec<NodeId>> =
             tasks.iter_mut().map(|task| std::mem::take(&mut task.proofs)).collect();
-        let subjects: Vec<Subject> = tasks.into_iter().map(|task| task.subject).collect();
+        let mut subjects: Vec<Subject> = tasks.into_iter().map(|task| task.subject).collect();
+        subjects.iter_mut().for_each(|subject| _ = subject.left_out.insert(wanted.proofs_name()));
         let known = subjects.clone();
         let options = VerifyOptions { digests: wanted.digests(), proofs, ..options };
         let access = options.access();
@@ -186,6 +190,19 @@ impl VerifyGiven {
             }
         }
         Ok(Verified { report, lists: reports, made, proofs: made_proofs, failures })
+    }
+}
+
+/// Refuses to compare a tree with itself: all of it would match.
+fn refuse_itself(branch: &Branch, other: &Branch) -> Result<()> {
+    let place = |branch: &Branch| branch.lies_in.as_ref().and_then(|path| path.canonicalize().ok());
+    let is_itself = branch.name == other.name && place(branch).is_some_and(|one| place(other) == Some(one));
+    match is_itself && branch.path() == other.path() {
+        true => {
+            let what = format!("{} would be compared with itself", branch.path().display());
+            Err(Error::Verify(verify::Error::Invalid(what)))
+        }
+        false => Ok(()),
     }
 }
 

@@ -143,14 +143,23 @@ fn short(
     if len > BLOCK_BYTES {
         return Ok(None);
     }
-    if blocks_of(start, end, len).is_none() {
-        let range = ByteRange::to(end.unwrap_or(start.saturating_add(1)));
-        return Err(crate::Error::OutOfBounds { range, path: file.path().to_path_buf(), len }.into());
+    if len > 0 {
+        blocks_of(start, end, len).ok_or_else(|| out_of_bounds((start, end), file.path(), len))?;
     }
     let bytes = read_range(&Backend::Auto, &*file, whole, rule.decide(&*file, whole))?;
     let is_same = Digest::of(HashKind::Blake3, &bytes) == *digest;
     let ranges = if is_same { Vec::new() } else { vec![whole] };
     Ok(Some((whole, BadBlocks { bad: ranges.len() as u64, blocks: 1, unknown: 0, ranges })))
+}
+
+/// The error of a part that a file of this length does not have.
+pub(super) fn out_of_bounds((start, end): (u64, Option<u64>), path: &Path, len: u64) -> crate::Error {
+    let range = ByteRange::new(start, end.unwrap_or(u64::MAX)).unwrap_or(ByteRange::to(start));
+    if range.is_empty() {
+        let what = std::io::Error::new(std::io::ErrorKind::InvalidInput, "the part has no bytes");
+        return crate::Error::io("verify", path, what);
+    }
+    crate::Error::OutOfBounds { range, path: path.to_path_buf(), len }
 }
 
 /// The blocks in which a part of a file lies that has this length; `None` if it has no such bytes.

@@ -18,7 +18,7 @@ use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
 
 use super::blocks::{Proofs, SourceBytes};
 use super::range::blake3_of;
-use super::{Error, Result, own, reading};
+use super::{Error, ListReport, Result, own, reading};
 use crate::copy::{CopyEvents, CopyOptions, CopyReport};
 use crate::engine::Backend;
 use crate::error::chain;
@@ -130,12 +130,13 @@ impl RepairGiven {
     pub fn run<E: From<Error>>(&self, good: OpenGood<'_, E>, go_on: GoOn<'_>) -> Result<RepairReport, E> {
         let mut report = RepairReport::default();
         for path in &self.destinations {
-            let Some(damaged) = Damaged::find(path, go_on)? else {
+            let Some(mut damaged) = Damaged::find(path, go_on)? else {
                 report.interrupted = true;
                 break;
             };
             let mut done =
                 Repaired { path: path.to_path_buf(), matching: damaged.matching, ..Repaired::default() };
+            done.failures.append(&mut damaged.lists);
             let goes_on = self.repair(&damaged, &mut done, good, go_on)?;
             report.destinations.push(done);
             if !goes_on {
@@ -220,6 +221,20 @@ struct Damaged {
     in_blocks: Vec<(Vec<u8>, BadBlocks)>,
     /// Files that are to be replaced.
     whole: Vec<Vec<u8>>,
+    /// Lists of which not all could be used.
+    lists: Vec<Failure<crate::Error>>,
+}
+
+/// What is wrong with lists, as failures.
+fn of_lists(reports: &[ListReport]) -> Vec<Failure<crate::Error>> {
+    let bad = reports.iter().filter(|list| list.bad_lines > 0);
+    let of = |list: &ListReport| {
+        let what =
+            list.problems.first().map_or_else(|| "it has bad lines".to_owned(), |one| one.what.clone());
+        let error = crate::Error::io("use", &list.path, io::Error::other(what));
+        Failure { key: list.path.file_name().unwrap_or_default().as_bytes().to_vec(), error }
+    };
+    bad.map(of).collect()
 }
 
 impl Damaged {
@@ -232,6 +247,7 @@ impl Damaged {
         }
         let read = reading::read(&branch, lists.lists, 0, &mut || go_on(&RepairProgress::default()));
         let Some(read) = read else { return Ok(None) };
+        let problems = [of_lists(&lists.problems), of_lists(&read.reports)].into_iter().flatten().collect();
         let expected = std::sync::Arc::new(read.expected);
         let subject = Subject { only_listed: true, ..Subject::new(branch.clone()).listed(expected.clone()) };
         let report = Verify::new(vec![subject]).run(&mut Asking(go_on))?;
@@ -246,6 +262,7 @@ impl Damaged {
             matching: found.matching,
             in_blocks: Vec::new(),
             whole: found.missing,
+            lists: problems,
         };
         let keys = found.mismatching.into_iter().map(|one| one.key);
         for key in keys.chain(found.unreadable.into_iter().map(|one| one.key)) {
@@ -290,7 +307,7 @@ impl Damaged {
         let mut progress = RepairProgress { phase: RepairPhase::Mending, bytes: 0, total_bytes: Some(total) };
         for (key, bad) in &self.in_blocks {
             let mut is_ended = false;
-            let mut mend = Mend { damaged: self, path, key, good, read_bytes: 0 };
+            let mut mend = Mend { damaged: self, path, key, good, read_bytes: 0, written: 0 };
             let mended = mend.run(bad, &mut |bytes| {
                 progress.bytes = progress.bytes.saturating_add(bytes);
                 is_ended |= !go_on(&progress);
@@ -299,8 +316,12 @@ impl Damaged {
             done.read_bytes += mend.read_bytes;
             match mended {
                 _ if is_ended => return false,
-                Ok(blocks) => done.mended.push((key.clone(), blocks)),
-                Err(error) => done.failures.push(Failure { key: key.clone(), error }),
+                Ok(()) => done.mended.push((key.clone(), mend.written)),
+                Err(error) => {
+                    // What was written is good now.
+                    done.mended.extend((mend.written > 0).then(|| (key.clone(), mend.written)));
+                    done.failures.push(Failure { key: key.clone(), error });
+                }
             }
         }
         true
@@ -334,7 +355,12 @@ impl Damaged {
         keys.retain(|key| {
             let is_good = events.keys.contains(key);
             if !is_good {
-                let why = io::Error::other("the good copy does not have the bytes that the list says");
+                let is_there = matches!(good.find(key), Ok(Some(_)));
+                let why = match is_there {
+                    true => "the good copy does not have the bytes that the list says",
+                    false => "the good copy has no such file",
+                };
+                let why = io::Error::other(why);
                 let error = crate::Error::io("repair", path.join(OsStr::from_bytes(key)), why);
                 done.failures.push(Failure { key: key.clone(), error });
             }
@@ -352,20 +378,22 @@ struct Mend<'a> {
     good: &'a Branch,
     /// Bytes that were read of the good copy.
     read_bytes: u64,
+    /// Blocks that were written.
+    written: u64,
 }
 
 impl Mend<'_> {
-    /// Writes the bad blocks, and reads the file back: how many were written. Of very many only the
-    /// first thousand ranges are known at once.
-    fn run(&mut self, bad: &BadBlocks, go_on: &mut dyn FnMut(u64) -> bool) -> crate::Result<u64> {
-        let mut written = self.write(bad, go_on)?;
+    /// Writes the bad blocks, and reads the file back. Of very many only the first thousand ranges
+    /// are known at once. A block that the good copy does not have either costs only itself.
+    fn run(&mut self, bad: &BadBlocks, go_on: &mut dyn FnMut(u64) -> bool) -> crate::Result<()> {
+        self.write(bad, go_on)?;
         let mut before = bad.bad;
         loop {
             match self.damaged.bad_blocks(self.key, &mut |_| go_on(0))? {
-                Some(bad) if bad.bad == 0 && bad.unknown == 0 && bad.ranges.is_empty() => return Ok(written),
+                Some(bad) if bad.bad == 0 && bad.unknown == 0 && bad.ranges.is_empty() => return Ok(()),
                 Some(bad) if bad.bad < before && bad.unknown == 0 => {
                     before = bad.bad;
-                    written += self.write(&bad, go_on)?;
+                    self.write(&bad, go_on)?;
                 }
                 _ => return Err(self.refused("what is read back from it is not what was written")),
             }
@@ -380,7 +408,7 @@ impl Mend<'_> {
         crate::Error::io("repair", self.shown(), io::Error::other(why.to_owned()))
     }
 
-    fn write(&mut self, bad: &BadBlocks, go_on: &mut dyn FnMut(u64) -> bool) -> crate::Result<u64> {
+    fn write(&mut self, bad: &BadBlocks, go_on: &mut dyn FnMut(u64) -> bool) -> crate::Result<()> {
         let shown = self.shown();
         let failed = |operation| {
             let shown = shown.clone();
@@ -391,22 +419,27 @@ impl Mend<'_> {
         let from = self.good.tree.open(id)?;
         let file = open(self.path, self.key).map_err(failed("open"))?;
         let before = fstat(&file).map_err(|error| failed("look at")(error.into()))?;
-        let mut written = 0;
+        let mut lacking = None;
         // What is beyond the end begins within a block.
         let ranges = bad.ranges.iter().filter(|range| range.start().is_multiple_of(BLOCK_BYTES));
         for number in ranges.flat_map(numbers_of) {
             let Some(range) = proof.range_of(number) else { continue };
-            let block = block_of(&*from, range)?;
+            let block = match block_of(&*from, range) {
+                Ok(block) => block,
+                // Damaged there, too.
+                Err(error) => {
+                    lacking.get_or_insert((range, Some(error)));
+                    continue;
+                }
+            };
             self.read_bytes += block.len() as u64;
             let is_proven = proof.has(number, &block).map_err(|error| self.refused(&error.to_string()))?;
             if !is_proven {
-                let start = range.start();
-                return Err(self.refused(&format!(
-                    "the good copy does not have the bytes that the list says at {start}"
-                )));
+                lacking.get_or_insert((range, None));
+                continue;
             }
             write_all(&System, &file, &block, range.start()).map_err(failed("write"))?;
-            written += 1;
+            self.written += 1;
             if !go_on(block.len() as u64) {
                 return Err(failed("repair")(io::ErrorKind::Interrupted.into()));
             }
@@ -419,7 +452,12 @@ impl Mend<'_> {
             again(|| System.set_mtime(file.as_fd(), ns)).map_err(failed("set the time of"))?;
         }
         System.sync(file.as_fd()).map_err(failed("sync"))?;
-        Ok(written)
+        let Some((range, why)) = lacking else { return Ok(()) };
+        let (start, end) = (range.start() / BLOCK_BYTES, range.end().div_ceil(BLOCK_BYTES));
+        let why = why.map(|error| format!(": {}", chain(&error))).unwrap_or_default();
+        Err(self.refused(&format!(
+            "the good copy does not have the bytes that the list says in {start}MiB..{end}MiB{why}"
+        )))
     }
 
     fn proof(&self) -> crate::Result<Proof<SourceBytes>> {
@@ -463,7 +501,9 @@ struct Asking<'a>(GoOn<'a>);
 
 impl VerifyEvents for Asking<'_> {
     fn go_on(&mut self, progress: &Progress) -> bool {
-        let (bytes, total_bytes) = (progress.bytes, progress.total_bytes);
+        let total_bytes = progress.total_bytes;
+        // While they are counted, these are bytes that were found.
+        let bytes = if total_bytes.is_some() { progress.bytes } else { 0 };
         (self.0)(&RepairProgress { phase: RepairPhase::Verifying, bytes, total_bytes })
     }
 }

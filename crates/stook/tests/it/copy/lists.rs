@@ -195,6 +195,18 @@ fn hard_links_that_are_there_already_are_listed_with_the_file_whose_bytes_are_re
 }
 
 #[test]
+fn a_new_hard_link_to_what_was_there_is_listed() {
+    let place = Place::new();
+    assert_eq!(place.copy("to", with_lists(&[HashKind::Xxh3])).undone(), 0);
+    // As after a run that was killed before it made the link.
+    fs::hard_link(place.at("from/a/large"), place.at("from/a/b/other name")).unwrap();
+    let report = place.copy("to", with_lists(&[HashKind::Xxh3]));
+    let one = &report.destinations[0];
+    assert_eq!((report.undone(), one.hard_links), (0, 1), "{report:?}");
+    assert_listed(&place.at("to"), &[HashKind::Xxh3]);
+}
+
+#[test]
 fn a_list_of_the_same_second_that_is_copied_keeps_its_name() {
     let place = Place::new();
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as i64;

@@ -127,7 +127,11 @@ fn what_the_good_copy_has_not_either_stays_and_is_said() {
     let done = place.repair(false);
     let one = &done.destinations[0];
     assert_eq!(one.failures.len(), 2, "{done:?}");
-    assert!(one.mended.is_empty() && one.replaced.is_empty());
+    let said = one.failures.iter().map(|failure| stook::error::chain(&failure.error)).collect::<String>();
+    assert!(said.contains("3MiB..4MiB"), "{said}");
+    // Each block costs only itself.
+    assert_eq!(one.mended, [(b"d/film".to_vec(), 1)]);
+    assert!(one.replaced.is_empty());
     // What could be proven was written, and nothing else.
     let mut expected = film();
     expected[3 * BLOCK] = b'?';
@@ -158,6 +162,19 @@ fn what_cannot_be_replaced_costs_nothing_that_was_mended() {
     assert_eq!((one.mended.len(), one.failures.len(), done.undone()), (1, 1, 1), "{done:?}");
     assert!(fs::read(place.at("good/bad/d/film")).unwrap() == film());
     assert!(!place.at("good/bad/other").exists());
+}
+
+#[test]
+fn a_list_that_was_changed_is_said_by_a_repair_too() {
+    let place = Place::new();
+    let names = fs::read_dir(place.at("bad")).unwrap().map(|entry| entry.unwrap().path());
+    let list = names.into_iter().find(|path| path.extension().is_some_and(|end| end == "blake3")).unwrap();
+    let text = fs::read_to_string(&list).unwrap();
+    fs::write(&list, format!("{text}no line of a list\n")).unwrap();
+    let done = place.repair(false);
+    let one = &done.destinations[0];
+    assert_eq!((done.undone(), one.matching, one.mended.len()), (1, 3, 0), "{done:?}");
+    assert_eq!(one.failures[0].key, list.file_name().unwrap().as_encoded_bytes());
 }
 
 #[test]
