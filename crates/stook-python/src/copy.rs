@@ -181,7 +181,7 @@ pub(crate) fn copy<'py>(
         access: chosen("access", access, &ACCESS)?,
         bytes_per_s,
         force,
-        ..listing((hashes, lists, mhl), proofs)?
+        ..listing([hashes, lists, mhl], proofs)?
     };
     let (open, items) = (opening(as_file, one_file_system, at)?, callable_of("items", items)?);
     let fetching = fetching(cache, whole_file, settings, headers)?;
@@ -193,10 +193,7 @@ pub(crate) fn copy<'py>(
 
 /// What is computed and listed: the arguments `hashes`, `lists` and `mhl`, and whether proofs are
 /// written.
-fn listing(
-    (hashes, lists, mhl): (Option<&Bound<'_, PyAny>>, Option<&Bound<'_, PyAny>>, Option<&Bound<'_, PyAny>>),
-    proofs: bool,
-) -> PyResult<CopyOptions> {
+fn listing([hashes, lists, mhl]: [Option<&Bound<'_, PyAny>>; 3], proofs: bool) -> PyResult<CopyOptions> {
     Ok(CopyOptions {
         hashes: hash_kinds("hashes", hashes)?.unwrap_or_default(),
         lists: hash_kinds("lists", lists)?.unwrap_or_default(),

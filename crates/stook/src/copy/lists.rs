@@ -184,8 +184,8 @@ impl Receiver {
     }
 
     /// Lists a hard link to a file, before it is given. Where the bytes of the file were not read,
-    /// because it was there, they are now, if the link is `new`: an earlier run listed the file, but
-    /// not this name.
+    /// because it was there, they are now, if the link is `new`: an earlier run listed the file,
+    /// but not this name.
     pub(super) fn list_link(&self, found: &Found, first: &[u8], new: bool) {
         let Some(lists) = &self.lists else { return };
         let known = lists.state().firsts.get(first).cloned();

@@ -96,8 +96,8 @@ pub struct Subject {
     pub listed: Option<Arc<Expected>>,
     /// The tree that it should be like.
     pub against: Option<Branch>,
-    /// Paths that are neither extra nor missing nor compared, with all that is in them: the lists of
-    /// either tree. Those that lists have are held against these, all the same.
+    /// Paths that are neither extra nor missing nor compared, with all that is in them: the lists
+    /// of either tree. Those that lists have are held against these, all the same.
     pub left_out: BTreeSet<Vec<u8>>,
     /// What its exclusions match is no extra either.
     pub ignored: Selection,
