@@ -139,6 +139,7 @@ raises! { |this: &stook::Error| match this {
     E::Address { .. } | E::NotAPath { .. } => plain("AddressError", chain(this)),
     E::OutOfBounds { .. } => plain("OutOfBoundsError", chain(this)),
     E::AlreadyExists { .. } => plain("ExistsError", chain(this)),
+    E::NotARegularFile { .. } => plain("InvalidError", chain(this)),
     E::Locked { .. } => plain("LockedError", chain(this)),
     _ => PyRuntimeError::new_err(chain(this)),
 } }

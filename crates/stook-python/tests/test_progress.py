@@ -19,7 +19,7 @@ LONG: dict[str, Callable[[Any], object]] = {
     "pack_tree": lambda progress: stook.pack_tree("tree", "t.stook", progress=progress),
     "unpack": lambda progress: stook.unpack("filled.stook", "out", overwrite="always", progress=progress),
     "copy": lambda progress: stook.copy("tree", "copied", progress=progress),
-    "verify": lambda progress: stook.verify("tree", against="tree", progress=progress),
+    "verify": lambda progress: stook.verify("tree", against="same", progress=progress),
     "tar": lambda progress: stook.unpack("filled.stook", tar="out.tar", progress=progress),
     "index": lambda progress: stook.Archive(tar(), progress=progress),
     "load": lambda progress: stook.Archive(tar()).load(progress=progress),
@@ -70,8 +70,9 @@ def given() -> stook.SparseFile:
 
 @pytest.fixture(autouse=True)
 def things(filled: Path) -> None:
-    Path("tree").mkdir()
-    Path("tree/file").write_bytes(b"file")
+    for tree in ("tree", "same"):
+        Path(tree).mkdir()
+        (Path(tree) / "file").write_bytes(b"file")
     Path("data").write_bytes(bytes(10))
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import tarfile
@@ -94,7 +95,7 @@ def test_two_trees_of_any_kind_are_compared(disk: Path) -> None:
     (Path("spare") / "two").write_bytes(bytes(1_000_000) + b"x" * 200_000)
     (mismatch,) = only(stook.verify("spare", against=disk)).mismatching
     assert (mismatch.difference, mismatch.offset) == ("content", 1_000_000)
-    reports = stook.verify(["spare", disk], against=disk)
+    reports = stook.verify(["spare", "p.stook"], against=disk)
     assert [len(tree.mismatching) for tree in reports.trees] == [1, 0]
 
 
@@ -211,7 +212,7 @@ def test_bad_megabytes_are_named_and_parts_are_proven(disk: Path) -> None:
     with pytest.raises(stook.OutOfBoundsError):
         stook.verify_range(disk / "film", 0, 4_000_000)
     with pytest.raises(stook.InvalidError, match="no list"):
-        stook.verify_range(sys.executable)
+        stook.verify_range(os.path.realpath(sys.executable))
     with pytest.raises(stook.InvalidError, match="argument 'start'"):
         stook.verify_range(disk / "film", -1)
 

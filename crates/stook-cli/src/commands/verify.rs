@@ -39,6 +39,8 @@ Examples:
   stook verify --range 5GiB..6GiB disk/film.mov
   stook verify disk --json | jq '.trees[].mismatching[].key'
 
+A directory or a file without lists of its own is held against those of the nearest directory above that have it.
+
 Lists that are found at the top of a tree: checksums-*.sha256 and what else `stook copy` writes, SHA256SUMS, *.sha256,
 *.md5, *.b3, *.xxh128 and the like, shasum*.txt of dircopy, and ascmhl/. Of a file that several lists have, the newest
 one counts: by the date in its name, else by its modification time. Lists know files only, and --against compares kinds
@@ -56,7 +58,7 @@ pub struct Args {
     #[arg(value_name = "TREE")]
     trees: Vec<PathBuf>,
     /// A list to verify with, in place of those that a tree has; its paths are relative to TREE.
-    /// May be given more than once
+    /// May be given more than once; `-` is standard input
     #[arg(long, value_name = "FILE")]
     list: Vec<PathBuf>,
     /// A tree that each TREE should be like
@@ -122,8 +124,12 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let open =
         |path: &PathBuf| given::open(path, &open, &args.fetch, |error| error_of(error.into()), context);
     let verify = VerifyGiven {
-        trees: args.trees.iter().map(open).collect::<Result<Vec<_>, _>>()?,
-        lists: args.list.clone(),
+        trees: trees_of(&args)?.iter().map(open).collect::<Result<Vec<_>, _>>()?,
+        lists: args
+            .list
+            .iter()
+            .map(|list| if is_stdin(list) { STDIN.into() } else { list.clone() })
+            .collect(),
         against: args.against.as_ref().map(open).transpose()?,
         make: args.make_list.clone(),
         mhl: Some(args.mhl.clone()).filter(|kinds| !kinds.is_empty()),
@@ -148,6 +154,24 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(INTERRUPTED));
     }
     Ok(code_for(verified.wrong(args.allow_extra)))
+}
+
+const STDIN: &str = "/dev/stdin";
+
+fn is_stdin(list: &PathBuf) -> bool {
+    list == std::path::Path::new("-")
+}
+
+/// The trees: a list from standard input has no directory that its paths could be relative to.
+fn trees_of(args: &Args) -> anyhow::Result<Vec<PathBuf>> {
+    if !args.list.iter().any(is_stdin) {
+        return Ok(args.trees.clone());
+    }
+    match args.trees.as_slice() {
+        [] if args.list.len() == 1 => Ok(vec![PathBuf::from(".")]),
+        [tree] => Ok(vec![tree.clone()]),
+        _ => Err(UsageError::new("--list - is read once: name one TREE with it").into()),
+    }
 }
 
 /// Of the library's errors those that the command line has its own for.

@@ -295,3 +295,32 @@ fn bad_megabytes_are_named_and_a_part_of_a_file_is_verified_by_itself() {
     documented("verify_range", &report);
     assert_eq!(report["files"][0]["matches"], true, "{report}");
 }
+
+#[test]
+fn a_part_of_a_disk_and_a_list_from_standard_input_are_verified() {
+    let place = place();
+    sha256sum(&place, "disk", "SHA256SUMS");
+    let (code, stdout, stderr) = verify(&place, &["disk/d", "disk/d/one"]);
+    assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
+    assert!(stdout.starts_with("disk/d: 1 file matches (5 B)"), "{stdout}");
+    let piped = |script: &str| {
+        let script = format!("cat disk/SHA256SUMS | {script}");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script]).current_dir(place.dir.path()).env("STOOK", env!("CARGO_BIN_EXE_stook"));
+        super::ended(&mut shell)
+    };
+    for script in ["$STOOK verify disk --list -", "(cd disk && $STOOK verify --list -)"] {
+        let (code, stdout, stderr) = piped(script);
+        assert_eq!(code, 0, "{script}: {stdout} {stderr}");
+        assert!(stdout.starts_with("All 3 files match"), "{stdout}");
+    }
+    let (code, _, stderr) = piped("$STOOK verify disk disk/d --list -");
+    assert!(code == 2 && stderr.contains("name one TREE"), "{stderr}");
+    fs::write(place.path("disk/d/one"), "f1rst").unwrap();
+    let (code, stdout, stderr) = verify(&place, &["disk/d"]);
+    assert!(code == 1 && stdout.contains("mismatch    one: "), "{stdout} {stderr}");
+    assert!(stderr.contains("`stook copy GOOD ") && stderr.contains("/disk --repair`"), "{stderr}");
+    // The paths begin elsewhere.
+    let (code, _, stderr) = verify(&place, &["disk/d", "--list", "disk/SHA256SUMS"]);
+    assert!(code == 1 && stderr.contains("none of the paths of the list is in disk/d"), "{stderr}");
+}

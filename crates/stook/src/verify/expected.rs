@@ -87,8 +87,7 @@ impl ExpectedBuilder {
             newest = Some(first);
             line.rank == first.rank && line.body(&bytes).first() != Some(&0)
         });
-        let paths = lines.chunk_by(|one, next| one.path(&bytes) == next.path(&bytes)).count();
-        Expected { bytes, lines, paths }
+        Expected::of(bytes, lines)
     }
 }
 
@@ -96,6 +95,36 @@ impl Expected {
     /// Takes lines.
     pub fn builder() -> ExpectedBuilder {
         ExpectedBuilder::default()
+    }
+
+    fn of(bytes: Vec<u8>, lines: Vec<Line>) -> Self {
+        let paths = lines.chunk_by(|one, next| one.path(&bytes) == next.path(&bytes)).count();
+        Self { bytes, lines, paths }
+    }
+
+    /// What is said of what is in a directory, by its paths in that.
+    #[must_use]
+    pub fn below(self, directory: &[u8]) -> Self {
+        self.with_paths(|path| path.strip_prefix(directory)?.strip_prefix(b"/"))
+    }
+
+    /// What is said of one file, by its name.
+    #[must_use]
+    pub fn only(self, file: &[u8]) -> Self {
+        let name = |path: &[u8]| path.rsplit(|byte| *byte == b'/').next().map_or(0, <[u8]>::len);
+        self.with_paths(|path| path.get(path.len() - name(path)..).filter(|_| path == file))
+    }
+
+    /// The lines with a path of which an end is taken.
+    fn with_paths(self, end: impl Fn(&[u8]) -> Option<&[u8]>) -> Self {
+        let Self { bytes, mut lines, .. } = self;
+        lines.retain_mut(|line| {
+            let Some(path_len) = end(line.path(&bytes)).map(<[u8]>::len) else { return false };
+            line.start += line.path_len - path_len;
+            line.path_len = path_len;
+            true
+        });
+        Self::of(bytes, lines)
     }
 
     /// How many paths there are.
@@ -270,6 +299,26 @@ mod tests {
         let expected = digest(HashKind::Sha256, "one");
         let found = Some(digest(HashKind::Sha256, "two"));
         assert_eq!(a.differs(3, &both("one", "two")), Some(Difference::Digest { expected, found }));
+    }
+
+    #[test]
+    fn a_part_has_what_is_below_a_directory_or_one_file() {
+        let expected = || {
+            let mut builder = Expected::builder();
+            for path in ["d", "d/a", "d/e/b", "da", "d/e", "x/d/a"] {
+                builder.add(path.as_bytes(), 0, None, &[digest(HashKind::Md5, path)]);
+            }
+            builder.finish()
+        };
+        let paths = |part: &Expected| part.iter().map(|entry| entry.path().to_vec()).collect::<Vec<_>>();
+        let below = expected().below(b"d");
+        assert_eq!((paths(&below), below.len()), (vec![b"a".to_vec(), b"e".to_vec(), b"e/b".to_vec()], 3));
+        assert_eq!(below.find(b"e/b").unwrap().digests(), [digest(HashKind::Md5, "d/e/b")]);
+        let only = expected().only(b"d/e");
+        assert_eq!((paths(&only), only.len()), (vec![b"e".to_vec()], 1));
+        assert_eq!(only.find(b"e").unwrap().digests(), [digest(HashKind::Md5, "d/e")]);
+        assert_eq!(paths(&expected().only(b"d")), [b"d".to_vec()]);
+        assert!(expected().below(b"y").is_empty() && expected().only(b"a").is_empty());
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::error::Result;
 use super::expected::Expected;
 use crate::names::Selection;
+use crate::tree::descent::joined;
 use crate::tree::{Kind, NodeId, Tree, find_below, not_a_file};
 use crate::walk::DirectoryTree;
 
@@ -101,6 +102,8 @@ pub struct Subject {
     pub left_out: BTreeSet<Vec<u8>>,
     /// What its exclusions match is no extra either.
     pub ignored: Selection,
+    /// Where the tree lies in the one whose paths `ignored` is about; empty if that is itself.
+    pub ignored_below: Vec<u8>,
     /// Nothing is looked for but what lists have: nothing is an extra.
     pub only_listed: bool,
 }
@@ -108,13 +111,14 @@ pub struct Subject {
 impl Subject {
     /// A tree of which nothing is known yet.
     pub fn new(branch: Branch) -> Self {
-        let (left_out, ignored) = (BTreeSet::new(), Selection::default());
-        Self { branch, listed: None, against: None, left_out, ignored, only_listed: false }
+        let (left_out, ignored, ignored_below) = <(BTreeSet<_>, Selection, _)>::default();
+        Self { branch, listed: None, against: None, left_out, ignored, ignored_below, only_listed: false }
     }
 
     /// Whether a path that only one side has is no extra.
     pub(super) fn leaves_out(&self, key: &[u8], is_directory: bool) -> bool {
-        self.left_out.contains(key) || self.ignored.excludes(key, is_directory)
+        let is_ignored = || self.ignored.excludes(&joined(&self.ignored_below, key), is_directory);
+        self.left_out.contains(key) || is_ignored()
     }
 
     /// The same, with what lists say of its files.

@@ -69,9 +69,21 @@ pub(super) fn print(
         let files = units::count_of(list.files, "file", "files");
         output.line(format_args!("Wrote {}: {files}", printable(list.path.as_os_str().as_bytes())))?;
     }
+    for one in verified.report.subjects.iter().filter(|_| !args.list.is_empty() && !args.trees.is_empty()) {
+        if one.matching + one.mismatching.len() as u64 == 0 && !one.missing.is_empty() {
+            context.note(format_args!(
+                "none of the paths of the list is in {}: they are relative to TREE, so name the directory that \
+                 they begin in.",
+                printable(one.path.as_os_str().as_bytes())
+            ));
+        }
+    }
     let damaged = |one: &&SubjectReport| one.damaged() > 0;
-    if let Some(one) = verified.report.subjects.iter().find(damaged).filter(|_| args.against.is_none()) {
-        let path = printable(one.path.as_os_str().as_bytes());
+    let is_known = args.against.is_none() && args.list.is_empty();
+    if let Some(at) = verified.report.subjects.iter().position(|one| damaged(&one)).filter(|_| is_known) {
+        // A repair goes by the lists of a tree itself.
+        let tree = verified.lists.iter().find(|list| list.subject == at).map(|list| &list.tree);
+        let path = printable(tree.map_or(OsStr::new("DIR"), |tree| tree.as_os_str()).as_bytes());
         context.note(format_args!("`stook copy GOOD {path} --repair` repairs it from a good copy."));
     }
     Ok(())

@@ -16,7 +16,7 @@ use crate::format::proof::{BLOCK_BYTES, Proof, ProofBytes, ProofError};
 use crate::format::sums;
 use crate::hash::{Digest, HashKind};
 use crate::source::{AccessRule, Session, SessionOptions, Source};
-use crate::tree::NodeId;
+use crate::tree::{NodeId, Tree};
 use crate::verify::{BadBlocks, Branch};
 
 /// Blocks that are read at once.
@@ -27,7 +27,11 @@ const RANGES_MAX: usize = 1000;
 
 /// Where the proofs of a tree are.
 pub(super) struct Proofs<'b> {
+    /// The tree whose files these are of.
     pub(super) branch: &'b Branch,
+    /// The tree that they are in.
+    pub(super) tree: &'b dyn Tree,
+    /// The directories that they are in.
     pub(super) folders: &'b [NodeId],
 }
 
@@ -36,8 +40,8 @@ impl Proofs<'_> {
     pub(super) fn find(&self, digest: &Digest) -> Result<Option<Arc<dyn Source>>> {
         let name = sums::proof_name(digest);
         for folder in self.folders {
-            if let Some(id) = self.branch.tree.lookup(*folder, name.as_bytes())? {
-                return self.branch.tree.open(id).map(Some);
+            if let Some(id) = self.tree.lookup(*folder, name.as_bytes())? {
+                return self.tree.open(id).map(Some);
             }
         }
         Ok(None)

@@ -32,6 +32,8 @@ pub struct ListReport {
     pub subject: usize,
     /// The list.
     pub path: PathBuf,
+    /// The tree that it is of: that which is verified, or the directory above that has the list.
+    pub tree: PathBuf,
     /// When it was made, in nanoseconds since 1970: by its name, else its modification time.
     pub date_ns: i64,
     /// Digests, or lengths, of files that were taken from it.

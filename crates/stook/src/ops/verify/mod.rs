@@ -1,6 +1,7 @@
 //! Trees against their own lists, lists that are given, or another tree; and lists of what is
 //! there.
 
+mod above;
 mod blocks;
 mod dates;
 mod lists;
@@ -9,33 +10,31 @@ mod own;
 mod range;
 mod reading;
 mod repair;
+mod task;
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 pub use lists::{ListProblem, ListReport};
 pub use made::{MadeList, MadeProofs};
 pub use range::{RangeGiven, RangeReport};
 pub use repair::{GoOn, OpenGood, RepairGiven, RepairPhase, RepairProgress, RepairReport, Repaired};
 
-use self::blocks::Proofs;
-use self::lists::ListFile;
 use self::made::{Making, Wanted};
 use self::range::blake3_of;
+use self::task::{ProvenBy, tasks_of_lists, tasks_of_trees};
 use crate::copy::Misplaced;
-use crate::format::mhl;
 use crate::hash::HashKind;
 use crate::ops::copy;
 pub use crate::ops::given::{Given, OpenGiven};
 use crate::source::AccessRule;
-use crate::tree::{Failure, NodeId};
+use crate::tree::Failure;
 use crate::verify::{
-    self, Branch, Expected, Progress, Subject, SubjectReport, Unreadable, Verify, VerifyEvents,
-    VerifyOptions, VerifyReport,
+    self, Branch, Progress, Subject, SubjectReport, Unreadable, Verify, VerifyEvents, VerifyOptions,
+    VerifyReport,
 };
 
 /// A result of verifying.
@@ -157,15 +156,14 @@ impl VerifyGiven {
                 None => return Ok(Verified::interrupted()),
             }
         }
-        if tasks.iter().any(|task| !task.proofs.is_empty()) {
+        if tasks.iter().any(|task| task.proven.is_own()) {
             wanted.keep_proofs();
         }
         let places = tasks.iter().map(|task| made::place_of(&task.subject.branch));
         let places = if wanted.is_empty() { Vec::new() } else { places.collect::<Result<Vec<_>>>()? };
         let lacking: Vec<Vec<Misplaced>> =
             tasks.iter_mut().map(|task| std::mem::take(&mut task.lacking)).collect();
-        let folders: Vec<Vec<NodeId>> =
-            tasks.iter_mut().map(|task| std::mem::take(&mut task.proofs)).collect();
+        let proven: Vec<ProvenBy> = tasks.iter_mut().map(|task| std::mem::take(&mut task.proven)).collect();
         let mut subjects: Vec<Subject> = tasks.into_iter().map(|task| task.subject).collect();
         subjects.iter_mut().for_each(|subject| _ = subject.left_out.insert(wanted.proofs_name()));
         let known = subjects.clone();
@@ -177,9 +175,8 @@ impl VerifyGiven {
         let branches: Vec<&Branch> = known.iter().map(|subject| &subject.branch).collect();
         let (made, made_proofs, mut failures) =
             if report.interrupted { Default::default() } else { making.finish(&branches) };
-        for ((one, subject), folders) in report.subjects.iter_mut().zip(&known).zip(&folders) {
-            let proofs = Proofs { branch: &subject.branch, folders };
-            let is_whole = name_blocks(one, subject, &proofs, access, (&mut *events, &mut failures));
+        for ((one, subject), proven) in report.subjects.iter_mut().zip(&known).zip(&proven) {
+            let is_whole = name_blocks(one, subject, proven, access, (&mut *events, &mut failures));
             report.interrupted |= !is_whole;
         }
         for (one, own) in report.subjects.iter_mut().zip(lacking) {
@@ -211,16 +208,16 @@ fn refuse_itself(branch: &Branch, other: &Branch) -> Result<()> {
 fn name_blocks(
     report: &mut SubjectReport,
     subject: &Subject,
-    proofs: &Proofs<'_>,
+    proven: &ProvenBy,
     access: AccessRule,
     (events, failures): (&mut dyn VerifyEvents, &mut Vec<Failure<crate::Error>>),
 ) -> bool {
-    if proofs.folders.is_empty() {
+    if proven.folders.is_empty() {
         return true;
     }
-    let lists = own::lists_of(&subject.branch).map(|own| own.lists).unwrap_or_default();
+    let proofs = proven.proofs(&subject.branch);
     let go_on = &mut || events.go_on(&Progress::default());
-    let Some(proven) = reading::proven(&subject.branch, lists, go_on) else { return false };
+    let Some(proven) = proven.expected(&subject.branch, go_on) else { return false };
     let mut is_ended = false;
     let (mut failed, mut seen) = (Vec::new(), BTreeSet::new());
     let mut of = |key: &[u8]| {
@@ -274,107 +271,4 @@ fn add_lacking(report: &mut SubjectReport, tree: &Path, lacking: &Misplaced) {
     let error = crate::Error::io("verify", path, io::Error::other(lacking.why.clone()));
     let unreadable = Unreadable { key: lacking.path.clone(), offset: None, error, bad: None };
     report.unreadable.insert(0, unreadable);
-}
-
-/// A tree, and the lists for it.
-struct Task {
-    subject: Subject,
-    /// What it has, or should have, that the tree has not.
-    lacking: Vec<Misplaced>,
-    /// Lists that are given; `None` for those that it has itself.
-    given: Option<Vec<ListFile>>,
-    /// Directories with proofs that it has.
-    proofs: Vec<NodeId>,
-}
-
-fn tasks_of_trees(trees: Vec<Given>, lists: &[PathBuf]) -> Result<Vec<Task>> {
-    let mut tasks = Vec::with_capacity(trees.len());
-    for given in trees {
-        let (branch, lacking) = given.into_branch()?;
-        let given = (!lists.is_empty()).then(|| lists.iter().map(|list| ListFile::given(list)).collect());
-        let (subject, given) = (Subject::new(branch), given.transpose()?);
-        tasks.push(Task { subject, lacking, given, proofs: Vec::new() });
-    }
-    Ok(tasks)
-}
-
-/// The directories that lists are in, each with its lists.
-fn tasks_of_lists(lists: &[PathBuf]) -> Result<Vec<Task>> {
-    let mut directories: Vec<(PathBuf, Vec<ListFile>)> = Vec::new();
-    for path in lists {
-        let list = ListFile::given(path)?;
-        let directory = directory_of(path, list.is_mhl());
-        match directories.iter_mut().find(|(known, _)| *known == directory) {
-            Some((_, lists)) => lists.push(list),
-            None => directories.push((directory, vec![list])),
-        }
-    }
-    let task = |(directory, lists): (PathBuf, Vec<ListFile>)| {
-        let subject = Subject::new(Branch::directory(directory)?);
-        Ok(Task { subject, lacking: Vec::new(), given: Some(lists), proofs: Vec::new() })
-    };
-    directories.into_iter().map(task).collect()
-}
-
-/// What the paths of a list are relative to.
-fn directory_of(list: &Path, is_mhl: bool) -> PathBuf {
-    let parent = |path: &Path| match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
-        _ => PathBuf::from("."),
-    };
-    let directory = parent(list);
-    let is_folder = directory.file_name().is_some_and(|name| name.as_bytes() == mhl::FOLDER.as_bytes());
-    if is_mhl && is_folder { parent(&directory) } else { directory }
-}
-
-impl Task {
-    /// Finds out what the tree should have: what became of the lists that say it.
-    /// `None` where `go_on` ended that.
-    fn expect(
-        &mut self,
-        at: usize,
-        against: Option<&Branch>,
-        makes: bool,
-        go_on: &mut dyn FnMut() -> bool,
-    ) -> Result<Option<Vec<ListReport>>> {
-        let branch = &self.subject.branch;
-        let own = own::lists_of(branch)?;
-        self.proofs = own.proofs;
-        let mut left_out: BTreeSet<Vec<u8>> = own.names;
-        if against.is_some() {
-            // Of others it is not known that they are lists of this tree.
-            left_out.retain(|name| own::is_written_here(name));
-        }
-        let (lists, problems) = match self.given.take() {
-            Some(given) => {
-                left_out.extend(given.iter().filter_map(|list| list.key_in(branch)));
-                (given, Vec::new())
-            }
-            None if against.is_some() => (Vec::new(), Vec::new()),
-            None => (own.lists, own.problems),
-        };
-        let path = branch.path();
-        if lists.is_empty() && problems.is_empty() && against.is_none() && !makes {
-            return Err(Error::NoList(path));
-        }
-        let Some(read) = reading::read(branch, lists, at, go_on) else { return Ok(None) };
-        let mut reports: Vec<ListReport> = problems;
-        reports.iter_mut().for_each(|report| report.subject = at);
-        reports.extend(read.reports);
-        left_out.extend(read.folders);
-        let expected: Expected = read.expected;
-        let has_bad_lines = reports.iter().any(|list| list.bad_lines > 0);
-        if expected.is_empty() && against.is_none() && !makes && !has_bad_lines {
-            return Err(Error::EmptyList(path));
-        }
-        self.subject.left_out = left_out;
-        self.subject.ignored = read.ignored;
-        self.subject.listed = (!reports.is_empty()).then(|| Arc::new(expected));
-        if let Some(other) = against {
-            let theirs = own::lists_of(other)?.names;
-            self.subject.left_out.extend(theirs.into_iter().filter(|name| own::is_written_here(name)));
-            self.subject.against = Some(other.clone());
-        }
-        Ok(Some(reports))
-    }
 }

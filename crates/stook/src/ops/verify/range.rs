@@ -1,11 +1,11 @@
 //! A part of a file against its list, by its proof, without reading the rest.
 
-use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FileType;
 
+use super::above::Above;
 use super::blocks::Proofs;
 use super::{Error, Result, own, reading};
 use crate::engine::Backend;
@@ -69,7 +69,7 @@ impl RangeGiven {
     pub fn run(&self, go_on: &mut dyn FnMut(u64) -> bool) -> Result<RangeReport> {
         let Listed { branch, key, digest, is_older, folders } = self.listed()?;
         let access = if self.cached { AccessRule::Cached } else { AccessRule::Direct };
-        let proofs = Proofs { branch: &branch, folders: &folders };
+        let proofs = Proofs { branch: &branch, tree: &*branch.tree, folders: &folders };
         let (path, listed_in) = (self.path.clone(), branch.path());
         let end = self.end;
         let found = match proofs.bad_in(&key, &digest, access, (self.start, end), go_on)? {
@@ -95,28 +95,17 @@ impl RangeGiven {
             let (path, found) = (self.path.clone(), kind.noun());
             return Err(crate::Error::NotARegularFile { path, found }.into());
         }
-        for directory in file.ancestors().skip(1) {
-            let Ok(key) = file.strip_prefix(directory) else { continue };
-            let branch = Branch::directory(directory)?;
-            // Above may be what others may not list.
-            let Ok(lists) = own::lists_of(&branch) else { continue };
-            if lists.lists.is_empty() {
-                continue;
-            }
-            let key = key.as_os_str().as_bytes().to_vec();
-            let Some(read) = reading::read(&branch, lists.lists, 0, &mut || true) else { continue };
+        for found in Above::all(&file) {
+            let (Above { branch, key }, own) = found?;
+            let Some(read) = reading::read(&branch, own.lists, 0, &mut || true) else { continue };
             let newest = blake3_of(&read.expected, &key);
-            let (older, proofs) = match newest {
-                Some(_) => (None, lists.proofs),
-                None => {
-                    let lists = own::lists_of(&branch)?;
-                    let proven = reading::proven(&branch, lists.lists, &mut || true);
-                    (proven.and_then(|proven| blake3_of(&proven, &key)), lists.proofs)
-                }
-            };
             let is_older = newest.is_none();
-            if let Some(digest) = newest.or(older) {
-                return Ok(Listed { branch, key, digest, is_older, folders: proofs });
+            let older = || {
+                let lists = own::lists_of(&branch).ok()?.lists;
+                blake3_of(&reading::proven(&branch, lists, &mut || true)?, &key)
+            };
+            if let Some(digest) = newest.or_else(older) {
+                return Ok(Listed { branch, key, digest, is_older, folders: own.proofs });
             }
         }
         Err(Error::NotListed(self.path.clone()))

@@ -45,7 +45,9 @@ pub(super) fn read(
     reading.run()?;
     let Reading { builder, mut reports, folders, ignored, .. } = reading;
     reports.sort_by(|one, other| (one.date_ns, &one.path).cmp(&(other.date_ns, &other.path)));
-    reports.iter_mut().for_each(|report| report.subject = subject);
+    for report in &mut reports {
+        (report.subject, report.tree) = (subject, branch.path());
+    }
     // One that is no pattern leaves nothing out.
     let patterns = ignored.into_iter().filter(|text| Patterns::new([text]).is_ok());
     let ignored = Patterns::new(patterns).map(|patterns| Selection::of(Patterns::default(), patterns));

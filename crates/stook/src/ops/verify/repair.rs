@@ -138,6 +138,7 @@ impl RepairGiven {
                 Repaired { path: path.to_path_buf(), matching: damaged.matching, ..Repaired::default() };
             done.failures.append(&mut damaged.lists);
             let goes_on = self.repair(&damaged, &mut done, good, go_on)?;
+            done.replaced.sort();
             report.destinations.push(done);
             if !goes_on {
                 report.interrupted = true;
@@ -265,7 +266,9 @@ impl Damaged {
             lists: problems,
         };
         let keys = found.mismatching.into_iter().map(|one| one.key);
-        for key in keys.chain(found.unreadable.into_iter().map(|one| one.key)) {
+        let mut keys: Vec<_> = keys.chain(found.unreadable.into_iter().map(|one| one.key)).collect();
+        keys.sort();
+        for key in keys {
             let mut progress = RepairProgress::default();
             let mut is_ended = false;
             let bad = damaged.bad_blocks(&key, &mut |bytes| {
@@ -286,7 +289,7 @@ impl Damaged {
     }
 
     fn proofs(&self) -> Proofs<'_> {
-        Proofs { branch: &self.branch, folders: &self.folders }
+        Proofs { branch: &self.branch, tree: &*self.branch.tree, folders: &self.folders }
     }
 
     fn digest(&self, key: &[u8]) -> Option<Digest> {
@@ -448,7 +451,10 @@ impl Mend<'_> {
         if u64::try_from(before.st_size).is_ok_and(|len| len > proof.file_len()) {
             again(|| System.set_len(&file, proof.file_len())).map_err(failed("set the length of"))?;
         }
-        if let Ok(ns) = i64::try_from(mtime_of(&before)) {
+        // Its bytes are those of the good copy again, and so is its time: a write that was killed
+        // left another one.
+        let time_ns = self.good.tree.node(id)?.mtime_ns.filter(|_| lacking.is_none());
+        if let Some(ns) = time_ns.or_else(|| i64::try_from(mtime_of(&before)).ok()) {
             again(|| System.set_mtime(file.as_fd(), ns)).map_err(failed("set the time of"))?;
         }
         System.sync(file.as_fd()).map_err(failed("sync"))?;

@@ -344,3 +344,77 @@ fn the_history_of_a_directory_below_is_read_and_a_file_that_was_renamed_is_not_m
     let verified = verify(&tree.path(), &[]);
     assert_eq!(counts(&verified), [3, 0, 0, 0, 0, 0], "{verified:?}");
 }
+
+/// What is wrong in a tree, by paths from a directory above: of what is in one of its directories.
+fn wrong(verified: &Verified, below: &str) -> Vec<(String, &'static str)> {
+    let [one] = verified.report.subjects.as_slice() else { panic!("{verified:?}") };
+    let shown = |key: &[u8]| format!("{below}{}", String::from_utf8_lossy(key));
+    let mut wrong: Vec<(String, &str)> = Vec::new();
+    wrong.extend(one.mismatching.iter().map(|one| (shown(&one.key), "mismatch")));
+    wrong.extend(one.missing.iter().map(|key| (shown(key), "missing")));
+    wrong.extend(one.extra.iter().map(|one| (shown(&one.key), "extra")));
+    wrong.sort();
+    wrong
+}
+
+#[test]
+fn a_directory_or_a_file_of_a_listed_tree_is_held_against_the_list_above() {
+    let tree = Tree::new();
+    let own = list(&tree.files, HashKind::Sha256);
+    tree.put("SHA256SUMS", &own);
+    let d = tree.path().join("d");
+    assert_eq!(counts(&verify(&d, &[])), [2, 0, 0, 0, 0, 0]);
+    assert_eq!(counts(&verify(&d.join("e/c"), &[])), [1, 0, 0, 0, 0, 0]);
+    std::os::unix::fs::symlink(d.join("e/c"), tree.place.path().join("link")).unwrap();
+    assert_eq!(counts(&verify(&tree.place.path().join("link"), &[])), [1, 0, 0, 0, 0, 0]);
+
+    fs::write(d.join("b"), "other").unwrap();
+    fs::write(d.join("more"), "more").unwrap();
+    fs::remove_file(d.join("e/c")).unwrap();
+    fs::write(d.join("e/c2"), "more").unwrap();
+    let whole = wrong(&verify(&tree.path(), &[]), "");
+    assert_eq!(whole.len(), 4);
+    for (part, below) in [(d.clone(), "d/"), (d.join("e"), "d/e/")] {
+        let of_part: Vec<_> = whole.iter().filter(|(path, _)| path.starts_with(below)).cloned().collect();
+        assert_eq!(wrong(&verify(&part, &[]), below), of_part);
+    }
+    assert_eq!(counts(&verify(&d.join("b"), &[])), [0, 1, 0, 0, 0, 0]);
+    // Of what no list above has, nothing is known.
+    fs::create_dir(tree.path().join("new")).unwrap();
+    for unknown in ["new", "d/more"] {
+        assert!(matches!(try_verify(&tree.path().join(unknown), &[]), Err(Error::NoList(_))), "{unknown}");
+    }
+    // A list that is made of a part takes nothing that the list above knows to be damaged.
+    let given = VerifyGiven { trees: vec![open(&d)], make: vec![HashKind::Md5], ..VerifyGiven::default() };
+    let made = given.run(&mut ()).unwrap();
+    let text = fs::read_to_string(&made.made[0].path).unwrap();
+    assert!(text.contains("  more\n") && text.contains("  e/c2\n") && text.lines().count() == 2, "{text}");
+    // A list of its own is nearer.
+    assert_eq!(counts(&verify(&d, &[])), [2, 0, 0, 0, 1, 0]);
+}
+
+#[test]
+fn a_part_of_a_tree_is_proven_by_the_proofs_above_and_ignores_what_the_history_does() {
+    let tree = Tree::new();
+    let film = vec![9; 2_500_000];
+    fs::write(tree.path().join("d/film"), &film).unwrap();
+    let given = VerifyGiven {
+        trees: vec![open(&tree.path())],
+        mhl: Some(vec![HashKind::C4]),
+        proofs: true,
+        ..VerifyGiven::default()
+    };
+    assert_eq!(given.run(&mut ()).unwrap().failures.len(), 0);
+    fs::write(tree.path().join("d/.DS_Store"), "view").unwrap();
+    let found = verify(&tree.path().join("d"), &[]);
+    assert_eq!((found.wrong(false), found.report.subjects[0].matching), (0, 3), "{found:?}");
+    let mut damaged = film;
+    damaged[1_048_576] = 8;
+    fs::write(tree.path().join("d/film"), &damaged).unwrap();
+    for part in ["d", "d/film"] {
+        let found = verify(&tree.path().join(part), &[]);
+        let bad = found.report.subjects[0].mismatching[0].bad.clone().unwrap();
+        assert_eq!((bad.bad, bad.blocks), (1, 3), "{part}");
+        assert_eq!(found.wrong(false), 1);
+    }
+}

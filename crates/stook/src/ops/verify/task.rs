@@ -1,0 +1,189 @@
+//! [`Task`]: a tree that is to be verified, and the lists that say what it should have.
+
+use std::collections::BTreeSet;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::above::Above;
+use super::blocks::Proofs;
+use super::lists::{ListFile, ListReport};
+use super::{Error, Given, Result, own, reading};
+use crate::copy::Misplaced;
+use crate::format::mhl;
+use crate::tree::NodeId;
+use crate::verify::{Branch, Expected, Subject};
+
+/// A tree, and the lists for it.
+pub(super) struct Task {
+    pub(super) subject: Subject,
+    /// What it has, or should have, that the tree has not.
+    pub(super) lacking: Vec<Misplaced>,
+    /// Lists that are given; `None` for those that it has itself.
+    given: Option<Vec<ListFile>>,
+    /// Where its lists are, and the proofs that belong to these.
+    pub(super) proven: ProvenBy,
+}
+
+/// Where the proofs of a tree are, and the lists that these belong to.
+#[derive(Debug, Default)]
+pub(super) struct ProvenBy {
+    /// Directories with proofs.
+    pub(super) folders: Vec<NodeId>,
+    /// The directory above that has them, if it is not the tree itself.
+    above: Option<Above>,
+}
+
+impl ProvenBy {
+    /// Whether the tree itself has proofs.
+    pub(super) fn is_own(&self) -> bool {
+        self.above.is_none() && !self.folders.is_empty()
+    }
+
+    /// The proofs of a tree.
+    pub(super) fn proofs<'b>(&'b self, branch: &'b Branch) -> Proofs<'b> {
+        let tree = &*self.above.as_ref().map_or(branch, |above| &above.branch).tree;
+        Proofs { tree, branch, folders: &self.folders }
+    }
+
+    /// What the lists of a tree say with BLAKE3; `None` where `go_on` ended that.
+    pub(super) fn expected(&self, branch: &Branch, go_on: &mut dyn FnMut() -> bool) -> Option<Expected> {
+        let listed = self.above.as_ref().map_or(branch, |above| &above.branch);
+        let lists = own::lists_of(listed).map(|own| own.lists).unwrap_or_default();
+        let proven = reading::proven(listed, lists, go_on)?;
+        Some(match &self.above {
+            Some(above) => above.part(proven, branch),
+            None => proven,
+        })
+    }
+}
+
+pub(super) fn tasks_of_trees(trees: Vec<Given>, lists: &[PathBuf]) -> Result<Vec<Task>> {
+    let mut tasks = Vec::with_capacity(trees.len());
+    for given in trees {
+        let (branch, lacking) = given.into_branch()?;
+        let given = (!lists.is_empty()).then(|| lists.iter().map(|list| ListFile::given(list)).collect());
+        let (subject, given) = (Subject::new(branch), given.transpose()?);
+        tasks.push(Task { subject, lacking, given, proven: ProvenBy::default() });
+    }
+    Ok(tasks)
+}
+
+/// The directories that lists are in, each with its lists.
+pub(super) fn tasks_of_lists(lists: &[PathBuf]) -> Result<Vec<Task>> {
+    let mut directories: Vec<(PathBuf, Vec<ListFile>)> = Vec::new();
+    for path in lists {
+        let list = ListFile::given(path)?;
+        let directory = directory_of(path, list.is_mhl());
+        match directories.iter_mut().find(|(known, _)| *known == directory) {
+            Some((_, lists)) => lists.push(list),
+            None => directories.push((directory, vec![list])),
+        }
+    }
+    let task = |(directory, lists): (PathBuf, Vec<ListFile>)| {
+        let subject = Subject::new(Branch::directory(directory)?);
+        Ok(Task { subject, lacking: Vec::new(), given: Some(lists), proven: ProvenBy::default() })
+    };
+    directories.into_iter().map(task).collect()
+}
+
+/// What the paths of a list are relative to.
+fn directory_of(list: &Path, is_mhl: bool) -> PathBuf {
+    let parent = |path: &Path| match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
+        _ => PathBuf::from("."),
+    };
+    let directory = parent(list);
+    let is_folder = directory.file_name().is_some_and(|name| name.as_bytes() == mhl::FOLDER.as_bytes());
+    if is_mhl && is_folder { parent(&directory) } else { directory }
+}
+
+impl Task {
+    /// Finds out what the tree should have: what became of the lists that say it.
+    /// `None` where `go_on` ended that.
+    pub(super) fn expect(
+        &mut self,
+        at: usize,
+        against: Option<&Branch>,
+        makes: bool,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Option<Vec<ListReport>>> {
+        let mut own = own::lists_of(&self.subject.branch)?;
+        let is_listed = self.given.is_some() || against.is_some();
+        if !is_listed && own.lists.is_empty() && own.problems.is_empty() {
+            match self.listed_above(at, go_on)? {
+                Some(reports) if reports.is_empty() => {}
+                found => return Ok(found),
+            }
+        }
+        let branch = &self.subject.branch;
+        self.proven.folders = std::mem::take(&mut own.proofs);
+        let mut left_out: BTreeSet<Vec<u8>> = own.names;
+        if against.is_some() {
+            // Of others it is not known that they are lists of this tree.
+            left_out.retain(|name| own::is_written_here(name));
+        }
+        let (lists, problems) = match self.given.take() {
+            Some(given) => {
+                left_out.extend(given.iter().filter_map(|list| list.key_in(branch)));
+                (given, Vec::new())
+            }
+            None if against.is_some() => (Vec::new(), Vec::new()),
+            None => (own.lists, own.problems),
+        };
+        let path = branch.path();
+        if lists.is_empty() && problems.is_empty() && against.is_none() && !makes {
+            return Err(Error::NoList(path));
+        }
+        let Some(read) = reading::read(branch, lists, at, go_on) else { return Ok(None) };
+        let mut reports: Vec<ListReport> = problems;
+        reports.iter_mut().for_each(|report| report.subject = at);
+        reports.extend(read.reports);
+        left_out.extend(read.folders);
+        let expected: Expected = read.expected;
+        let has_bad_lines = reports.iter().any(|list| list.bad_lines > 0);
+        if expected.is_empty() && against.is_none() && !makes && !has_bad_lines {
+            return Err(Error::EmptyList(path));
+        }
+        self.subject.left_out = left_out;
+        self.subject.ignored = read.ignored;
+        self.subject.listed = (!reports.is_empty()).then(|| Arc::new(expected));
+        if let Some(other) = against {
+            let theirs = own::lists_of(other)?.names;
+            self.subject.left_out.extend(theirs.into_iter().filter(|name| own::is_written_here(name)));
+            self.subject.against = Some(other.clone());
+        }
+        Ok(Some(reports))
+    }
+
+    /// The same from the nearest lists above that have something of the tree; no report where there
+    /// are none.
+    fn listed_above(
+        &mut self,
+        at: usize,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Option<Vec<ListReport>>> {
+        let mut is_ended = false;
+        let mut ask = || {
+            is_ended |= !go_on();
+            !is_ended
+        };
+        let found = Above::listing(&self.subject.branch, at, &mut ask)?;
+        if is_ended {
+            return Ok(None);
+        }
+        let Some((above, own, read)) = found else { return Ok(Some(Vec::new())) };
+        let subject = &mut self.subject;
+        // A file that was named by a link has its own name in lists.
+        let name = above.key.rsplit(|byte| *byte == b'/').next();
+        subject.branch.name = name.unwrap_or_default().to_vec();
+        subject.left_out = read.folders;
+        (subject.ignored, subject.ignored_below) = (read.ignored, above.key.clone());
+        subject.listed = Some(Arc::new(read.expected));
+        self.proven = ProvenBy { folders: own.proofs, above: Some(above) };
+        let mut reports = own.problems;
+        reports.iter_mut().for_each(|report| report.subject = at);
+        reports.extend(read.reports);
+        Ok(Some(reports))
+    }
+}
