@@ -129,6 +129,8 @@ impl RepairGiven {
     /// What cannot be opened, and a destination without a list.
     pub fn run<E: From<Error>>(&self, good: OpenGood<'_, E>, go_on: GoOn<'_>) -> Result<RepairReport, E> {
         let mut report = RepairReport::default();
+        // That there is no good copy is said before a disk is read for an hour.
+        good()?;
         for path in &self.destinations {
             let Some(mut damaged) = Damaged::find(path, go_on)? else {
                 report.interrupted = true;

@@ -208,6 +208,8 @@ fn a_destination_without_a_list_cannot_be_repaired() {
     let place = Place::new();
     let destinations = vec![place.at("good")];
     let given = RepairGiven { destinations, dry_run: false, copying: CopyOptions::default() };
-    let mut good = || panic!("there is nothing to repair it by");
+    let mut good = || Ok(OpenGiven::default().open(&place.at("good"), &mut |_| true)?);
     assert!(matches!(given.run::<Error>(&mut good, &mut |_| true), Err(Error::NoList(_))));
+    let mut good = || Err(Error::Nothing);
+    assert!(matches!(given.run::<Error>(&mut good, &mut |_| panic!()), Err(Error::Nothing)));
 }
