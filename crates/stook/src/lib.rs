@@ -161,6 +161,8 @@ pub mod profile;
 pub mod report;
 pub mod source;
 pub mod sparse;
+#[cfg(unix)]
+pub mod stitch;
 pub mod storage;
 #[cfg(unix)]
 pub mod tree;

@@ -18,6 +18,7 @@ pub mod man;
 pub mod pack;
 pub mod put;
 pub mod rm;
+pub mod stitch;
 pub mod study;
 pub mod unpack;
 pub mod verify;
@@ -55,6 +56,8 @@ pub enum Command {
     Check(check::Args),
     /// Writes bytes of a file, a remote object or a record to stdout
     Cat(cat::Args),
+    /// Makes a tar or zip of trees without writing it
+    Stitch(stitch::Args),
     /// Copies files and trees to one directory or several, in one read
     Copy(copy::Args),
     /// Verifies trees against their lists, or against another tree
@@ -85,6 +88,7 @@ pub fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
         Command::Compact(args) => compact::run(args, context),
         Command::Check(args) => check::run(args, context),
         Command::Cat(args) => cat::run(args, context),
+        Command::Stitch(args) => stitch::run(args, context),
         Command::Copy(args) => copy::run(args, context),
         Command::Verify(args) => verify::run(args, context),
         Command::Completions(args) => completions::run(&args, context),

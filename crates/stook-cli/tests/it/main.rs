@@ -32,6 +32,7 @@ mod rm;
 mod roundtrip;
 mod shell;
 mod ssd_profile;
+mod stitch;
 mod study;
 mod trees;
 mod unpack;

@@ -14,7 +14,7 @@ use super::packs::Place;
 use super::stook;
 
 /// A command line that runs, for each command that takes options.
-const RUNS: [(&str, &str); 21] = [
+const RUNS: [(&str, &str); 23] = [
     ("bench", "bench . --file-size 256K --time 5ms --ramp 1ms"),
     ("bench compare", "bench compare results.json results.json"),
     (
@@ -29,6 +29,8 @@ const RUNS: [(&str, &str); 21] = [
     ("pack", "pack tree new.stook"),
     ("unpack", "unpack tree.stook out"),
     ("copy", "copy tree out --force"),
+    ("stitch tar", "stitch tar tree --write new.tar"),
+    ("stitch zip", "stitch zip tree --write new.zip"),
     ("verify", "verify tree --against tree"),
     ("ls", "ls p.stook"),
     ("info", "info p.stook"),
@@ -69,7 +71,8 @@ const BESIDE: [(&str, &str); 19] = [
 
 /// Options that take any text: a name, a key, a path. What becomes of it is the text's business,
 /// but it ends, and with a message where it does not succeed.
-const TEXTS: [&str; 29] = [
+const TEXTS: [&str; 30] = [
+    "--write",
     "--list",
     "--against",
     "--include",

@@ -23,6 +23,7 @@ pub mod raw;
 pub mod repair;
 pub mod session;
 pub mod shared;
+pub mod stitch;
 pub mod unpack;
 pub mod verify;
 

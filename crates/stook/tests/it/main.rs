@@ -22,6 +22,8 @@ mod outbox;
 mod pack;
 mod plan;
 mod source;
+#[cfg(unix)]
+mod stitch;
 mod storage;
 mod storage_faults;
 mod storage_model;

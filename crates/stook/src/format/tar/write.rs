@@ -1,7 +1,8 @@
 //! Tars on their way out: ustar, with an extended header before what does not fit into it.
 //!
 //! Nothing but what is given goes into the bytes: no clock, no names of users, no numbers of
-//! processes.
+//! processes. They are those that GNU tar writes with `--format=pax --numeric-owner`, but for times
+//! of access and change, and for names that are no UTF-8, which are said to be binary.
 
 use super::super::member::MemberKind;
 use super::header::{BLOCK_LEN, padding_len};
@@ -91,7 +92,7 @@ impl Head<'_> {
                 xattrs: &[],
                 ..*self
             };
-            blocks.extend(head.block(b"./PaxHeaders/stook", b'x', b""));
+            blocks.extend(head.block(&name_of_records(name), b'x', b""));
             blocks.extend_from_slice(&records);
             blocks.resize(blocks.len().next_multiple_of(BLOCK_LEN), 0);
         }
@@ -108,8 +109,9 @@ impl Head<'_> {
     /// The records of an extended header: what the header itself cannot say.
     fn records(&self, name: &[u8]) -> Vec<u8> {
         let mut records = Vec::new();
-        let (long_name, long_link) = (name.len() > 100, self.link.len() > 100);
         let is_text = |bytes: &[u8]| std::str::from_utf8(bytes).is_ok();
+        let is_foreign = !name.is_ascii() && is_text(name);
+        let (long_name, long_link) = (name.len() > 100 || is_foreign, self.link.len() > 100);
         if (long_name && !is_text(name)) || (long_link && !is_text(self.link)) {
             record(&mut records, "hdrcharset", b"BINARY");
         }
@@ -172,7 +174,13 @@ impl Head<'_> {
         block.push(type_flag);
         padded(&mut block, link, 100);
         block.extend_from_slice(b"ustar\x0000");
-        // Names of user and group, numbers of a device, a prefix.
+        // Names of user and group.
+        block.extend([0; 64]);
+        // Numbers of a device, which GNU tar leaves out of the header of records alone.
+        if type_flag != b'x' {
+            block.extend_from_slice(b"0000000\x000000000\0");
+        }
+        // A prefix.
         block.resize(BLOCK_LEN, 0);
         let sum: u32 = block.iter().map(|byte| u32::from(*byte)).fold(0, u32::wrapping_add);
         let digits = format!("{sum:06o}\0 ");
@@ -180,6 +188,18 @@ impl Head<'_> {
             *at = byte;
         }
         block
+    }
+}
+
+/// The name of the header of the records of a member: a file in a directory beside it.
+fn name_of_records(name: &[u8]) -> Vec<u8> {
+    let name = name.strip_suffix(b"/").unwrap_or(name);
+    match name.iter().rposition(|byte| *byte == b'/') {
+        Some(at) => {
+            let (parent, last) = name.split_at(at);
+            [parent, b"/PaxHeaders", last].concat()
+        }
+        None => [b"./PaxHeaders/", name].concat(),
     }
 }
 

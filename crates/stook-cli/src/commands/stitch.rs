@@ -1,0 +1,248 @@
+//! `stook stitch`: archives of trees that are not written, or written out.
+
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Subcommand;
+use serde::Serialize;
+use stook::ops::copy::OpenGiven;
+use stook::ops::stitch::{Error, Layout, StitchGiven, Stitched};
+use stook::report::json::TextOrBytes;
+use stook::report::units;
+use stook::source::Source as _;
+use stook::stitch::{Error as StitchError, TarOptions, ZipOptions};
+
+use crate::context::Context;
+use crate::exit::{UsageError, code_for};
+use crate::failures::{self, Failed};
+use crate::fetch::FetchArgs;
+use crate::given;
+use crate::interrupt::Interrupted;
+use crate::output::{Align, OutputError, Table, is_stdout, printable};
+use crate::packs;
+use crate::progress::Unit;
+
+/// What `stook stitch` takes.
+#[derive(Debug, clap::Args)]
+#[command(
+    subcommand_required = true,
+    after_help = "\
+Examples:
+  stook stitch tar project | tar tvf -
+  stook stitch tar project --deterministic | sha256sum
+  stook stitch tar project --write project.tar
+  stook stitch zip project --write project.zip
+  stook stitch zip photos.stook --list
+
+Nothing is written but what --write says, and nothing is read before its bytes are asked for: where everything is in an
+archive follows from names and lengths. A file that is not what it was when it was listed is an error."
+)]
+pub struct Args {
+    #[command(subcommand)]
+    layout: Kind,
+}
+
+#[derive(Debug, Subcommand)]
+enum Kind {
+    /// A tar (pax), as GNU tar writes it
+    Tar(What),
+    /// A zip of stored members, with zip64 where it is needed
+    Zip(What),
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  stook stitch tar project | tar tvf -
+  stook stitch tar project --deterministic --write project.tar
+  stook stitch zip cards clips --write both.zip
+  stook stitch zip photos.stook --list")]
+struct What {
+    /// Directories, files, packs, archives with two slashes (`x.tar//`): what is in the only one,
+    /// or each of several under its name
+    #[arg(required = true, value_name = "TREE")]
+    trees: Vec<PathBuf>,
+    /// Write it into this file, which appears when it is whole
+    #[arg(long, value_name = "FILE")]
+    write: Option<PathBuf>,
+    /// List its members: where the bytes of each begin, how many there are, its path
+    #[arg(long, conflicts_with = "write")]
+    list: bool,
+    /// Leave out times and owners: the same files give the same bytes anywhere
+    #[arg(long)]
+    deterministic: bool,
+    /// Write even where there is not enough room, or something is missing in it
+    #[arg(long, requires = "write")]
+    force: bool,
+    /// Name everything that is not in it, not the first ten
+    #[arg(long)]
+    verbose: bool,
+    #[command(flatten)]
+    view: packs::View,
+    #[command(flatten)]
+    fetch: FetchArgs,
+}
+
+/// Stitches.
+///
+/// # Errors
+/// Returns an error if a tree cannot be opened or listed, something cannot be written, or arguments
+/// are invalid.
+pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+    let (what, layout) = match args.layout {
+        Kind::Tar(what) => {
+            let layout = Layout::Tar(TarOptions { deterministic: what.deterministic });
+            (what, layout)
+        }
+        Kind::Zip(what) => {
+            let layout = Layout::Zip(ZipOptions { deterministic: what.deterministic });
+            (what, layout)
+        }
+    };
+    let to_stdout = what.write.as_deref().map_or(!what.list, is_stdout);
+    if to_stdout && context.json() {
+        return Err(UsageError::new("with --json the report goes to stdout: give --write FILE").into());
+    }
+    if to_stdout && std::io::stdout().is_terminal() {
+        let what = "its bytes would go to the terminal: give --write FILE, --list, or a pipe";
+        return Err(UsageError::new(what).into());
+    }
+    let stitched = lay_out(&what, layout, to_stdout, context)?;
+    report_missing(&stitched, what.verbose, context);
+    match &what.write {
+        _ if to_stdout => to_output(&stitched, context)?,
+        Some(path) => write(&stitched, path, &what, context)?,
+        None => list(&stitched, context)?,
+    }
+    Ok(code_for(stitched.undone()))
+}
+
+fn lay_out(what: &What, layout: Layout, to_stdout: bool, context: &Context) -> anyhow::Result<Stitched> {
+    let mut open = OpenGiven::default();
+    open.contents.pack.at_ns = what.view.at_ns();
+    let open =
+        |path: &PathBuf| given::open(path, &open, &what.fetch, |error| error_of(error.into()), context);
+    let trees = what.trees.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    let target = what.write.clone().filter(|_| !to_stdout);
+    let bar = context.progress("listing", Unit::Items, None);
+    StitchGiven { trees, layout, target }.lay_out(&mut |members| bar.go_on(members, None)).map_err(error_of)
+}
+
+/// What is not in it.
+fn report_missing(stitched: &Stitched, verbose: bool, context: &Context) {
+    let members = &stitched.laid.members;
+    failures::print(context, &stitched.misplaced, verbose);
+    failures::print(context, members.failures(), verbose);
+    let (shown, more) = failures::few(members.left_out(), verbose);
+    for (key, kind) in shown {
+        context.note(format_args!("{} is {}, and is not in it.", printable(key), kind.noun()));
+    }
+    if let Some(more) = more {
+        context.note(format_args!("… and {more} more are not in it; `--verbose` names them all."));
+    }
+}
+
+fn to_output(stitched: &Stitched, context: &Context) -> anyhow::Result<()> {
+    let len = stitched.laid.file.len();
+    let (mut output, bar) = (context.output(), context.progress("writing", Unit::Bytes, Some(len)));
+    let (mut at, mut failed) = (0, None);
+    let read = stitched.laid.file.read_through(&mut |bytes| {
+        if let Err(error) = output.bytes(bytes) {
+            failed = Some(error);
+            return Ok(false);
+        }
+        at += bytes.len() as u64;
+        Ok(bar.go_on(at, Some(len)))
+    });
+    if let Some(error) = failed {
+        return Err(OutputError::into(error));
+    }
+    read.map_err(|error| error_of(error.into()))?;
+    output.finish()?;
+    Ok(())
+}
+
+fn write(stitched: &Stitched, path: &Path, what: &What, context: &Context) -> anyhow::Result<()> {
+    let (len, started) = (stitched.laid.file.len(), Instant::now());
+    let bar = context.progress("writing", Unit::Bytes, Some(len));
+    let written = stitched.write(path, what.force, &mut |at| bar.go_on(at, Some(len)));
+    drop(bar);
+    if !written.map_err(error_of)? {
+        failures::report_kept_file(path, context);
+        return Ok(());
+    }
+    let (members, seconds) = (stitched.laid.members.all().len() as u64, started.elapsed().as_secs_f64());
+    let mut output = context.output();
+    if context.json() {
+        let failures = Failed::all(stitched.laid.members.failures());
+        let document = Written {
+            path: TextOrBytes::new("path", path.as_os_str().as_encoded_bytes()),
+            members,
+            bytes: len,
+            seconds,
+            failures,
+        };
+        packs::print_json(&mut output, "stitch", document, context)?;
+    } else if !context.quiet() {
+        output.line(format_args!(
+            "Wrote {}: {}, {} in {}, {}",
+            printable(path.as_os_str().as_encoded_bytes()),
+            units::count_of(members, "member", "members"),
+            units::bytes_decimal(len),
+            units::duration(started.elapsed()),
+            units::rate_of(len, started.elapsed()),
+        ))?;
+    }
+    Ok(output.finish()?)
+}
+
+/// What was written, in JSON.
+#[derive(Debug, Serialize)]
+struct Written<'a> {
+    #[serde(flatten)]
+    path: TextOrBytes<'a>,
+    members: u64,
+    bytes: u64,
+    seconds: f64,
+    failures: Vec<Failed<'a>>,
+}
+
+/// A member, in JSON.
+#[derive(Debug, Serialize)]
+struct Listed<'a> {
+    #[serde(flatten)]
+    key: TextOrBytes<'a>,
+    offset: u64,
+    size: u64,
+}
+
+fn list(stitched: &Stitched, context: &Context) -> anyhow::Result<()> {
+    let mut output = context.output();
+    let members = stitched.laid.members.all().iter().zip(stitched.laid.starts.iter());
+    if context.json() {
+        for (member, offset) in members {
+            let listed = Listed { key: TextOrBytes::key(&member.key), offset: *offset, size: member.len };
+            packs::print_json_line(&mut output, "stitch_member", listed, context)?;
+        }
+        return Ok(output.finish()?);
+    }
+    let columns = [("offset", Align::Right), ("bytes", Align::Right), ("path", Align::Left)];
+    let mut table = Table::new(columns);
+    for (member, offset) in members {
+        table.row([units::count(*offset), units::count(member.len), printable(&member.key)]);
+    }
+    output.table(&table)?;
+    Ok(output.finish()?)
+}
+
+/// Of the library's errors those that the command line has its own for.
+fn error_of(error: Error) -> anyhow::Error {
+    match error {
+        Error::Stitch(StitchError::Interrupted) => Interrupted.into(),
+        Error::Stitch(StitchError::Core(error)) | Error::Core(error) => error.into(),
+        Error::Stitch(error @ StitchError::Member { .. }) => UsageError::new(error.to_string()).into(),
+        error => error.into(),
+    }
+}

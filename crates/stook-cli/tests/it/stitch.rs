@@ -1,0 +1,133 @@
+//! `stook stitch`: archives that are not written, and the tools that read them.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::packs::{Place, documented};
+use super::{ended, stook};
+
+fn place() -> Place {
+    let place = Place::new();
+    fs::create_dir_all(place.path("project/src/deep")).unwrap();
+    fs::write(place.path("project/readme"), "read me").unwrap();
+    fs::write(place.path("project/src/main"), vec![5; 300_000]).unwrap();
+    fs::write(place.path("project/src/deep/x"), "").unwrap();
+    std::os::unix::fs::symlink("src/main", place.path("project/main")).unwrap();
+    place
+}
+
+fn run(place: &Place, args: &[&str]) -> (i32, String, String) {
+    ended(stook(["stitch"]).args(args).current_dir(place.dir.path()))
+}
+
+/// Runs a script with `$STOOK`.
+fn script(place: &Place, script: &str) -> (i32, String, String) {
+    let mut shell = Command::new("bash");
+    shell.args(["-euo", "pipefail", "-c", script]);
+    ended(shell.current_dir(place.dir.path()).env("STOOK", env!("CARGO_BIN_EXE_stook")))
+}
+
+#[test]
+fn a_tar_comes_from_the_pipe_and_a_zip_from_a_file_as_the_tree() {
+    let place = place();
+    for of in [
+        "mkdir t; $STOOK stitch tar project | tar xf - -C t; diff -r --no-dereference t project",
+        "$STOOK stitch zip project --write p.zip; unzip -q p.zip -d z; diff -r --no-dereference z project",
+        "$STOOK stitch zip project > q.zip; cmp p.zip q.zip",
+        "$STOOK stitch tar project --write p.tar; $STOOK stitch tar project | cmp - p.tar",
+        "$STOOK verify project --against p.tar//; $STOOK verify p.zip// --against project",
+        // A pack and an archive are trees as well.
+        "$STOOK pack -q project p.stook; $STOOK stitch tar p.stook --deterministic > one
+         $STOOK stitch tar p.tar// --deterministic > two; cmp one two
+         $STOOK stitch tar project --deterministic | cmp - one",
+    ] {
+        let (code, stdout, stderr) = script(&place, of);
+        assert_eq!(code, 0, "{of}: {stdout} {stderr}");
+    }
+    let (code, stdout, stderr) = run(&place, &["tar", "project", "--write", "p.tar"]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    assert!(stdout.starts_with("Wrote p.tar: 6 members, 317 KB in "), "{stdout}");
+}
+
+#[test]
+fn several_trees_are_in_it_under_their_names_and_a_file_under_its_own() {
+    let place = place();
+    fs::create_dir(place.path("other")).unwrap();
+    fs::write(place.path("other/y"), "y").unwrap();
+    let (code, stdout, stderr) = run(&place, &["tar", "project", "other", "other/y", "--list"]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    let paths: Vec<&str> = stdout.lines().skip(1).filter_map(|line| line.split_whitespace().last()).collect();
+    let expected =
+        ["other", "other/y", "project", "project/main", "project/readme", "project/src", "project/src/deep"];
+    assert_eq!(&paths[..7], expected);
+    assert_eq!(paths.last(), Some(&"y"));
+    let (code, _, stderr) = run(&place, &["zip", "other", "other/y", "other/y", "--list"]);
+    assert!(code == 2 && stderr.contains("two of the trees"), "{stderr}");
+    // Where the bytes of a member are.
+    let (code, stdout, _) = run(&place, &["tar", "project", "--list", "--json"]);
+    let lines: Vec<Value> = stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    lines.iter().for_each(|line| documented("stitch_member", line));
+    let readme = lines.iter().find(|line| line["key"] == "readme").unwrap();
+    let (offset, size) = (readme["offset"].as_u64().unwrap(), readme["size"].as_u64().unwrap());
+    let cut = format!("$STOOK stitch tar project | tail -c +{} | head -c {size}", offset + 1);
+    let (_, stdout, _) = script(&place, &format!("{cut} || true"));
+    assert_eq!((code, stdout.as_str()), (0, "read me"));
+}
+
+#[test]
+fn what_it_is_written_into_is_left_out_and_nothing_half_made_stays() {
+    let place = place();
+    let (code, _, stderr) = run(&place, &["zip", "project", "--write", "project/all.zip"]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    // Again: the zip that is there is not in the new one.
+    let (code, stdout, stderr) = run(&place, &["zip", "project", "--write", "project/all.zip", "--json"]);
+    assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
+    let report: Value = serde_json::from_str(&stdout).unwrap();
+    documented("stitch", &report);
+    assert_eq!(report["members"], 6, "{report}");
+    // What no archive holds: what is there is not replaced by less.
+    assert!(Command::new("mkfifo").arg(place.path("project/fifo")).status().unwrap().success());
+    let before = fs::read(place.path("project/all.zip")).unwrap();
+    let (code, stdout, stderr) = run(&place, &["zip", "project", "--write", "project/all.zip"]);
+    assert_eq!((code, stdout.as_str()), (1, ""), "{stderr}");
+    assert!(stderr.contains("fifo is a named pipe, and is not in it"), "{stderr}");
+    assert!(stderr.contains("not replacing project/all.zip") && stderr.contains("--force"), "{stderr}");
+    assert_eq!(fs::read(place.path("project/all.zip")).unwrap(), before);
+    assert_eq!(run(&place, &["zip", "project", "--write", "project/all.zip", "--force"]).0, 1);
+    let names = fs::read_dir(place.path("project")).unwrap().count();
+    assert_eq!(names, 5);
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_before_anything_is_written() {
+    let place = place();
+    for (args, code, said) in [
+        (&["tar", "nowhere"][..], 1, "nowhere"),
+        (&["tar", "project", "--json"], 2, "give --write FILE"),
+        (&["tar"], 2, "TREE"),
+        (&["tar", "project", "--force"], 2, "--write"),
+        (&["tar", "project", "--list", "--write", "x"], 2, "cannot be used with"),
+        (&["tar", "project", "--write", "no/such/directory/x.tar"], 1, "no/such/directory"),
+        (&["rar", "project"], 2, "rar"),
+    ] {
+        let (found, stdout, stderr) = run(&place, args);
+        assert!(found == code && stdout.is_empty() && stderr.contains(said), "{args:?}: {found} {stderr}");
+    }
+    let (code, stdout, stderr) = script(&place, "$STOOK stitch tar project > /dev/full");
+    assert!(code == 1 && stderr.contains("cannot write to stdout"), "{stdout} {stderr}");
+}
+
+#[test]
+fn many_more_files_than_descriptors_are_one_file() {
+    let place = Place::new();
+    fs::create_dir(place.path("many")).unwrap();
+    for number in 0..3000 {
+        fs::write(place.path(&format!("many/{number:04}")), number.to_string()).unwrap();
+    }
+    let limited = "ulimit -n 64; mkdir t; $STOOK stitch tar many | tar xf - -C t; diff -r t many
+                   $STOOK stitch zip many --write m.zip; unzip -tq m.zip";
+    let (code, stdout, stderr) = script(&place, limited);
+    assert_eq!(code, 0, "{stdout} {stderr}");
+}

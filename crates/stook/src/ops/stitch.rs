@@ -1,0 +1,135 @@
+//! Archives of anything that is given, without writing them, or written out.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::given::Given;
+use crate::report::units;
+use crate::source::Source as _;
+use crate::stitch::{self, Laid, Members, TarOptions, ZipOptions};
+use crate::storage::free_at;
+use crate::tree::{Draft, Failure, Kind, room};
+
+/// A result of stitching.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why nothing was laid out, or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// What laying out refuses.
+    #[error(transparent)]
+    Stitch(#[from] stitch::Error),
+    /// A tree that cannot be opened.
+    #[error(transparent)]
+    Open(#[from] super::copy::Error),
+    /// A tree, or what is written.
+    #[error(transparent)]
+    Core(#[from] crate::Error),
+    /// What cannot be meant.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+/// What is made of trees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// A tar.
+    Tar(TarOptions),
+    /// A zip of stored members.
+    Zip(ZipOptions),
+}
+
+/// What is stitched together.
+#[derive(Debug)]
+pub struct StitchGiven {
+    /// The trees: what is in the only one, or each of several under its name. A file has its name.
+    pub trees: Vec<Given>,
+    /// What is made of them.
+    pub layout: Layout,
+    /// Where it will be written, which is then left out of it.
+    pub target: Option<PathBuf>,
+}
+
+/// What was stitched together.
+#[derive(Debug)]
+pub struct Stitched {
+    /// It.
+    pub laid: Laid,
+    /// What packs and archives have, or should have, that is not in it.
+    pub misplaced: Vec<Failure<crate::Error>>,
+}
+
+impl Stitched {
+    /// How much of what was asked for is not in it. What is left out because the layout has no way
+    /// to hold it counts, too.
+    pub fn undone(&self) -> u64 {
+        let (failures, left_out) = (self.laid.members.failures(), self.laid.members.left_out());
+        (self.misplaced.len() + failures.len() + left_out.len()) as u64
+    }
+
+    /// Writes it into a file, which appears when it is whole: see [`Draft::named`]. A file that is
+    /// there is replaced only if nothing is [missing](Self::undone), or with `force`; else it
+    /// stays, and the answer is `false`. `progress` is called with the bytes so far, and ends it by
+    /// returning `false`.
+    ///
+    /// # Errors
+    /// That there is not enough room, unless `force`; what cannot be read or written;
+    /// [`stitch::Error::Interrupted`].
+    pub fn write(&self, path: &Path, force: bool, progress: &mut dyn FnMut(u64) -> bool) -> Result<bool> {
+        let len = self.laid.file.len();
+        let is_other = path.metadata().is_ok_and(|found| !found.is_file());
+        if !force && !is_other {
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            let free = free_at(parent.unwrap_or(Path::new(".")))?;
+            if let Some(why) = room::too_little(path, len, free) {
+                return Err(Error::Invalid(why));
+            }
+        }
+        let mut draft = Draft::named(path, &mut || progress(0))?;
+        let mut at = 0;
+        self.laid.file.read_through(&mut |bytes| {
+            draft.write_while(bytes, &mut || progress(at))?;
+            at = at.saturating_add(bytes.len() as u64);
+            Ok(progress(at))
+        })?;
+        if at != len {
+            let what = format!("{} were to be written, and {} came", units::count(len), units::count(at));
+            return Err(Error::Invalid(what));
+        }
+        Ok(draft.finish_or_keep(force || self.undone() == 0)?)
+    }
+}
+
+impl StitchGiven {
+    /// Lays it out: lists the trees, and reads nothing else. `go_on` is asked now and then, with
+    /// the members so far.
+    ///
+    /// # Errors
+    /// What cannot be opened or listed; two members with one path; what is too long.
+    pub fn lay_out(self, go_on: &mut dyn FnMut(u64) -> bool) -> Result<Stitched> {
+        let Self { trees, layout, target } = self;
+        let is_only = trees.len() == 1;
+        let (mut members, mut misplaced) = (Members::new(), Vec::new());
+        let mut path = PathBuf::from("stitched");
+        for given in trees {
+            let (branch, lacking) = given.into_branch()?;
+            path = branch.path();
+            misplaced.extend(lacking.into_iter().map(|one| {
+                let error = crate::Error::io("read", &path, io::Error::other(one.why));
+                Failure { key: one.path, error }
+            }));
+            let is_directory = branch.tree.node(branch.id)?.kind == Kind::Directory;
+            let key = if is_only && is_directory { &b""[..] } else { &branch.name };
+            members.add((branch.tree, branch.is_on_disk), branch.id, key, go_on)?;
+        }
+        if let Some(target) = target {
+            members.leave_out_file(&target);
+        }
+        let laid = match layout {
+            Layout::Tar(options) => stitch::tar(path.with_extension("tar"), members, options)?,
+            Layout::Zip(options) => stitch::zip(path.with_extension("zip"), members, options)?,
+        };
+        Ok(Stitched { laid, misplaced })
+    }
+}

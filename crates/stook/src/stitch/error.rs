@@ -1,0 +1,32 @@
+//! Why no virtual file can be made.
+
+use crate::names::escaped;
+
+/// A result of stitching.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why no virtual file can be made, or its parts not be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A source, or a tree.
+    #[error(transparent)]
+    Core(#[from] crate::Error),
+    /// It would be longer than a file can be, or have too many pieces.
+    #[error("it would be longer than 2^63 - 1 bytes, or have more than 2^32 - 2 pieces ({pieces})")]
+    TooLong {
+        /// How many pieces it has.
+        pieces: usize,
+    },
+    /// A member that the format has no way to hold.
+    #[error("{} cannot be in it: {why}", escaped(key))]
+    Member {
+        /// Its path.
+        key: Vec<u8>,
+        /// Why not.
+        why: String,
+    },
+    /// The caller ended it.
+    #[error("it was interrupted")]
+    Interrupted,
+}

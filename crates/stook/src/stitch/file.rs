@@ -1,0 +1,259 @@
+//! [`VirtualFile`]: a file that does not exist.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::bodies::Bodies;
+use super::error::Result;
+use super::index::PieceIndex;
+use super::pieces::{Piece, Pieces};
+use crate::engine::{Access, Backend};
+use crate::error::{self, Error};
+use crate::extent::ByteRange;
+use crate::source::{Answer, Identity, Leaf, Object, Origin, Pending, Source, check_bounds, read_range};
+
+/// Bodies that one range opens at once. What it has beyond them is opened when it is read, one
+/// after another.
+const OPENED_AT_ONCE: usize = 64;
+
+/// Where the bytes of a virtual file come from. Nothing is asked for before it is read.
+pub trait Parts: Send + Sync + fmt::Debug {
+    /// Opens the source of a body. It has the length with which it was laid out.
+    ///
+    /// # Errors
+    /// I/O errors; [`Error::SourceChanged`] if it is not what was laid out any more.
+    fn open(&self, number: u32) -> error::Result<Arc<dyn Source>>;
+
+    /// Computes the bytes that have a number, perhaps from bodies: always the same, and as many as
+    /// were laid out.
+    ///
+    /// # Errors
+    /// I/O errors of what they are computed from.
+    fn make(&self, number: u32, bodies: &Bodies) -> error::Result<Bytes>;
+
+    /// Hears the bytes of bodies where all of a file is read in order: each body from its front to
+    /// its end, before what is computed from it is made.
+    fn passed(&self, _number: u32, _at: u64, _bytes: &[u8]) {}
+}
+
+/// Parts that are nothing but the bytes and fills of the pieces.
+impl Parts for () {
+    fn open(&self, number: u32) -> error::Result<Arc<dyn Source>> {
+        Err(no_part(number))
+    }
+
+    fn make(&self, number: u32, _bodies: &Bodies) -> error::Result<Bytes> {
+        Err(no_part(number))
+    }
+}
+
+/// Sources by their numbers.
+impl Parts for Vec<Arc<dyn Source>> {
+    fn open(&self, number: u32) -> error::Result<Arc<dyn Source>> {
+        self.get(number as usize).cloned().ok_or_else(|| no_part(number))
+    }
+
+    fn make(&self, number: u32, _bodies: &Bodies) -> error::Result<Bytes> {
+        Err(no_part(number))
+    }
+}
+
+pub(super) fn no_part(number: u32) -> Error {
+    let what = std::io::Error::other(format!("it has no part with the number {number}"));
+    Error::io("make", "a virtual file", what)
+}
+
+/// A file that does not exist: its bytes are those of other files, or computed. It is read by range
+/// like any [`Source`], by any number of threads, without a cursor. A part that is not what it was
+/// is an error that names it, and never a mixture.
+#[derive(Clone)]
+pub struct VirtualFile(Arc<Inner>);
+
+struct Inner {
+    path: PathBuf,
+    index: PieceIndex,
+    pieces: Box<[Piece]>,
+    bodies: Bodies,
+    identity: Identity,
+    origin: Origin,
+}
+
+impl fmt::Debug for VirtualFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (pieces, len) = (self.0.index.count(), self.0.index.len());
+        f.debug_struct("VirtualFile")
+            .field("path", &self.0.path)
+            .field("pieces", &pieces)
+            .field("len", &len)
+            .finish_non_exhaustive()
+    }
+}
+
+impl VirtualFile {
+    /// A file of these pieces. `path` is what it is called in messages.
+    ///
+    /// # Errors
+    /// [`TooLong`](super::Error::TooLong).
+    pub fn new(path: impl Into<PathBuf>, pieces: Pieces, parts: Arc<dyn Parts>) -> Result<Self> {
+        let (pieces, index) = pieces.finish()?;
+        let path = path.into();
+        let identity = Identity { len: index.len(), ..Identity::default() };
+        let origin = Origin::new("virtual file", path.to_string_lossy());
+        let bodies = Bodies::new(parts);
+        Ok(Self(Arc::new(Inner { path, index, pieces, bodies, identity, origin })))
+    }
+
+    /// How many pieces it has, those that continue one another as one.
+    pub fn pieces(&self) -> usize {
+        self.0.index.count()
+    }
+
+    /// The number of the piece that an offset is in; `None` from the end on.
+    pub fn piece_at(&self, offset: u64) -> Option<usize> {
+        (offset < self.0.index.len()).then(|| self.0.index.piece_at(offset))
+    }
+
+    /// Reads a range. Who reads often keeps a [`Session`](crate::source::Session).
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`], and the errors of what it is made of.
+    pub fn read_at(&self, range: ByteRange) -> error::Result<Bytes> {
+        read_range(&Backend::Auto, self, range, Access::Cached)
+    }
+
+    pub(super) fn bodies(&self) -> &Bodies {
+        &self.0.bodies
+    }
+
+    /// All pieces, and how long each is.
+    pub(super) fn pieces_in_order(&self) -> impl Iterator<Item = (&Piece, u64)> {
+        let Inner { index, pieces, .. } = &*self.0;
+        let len = |at: usize| index.start(at + 1).saturating_sub(index.start(at));
+        pieces.iter().enumerate().map(move |(at, piece)| (piece, len(at)))
+    }
+
+    /// The pieces that a range touches, and which part of each: from its own beginning on.
+    fn touched(&self, range: ByteRange) -> impl Iterator<Item = (&Piece, ByteRange)> {
+        let Inner { index, pieces, .. } = &*self.0;
+        let first = if range.is_empty() { index.count() } else { index.piece_at(range.start()) };
+        let numbers = (first..index.count()).take_while(move |piece| index.start(*piece) < range.end());
+        numbers.filter_map(move |number| {
+            let whole = ByteRange::new(index.start(number), index.start(number + 1))?;
+            let touched = whole.intersection(&range)?;
+            let from = touched.start().checked_sub(whole.start())?;
+            Some((pieces.get(number)?, ByteRange::at(from, touched.len())?))
+        })
+    }
+}
+
+impl Source for VirtualFile {
+    fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    fn len(&self) -> u64 {
+        self.0.index.len()
+    }
+
+    fn identity(&self) -> Identity {
+        self.0.identity.clone()
+    }
+
+    fn current_identity(&self) -> error::Result<Identity> {
+        self.0.bodies.check_open()?;
+        Ok(self.identity())
+    }
+
+    fn check_ranges(&self, ranges: &[ByteRange]) -> error::Result<()> {
+        for range in ranges {
+            for (piece, _) in self.touched(*range) {
+                if let Piece::Body { number, .. } = piece {
+                    self.0.bodies.check(*number)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn resolve(&self, range: ByteRange, leaves: &mut Vec<Leaf>) -> error::Result<()> {
+        check_bounds(self, range)?;
+        let mut opened = 0;
+        for (piece, part) in self.touched(range) {
+            match piece {
+                Piece::Bytes(bytes) => leaves.push(Leaf::Bytes(slice(bytes, part))),
+                Piece::Fill(byte) => leaves.push(Leaf::Fill { byte: *byte, len: part.len() }),
+                Piece::Made { number, offset } => {
+                    let made = self.0.bodies.parts().make(*number, &self.0.bodies)?;
+                    let wanted = shifted(part, *offset).filter(|wanted| wanted.end() <= made.len() as u64);
+                    let wanted = wanted.ok_or_else(|| Error::ShortRead {
+                        path: self.0.path.clone(),
+                        offset: range.start(),
+                        wanted: part.end(),
+                        got: made.len() as u64,
+                    })?;
+                    leaves.push(Leaf::Bytes(slice(&made, wanted)));
+                }
+                Piece::Body { number, offset } => {
+                    let wanted = shifted(part, *offset).ok_or_else(|| no_part(*number))?;
+                    opened += 1;
+                    if opened <= OPENED_AT_ONCE {
+                        self.0.bodies.get(*number)?.resolve(wanted, leaves)?;
+                    } else {
+                        let object = Arc::new(LaterBody { file: self.clone(), number: *number });
+                        leaves.push(Leaf::Object { object, range: wanted });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn origin(&self) -> Origin {
+        self.0.origin.clone()
+    }
+
+    /// What it is made of may change without it.
+    fn is_proven(&self) -> bool {
+        false
+    }
+}
+
+/// A part that begins so much later.
+fn shifted(part: ByteRange, by: u64) -> Option<ByteRange> {
+    ByteRange::at(part.start().checked_add(by)?, part.len())
+}
+
+fn slice(bytes: &Bytes, part: ByteRange) -> Bytes {
+    let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+    bytes.slice(at(part.start())..at(part.end()))
+}
+
+/// A body that is opened when it is read.
+struct LaterBody {
+    file: VirtualFile,
+    number: u32,
+}
+
+impl fmt::Debug for LaterBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LaterBody").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+impl Object for LaterBody {
+    fn path(&self) -> &Path {
+        &self.file.0.path
+    }
+
+    fn begin(&self, range: ByteRange, answer: Answer) -> Pending {
+        let read = || {
+            let source = self.file.0.bodies.get(self.number)?;
+            read_range(&Backend::Threads, &*source, range, Access::Cached)
+        };
+        answer.give(read());
+        Box::new(())
+    }
+}

@@ -1,0 +1,287 @@
+//! [`Members`]: what an archive is made of, in the order in which it stands there.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::error::{Error, Result};
+use super::file::VirtualFile;
+use crate::error;
+use crate::format::MemberKind;
+use crate::source::{Identity, Source};
+use crate::tree::descent::joined;
+use crate::tree::{Cursor, Failure, Kind, Node, NodeId, Page, Tree};
+
+/// Members between two questions whether to go on.
+const MEMBERS_PER_LOOK: usize = 1024;
+
+/// A member of an archive.
+#[derive(Debug, Clone)]
+pub struct Member {
+    /// Its path.
+    pub key: Box<[u8]>,
+    /// What it is.
+    pub kind: MemberKind,
+    /// Permission bits.
+    pub mode: u32,
+    /// Modification time, nanoseconds since 1970.
+    pub mtime_ns: i64,
+    /// User and group, if they are known.
+    pub owner: Option<(u32, u32)>,
+    /// Bytes of a file.
+    pub len: u64,
+    /// What a link leads to: of a hard link, the path of the member that has the bytes.
+    pub link: Box<[u8]>,
+    tree: u32,
+    id: NodeId,
+    /// Whether a tree said when it was modified.
+    has_mtime: bool,
+}
+
+/// What an archive is made of: what is in trees, in the order of names, each directory before what
+/// is in it. Nothing of it is read but what listings say. A member takes about 150 bytes, and its
+/// path.
+#[derive(Debug, Default)]
+pub struct Members {
+    /// Each, and whether its files are files on disk.
+    trees: Vec<(Arc<dyn Tree>, bool)>,
+    members: Vec<Member>,
+    /// What could not be listed, and what no archive holds: pipes, devices.
+    failures: Vec<Failure<error::Error>>,
+    left_out: Vec<(Vec<u8>, Kind)>,
+}
+
+/// An archive that was laid out.
+#[derive(Debug, Clone)]
+pub struct Laid {
+    /// Its bytes.
+    pub file: VirtualFile,
+    /// What it is made of, in order.
+    pub members: Arc<Members>,
+    /// Where the bytes of each member begin; of one that has none, the byte after its header.
+    pub starts: Arc<[u64]>,
+}
+
+/// An entry of a directory that is gone through.
+struct Entry {
+    name: Box<[u8]>,
+    id: NodeId,
+    node: Node,
+}
+
+/// A directory that is gone through: its path, and what is left of it, the next one last.
+struct Frame {
+    key: Vec<u8>,
+    entries: Vec<Entry>,
+}
+
+impl Members {
+    /// None so far.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds what is in the root of a tree, below a path, which becomes a member itself unless it is
+    /// empty. Files of a tree on disk have to have the time that they were listed with when they
+    /// are opened; those of other trees are held against it by the tree. `go_on` is asked now and
+    /// then, with the members so far.
+    ///
+    /// # Errors
+    /// That the root cannot be listed; [`Error::Interrupted`]. What cannot be listed below it is
+    /// one of the [`failures`](Self::failures).
+    pub fn add_tree(
+        &mut self,
+        tree: Arc<dyn Tree>,
+        is_on_disk: bool,
+        below: &[u8],
+        go_on: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<()> {
+        let root = tree.root();
+        self.add((tree, is_on_disk), root, below, go_on)
+    }
+
+    /// The same of any directory of a tree, or a file, which has the path then.
+    ///
+    /// # Errors
+    /// As [`add_tree`](Self::add_tree).
+    pub fn add(
+        &mut self,
+        (tree, is_on_disk): (Arc<dyn Tree>, bool),
+        id: NodeId,
+        key: &[u8],
+        go_on: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<()> {
+        let number = u32::try_from(self.trees.len()).map_err(|_| Error::TooLong { pieces: usize::MAX })?;
+        self.trees.push((tree.clone(), is_on_disk));
+        let node = tree.node(id)?;
+        let mut stack = Vec::new();
+        if node.kind != Kind::Directory || !key.is_empty() {
+            self.push(number, key.to_vec(), id, &node);
+        }
+        if node.kind == Kind::Directory {
+            stack.push(self.frame(&*tree, id, key.to_vec())?);
+        }
+        while let Some(frame) = stack.last_mut() {
+            let Some(entry) = frame.entries.pop() else {
+                stack.pop();
+                continue;
+            };
+            let key = joined(&frame.key, &entry.name);
+            if self.members.len().is_multiple_of(MEMBERS_PER_LOOK) && !go_on(self.members.len() as u64) {
+                return Err(Error::Interrupted);
+            }
+            self.push(number, key.clone(), entry.id, &entry.node);
+            if entry.node.kind == Kind::Directory {
+                match self.frame(&*tree, entry.id, key.clone()) {
+                    Ok(frame) => stack.push(frame),
+                    Err(error) => self.failures.push(Failure { key, error }),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What is in a directory, the first name last.
+    fn frame(&mut self, tree: &dyn Tree, id: NodeId, key: Vec<u8>) -> error::Result<Frame> {
+        let (mut page, mut entries, mut from) = (Page::new(), Vec::new(), Some(Cursor::Start));
+        while let Some(cursor) = from {
+            from = tree.list(id, &cursor, &mut page)?;
+            for error in page.take_failures() {
+                self.failures.push(Failure { key: key.clone(), error });
+            }
+            for entry in page.iter() {
+                match entry.node.map_or_else(|| tree.node(entry.id), Ok) {
+                    Ok(node) => entries.push(Entry { name: entry.name.into(), id: entry.id, node }),
+                    Err(error) => {
+                        self.failures.push(Failure { key: joined(&key, entry.name), error });
+                    }
+                }
+            }
+        }
+        entries.sort_unstable_by(|one, other| other.name.cmp(&one.name));
+        Ok(Frame { key, entries })
+    }
+
+    fn push(&mut self, tree: u32, key: Vec<u8>, id: NodeId, node: &Node) {
+        let (kind, mode) = match node.kind {
+            Kind::File => (MemberKind::File, 0o644),
+            Kind::Directory => (MemberKind::Directory, 0o755),
+            Kind::Symlink => (MemberKind::Symlink, 0o777),
+            _ => return self.left_out.push((key, node.kind)),
+        };
+        let mut link = Vec::new();
+        if kind == MemberKind::Symlink {
+            match self.trees.get(tree as usize).map(|(tree, _)| tree.link_target(id)) {
+                Some(Ok(target)) => link = target,
+                Some(Err(error)) => return self.failures.push(Failure { key, error }),
+                None => {}
+            }
+        }
+        self.members.push(Member {
+            key: key.into(),
+            kind,
+            mode: node.mode.unwrap_or(mode),
+            mtime_ns: node.mtime_ns.unwrap_or(0),
+            owner: node.owner,
+            len: if kind == MemberKind::File { node.len } else { 0 },
+            link: link.into(),
+            tree,
+            id,
+            has_mtime: node.mtime_ns.is_some(),
+        });
+    }
+
+    /// Puts all into the order in which they stand in an archive. Where `links` says so, the names
+    /// of a file after the first become hard links.
+    ///
+    /// # Errors
+    /// [`Error::Member`] where two have one path.
+    pub(super) fn settle(&mut self, links: bool) -> Result<()> {
+        let is_sorted = self.members.is_sorted_by(|one, next| order(&one.key, &next.key).is_lt());
+        if !is_sorted {
+            self.members.sort_by(|one, other| order(&one.key, &other.key));
+        }
+        for pair in self.members.windows(2) {
+            if let [one, other] = pair
+                && one.key == other.key
+            {
+                let why = "two of the trees have something with this path".to_owned();
+                return Err(Error::Member { key: one.key.to_vec(), why });
+            }
+        }
+        if links {
+            self.make_links();
+        }
+        Ok(())
+    }
+
+    fn make_links(&mut self) {
+        let mut first: HashMap<(u32, NodeId), usize> = HashMap::new();
+        for at in 0..self.members.len() {
+            let Some(member) = self.members.get(at).filter(|member| member.kind == MemberKind::File) else {
+                continue;
+            };
+            let known = *first.entry((member.tree, member.id)).or_insert(at);
+            if known != at {
+                let link = self.members.get(known).map(|member| member.key.clone()).unwrap_or_default();
+                if let Some(member) = self.members.get_mut(at) {
+                    (member.kind, member.len, member.link) = (MemberKind::HardLink, 0, link);
+                }
+            }
+        }
+    }
+
+    /// Leaves a file on disk out, which is where the archive will be written.
+    pub fn leave_out_file(&mut self, path: &Path) {
+        let Ok(path) = path.canonicalize() else { return };
+        let Some(name) = path.file_name().map(OsStrExt::as_bytes) else { return };
+        let Self { trees, members, .. } = self;
+        members.retain(|member| {
+            let may_be = member.kind == MemberKind::File && member.key.ends_with(name);
+            let place = || trees.get(member.tree as usize)?.0.path_of(member.id).canonicalize().ok();
+            !may_be || place().as_ref() != Some(&path)
+        });
+    }
+
+    /// All of them, in order.
+    pub fn all(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// What could not be listed, and is in no archive.
+    pub fn failures(&self) -> &[Failure<error::Error>] {
+        &self.failures
+    }
+
+    /// What no archive holds: paths and kinds of pipes, sockets and devices.
+    pub fn left_out(&self) -> &[(Vec<u8>, Kind)] {
+        &self.left_out
+    }
+
+    /// The bytes of a member, which is as it was when it was listed.
+    ///
+    /// # Errors
+    /// I/O errors; [`SourceChanged`](error::Error::SourceChanged) if it is not.
+    pub(super) fn open(&self, number: u32) -> error::Result<Arc<dyn Source>> {
+        let gone = || error::Error::io("open", "a member", std::io::ErrorKind::NotFound.into());
+        let member = self.members.get(number as usize).ok_or_else(gone)?;
+        let (tree, is_on_disk) = self.trees.get(member.tree as usize).ok_or_else(gone)?;
+        let source = tree.open(member.id)?;
+        let found = source.identity();
+        let is_same_time = !is_on_disk || !member.has_mtime || found.mtime_ns == member.mtime_ns;
+        if found.len == member.len && is_same_time {
+            return Ok(source);
+        }
+        let listed = Identity { len: member.len, mtime_ns: member.mtime_ns, ..Identity::default() };
+        Err(error::Error::changed(source.path(), listed, found))
+    }
+}
+
+/// The order of paths in an archive: name by name.
+fn order(one: &[u8], other: &[u8]) -> Ordering {
+    // No name has a zero byte, and a slash comes before whatever a longer name goes on with.
+    let of = |byte: &u8| if *byte == b'/' { 0 } else { *byte };
+    one.iter().map(of).cmp(other.iter().map(of))
+}

@@ -1,0 +1,45 @@
+//! Files that do not exist: their bytes are those of other files, or computed when they are read.
+//!
+//! A [`VirtualFile`] is a list of [`Pieces`]: parts of other files, bytes, one byte repeated, and
+//! what is computed where it is read. It is a [`Source`](crate::source::Source) like any other. A
+//! layout says what its pieces are: [`tar`] and [`zip`] lay out the [`Members`] of trees without
+//! reading any of them.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use stook::extent::ByteRange;
+//! use stook::stitch::{Members, TarOptions, tar};
+//! use stook::walk::DirectoryTree;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = tempfile::tempdir()?;
+//! # std::fs::write(directory.path().join("note"), "a note")?;
+//! let tree = DirectoryTree::open(directory.path())?;
+//! let mut members = Members::new();
+//! members.add_tree(Arc::new(tree), true, b"", &mut |_| true)?;
+//! let tar = tar("notes.tar", members, TarOptions::default())?;
+//! assert_eq!(tar.file.read_at(ByteRange::new(512, 518).ok_or("it is one")?)?, "a note");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! How it works: `docs/internals/stitch.md`.
+
+mod bodies;
+mod error;
+mod file;
+mod index;
+mod members;
+mod pieces;
+mod tar;
+mod writing;
+mod zip;
+
+pub use bodies::Bodies;
+pub use error::{Error, Result};
+pub use file::{Parts, VirtualFile};
+pub use members::{Laid, Member, Members};
+pub use pieces::Pieces;
+pub use tar::{TarOptions, tar};
+pub use zip::{ZipOptions, zip};

@@ -1,0 +1,212 @@
+//! [`zip`]: a tree as a zip of stored members, of which nothing is read before it is asked for.
+//!
+//! The CRC-32 of a member stands behind its bytes, in a data descriptor, and in the directory at
+//! the end, so that where everything is follows from names and lengths alone. Who reads a
+//! descriptor has its member read, and who reads the directory all members that were not yet, in
+//! one pass. Who reads the zip from its front computes them on the way.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use bytes::Bytes;
+use flate2::Crc;
+
+use super::bodies::Bodies;
+use super::error::{Error, Result};
+use super::file::{Parts, VirtualFile, no_part};
+use super::members::{Laid, Member, Members};
+use super::pieces::Pieces;
+use super::writing::{BodyRange, read_in_order};
+use crate::error;
+use crate::format::Fault;
+use crate::format::MemberKind;
+use crate::format::zip::write::{Head, end};
+use crate::source::Source;
+
+/// How a zip is laid out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ZipOptions {
+    /// Times are the first that a zip knows, and owners are left out: the same files give the same
+    /// bytes anywhere.
+    pub deterministic: bool,
+}
+
+/// The number of the part that is the directory and the end of the zip. Of a member, two times its
+/// number is that of its header, and one more that of what follows its bytes.
+const DIRECTORY: u32 = u32::MAX;
+
+/// A CRC-32 that is known.
+const KNOWN: u64 = 1 << 32;
+
+/// Lays out the zip of the members of trees. A hard link is a file of its own: a zip has none.
+///
+/// # Errors
+/// [`Error::TooLong`]; [`Error::Member`] for a path that a zip cannot have.
+pub fn zip(path: impl Into<std::path::PathBuf>, mut members: Members, options: ZipOptions) -> Result<Laid> {
+    members.settle(false)?;
+    let too_many = || Error::TooLong { pieces: members.all().len() };
+    let count = u32::try_from(members.all().len()).ok().filter(|count| *count < u32::MAX / 4);
+    let count = count.ok_or_else(too_many)?;
+    let (mut pieces, mut directory_len) = (Pieces::new(), 0_u64);
+    let (mut headers, mut starts) = (Vec::new(), Vec::new());
+    for (number, member) in (0..count).zip(members.all()) {
+        let refused = |fault: Fault| Error::Member { key: member.key.to_vec(), why: fault.to_string() };
+        let head = head(member, options, 0);
+        headers.push(pieces.len());
+        directory_len += head.entry(pieces.len()).map_err(refused)?.len() as u64;
+        pieces.made(2 * number, head.local().map_err(refused)?.len() as u64);
+        starts.push(pieces.len());
+        match member.kind {
+            MemberKind::File => pieces.body(number, 0, member.len),
+            _ => pieces.bytes(Bytes::copy_from_slice(&member.link)),
+        }
+        pieces.made(2 * number + 1, head.descriptor().len() as u64);
+    }
+    let end_len = end(count.into(), pieces.len(), directory_len).len() as u64;
+    let directory_at = pieces.len();
+    pieces.made(DIRECTORY, directory_len.saturating_add(end_len));
+    let crcs = members.all().iter().map(|_| AtomicU64::new(0)).collect();
+    let (directory, running) = (OnceLock::new(), Mutex::default());
+    let members = Arc::new(members);
+    let parts = Zip { members: members.clone(), options, headers, directory_at, directory, crcs, running };
+    let file = VirtualFile::new(path, pieces, Arc::new(parts))?;
+    Ok(Laid { file, members, starts: starts.into() })
+}
+
+struct Zip {
+    members: Arc<Members>,
+    options: ZipOptions,
+    /// Where the header of each member begins.
+    headers: Vec<u64>,
+    directory_at: u64,
+    directory: OnceLock<Bytes>,
+    crcs: Box<[AtomicU64]>,
+    /// The member whose bytes pass, how many of them did, and the CRC-32 so far.
+    running: Mutex<Option<(u32, u64, Crc)>>,
+}
+
+impl std::fmt::Debug for Zip {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Zip").field("members", &self.headers.len()).finish_non_exhaustive()
+    }
+}
+
+impl Parts for Zip {
+    fn open(&self, number: u32) -> error::Result<Arc<dyn Source>> {
+        self.members.open(number)
+    }
+
+    fn make(&self, number: u32, bodies: &Bodies) -> error::Result<Bytes> {
+        if number == DIRECTORY {
+            return self.directory(bodies);
+        }
+        let member = self.members.all().get(number as usize / 2).ok_or_else(|| no_part(number))?;
+        let encoded = match number % 2 {
+            0 => head(member, self.options, 0).local().map_err(|fault| impossible(&fault))?,
+            _ => {
+                self.read(bodies, number / 2..number / 2 + 1)?;
+                head(member, self.options, self.crc(number / 2)).descriptor()
+            }
+        };
+        Ok(encoded.into())
+    }
+
+    fn passed(&self, number: u32, at: u64, bytes: &[u8]) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let (body, mut passed, mut crc) = match running.take() {
+            Some(before) if at > 0 && (before.0, before.1) == (number, at) => before,
+            _ if at == 0 => (number, 0, Crc::new()),
+            _ => return,
+        };
+        crc.update(bytes);
+        passed = passed.saturating_add(bytes.len() as u64);
+        if self.members.all().get(number as usize).is_some_and(|member| member.len == passed) {
+            self.note(number, crc.sum());
+        } else {
+            *running = Some((body, passed, crc));
+        }
+    }
+}
+
+impl Zip {
+    fn note(&self, number: u32, crc: u32) {
+        if let Some(slot) = self.crcs.get(number as usize) {
+            slot.store(KNOWN | u64::from(crc), Ordering::Release);
+        }
+    }
+
+    /// The CRC-32 of a member whose bytes were read.
+    fn crc(&self, number: u32) -> u32 {
+        let member = self.members.all().get(number as usize);
+        if let Some(link) = member.filter(|member| member.kind != MemberKind::File).map(|member| &member.link)
+        {
+            let mut crc = Crc::new();
+            crc.update(link);
+            return crc.sum();
+        }
+        self.crcs.get(number as usize).map_or(0, |slot| (slot.load(Ordering::Acquire) & !KNOWN) as u32)
+    }
+
+    /// Reads those of these members whose CRC-32 is not known yet, many at a time.
+    fn read(&self, bodies: &Bodies, numbers: std::ops::Range<u32>) -> error::Result<()> {
+        let is_unknown = |number: &u32| {
+            let slot = self.crcs.get(*number as usize);
+            slot.is_some_and(|slot| slot.load(Ordering::Acquire) & KNOWN == 0)
+        };
+        let files = numbers.filter(is_unknown).filter_map(|number| {
+            let member = self.members.all().get(number as usize)?;
+            // That of no bytes is 0.
+            (member.kind == MemberKind::File && member.len > 0).then_some((number, member.len))
+        });
+        let mut crc = Crc::new();
+        let ranges = files.flat_map(|(number, len)| BodyRange::all(number, 0, len));
+        read_in_order(bodies, &mut ranges.map(|range| (Some(range), range)), &mut |range, bytes| {
+            crc.update(&bytes);
+            if range.is_last {
+                self.note(range.number, crc.sum());
+                crc = Crc::new();
+            }
+            Ok(())
+        })
+    }
+
+    /// The directory and the end of the zip.
+    fn directory(&self, bodies: &Bodies) -> error::Result<Bytes> {
+        if let Some(directory) = self.directory.get() {
+            return Ok(directory.clone());
+        }
+        self.read(bodies, 0..self.headers.len() as u32)?;
+        let mut out = Vec::new();
+        for ((number, member), start) in (0..).zip(self.members.all()).zip(&self.headers) {
+            let entry = head(member, self.options, self.crc(number)).entry(*start);
+            out.extend(entry.map_err(|fault| impossible(&fault))?);
+        }
+        let (count, len) = (self.headers.len() as u64, out.len() as u64);
+        out.extend(end(count, self.directory_at, len));
+        Ok(self.directory.get_or_init(|| out.into()).clone())
+    }
+}
+
+fn head(member: &Member, options: ZipOptions, crc32: u32) -> Head<'_> {
+    let (mtime_ns, owner) = match options.deterministic {
+        true => (0, None),
+        false => (member.mtime_ns, member.owner),
+    };
+    let Member { key, kind, mode, link, .. } = member;
+    let len = if *kind == MemberKind::File { member.len } else { link.len() as u64 };
+    let has_descriptor = *kind == MemberKind::File;
+    // What is here already needs nothing behind it.
+    let crc32 = if has_descriptor { crc32 } else { crc_of(link) };
+    Head { key, kind: *kind, mode: *mode, mtime_ns, owner, len, crc32, has_descriptor }
+}
+
+fn crc_of(bytes: &[u8]) -> u32 {
+    let mut crc = Crc::new();
+    crc.update(bytes);
+    crc.sum()
+}
+
+/// A member that was refused when it was laid out.
+fn impossible(fault: &Fault) -> error::Error {
+    error::Error::io("make", "a zip", std::io::Error::other(fault.to_string()))
+}

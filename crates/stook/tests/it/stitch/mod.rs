@@ -1,0 +1,37 @@
+//! Virtual files against flat bytes, archives of trees against what everybody's tools make of them,
+//! and every way in which a source can stop to be what it was.
+
+mod archives;
+mod faults;
+mod model;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use stook::stitch::{Laid, Members, TarOptions, VirtualFile, ZipOptions, tar, zip};
+use stook::walk::DirectoryTree;
+
+/// The members of a directory.
+fn members(path: &Path) -> Members {
+    let mut members = Members::new();
+    members.add_tree(Arc::new(DirectoryTree::open(path).unwrap()), true, b"", &mut |_| true).unwrap();
+    members
+}
+
+fn tar_of(path: &Path) -> Laid {
+    tar("x.tar", members(path), TarOptions::default()).unwrap()
+}
+
+fn zip_of(path: &Path) -> Laid {
+    zip("x.zip", members(path), ZipOptions::default()).unwrap()
+}
+
+/// All bytes, from the front to the end.
+fn read_through(file: &VirtualFile) -> Result<Vec<u8>, stook::stitch::Error> {
+    let mut all = Vec::new();
+    file.read_through(&mut |bytes| {
+        all.extend_from_slice(bytes);
+        Ok(true)
+    })?;
+    Ok(all)
+}
