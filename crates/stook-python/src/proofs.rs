@@ -193,14 +193,18 @@ fn repaired_of<'py>(py: Python<'py>, done: &RepairReport, met: &[Damage]) -> PyR
 }
 
 fn destination_of<'py>(py: Python<'py>, one: &Repaired) -> PyResult<Bound<'py, PyAny>> {
-    let mended = pyo3::types::PyDict::new(py);
-    for (key, blocks) in &one.mended {
-        mended.set_item(text_of(py, key)?, blocks)?;
-    }
+    let dict = |counts: &[(Vec<u8>, u64)]| -> PyResult<_> {
+        let dict = pyo3::types::PyDict::new(py);
+        for (key, count) in counts {
+            dict.set_item(text_of(py, key)?, count)?;
+        }
+        Ok(dict)
+    };
     report!(
         py, "stook._types", "RepairedCopy",
         one { path, matching, read_bytes },
-        mended: mended,
+        mended: dict(&one.mended)?,
+        cut: dict(&one.cut)?,
         replaced: keys(py, &one.replaced)?,
         failures: failures(py, &one.failures)?,
     )

@@ -316,6 +316,7 @@ impl Args {
             mirror: self.existing.mirror,
             max_delete: self.existing.max_delete,
             dry_run: self.dry_run,
+            keep_directories: false,
             selection: self.what.select.selection()?,
             only: match &self.what.files_from {
                 Some(path) => self.listed(path)?,

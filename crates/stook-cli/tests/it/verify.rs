@@ -216,6 +216,11 @@ fn what_was_meant_otherwise_is_told_apart() {
     assert!(code == 2 && stderr.contains("--list=sha256") && !place.path("sha256").exists(), "{stderr}");
     let (code, _, stderr) = verify(&place, &["disk", "--against", "disk/."]);
     assert!(code == 2 && stderr.contains("compared with itself"), "{stderr}");
+    std::os::unix::fs::symlink("disk", place.path("same")).unwrap();
+    for other in ["./disk/", "same"] {
+        let (code, _, stderr) = verify(&place, &["disk", "--against", other]);
+        assert!(code == 2 && stderr.contains("compared with itself"), "{other}: {stderr}");
+    }
     // Lists of two copies are their own.
     for copy in ["one", "two"] {
         let args = ["copy", "disk", copy, "--list=sha256,md5", "--mhl", "--proof"];

@@ -712,6 +712,7 @@ class RepairedCopy:
         path: The directory.
         matching: Files that were as their lists say.
         mended: Files of which blocks of 1 MiB were written in place: how many.
+        cut: Files with bytes at the end that the list does not know: how many were cut off.
         replaced: Files that were replaced as a whole, or made.
         read_bytes: Bytes that were read of the good copy.
         failures: What is not as its list says, still.
@@ -720,6 +721,7 @@ class RepairedCopy:
     path: Path
     matching: int
     mended: dict[str, int]
+    cut: dict[str, int]
     replaced: list[str]
     read_bytes: int
     failures: list[Failure]

@@ -614,6 +614,9 @@ impl Receiver {
         let mut metadata = self.metadata(node, xattrs);
         let set = {
             let Some(mut target) = self.target() else { return };
+            if self.options.keep_directories && !self.has_made(&mut target, key) {
+                return;
+            }
             let is_own = match target.made(&target.root()) {
                 Ok(is_own) => is_own || self.options.mirror || self.options.overwrite == Overwrite::Always,
                 Err(_) => false,
@@ -634,6 +637,12 @@ impl Receiver {
             Err(error) if self.is_of_others(key, &error) => {}
             Err(error) => self.fail_io("set mode and time of", key, error),
         }
+    }
+
+    /// Whether a directory is of the making of this run.
+    fn has_made(&self, target: &mut Target, key: &[u8]) -> bool {
+        let directory = target.existing(&target::parts(key).unwrap_or_default()).ok().flatten();
+        directory.is_some_and(|directory| target.made(&directory).unwrap_or(false))
     }
 
     /// Sets the attributes of a directory. What it has besides is taken away, unless it is the

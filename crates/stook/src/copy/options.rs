@@ -36,6 +36,8 @@ pub struct CopyOptions {
     pub dry_run: bool,
     /// Which paths, relative to each source, are copied.
     pub selection: Selection,
+    /// Whether directories that are there keep mode, owner and time.
+    pub keep_directories: bool,
     /// Only these paths, relative to each source, with all that is in them.
     pub only: Option<BTreeSet<Vec<u8>>>,
     /// A directory with an earlier copy: files that it has unchanged become hard links of its.
@@ -104,6 +106,7 @@ impl Default for CopyOptions {
             max_delete: None,
             dry_run: false,
             selection: Selection::default(),
+            keep_directories: false,
             only: None,
             link_dest: None,
             with_owner: true,

@@ -81,6 +81,11 @@ pub(crate) fn mtime_of(status: &Stat) -> i128 {
     i128::from(status.st_mtime) * 1_000_000_000 + i128::from(status.st_mtime_nsec)
 }
 
+/// The time of the last change of a file or its attributes, in nanoseconds since 1970.
+pub(crate) fn ctime_of(status: &Stat) -> i128 {
+    i128::from(status.st_ctime) * 1_000_000_000 + i128::from(status.st_ctime_nsec)
+}
+
 /// A file that is there, compared with bytes as they come.
 #[derive(Debug)]
 pub(crate) struct Comparison {

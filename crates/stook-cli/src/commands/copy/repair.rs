@@ -43,12 +43,17 @@ struct Mended<'a> {
     #[serde(flatten)]
     key: TextOrBytes<'a>,
     blocks: u64,
+    cut_bytes: u64,
 }
 
 impl<'a> Destination<'a> {
     fn new(one: &'a Repaired) -> Self {
-        let mended =
-            one.mended.iter().map(|(key, blocks)| Mended { key: TextOrBytes::key(key), blocks: *blocks });
+        let cut = |key: &[u8]| one.cut.iter().find(|(cut, _)| cut == key).map_or(0, |(_, bytes)| *bytes);
+        let mended = one.mended.iter().map(|(key, blocks)| Mended {
+            key: TextOrBytes::key(key),
+            blocks: *blocks,
+            cut_bytes: cut(key),
+        });
         Self {
             path: TextOrBytes::new("path", one.path.as_os_str().as_bytes()),
             matching: one.matching,
@@ -128,8 +133,15 @@ fn lines(one: &Repaired, dry_run: bool, quiet: bool) -> Vec<String> {
     let blocks = |count: u64| units::count_of(count, "block of 1 MiB", "blocks of 1 MiB");
     let mended =
         one.mended.iter().map(|(key, count)| format!("mend      {}: {}", place(key), blocks(*count)));
+    let cut = one.cut.iter().map(|(key, count)| {
+        format!(
+            "cut       {}: {} at the end that its list does not know",
+            place(key),
+            units::count_of(*count, "byte", "bytes")
+        )
+    });
     let replaced = one.replaced.iter().map(|key| format!("replace   {}", place(key)));
-    let mut lines: Vec<String> = mended.chain(replaced).collect();
+    let mut lines: Vec<String> = mended.chain(cut).chain(replaced).collect();
     if !quiet {
         let count: u64 = one.mended.iter().map(|(_, count)| count).sum();
         let files_count = one.mended.len() as u64 + one.replaced.len() as u64;

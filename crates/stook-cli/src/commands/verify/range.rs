@@ -53,7 +53,7 @@ impl<'a> Range<'a> {
 
 /// Verifies a part of each file.
 pub(super) fn run(args: &Args, span: Span, context: &Context) -> anyhow::Result<ExitCode> {
-    let mut found = Vec::with_capacity(args.trees.len());
+    let (mut found, mut failed) = (Vec::with_capacity(args.trees.len()), None);
     for path in &args.trees {
         let given = RangeGiven { path: path.clone(), start: span.start, end: span.end, cached: args.cached };
         let (bar, mut bytes) = (context.progress("verifying", Unit::Bytes, None), 0);
@@ -66,9 +66,20 @@ pub(super) fn run(args: &Args, span: Span, context: &Context) -> anyhow::Result<
         if interrupted() {
             return Err(Interrupted.into());
         }
-        found.push(report?);
+        match report {
+            Ok(report) => found.push(report),
+            // What is wrong with one file is no reason to keep silent about the others.
+            Err(error) if args.trees.len() > 1 => {
+                context.failure(error.as_ref());
+                failed = Some(error);
+            }
+            Err(error) => return Err(error),
+        }
     }
-    let wrong = found.iter().filter(|one| !one.is_proven()).count() as u64;
+    if let Some(error) = failed.take_if(|_| found.is_empty()) {
+        return Err(error);
+    }
+    let wrong = found.iter().filter(|one| !one.is_proven()).count() as u64 + u64::from(failed.is_some());
     let mut output = context.output();
     if context.json() {
         let document = Ranges { files: found.iter().map(Range::new).collect() };

@@ -3,14 +3,18 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
+
+use rustix::fs::FileType;
 
 use super::dates::date_of_name;
 use crate::error::{Error, Result};
 use crate::format::mhl;
 use crate::source::{Forwards, Source};
+use crate::tree::Kind;
 use crate::verify::Branch;
 
 /// Problems of one list that are kept; the others are counted.
@@ -66,6 +70,13 @@ const fn second_of(ns: i64) -> i64 {
     ns.div_euclid(1_000_000_000).saturating_mul(1_000_000_000)
 }
 
+/// Whether a path is that of a file that is open already: `/dev/stdin`, `/dev/fd/63`.
+fn is_handed_over(path: &Path) -> bool {
+    ["/dev/stdin", "/dev/fd/", "/proc/self/fd/"]
+        .iter()
+        .any(|open| path.as_os_str().as_bytes().starts_with(open.as_bytes()))
+}
+
 /// A list that is to be read.
 #[derive(Debug)]
 pub(super) struct ListFile {
@@ -92,6 +103,12 @@ impl ListFile {
         let metadata = path.metadata().map_err(failed)?;
         if metadata.is_dir() {
             return Err(failed(std::io::ErrorKind::IsADirectory.into()));
+        }
+        // A pipe without a writer, or a device, would keep it waiting for ever; what the shell
+        // opened for us does not.
+        if !metadata.is_file() && !is_handed_over(path) {
+            let found = Kind::of(FileType::from_raw_mode(metadata.mode())).noun();
+            return Err(Error::NotARegularFile { path: path.to_path_buf(), found });
         }
         let name = path.file_name().unwrap_or_default().as_bytes().to_vec();
         let age = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());

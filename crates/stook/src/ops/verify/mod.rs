@@ -6,6 +6,7 @@ mod blocks;
 mod dates;
 mod lists;
 mod made;
+mod mend;
 mod own;
 mod range;
 mod reading;
@@ -192,15 +193,26 @@ impl VerifyGiven {
 
 /// Refuses to compare a tree with itself: all of it would match.
 fn refuse_itself(branch: &Branch, other: &Branch) -> Result<()> {
-    let place = |branch: &Branch| branch.lies_in.as_ref().and_then(|path| path.canonicalize().ok());
-    let is_itself = branch.name == other.name && place(branch).is_some_and(|one| place(other) == Some(one));
-    match is_itself && branch.path() == other.path() {
+    // What it is below the place that its bytes are in: nothing, where it is on disk itself.
+    let place = |branch: &Branch| {
+        let lies_in = branch.lies_in.as_ref()?;
+        let path = branch.path();
+        let within = if branch.is_on_disk { PathBuf::new() } else { within(&path, lies_in) };
+        Some((lies_in.canonicalize().ok()?, branch.is_on_disk, within))
+    };
+    match place(branch).is_some_and(|one| place(other) == Some(one)) {
         true => {
             let what = format!("{} would be compared with itself", branch.path().display());
             Err(Error::Verify(verify::Error::Invalid(what)))
         }
         false => Ok(()),
     }
+}
+
+/// The rest of a path in a pack or an archive, by whatever name that was called.
+fn within(path: &Path, lies_in: &Path) -> PathBuf {
+    let (path, lies_in) = (path.as_os_str().as_bytes(), lies_in.as_os_str().as_bytes());
+    PathBuf::from(OsStr::from_bytes(path.strip_prefix(lies_in).unwrap_or(path)))
 }
 
 /// Finds out which blocks of damaged files are bad, where there is a proof, and verifies all

@@ -40,19 +40,35 @@ pub(super) fn lists_of(branch: &Branch) -> Result<OwnLists> {
     }
     for (name, id, kind) in entries(branch, branch.id)? {
         if kind == Kind::File && sums::is_list_name(&name) {
-            own.lists.push(ListFile::of(branch.tree.open(id)?, &name, b""));
+            match branch.tree.open(id) {
+                Ok(source) => own.lists.push(ListFile::of(source, &name, b"")),
+                // It costs only itself.
+                Err(error) => own.problems.push(unusable(branch, id, &error)),
+            }
             own.names.insert(name);
         } else if kind == Kind::Directory && sums::is_own_proofs_name(&name) {
             own.proofs.push(id);
             own.names.insert(name);
         } else if kind == Kind::Directory && name == mhl::FOLDER.as_bytes() {
-            let (lists, problems) = history(branch, id, b"")?;
-            own.lists.extend(lists);
-            own.problems.extend(problems);
+            match history(branch, id, b"") {
+                Ok((lists, problems)) => {
+                    own.lists.extend(lists);
+                    own.problems.extend(problems);
+                }
+                Err(error) => own.problems.push(unusable(branch, id, &error)),
+            }
             own.names.insert(name);
         }
     }
     Ok(own)
+}
+
+/// A list that cannot be opened, or a folder of lists.
+fn unusable(branch: &Branch, id: NodeId, error: &crate::Error) -> ListReport {
+    let mut report = ListReport::new(branch.tree.path_of(id));
+    report.tree = branch.path();
+    report.add(None, chain(error));
+    report
 }
 
 /// Names, ids and kinds of what is in a directory.

@@ -1,6 +1,9 @@
 //! What lists say, as one.
 
+use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
+use std::io::{self, BufRead, Read};
+use std::rc::Rc;
 
 use super::lists::{ListFile, ListReport};
 use super::own::{digest_of, folder_of, history, shown};
@@ -76,9 +79,49 @@ struct Reading<'b> {
     reports: Vec<ListReport>,
     folders: BTreeSet<Vec<u8>>,
     ignored: BTreeSet<String>,
-    go_on: &'b mut dyn FnMut() -> bool,
+    go_on: Ask<'b>,
     /// Lines of all lists so far.
     lines: u64,
+}
+
+/// Who is asked whether to go on: for each line, and by what reads the bytes.
+type Ask<'a> = Rc<RefCell<&'a mut dyn FnMut() -> bool>>;
+
+/// Bytes of a list between two questions whether to go on: a line may have no end.
+const BYTES_PER_LOOK: u64 = 4 << 20;
+
+/// The bytes of a list, which end with an error where the caller wants no more.
+struct Asking<'a> {
+    bytes: Box<dyn BufRead>,
+    go_on: Ask<'a>,
+    /// Bytes since it was asked last.
+    since: u64,
+}
+
+impl Read for Asking<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let count = self.fill_buf()?.read(into)?;
+        self.consume(count);
+        Ok(count)
+    }
+}
+
+impl BufRead for Asking<'_> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.since >= BYTES_PER_LOOK {
+            self.since = 0;
+            if !(self.go_on.borrow_mut())() {
+                // `Interrupted` itself would be tried again.
+                return Err(io::Error::other("it was interrupted"));
+            }
+        }
+        self.bytes.fill_buf()
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.since = self.since.saturating_add(count as u64);
+        self.bytes.consume(count);
+    }
 }
 
 /// Paths that may be those of DOS.
@@ -100,7 +143,7 @@ impl<'b> Reading<'b> {
             reports: Vec::new(),
             folders: BTreeSet::new(),
             ignored: BTreeSet::new(),
-            go_on,
+            go_on: Rc::new(RefCell::new(go_on)),
             lines: 0,
         }
     }
@@ -110,7 +153,7 @@ impl<'b> Reading<'b> {
         while let Some(list) = self.waiting.pop_front() {
             let report = self.read(&list);
             self.reports.push(report);
-            if !(self.go_on)() {
+            if !(self.go_on.borrow_mut())() {
                 return None;
             }
         }
@@ -140,10 +183,14 @@ impl<'b> Reading<'b> {
         (report, separators, may_be_dos)
     }
 
+    fn asking(&self, bytes: Box<dyn BufRead>) -> Asking<'b> {
+        Asking { bytes, go_on: self.go_on.clone(), since: 0 }
+    }
+
     /// Whether another line is wanted.
     fn goes_on(&mut self) -> bool {
         self.lines += 1;
-        !self.lines.is_multiple_of(LINES_PER_LOOK) || (self.go_on)()
+        !self.lines.is_multiple_of(LINES_PER_LOOK) || (self.go_on.borrow_mut())()
     }
 
     fn read_sums(&mut self, list: &ListFile, separators: &mut Separators, report: &mut ListReport) -> bool {
@@ -154,7 +201,7 @@ impl<'b> Reading<'b> {
                 return false;
             }
         };
-        let mut reader = SumsReader::new(input, kind_of_name(&list.name));
+        let mut reader = SumsReader::new(self.asking(input), kind_of_name(&list.name));
         while self.goes_on() {
             let line = match reader.next_line() {
                 Ok(None) => break,
@@ -197,7 +244,7 @@ impl<'b> Reading<'b> {
 
     fn read_mhl(&mut self, list: &ListFile, separators: &mut Separators, report: &mut ListReport) -> bool {
         let mut reader = match list.open() {
-            Ok(input) => MhlReader::new(input),
+            Ok(input) => MhlReader::new(self.asking(input)),
             Err(error) => {
                 report.add(None, chain(&error));
                 return false;

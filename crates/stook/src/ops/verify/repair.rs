@@ -8,29 +8,23 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io;
-use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
-
-use super::blocks::{Proofs, SourceBytes};
+use super::blocks::Proofs;
+use super::mend::{Mend, Seen};
 use super::range::blake3_of;
 use super::{Error, ListReport, Result, own, reading};
 use crate::copy::{CopyEvents, CopyOptions, CopyReport};
-use crate::engine::Backend;
 use crate::error::chain;
-use crate::extent::ByteRange;
-use crate::format::proof::{BLOCK_BYTES, Proof};
+use crate::format::now_ns;
+use crate::format::proof::BLOCK_BYTES;
 use crate::hash::Digest;
 use crate::ops::copy::CopyGiven;
 use crate::ops::given::Given;
-use crate::source::{AccessRule, Source, read_range};
-use crate::tree::existing::mtime_of;
-use crate::tree::outbox::{Calls as _, Durability, System, again, write_all};
-use crate::tree::target::{self, Target};
+use crate::source::AccessRule;
 use crate::tree::{Failure, NodeId, Overwrite};
 use crate::verify::{
     BadBlocks, Branch, Expected, Finding, Outcome, Progress, Subject, Verify, VerifyEvents, VerifyOptions,
@@ -107,6 +101,8 @@ pub struct Repaired {
     pub matching: u64,
     /// Files of which blocks were written, by their paths, with how many it were.
     pub mended: Vec<(Vec<u8>, u64)>,
+    /// Files that had bytes at the end that their list does not know, with how many were cut off.
+    pub cut: Vec<(Vec<u8>, u64)>,
     /// Files that were replaced as a whole, or made.
     pub replaced: Vec<Vec<u8>>,
     /// Bytes that were read of the good copy.
@@ -131,6 +127,15 @@ impl RepairGiven {
         let mut report = RepairReport::default();
         // That there is no good copy is said before a disk is read for an hour.
         good()?;
+        for path in &self.destinations {
+            if own::lists_of(&Branch::directory(path).map_err(Error::from)?)
+                .map_err(Error::from)?
+                .lists
+                .is_empty()
+            {
+                return Err(Error::NoList(path.clone()).into());
+            }
+        }
         for path in &self.destinations {
             let Some(mut damaged) = Damaged::find(path, go_on)? else {
                 report.interrupted = true;
@@ -163,45 +168,103 @@ impl RepairGiven {
         }
         let (branch, _) = good()?.into_branch().map_err(Error::from)?;
         let path = done.path.clone();
-        if !self.dry_run && !damaged.mend_all(&path, &branch, done, go_on) {
+        if !self.mend_all(damaged, &branch, done, go_on) {
             return Ok(false);
         }
-        if self.dry_run {
-            done.mended.extend(damaged.in_blocks.iter().map(|(key, bad)| (key.clone(), bad.bad)));
-        }
         let Some(keys) = damaged.replaceable(&path, &branch, done, go_on)? else { return Ok(false) };
-        if keys.is_empty() {
-            return Ok(true);
-        }
-        match self.replace(&path, &keys, good()?, done, go_on) {
-            // What was mended is no less so: there is no room, for one.
-            Err(error) => {
-                let error = crate::Error::io("repair", &path, io::Error::other(chain(&error)));
-                done.failures.push(Failure { key: Vec::new(), error });
-                Ok(true)
+        // Where nothing was, nothing is replaced that somebody made meanwhile.
+        let (missing, there): (Vec<_>, Vec<_>) = keys.into_iter().partition(|(_, seen)| seen.is_none());
+        for (keys, overwrite) in [(missing, Overwrite::Never), (there, Overwrite::Always)] {
+            let keys = self.unchanged(&path, keys, done);
+            if keys.is_empty() {
+                continue;
             }
-            Ok(goes_on) => Ok(goes_on),
+            match self.replace(&path, (&keys, overwrite), good()?, done, go_on) {
+                // What was mended is no less so: there is no room, for one.
+                Err(error) => {
+                    let error = crate::Error::io("repair", &path, io::Error::other(chain(&error)));
+                    done.failures.push(Failure { key: Vec::new(), error });
+                }
+                Ok(true) => {}
+                Ok(false) => return Ok(false),
+            }
         }
+        if self.dry_run { Ok(true) } else { Ok(damaged.verify_again(done, go_on)?) }
+    }
+
+    /// Writes the bad blocks of all files that have proofs: whether to go on.
+    fn mend_all(&self, damaged: &Damaged, good: &Branch, done: &mut Repaired, go_on: GoOn<'_>) -> bool {
+        let total = damaged.in_blocks.iter().map(|(_, bad, _)| bad.bad.saturating_mul(BLOCK_BYTES)).sum();
+        let mut progress = RepairProgress { phase: RepairPhase::Mending, bytes: 0, total_bytes: Some(total) };
+        let path = done.path.clone();
+        for (key, bad, seen) in &damaged.in_blocks {
+            let mut is_ended = false;
+            let (force, dry_run) = (self.copying.force, self.dry_run);
+            let (path, seen, read_bytes, written, cut_bytes) = (&*path, *seen, 0, 0, 0);
+            let mut mend =
+                Mend { damaged, path, key, seen, good, force, dry_run, read_bytes, written, cut_bytes };
+            let mended = mend.run(bad, &mut |bytes| {
+                progress.bytes = progress.bytes.saturating_add(bytes);
+                is_ended |= !go_on(&progress);
+                !is_ended
+            });
+            done.read_bytes += mend.read_bytes;
+            match mended {
+                _ if is_ended => return false,
+                Ok(()) => {
+                    let blocks = if dry_run { bad.bad } else { mend.written };
+                    done.mended.push((key.clone(), blocks));
+                }
+                Err(error) => {
+                    // What was written is good now.
+                    done.mended.extend((mend.written > 0).then(|| (key.clone(), mend.written)));
+                    done.failures.push(Failure { key: key.clone(), error });
+                }
+            }
+            if mend.cut_bytes > 0 {
+                done.cut.push((key.clone(), mend.cut_bytes));
+            }
+        }
+        true
+    }
+
+    /// Those of these files that are what they were when they were found damaged: a failure for
+    /// each other one.
+    fn unchanged(&self, path: &Path, keys: Vec<Whole>, done: &mut Repaired) -> Vec<Vec<u8>> {
+        let mut unchanged = Vec::with_capacity(keys.len());
+        for (key, seen) in keys {
+            let why = match Seen::at(path, &key) {
+                Ok(now) if now == seen => {
+                    unchanged.push(key);
+                    continue;
+                }
+                Ok(_) => io::Error::other("it was changed since it was verified"),
+                Err(error) => error,
+            };
+            let error = crate::Error::io("repair", path.join(OsStr::from_bytes(&key)), why);
+            done.failures.push(Failure { key, error });
+        }
+        unchanged
     }
 
     /// Files as a whole, by the rules of copying: whether to go on.
     fn replace(
         &self,
         path: &Path,
-        keys: &[Vec<u8>],
+        (keys, overwrite): (&[Vec<u8>], Overwrite),
         good: Given,
         done: &mut Repaired,
         go_on: GoOn<'_>,
     ) -> Result<bool> {
         let options = CopyOptions {
             only: Some(keys.iter().cloned().collect::<BTreeSet<_>>()),
-            overwrite: Overwrite::Always,
+            overwrite,
+            keep_directories: true,
             dry_run: self.dry_run,
             ..self.copying.clone()
         };
-        let read_back = !self.dry_run && options.durability != Durability::None;
         let sources = vec![good];
-        let copy = CopyGiven { sources, destinations: vec![path.to_path_buf()], options, read_back };
+        let copy = CopyGiven { sources, destinations: vec![path.to_path_buf()], options, read_back: false };
         let CopyReport { destinations, failures, interrupted, .. } = copy.run(&mut Asking(go_on))?;
         let failures = destinations.into_iter().flat_map(|one| one.failures).chain(failures);
         let failures: Vec<_> = failures.map(|one| Failure { key: one.key, error: one.error }).collect();
@@ -214,17 +277,20 @@ impl RepairGiven {
     }
 }
 
+/// A file that is to be replaced as a whole, and what is there.
+type Whole = (Vec<u8>, Option<Seen>);
+
 /// What is damaged of a destination, by its own lists.
-struct Damaged {
+pub(super) struct Damaged {
     branch: Branch,
-    expected: std::sync::Arc<Expected>,
+    expected: Arc<Expected>,
     folders: Vec<NodeId>,
     matching: u64,
     /// Files of which blocks are bad.
-    in_blocks: Vec<(Vec<u8>, BadBlocks)>,
-    /// Files that are to be replaced.
-    whole: Vec<Vec<u8>>,
-    /// Lists of which not all could be used.
+    in_blocks: Vec<(Vec<u8>, BadBlocks, Seen)>,
+    /// Files that are to be replaced, and what is there.
+    whole: Vec<Whole>,
+    /// Lists and proofs of which not all could be used, and what was changed meanwhile.
     lists: Vec<Failure<crate::Error>>,
 }
 
@@ -243,6 +309,7 @@ fn of_lists(reports: &[ListReport]) -> Vec<Failure<crate::Error>> {
 impl Damaged {
     /// Verifies a destination; `None` if `go_on` ended it.
     fn find(path: &Path, go_on: GoOn<'_>) -> Result<Option<Self>> {
+        let started_ns = i128::from(now_ns());
         let branch = Branch::directory(path)?;
         let lists = own::lists_of(&branch)?;
         if lists.lists.is_empty() {
@@ -251,7 +318,11 @@ impl Damaged {
         let read = reading::read(&branch, lists.lists, 0, &mut || go_on(&RepairProgress::default()));
         let Some(read) = read else { return Ok(None) };
         let problems = [of_lists(&lists.problems), of_lists(&read.reports)].into_iter().flatten().collect();
-        let expected = std::sync::Arc::new(read.expected);
+        let expected = Arc::new(read.expected);
+        let problems: Vec<Failure<crate::Error>> = problems;
+        if expected.is_empty() && problems.is_empty() {
+            return Err(Error::EmptyList(path.to_path_buf()));
+        }
         let subject = Subject { only_listed: true, ..Subject::new(branch.clone()).listed(expected.clone()) };
         let report = Verify::new(vec![subject]).run(&mut Asking(go_on))?;
         if report.interrupted {
@@ -264,72 +335,142 @@ impl Damaged {
             folders: lists.proofs,
             matching: found.matching,
             in_blocks: Vec::new(),
-            whole: found.missing,
+            whole: Vec::new(),
             lists: problems,
         };
-        let keys = found.mismatching.into_iter().map(|one| one.key);
-        let mut keys: Vec<_> = keys.chain(found.unreadable.into_iter().map(|one| one.key)).collect();
-        keys.sort();
-        for key in keys {
-            let mut progress = RepairProgress::default();
-            let mut is_ended = false;
-            let bad = damaged.bad_blocks(&key, &mut |bytes| {
-                progress.bytes = progress.bytes.saturating_add(bytes);
-                is_ended |= !go_on(&progress);
-                !is_ended
-            });
-            match bad {
-                _ if is_ended => return Ok(None),
-                // Also where the proof is damaged: then nothing but the whole can be proven.
-                Ok(Some(bad)) if bad.unknown == 0 && bad.bad < bad.blocks => {
-                    damaged.in_blocks.push((key, bad))
-                }
-                Ok(_) | Err(_) => damaged.whole.push(key),
-            }
+        if !damaged.check_proofs(go_on) {
+            return Ok(None);
         }
-        Ok(Some(damaged))
+        let keys = found.mismatching.into_iter().map(|one| (one.key, true));
+        let unreadable = found.unreadable.into_iter().map(|one| (one.key, true));
+        let missing = found.missing.into_iter().map(|key| (key, false));
+        let mut keys: Vec<_> = keys.chain(unreadable).chain(missing).collect();
+        keys.sort();
+        Ok(damaged.sort_out(keys, started_ns, go_on).then_some(damaged))
     }
 
-    fn proofs(&self) -> Proofs<'_> {
+    /// Finds out how each of these files is repaired, of which some were there when they were
+    /// verified: whether to go on.
+    fn sort_out(&mut self, keys: Vec<(Vec<u8>, bool)>, started_ns: i128, go_on: GoOn<'_>) -> bool {
+        let path = self.branch.path();
+        for (key, was_there) in keys {
+            let seen = match Seen::at(&path, &key) {
+                Ok(seen) if seen.is_some() == was_there => seen,
+                // It is looked at again when it is written.
+                Err(_) => None,
+                Ok(_) => {
+                    self.fail(&key, "it was changed while it was verified");
+                    continue;
+                }
+            };
+            if seen.is_some_and(|seen| seen.ctime_ns > started_ns) {
+                self.fail(&key, "it was changed while it was verified");
+                continue;
+            }
+            let mut progress = RepairProgress::default();
+            let mut is_ended = false;
+            let bad = match seen {
+                None => Ok(None),
+                Some(_) => self.bad_blocks(&key, &mut |bytes| {
+                    progress.bytes = progress.bytes.saturating_add(bytes);
+                    is_ended |= !go_on(&progress);
+                    !is_ended
+                }),
+            };
+            match (bad, seen) {
+                _ if is_ended => return false,
+                // Where nothing is bad, another digest of the list is not that of the file. Also
+                // where the proof is damaged nothing but the whole can be proven.
+                (Ok(Some(bad)), Some(seen))
+                    if bad.unknown == 0 && bad.bad < bad.blocks && !bad.ranges.is_empty() =>
+                {
+                    self.in_blocks.push((key, bad, seen));
+                }
+                (_, seen) => self.whole.push((key, seen)),
+            }
+        }
+        true
+    }
+
+    fn fail(&mut self, key: &[u8], why: &str) {
+        let path = self.branch.path().join(OsStr::from_bytes(key));
+        let error = crate::Error::io("repair", path, io::Error::other(why.to_owned()));
+        self.lists.push(Failure { key: key.to_vec(), error });
+    }
+
+    /// Verifies the proofs, which no good copy has: whether to go on.
+    fn check_proofs(&mut self, go_on: GoOn<'_>) -> bool {
+        let (mut seen, mut failed) = (BTreeSet::new(), Vec::new());
+        for entry in self.expected.iter() {
+            let Some(digest) = blake3_of(&self.expected, entry.path()) else { continue };
+            if !seen.insert(digest.value.clone()) {
+                continue;
+            }
+            let mut is_ended = false;
+            let checked = self.proofs().check(&digest, &mut || {
+                is_ended |= !go_on(&RepairProgress::default());
+                !is_ended
+            });
+            if is_ended {
+                return false;
+            }
+            failed.extend(checked.err().map(|error| Failure { key: entry.path().to_vec(), error }));
+        }
+        self.lists.extend(failed);
+        true
+    }
+
+    /// Verifies what was written, by all that the lists say of it: whether to go on.
+    fn verify_again(&self, done: &mut Repaired, go_on: GoOn<'_>) -> Result<bool> {
+        let mut wanted = Expected::builder();
+        let keys: BTreeSet<Vec<u8>> =
+            done.mended.iter().map(|(key, _)| key).chain(&done.replaced).cloned().collect();
+        for entry in keys.iter().filter_map(|key| self.expected.find(key)) {
+            for digest in entry.digests() {
+                wanted.add(entry.path(), 0, None, std::slice::from_ref(&digest));
+            }
+        }
+        let wanted = wanted.finish();
+        if wanted.is_empty() {
+            return Ok(true);
+        }
+        let mut events = Matching { asking: Asking(go_on), keys: BTreeSet::new() };
+        let subject = Subject { only_listed: true, ..Subject::new(self.branch.clone()).listed(wanted) };
+        let report = Verify::new(vec![subject]).run(&mut events)?;
+        if report.interrupted {
+            return Ok(false);
+        }
+        let is_failed = |key: &[u8]| done.failures.iter().any(|failure| failure.key == key);
+        let wrong: Vec<Vec<u8>> =
+            keys.into_iter().filter(|key| !events.keys.contains(key) && !is_failed(key)).collect();
+        done.replaced.retain(|key| !wrong.contains(key));
+        for key in wrong {
+            let why = "what is read back is not what the list says: the good copy, or this one, was changed meanwhile";
+            let error =
+                crate::Error::io("repair", done.path.join(OsStr::from_bytes(&key)), io::Error::other(why));
+            done.failures.push(Failure { key, error });
+        }
+        Ok(true)
+    }
+
+    pub(super) fn proofs(&self) -> Proofs<'_> {
         Proofs { branch: &self.branch, tree: &*self.branch.tree, folders: &self.folders }
     }
 
-    fn digest(&self, key: &[u8]) -> Option<Digest> {
+    pub(super) fn digest(&self, key: &[u8]) -> Option<Digest> {
         // Of the newest list alone: what an older one says may have been changed since.
         blake3_of(&self.expected, key)
     }
 
-    fn bad_blocks(&self, key: &[u8], go_on: &mut dyn FnMut(u64) -> bool) -> crate::Result<Option<BadBlocks>> {
+    pub(super) fn bad_blocks(
+        &self,
+        key: &[u8],
+        go_on: &mut dyn FnMut(u64) -> bool,
+    ) -> crate::Result<Option<BadBlocks>> {
         match self.digest(key) {
             Some(digest) => self.proofs().bad_blocks(key, &digest, AccessRule::Direct, go_on),
             None => Ok(None),
         }
-    }
-
-    /// Writes the bad blocks of all files that have proofs: whether to go on.
-    fn mend_all(&self, path: &Path, good: &Branch, done: &mut Repaired, go_on: GoOn<'_>) -> bool {
-        let total = self.in_blocks.iter().map(|(_, bad)| bad.bad.saturating_mul(BLOCK_BYTES)).sum();
-        let mut progress = RepairProgress { phase: RepairPhase::Mending, bytes: 0, total_bytes: Some(total) };
-        for (key, bad) in &self.in_blocks {
-            let mut is_ended = false;
-            let mut mend = Mend { damaged: self, path, key, good, read_bytes: 0, written: 0 };
-            let mended = mend.run(bad, &mut |bytes| {
-                progress.bytes = progress.bytes.saturating_add(bytes);
-                is_ended |= !go_on(&progress);
-                !is_ended
-            });
-            done.read_bytes += mend.read_bytes;
-            match mended {
-                _ if is_ended => return false,
-                Ok(()) => done.mended.push((key.clone(), mend.written)),
-                Err(error) => {
-                    // What was written is good now.
-                    done.mended.extend((mend.written > 0).then(|| (key.clone(), mend.written)));
-                    done.failures.push(Failure { key: key.clone(), error });
-                }
-            }
-        }
-        true
     }
 
     /// Those of the files that are to be replaced that the good copy has as their lists say: a
@@ -340,9 +481,9 @@ impl Damaged {
         good: &Branch,
         done: &mut Repaired,
         go_on: GoOn<'_>,
-    ) -> Result<Option<Vec<Vec<u8>>>> {
+    ) -> Result<Option<Vec<Whole>>> {
         let mut wanted = Expected::builder();
-        for entry in self.whole.iter().filter_map(|key| self.expected.find(key)) {
+        for entry in self.whole.iter().filter_map(|(key, _)| self.expected.find(key)) {
             wanted.add(entry.path(), 0, None, &entry.digests());
         }
         let wanted = wanted.finish();
@@ -357,7 +498,7 @@ impl Damaged {
             }
         }
         let mut keys = self.whole.clone();
-        keys.retain(|key| {
+        keys.retain(|(key, _)| {
             let is_good = events.keys.contains(key);
             if !is_good {
                 let is_there = matches!(good.find(key), Ok(Some(_)));
@@ -373,135 +514,6 @@ impl Damaged {
         });
         Ok(Some(keys))
     }
-}
-
-/// A file of which bad blocks are written.
-struct Mend<'a> {
-    damaged: &'a Damaged,
-    path: &'a Path,
-    key: &'a [u8],
-    good: &'a Branch,
-    /// Bytes that were read of the good copy.
-    read_bytes: u64,
-    /// Blocks that were written.
-    written: u64,
-}
-
-impl Mend<'_> {
-    /// Writes the bad blocks, and reads the file back. Of very many only the first thousand ranges
-    /// are known at once. A block that the good copy does not have either costs only itself.
-    fn run(&mut self, bad: &BadBlocks, go_on: &mut dyn FnMut(u64) -> bool) -> crate::Result<()> {
-        self.write(bad, go_on)?;
-        let mut before = bad.bad;
-        loop {
-            match self.damaged.bad_blocks(self.key, &mut |_| go_on(0))? {
-                Some(bad) if bad.bad == 0 && bad.unknown == 0 && bad.ranges.is_empty() => return Ok(()),
-                Some(bad) if bad.bad < before && bad.unknown == 0 => {
-                    before = bad.bad;
-                    self.write(&bad, go_on)?;
-                }
-                _ => return Err(self.refused("what is read back from it is not what was written")),
-            }
-        }
-    }
-
-    fn shown(&self) -> PathBuf {
-        self.path.join(OsStr::from_bytes(self.key))
-    }
-
-    fn refused(&self, why: &str) -> crate::Error {
-        crate::Error::io("repair", self.shown(), io::Error::other(why.to_owned()))
-    }
-
-    fn write(&mut self, bad: &BadBlocks, go_on: &mut dyn FnMut(u64) -> bool) -> crate::Result<()> {
-        let shown = self.shown();
-        let failed = |operation| {
-            let shown = shown.clone();
-            move |error| crate::Error::io(operation, &shown, error)
-        };
-        let mut proof = self.proof()?;
-        let id = self.good.find(self.key)?.ok_or_else(|| self.refused("the good copy has no such file"))?;
-        let from = self.good.tree.open(id)?;
-        let file = open(self.path, self.key).map_err(failed("open"))?;
-        let before = fstat(&file).map_err(|error| failed("look at")(error.into()))?;
-        let mut lacking = None;
-        // What is beyond the end begins within a block.
-        let ranges = bad.ranges.iter().filter(|range| range.start().is_multiple_of(BLOCK_BYTES));
-        for number in ranges.flat_map(numbers_of) {
-            let Some(range) = proof.range_of(number) else { continue };
-            let block = match block_of(&*from, range) {
-                Ok(block) => block,
-                // Damaged there, too.
-                Err(error) => {
-                    lacking.get_or_insert((range, Some(error)));
-                    continue;
-                }
-            };
-            self.read_bytes += block.len() as u64;
-            let is_proven = proof.has(number, &block).map_err(|error| self.refused(&error.to_string()))?;
-            if !is_proven {
-                lacking.get_or_insert((range, None));
-                continue;
-            }
-            write_all(&System, &file, &block, range.start()).map_err(failed("write"))?;
-            self.written += 1;
-            if !go_on(block.len() as u64) {
-                return Err(failed("repair")(io::ErrorKind::Interrupted.into()));
-            }
-        }
-        // Only now is it known what the end of the file is.
-        if u64::try_from(before.st_size).is_ok_and(|len| len > proof.file_len()) {
-            again(|| System.set_len(&file, proof.file_len())).map_err(failed("set the length of"))?;
-        }
-        // Its bytes are those of the good copy again, and so is its time: a write that was killed
-        // left another one.
-        let time_ns = self.good.tree.node(id)?.mtime_ns.filter(|_| lacking.is_none());
-        if let Some(ns) = time_ns.or_else(|| i64::try_from(mtime_of(&before)).ok()) {
-            again(|| System.set_mtime(file.as_fd(), ns)).map_err(failed("set the time of"))?;
-        }
-        System.sync(file.as_fd()).map_err(failed("sync"))?;
-        let Some((range, why)) = lacking else { return Ok(()) };
-        let (start, end) = (range.start() / BLOCK_BYTES, range.end().div_ceil(BLOCK_BYTES));
-        let why = why.map(|error| format!(": {}", chain(&error))).unwrap_or_default();
-        Err(self.refused(&format!(
-            "the good copy does not have the bytes that the list says in {start}MiB..{end}MiB{why}"
-        )))
-    }
-
-    fn proof(&self) -> crate::Result<Proof<SourceBytes>> {
-        let digest = self.damaged.digest(self.key);
-        let digest = digest.ok_or_else(|| self.refused("its list has no BLAKE3 of it"))?;
-        let proof = self.damaged.proofs().find(&digest)?.ok_or_else(|| self.refused("its proof is gone"))?;
-        let value = <[u8; 32]>::try_from(digest.value.as_slice()).unwrap_or_default();
-        let len = proof.len();
-        Proof::open(SourceBytes::new(proof)?, len, value).map_err(|error| self.refused(&error.to_string()))
-    }
-}
-
-/// A file of a destination, to be written in place: no link is followed below it.
-fn open(path: &Path, key: &[u8]) -> io::Result<File> {
-    let refused = |why| io::Error::new(io::ErrorKind::InvalidInput, why);
-    let parts = target::parts(key).map_err(refused)?;
-    let (name, parents) = parts.split_last().ok_or(io::ErrorKind::InvalidInput)?;
-    let parent = Target::at(path)?.existing(parents)?.ok_or(io::ErrorKind::NotFound)?;
-    let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = File::from(openat(&*parent, *name, flags, Mode::empty())?);
-    match FileType::from_raw_mode(fstat(&file)?.st_mode) {
-        FileType::RegularFile => Ok(file),
-        _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")),
-    }
-}
-
-/// The numbers of the blocks in which a range lies.
-fn numbers_of(range: &ByteRange) -> std::ops::Range<u64> {
-    range.start() / BLOCK_BYTES..range.end().div_ceil(BLOCK_BYTES)
-}
-
-/// A block of the good copy; shorter where that ends within it.
-fn block_of(from: &dyn Source, range: ByteRange) -> crate::Result<bytes::Bytes> {
-    let end = range.end().min(from.len());
-    let Some(range) = ByteRange::new(range.start(), end) else { return Ok(bytes::Bytes::new()) };
-    read_range(&Backend::Auto, from, range, AccessRule::Auto.decide(from, range))
 }
 
 /// Passes the progress of verifying and of copying on.

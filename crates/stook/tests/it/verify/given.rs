@@ -418,3 +418,35 @@ fn a_part_of_a_tree_is_proven_by_the_proofs_above_and_ignores_what_the_history_d
         assert_eq!(found.wrong(false), 1);
     }
 }
+
+#[test]
+fn a_list_that_cannot_be_opened_costs_only_itself_and_no_pipe_is_waited_for() {
+    let tree = Tree::new();
+    let own = list(&tree.files, HashKind::Sha256);
+    tree.put("SHA256SUMS", &own);
+    fs::create_dir(tree.path().join("ascmhl")).unwrap();
+    fs::write(tree.path().join("ascmhl/ascmhl_chain.xml"), "no chain").unwrap();
+    let found = verify(&tree.path(), &[]);
+    assert_eq!((found.report.subjects[0].matching, found.bad_lines()), (3, 1), "{found:?}");
+    let fifo = tree.place.path().join("x.sha256");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    for list in [fifo.as_path(), Path::new("/dev/zero")] {
+        let refused = try_verify(&tree.path(), &[list]).unwrap_err().to_string();
+        assert!(refused.contains("where a regular file was expected"), "{refused}");
+    }
+}
+
+#[test]
+fn a_line_without_end_is_left_when_that_is_wanted() {
+    let tree = Tree::new();
+    fs::File::create(tree.path().join("x.sha256")).unwrap().set_len(1 << 40).unwrap();
+    struct Ends(u32);
+    impl stook::verify::VerifyEvents for Ends {
+        fn go_on(&mut self, _: &stook::verify::Progress) -> bool {
+            self.0 += 1;
+            self.0 < 10
+        }
+    }
+    let given = VerifyGiven { trees: vec![open(&tree.path())], ..VerifyGiven::default() };
+    assert!(given.run(&mut Ends(0)).unwrap().report.interrupted);
+}

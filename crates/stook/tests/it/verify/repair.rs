@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use stook::copy::CopyOptions;
 use stook::format::proof::BLOCK_BYTES;
 use stook::hash::HashKind;
-use stook::ops::verify::{Error, OpenGiven, RepairGiven, RepairReport, VerifyGiven};
+use stook::ops::verify::{Error, GoOn, OpenGiven, RepairGiven, RepairPhase, RepairReport, VerifyGiven};
 
 const BLOCK: usize = BLOCK_BYTES as usize;
 
@@ -39,11 +39,20 @@ impl Place {
     }
 
     fn repair(&self, dry_run: bool) -> RepairReport {
+        self.repair_while(dry_run, false, &mut |_| true)
+    }
+
+    fn repair_while(&self, dry_run: bool, force: bool, go_on: GoOn<'_>) -> RepairReport {
         let destinations = vec![self.at("bad")];
         let mut good = || Ok::<_, Error>(OpenGiven::default().open(&self.at("good"), &mut |_| true)?);
-        RepairGiven { destinations, dry_run, copying: CopyOptions::default() }
-            .run(&mut good, &mut |_| true)
-            .unwrap()
+        let copying = CopyOptions { force, ..CopyOptions::default() };
+        RepairGiven { destinations, dry_run, copying }.run(&mut good, go_on).unwrap()
+    }
+
+    /// What could not be repaired of the only destination, as text.
+    fn said(report: &RepairReport) -> String {
+        let failures = report.destinations.iter().flat_map(|one| &one.failures);
+        failures.map(|failure| stook::error::chain(&failure.error)).collect::<Vec<_>>().join("\n")
     }
 
     fn write(&self, name: &str, bytes: &[u8], offset: usize) {
@@ -124,7 +133,16 @@ fn what_the_good_copy_has_not_either_stays_and_is_said() {
     place.write("good/d/film", b"!", 3 * BLOCK);
     fs::write(place.at("bad/small"), "a few bytez").unwrap();
     fs::write(place.at("good/small"), "other bytes").unwrap();
-    let done = place.repair(false);
+    // One of both may have been changed: nothing is written.
+    let before = fs::read(place.at("bad/d/film")).unwrap();
+    for dry_run in [true, false] {
+        let done = place.repair(dry_run);
+        let one = &done.destinations[0];
+        assert!(one.failures.len() == 2 && one.mended.is_empty() && one.replaced.is_empty(), "{done:?}");
+        assert!(Place::said(&done).contains("`--force`"), "{done:?}");
+        assert!(fs::read(place.at("bad/d/film")).unwrap() == before);
+    }
+    let done = place.repair_while(false, true, &mut |_| true);
     let one = &done.destinations[0];
     assert_eq!(one.failures.len(), 2, "{done:?}");
     let said = one.failures.iter().map(|failure| stook::error::chain(&failure.error)).collect::<String>();
@@ -212,4 +230,144 @@ fn a_destination_without_a_list_cannot_be_repaired() {
     assert!(matches!(given.run::<Error>(&mut good, &mut |_| true), Err(Error::NoList(_))));
     let mut good = || Err(Error::Nothing);
     assert!(matches!(given.run::<Error>(&mut good, &mut |_| panic!()), Err(Error::Nothing)));
+}
+
+#[test]
+fn what_was_appended_stays_if_the_good_copy_has_it_too_and_else_its_end_is_said() {
+    let place = Place::new();
+    for copy in ["good", "bad"] {
+        place.write(&format!("{copy}/d/film"), b"written since", 6 * BLOCK + 321);
+    }
+    let done = place.repair(false);
+    assert!(done.undone() == 1 && Place::said(&done).contains("one of them was changed"), "{done:?}");
+    assert_eq!(fs::read(place.at("bad/d/film")).unwrap().len(), 6 * BLOCK + 321 + 13);
+    // Where only this one has it, it is cut off, and both runs say so.
+    fs::write(place.at("good/d/film"), film()).unwrap();
+    for dry_run in [true, false] {
+        let done = place.repair(dry_run);
+        assert_eq!(done.destinations[0].cut, [(b"d/film".to_vec(), 13)], "{done:?}");
+    }
+    place.assert_same();
+}
+
+#[test]
+fn what_is_changed_while_a_repair_runs_is_left_alone() {
+    let place = Place::new();
+    place.write("bad/d/film", b"?", 7);
+    fs::write(place.at("bad/small"), "a few bytez").unwrap();
+    fs::remove_file(place.at("bad/other")).unwrap();
+    let mut is_changed = false;
+    let done = place.repair_while(false, false, &mut |progress| {
+        if progress.phase == RepairPhase::Mending && !is_changed {
+            is_changed = true;
+            place.write("bad/d/film", b"new work", 6 * BLOCK + 321);
+            fs::write(place.at("bad/small"), "new work").unwrap();
+            fs::write(place.at("bad/other"), "new work").unwrap();
+        }
+        true
+    });
+    assert!(is_changed && done.undone() == 3, "{done:?}");
+    assert_eq!(Place::said(&done).matches("it was changed since it was verified").count(), 3, "{done:?}");
+    for name in ["small", "other"] {
+        assert_eq!(fs::read(place.at("bad").join(name)).unwrap(), b"new work");
+    }
+    assert!(fs::read(place.at("bad/d/film")).unwrap().ends_with(b"new work"));
+    // While it is verified as well.
+    let place = Place::new();
+    fs::write(place.at("bad/small"), "a few bytez").unwrap();
+    let mut is_changed = false;
+    let done = place.repair_while(false, false, &mut |progress| {
+        if progress.phase == RepairPhase::Verifying && !is_changed {
+            is_changed = true;
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            fs::write(place.at("bad/small"), "new work").unwrap();
+        }
+        true
+    });
+    assert!(is_changed && Place::said(&done).contains("while it was verified"), "{done:?}");
+    assert_eq!(fs::read(place.at("bad/small")).unwrap(), b"new work");
+}
+
+#[test]
+fn what_the_good_copy_becomes_meanwhile_is_not_called_repaired() {
+    let place = Place::new();
+    fs::write(place.at("bad/small"), "a few bytez").unwrap();
+    let done = place.repair_while(false, false, &mut |progress| {
+        if progress.phase == RepairPhase::Replacing {
+            fs::write(place.at("good/small"), "other bytes").unwrap();
+        }
+        true
+    });
+    let is_good = fs::read(place.at("bad/small")).unwrap() == b"a few bytes";
+    assert_eq!(done.undone() == 0, is_good, "{done:?}");
+    assert_eq!(done.destinations[0].replaced.is_empty(), !is_good, "{done:?}");
+}
+
+#[test]
+fn what_a_verify_fails_for_a_repair_does_not_succeed_with() {
+    // A list whose digests do not belong together.
+    let place = Place::new();
+    let date = "2199-01-01_000000Z";
+    let blake3 = blake3::hash(&film()).to_hex();
+    let list = |ending: &str, digest: &str| {
+        fs::write(place.at(&format!("bad/checksums-{date}.{ending}")), format!("{digest}  d/film\n"))
+            .unwrap();
+    };
+    list("blake3", &blake3);
+    list("sha256", &"0".repeat(64));
+    let done = place.repair(false);
+    assert!(done.undone() == 1 && done.destinations[0].mended.is_empty(), "{done:?}");
+    // A proof that is damaged.
+    let place = Place::new();
+    let proof =
+        walk(&place.at("bad")).into_iter().find(|path| path.extension().is_some_and(|end| end == "obao"));
+    let proof = proof.unwrap();
+    let bytes = fs::read(&proof).unwrap();
+    fs::write(&proof, [&bytes[..20], &[!bytes[20]], &bytes[21..]].concat()).unwrap();
+    assert!(place.repair(false).undone() > 0);
+    // A list in which nothing is.
+    let place = Place::new();
+    for path in
+        walk(&place.at("bad")).into_iter().filter(|path| path.extension().is_some_and(|end| end == "blake3"))
+    {
+        fs::write(path, "").unwrap();
+    }
+    let given =
+        RepairGiven { destinations: vec![place.at("bad")], dry_run: false, copying: CopyOptions::default() };
+    let mut good = || Ok::<_, Error>(OpenGiven::default().open(&place.at("good"), &mut |_| true)?);
+    assert!(matches!(given.run(&mut good, &mut |_| true), Err(Error::EmptyList(_))));
+}
+
+/// All files below a directory.
+fn walk(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
+}
+
+#[test]
+fn directories_that_are_there_keep_what_they_are_and_all_lists_are_found_before_anything_is_written() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = Place::new();
+    let mode = |name: &str, mode: u32| {
+        fs::set_permissions(place.at(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    for (copy, bits) in [("good", 0o777), ("bad", 0o700)] {
+        mode(copy, bits);
+        mode(&format!("{copy}/d"), bits);
+    }
+    fs::write(place.at("good/d/new"), "").unwrap();
+    fs::remove_file(place.at("bad/d/film")).unwrap();
+    fs::create_dir(place.at("bare")).unwrap();
+    let destinations = vec![place.at("bad"), place.at("bare")];
+    let given = RepairGiven { destinations, dry_run: false, copying: CopyOptions::default() };
+    let mut good = || Ok::<_, Error>(OpenGiven::default().open(&place.at("good"), &mut |_| true)?);
+    assert!(
+        matches!(given.run(&mut good, &mut |_| true), Err(Error::NoList(path)) if path == place.at("bare"))
+    );
+    assert!(!place.at("bad/d/film").exists());
+    assert_eq!(place.repair(false).undone(), 0);
+    place.assert_same();
+    for name in ["bad", "bad/d"] {
+        assert_eq!(place.at(name).metadata().unwrap().mode() & 0o777, 0o700, "{name}");
+    }
 }
