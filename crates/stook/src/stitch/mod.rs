@@ -18,7 +18,7 @@
 //! let tree = DirectoryTree::open(directory.path())?;
 //! let mut members = Members::new();
 //! members.add_tree(Arc::new(tree), true, b"", &mut |_| true)?;
-//! let tar = tar("notes.tar", members, TarOptions::default())?;
+//! let tar = tar("notes.tar", members, TarOptions { deterministic: true })?;
 //! assert_eq!(tar.file.read_at(ByteRange::new(512, 518).ok_or("it is one")?)?, "a note");
 //! # Ok(())
 //! # }
