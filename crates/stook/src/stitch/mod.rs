@@ -2,8 +2,8 @@
 //!
 //! A [`VirtualFile`] is a list of [`Pieces`]: parts of other files, bytes, one byte repeated, and
 //! what is computed where it is read. It is a [`Source`](crate::source::Source) like any other. A
-//! layout says what its pieces are: [`tar`] and [`zip`] lay out the [`Members`] of trees without
-//! reading any of them.
+//! layout says what its pieces are: [`tar()`] and [`zip()`] lay out the [`Members`] of trees
+//! without reading any of them.
 //!
 //! ```
 //! use std::sync::Arc;

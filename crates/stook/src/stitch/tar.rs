@@ -1,4 +1,4 @@
-//! [`tar`]: a tree as a tar, of which nothing is read before it is asked for.
+//! [`tar()`]: a tree as a tar, of which nothing is read before it is asked for.
 //!
 //! Where each member is follows from its path and its length, so laying it out takes a listing and
 //! nothing else. Headers are computed when they are read.

@@ -1,4 +1,4 @@
-//! [`zip`]: a tree as a zip of stored members, of which nothing is read before it is asked for.
+//! [`zip()`]: a tree as a zip of stored members, of which nothing is read before it is asked for.
 //!
 //! The CRC-32 of a member stands behind its bytes, in a data descriptor, and in the directory at
 //! the end, so that where everything is follows from names and lengths alone. Who reads a
