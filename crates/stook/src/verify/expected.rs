@@ -127,6 +127,14 @@ impl Expected {
         Self::of(bytes, lines)
     }
 
+    /// What is said of some paths, line by line as it is here.
+    #[must_use]
+    pub fn among(&self, mut is_wanted: impl FnMut(&[u8]) -> bool) -> Self {
+        let (bytes, mut lines) = (self.bytes.clone(), self.lines.clone());
+        lines.retain(|line| is_wanted(line.path(&bytes)));
+        Self::of(bytes, lines)
+    }
+
     /// How many paths there are.
     pub fn len(&self) -> usize {
         self.paths

@@ -422,15 +422,9 @@ impl Damaged {
 
     /// Verifies what was written, by all that the lists say of it: whether to go on.
     fn verify_again(&self, done: &mut Repaired, go_on: GoOn<'_>) -> Result<bool> {
-        let mut wanted = Expected::builder();
         let keys: BTreeSet<Vec<u8>> =
             done.mended.iter().map(|(key, _)| key).chain(&done.replaced).cloned().collect();
-        for entry in keys.iter().filter_map(|key| self.expected.find(key)) {
-            for digest in entry.digests() {
-                wanted.add(entry.path(), 0, None, std::slice::from_ref(&digest));
-            }
-        }
-        let wanted = wanted.finish();
+        let wanted = self.expected.among(|path| keys.contains(path));
         if wanted.is_empty() {
             return Ok(true);
         }
@@ -482,11 +476,9 @@ impl Damaged {
         done: &mut Repaired,
         go_on: GoOn<'_>,
     ) -> Result<Option<Vec<Whole>>> {
-        let mut wanted = Expected::builder();
-        for entry in self.whole.iter().filter_map(|(key, _)| self.expected.find(key)) {
-            wanted.add(entry.path(), 0, None, &entry.digests());
-        }
-        let wanted = wanted.finish();
+        // All that the newest lists say has to hold, as when a tree is verified.
+        let keys: BTreeSet<&[u8]> = self.whole.iter().map(|(key, _)| key.as_slice()).collect();
+        let wanted = self.expected.among(|path| keys.contains(path));
         let mut events = Matching { asking: Asking(go_on), keys: BTreeSet::new() };
         if !wanted.is_empty() {
             let subject = Subject { only_listed: true, ..Subject::new(good.clone()).listed(wanted) };

@@ -371,3 +371,20 @@ fn directories_that_are_there_keep_what_they_are_and_all_lists_are_found_before_
         assert_eq!(place.at(name).metadata().unwrap().mode() & 0o777, 0o700, "{name}");
     }
 }
+
+#[test]
+fn lists_of_one_date_that_disagree_are_no_reason_to_replace_a_file() {
+    let place = Place(tempfile::tempdir().unwrap());
+    for (copy, text) in [("good", "versionA"), ("bad", "versionB")] {
+        fs::create_dir(place.at(copy)).unwrap();
+        fs::write(place.at(copy).join("small"), text).unwrap();
+    }
+    let list = |ending: &str, digest: String| {
+        let path = place.at(&format!("bad/checksums-2026-01-01_000000Z.{ending}"));
+        fs::write(path, format!("{digest}  small\n")).unwrap();
+    };
+    list("sha256", stook::hash::Digest::of(HashKind::Sha256, b"versionB").to_string());
+    list("blake3", stook::hash::Digest::of(HashKind::Blake3, b"versionA").to_string());
+    assert_eq!(place.repair(false).undone(), 1);
+    assert_eq!(fs::read(place.at("bad/small")).unwrap(), b"versionB");
+}
