@@ -10,6 +10,7 @@ pub(crate) struct LiesOn<'a> {
     device: Option<&'a str>,
     server: Option<&'a str>,
     in_memory: bool,
+    cached_by: Option<&'a str>,
     disks: Vec<WholeDisk<'a>>,
     read_limit_bytes_per_s: Option<f64>,
     write_limit_bytes_per_s: Option<f64>,
@@ -22,6 +23,7 @@ impl<'a> LiesOn<'a> {
             device: attachment.device.as_deref(),
             server: attachment.server.as_deref(),
             in_memory: attachment.is_memory,
+            cached_by: attachment.cached_by.as_deref(),
             disks: attachment.disks.iter().map(WholeDisk::new).collect(),
             read_limit_bytes_per_s: attachment.read_limit_bytes_per_s(),
             write_limit_bytes_per_s: attachment.write_limit_bytes_per_s(),
@@ -35,7 +37,7 @@ pub(crate) fn why_cached(attachment: &Attachment) -> Option<String> {
     match kind {
         kind if attachment.is_memory => Some(format!("{kind} keeps files in memory")),
         kind if kind.starts_with("fuse") => Some("a program serves these files (FUSE)".to_owned()),
-        _ => None,
+        _ => attachment.cached_by.as_ref().map(|layer| format!("below is {layer}")),
     }
 }
 

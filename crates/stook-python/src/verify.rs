@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::IntoPyDict as _;
 use stook::ops::fetching::Fetching;
-use stook::ops::verify::{ListReport, OpenGiven, Verified, VerifyGiven};
+use stook::ops::verify::{ListReport, OpenGiven, Verified, VerifyGiven, open_each};
 use stook::pack::Damage;
 use stook::verify::{BadBlocks, Finding, Progress, SubjectReport, VerifyEvents, VerifyOptions};
 
@@ -61,7 +62,7 @@ use crate::wait::{GoOn, with_progress};
 ///     A `VerifyReport`. What is wrong is in its ``trees``, and in its ``lists``.
 ///
 /// Raises:
-///     OSError: A tree or a list cannot be opened.
+///     OSError: No tree or no list can be opened. One of several that cannot be is in ``failures``.
 ///     stook.RemoteError: A tree on a server cannot be fetched.
 ///     stook.InvalidError: There is nothing to verify with; a tree and a file are to be compared; a
 ///         list is to be made where none can be.
@@ -141,9 +142,15 @@ impl Verifying {
     fn run(self, go_on: &mut GoOn<'_, 3>) -> PyResult<(Verified, Found)> {
         let Self { trees, against, mut given, open, fetching, items } = self;
         let mut opening = Opening::new(open, &fetching)?;
-        for path in trees {
-            given.trees.push(opening.open(path, go_on)?);
-        }
+        // What a callable raised ends everything.
+        let is_of_system = |error: &PyErr| Python::attach(|py| error.is_instance_of::<PyOSError>(py));
+        let in_words = |error: &PyErr| Python::attach(|py| error.value(py).to_string());
+        (given.trees, given.unopened) = open_each(
+            &trees,
+            |path| opening.open(path.clone(), go_on),
+            |error| !is_of_system(error),
+            in_words,
+        )?;
         given.against = against.map(|path| opening.open(path, go_on)).transpose()?;
         let mut events = Events(Hearing::new(go_on, items));
         let verified = given.run(&mut events);

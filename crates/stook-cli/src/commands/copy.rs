@@ -89,7 +89,8 @@ pub struct Args {
           "one_file_system"])]
     repair: bool,
     /// Write what fits, even if there is too little space for all of it; with --mirror, delete
-    /// whatever is extra
+    /// whatever is extra; with --repair, write the megabytes that the good copy has of a file, even
+    /// if it lacks others
     #[arg(long)]
     force: bool,
     /// Name every path that is copied, all failures and every existing file with different content,

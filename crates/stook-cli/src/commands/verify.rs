@@ -10,15 +10,16 @@ use std::process::ExitCode;
 
 use stook::hash::HashKind;
 use stook::ops::contents::{Span, is_object};
-use stook::ops::verify::{Error, OpenGiven, VerifyGiven};
+use stook::ops::verify::{Error, OpenGiven, VerifyGiven, open_each};
 use stook::verify::VerifyOptions;
 
 use self::events::Events;
 use super::cat::parse_range;
 use super::copy::{parse_hash, refuse_hashes};
 use crate::context::Context;
-use crate::exit::{INTERRUPTED, UsageError, code_for};
+use crate::exit::{INTERRUPTED, UsageError, chain, code_for};
 use crate::fetch::FetchArgs;
+use crate::interrupt::Interrupted;
 use crate::{given, packs};
 
 /// Verifies trees against their lists, or against another tree
@@ -123,12 +124,15 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     open.contents.pack.at_ns = args.view.at_ns();
     let open =
         |path: &PathBuf| given::open(path, &open, &args.fetch, |error| error_of(error.into()), context);
+    let (trees, unopened) =
+        open_each(&args.trees, open, |error| error.is::<Interrupted>(), |error| chain(error.as_ref()))?;
     let verify = VerifyGiven {
-        trees: trees_of(&args)?.iter().map(open).collect::<Result<Vec<_>, _>>()?,
+        trees,
+        unopened,
         lists: args
             .list
             .iter()
-            .map(|list| if is_stdin(list) { STDIN.into() } else { list.clone() })
+            .map(|list| if is_stdin(list) { "/dev/stdin".into() } else { list.clone() })
             .collect(),
         against: args.against.as_ref().map(open).transpose()?,
         make: args.make_list.clone(),
@@ -156,22 +160,9 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     Ok(code_for(verified.wrong(args.allow_extra)))
 }
 
-const STDIN: &str = "/dev/stdin";
-
+/// Whether a path means standard input.
 fn is_stdin(list: &PathBuf) -> bool {
     list == std::path::Path::new("-")
-}
-
-/// The trees: a list from standard input has no directory that its paths could be relative to.
-fn trees_of(args: &Args) -> anyhow::Result<Vec<PathBuf>> {
-    if !args.list.iter().any(is_stdin) {
-        return Ok(args.trees.clone());
-    }
-    match args.trees.as_slice() {
-        [] if args.list.len() == 1 => Ok(vec![PathBuf::from(".")]),
-        [tree] => Ok(vec![tree.clone()]),
-        _ => Err(UsageError::new("--list - is read once: name one TREE with it").into()),
-    }
 }
 
 /// Of the library's errors those that the command line has its own for.

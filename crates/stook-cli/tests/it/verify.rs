@@ -314,13 +314,22 @@ fn a_part_of_a_disk_and_a_list_from_standard_input_are_verified() {
         shell.args(["-c", &script]).current_dir(place.dir.path()).env("STOOK", env!("CARGO_BIN_EXE_stook"));
         super::ended(&mut shell)
     };
-    for script in ["$STOOK verify disk --list -", "(cd disk && $STOOK verify --list -)"] {
+    for script in [
+        "$STOOK verify disk --list -",
+        "(cd disk && $STOOK verify --list -)",
+        "(cd disk && $STOOK verify --list /dev/stdin)",
+    ] {
         let (code, stdout, stderr) = piped(script);
         assert_eq!(code, 0, "{script}: {stdout} {stderr}");
         assert!(stdout.starts_with("All 3 files match"), "{stdout}");
     }
     let (code, _, stderr) = piped("$STOOK verify disk disk/d --list -");
     assert!(code == 2 && stderr.contains("name one TREE"), "{stderr}");
+    let (code, stdout, stderr) = verify(&place, &["disk", "nothing"]);
+    assert!(code == 1 && stdout.starts_with("All 3 files match"), "{stdout} {stderr}");
+    assert!(stderr.contains("cannot verify nothing: "), "{stderr}");
+    let (code, _, stderr) = verify(&place, &["nothing", "nor this"]);
+    assert!(code == 1 && stderr.contains("cannot open nothing"), "{stderr}");
     fs::write(place.path("disk/d/one"), "f1rst").unwrap();
     let (code, stdout, stderr) = verify(&place, &["disk/d"]);
     assert!(code == 1 && stdout.contains("mismatch    one: "), "{stdout} {stderr}");

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use stook::extent::ByteRange;
 use stook_testing::fuse::{Mirror, PageCache};
-use stook_testing::privileged::{LoopDevice, run};
+use stook_testing::privileged::{Attached, EXT4, LoopDevice, Mounted, run};
 
 use crate::program::{ended, stook};
 use crate::trees::noise;
@@ -115,4 +115,29 @@ fn what_never_leaves_memory_is_not_said_to_be_read_from_the_medium() {
     let (code, stdout, stderr) = ended(command.arg(card.path()).arg(memory.path()));
     assert_eq!((code, stderr.as_str()), (0, ""));
     assert!(stdout.contains("Read back, but not past the cache (tmpfs keeps files in memory)"), "{stdout}");
+}
+
+#[test]
+fn a_loop_device_that_reads_its_file_through_the_page_cache_is_no_medium() {
+    let device =
+        LoopDevice::mount_on(Attached::new(64 << 20, 512, false).unwrap(), EXT4, "defaults").unwrap();
+    let card = tempfile::tempdir().unwrap();
+    fs::write(card.path().join("a"), noise(14, 300_000)).unwrap();
+    let disk = device.path().join("disk");
+    let mut command = stook(["copy", "--read-back", "--list"]);
+    let (code, stdout, stderr) = ended(command.arg(card.path()).arg(&disk));
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    let layer = format!("{} (through the page cache)", device.name());
+    assert!(stdout.contains(&format!("Read back, but not past the cache (below is {layer})")), "{stdout}");
+    let (code, said) = verify(&[], &disk);
+    assert!(code == 0 && said.contains(&format!("not past the cache: below is {layer}")), "{said}");
+}
+
+#[test]
+fn a_tree_is_not_compared_with_itself_by_another_mount() {
+    let tree = tempfile::tempdir().unwrap();
+    fs::write(tree.path().join("a"), "some").unwrap();
+    let again = Mounted::new(&["--bind", tree.path().to_str().unwrap()]).unwrap();
+    let (code, said) = verify(&["--against", again.path().to_str().unwrap()], tree.path());
+    assert!(code == 2 && said.contains("would be compared with itself"), "{said}");
 }

@@ -98,6 +98,9 @@ pub struct Attachment {
     pub server: Option<String>,
     /// Whether the files are kept in memory.
     pub is_memory: bool,
+    /// A device on the way that may answer from the memory of this machine whatever is asked past
+    /// the page cache: `loop0 (through the page cache)`, `zram0 (memory)`.
+    pub cached_by: Option<String>,
     /// The whole disks that hold the bytes.
     pub disks: Vec<Disk>,
     /// How often a byte that is written reaches the disks. `None` where that is not known, or it
@@ -124,6 +127,7 @@ impl Attachment {
             device: below.device_name().map(str::to_owned),
             server: mount.as_ref().and_then(server_of),
             is_memory: disks.is_empty() && memory::is_file_system(kind),
+            cached_by: below.cached_by(),
             copies: copies_known(&below, &disks),
             file_system: mount.as_ref().map(|mount| mount.kind.clone()),
             disks,

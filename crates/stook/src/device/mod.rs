@@ -171,6 +171,21 @@ impl Below {
         self.on_the_way.iter().filter_map(BlockDevice::disk_number).collect()
     }
 
+    /// The first device on the way that may answer from memory.
+    fn cached_by(&self) -> Option<String> {
+        let cached = self.on_the_way.iter().find_map(|device| {
+            if memory::is_device(device) {
+                return Some(format!("{} (memory)", device.name()));
+            }
+            let is_loop = device.fact("loop/backing_file").is_some();
+            let is_cached = is_loop && device.fact("loop/dio").as_deref() != Some("1");
+            is_cached.then(|| format!("{} (through the page cache)", device.name()))
+        });
+        // A loop device whose file is in memory, or cannot be seen.
+        let first = self.on_the_way.first().filter(|_| self.disks_at_the_end().is_empty());
+        cached.or_else(|| first.map(|device| format!("{} (no disk is known below it)", device.name())))
+    }
+
     /// The whole disks at the end of the way, which nothing else lies below.
     fn disks_at_the_end(&self) -> Vec<BlockDevice> {
         let is_last =

@@ -238,6 +238,11 @@ impl<'a> Entry<'a> {
         self.differs_in_len(len).or_else(|| {
             let is_other = |said: &Said| !said.one_of.iter().any(|one| digests.contains(one));
             let other = self.said().filter(|said| !said.one_of.is_empty()).find(is_other)?;
+            if other.one_of.len() > 1 {
+                let kinds = other.one_of.iter().map(|one| one.kind).collect();
+                let expected = other.one_of.first()?.to_string();
+                return Some(Difference::AnyDigest { expected, kinds });
+            }
             let expected = other.one_of.into_iter().next()?;
             let found = digests.iter().find(|one| one.kind == expected.kind).cloned();
             Some(Difference::Digest { expected, found })
@@ -338,7 +343,9 @@ mod tests {
         assert_eq!(x.kinds(), [HashKind::Sha256, HashKind::Blake3]);
         let of = |text: &str| [digest(HashKind::Sha256, text), digest(HashKind::Blake3, text)];
         assert!(x.differs(1, &of("x")).is_none() && x.differs(1, &of("y")).is_none());
-        assert!(x.differs(1, &of("z")).is_some());
+        let kinds = vec![HashKind::Sha256, HashKind::Blake3];
+        let expected = digest(HashKind::Sha256, "x").to_string();
+        assert_eq!(x.differs(1, &of("z")), Some(Difference::AnyDigest { expected, kinds }));
     }
 
     #[test]

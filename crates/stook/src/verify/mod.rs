@@ -41,6 +41,8 @@ pub use error::{Error, Result};
 pub use events::{Finding, Outcome, Phase, Progress, VerifyEvents};
 pub use expected::{Entry, Expected, ExpectedBuilder};
 pub use options::VerifyOptions;
-pub use report::{BadBlocks, Difference, Extra, Mismatch, SubjectReport, Unreadable, VerifyReport};
+pub use report::{
+    BadBlocks, Difference, Extra, Mismatch, SubjectReport, Unreadable, VerifyReport, joined_names,
+};
 pub use run::Verify;
 pub use subject::{Branch, Subject};

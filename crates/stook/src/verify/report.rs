@@ -36,6 +36,14 @@ pub enum Difference {
         /// What it has.
         found: Option<Digest>,
     },
+    /// It has none of the digests that a line of its list may mean, which does not say of which
+    /// function it is.
+    AnyDigest {
+        /// What the list says.
+        expected: String,
+        /// The functions that it may be of.
+        kinds: Vec<HashKind>,
+    },
     /// It has other bytes than the file that it was compared with.
     Content,
     /// It is a link that leads elsewhere.
@@ -60,7 +68,7 @@ impl Difference {
         match self {
             Self::Kind { .. } => "kind",
             Self::Len { .. } => "length",
-            Self::Digest { .. } => "digest",
+            Self::Digest { .. } | Self::AnyDigest { .. } => "digest",
             Self::Content => "content",
             Self::Target { .. } => "target",
             Self::Device { .. } => "device",
@@ -89,9 +97,19 @@ impl Difference {
             Self::Digest { expected, found } => {
                 (Some(expected.to_string()), found.as_ref().map(ToString::to_string))
             }
+            Self::AnyDigest { expected, .. } => (Some(expected.clone()), None),
             Self::Content => (None, None),
             Self::Target { expected, found } => (target(expected), target(found)),
         }
+    }
+}
+
+/// The names of functions in words: `md5, xxh3 and xxh128`.
+pub fn joined_names(kinds: &[HashKind], last: &str) -> String {
+    let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
+    match names.split_last() {
+        Some((end, rest)) if !rest.is_empty() => format!("{} {last} {end}", rest.join(", ")),
+        _ => names.join(", "),
     }
 }
 
@@ -110,6 +128,9 @@ impl fmt::Display for Difference {
             }
             Self::Digest { expected, found: None } => {
                 write!(f, "{} should be {expected}", expected.kind.name())
+            }
+            Self::AnyDigest { expected, kinds } => {
+                write!(f, "none of {} is {expected}", joined_names(kinds, "and"))
             }
             Self::Content => f.write_str("it has other bytes"),
             Self::Target { expected, found } => {
@@ -252,8 +273,9 @@ impl SubjectReport {
         (self.mismatching.len() + self.missing.len() + self.unreadable.len()) as u64
     }
 
-    /// Whether all bytes came from below the page cache of this machine: they went past it, and no
-    /// file system keeps them in memory or has a process serve them. What a disk, or the server of
+    /// Whether all bytes came from below the page cache of this machine: they went past it, no file
+    /// system keeps them in memory or has a process serve them, and no device on the way does, such
+    /// as a loop device that reads its file through the page cache. What a disk, or the server of
     /// a network file system, has in its own memory is not known. `None` where nothing was read.
     pub fn is_past_cache(&self) -> Option<bool> {
         if self.read_bytes == 0 {
@@ -262,7 +284,8 @@ impl SubjectReport {
         let Passage { direct_bytes, cached_bytes, .. } = self.passage;
         let is_served = self.lies_on.file_system.as_ref().is_some_and(|kind| kind.starts_with("fuse"));
         let is_direct = cached_bytes == 0 && direct_bytes >= self.read_bytes;
-        Some(is_direct && !self.lies_on.is_memory && !is_served)
+        let is_kept = self.lies_on.is_memory || self.lies_on.cached_by.is_some();
+        Some(is_direct && !is_kept && !is_served)
     }
 }
 

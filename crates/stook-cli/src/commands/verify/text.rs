@@ -9,7 +9,7 @@ use stook::format::proof::BLOCK_BYTES;
 use stook::ops::verify::Verified;
 use stook::report::units;
 use stook::tree::Kind;
-use stook::verify::{BadBlocks, Difference, Mismatch, SubjectReport, Unreadable};
+use stook::verify::{BadBlocks, Difference, Mismatch, SubjectReport, Unreadable, joined_names};
 
 use super::Args;
 use crate::context::Context;
@@ -138,6 +138,9 @@ fn why_mismatch(one: &Mismatch, verbose: bool) -> String {
     let mut why = match &one.difference {
         Difference::Digest { expected, .. } if !verbose => {
             format!("its {} is not the one in the list", expected.kind.name())
+        }
+        Difference::AnyDigest { kinds, .. } if !verbose => {
+            format!("its {} is not the one in the list", joined_names(kinds, "or"))
         }
         difference => difference.to_string(),
     };

@@ -15,7 +15,7 @@ use crate::extent::ByteRange;
 use crate::format::proof::{BLOCK_BYTES, Proof, ProofBytes, ProofError};
 use crate::format::sums;
 use crate::hash::{Digest, HashKind};
-use crate::source::{AccessRule, Session, SessionOptions, Source};
+use crate::source::{AccessRule, Session, SessionOptions, Source, read_range};
 use crate::tree::{NodeId, Tree};
 use crate::verify::{BadBlocks, Branch};
 
@@ -47,13 +47,25 @@ impl Proofs<'_> {
         Ok(None)
     }
 
-    /// Verifies the proof of the file with this digest, if there is one: it is damaged, or not.
+    /// Verifies the proof of a file with this digest, if there is one: it is damaged, or not.
     ///
     /// # Errors
     /// That it is, or cannot be read.
-    pub(super) fn check(&self, digest: &Digest, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+    pub(super) fn check(&self, key: &[u8], digest: &Digest, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        let Some((path, mut proof)) = self.open(digest)? else { return Ok(()) };
+        proof.check(go_on).map_err(|error| unusable(&path, error))?;
+        // What cannot be opened is found elsewhere.
+        let file = self.branch.find(key).ok().flatten().and_then(|id| self.branch.tree.open(id).ok());
+        file.map_or(Ok(()), |file| check_len(&path, &mut proof, &*file))
+    }
+
+    /// Verifies with a good copy of a file that its proof says its length right.
+    ///
+    /// # Errors
+    /// That it does not, or cannot be read.
+    pub(super) fn check_len(&self, digest: &Digest, good: &dyn Source) -> Result<()> {
         match self.open(digest)? {
-            Some((path, mut proof)) => proof.check(go_on).map_err(|error| unusable(&path, error)),
+            Some((path, mut proof)) => check_len(&path, &mut proof, good),
             None => Ok(()),
         }
     }
@@ -97,9 +109,10 @@ impl Proofs<'_> {
         (start, end): (u64, Option<u64>),
         go_on: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Option<(ByteRange, BadBlocks)>> {
-        let Some((_, proof)) = self.open(digest)? else { return Ok(None) };
+        let Some((path, mut proof)) = self.open(digest)? else { return Ok(None) };
         let Some(id) = self.branch.find(key)? else { return Ok(None) };
         let file = self.branch.tree.open(id)?;
+        check_len(&path, &mut proof, &*file)?;
         let len = proof.file_len();
         let is_beyond = start >= len && start < file.len() && end.is_none_or(|end| start < end);
         if is_beyond {
@@ -137,17 +150,18 @@ impl Search<'_> {
         let mut session = Session::new(&Backend::Auto, options)?;
         let access = self.rule.decide(self.file, ByteRange::to(self.file.len()));
         self.bad.blocks = numbers.end.saturating_sub(numbers.start);
-        let (mut asked, mut due) = (numbers.start, numbers.start);
-        while due < numbers.end {
-            while asked < numbers.end && asked < due + DEPTH {
-                match self.proof.range_of(asked).filter(|range| range.end() <= self.file.len()) {
-                    Some(range) => session.submit(asked, self.file, range, access)?,
-                    // What the file does not have is bad.
-                    None => {
-                        self.add(asked);
-                        due += 1;
-                    }
-                }
+        let there = self.there(&numbers);
+        // What the file does not have is bad: as one range, because a proof may say any length.
+        let beyond = self.proof.range_of(there.end).zip(self.proof.range_of(numbers.end.saturating_sub(1)));
+        if let Some((first, last)) = beyond.filter(|_| there.end < numbers.end) {
+            self.bad.bad += numbers.end - there.end;
+            self.bad.ranges.extend(ByteRange::new(first.start(), last.end()));
+        }
+        let (mut asked, mut due) = (there.start, there.start);
+        while due < there.end {
+            while asked < there.end && asked < due + DEPTH {
+                let range = self.proof.range_of(asked).unwrap_or(ByteRange::to(0));
+                session.submit(asked, self.file, range, access)?;
                 asked += 1;
             }
             let Some((number, read)) = session.next() else { continue };
@@ -174,6 +188,13 @@ impl Search<'_> {
         Ok(())
     }
 
+    /// Those of these blocks that the file has all bytes of.
+    fn there(&self, numbers: &Range<u64>) -> Range<u64> {
+        let is_whole = self.file.len() >= self.proof.file_len();
+        let end = if is_whole { numbers.end } else { self.file.len() / BLOCK_BYTES };
+        numbers.start..end.clamp(numbers.start, numbers.end)
+    }
+
     fn add(&mut self, number: u64) {
         self.bad.bad += 1;
         self.bad.ranges.extend(self.proof.range_of(number));
@@ -181,6 +202,18 @@ impl Search<'_> {
         if self.bad.ranges.len() > 2 * RANGES_MAX {
             self.bad.settle(RANGES_MAX);
         }
+    }
+}
+
+/// Verifies that a proof says the length of a file right, if its bytes show that.
+fn check_len(path: &Path, proof: &mut Proof<SourceBytes>, file: &dyn Source) -> Result<()> {
+    let Some(part) = proof.doubtful(file.len()) else { return Ok(()) };
+    let read = read_range(&Backend::Auto, file, part, AccessRule::Auto.decide(file, part));
+    // What cannot be read shows nothing, and neither does a part of the proof that is damaged: both
+    // are found where they are looked for.
+    match read.map(|bytes| proof.check_len(part, &bytes)) {
+        Ok(Err(error @ ProofError::FileLen { .. })) => Err(unusable(path, error)),
+        _ => Ok(()),
     }
 }
 

@@ -71,7 +71,7 @@ const fn second_of(ns: i64) -> i64 {
 }
 
 /// Whether a path is that of a file that is open already: `/dev/stdin`, `/dev/fd/63`.
-fn is_handed_over(path: &Path) -> bool {
+pub(super) fn is_handed_over(path: &Path) -> bool {
     ["/dev/stdin", "/dev/fd/", "/proc/self/fd/"]
         .iter()
         .any(|open| path.as_os_str().as_bytes().starts_with(open.as_bytes()))

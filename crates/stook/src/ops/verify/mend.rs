@@ -157,6 +157,11 @@ impl Mend<'_> {
         let mut proven = Proven { is_whole: bad.bad <= HELD_MAX, ..Proven::default() };
         for number in blocks(bad) {
             let Some(range) = proof.range_of(number) else { continue };
+            if range.start() >= from.len() {
+                // It has none of those that follow, either.
+                _ = proven.lacking.get_or_insert((range, None));
+                break;
+            }
             match self.block(number, range, proof, from)? {
                 Ok(block) if proven.is_whole => proven.held.push((range, block)),
                 Ok(_) => {}
@@ -216,6 +221,9 @@ impl Mend<'_> {
         }
         for number in blocks(bad).filter(|_| !proven.is_whole) {
             let Some(range) = proof.range_of(number) else { continue };
+            if range.start() >= from.len() {
+                break;
+            }
             // What is not there any more is found when the file is verified again.
             if let Ok(block) = self.block(number, range, proof, from)? {
                 write_all(&System, &file, &block, range.start()).map_err(failed("write"))?;
@@ -271,6 +279,12 @@ impl Mend<'_> {
 fn blocks(bad: &BadBlocks) -> impl Iterator<Item = u64> + use<> {
     let ranges = bad.ranges.clone().into_iter().filter(|range| range.start().is_multiple_of(BLOCK_BYTES));
     ranges.flat_map(|range| range.start() / BLOCK_BYTES..range.end().div_ceil(BLOCK_BYTES))
+}
+
+/// Whether a file of a destination may be written in place. What else is wrong with it shows when it
+/// is.
+pub(super) fn may_write(path: &Path, key: &[u8]) -> bool {
+    !open(path, key).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
 /// A file of a destination, to be written in place: no link is followed below it.

@@ -17,6 +17,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 pub use lists::{ListProblem, ListReport};
@@ -26,8 +27,9 @@ pub use repair::{GoOn, OpenGood, RepairGiven, RepairPhase, RepairProgress, Repai
 
 use self::made::{Making, Wanted};
 use self::range::blake3_of;
-use self::task::{ProvenBy, tasks_of_lists, tasks_of_trees};
+use self::task::{ProvenBy, Task, tasks_of_lists, tasks_of_trees};
 use crate::copy::Misplaced;
+use crate::error::chain;
 use crate::hash::HashKind;
 use crate::ops::copy;
 pub use crate::ops::given::{Given, OpenGiven};
@@ -77,8 +79,11 @@ pub enum Error {
 /// What is verified, and how.
 #[derive(Debug, Default)]
 pub struct VerifyGiven {
-    /// The trees. Without any, they are the directories that the lists are in.
+    /// The trees. Without any, they are the directories that the lists are in; that of a pipe
+    /// (`/dev/stdin`) is the current one.
     pub trees: Vec<Given>,
+    /// Trees that could not be opened: they cost only themselves ([`open_each`]).
+    pub unopened: Vec<Failure<crate::Error>>,
     /// Lists: for each tree all of them. Without any, the lists that each tree has itself.
     pub lists: Vec<PathBuf>,
     /// What the trees should be like. The lists that they have are not used then, but those that
@@ -107,7 +112,9 @@ pub struct Verified {
     pub made: Vec<MadeList>,
     /// The directories with proofs that were made.
     pub proofs: Vec<MadeProofs>,
-    /// Lists that could not be made, by their path.
+    /// Without a path: trees of several that could not be opened or have nothing to verify with,
+    /// lists of several that could not be opened, and lists that could not be made. By the path of
+    /// a file: its proof, which is damaged or could not be made.
     pub failures: Vec<Failure<crate::Error>>,
 }
 
@@ -135,11 +142,11 @@ impl VerifyGiven {
     /// # Errors
     /// What is refused before anything is read, and what cannot be opened.
     pub fn run(self, events: &mut dyn VerifyEvents) -> Result<Verified> {
-        let Self { trees, lists, against, make, mhl, proofs, options } = self;
+        let Self { trees, unopened: mut unverified, lists, against, make, mhl, proofs, options } = self;
         let mut wanted = Wanted::new(make, mhl, proofs)?;
-        let mut tasks = match trees.is_empty() {
-            true => tasks_of_lists(&lists)?,
-            false => tasks_of_trees(trees, &lists)?,
+        let tasks = match trees.is_empty() && unverified.is_empty() {
+            true => tasks_of_lists(&lists, &mut unverified)?,
+            false => tasks_of_trees(trees, &lists, &mut unverified)?,
         };
         if tasks.is_empty() {
             return Err(Error::Nothing);
@@ -148,15 +155,10 @@ impl VerifyGiven {
         if let Some((other, _)) = &against {
             tasks.iter().try_for_each(|task| refuse_itself(&task.subject.branch, other))?;
         }
-        let mut reports = Vec::new();
-        for (at, task) in tasks.iter_mut().enumerate() {
-            let other = against.as_ref().map(|(branch, _)| branch);
-            let go_on = &mut || events.go_on(&Progress::default());
-            match task.expect(at, other, !wanted.is_empty(), go_on)? {
-                Some(lists) => reports.extend(lists),
-                None => return Ok(Verified::interrupted()),
-            }
-        }
+        let other = against.as_ref().map(|(branch, _)| branch);
+        let go_on = &mut || events.go_on(&Progress::default());
+        let expecting = expect_all(tasks, other, !wanted.is_empty(), &mut unverified, go_on)?;
+        let Some((mut tasks, reports)) = expecting else { return Ok(Verified::interrupted()) };
         if tasks.iter().any(|task| task.proven.is_own()) {
             wanted.keep_proofs();
         }
@@ -176,6 +178,7 @@ impl VerifyGiven {
         let branches: Vec<&Branch> = known.iter().map(|subject| &subject.branch).collect();
         let (made, made_proofs, mut failures) =
             if report.interrupted { Default::default() } else { making.finish(&branches) };
+        failures.splice(0..0, unverified);
         for ((one, subject), proven) in report.subjects.iter_mut().zip(&known).zip(&proven) {
             let is_whole = name_blocks(one, subject, proven, access, (&mut *events, &mut failures));
             report.interrupted |= !is_whole;
@@ -191,14 +194,78 @@ impl VerifyGiven {
     }
 }
 
+/// Opens several trees with a function: one that cannot be opened costs only itself, unless none
+/// can, or `ends` says of the error that it ends everything.
+///
+/// # Errors
+/// The first error then.
+pub fn open_each<T, E>(
+    paths: &[PathBuf],
+    mut open: impl FnMut(&PathBuf) -> std::result::Result<T, E>,
+    ends: impl Fn(&E) -> bool,
+    in_words: impl Fn(&E) -> String,
+) -> std::result::Result<(Vec<T>, Vec<Failure<crate::Error>>), E> {
+    let (mut opened, mut failures, mut first) = (Vec::with_capacity(paths.len()), Vec::new(), None);
+    for path in paths {
+        match open(path) {
+            Ok(given) => opened.push(given),
+            Err(error) if ends(&error) => return Err(error),
+            Err(error) => {
+                failures.push(unverified(path, in_words(&error)));
+                first.get_or_insert(error);
+            }
+        }
+    }
+    match first {
+        Some(error) if opened.is_empty() => Err(error),
+        _ => Ok((opened, failures)),
+    }
+}
+
+/// A tree or a list that is not verified.
+fn unverified(path: &Path, why: String) -> Failure<crate::Error> {
+    Failure { key: Vec::new(), error: crate::Error::io("verify", path, io::Error::other(why)) }
+}
+
+/// Finds out what each tree should have. One that nothing says that of costs only itself, unless it
+/// is so with all. `None` where `go_on` ended that.
+fn expect_all(
+    tasks: Vec<Task>,
+    against: Option<&Branch>,
+    makes: bool,
+    failures: &mut Vec<Failure<crate::Error>>,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<Option<(Vec<Task>, Vec<ListReport>)>> {
+    let (mut expecting, mut reports, mut first) = (Vec::with_capacity(tasks.len()), Vec::new(), None);
+    for mut task in tasks {
+        match task.expect(expecting.len(), against, makes, go_on) {
+            Ok(Some(lists)) => {
+                reports.extend(lists);
+                expecting.push(task);
+            }
+            Ok(None) => return Ok(None),
+            Err(error) => {
+                failures.push(unverified(&task.subject.branch.path(), chain(&error)));
+                first.get_or_insert(error);
+            }
+        }
+    }
+    match first {
+        Some(error) if expecting.is_empty() => Err(error),
+        _ => Ok(Some((expecting, reports))),
+    }
+}
+
 /// Refuses to compare a tree with itself: all of it would match.
 fn refuse_itself(branch: &Branch, other: &Branch) -> Result<()> {
-    // What it is below the place that its bytes are in: nothing, where it is on disk itself.
+    // What it is below the place that its bytes are in: nothing, where it is on disk itself. That
+    // place is known by its numbers: a link or a bind mount gives it another path.
     let place = |branch: &Branch| {
         let lies_in = branch.lies_in.as_ref()?;
         let path = branch.path();
         let within = if branch.is_on_disk { PathBuf::new() } else { within(&path, lies_in) };
-        Some((lies_in.canonicalize().ok()?, branch.is_on_disk, within))
+        let metadata = lies_in.metadata().ok()?;
+        Some((metadata.dev(), metadata.ino(), branch.is_on_disk, within))
     };
     match place(branch).is_some_and(|one| place(other) == Some(one)) {
         true => {
@@ -264,7 +331,7 @@ fn name_blocks(
         else {
             continue;
         };
-        if let Err(error) = proofs.check(&digest, go_on) {
+        if let Err(error) = proofs.check(entry.path(), &digest, go_on) {
             failed.push(Failure { key: entry.path().to_vec(), error });
         }
         if is_ended {

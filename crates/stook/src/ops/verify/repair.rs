@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::blocks::Proofs;
-use super::mend::{Mend, Seen};
+use super::mend::{Mend, Seen, may_write};
 use super::range::blake3_of;
 use super::{Error, ListReport, Result, own, reading};
 use crate::copy::{CopyEvents, CopyOptions, CopyReport};
@@ -27,7 +27,8 @@ use crate::ops::given::Given;
 use crate::source::AccessRule;
 use crate::tree::{Failure, NodeId, Overwrite};
 use crate::verify::{
-    BadBlocks, Branch, Expected, Finding, Outcome, Progress, Subject, Verify, VerifyEvents, VerifyOptions,
+    BadBlocks, Branch, Expected, Finding, Outcome, Progress, Subject, Unreadable, Verify, VerifyEvents,
+    VerifyOptions,
 };
 
 /// What is repaired.
@@ -168,10 +169,11 @@ impl RepairGiven {
         }
         let (branch, _) = good()?.into_branch().map_err(Error::from)?;
         let path = done.path.clone();
-        if !self.mend_all(damaged, &branch, done, go_on) {
+        let (in_blocks, whole) = damaged.by_manner(&branch, done);
+        if !self.mend_all((damaged, in_blocks), &branch, done, go_on) {
             return Ok(false);
         }
-        let Some(keys) = damaged.replaceable(&path, &branch, done, go_on)? else { return Ok(false) };
+        let Some(keys) = damaged.replaceable(&path, whole, &branch, done, go_on)? else { return Ok(false) };
         // Where nothing was, nothing is replaced that somebody made meanwhile.
         let (missing, there): (Vec<_>, Vec<_>) = keys.into_iter().partition(|(_, seen)| seen.is_none());
         for (keys, overwrite) in [(missing, Overwrite::Never), (there, Overwrite::Always)] {
@@ -193,11 +195,17 @@ impl RepairGiven {
     }
 
     /// Writes the bad blocks of all files that have proofs: whether to go on.
-    fn mend_all(&self, damaged: &Damaged, good: &Branch, done: &mut Repaired, go_on: GoOn<'_>) -> bool {
-        let total = damaged.in_blocks.iter().map(|(_, bad, _)| bad.bad.saturating_mul(BLOCK_BYTES)).sum();
+    fn mend_all(
+        &self,
+        (damaged, in_blocks): (&Damaged, Vec<&InBlocks>),
+        good: &Branch,
+        done: &mut Repaired,
+        go_on: GoOn<'_>,
+    ) -> bool {
+        let total = in_blocks.iter().map(|(_, bad, _)| bad.bad.saturating_mul(BLOCK_BYTES)).sum();
         let mut progress = RepairProgress { phase: RepairPhase::Mending, bytes: 0, total_bytes: Some(total) };
         let path = done.path.clone();
-        for (key, bad, seen) in &damaged.in_blocks {
+        for (key, bad, seen) in in_blocks {
             let mut is_ended = false;
             let (force, dry_run) = (self.copying.force, self.dry_run);
             let (path, seen, read_bytes, written, cut_bytes) = (&*path, *seen, 0, 0, 0);
@@ -280,6 +288,9 @@ impl RepairGiven {
 /// A file that is to be replaced as a whole, and what is there.
 type Whole = (Vec<u8>, Option<Seen>);
 
+/// A file of which blocks are bad, these, and what it was then.
+type InBlocks = (Vec<u8>, BadBlocks, Seen);
+
 /// What is damaged of a destination, by its own lists.
 pub(super) struct Damaged {
     branch: Branch,
@@ -287,7 +298,7 @@ pub(super) struct Damaged {
     folders: Vec<NodeId>,
     matching: u64,
     /// Files of which blocks are bad.
-    in_blocks: Vec<(Vec<u8>, BadBlocks, Seen)>,
+    in_blocks: Vec<InBlocks>,
     /// Files that are to be replaced, and what is there.
     whole: Vec<Whole>,
     /// Lists and proofs of which not all could be used, and what was changed meanwhile.
@@ -342,7 +353,11 @@ impl Damaged {
             return Ok(None);
         }
         let keys = found.mismatching.into_iter().map(|one| (one.key, true));
-        let unreadable = found.unreadable.into_iter().map(|one| (one.key, true));
+        // What this user may not read is not known to be damaged.
+        let is_barred = |one: &Unreadable| one.error.io_kind() == Some(io::ErrorKind::PermissionDenied);
+        let (barred, unreadable): (Vec<_>, Vec<_>) = found.unreadable.into_iter().partition(is_barred);
+        damaged.lists.extend(barred.into_iter().map(|one| Failure { key: one.key, error: one.error }));
+        let unreadable = unreadable.into_iter().map(|one| (one.key, true));
         let missing = found.missing.into_iter().map(|key| (key, false));
         let mut keys: Vec<_> = keys.chain(unreadable).chain(missing).collect();
         keys.sort();
@@ -407,7 +422,7 @@ impl Damaged {
                 continue;
             }
             let mut is_ended = false;
-            let checked = self.proofs().check(&digest, &mut || {
+            let checked = self.proofs().check(entry.path(), &digest, &mut || {
                 is_ended |= !go_on(&RepairProgress::default());
                 !is_ended
             });
@@ -467,17 +482,42 @@ impl Damaged {
         }
     }
 
+    /// The files of which blocks are written, and those that are replaced as a whole: also what has a
+    /// proof that says another length than the good copy shows.
+    fn by_manner(&self, good: &Branch, done: &mut Repaired) -> (Vec<&InBlocks>, Vec<Whole>) {
+        let (mut in_blocks, mut whole) = (Vec::with_capacity(self.in_blocks.len()), self.whole.clone());
+        for file in &self.in_blocks {
+            let (key, _, seen) = file;
+            let good = good.find(key).ok().flatten().and_then(|id| good.tree.open(id).ok());
+            let checked = match (self.digest(key), good) {
+                (Some(digest), Some(good)) => self.proofs().check_len(&digest, &*good),
+                _ => Ok(()),
+            };
+            match checked {
+                // What may not be written, but replaced, is replaced as a whole.
+                Ok(()) if !may_write(&self.branch.path(), key) => whole.push((key.clone(), Some(*seen))),
+                Ok(()) => in_blocks.push(file),
+                Err(error) => {
+                    done.failures.push(Failure { key: key.clone(), error });
+                    whole.push((key.clone(), Some(*seen)));
+                }
+            }
+        }
+        (in_blocks, whole)
+    }
+
     /// Those of the files that are to be replaced that the good copy has as their lists say: a
     /// failure for each other one. `None` if `go_on` ended it.
     fn replaceable(
         &self,
         path: &Path,
+        mut whole: Vec<Whole>,
         good: &Branch,
         done: &mut Repaired,
         go_on: GoOn<'_>,
     ) -> Result<Option<Vec<Whole>>> {
         // All that the newest lists say has to hold, as when a tree is verified.
-        let keys: BTreeSet<&[u8]> = self.whole.iter().map(|(key, _)| key.as_slice()).collect();
+        let keys: BTreeSet<&[u8]> = whole.iter().map(|(key, _)| key.as_slice()).collect();
         let wanted = self.expected.among(|path| keys.contains(path));
         let mut events = Matching { asking: Asking(go_on), keys: BTreeSet::new() };
         if !wanted.is_empty() {
@@ -489,8 +529,7 @@ impl Damaged {
                 return Ok(None);
             }
         }
-        let mut keys = self.whole.clone();
-        keys.retain(|(key, _)| {
+        whole.retain(|(key, _)| {
             let is_good = events.keys.contains(key);
             if !is_good {
                 let is_there = matches!(good.find(key), Ok(Some(_)));
@@ -504,7 +543,7 @@ impl Damaged {
             }
             is_good
         });
-        Ok(Some(keys))
+        Ok(Some(whole))
     }
 }
 

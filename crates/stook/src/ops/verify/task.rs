@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use super::above::Above;
 use super::blocks::Proofs;
-use super::lists::{ListFile, ListReport};
-use super::{Error, Given, Result, own, reading};
+use super::lists::{ListFile, ListReport, is_handed_over};
+use super::{Error, Given, Result, open_each, own, reading};
 use crate::copy::Misplaced;
+use crate::error::chain;
 use crate::format::mhl;
-use crate::tree::NodeId;
-use crate::verify::{Branch, Expected, Subject};
+use crate::tree::{Failure, NodeId};
+use crate::verify::{self, Branch, Expected, Subject};
 
 /// A tree, and the lists for it.
 pub(super) struct Task {
@@ -58,11 +59,22 @@ impl ProvenBy {
     }
 }
 
-pub(super) fn tasks_of_trees(trees: Vec<Given>, lists: &[PathBuf]) -> Result<Vec<Task>> {
+/// Trees, each with all lists that are given.
+pub(super) fn tasks_of_trees(
+    trees: Vec<Given>,
+    lists: &[PathBuf],
+    failures: &mut Vec<Failure<crate::Error>>,
+) -> Result<Vec<Task>> {
+    if let Some(list) = lists.iter().find(|list| is_handed_over(list)).filter(|_| trees.len() > 1) {
+        let what = format!("{} is read once: name one TREE with it", list.display());
+        return Err(Error::Verify(verify::Error::Invalid(what)));
+    }
+    // That one cannot be opened is said once.
+    let usable: Vec<PathBuf> = opened(lists, failures)?.into_iter().map(|list| list.path).collect();
     let mut tasks = Vec::with_capacity(trees.len());
     for given in trees {
         let (branch, lacking) = given.into_branch()?;
-        let given = (!lists.is_empty()).then(|| lists.iter().map(|list| ListFile::given(list)).collect());
+        let given = (!usable.is_empty()).then(|| usable.iter().map(|list| ListFile::given(list)).collect());
         let (subject, given) = (Subject::new(branch), given.transpose()?);
         tasks.push(Task { subject, lacking, given, proven: ProvenBy::default() });
     }
@@ -70,11 +82,13 @@ pub(super) fn tasks_of_trees(trees: Vec<Given>, lists: &[PathBuf]) -> Result<Vec
 }
 
 /// The directories that lists are in, each with its lists.
-pub(super) fn tasks_of_lists(lists: &[PathBuf]) -> Result<Vec<Task>> {
+pub(super) fn tasks_of_lists(
+    lists: &[PathBuf],
+    failures: &mut Vec<Failure<crate::Error>>,
+) -> Result<Vec<Task>> {
     let mut directories: Vec<(PathBuf, Vec<ListFile>)> = Vec::new();
-    for path in lists {
-        let list = ListFile::given(path)?;
-        let directory = directory_of(path, list.is_mhl());
+    for list in opened(lists, failures)? {
+        let directory = directory_of(&list.path, list.is_mhl());
         match directories.iter_mut().find(|(known, _)| *known == directory) {
             Some((_, lists)) => lists.push(list),
             None => directories.push((directory, vec![list])),
@@ -87,8 +101,19 @@ pub(super) fn tasks_of_lists(lists: &[PathBuf]) -> Result<Vec<Task>> {
     directories.into_iter().map(task).collect()
 }
 
+/// Opens lists. One that cannot be opened costs only itself, unless none can.
+fn opened(lists: &[PathBuf], failures: &mut Vec<Failure<crate::Error>>) -> Result<Vec<ListFile>> {
+    let open = |path: &PathBuf| ListFile::given(path);
+    let (opened, more) = open_each(lists, open, |_| false, |error| chain(error))?;
+    failures.extend(more);
+    Ok(opened)
+}
+
 /// What the paths of a list are relative to.
 fn directory_of(list: &Path, is_mhl: bool) -> PathBuf {
+    if is_handed_over(list) {
+        return PathBuf::from(".");
+    }
     let parent = |path: &Path| match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
         _ => PathBuf::from("."),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use stook::format::{mhl, sums};
 use stook::hash::{Digest, HashKind};
-use stook::ops::verify::{Error, Given, OpenGiven, Verified, VerifyGiven};
+use stook::ops::verify::{Error, Given, OpenGiven, Verified, VerifyGiven, open_each};
 use stook::verify::Difference;
 
 use super::{Files, Heard, files, write};
@@ -434,6 +434,35 @@ fn a_list_that_cannot_be_opened_costs_only_itself_and_no_pipe_is_waited_for() {
         let refused = try_verify(&tree.path(), &[list]).unwrap_err().to_string();
         assert!(refused.contains("where a regular file was expected"), "{refused}");
     }
+}
+
+#[test]
+fn a_tree_or_a_list_that_cannot_be_opened_costs_only_itself_unless_none_can() {
+    let tree = Tree::new();
+    tree.put("SHA256SUMS", &list(&tree.files, HashKind::Sha256));
+    let bare = tree.place.path().join("bare");
+    write(&tree.files, &bare);
+    let paths = [tree.place.path().join("nothing"), tree.path(), bare.clone()];
+    let opened = |paths: &[PathBuf]| {
+        let open = |path: &PathBuf| OpenGiven::default().open(path, &mut |_| true);
+        open_each(paths, open, |_| false, |error| stook::error::chain(error))
+    };
+    let (trees, unopened) = opened(&paths).unwrap();
+    let found = VerifyGiven { trees, unopened, ..VerifyGiven::default() }.run(&mut ()).unwrap();
+    assert_eq!((found.report.subjects.len(), found.report.subjects[0].matching), (1, 3));
+    assert_eq!(found.lists[0].subject, 0);
+    let said: Vec<_> = found.failures.iter().map(|one| stook::error::chain(&one.error)).collect();
+    assert!(said.len() == 2 && said[0].contains("nothing: cannot open"), "{said:?}");
+    assert!(said[1].contains("bare has no list of checksums"), "{said:?}");
+    assert_eq!(found.wrong(false), 2);
+    assert!(opened(&paths[..1]).is_err());
+    assert!(matches!(try_verify(&bare, &[]), Err(Error::NoList(_))));
+    let lists = [tree.place.path().join("no.sha256"), tree.path().join("SHA256SUMS")];
+    let found = try_verify(&tree.path(), &[&lists[0], &lists[1]]).unwrap();
+    assert_eq!((found.report.subjects[0].matching, found.failures.len()), (3, 1), "{found:?}");
+    let found = VerifyGiven { lists: lists.to_vec(), ..VerifyGiven::default() }.run(&mut ()).unwrap();
+    assert_eq!((found.report.subjects[0].matching, found.failures.len()), (3, 1), "{found:?}");
+    assert!(try_verify(&tree.path(), &[&lists[0]]).is_err());
 }
 
 #[test]

@@ -107,6 +107,75 @@ fn a_proof_that_is_damaged_proves_nothing_and_is_said() {
 }
 
 #[test]
+fn the_length_that_a_proof_says_is_not_believed() {
+    let (place, long, bytes) = tree(3 * BLOCK + 700);
+    make(place.path());
+    let proof = fs::read_dir(proofs_of(place.path())).unwrap().next().unwrap().unwrap().path();
+    let whole = fs::read(&proof).unwrap();
+    let said = |len: usize| {
+        let mut proof = whole.clone();
+        let end = proof.len();
+        proof[end - 8..].copy_from_slice(&(len as u64).to_le_bytes());
+        proof
+    };
+    for other in [bytes.len() - 10, bytes.len() + 10, 3 * BLOCK + 1, 4 * BLOCK] {
+        fs::write(&proof, said(other)).unwrap();
+        let verified = verify(place.path(), VerifyGiven::default());
+        assert_eq!((verified.report.subjects[0].matching, verified.failures.len()), (3, 1), "{other}");
+        for start in [0, 3 * BLOCK_BYTES] {
+            let refused = stook::error::chain(&range(&long, start, None).unwrap_err());
+            let expected =
+                format!("it says that the file has {other} bytes, and its bytes are {}", bytes.len());
+            assert!(refused.contains(&expected), "{refused}");
+        }
+    }
+    // The file itself is cut off, or longer: that is no fault of the proof.
+    fs::write(&proof, &whole).unwrap();
+    for other in [bytes.len() - 10, bytes.len() + 10] {
+        File::options().write(true).open(&long).unwrap().set_len(other as u64).unwrap();
+        let verified = verify(place.path(), VerifyGiven::default());
+        let one = &verified.report.subjects[0];
+        assert!(one.mismatching[0].bad.is_some() && verified.failures.is_empty(), "{verified:?}");
+    }
+}
+
+#[test]
+fn a_proof_of_a_huge_file_takes_no_longer_than_the_file_that_is_there() {
+    let (place, long, _) = tree(3 * BLOCK);
+    make(place.path());
+    let proof = fs::read_dir(proofs_of(place.path())).unwrap().next().unwrap().unwrap().path();
+    let whole = fs::read(&proof).unwrap();
+    let blocks = 1_u64 << 30;
+    let root = (blocks - 2) * 64;
+    File::options().write(true).open(&long).unwrap().write_all_at(b"?", 5).unwrap();
+    for has_root in [false, true] {
+        let file = File::create(&proof).unwrap();
+        if has_root {
+            file.write_all_at(&whole[64..128], root).unwrap();
+        }
+        file.write_all_at(&(blocks * BLOCK_BYTES).to_le_bytes(), root + 64).unwrap();
+        let mut asked = 0;
+        let given = RangeGiven { path: long.clone(), start: 0, end: None, cached: false };
+        let found = given.run(&mut |_| {
+            asked += 1;
+            true
+        });
+        assert!(asked < 10, "{asked}");
+        match has_root {
+            true => {
+                let bad = found.unwrap().bad;
+                assert_eq!((bad.blocks, bad.bad + bad.unknown, bad.ranges.len()), (blocks, blocks, 1));
+            }
+            false => assert!(found.is_err()),
+        }
+        let verified = verify(place.path(), VerifyGiven::default());
+        let one = &verified.report.subjects[0];
+        assert_eq!((one.matching, one.mismatching.len()), (2, 1), "{verified:?}");
+        assert_eq!(verified.failures.len(), 1, "{verified:?}");
+    }
+}
+
+#[test]
 fn a_part_is_verified_by_reading_the_blocks_that_it_lies_in() {
     let (place, long, bytes) = tree(5 * BLOCK + 100);
     make(place.path());

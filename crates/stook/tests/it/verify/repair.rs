@@ -388,3 +388,37 @@ fn lists_of_one_date_that_disagree_are_no_reason_to_replace_a_file() {
     assert_eq!(place.repair(false).undone(), 1);
     assert_eq!(fs::read(place.at("bad/small")).unwrap(), b"versionB");
 }
+
+#[test]
+fn a_list_that_does_not_say_the_function_is_enough_to_repair_by() {
+    let place = Place(tempfile::tempdir().unwrap());
+    for (copy, text) in [("good", "right"), ("bad", "wrong")] {
+        fs::create_dir(place.at(copy)).unwrap();
+        fs::write(place.at(copy).join("small"), text).unwrap();
+    }
+    // 32 digits may be those of xxh128 and of XXH128's reversed form, or of MD5.
+    let digest = stook::hash::Digest::of(HashKind::Xxh128, b"right");
+    fs::write(place.at("bad/list.xxhsum"), format!("{digest}  small\n")).unwrap();
+    let report = place.repair(false);
+    assert_eq!(report.undone(), 0, "{}", Place::said(&report));
+    assert_eq!(fs::read(place.at("bad/small")).unwrap(), b"right");
+}
+
+#[test]
+fn a_file_whose_proof_says_another_length_is_replaced_as_a_whole() {
+    let place = Place::new();
+    let proofs = walk(&place.at("bad")).into_iter().filter(|path| path.is_file());
+    let len = (film().len() as u64).to_le_bytes();
+    let is_of_film = |path: &PathBuf| fs::read(path).unwrap().ends_with(&len);
+    let proof = proofs.filter(|path| path.parent() != Some(&place.at("bad"))).find(is_of_film).unwrap();
+    let mut bytes = fs::read(&proof).unwrap();
+    let end = bytes.len();
+    bytes[end - 8..].copy_from_slice(&(film().len() as u64 - 10).to_le_bytes());
+    fs::write(&proof, bytes).unwrap();
+    // Its last block is damaged: only the good copy shows what the length is.
+    place.write("bad/d/film", b"?", 6 * BLOCK + 300);
+    let report = place.repair(false);
+    assert_eq!(report.destinations[0].replaced, [b"d/film".to_vec()], "{report:?}");
+    assert!(Place::said(&report).contains("it says that the file has "), "{}", Place::said(&report));
+    place.assert_same();
+}
