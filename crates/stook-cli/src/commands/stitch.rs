@@ -8,11 +8,11 @@ use std::time::Instant;
 use clap::Subcommand;
 use serde::Serialize;
 use stook::ops::copy::OpenGiven;
-use stook::ops::stitch::{Error, Layout, StitchGiven, Stitched};
+use stook::ops::stitch::{Error, StitchGiven, Stitched};
 use stook::report::json::TextOrBytes;
 use stook::report::units;
 use stook::source::Source as _;
-use stook::stitch::{Error as StitchError, TarOptions, ZipOptions};
+use stook::stitch::{Error as StitchError, Layout, Tar, Zip};
 
 use crate::context::Context;
 use crate::exit::{UsageError, code_for};
@@ -91,14 +91,14 @@ struct What {
 /// Returns an error if a tree cannot be opened or listed, something cannot be written, or arguments
 /// are invalid.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
-    let (what, layout) = match args.layout {
+    let (what, layout): (What, Box<dyn Layout>) = match args.layout {
         Kind::Tar(what) => {
-            let layout = Layout::Tar(TarOptions { deterministic: what.deterministic });
-            (what, layout)
+            let deterministic = what.deterministic;
+            (what, Box::new(Tar { deterministic }))
         }
         Kind::Zip(what) => {
-            let layout = Layout::Zip(ZipOptions { deterministic: what.deterministic });
-            (what, layout)
+            let deterministic = what.deterministic;
+            (what, Box::new(Zip { deterministic }))
         }
     };
     let to_stdout = what.write.as_deref().map_or(!what.list, is_stdout);
@@ -119,7 +119,12 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     Ok(code_for(stitched.undone()))
 }
 
-fn lay_out(what: &What, layout: Layout, to_stdout: bool, context: &Context) -> anyhow::Result<Stitched> {
+fn lay_out(
+    what: &What,
+    layout: Box<dyn Layout>,
+    to_stdout: bool,
+    context: &Context,
+) -> anyhow::Result<Stitched> {
     let mut open = OpenGiven::default();
     open.contents.pack.at_ns = what.view.at_ns();
     let open =

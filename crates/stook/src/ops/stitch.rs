@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::given::Given;
 use crate::report::units;
 use crate::source::Source as _;
-use crate::stitch::{self, Laid, Members, TarOptions, ZipOptions};
+use crate::stitch::{self, Laid, Layout, Members};
 use crate::storage::free_at;
 use crate::tree::{Draft, Failure, Kind, room};
 
@@ -31,22 +31,13 @@ pub enum Error {
     Invalid(String),
 }
 
-/// What is made of trees.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Layout {
-    /// A tar.
-    Tar(TarOptions),
-    /// A zip of stored members.
-    Zip(ZipOptions),
-}
-
 /// What is stitched together.
 #[derive(Debug)]
 pub struct StitchGiven {
     /// The trees: what is in the only one, or each of several under its name. A file has its name.
     pub trees: Vec<Given>,
     /// What is made of them.
-    pub layout: Layout,
+    pub layout: Box<dyn Layout>,
     /// Where it will be written, which is then left out of it.
     pub target: Option<PathBuf>,
 }
@@ -126,10 +117,7 @@ impl StitchGiven {
         if let Some(target) = target {
             members.leave_out_file(&target);
         }
-        let laid = match layout {
-            Layout::Tar(options) => stitch::tar(path.with_extension("tar"), members, options)?,
-            Layout::Zip(options) => stitch::zip(path.with_extension("zip"), members, options)?,
-        };
+        let laid = layout.lay_out(path.with_extension(layout.ending()), members)?;
         Ok(Stitched { laid, misplaced })
     }
 }

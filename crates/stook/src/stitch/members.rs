@@ -7,7 +7,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::error::{Error, Result};
-use super::file::VirtualFile;
 use crate::error;
 use crate::format::MemberKind;
 use crate::source::{Identity, Source};
@@ -51,17 +50,6 @@ pub struct Members {
     /// What could not be listed, and what no archive holds: pipes, devices.
     failures: Vec<Failure<error::Error>>,
     left_out: Vec<(Vec<u8>, Kind)>,
-}
-
-/// An archive that was laid out.
-#[derive(Debug, Clone)]
-pub struct Laid {
-    /// Its bytes.
-    pub file: VirtualFile,
-    /// What it is made of, in order.
-    pub members: Arc<Members>,
-    /// Where the bytes of each member begin; of one that has none, the byte after its header.
-    pub starts: Arc<[u64]>,
 }
 
 /// An entry of a directory that is gone through.

@@ -2,14 +2,14 @@
 //!
 //! A [`VirtualFile`] is a list of [`Pieces`]: parts of other files, bytes, one byte repeated, and
 //! what is computed where it is read. It is a [`Source`](crate::source::Source) like any other. A
-//! layout says what its pieces are: [`tar()`] and [`zip()`] lay out the [`Members`] of trees
-//! without reading any of them.
+//! [`Layout`] says what its pieces are: [`Tar`] and [`Zip`] lay out the [`Members`] of trees without
+//! reading any of them.
 //!
 //! ```
 //! use std::sync::Arc;
 //!
 //! use stook::extent::ByteRange;
-//! use stook::stitch::{Members, TarOptions, tar};
+//! use stook::stitch::{Layout as _, Members, Tar};
 //! use stook::walk::DirectoryTree;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -18,7 +18,7 @@
 //! let tree = DirectoryTree::open(directory.path())?;
 //! let mut members = Members::new();
 //! members.add_tree(Arc::new(tree), true, b"", &mut |_| true)?;
-//! let tar = tar("notes.tar", members, TarOptions { deterministic: true })?;
+//! let tar = Tar { deterministic: true }.lay_out("notes.tar".into(), members)?;
 //! assert_eq!(tar.file.read_at(ByteRange::new(512, 518).ok_or("it is one")?)?, "a note");
 //! # Ok(())
 //! # }
@@ -30,6 +30,7 @@ mod bodies;
 mod error;
 mod file;
 mod index;
+mod layout;
 mod members;
 mod pieces;
 mod tar;
@@ -39,7 +40,8 @@ mod zip;
 pub use bodies::Bodies;
 pub use error::{Error, Result};
 pub use file::{Parts, VirtualFile};
-pub use members::{Laid, Member, Members};
+pub use layout::{Laid, Layout};
+pub use members::{Member, Members};
 pub use pieces::Pieces;
-pub use tar::{TarOptions, tar};
-pub use zip::{ZipOptions, zip};
+pub use tar::Tar;
+pub use zip::Zip;

@@ -1,16 +1,18 @@
-//! [`tar()`]: a tree as a tar, of which nothing is read before it is asked for.
+//! [`Tar`]: a tree as a tar, of which nothing is read before it is asked for.
 //!
 //! Where each member is follows from its path and its length, so laying it out takes a listing and
 //! nothing else. Headers are computed when they are read.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::bodies::Bodies;
-use super::error::{Error, Result};
+use super::error::Result;
 use super::file::{Parts, VirtualFile, no_part};
-use super::members::{Laid, Member, Members};
+use super::layout::{Laid, Layout, numbered};
+use super::members::{Member, Members};
 use super::pieces::Pieces;
 use crate::error;
 use crate::format::MemberKind;
@@ -18,63 +20,65 @@ use crate::format::tar::header::padding_len;
 use crate::format::tar::write::{Head, end};
 use crate::source::Source;
 
-/// How a tar is laid out.
+/// A tar.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct TarOptions {
+pub struct Tar {
     /// Times are 0 and everything belongs to root: the same files give the same bytes anywhere,
     /// those of GNU tar with `--format=pax --sort=name --mtime=@0 --owner=0 --group=0
     /// --numeric-owner --pax-option=delete=atime,delete=ctime`.
     pub deterministic: bool,
 }
 
-/// Lays out the tar of the members of trees.
-///
-/// # Errors
-/// [`Error::TooLong`]; [`Error::Member`].
-pub fn tar(path: impl Into<std::path::PathBuf>, mut members: Members, options: TarOptions) -> Result<Laid> {
-    members.settle(true)?;
-    let too_many = || Error::TooLong { pieces: members.all().len() };
-    let count = u32::try_from(members.all().len()).ok().filter(|count| *count < u32::MAX / 4);
-    let count = count.ok_or_else(too_many)?;
-    let (mut pieces, mut starts) = (Pieces::new(), Vec::new());
-    for (number, member) in (0..count).zip(members.all()) {
-        pieces.made(number, head(member, options).encode().len() as u64);
-        starts.push(pieces.len());
-        if member.kind == MemberKind::File {
-            pieces.body(number, 0, member.len);
-            pieces.fill(0, padding_len(member.len));
-        }
+impl Layout for Tar {
+    fn ending(&self) -> &'static str {
+        "tar"
     }
-    let end = end(pieces.len()).len() as u64;
-    pieces.fill(0, end);
-    let members = Arc::new(members);
-    let file = VirtualFile::new(path, pieces, Arc::new(Tar { members: members.clone(), options }))?;
-    Ok(Laid { file, members, starts: starts.into() })
+
+    fn lay_out(&self, path: PathBuf, mut members: Members) -> Result<Laid> {
+        members.settle(true)?;
+        let (mut pieces, mut starts) = (Pieces::new(), Vec::new());
+        for (number, member) in (0..numbered(&members)?).zip(members.all()) {
+            pieces.made(number, self.head(member).encode().len() as u64);
+            starts.push(pieces.len());
+            if member.kind == MemberKind::File {
+                pieces.body(number, 0, member.len);
+                pieces.fill(0, padding_len(member.len));
+            }
+        }
+        let end = end(pieces.len()).len() as u64;
+        pieces.fill(0, end);
+        let members = Arc::new(members);
+        let parts = TarParts { members: members.clone(), tar: *self };
+        let file = VirtualFile::new(path, pieces, Arc::new(parts))?;
+        Ok(Laid { file, members, starts: starts.into() })
+    }
+}
+
+impl Tar {
+    fn head<'m>(&self, member: &'m Member) -> Head<'m> {
+        let (mtime_ns, owner) = match self.deterministic {
+            // An owner that is known keeps all bits of the mode.
+            true => (0, Some((0, 0))),
+            false => (member.mtime_ns, member.owner),
+        };
+        let Member { key, kind, mode, len, link, .. } = member;
+        Head { key, kind: *kind, mode: *mode, mtime_ns, owner, len: *len, link, xattrs: &[] }
+    }
 }
 
 #[derive(Debug)]
-struct Tar {
+struct TarParts {
     members: Arc<Members>,
-    options: TarOptions,
+    tar: Tar,
 }
 
-impl Parts for Tar {
+impl Parts for TarParts {
     fn open(&self, number: u32) -> error::Result<Arc<dyn Source>> {
         self.members.open(number)
     }
 
     fn make(&self, number: u32, _bodies: &Bodies) -> error::Result<Bytes> {
         let member = self.members.all().get(number as usize).ok_or_else(|| no_part(number))?;
-        Ok(head(member, self.options).encode().into())
+        Ok(self.tar.head(member).encode().into())
     }
-}
-
-fn head(member: &Member, options: TarOptions) -> Head<'_> {
-    let (mtime_ns, owner) = match options.deterministic {
-        // An owner that is known keeps all bits of the mode.
-        true => (0, Some((0, 0))),
-        false => (member.mtime_ns, member.owner),
-    };
-    let Member { key, kind, mode, len, link, .. } = member;
-    Head { key, kind: *kind, mode: *mode, mtime_ns, owner, len: *len, link, xattrs: &[] }
 }

@@ -1,10 +1,11 @@
-//! [`zip()`]: a tree as a zip of stored members, of which nothing is read before it is asked for.
+//! [`Zip`]: a tree as a zip of stored members, of which nothing is read before it is asked for.
 //!
 //! The CRC-32 of a member stands behind its bytes, in a data descriptor, and in the directory at
 //! the end, so that where everything is follows from names and lengths alone. Who reads a
 //! descriptor has its member read, and who reads the directory all members that were not yet, in
 //! one pass. Who reads the zip from its front computes them on the way.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -14,7 +15,8 @@ use flate2::Crc;
 use super::bodies::Bodies;
 use super::error::{Error, Result};
 use super::file::{Parts, VirtualFile, no_part};
-use super::members::{Laid, Member, Members};
+use super::layout::{Laid, Layout, numbered};
+use super::members::{Member, Members};
 use super::pieces::Pieces;
 use super::writing::{BodyRange, read_in_order};
 use crate::error;
@@ -23,9 +25,9 @@ use crate::format::MemberKind;
 use crate::format::zip::write::{Head, end};
 use crate::source::Source;
 
-/// How a zip is laid out.
+/// A zip of stored members. A hard link is a file of its own: a zip has none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ZipOptions {
+pub struct Zip {
     /// Times are the first that a zip knows, and owners are left out: the same files give the same
     /// bytes anywhere.
     pub deterministic: bool,
@@ -38,44 +40,50 @@ const DIRECTORY: u32 = u32::MAX;
 /// A CRC-32 that is known.
 const KNOWN: u64 = 1 << 32;
 
-/// Lays out the zip of the members of trees. A hard link is a file of its own: a zip has none.
-///
-/// # Errors
-/// [`Error::TooLong`]; [`Error::Member`] for a path that a zip cannot have.
-pub fn zip(path: impl Into<std::path::PathBuf>, mut members: Members, options: ZipOptions) -> Result<Laid> {
-    members.settle(false)?;
-    let too_many = || Error::TooLong { pieces: members.all().len() };
-    let count = u32::try_from(members.all().len()).ok().filter(|count| *count < u32::MAX / 4);
-    let count = count.ok_or_else(too_many)?;
-    let (mut pieces, mut directory_len) = (Pieces::new(), 0_u64);
-    let (mut headers, mut starts) = (Vec::new(), Vec::new());
-    for (number, member) in (0..count).zip(members.all()) {
-        let refused = |fault: Fault| Error::Member { key: member.key.to_vec(), why: fault.to_string() };
-        let head = head(member, options, 0);
-        headers.push(pieces.len());
-        directory_len += head.entry(pieces.len()).map_err(refused)?.len() as u64;
-        pieces.made(2 * number, head.local().map_err(refused)?.len() as u64);
-        starts.push(pieces.len());
-        match member.kind {
-            MemberKind::File => pieces.body(number, 0, member.len),
-            _ => pieces.bytes(Bytes::copy_from_slice(&member.link)),
-        }
-        pieces.made(2 * number + 1, head.descriptor().len() as u64);
+impl Layout for Zip {
+    fn ending(&self) -> &'static str {
+        "zip"
     }
-    let end_len = end(count.into(), pieces.len(), directory_len).len() as u64;
-    let directory_at = pieces.len();
-    pieces.made(DIRECTORY, directory_len.saturating_add(end_len));
-    let crcs = members.all().iter().map(|_| AtomicU64::new(0)).collect();
-    let (directory, running) = (OnceLock::new(), Mutex::default());
-    let members = Arc::new(members);
-    let parts = Zip { members: members.clone(), options, headers, directory_at, directory, crcs, running };
-    let file = VirtualFile::new(path, pieces, Arc::new(parts))?;
-    Ok(Laid { file, members, starts: starts.into() })
+
+    fn lay_out(&self, path: PathBuf, mut members: Members) -> Result<Laid> {
+        members.settle(false)?;
+        let count = numbered(&members)?;
+        let (mut pieces, mut directory_len) = (Pieces::new(), 0_u64);
+        let (mut headers, mut starts) = (Vec::new(), Vec::new());
+        for (number, member) in (0..count).zip(members.all()) {
+            let refused = |fault: Fault| Error::Member { key: member.key.to_vec(), why: fault.to_string() };
+            let head = self.head(member, 0);
+            headers.push(pieces.len());
+            directory_len += head.entry(pieces.len()).map_err(refused)?.len() as u64;
+            pieces.made(2 * number, head.local().map_err(refused)?.len() as u64);
+            starts.push(pieces.len());
+            match member.kind {
+                MemberKind::File => pieces.body(number, 0, member.len),
+                _ => pieces.bytes(Bytes::copy_from_slice(&member.link)),
+            }
+            pieces.made(2 * number + 1, head.descriptor().len() as u64);
+        }
+        let directory_at = pieces.len();
+        let end_len = end(count.into(), directory_at, directory_len).len() as u64;
+        pieces.made(DIRECTORY, directory_len.saturating_add(end_len));
+        let members = Arc::new(members);
+        let parts = ZipParts {
+            members: members.clone(),
+            zip: *self,
+            crcs: members.all().iter().map(|_| AtomicU64::new(0)).collect(),
+            headers,
+            directory_at,
+            directory: OnceLock::new(),
+            running: Mutex::default(),
+        };
+        let file = VirtualFile::new(path, pieces, Arc::new(parts))?;
+        Ok(Laid { file, members, starts: starts.into() })
+    }
 }
 
-struct Zip {
+struct ZipParts {
     members: Arc<Members>,
-    options: ZipOptions,
+    zip: Zip,
     /// Where the header of each member begins.
     headers: Vec<u64>,
     directory_at: u64,
@@ -85,13 +93,13 @@ struct Zip {
     running: Mutex<Option<(u32, u64, Crc)>>,
 }
 
-impl std::fmt::Debug for Zip {
+impl std::fmt::Debug for ZipParts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Zip").field("members", &self.headers.len()).finish_non_exhaustive()
+        f.debug_struct("ZipParts").field("members", &self.headers.len()).finish_non_exhaustive()
     }
 }
 
-impl Parts for Zip {
+impl Parts for ZipParts {
     fn open(&self, number: u32) -> error::Result<Arc<dyn Source>> {
         self.members.open(number)
     }
@@ -102,10 +110,10 @@ impl Parts for Zip {
         }
         let member = self.members.all().get(number as usize / 2).ok_or_else(|| no_part(number))?;
         let encoded = match number % 2 {
-            0 => head(member, self.options, 0).local().map_err(|fault| impossible(&fault))?,
+            0 => self.zip.head(member, 0).local().map_err(|fault| impossible(&fault))?,
             _ => {
                 self.read(bodies, number / 2..number / 2 + 1)?;
-                head(member, self.options, self.crc(number / 2)).descriptor()
+                self.zip.head(member, self.crc(number / 2)).descriptor()
             }
         };
         Ok(encoded.into())
@@ -128,7 +136,7 @@ impl Parts for Zip {
     }
 }
 
-impl Zip {
+impl ZipParts {
     fn note(&self, number: u32, crc: u32) {
         if let Some(slot) = self.crcs.get(number as usize) {
             slot.store(KNOWN | u64::from(crc), Ordering::Release);
@@ -178,7 +186,7 @@ impl Zip {
         self.read(bodies, 0..self.headers.len() as u32)?;
         let mut out = Vec::new();
         for ((number, member), start) in (0..).zip(self.members.all()).zip(&self.headers) {
-            let entry = head(member, self.options, self.crc(number)).entry(*start);
+            let entry = self.zip.head(member, self.crc(number)).entry(*start);
             out.extend(entry.map_err(|fault| impossible(&fault))?);
         }
         let (count, len) = (self.headers.len() as u64, out.len() as u64);
@@ -187,17 +195,19 @@ impl Zip {
     }
 }
 
-fn head(member: &Member, options: ZipOptions, crc32: u32) -> Head<'_> {
-    let (mtime_ns, owner) = match options.deterministic {
-        true => (0, None),
-        false => (member.mtime_ns, member.owner),
-    };
-    let Member { key, kind, mode, link, .. } = member;
-    let len = if *kind == MemberKind::File { member.len } else { link.len() as u64 };
-    let has_descriptor = *kind == MemberKind::File;
-    // What is here already needs nothing behind it.
-    let crc32 = if has_descriptor { crc32 } else { crc_of(link) };
-    Head { key, kind: *kind, mode: *mode, mtime_ns, owner, len, crc32, has_descriptor }
+impl Zip {
+    fn head<'m>(&self, member: &'m Member, crc32: u32) -> Head<'m> {
+        let (mtime_ns, owner) = match self.deterministic {
+            true => (0, None),
+            false => (member.mtime_ns, member.owner),
+        };
+        let Member { key, kind, mode, link, .. } = member;
+        let len = if *kind == MemberKind::File { member.len } else { link.len() as u64 };
+        let has_descriptor = *kind == MemberKind::File;
+        // What is here already needs nothing behind it.
+        let crc32 = if has_descriptor { crc32 } else { crc_of(link) };
+        Head { key, kind: *kind, mode: *mode, mtime_ns, owner, len, crc32, has_descriptor }
+    }
 }
 
 fn crc_of(bytes: &[u8]) -> u32 {

@@ -11,7 +11,7 @@ use stook::extent::ByteRange;
 use stook::format::MemberKind;
 use stook::format::tar::write::{Head, end};
 use stook::source::Source;
-use stook::stitch::{Members, TarOptions, ZipOptions, tar, zip};
+use stook::stitch::{Layout as _, Members, Tar, Zip};
 
 use super::{members, read_through, tar_of, zip_of};
 
@@ -56,7 +56,7 @@ fn check_parts(file: &stook::stitch::VirtualFile, whole: &[u8]) {
 #[test]
 fn a_deterministic_tar_is_that_of_gnu_tar_byte_for_byte() {
     let place = tree();
-    let made = tar("x.tar", members(place.path()), TarOptions { deterministic: true }).unwrap();
+    let made = Tar { deterministic: true }.lay_out("x.tar".into(), members(place.path())).unwrap();
     let whole = read_through(&made.file).unwrap();
     assert!(whole == gnu_tar(place.path()));
     check_parts(&made.file, &whole);
@@ -118,8 +118,8 @@ fn deterministic_archives_do_not_depend_on_times_and_names_of_the_place() {
         file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_007)).unwrap();
     }
     let zips = [&one, &other].map(|tree| {
-        let options = ZipOptions { deterministic: true };
-        read_through(&zip("x.zip", members(tree.path()), options).unwrap().file).unwrap()
+        let zip = Zip { deterministic: true };
+        read_through(&zip.lay_out("x.zip".into(), members(tree.path())).unwrap().file).unwrap()
     });
     assert!(zips[0] == zips[1]);
     assert!(
@@ -153,7 +153,7 @@ fn zips_of_65_535_and_more_members_are_read_by_everybody() {
         let archive = Archive::open(&path, OpenOptions::default()).unwrap();
         let mut members = Members::new();
         members.add_tree(Arc::new(archive.tree()), false, b"", &mut |_| true).unwrap();
-        let made = zip("many.zip", members, ZipOptions::default()).unwrap();
+        let made = Zip::default().lay_out("many.zip".into(), members).unwrap();
         let zip = place.path().join("many.zip");
         fs::write(&zip, read_through(&made.file).unwrap()).unwrap();
         assert_eq!(read_archive(&zip).len(), count);
@@ -171,13 +171,13 @@ fn members_of_4_gib_and_of_8_gib_have_the_numbers_that_readers_expect() {
     let place = tempfile::tempdir().unwrap();
     for len in [u64::from(u32::MAX) - 1, u64::from(u32::MAX), 1 << 32, (8 << 30) - 1, 8 << 30] {
         fs::File::create(place.path().join("big")).unwrap().set_len(len).unwrap();
-        let made = tar("x.tar", members(place.path()), TarOptions { deterministic: true }).unwrap();
+        let made = Tar { deterministic: true }.lay_out("x.tar".into(), members(place.path())).unwrap();
         let script = "tar --format=pax --mtime=@0 --owner=0 --group=0 --numeric-owner \
                       --pax-option=delete=atime,delete=ctime -cf - big | head -c 2048";
         let gnu = Command::new("sh").args(["-c", script]).current_dir(place.path()).output().unwrap().stdout;
         assert!(made.file.read_at(ByteRange::to(2048)).unwrap() == gnu, "{len}");
         // What follows from the length: a zip with numbers of 64 bits, where 32 are not enough.
-        let made = zip("x.zip", members(place.path()), ZipOptions::default()).unwrap();
+        let made = Zip::default().lay_out("x.zip".into(), members(place.path())).unwrap();
         let needed = made.file.read_at(ByteRange::new(4, 6).unwrap()).unwrap()[0];
         assert_eq!(needed, if len >= u64::from(u32::MAX) { 45 } else { 20 }, "{len}");
     }
@@ -191,12 +191,12 @@ fn what_no_archive_holds_is_said_and_the_archive_itself_is_left_out() {
     let mut all = members(place.path());
     assert_eq!(all.left_out().iter().map(|one| one.0.clone()).collect::<Vec<_>>(), [b"d/fifo".to_vec()]);
     all.leave_out_file(&place.path().join("d/one"));
-    let made = tar("x.tar", all, TarOptions::default()).unwrap();
+    let made = Tar::default().lay_out("x.tar".into(), all).unwrap();
     assert!(made.members.all().iter().all(|member| &*member.key != b"d/one"));
     assert_eq!(made.members.left_out().len(), 1);
     // Two trees with the same paths.
     let mut twice = members(place.path());
     let again = stook::walk::DirectoryTree::open(place.path()).unwrap();
     twice.add_tree(Arc::new(again), true, b"", &mut |_| true).unwrap();
-    assert!(tar("x.tar", twice, TarOptions::default()).is_err());
+    assert!(Tar::default().lay_out("x.tar".into(), twice).is_err());
 }

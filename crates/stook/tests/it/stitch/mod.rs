@@ -8,7 +8,7 @@ mod model;
 use std::path::Path;
 use std::sync::Arc;
 
-use stook::stitch::{Laid, Members, TarOptions, VirtualFile, ZipOptions, tar, zip};
+use stook::stitch::{Laid, Layout as _, Members, Tar, VirtualFile, Zip};
 use stook::walk::DirectoryTree;
 
 /// The members of a directory.
@@ -19,11 +19,11 @@ fn members(path: &Path) -> Members {
 }
 
 fn tar_of(path: &Path) -> Laid {
-    tar("x.tar", members(path), TarOptions::default()).unwrap()
+    Tar::default().lay_out("x.tar".into(), members(path)).unwrap()
 }
 
 fn zip_of(path: &Path) -> Laid {
-    zip("x.zip", members(path), ZipOptions::default()).unwrap()
+    Zip::default().lay_out("x.zip".into(), members(path)).unwrap()
 }
 
 /// All bytes, from the front to the end.

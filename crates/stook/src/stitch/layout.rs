@@ -1,0 +1,41 @@
+//! [`Layout`]: what becomes of members in a file.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::error::{Error, Result};
+use super::file::VirtualFile;
+use super::members::Members;
+
+/// How members are laid out in one file. `docs/guide/layouts.md` shows how to add one.
+pub trait Layout: fmt::Debug {
+    /// What the names of such files end in, without the dot.
+    fn ending(&self) -> &'static str;
+
+    /// Lays members out. `path` is what the file is called in messages. Nothing of the members is
+    /// read that a listing says.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`]; [`Error::Member`] for what the format has no way to hold; what cannot be
+    /// read, where the layout is in the members themselves.
+    fn lay_out(&self, path: PathBuf, members: Members) -> Result<Laid>;
+}
+
+/// A file that was laid out.
+#[derive(Debug, Clone)]
+pub struct Laid {
+    /// Its bytes.
+    pub file: VirtualFile,
+    /// What it is made of, in order.
+    pub members: Arc<Members>,
+    /// Where the bytes of each member begin; of one that has none, the byte after its header.
+    pub starts: Arc<[u64]>,
+}
+
+/// The numbers of members: those of bodies and of what is made have 32 bits, of which layouts use
+/// some for themselves.
+pub(super) fn numbered(members: &Members) -> Result<u32> {
+    let count = u32::try_from(members.all().len()).ok().filter(|count| *count < u32::MAX / 4);
+    count.ok_or(Error::TooLong { pieces: members.all().len() })
+}
