@@ -233,6 +233,11 @@ impl Members {
         });
     }
 
+    /// Keeps only some.
+    pub(super) fn keep(&mut self, is_kept: impl FnMut(&Member) -> bool) {
+        self.members.retain(is_kept);
+    }
+
     /// All of them, in order.
     pub fn all(&self) -> &[Member] {
         &self.members

@@ -26,6 +26,7 @@
 //!
 //! How it works: `docs/internals/stitch.md`.
 
+mod afs;
 mod bodies;
 mod error;
 mod file;
@@ -33,15 +34,18 @@ mod index;
 mod layout;
 mod members;
 mod pieces;
+mod safetensors;
 mod tar;
 mod writing;
 mod zip;
 
+pub use afs::Afs;
 pub use bodies::Bodies;
 pub use error::{Error, Result};
 pub use file::{Parts, VirtualFile};
 pub use layout::{Laid, Layout};
 pub use members::{Member, Members};
 pub use pieces::Pieces;
+pub use safetensors::Safetensors;
 pub use tar::Tar;
 pub use zip::Zip;
