@@ -3,6 +3,7 @@
 
 mod archives;
 mod faults;
+mod layouts;
 mod model;
 
 use std::path::Path;
