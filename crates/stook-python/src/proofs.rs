@@ -90,6 +90,7 @@ fn range_of<'py>(py: Python<'py>, one: &RangeReport) -> PyResult<Bound<'py, PyAn
 ///         file, an object by its address.
 ///     destination: The directory to repair, which has lists of its own.
 ///     to: A further directory, or several in a list.
+///     force: Write the megabytes that the good copy has of a file, even if it lacks others.
 ///     dry_run: Whether nothing is written: the report says what would be.
 ///     as_file: Whether a pack is taken for the files that it is.
 ///     at: The state of a pack at this time rather than the newest, as for `Pack`.
@@ -124,13 +125,14 @@ fn range_of<'py>(py: Python<'py>, one: &RangeReport) -> PyResult<Bound<'py, PyAn
 ///     >>> disk.mended, disk.read_bytes, stook.verify("disk").ok
 ///     ({'film': 1}, 805696, True)
 #[pyfunction]
-#[pyo3(signature = (good, destination, *, to=None, dry_run=false, as_file=false, at=None, cache=None, whole_file=false, settings=None, headers=None, progress=None))]
+#[pyo3(signature = (good, destination, *, to=None, force=false, dry_run=false, as_file=false, at=None, cache=None, whole_file=false, settings=None, headers=None, progress=None))]
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 pub(crate) fn repair_copy<'py>(
     py: Python<'py>,
     #[pyo3(from_py_with = paths::good)] good: PathBuf,
     #[pyo3(from_py_with = paths::destination)] destination: PathBuf,
     to: Option<&Bound<'py, PyAny>>,
+    #[pyo3(from_py_with = choices::force)] force: bool,
     #[pyo3(from_py_with = choices::dry_run)] dry_run: bool,
     #[pyo3(from_py_with = choices::as_file)] as_file: bool,
     at: Option<&Bound<'py, PyAny>>,
@@ -144,7 +146,8 @@ pub(crate) fn repair_copy<'py>(
     open.contents.pack.at_ns = at_ns_of(at)?;
     let destinations = [vec![destination], directories(to)?].concat();
     let fetching = fetching(cache, whole_file, settings, headers)?;
-    let given = RepairGiven { destinations, dry_run, copying: CopyOptions::default() };
+    let given =
+        RepairGiven { destinations, dry_run, copying: CopyOptions { force, ..CopyOptions::default() } };
     let run = move |go_on: &mut GoOn<'_, 3>| run(&given, good, (open, &fetching), go_on);
     let done = with_progress(py, progress, ["files", "bytes", "total"], run);
     let (report, found) = done.map_err(|error| with_time_hint(at, error))?;

@@ -170,6 +170,15 @@ def test_what_makes_no_sense_is_refused(arguments: list[str], options: dict[str,
         stook.verify(*arguments, **options)
 
 
+def test_of_several_trees_those_that_can_be_opened_are_verified(disk: Path) -> None:
+    report = stook.verify([disk, "nothing"])
+    assert (only(report).matching, report.wrong, report.ok) == (3, 1, False)
+    assert [failure.key for failure in report.failures] == [""]
+    assert "cannot verify nothing" in str(report.failures[0].error)
+    with pytest.raises(FileNotFoundError):
+        stook.verify(["nothing", "nor this"])
+
+
 def test_wrong_types_and_missing_files_are_errors_of_python() -> None:
     wrong: Any
     for wrong in [{"lists": 7}, {"make_lists": 7}, {"cached": "yes"}, {"items": 7}, {"against": 7}]:
@@ -238,6 +247,9 @@ def test_a_copy_is_repaired_from_a_good_one() -> None:
     (bad,) = stook.repair_copy("good", "bad").destinations
     (failure,) = bad.failures
     assert failure.key == "film" and "does not have the bytes" in str(failure.error)
+    flip(Path("bad/film"), 2 << 20)
+    (bad,) = stook.repair_copy("good", "bad", force=True).destinations
+    assert (bad.mended, len(bad.failures)) == ({"film": 1}, 1)
     with pytest.raises(stook.InvalidError, match="no list"):
         stook.repair_copy("bad", "good")
     with pytest.raises(OSError):

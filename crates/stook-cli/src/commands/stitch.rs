@@ -12,7 +12,7 @@ use stook::ops::stitch::{Error, StitchGiven, Stitched};
 use stook::report::json::TextOrBytes;
 use stook::report::units;
 use stook::source::Source as _;
-use stook::stitch::{Error as StitchError, Layout, Tar, Zip};
+use stook::stitch::{Afs, Error as StitchError, Layout, Safetensors, Tar, Zip};
 
 use crate::context::Context;
 use crate::exit::{UsageError, code_for};
@@ -35,6 +35,7 @@ Examples:
   stook stitch tar project --write project.tar
   stook stitch zip project --write project.zip
   stook stitch zip photos.stook --list
+  stook stitch safetensors model-0000* --write model.safetensors
 
 Nothing is written but what --write says, and nothing is read before its bytes are asked for: where everything is in an
 archive follows from names and lengths. A file that is not what it was when it was listed is an error."
@@ -47,9 +48,13 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum Kind {
     /// A tar (pax), as GNU tar writes it
-    Tar(What),
+    Tar(Archive),
     /// A zip of stored members, with zip64 where it is needed
-    Zip(What),
+    Zip(Archive),
+    /// An AFS, as consoles of the year 2000 read it: files without directories
+    Afs(AfsArgs),
+    /// Shards of safetensors as one file with all tensors
+    Safetensors(Shards),
 }
 
 #[derive(Debug, clap::Args)]
@@ -59,6 +64,42 @@ Examples:
   stook stitch tar project --deterministic --write project.tar
   stook stitch zip cards clips --write both.zip
   stook stitch zip photos.stook --list")]
+struct Archive {
+    #[command(flatten)]
+    what: What,
+    /// Leave out times and owners: the same files give the same bytes anywhere
+    #[arg(long)]
+    deterministic: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  stook stitch afs Sound --write Sound.afs
+  stook stitch afs Sound --list
+
+Members stand in the order of their paths, which are their names, of 32 bytes at most.")]
+struct AfsArgs {
+    #[command(flatten)]
+    what: What,
+    /// Leave out names and times: members have numbers only
+    #[arg(long)]
+    without_names: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  stook stitch safetensors model --write model.safetensors
+  stook stitch safetensors model-0000* --list
+
+Every file of TREE has to be a shard, and no two may have one tensor.")]
+struct Shards {
+    #[command(flatten)]
+    what: What,
+}
+
+#[derive(Debug, clap::Args)]
 struct What {
     /// Directories, files, packs, archives with two slashes (`x.tar//`): what is in the only one,
     /// or each of several under its name
@@ -70,9 +111,6 @@ struct What {
     /// List its members: where the bytes of each begin, how many there are, its path
     #[arg(long, conflicts_with = "write")]
     list: bool,
-    /// Leave out times and owners: the same files give the same bytes anywhere
-    #[arg(long)]
-    deterministic: bool,
     /// Write even where there is not enough room, or something is missing in it
     #[arg(long, requires = "write")]
     force: bool,
@@ -92,14 +130,10 @@ struct What {
 /// are invalid.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let (what, layout): (What, Box<dyn Layout>) = match args.layout {
-        Kind::Tar(what) => {
-            let deterministic = what.deterministic;
-            (what, Box::new(Tar { deterministic }))
-        }
-        Kind::Zip(what) => {
-            let deterministic = what.deterministic;
-            (what, Box::new(Zip { deterministic }))
-        }
+        Kind::Tar(Archive { what, deterministic }) => (what, Box::new(Tar { deterministic })),
+        Kind::Zip(Archive { what, deterministic }) => (what, Box::new(Zip { deterministic })),
+        Kind::Afs(AfsArgs { what, without_names }) => (what, Box::new(Afs { without_names })),
+        Kind::Safetensors(Shards { what }) => (what, Box::new(Safetensors)),
     };
     let to_stdout = what.write.as_deref().map_or(!what.list, is_stdout);
     if to_stdout && context.json() {

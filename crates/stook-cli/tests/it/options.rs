@@ -14,7 +14,7 @@ use super::packs::Place;
 use super::stook;
 
 /// A command line that runs, for each command that takes options.
-const RUNS: [(&str, &str); 23] = [
+const RUNS: [(&str, &str); 25] = [
     ("bench", "bench . --file-size 256K --time 5ms --ramp 1ms"),
     ("bench compare", "bench compare results.json results.json"),
     (
@@ -31,6 +31,8 @@ const RUNS: [(&str, &str); 23] = [
     ("copy", "copy tree out --force"),
     ("stitch tar", "stitch tar tree --write new.tar"),
     ("stitch zip", "stitch zip tree --write new.zip"),
+    ("stitch afs", "stitch afs tree --write new.afs"),
+    ("stitch safetensors", "stitch safetensors shard.safetensors --write new.safetensors"),
     ("verify", "verify tree --against tree"),
     ("ls", "ls p.stook"),
     ("info", "info p.stook"),
@@ -279,6 +281,9 @@ fn model() -> PathBuf {
         fs::write(place.path("file"), vec![7; 10_000]).unwrap();
         let mut trace = File::create(place.path("trace.csv")).unwrap();
         trace.write_all(b"# a trace; file size 10000\n0,10\n20,5\n").unwrap();
+        let shard = br#"{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}"#;
+        let shard = [&(shard.len() as u64).to_le_bytes()[..], shard, b"a"].concat();
+        fs::write(place.path("shard.safetensors"), shard).unwrap();
         let packed = stook(["pack", "tree", "tree.stook"]).current_dir(place.dir.path()).output().unwrap();
         assert!(packed.status.success(), "{}", String::from_utf8_lossy(&packed.stderr));
         let bench = ["bench", ".", "--file-size", "256K", "--time", "5ms", "--ramp", "1ms", "--json"];

@@ -119,6 +119,49 @@ fn what_cannot_be_meant_is_refused_before_anything_is_written() {
     assert!(code == 1 && stderr.contains("cannot write to stdout"), "{stdout} {stderr}");
 }
 
+/// A shard with one tensor of bytes.
+fn shard(place: &Place, path: &str, tensor: &str, bytes: &[u8]) {
+    let header =
+        format!(r#"{{"{tensor}":{{"dtype":"U8","shape":[{0}],"data_offsets":[0,{0}]}}}}"#, bytes.len());
+    let all = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), bytes].concat();
+    fs::write(place.path(path), all).unwrap();
+}
+
+#[test]
+fn files_are_an_afs_and_shards_are_one_file() {
+    let place = Place::new();
+    for directory in ["sound", "model"] {
+        fs::create_dir(place.path(directory)).unwrap();
+    }
+    fs::write(place.path("sound/00_theme.adx"), "theme").unwrap();
+    fs::write(place.path("sound/01_step.adx"), "step").unwrap();
+    let (code, stdout, stderr) = run(&place, &["afs", "sound", "--list"]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    assert!(stdout.contains(" 2,048 ") && stdout.contains("01_step.adx"), "{stdout}");
+    let (code, _, stderr) = run(&place, &["afs", "sound", "--write", "sound.afs"]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    let afs = fs::read(place.path("sound.afs")).unwrap();
+    assert_eq!(
+        (&afs[..8], &afs[2048..2053], &afs[4096..4100]),
+        (&b"AFS\0\x02\0\0\0"[..], &b"theme"[..], &b"step"[..])
+    );
+    let (_, stdout, _) = run(&place, &["afs", "sound", "--write", "no.afs", "--without-names", "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&stdout).unwrap()["members"], 2, "{stdout}");
+    shard(&place, "model/1.safetensors", "a", b"one");
+    shard(&place, "model/2.safetensors", "b", b"second");
+    let (code, _, stderr) = run(&place, &["safetensors", "model", "--write", "all.safetensors"]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    let whole = fs::read(place.path("all.safetensors")).unwrap();
+    assert!(whole.ends_with(b"onesecond"));
+    let header: Value = serde_json::from_slice(&whole[8..whole.len() - 9]).unwrap();
+    assert_eq!(header["b"]["data_offsets"], serde_json::json!([3, 9]), "{header}");
+    // What is no shard is named, and nothing is made.
+    shard(&place, "model/3.safetensors", "b", b"again");
+    let (code, _, stderr) = run(&place, &["safetensors", "model", "--write", "no.safetensors"]);
+    assert!(code == 2 && stderr.contains("3.safetensors") && stderr.contains("another shard"), "{stderr}");
+    assert!(!place.path("no.safetensors").exists());
+}
+
 #[test]
 fn many_more_files_than_descriptors_are_one_file() {
     let place = Place::new();

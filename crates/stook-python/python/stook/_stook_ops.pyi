@@ -428,7 +428,7 @@ def verify(
         A `VerifyReport`. What is wrong is in its ``trees``, and in its ``lists``.
 
     Raises:
-        OSError: A tree or a list cannot be opened.
+        OSError: No tree or no list can be opened. One of several that cannot be is in ``failures``.
         stook.RemoteError: A tree on a server cannot be fetched.
         stook.InvalidError: There is nothing to verify with; a tree and a file are to be compared; a
             list is to be made where none can be.

@@ -621,11 +621,11 @@ class VerifyReport:
         trees: Each tree, in the order in which they were given.
         lists: The lists that were read.
         made: The lists that were made.
-        wrong: How much is not as it should be: paths, lines of lists, and all failures. Extras count
-            unless ``allow_extra`` was given.
-        failures: Without a path: trees of several that could not be opened or have nothing to verify
-            with, lists of several that could not be opened, lists that could not be made. By the
-            path of a file: its proof, which is damaged or could not be made.
+        wrong: How much is not as it should be: paths, lines of lists, and all failures. Extras
+            count unless ``allow_extra`` was given.
+        failures: Without a path: trees of several that could not be opened or have nothing to
+            verify with, lists of several that could not be opened, lists that could not be made. By
+            the path of a file: its proof, which is damaged or could not be made.
         damages: Damage of packs that was met, as exceptions.
     """
 

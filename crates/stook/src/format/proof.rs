@@ -240,7 +240,8 @@ impl<R: ProofBytes> Proof<R> {
         ByteRange::new(last.checked_mul(BLOCK_BYTES)?, found_len)
     }
 
-    /// Verifies the length that the proof says, with the bytes of a [doubtful](Self::doubtful) part.
+    /// Verifies the length that the proof says, with the bytes of a [doubtful](Self::doubtful)
+    /// part.
     ///
     /// # Errors
     /// [`ProofError::FileLen`] if these are the last bytes of the file; that the proof is damaged

@@ -31,7 +31,8 @@ impl Layout for Afs {
 
     fn lay_out(&self, path: PathBuf, mut members: Members) -> Result<Laid> {
         members.settle(false)?;
-        let links = |member: &&super::Member| matches!(member.kind, MemberKind::Symlink | MemberKind::HardLink);
+        let links =
+            |member: &&super::Member| matches!(member.kind, MemberKind::Symlink | MemberKind::HardLink);
         if let Some(link) = members.all().iter().find(links) {
             return Err(Error::Member { key: link.key.to_vec(), why: "an AFS has no links".to_owned() });
         }

@@ -2,8 +2,8 @@
 //!
 //! A [`VirtualFile`] is a list of [`Pieces`]: parts of other files, bytes, one byte repeated, and
 //! what is computed where it is read. It is a [`Source`](crate::source::Source) like any other. A
-//! [`Layout`] says what its pieces are: [`Tar`], [`Zip`], [`Afs`] and [`Safetensors`] lay out the [`Members`] of trees without
-//! reading any of them.
+//! [`Layout`] says what its pieces are: [`Tar`], [`Zip`], [`Afs`] and [`Safetensors`] lay out the
+//! [`Members`] of trees without reading any of them.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -75,7 +75,9 @@ impl Layout for Safetensors {
             for (name, value) in header.metadata {
                 let known = merged.metadata.entry(name.clone()).or_insert_with(|| value.clone());
                 if *known != value {
-                    return Err(refused(format!("another shard says something else of {name:?} in {METADATA}")));
+                    return Err(refused(format!(
+                        "another shard says something else of {name:?} in {METADATA}"
+                    )));
                 }
             }
             at = at.checked_add(buffer.len()).ok_or(Error::TooLong { pieces: members.all().len() })?;
@@ -114,8 +116,8 @@ fn header_of(source: &dyn Source) -> std::result::Result<(Header, ByteRange), St
     }
     let header = ByteRange::at(LEN_BYTES, len).filter(|range| range.end() <= source.len()).ok_or_else(cut)?;
     let buffer = ByteRange::new(header.end(), source.len()).ok_or_else(cut)?;
-    let parsed: Header =
-        serde_json::from_slice(&read(header)?).map_err(|error| format!("its header is no such JSON: {error}"))?;
+    let parsed: Header = serde_json::from_slice(&read(header)?)
+        .map_err(|error| format!("its header is no such JSON: {error}"))?;
     check(&parsed, buffer.len())?;
     Ok((parsed, buffer))
 }

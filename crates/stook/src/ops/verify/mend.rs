@@ -281,8 +281,8 @@ fn blocks(bad: &BadBlocks) -> impl Iterator<Item = u64> + use<> {
     ranges.flat_map(|range| range.start() / BLOCK_BYTES..range.end().div_ceil(BLOCK_BYTES))
 }
 
-/// Whether a file of a destination may be written in place. What else is wrong with it shows when it
-/// is.
+/// Whether a file of a destination may be written in place. What else is wrong with it shows when
+/// it is.
 pub(super) fn may_write(path: &Path, key: &[u8]) -> bool {
     !open(path, key).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }

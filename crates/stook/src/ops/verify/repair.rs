@@ -482,8 +482,8 @@ impl Damaged {
         }
     }
 
-    /// The files of which blocks are written, and those that are replaced as a whole: also what has a
-    /// proof that says another length than the good copy shows.
+    /// The files of which blocks are written, and those that are replaced as a whole: also what has
+    /// a proof that says another length than the good copy shows.
     fn by_manner(&self, good: &Branch, done: &mut Repaired) -> (Vec<&InBlocks>, Vec<Whole>) {
         let (mut in_blocks, mut whole) = (Vec::with_capacity(self.in_blocks.len()), self.whole.clone());
         for file in &self.in_blocks {
