@@ -264,5 +264,6 @@ fn list_of<'py>(py: Python<'py>, one: &ListReport) -> PyResult<Bound<'py, PyAny>
         tree: one.subject,
         problems: problems,
         dos: one.is_dos,
+        future: one.is_of_future,
     )
 }

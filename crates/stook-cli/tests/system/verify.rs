@@ -118,6 +118,22 @@ fn what_never_leaves_memory_is_not_said_to_be_read_from_the_medium() {
 }
 
 #[test]
+fn a_block_that_cannot_be_read_is_no_mismatch_of_a_part() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("long"), noise(15, 3_500_000)).unwrap();
+    fs::write(folder.path().join("short"), noise(16, 5000)).unwrap();
+    assert_eq!(verify(&["--proof"], folder.path()).0, 0);
+    let mirror = Mirror::mount(folder.path(), PageCache::Off).unwrap();
+    for (name, at) in [("long", 2_100_000), ("short", 100)] {
+        mirror.spoil(name, ByteRange::new(at, at + 1).unwrap());
+        let (code, said) = verify(&["--range", "0.."], &mirror.path().join(name));
+        assert_eq!(code, 1, "{said}");
+        assert!(said.starts_with("unreadable  ") && said.contains(" at offset "), "{said}");
+        assert!(said.contains("; bad: "), "{said}");
+    }
+}
+
+#[test]
 fn a_loop_device_that_reads_its_file_through_the_page_cache_is_no_medium() {
     let device =
         LoopDevice::mount_on(Attached::new(64 << 20, 512, false).unwrap(), EXT4, "defaults").unwrap();

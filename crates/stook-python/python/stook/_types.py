@@ -585,6 +585,7 @@ class ReadList:
         bad_lines: Lines that could not be used, and whatever else is wrong with it.
         problems: The first thousand of these: the number of the line, or ``None``, and why.
         dos: Whether its paths were taken as those of Windows.
+        future: Whether its date is more than a day to come.
     """
 
     tree: int
@@ -594,6 +595,7 @@ class ReadList:
     bad_lines: int
     problems: list[tuple[Optional[int], str]]
     dos: bool
+    future: bool
 
 
 @dataclass(frozen=True)
@@ -692,6 +694,7 @@ class RangeReport:
         read_end: The byte after the last one that was read.
         bad: Where what was read is not what the list says: the first byte of each range, and the
             one after its last.
+        read_error: Why the first of these that cannot be read cannot, or ``None``.
         older_list: Whether a newer list has the file without BLAKE3: it may have been changed
             since.
         ok: Whether all that was read is what the list says.
@@ -702,6 +705,7 @@ class RangeReport:
     read_start: int
     read_end: int
     bad: list[tuple[int, int]]
+    read_error: Optional[str]
     older_list: bool
     ok: bool
 

@@ -156,6 +156,8 @@ pub struct BadBlocks {
     pub blocks: u64,
     /// Blocks of which it is not known, because the proof is damaged above them.
     pub unknown: u64,
+    /// Why the first block that cannot be read cannot, with its offset. It is bad.
+    pub read_error: Option<String>,
 }
 
 impl BadBlocks {

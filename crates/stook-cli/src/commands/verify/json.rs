@@ -149,12 +149,14 @@ pub(super) struct JsonBad {
     of: u64,
     unknown: u64,
     ranges: Vec<[u64; 2]>,
+    read_error: Option<String>,
 }
 
 impl JsonBad {
     pub(super) fn new(bad: &BadBlocks) -> Self {
         let ranges = bad.ranges.iter().map(|range| [range.start(), range.end()]).collect();
-        Self { bad: bad.bad, of: bad.blocks, unknown: bad.unknown, ranges }
+        let read_error = bad.read_error.clone();
+        Self { bad: bad.bad, of: bad.blocks, unknown: bad.unknown, ranges, read_error }
     }
 }
 
@@ -185,6 +187,7 @@ struct List<'a> {
     bad_lines: u64,
     problems: Vec<Problem<'a>>,
     dos: bool,
+    future: bool,
 }
 
 impl<'a> List<'a> {
@@ -197,6 +200,7 @@ impl<'a> List<'a> {
             bad_lines: one.bad_lines,
             problems: one.problems.iter().map(Problem::new).collect(),
             dos: one.is_dos,
+            future: one.is_of_future,
         }
     }
 }

@@ -89,6 +89,8 @@ pub(super) fn run(args: &Args, span: Span, context: &Context) -> anyhow::Result<
             let path = printable(one.path.as_os_str().as_bytes());
             if one.bad.bad == 0 && one.bad.unknown > 0 {
                 output.line(format_args!("unknown     {path}: {}", bad_blocks(&one.bad)))?;
+            } else if let Some(error) = &one.bad.read_error {
+                output.line(format_args!("unreadable  {path}: {error}; {}", bad_blocks(&one.bad)))?;
             } else if !one.is_proven() {
                 output.line(format_args!("mismatch    {path}: {}", bad_blocks(&one.bad)))?;
                 if one.is_older {

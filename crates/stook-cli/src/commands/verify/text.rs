@@ -7,6 +7,7 @@ use std::time::Duration;
 use stook::extent::ByteRange;
 use stook::format::proof::BLOCK_BYTES;
 use stook::ops::verify::Verified;
+use stook::report::time::time_of;
 use stook::report::units;
 use stook::tree::Kind;
 use stook::verify::{BadBlocks, Difference, Mismatch, SubjectReport, Unreadable, joined_names};
@@ -34,6 +35,13 @@ pub(super) fn print_problems(verified: &Verified, verbose: bool, context: &Conte
         if more > 0 {
             let lines = units::count_of(more, "bad line", "bad lines");
             context.failure(anyhow::anyhow!("{path}: … and {lines} more").as_ref());
+        }
+        if list.is_of_future {
+            context.note(format_args!(
+                "{path} has a date that is still to come, {}: it counts for more than all lists that are made until \
+                 then.",
+                time_of(list.date_ns)
+            ));
         }
         if list.is_dos {
             context

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::range::{blocks_of, out_of_bounds};
 use crate::engine::{Access, Backend};
-use crate::error::Result;
+use crate::error::{Result, chain};
 use crate::extent::ByteRange;
 use crate::format::proof::{BLOCK_BYTES, Proof, ProofBytes, ProofError};
 use crate::format::sums;
@@ -169,7 +169,10 @@ impl Search<'_> {
             // What cannot be read is bad.
             let is_good = match &read {
                 Ok(bytes) => self.proof.has(number, bytes),
-                Err(_) => Ok(false),
+                Err(error) => {
+                    self.bad.read_error.get_or_insert_with(|| chain(error));
+                    Ok(false)
+                }
             };
             match is_good {
                 Ok(true) => {}

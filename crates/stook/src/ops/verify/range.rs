@@ -9,6 +9,7 @@ use super::above::Above;
 use super::blocks::Proofs;
 use super::{Error, Result, own, reading};
 use crate::engine::Backend;
+use crate::error::chain;
 use crate::extent::ByteRange;
 use crate::format::proof::BLOCK_BYTES;
 use crate::hash::{Digest, HashKind};
@@ -135,10 +136,11 @@ fn short(
     if len > 0 {
         blocks_of(start, end, len).ok_or_else(|| out_of_bounds((start, end), file.path(), len))?;
     }
-    let bytes = read_range(&Backend::Auto, &*file, whole, rule.decide(&*file, whole))?;
-    let is_same = Digest::of(HashKind::Blake3, &bytes) == *digest;
+    let read = read_range(&Backend::Auto, &*file, whole, rule.decide(&*file, whole));
+    let is_same = read.as_ref().is_ok_and(|bytes| Digest::of(HashKind::Blake3, bytes) == *digest);
     let ranges = if is_same { Vec::new() } else { vec![whole] };
-    Ok(Some((whole, BadBlocks { bad: ranges.len() as u64, blocks: 1, unknown: 0, ranges })))
+    let read_error = read.err().map(|error| chain(&error));
+    Ok(Some((whole, BadBlocks { bad: ranges.len() as u64, blocks: 1, ranges, read_error, unknown: 0 })))
 }
 
 /// The error of a part that a file of this length does not have.

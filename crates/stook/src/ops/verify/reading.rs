@@ -9,6 +9,7 @@ use super::lists::{ListFile, ListReport};
 use super::own::{digest_of, folder_of, history, shown};
 use crate::error::chain;
 use crate::format::mhl::{MhlAction, MhlError, MhlFile, MhlItem, MhlReader, MhlReference};
+use crate::format::now_ns;
 use crate::format::sums::{SumsReader, kind_of_name};
 use crate::hash::{Digest, HashKind};
 use crate::names::{Patterns, Selection};
@@ -21,6 +22,9 @@ const SAMPLES_MAX: usize = 100;
 
 /// Lines between two questions whether to go on.
 const LINES_PER_LOOK: u64 = 4096;
+
+/// How far clocks, and zones of time that nothing says, may be apart.
+const DAY_NS: i64 = 24 * 3600 * 1_000_000_000;
 
 /// Folders of ASC MHLs in one tree, at most.
 const FOLDERS_MAX: usize = 10_000;
@@ -176,6 +180,7 @@ impl<'b> Reading<'b> {
     fn read_once(&mut self, list: &ListFile, mut separators: Separators) -> (ListReport, Separators, bool) {
         let mut report = ListReport { date_ns: list.date_ns, ..ListReport::new(list.path.clone()) };
         report.is_dos = separators.is_dos;
+        report.is_of_future = list.date_ns > now_ns().saturating_add(DAY_NS);
         let may_be_dos = match list.is_mhl() {
             true => self.read_mhl(list, &mut separators, &mut report),
             false => self.read_sums(list, &mut separators, &mut report),

@@ -121,6 +121,11 @@ fn the_newest_list_decides_by_its_name_then_by_its_time_and_equal_ones_have_to_a
     assert_eq!(counts(&verified), [2, 1, 0, 0, 0, 0]);
     let dates: Vec<i64> = verified.lists.iter().map(|list| list.date_ns).collect();
     assert!(dates.is_sorted() && verified.lists.len() == 4, "{dates:?}");
+    assert!(verified.lists.iter().all(|list| !list.is_of_future));
+    tree.put("checksums-2199-01-02_030405Z.md5", &list(&files(&[("a", b"one")]), HashKind::Md5));
+    let verified = verify(&tree.path(), &[]);
+    let future: Vec<bool> = verified.lists.iter().map(|list| list.is_of_future).collect();
+    assert_eq!((counts(&verified)[1], future), (0, vec![false, false, false, false, true]));
 }
 
 #[test]
