@@ -484,6 +484,7 @@ def repair_copy(
     destination: Path,
     *,
     to: Union[Path, Sequence[Path], Sequence[PosixPath], Sequence[str], None] = None,
+    force: bool = False,
     dry_run: bool = False,
     as_file: bool = False,
     at: Union[datetime, str, int, float, None] = None,
@@ -504,6 +505,7 @@ def repair_copy(
             file, an object by its address.
         destination: The directory to repair, which has lists of its own.
         to: A further directory, or several in a list.
+        force: Write the megabytes that the good copy has of a file, even if it lacks others.
         dry_run: Whether nothing is written: the report says what would be.
         as_file: Whether a pack is taken for the files that it is.
         at: The state of a pack at this time rather than the newest, as for `Pack`.

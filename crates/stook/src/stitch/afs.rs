@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::bodies::Bodies;
 use super::error::{Error, Result};
 use super::file::{Parts, VirtualFile, no_part};
-use super::layout::{Laid, Layout, numbered};
+use super::layout::{Laid, Layout};
 use super::members::Members;
 use super::pieces::Pieces;
 use crate::error;
@@ -37,7 +37,7 @@ impl Layout for Afs {
             return Err(Error::Member { key: link.key.to_vec(), why: "an AFS has no links".to_owned() });
         }
         members.keep(|member| member.kind == MemberKind::File);
-        let count = numbered(&members)?;
+        let count = members.count()?;
         let lens: Vec<Option<u64>> = members.all().iter().map(|member| Some(member.len)).collect();
         let refused = |fault: Fault| Error::Member { key: Vec::new(), why: fault.to_string() };
         let layout = afs::Layout::new(&lens, !self.without_names).map_err(refused)?;

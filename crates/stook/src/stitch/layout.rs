@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::error::{Error, Result};
+use super::error::Result;
 use super::file::VirtualFile;
 use super::members::Members;
 
@@ -17,8 +17,8 @@ pub trait Layout: fmt::Debug {
     /// read that a listing says.
     ///
     /// # Errors
-    /// [`Error::TooLong`]; [`Error::Member`] for what the format has no way to hold; what cannot be
-    /// read, where the layout is in the members themselves.
+    /// [`TooLong`](super::Error::TooLong); [`Member`](super::Error::Member) for what the format has
+    /// no way to hold; what cannot be read, where the layout is in the members themselves.
     fn lay_out(&self, path: PathBuf, members: Members) -> Result<Laid>;
 }
 
@@ -31,11 +31,4 @@ pub struct Laid {
     pub members: Arc<Members>,
     /// Where the bytes of each member begin; of one that has none, the byte after its header.
     pub starts: Arc<[u64]>,
-}
-
-/// The numbers of members: those of bodies and of what is made have 32 bits, of which layouts use
-/// some for themselves.
-pub(super) fn numbered(members: &Members) -> Result<u32> {
-    let count = u32::try_from(members.all().len()).ok().filter(|count| *count < u32::MAX / 4);
-    count.ok_or(Error::TooLong { pieces: members.all().len() })
 }

@@ -186,7 +186,7 @@ impl Members {
     ///
     /// # Errors
     /// [`Error::Member`] where two have one path.
-    pub(super) fn settle(&mut self, links: bool) -> Result<()> {
+    pub fn settle(&mut self, links: bool) -> Result<()> {
         let is_sorted = self.members.is_sorted_by(|one, next| order(&one.key, &next.key).is_lt());
         if !is_sorted {
             self.members.sort_by(|one, other| order(&one.key, &other.key));
@@ -234,13 +234,23 @@ impl Members {
     }
 
     /// Keeps only some.
-    pub(super) fn keep(&mut self, is_kept: impl FnMut(&Member) -> bool) {
+    pub fn keep(&mut self, is_kept: impl FnMut(&Member) -> bool) {
         self.members.retain(is_kept);
     }
 
     /// All of them, in order.
     pub fn all(&self) -> &[Member] {
         &self.members
+    }
+
+    /// How many there are. The numbers of [`Parts`](super::Parts) have 32 bits, of which a layout
+    /// may use some for itself.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`] where these do not suffice.
+    pub fn count(&self) -> Result<u32> {
+        let count = u32::try_from(self.members.len()).ok().filter(|count| *count < u32::MAX / 4);
+        count.ok_or(Error::TooLong { pieces: self.members.len() })
     }
 
     /// What could not be listed, and is in no archive.
@@ -257,7 +267,7 @@ impl Members {
     ///
     /// # Errors
     /// I/O errors; [`SourceChanged`](error::Error::SourceChanged) if it is not.
-    pub(super) fn open(&self, number: u32) -> error::Result<Arc<dyn Source>> {
+    pub fn open(&self, number: u32) -> error::Result<Arc<dyn Source>> {
         let gone = || error::Error::io("open", "a member", std::io::ErrorKind::NotFound.into());
         let member = self.members.get(number as usize).ok_or_else(gone)?;
         let (tree, is_on_disk) = self.trees.get(member.tree as usize).ok_or_else(gone)?;

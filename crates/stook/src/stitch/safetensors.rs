@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::afs::Bodied;
 use super::error::{Error, Result};
 use super::file::VirtualFile;
-use super::layout::{Laid, Layout, numbered};
+use super::layout::{Laid, Layout};
 use super::members::Members;
 use super::pieces::Pieces;
 use crate::engine::{Access, Backend};
@@ -60,7 +60,7 @@ impl Layout for Safetensors {
     fn lay_out(&self, path: PathBuf, mut members: Members) -> Result<Laid> {
         members.settle(false)?;
         members.keep(|member| member.kind == MemberKind::File);
-        let count = numbered(&members)?;
+        let count = members.count()?;
         let (mut merged, mut buffers, mut at) = (Header::default(), Vec::new(), 0_u64);
         for (number, member) in (0..count).zip(members.all()) {
             let refused = |why: String| Error::Member { key: member.key.to_vec(), why };

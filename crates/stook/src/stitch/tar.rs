@@ -11,7 +11,7 @@ use bytes::Bytes;
 use super::bodies::Bodies;
 use super::error::Result;
 use super::file::{Parts, VirtualFile, no_part};
-use super::layout::{Laid, Layout, numbered};
+use super::layout::{Laid, Layout};
 use super::members::{Member, Members};
 use super::pieces::Pieces;
 use crate::error;
@@ -37,7 +37,7 @@ impl Layout for Tar {
     fn lay_out(&self, path: PathBuf, mut members: Members) -> Result<Laid> {
         members.settle(true)?;
         let (mut pieces, mut starts) = (Pieces::new(), Vec::new());
-        for (number, member) in (0..numbered(&members)?).zip(members.all()) {
+        for (number, member) in (0..members.count()?).zip(members.all()) {
             pieces.made(number, self.head(member).encode().len() as u64);
             starts.push(pieces.len());
             if member.kind == MemberKind::File {

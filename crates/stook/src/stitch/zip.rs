@@ -15,7 +15,7 @@ use flate2::Crc;
 use super::bodies::Bodies;
 use super::error::{Error, Result};
 use super::file::{Parts, VirtualFile, no_part};
-use super::layout::{Laid, Layout, numbered};
+use super::layout::{Laid, Layout};
 use super::members::{Member, Members};
 use super::pieces::Pieces;
 use super::writing::{BodyRange, read_in_order};
@@ -47,7 +47,7 @@ impl Layout for Zip {
 
     fn lay_out(&self, path: PathBuf, mut members: Members) -> Result<Laid> {
         members.settle(false)?;
-        let count = numbered(&members)?;
+        let count = members.count()?;
         let (mut pieces, mut directory_len) = (Pieces::new(), 0_u64);
         let (mut headers, mut starts) = (Vec::new(), Vec::new());
         for (number, member) in (0..count).zip(members.all()) {

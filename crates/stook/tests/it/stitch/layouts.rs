@@ -10,6 +10,33 @@ use stook::stitch::{Afs, Layout as _, Safetensors};
 
 use super::{members, read_through};
 
+#[path = "../../../examples/ar.rs"]
+#[expect(dead_code, reason = "its `main`")]
+mod ar;
+
+#[test]
+fn the_layout_of_the_guide_is_what_ar_reads() {
+    let place = tempfile::tempdir().unwrap();
+    let tree = place.path().join("tree");
+    fs::create_dir_all(tree.join("below")).unwrap();
+    for (name, bytes) in [("odd", &b"seven b"[..]), ("empty", b""), ("even", b"some"), ("below/x", b"no")] {
+        fs::write(tree.join(name), bytes).unwrap();
+    }
+    let made = ar::Ar.lay_out("x.a".into(), members(&tree)).unwrap();
+    fs::write(place.path().join("x.a"), read_through(&made.file).unwrap()).unwrap();
+    let ar = |args: &[&str]| {
+        let output = std::process::Command::new("ar").args(args).current_dir(place.path()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(ar(&["t", "x.a"]), "empty\neven\nodd\n");
+    assert_eq!(ar(&["p", "x.a", "odd", "even"]), "seven bsome");
+    let odd = ByteRange::at(made.starts[2], 7).unwrap();
+    assert_eq!(made.file.read_at(odd).unwrap(), "seven b");
+    fs::write(tree.join("a name of 16 byt"), "").unwrap();
+    assert!(ar::Ar.lay_out("x.a".into(), members(&tree)).unwrap_err().to_string().contains("no room"));
+}
+
 #[test]
 fn an_afs_has_its_files_at_multiples_of_2048_and_their_names_at_the_end() {
     let place = tempfile::tempdir().unwrap();
