@@ -13,7 +13,7 @@ use super::members::Members;
 use super::pieces::Pieces;
 use crate::error;
 use crate::format::afs::{ALIGNMENT, Detail};
-use crate::format::{Fault, MemberKind, afs};
+use crate::format::{Fault, afs};
 use crate::source::Source;
 
 /// An AFS. Its members are the files in the order of their paths, which are their names. It has no
@@ -31,12 +31,7 @@ impl Layout for Afs {
 
     fn lay_out(&self, path: PathBuf, mut members: Members) -> Result<Laid> {
         members.settle(false)?;
-        let links =
-            |member: &&super::Member| matches!(member.kind, MemberKind::Symlink | MemberKind::HardLink);
-        if let Some(link) = members.all().iter().find(links) {
-            return Err(Error::Member { key: link.key.to_vec(), why: "an AFS has no links".to_owned() });
-        }
-        members.keep(|member| member.kind == MemberKind::File);
+        members.keep_files()?;
         let count = members.count()?;
         let lens: Vec<Option<u64>> = members.all().iter().map(|member| Some(member.len)).collect();
         let refused = |fault: Fault| Error::Member { key: Vec::new(), why: fault.to_string() };

@@ -243,6 +243,21 @@ impl Members {
         &self.members
     }
 
+    /// Keeps only files, for a format that has nothing else. A link would be missed, so it is
+    /// refused; directories are in the paths of files.
+    ///
+    /// # Errors
+    /// [`Error::Member`] for a link.
+    pub fn keep_files(&mut self) -> Result<()> {
+        let is_link = |member: &&Member| matches!(member.kind, MemberKind::Symlink | MemberKind::HardLink);
+        if let Some(link) = self.members.iter().find(is_link) {
+            let why = "it is a link, and the format has none: name the file that it leads to".to_owned();
+            return Err(Error::Member { key: link.key.to_vec(), why });
+        }
+        self.keep(|member| member.kind == MemberKind::File);
+        Ok(())
+    }
+
     /// How many there are. The numbers of [`Parts`](super::Parts) have 32 bits, of which a layout
     /// may use some for itself.
     ///

@@ -19,7 +19,6 @@ use super::pieces::Pieces;
 use crate::engine::{Access, Backend};
 use crate::error;
 use crate::extent::ByteRange;
-use crate::format::MemberKind;
 use crate::source::{Source, read_range};
 
 /// The longest header: the limit of the reference reader.
@@ -59,7 +58,7 @@ impl Layout for Safetensors {
     /// Reads the headers of all shards.
     fn lay_out(&self, path: PathBuf, mut members: Members) -> Result<Laid> {
         members.settle(false)?;
-        members.keep(|member| member.kind == MemberKind::File);
+        members.keep_files()?;
         let count = members.count()?;
         let (mut merged, mut buffers, mut at) = (Header::default(), Vec::new(), 0_u64);
         for (number, member) in (0..count).zip(members.all()) {

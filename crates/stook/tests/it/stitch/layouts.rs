@@ -138,4 +138,9 @@ fn what_is_no_shard_is_refused() {
     fs::remove_file(place.path().join("x")).unwrap();
     let twice = Safetensors.lay_out("x".into(), members(place.path())).unwrap_err().to_string();
     assert!(twice.contains("another shard has the tensor"), "{twice}");
+    // As caches of models have them: without it the tensors would be missing.
+    fs::remove_file(place.path().join("2")).unwrap();
+    std::os::unix::fs::symlink("1", place.path().join("link")).unwrap();
+    let link = Safetensors.lay_out("x".into(), members(place.path())).unwrap_err().to_string();
+    assert!(link.contains("link") && link.contains("name the file that it leads to"), "{link}");
 }

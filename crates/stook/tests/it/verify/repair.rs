@@ -396,7 +396,7 @@ fn a_list_that_does_not_say_the_function_is_enough_to_repair_by() {
         fs::create_dir(place.at(copy)).unwrap();
         fs::write(place.at(copy).join("small"), text).unwrap();
     }
-    // 32 digits may be those of xxh128 and of XXH128's reversed form, or of MD5.
+    // The name of the list does not say of which function 32 digits are.
     let digest = stook::hash::Digest::of(HashKind::Xxh128, b"right");
     fs::write(place.at("bad/list.xxhsum"), format!("{digest}  small\n")).unwrap();
     let report = place.repair(false);
