@@ -12,7 +12,7 @@ use stook::ops::stitch::{Error, StitchGiven, Stitched};
 use stook::report::json::TextOrBytes;
 use stook::report::units;
 use stook::source::Source as _;
-use stook::stitch::{Afs, Error as StitchError, Layout, Safetensors, Tar, Zip};
+use stook::stitch::{Afs, Error as StitchError, Layout, Raw, Safetensors, Tar, Zip};
 
 use crate::context::Context;
 use crate::exit::{UsageError, code_for};
@@ -34,10 +34,11 @@ Examples:
   stook stitch tar project --deterministic | sha256sum
   stook stitch tar project --write project.tar
   stook stitch zip project --write project.zip
+  stook stitch tar project -o project.toml && stook get project.toml project.tar --range 0..512
   stook stitch zip photos.stook --list
   stook stitch safetensors model-0000* --write model.safetensors
 
-Nothing is written but what --write says, and nothing is read before its bytes are asked for: where everything is in an
+Nothing is written but what --write or -o says, and nothing is read before its bytes are asked for: where everything is in an
 archive follows from names and lengths. A file that is not what it was when it was listed is an error."
 )]
 pub struct Args {
@@ -51,6 +52,8 @@ enum Kind {
     Tar(Archive),
     /// A zip of stored members, with zip64 where it is needed
     Zip(Archive),
+    /// Files one after another, as `cat` writes them
+    Raw(Plain),
     /// An AFS, as consoles of the year 2000 read it: files without directories
     Afs(AfsArgs),
     /// Shards of safetensors as one file with all tensors
@@ -70,6 +73,18 @@ struct Archive {
     /// Leave out times and owners: the same files give the same bytes anywhere
     #[arg(long)]
     deterministic: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  stook stitch raw part1 part2 part3 --write whole
+  stook stitch raw photos.toml// --write photos.tar
+
+The order is that in which they are named, and of what is in a directory that of names. A layout is written out so.")]
+struct Plain {
+    #[command(flatten)]
+    what: What,
 }
 
 #[derive(Debug, clap::Args)]
@@ -108,11 +123,14 @@ struct What {
     /// Write it into this file, which appears when it is whole
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
+    /// Write a layout, a short file that stands for it: bytes of files stay where they are
+    #[arg(short = 'o', long, value_name = "FILE", conflicts_with = "write")]
+    layout: Option<PathBuf>,
     /// List its members: where the bytes of each begin, how many there are, its path
-    #[arg(long, conflicts_with = "write")]
+    #[arg(long, conflicts_with_all = ["write", "layout"])]
     list: bool,
     /// Write even where there is not enough room, or something is missing in it
-    #[arg(long, requires = "write")]
+    #[arg(long)]
     force: bool,
     /// Name everything that is not in it, not the first ten
     #[arg(long)]
@@ -132,20 +150,25 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let (what, layout): (What, Box<dyn Layout>) = match args.layout {
         Kind::Tar(Archive { what, deterministic }) => (what, Box::new(Tar { deterministic })),
         Kind::Zip(Archive { what, deterministic }) => (what, Box::new(Zip { deterministic })),
+        Kind::Raw(Plain { what }) => (what, Box::new(Raw)),
         Kind::Afs(AfsArgs { what, without_names }) => (what, Box::new(Afs { without_names })),
         Kind::Safetensors(Shards { what }) => (what, Box::new(Safetensors)),
     };
-    let to_stdout = what.write.as_deref().map_or(!what.list, is_stdout);
+    let target = what.write.as_deref().or(what.layout.as_deref());
+    let to_stdout = target.map_or(!what.list, |_| what.write.as_deref().is_some_and(is_stdout));
     if to_stdout && context.json() {
         return Err(UsageError::new("with --json the report goes to stdout: give --write FILE").into());
     }
     if to_stdout && std::io::stdout().is_terminal() {
-        let what = "its bytes would go to the terminal: give --write FILE, --list, or a pipe";
+        let what = "its bytes would go to the terminal: give --write FILE, -o LAYOUT, --list, or a pipe";
         return Err(UsageError::new(what).into());
     }
-    let stitched = lay_out(&what, layout, to_stdout, context)?;
+    if what.force && target.is_none() {
+        return Err(UsageError::new("--force is for what is written: give --write FILE or -o LAYOUT").into());
+    }
+    let stitched = lay_out(&what, layout, target.filter(|_| !to_stdout), context)?;
     report_missing(&stitched, what.verbose, context);
-    match &what.write {
+    match target {
         _ if to_stdout => to_output(&stitched, context)?,
         Some(path) => write(&stitched, path, &what, context)?,
         None => list(&stitched, context)?,
@@ -156,7 +179,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
 fn lay_out(
     what: &What,
     layout: Box<dyn Layout>,
-    to_stdout: bool,
+    target: Option<&Path>,
     context: &Context,
 ) -> anyhow::Result<Stitched> {
     let mut open = OpenGiven::default();
@@ -164,7 +187,7 @@ fn lay_out(
     let open =
         |path: &PathBuf| given::open(path, &open, &what.fetch, |error| error_of(error.into()), context);
     let trees = what.trees.iter().map(open).collect::<Result<Vec<_>, _>>()?;
-    let target = what.write.clone().filter(|_| !to_stdout);
+    let target = target.map(Path::to_path_buf);
     let bar = context.progress("listing", Unit::Items, None);
     StitchGiven { trees, layout, target }.lay_out(&mut |members| bar.go_on(members, None)).map_err(error_of)
 }
@@ -206,7 +229,11 @@ fn to_output(stitched: &Stitched, context: &Context) -> anyhow::Result<()> {
 fn write(stitched: &Stitched, path: &Path, what: &What, context: &Context) -> anyhow::Result<()> {
     let (len, started) = (stitched.laid.file.len(), Instant::now());
     let bar = context.progress("writing", Unit::Bytes, Some(len));
-    let written = stitched.write(path, what.force, &mut |at| bar.go_on(at, Some(len)));
+    let mut go_on = |at| bar.go_on(at, Some(len));
+    let written = match what.layout {
+        Some(_) => stitched.save_layout(path, what.force, &mut go_on),
+        None => stitched.write(path, what.force, &mut go_on),
+    };
     drop(bar);
     if !written.map_err(error_of)? {
         failures::report_kept_file(path, context);
@@ -218,12 +245,18 @@ fn write(stitched: &Stitched, path: &Path, what: &What, context: &Context) -> an
         let failures = Failed::all(stitched.laid.members.failures());
         let document = Written {
             path: TextOrBytes::new("path", path.as_os_str().as_encoded_bytes()),
+            is_layout: what.layout.is_some(),
             members,
             bytes: len,
             seconds,
             failures,
         };
         packs::print_json(&mut output, "stitch", document, context)?;
+    } else if what.layout.is_some() && !context.quiet() {
+        let path = printable(path.as_os_str().as_encoded_bytes());
+        let members = units::count_of(members, "member", "members");
+        let len = units::bytes_decimal(len);
+        output.line(format_args!("Wrote {path}: it stands for {members}, {len}. `stook ls {path}`"))?;
     } else if !context.quiet() {
         output.line(format_args!(
             "Wrote {}: {}, {} in {}, {}",
@@ -242,6 +275,8 @@ fn write(stitched: &Stitched, path: &Path, what: &What, context: &Context) -> an
 struct Written<'a> {
     #[serde(flatten)]
     path: TextOrBytes<'a>,
+    #[serde(rename = "layout")]
+    is_layout: bool,
     members: u64,
     bytes: u64,
     seconds: f64,

@@ -13,6 +13,8 @@ pub enum Format {
     TarZstd,
     /// A zip.
     Zip,
+    /// A layout: files that do not exist, whose bytes are those of others.
+    Layout,
 }
 
 impl Format {
@@ -28,12 +30,14 @@ impl Format {
             Self::TarGzip => 2,
             Self::TarZstd => 3,
             Self::Zip => 4,
+            Self::Layout => 5,
         }
     }
 
     /// The format of a number.
     pub(super) fn from_code(code: u32) -> Option<Self> {
-        [Self::Tar, Self::TarGzip, Self::TarZstd, Self::Zip].into_iter().find(|format| format.code() == code)
+        let all = [Self::Tar, Self::TarGzip, Self::TarZstd, Self::Zip, Self::Layout];
+        all.into_iter().find(|format| format.code() == code)
     }
 }
 
@@ -44,6 +48,7 @@ impl fmt::Display for Format {
             Self::TarGzip => "tar.gz",
             Self::TarZstd => "tar.zst",
             Self::Zip => "zip",
+            Self::Layout => "layout",
         })
     }
 }

@@ -18,6 +18,7 @@ mod compressed;
 mod ends;
 mod error;
 mod format;
+mod given;
 mod index;
 mod input;
 mod member;

@@ -69,7 +69,7 @@ impl Default for OpenOptions {
 pub enum Origin {
     /// It lay beside the archive.
     Sidecar,
-    /// It is the directory of the zip.
+    /// It is the directory of the zip, or the layout itself.
     Directory,
     /// It was made in a pass over the archive.
     Made {
@@ -193,6 +193,17 @@ impl Archive {
         Ok(Self { source, index, origin, options, is_file, damage, passes })
     }
 
+    /// One that has nothing beside it, and nothing wrong with it.
+    pub(super) fn from_parts(
+        source: Arc<dyn Source>,
+        index: Index,
+        origin: Origin,
+        options: OpenOptions,
+    ) -> Self {
+        let (is_file, damage, passes) = (false, None, Arc::default());
+        Self { source, index, origin, options, is_file, damage, passes }
+    }
+
     /// What is wrong with a tar that was opened as [partial](OpenOptions::partial): nothing is
     /// known of what stands from there on. It [has no end](Self::has_end) then.
     pub fn damage(&self) -> Option<&Error> {
@@ -314,7 +325,7 @@ impl Archive {
     pub fn source(&self, member: &Member<'_>) -> Result<Option<MemberSource>> {
         let is_plain = member.method == Method::Stored && member.has_body;
         Ok(match self.format() {
-            Format::Tar if is_plain && member.kind() != MemberKind::Symlink => {
+            Format::Tar | Format::Layout if is_plain && member.kind() != MemberKind::Symlink => {
                 Some(self.piece(member, member.node.len, self.stored(member)))
             }
             Format::Zip if is_plain => {

@@ -2,7 +2,7 @@
 //!
 //! Nothing here reads or writes a file: bytes in, values out, and back. [`tar`] and [`zip`] are
 //! what archives are read with, and what is written as one is made of; [`afs`] is a container of
-//! game data; [`sums`] and [`mhl`] are lists of checksums, [`proof`] proves parts of files. Who
+//! game data; [`layout`] describes files that do not exist; [`sums`] and [`mhl`] are lists of checksums, [`proof`] proves parts of files. Who
 //! calls knows where the bytes are and what file they are of.
 //!
 //! What is decoded was made by others, so nothing in it is believed: there is no indexing and no
@@ -15,6 +15,7 @@ pub mod afs;
 pub(crate) mod bytes;
 mod calendar;
 mod fault;
+pub mod layout;
 mod member;
 pub mod mhl;
 pub mod proof;

@@ -252,15 +252,16 @@ fn has_slashes(path: &Path) -> bool {
     bytes.get(1..).is_some_and(|rest| rest.windows(2).any(|pair| pair == b"//"))
 }
 
-/// Splits at the last two slashes in a row before which something on disk is named: what is before
-/// them, and what follows.
+/// Splits at the last two slashes in a row before which something on disk is named, or a file of a
+/// layout: what is before them, and what follows.
 fn split_at_slashes(path: &OsStr) -> (&OsStr, &OsStr) {
     let bytes = path.as_bytes();
     let places = bytes.windows(2).enumerate().filter(|(at, pair)| *at > 0 && *pair == b"//");
     let there = |(at, _): (usize, &[u8])| {
         let before = OsStr::from_bytes(bytes.get(..at)?);
         let after = OsStr::from_bytes(bytes.get(at + 2..)?);
-        Path::new(before).exists().then_some((before, after))
+        let is_there = Path::new(before).exists() || contents::file_of_layout(Path::new(before)).is_some();
+        is_there.then_some((before, after))
     };
     places.filter_map(there).next_back().unwrap_or((path, OsStr::new("")))
 }

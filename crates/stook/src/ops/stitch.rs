@@ -90,6 +90,35 @@ impl Stitched {
         }
         Ok(draft.finish_or_keep(force || self.undone() == 0)?)
     }
+
+    /// Writes a layout that describes it, as [`write`](Self::write) writes its bytes: those of
+    /// files on disk stay where they are. It has one file with the name of the layout, and its own
+    /// ending in place of `.toml`.
+    ///
+    /// # Errors
+    /// As [`VirtualFile::describe`](stitch::VirtualFile::describe); what cannot be written.
+    pub fn save_layout(
+        &self,
+        path: &Path,
+        force: bool,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<bool> {
+        let mut name = path.file_stem().unwrap_or(path.as_os_str()).as_encoded_bytes().to_vec();
+        let ending = self.laid.file.path().extension().unwrap_or_default().as_encoded_bytes();
+        if !ending.is_empty() && !name.ends_with(ending) {
+            name.push(b'.');
+            name.extend_from_slice(ending);
+        }
+        let mut draft = Draft::named(path, &mut || progress(0))?;
+        // Where a link has the name, the layout lies beside what that leads to.
+        let led_to = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        let parent = led_to.parent().filter(|parent| !parent.as_os_str().is_empty());
+        self.laid.file.describe(parent.unwrap_or(Path::new(".")), &name, &mut |text, described| {
+            draft.write(text)?;
+            Ok(progress(described))
+        })?;
+        Ok(draft.finish_or_keep(force || self.undone() == 0)?)
+    }
 }
 
 impl StitchGiven {

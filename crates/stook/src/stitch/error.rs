@@ -1,5 +1,8 @@
 //! Why no virtual file can be made.
 
+use std::path::PathBuf;
+
+use crate::format::layout::LayoutFault;
 use crate::names::escaped;
 
 /// A result of stitching.
@@ -25,6 +28,14 @@ pub enum Error {
         key: Vec<u8>,
         /// Why not.
         why: String,
+    },
+    /// A layout that cannot be.
+    #[error("{}: {fault}", path.display())]
+    Layout {
+        /// Its path.
+        path: PathBuf,
+        /// What is wrong with it.
+        fault: LayoutFault,
     },
     /// The caller ended it.
     #[error("it was interrupted")]

@@ -2,8 +2,9 @@
 //!
 //! A [`VirtualFile`] is a list of [`Pieces`]: parts of other files, bytes, one byte repeated, and
 //! what is computed where it is read. It is a [`Source`](crate::source::Source) like any other. A
-//! [`Layout`] says what its pieces are: [`Tar`], [`Zip`], [`Afs`] and [`Safetensors`] lay out the
-//! [`Members`] of trees without reading any of them.
+//! [`Layout`] says what its pieces are: [`Raw`], [`Tar`], [`Zip`], [`Afs`] and [`Safetensors`] lay
+//! out the [`Members`] of trees without reading any of them. What was laid out can be
+//! [described](VirtualFile::describe) by a short file, and [opened](OpenedLayout) by that later.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -28,12 +29,15 @@
 
 mod afs;
 mod bodies;
+mod described;
 mod error;
 mod file;
 mod index;
 mod layout;
 mod members;
+mod opened;
 mod pieces;
+mod raw;
 mod safetensors;
 mod tar;
 mod writing;
@@ -45,7 +49,9 @@ pub use error::{Error, Result};
 pub use file::{Parts, VirtualFile};
 pub use layout::{Laid, Layout};
 pub use members::{Member, Members};
+pub use opened::{OpenedLayout, is_layout_file};
 pub use pieces::Pieces;
+pub use raw::Raw;
 pub use safetensors::Safetensors;
 pub use tar::Tar;
 pub use zip::Zip;

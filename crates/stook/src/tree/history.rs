@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read as _, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 
 use super::outbox::{NewFile, OutFile, Outbox, Replaces};
+use super::target::remove_if_empty_through;
 use crate::error::{Error, Result};
 use crate::format::mhl::{
     CHAIN_NAME, Chain, ChainEntry, FOLDER, FolderDigests, FolderHash, MhlAction, MhlCreator, MhlDigest,
@@ -77,8 +78,22 @@ impl Generation<'_> {
     /// earlier list says, or have names that a list has no way to hold.
     ///
     /// # Errors
-    /// A history that is damaged; what cannot be written.
+    /// A history that is damaged; what cannot be written. Then no list is left without a place in the
+    /// chain, and no directory without a list.
     pub(crate) fn write(
+        &self,
+        files: Vec<Listed>,
+        directories: Option<Vec<Vec<u8>>>,
+        fail: &mut dyn FnMut(&[u8], Error),
+    ) -> Result<Vec<u8>> {
+        let written = self.try_write(files, directories, fail);
+        if written.is_err() {
+            let _ = remove_if_empty_through(self.outbox.calls(), &self.path.join(FOLDER));
+        }
+        written
+    }
+
+    fn try_write(
         &self,
         files: Vec<Listed>,
         directories: Option<Vec<Vec<u8>>>,
@@ -96,10 +111,18 @@ impl Generation<'_> {
         let mut chain = history.chain;
         let generation = history.next_generation;
         chain.entries.push(ChainEntry { generation, name: name.clone().into_bytes(), digest });
-        let bytes =
-            chain.encode().map_err(|error| self.io("write", &key_of(CHAIN_NAME), io::Error::other(error)))?;
-        self.publish_in(CHAIN_NAME, Replaces::All, |file| Ok(file.write_at(&bytes, 0)?))?;
+        if let Err(error) = self.write_chain(&chain) {
+            let _ = self.outbox.calls().unlink(self.folder.as_fd(), OsStr::new(&name));
+            return Err(error);
+        }
         Ok(key_of(&name))
+    }
+
+    fn write_chain(&self, chain: &Chain) -> Result<()> {
+        let encoded = chain.encode();
+        let bytes =
+            encoded.map_err(|error| self.io("write", &key_of(CHAIN_NAME), io::Error::other(error)))?;
+        self.publish_in(CHAIN_NAME, Replaces::All, |file| Ok(file.write_at(&bytes, 0)?))
     }
 
     /// The error of something that is done to what has a key.

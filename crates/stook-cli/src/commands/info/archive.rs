@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use serde::Serialize;
-use stook::archive::{Archive, Origin};
+use stook::archive::{Archive, Format, Origin};
 use stook::ops::contents::MemberCounts;
 use stook::report::json::{Document, TextOrBytes};
 use stook::report::units::{bytes_decimal, count, count_of};
@@ -106,6 +106,7 @@ fn gather<'a>(archive: &Archive, index_path: Option<TextOrBytes<'a>>) -> Info<'a
 fn index_text(archive: &Archive, len: u64) -> String {
     let (path, len) = (archive.index_path().unwrap_or_default(), bytes_decimal(len));
     match archive.origin() {
+        Origin::Directory if archive.format() == Format::Layout => format!("the layout ({len} in memory)"),
         Origin::Directory => format!("the directory of the zip ({len} in memory)"),
         Origin::Sidecar => format!("{} ({len})", path.display()),
         Origin::Made { not_kept: None, .. } => format!("{} ({len}), made just now", path.display()),

@@ -189,7 +189,7 @@ impl Tree for ArchiveTree {
     ) -> crate::Result<()> {
         match self.archive.format() {
             // Each body is a range of the file, and nothing has to be passed on the way to it.
-            Format::Tar if !self.archive.reads_by_request() => {
+            Format::Tar | Format::Layout if !self.archive.reads_by_request() => {
                 gather_by_session(self, ids, factory, options, deliver)
             }
             _ => gather::gather(self, ids, factory, options, deliver),

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::error::Result;
 use crate::ops::import::is_called_archive;
 use crate::source;
+use crate::stitch::is_layout_file;
 
 /// How names of packs end.
 const SUFFIX: &[u8] = b".stook";
@@ -53,6 +54,20 @@ pub fn split_member(address: impl AsRef<OsStr>) -> Option<(OsString, OsString)> 
         return None;
     }
     Some((format!("{scheme}://{object}").into(), key.into()))
+}
+
+/// A layout and a file of it in one path, with two slashes between them; `None` where no layout
+/// stands before any.
+pub(crate) fn file_of_layout(path: &Path) -> Option<(PathBuf, Vec<u8>)> {
+    let bytes = path.as_os_str().as_bytes();
+    let places = bytes.windows(2).enumerate().filter(|(at, pair)| *at > 0 && *pair == b"//");
+    let split = |(at, _): (usize, &[u8])| {
+        let layout = Path::new(OsStr::from_bytes(bytes.get(..at)?));
+        let file = trimmed(bytes.get(at..)?);
+        let is_one = !file.is_empty() && is_layout_file(layout).unwrap_or(false);
+        is_one.then(|| (layout.to_path_buf(), file.to_vec()))
+    };
+    places.filter_map(split).next()
 }
 
 /// A pack and a key in one path, as it is written by those who join and normalise paths; an empty

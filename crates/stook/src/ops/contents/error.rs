@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::{archive, pack};
+use crate::{archive, pack, stitch};
 
 /// A result of listing or reading contents.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -18,6 +18,9 @@ pub enum Error {
     /// An error of the archive, or below it.
     #[error(transparent)]
     Archive(archive::Error),
+    /// An error of a layout.
+    #[error(transparent)]
+    Layout(#[from] stitch::Error),
     /// A requested group does not exist.
     #[error("cannot read {}", path.display())]
     NoSuchGroup {

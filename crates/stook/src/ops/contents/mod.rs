@@ -1,6 +1,7 @@
-//! The contents of packs and archives: listed, read by key and loaded in one way.
+//! The contents of packs, archives and layouts: listed, read by key and loaded in one way.
 //!
-//! [`open`] alone decides which of the two a path or an address is. An archive may also be an
+//! [`open`] alone decides which of them a path or an address is. A layout is an archive whose
+//! members are the files that it describes. An archive may also be an
 //! object on a server (`https://…/x.zip`, `s3://…/x.tar`). [`Contents`] is what both support; what
 //! an archive lacks is a [`Feature`], and requesting it is an error. Lists and bodies are pulled:
 //! callers keep their own errors, and can stop at any point.
@@ -36,11 +37,13 @@ mod ranges;
 mod select;
 mod values;
 
+use std::ffi::OsStr;
 use std::fmt;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub(crate) use address::{Place, place_of};
+pub(crate) use address::{Place, file_of_layout, place_of};
 pub use address::{has_pack, is_object, split_member, split_pack_path};
 pub use archives::{MemberCounts, cut_off_note, index_notes};
 pub use body::{BATCH_LEN, BLOCK_LEN, Body, BodyError, BodyReader, PastEnd, Span, batches};
@@ -61,6 +64,7 @@ use crate::extent::ByteRange;
 use crate::pack::{self, Key, Pack};
 use crate::source::{self, Source};
 use crate::sparse::{DiskCache, SparseBuffer, SparseFile, SparseFileOptions, SparseOptions};
+use crate::stitch::{OpenedLayout, is_layout_file};
 
 /// Keys that are looked up together.
 const KEYS_PER_GET: usize = 4096;
@@ -155,7 +159,7 @@ pub struct OpenOptions {
 pub enum Opened {
     /// A pack.
     Pack(Box<PackContents>),
-    /// A tar or zip archive.
+    /// A tar or zip archive, or a layout.
     Archive(Box<Archive>),
 }
 
@@ -177,9 +181,10 @@ impl Opened {
     }
 }
 
-/// Opens a pack, or an archive if it is not a directory, by its path or its address: `file://…`, or
+/// Opens a pack, or an archive or a layout if it is not a directory, by its path or its address: `file://…`, or
 /// an archive that is an object. An existing path is taken literally. `progress` is called with the
-/// bytes read so far while an archive is indexed; indexing ends if it returns `false`. An archive
+/// bytes read so far while an archive is indexed; indexing ends if it returns `false`. After a layout
+/// and two slashes an archive may be named that it describes: `x.toml//photos.tar`. An archive
 /// that is damaged after its first members is [opened](archive::OpenOptions::partial) with these.
 ///
 /// # Errors
@@ -197,17 +202,58 @@ pub fn open(
             let object = open_object(&address, &options)?;
             Archive::from_source_with(object, members, progress)?
         }
-        // The code for packs reports that nothing is there.
         Place::Path(path) if !std::fs::metadata(&path).is_ok_and(|found| !found.is_dir()) => {
-            let pack = Pack::open_path(&path, options.pack)?;
-            return Ok(Opened::Pack(Box::new(PackContents::new(pack, path))));
+            match file_of_layout(&path) {
+                Some((layout, file)) => open_file_of_layout(&layout, &file, members, progress)?,
+                // The code for packs reports that nothing is there.
+                None => {
+                    let pack = Pack::open_path(&path, options.pack)?;
+                    return Ok(Opened::Pack(Box::new(PackContents::new(pack, path))));
+                }
+            }
         }
-        Place::Path(path) => Archive::open_with(&path, members, progress)?,
+        Place::Path(path) => open_file(&path, members, progress)?,
     };
     if wants_state {
         archive.check_features(&[Feature::EarlierStates])?;
     }
     Ok(Opened::Archive(Box::new(archive)))
+}
+
+/// Opens an archive on disk, or the files that a layout describes as one.
+///
+/// # Errors
+/// Returns the errors of opening either.
+pub(crate) fn open_file(
+    path: &Path,
+    options: archive::OpenOptions,
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> Result<Archive> {
+    if !is_layout_file(path).map_err(archive::Error::Core)? {
+        return Ok(Archive::open_with(path, options, progress)?);
+    }
+    let layout = OpenedLayout::open(path)?;
+    let files = layout.files().iter().map(|(name, range)| (name.as_slice(), *range));
+    Ok(Archive::of_files(Arc::new(layout.whole().clone()), files, options)?)
+}
+
+/// Opens an archive that a layout describes.
+fn open_file_of_layout(
+    layout: &Path,
+    file: &[u8],
+    options: archive::OpenOptions,
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> Result<Archive> {
+    let files = open_file(layout, options.clone(), progress)?;
+    let source = files.find(file).map(|member| files.source(&member)).transpose()?.flatten();
+    let source = source.ok_or_else(|| {
+        let what = std::io::Error::from(std::io::ErrorKind::NotFound);
+        let mut path = layout.as_os_str().to_os_string();
+        path.push("//");
+        path.push(OsStr::from_bytes(file));
+        archive::Error::Core(crate::Error::io("open", path, what))
+    })?;
+    Ok(Archive::from_source_with(Arc::new(source), options, progress)?)
 }
 
 /// Opens an object, read through a cache on disk if there is one.

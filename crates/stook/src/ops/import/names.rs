@@ -5,9 +5,13 @@ use std::path::{Path, PathBuf};
 use super::{Error, Result, STREAM};
 use crate::archive::{self, recognise};
 use crate::ops::contents::{Place, place_of};
+use crate::stitch::is_layout_file;
 
 /// What files end in that are imported rather than packed as they are.
 const NAMES: [&[u8]; 6] = [b".tar", b".tar.gz", b".tgz", b".tar.zst", b".tzst", b".zip"];
+
+/// What layouts end in. Much else does that is none.
+const LAYOUT: &[u8] = b".toml";
 
 /// What archives end in that cannot be read here. As one record they would be of little use,
 /// without a warning.
@@ -46,6 +50,9 @@ pub fn are_archives(sources: &[PathBuf]) -> Result<bool> {
                     return Err(not_imported(source, "called an archive, and is none that can be read"));
                 }
                 archives += 1;
+            }
+            Place::Path(path) if path.is_file() && ends_in(&path, &[LAYOUT]) => {
+                archives += usize::from(is_layout_file(&path).map_err(archive::Error::Core)?);
             }
             Place::Path(_) => {}
         }

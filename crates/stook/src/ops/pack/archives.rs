@@ -9,7 +9,7 @@ use super::hooks::{Reporting, Stage};
 use super::opening::Input;
 use super::{Error, PackReport, PackSources, Result};
 use crate::archive::{self, Archive, TarStream, tar_stream};
-use crate::ops::contents::{Place, place_of};
+use crate::ops::contents::{self, Place, open_file, place_of};
 use crate::ops::import::{Import, Imported, STREAM, Source};
 use crate::pack::check_group;
 use crate::pack::tree::{Delete, Grouping};
@@ -120,16 +120,18 @@ fn open_archive(path: &Path, reporting: &mut Reporting<'_>) -> Result<Archive> {
         reporting.goes_on(stage, 0, bytes)
     });
     let opened = match (object, &place) {
-        (Some(object), _) => Archive::from_source_with(object, options, &mut progress),
-        (None, Place::Path(path) | Place::Object(path)) => Archive::open_with(path, options, &mut progress),
+        (Some(object), _) => Archive::from_source_with(object, options, &mut progress).map_err(Into::into),
+        (None, Place::Path(path) | Place::Object(path)) => open_file(path, options, &mut progress),
     };
     reporting.finish(stage);
     if reporting.is_abandoned() {
         return Err(Error::Abandoned);
     }
     let archive = match opened {
-        Err(archive::Error::Interrupted) => return Err(Error::Interrupted),
-        opened => opened?,
+        Ok(archive) => archive,
+        Err(contents::Error::Interrupted) => return Err(Error::Interrupted),
+        Err(contents::Error::Archive(error)) => return Err(error.into()),
+        Err(error) => return Err(Error::Open(error)),
     };
     reporting.hooks.archive_opened(&archive);
     Ok(archive)

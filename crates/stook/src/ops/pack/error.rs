@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::ops::contents;
 use crate::report::units::bytes_decimal;
 use crate::tree::Kind;
 use crate::{archive, pack};
@@ -20,6 +21,9 @@ pub enum Error {
     /// An error of an archive, or below it.
     #[error(transparent)]
     Archive(#[from] archive::Error),
+    /// A layout that cannot be opened.
+    #[error(transparent)]
+    Open(contents::Error),
     /// A source has the name of an archive but is not a readable one.
     #[error(
         "{} is {what} (tar, tar.gz, tar.zst and zip can): unpack it first, or pack it as the one file that it is",

@@ -144,8 +144,9 @@ impl Task {
         let branch = &self.subject.branch;
         self.proven.folders = std::mem::take(&mut own.proofs);
         let mut left_out: BTreeSet<Vec<u8>> = own.names;
-        if against.is_some() {
-            // Of others it is not known that they are lists of this tree.
+        if against.is_some() || makes {
+            // Of others it is not known that they are lists of this tree, and a list that is made
+            // has what a copy with lists would have.
             left_out.retain(|name| own::is_written_here(name));
         }
         let (lists, problems) = match self.given.take() {

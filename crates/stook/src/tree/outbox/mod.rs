@@ -117,6 +117,11 @@ impl Outbox {
         Ok(Self { calls, names, file_systems: Mutex::default() })
     }
 
+    /// The system calls that its files are made by.
+    pub(super) fn calls(&self) -> &dyn Calls {
+        &*self.calls
+    }
+
     /// Begins a file. Without a name no other process finds it, so it may have its mode at once.
     pub(crate) fn file(&self, parent: &Arc<OwnedFd>, new: NewFile) -> io::Result<OutFile> {
         let named_mode = if new.mode.is_some() { 0o600 } else { 0o666 };

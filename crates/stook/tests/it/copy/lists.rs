@@ -562,6 +562,38 @@ fn a_history_that_was_changed_is_not_continued() {
 }
 
 #[test]
+fn whatever_fails_a_history_has_no_list_without_its_chain_and_no_folder_without_a_list() {
+    let (place, plain) = (Place::new(), Arc::new(Backend::Auto));
+    let mut failures = 0;
+    for nth in 0.. {
+        let to = place.at("to");
+        let _ = fs::remove_dir_all(&to);
+        fs::create_dir(&to).unwrap();
+        let calls = Arc::new(FaultCalls::nth(nth, OutFault::Fails(28)));
+        let destination = Destination { path: to.clone(), calls: calls.clone(), factory: plain.clone() };
+        let options = CopyOptions { jobs: Some(1), ..with_mhl(&[HashKind::Xxh128]) };
+        let copy = Copy::new(vec![CopySource::directory(place.at("from")).unwrap()], vec![destination]);
+        let done = copy.with_options(options.clone()).run(&mut ());
+        if done.is_ok() && calls.met().is_none() {
+            break;
+        }
+        let of_history = |report: &CopyReport| {
+            let failures = &report.destinations[0].failures;
+            failures.iter().filter(|failure| failure.key.starts_with(b"ascmhl")).count()
+        };
+        failures += done.as_ref().map_or(0, of_history);
+        if to.join("ascmhl").exists() {
+            let (chain, lists) = history(&to);
+            assert_eq!((chain.entries.len(), lists.len()), (1, 1), "{nth}: {done:?}");
+            assert_eq!(fs::read_dir(to.join("ascmhl")).unwrap().count(), 2, "{nth}: {done:?}");
+        }
+        // The next copy continues it.
+        assert_eq!(place.copy("to", options).undone(), 0, "{nth}");
+    }
+    assert!(failures >= 5, "lists and chains that could not be made, written, or named: {failures}");
+}
+
+#[test]
 fn a_name_that_xml_cannot_hold_is_a_failure_and_the_others_are_listed() {
     let place = Place::new();
     fs::write(place.at("from").join(OsStr::from_bytes(b"\xff")), "bytes").unwrap();

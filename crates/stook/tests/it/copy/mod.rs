@@ -33,7 +33,7 @@ use stook::copy::{
 };
 
 /// Copies a directory with these options.
-fn copy_with(from: &Path, to: &[&Path], options: CopyOptions) -> CopyReport {
+pub(crate) fn copy_with(from: &Path, to: &[&Path], options: CopyOptions) -> CopyReport {
     let destinations = to.iter().map(Destination::new).collect();
     let sources = vec![CopySource::directory(from).unwrap()];
     Copy::new(sources, destinations).with_options(options).run(&mut ()).unwrap()

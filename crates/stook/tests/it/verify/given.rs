@@ -1,14 +1,18 @@
 //! Lists as people have them: found, given, old and new, bad and hostile; and lists that are made.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use stook::copy::CopyOptions;
 use stook::format::{mhl, sums};
 use stook::hash::{Digest, HashKind};
 use stook::ops::verify::{Error, Given, OpenGiven, Verified, VerifyGiven, open_each};
 use stook::verify::Difference;
 
 use super::{Files, Heard, files, write};
+use crate::copy::copy_with;
 
 fn open(path: &Path) -> Given {
     OpenGiven::default().open(path, &mut |_| true).unwrap()
@@ -28,6 +32,14 @@ fn try_verify(tree: &Path, lists: &[&Path]) -> Result<Verified, Error> {
 fn list(files: &Files, kind: HashKind) -> Vec<u8> {
     let lines = files.iter().map(|(path, bytes)| sums::line(&Digest::of(kind, bytes), path.as_bytes()));
     lines.collect::<Vec<_>>().concat()
+}
+
+/// The lines of a list without those that have something in them, sorted.
+fn lines_of<'l>(list: &'l [u8], without: &str) -> Vec<&'l str> {
+    let lines = std::str::from_utf8(list).unwrap().lines();
+    let mut lines: Vec<&str> = lines.filter(|line| !line.contains(without)).collect();
+    lines.sort_unstable();
+    lines
 }
 
 /// How many match, mismatch, are missing, unreadable, extra, and how many lines are bad.
@@ -260,6 +272,29 @@ fn lists_that_are_made_hold_what_matches_and_are_verified_with_later() {
     let trees = vec![open(&PathBuf::from(format!("{}//", pack.display())))];
     let refused = VerifyGiven { trees, make: vec![HashKind::Md5], ..VerifyGiven::default() }.run(&mut ());
     assert!(matches!(refused, Err(Error::NoPlace(_))), "{refused:?}");
+}
+
+#[test]
+fn a_list_that_is_made_and_that_of_a_copy_have_the_same_lists_of_others_as_files() {
+    let tree = Tree::new();
+    tree.put("x.md5", &list(&tree.files, HashKind::Md5));
+    tree.put("checksums-2024-01-02_030405Z.sha256", &list(&tree.files, HashKind::Sha256));
+    let to = tree.place.path().join("to");
+    let options = CopyOptions { lists: vec![HashKind::Xxh3], ..CopyOptions::default() };
+    let copied = copy_with(&tree.path(), &[&to], options);
+    let [of_copy] = copied.destinations[0].lists.as_slice() else { panic!("{copied:?}") };
+    let of_copy = fs::read(to.join(OsStr::from_bytes(of_copy))).unwrap();
+    let make = vec![HashKind::Xxh3];
+    let made =
+        VerifyGiven { trees: vec![open(&tree.path())], make, ..VerifyGiven::default() }.run(&mut ()).unwrap();
+    assert_eq!((counts(&made), made.report.subjects[0].new), ([3, 0, 0, 0, 0, 0], 1));
+    let text = fs::read(&made.made[0].path).unwrap();
+    // A list that was made here belongs to where it was made: to the copy it is a file.
+    assert_eq!(lines_of(&of_copy, "checksums-"), lines_of(&text, "checksums-"));
+    assert!(text.windows(6).any(|part| part == b"x.md5)"));
+    assert_eq!(counts(&verify(&tree.path(), &[])), [4, 0, 0, 0, 0, 0]);
+    tree.put("x.md5", b"");
+    assert_eq!(counts(&verify(&tree.path(), &[])), [3, 1, 0, 0, 0, 0], "what is listed is verified");
 }
 
 #[test]
