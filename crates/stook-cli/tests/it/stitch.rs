@@ -193,7 +193,8 @@ fn a_layout_stands_for_what_was_stitched_and_every_command_opens_it() {
         "$STOOK pack -q p.toml p.stook; $STOOK get p.stook p.tar -o - | cmp - got.tar",
         // An archive that a layout describes is one.
         "$STOOK ls p.toml//p.tar | cmp - <($STOOK ls got.tar); $STOOK copy -q p.toml//p.tar// tree
-         diff -r --no-dereference tree project; $STOOK get p.toml//p.tar readme -o - | cmp - project/readme",
+         diff -r --no-dereference tree project; $STOOK cat p.toml//p.tar//readme | cmp - project/readme
+         $STOOK get p.toml//p.tar//src/main -o - | cmp - project/src/main",
         // So is a layout of layouts.
         "$STOOK stitch zip p.toml// -o z.toml; $STOOK copy -q z.toml// z; unzip -p z/z.zip p.tar | cmp - got.tar",
         "$STOOK stitch zip project -o - > /dev/null && exit 1 || true; $STOOK info p.toml | grep -q layout",
