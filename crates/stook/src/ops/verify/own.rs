@@ -167,7 +167,7 @@ fn check_chain(branch: &Branch, chain_id: Option<NodeId>, lists: &[ListFile], re
 
 /// What becomes of a list that a killed run has left.
 const TAKEN_UP: &str =
-    ": it is the last list, as a run leaves that was killed, and the next `--mhl` takes it up";
+    ": the last list is as a run leaves it that was killed, and the next `--mhl` takes it up";
 
 /// The list that the next generation takes up, as `tree::history` does: the only one that is not in
 /// the chain, if it has the number that follows.
