@@ -61,7 +61,8 @@ impl Receiver {
             ignored: &ignored,
             is_durable: self.options.durability != Durability::None,
         };
-        generation.write(records, directories, &mut |key, error| self.fail(key, error)).map(Some)
+        let written = generation.write(records, directories, &mut |key, error| self.fail(key, error))?;
+        Ok(Some(written.key))
     }
 
     /// Whether a file is the chain of a history, and what is there continues it: with the lists of

@@ -31,6 +31,7 @@ mod feed;
 mod finish;
 mod gathering;
 mod hash_lane;
+mod histories;
 mod journal;
 mod keys;
 mod lane;

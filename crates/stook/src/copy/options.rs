@@ -198,13 +198,19 @@ impl CopyOptions {
         self
     }
 
-    /// The same, with the hashes that lists need among those that are computed.
-    pub(super) fn with_hashes_of_lists(mut self) -> Self {
+    /// Whether a list of ASC MHL is written.
+    pub(super) fn makes_mhl(&self) -> bool {
+        self.mhl.is_some() && !self.dry_run
+    }
+
+    /// The same, with the hashes that lists need among those that are computed, and those that
+    /// histories have which are continued.
+    pub(super) fn with_hashes_of_lists(mut self, of_histories: &BTreeSet<HashKind>) -> Self {
         if self.proofs && !self.lists.contains(&HashKind::Blake3) {
             self.lists.push(HashKind::Blake3);
         }
         if !self.dry_run {
-            let asked = self.lists.iter().chain(self.mhl.iter().flatten());
+            let asked = self.lists.iter().chain(self.mhl.iter().flatten()).chain(of_histories);
             for kind in asked.copied().collect::<Vec<_>>() {
                 if !self.hashes.contains(&kind) {
                     self.hashes.push(kind);

@@ -1,7 +1,7 @@
 //! What is refused before anything is made: copies that would never end, or eat what they read, or
 //! have no room.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::Metadata;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt as _;
@@ -10,11 +10,14 @@ use std::path::{Component, Path, PathBuf};
 
 use super::error::{Error, Result};
 use super::events::{CopyEvents, Progress};
+use super::histories;
 use super::listing::{Found, Listed, Listing};
 use super::options::CopyOptions;
 use super::run::Destination;
 use super::source::CopySource;
+use crate::hash::HashKind;
 use crate::storage::free_at;
+use crate::tree::history::add_kinds_in;
 use crate::tree::{Kind, NodeId, Overwrite, outbox, room};
 
 /// Which file or directory.
@@ -202,6 +205,8 @@ pub(super) struct Total {
     is_stopped: bool,
     /// Whether something is to be copied, or could not be listed.
     has_any: bool,
+    /// The functions of the histories that a new list of ASC MHL continues, or refers to.
+    pub(super) of_histories: BTreeSet<HashKind>,
 }
 
 impl Total {
@@ -233,6 +238,10 @@ impl Listed for Counting<'_> {
     fn found(&mut self, found: Found) -> ControlFlow<()> {
         self.entries += 1;
         self.total.has_any |= !found.is_implied && !found.key.is_empty();
+        if self.options.makes_mhl() {
+            let of_histories = &mut self.total.of_histories;
+            histories::add_kinds_of(&found, self.sources, self.destinations, of_histories);
+        }
         if self.entries.is_multiple_of(1024) && !self.events.go_on(&self.total.so_far()) {
             self.total.is_stopped = true;
             return ControlFlow::Break(());
@@ -302,7 +311,10 @@ pub(super) fn check_room(
 ) -> Result<Option<Total>> {
     let mut count = |is_exact| {
         let needed = vec![Needed::default(); destinations.len()];
-        let total = Total { needed, ..Total::default() };
+        let mut total = Total { needed, ..Total::default() };
+        if listing.options.makes_mhl() {
+            destinations.iter().for_each(|one| add_kinds_in(&one.path, &mut total.of_histories));
+        }
         let known = HashSet::new();
         let (sources, options) = (listing.sources, listing.options);
         let mut counting =

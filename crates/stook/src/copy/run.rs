@@ -210,7 +210,7 @@ pub(super) struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn new(copy: &'a Copy, is_contents: bool, total: Total) -> Result<Self> {
-        let options = copy.options.clone().with_hashes_of_lists();
+        let options = copy.options.clone().with_hashes_of_lists(&total.of_histories);
         let options = Arc::new(if copy.read_back.is_some() { options.with_some_hash() } else { options });
         let (mailbox, date) = (Arc::new(Mailbox::default()), lists::date_now());
         let sources: Arc<[CopySource]> = copy.sources.as_slice().into();

@@ -12,6 +12,6 @@ mod patterns;
 pub use escape::{EscapeError, Escaped, escaped, escaped_controls, unescape};
 pub use list::{ListEnd, NameList};
 #[cfg(unix)]
-pub(crate) use patterns::directories_above;
-#[cfg(unix)]
 pub use patterns::{PatternError, Patterns, Selection};
+#[cfg(unix)]
+pub(crate) use patterns::{directories_above, pattern_below};

@@ -183,6 +183,29 @@ fn stood_in(path: &[u8]) -> String {
     text
 }
 
+/// The pattern that means in a tree what this one means in one of its directories.
+pub(crate) fn pattern_below(directory: &[u8], text: &str) -> String {
+    if directory.is_empty() {
+        return text.to_owned();
+    }
+    let path = text.trim_start_matches("./");
+    // One without a slash before its end matches at any depth.
+    let is_from_root = path.len() < text.len() || path.trim_end_matches('/').contains('/');
+    let mut below = String::with_capacity(directory.len() + text.len() + 4);
+    for chunk in directory.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            if "*?[]{}\\".contains(character) {
+                below.push('\\');
+            }
+            below.push(character);
+        }
+        below.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
+    }
+    below.push_str(if is_from_root { "/" } else { "/**/" });
+    below.push_str(path.trim_start_matches('/'));
+    below
+}
+
 impl Patterns {
     /// The patterns of these texts.
     ///

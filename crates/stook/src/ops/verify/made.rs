@@ -1,19 +1,21 @@
 //! Lists of what is there: made from the digests that were computed while it was verified.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::own::add_kinds_below;
 use super::{Error, Result};
 use crate::format::mhl::{FOLDER, MhlProcess, checked_kinds};
 use crate::format::{list_date, now_ns, sums};
 use crate::hash::HashKind;
-use crate::tree::history::{Generation, Listed, is_ignored};
+use crate::tree::history::{Generation, Listed, add_kinds_in, is_ignored};
 use crate::tree::outbox::{Calls as _, Outbox, System};
 use crate::tree::target::Target;
-use crate::tree::{Draft, Failure};
+use crate::tree::{Draft, Failure, Kind};
 use crate::verify::{self, Branch, Expected, ExpectedBuilder, Finding, Outcome, Progress, VerifyEvents};
 
 /// Names that are tried, if lists of the same second are there.
@@ -61,6 +63,8 @@ pub(super) struct Wanted {
     pub(super) kinds: Vec<HashKind>,
     /// The functions of the next generation of an ASC MHL, if that is wanted.
     pub(super) mhl: Vec<HashKind>,
+    /// The functions of histories that are there, which the new list is held against.
+    of_histories: BTreeSet<HashKind>,
     /// The date in the names of what is made.
     date: String,
 }
@@ -78,7 +82,27 @@ impl Wanted {
         if proofs && !kinds.contains(&HashKind::Blake3) {
             kinds.push(HashKind::Blake3);
         }
-        Ok(Self { kinds, mhl, date: list_date(now_ns()).unwrap_or_default() })
+        let of_histories = BTreeSet::new();
+        Ok(Self { kinds, mhl, of_histories, date: list_date(now_ns()).unwrap_or_default() })
+    }
+
+    /// Notes which functions the histories in these trees have, if an ASC MHL is made: whether
+    /// `go_on` did not end that.
+    pub(super) fn note_histories<'b>(
+        &mut self,
+        branches: impl Iterator<Item = &'b Branch>,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<bool> {
+        for branch in branches.filter(|_| !self.mhl.is_empty()) {
+            match branch.tree.node(branch.id)?.kind {
+                Kind::Directory if !add_kinds_below(branch, &mut self.of_histories, go_on) => {
+                    return Ok(false);
+                }
+                Kind::Directory => {}
+                _ => add_kinds_in(&place_of(branch)?, &mut self.of_histories),
+            }
+        }
+        Ok(true)
     }
 
     /// The directory of the proofs, which a walk may meet that goes on while they are written.
@@ -110,7 +134,11 @@ impl Wanted {
     /// What is computed of each file.
     pub(super) fn digests(&self) -> Vec<HashKind> {
         let mut all = self.kinds.clone();
-        all.extend(self.mhl.iter().copied().filter(|kind| !self.kinds.contains(kind)));
+        for kind in self.mhl.iter().chain(&self.of_histories) {
+            if !all.contains(kind) {
+                all.push(*kind);
+            }
+        }
         all
     }
 }
@@ -236,22 +264,21 @@ fn continue_history(
     let mut target = Target::at(place).map_err(io("make"))?;
     let folder = target.directory(&[OsStr::new(FOLDER)]).map_err(io("make"))?;
     let outbox = Outbox::new(Arc::new(System)).map_err(io("choose names of temporary files in"))?;
-    let (process, count) = (MhlProcess::InPlace, files.len() as u64);
     let generation = Generation {
         outbox: &outbox,
         path: place,
         folder: &folder,
         kinds,
-        process,
+        process: MhlProcess::InPlace,
         date,
         ignored: &[],
         is_durable: true,
     };
     let mut fail = |key: &[u8], error| failures.push(Failure { key: key.to_vec(), error });
-    let key = generation.write(files, None, &mut fail)?;
+    let written = generation.write(files, None, &mut fail)?;
     System.sync(folder.as_fd()).map_err(io("sync"))?;
     System.sync(target.root().as_fd()).map_err(io("sync"))?;
-    Ok(Some((place.join(OsStr::from_bytes(&key)), count)))
+    Ok(Some((place.join(OsStr::from_bytes(&written.key)), written.files)))
 }
 
 /// Makes a list under a name that nothing has.

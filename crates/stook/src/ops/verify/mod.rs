@@ -237,6 +237,10 @@ impl VerifyGiven {
         }
         let places = tasks.iter().map(|task| made::place_of(&task.subject.branch));
         let places = if wanted.is_empty() { Vec::new() } else { places.collect::<Result<Vec<_>>>()? };
+        let branches = tasks.iter().map(|task| &task.subject.branch);
+        if !wanted.note_histories(branches, &mut || events.go_on(&Progress::default()))? {
+            return Ok(Verified::interrupted());
+        }
         let lacking: Vec<Vec<Misplaced>> =
             tasks.iter_mut().map(|task| std::mem::take(&mut task.lacking)).collect();
         let proven: Vec<ProvenBy> = tasks.iter_mut().map(|task| std::mem::take(&mut task.proven)).collect();

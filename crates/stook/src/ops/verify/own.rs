@@ -9,6 +9,7 @@ use crate::error::{Result, chain};
 use crate::format::{mhl, sums};
 use crate::hash::{Digest, HashKind, Hashing};
 use crate::tree::descent::joined;
+use crate::tree::history::add_kinds;
 use crate::tree::{Cursor, Kind, NodeId, Page};
 use crate::verify::Branch;
 
@@ -129,10 +130,9 @@ pub(super) fn history(
 fn check_chain(branch: &Branch, chain_id: Option<NodeId>, lists: &[ListFile], report: &mut ListReport) {
     let Some(id) = chain_id else {
         if !lists.is_empty() {
-            report.add(
-                None,
-                format!("there is no {}, which should have the hashes of the lists", mhl::CHAIN_NAME),
-            );
+            let taken_up = taken_up(lists, &mhl::Chain::default());
+            let what = format!("there is no {}, which should have the hashes of the lists", mhl::CHAIN_NAME);
+            report.add(None, what + taken_up.map_or("", |_| TAKEN_UP));
         }
         return;
     };
@@ -142,9 +142,11 @@ fn check_chain(branch: &Branch, chain_id: Option<NodeId>, lists: &[ListFile], re
         .map_err(|error| chain(&error))
         .and_then(|bytes| mhl::Chain::decode(bytes).map_err(|error| chain(&error)));
     let named = match decoded {
-        Ok(chain) => chain.entries,
+        Ok(chain) => chain,
         Err(why) => return report.add(None, why),
     };
+    let taken_up = taken_up(lists, &named);
+    let named = named.entries;
     for entry in &named {
         if !lists.iter().any(|list| list.name == entry.name) {
             report.add(None, format!("{} is not there", crate::names::escaped(&entry.name)));
@@ -153,7 +155,9 @@ fn check_chain(branch: &Branch, chain_id: Option<NodeId>, lists: &[ListFile], re
     for list in lists {
         let shown = crate::names::escaped(&list.name);
         let Some(entry) = named.iter().find(|entry| entry.name == list.name) else {
-            report.add(None, format!("{shown} is not in the chain"));
+            let is_taken_up = taken_up == Some(&list.name[..]);
+            let more = if is_taken_up { TAKEN_UP } else { "" };
+            report.add(None, format!("{shown} is not in the chain{more}"));
             continue;
         };
         match digest_of(list, entry.digest.kind) {
@@ -162,6 +166,53 @@ fn check_chain(branch: &Branch, chain_id: Option<NodeId>, lists: &[ListFile], re
             Err(why) => report.add(None, why),
         }
     }
+}
+
+/// What becomes of a list that a killed run has left.
+const TAKEN_UP: &str =
+    ": the last list is as a run leaves it that was killed, and the next `--mhl` takes it up";
+
+/// The list that the next generation takes up, as `tree::history` does: the only one that is not in
+/// the chain, if it has the number that follows.
+fn taken_up<'l>(lists: &'l [ListFile], chain: &mhl::Chain) -> Option<&'l [u8]> {
+    let mut new = lists.iter().filter(|list| !chain.entries.iter().any(|entry| entry.name == list.name));
+    let last = new.next().filter(|_| new.next().is_none())?;
+    let follows = mhl::generation_of(&last.name) == Some(chain.next_generation());
+    follows.then_some(&last.name[..])
+}
+
+/// Adds the functions of all histories in a directory tree to those that are computed: whether
+/// that was not ended.
+pub(super) fn add_kinds_below(
+    branch: &Branch,
+    kinds: &mut BTreeSet<HashKind>,
+    go_on: &mut dyn FnMut() -> bool,
+) -> bool {
+    // What cannot be listed is reported when the tree is gone through.
+    let (mut page, mut waiting) = (Page::new(), vec![(branch.id, false)]);
+    while let Some((directory, is_history)) = waiting.pop() {
+        if !go_on() {
+            return false;
+        }
+        let mut from = Some(Cursor::Start);
+        while let Some(cursor) = from {
+            from = branch.tree.list(directory, &cursor, &mut page).ok().flatten();
+            for entry in page.iter() {
+                let kind = entry.kind.map_or_else(|| branch.tree.node(entry.id).map(|node| node.kind), Ok);
+                match kind {
+                    Ok(Kind::Directory) if !is_history => {
+                        waiting.push((entry.id, entry.name == mhl::FOLDER.as_bytes()));
+                    }
+                    Ok(Kind::File) if is_history && mhl::generation_of(entry.name).is_some() => {
+                        let list = branch.tree.open(entry.id).and_then(crate::source::Forwards::new);
+                        list.into_iter().for_each(|list| add_kinds(list, kinds));
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+    true
 }
 
 /// The digest of a list.

@@ -8,13 +8,14 @@ use std::rc::Rc;
 use super::lists::{ListFile, ListReport};
 use super::own::{digest_of, folder_of, history, shown};
 use crate::error::chain;
-use crate::format::mhl::{MhlAction, MhlError, MhlFile, MhlItem, MhlReader, MhlReference};
+use crate::format::mhl::{MhlError, MhlFile, MhlItem, MhlReader, MhlReference};
 use crate::format::now_ns;
 use crate::format::sums::{SumsReader, file_of_name, is_own_list_name, kind_of_name};
 use crate::hash::{Digest, HashKind};
-use crate::names::{Patterns, Selection};
+use crate::names::{Patterns, Selection, pattern_below};
 use crate::tree::descent::joined;
 use crate::tree::find_below;
+use crate::tree::history::expected;
 use crate::verify::{Branch, Expected, ExpectedBuilder};
 
 /// Paths with backslashes that are looked for, to find out what these mean.
@@ -262,7 +263,9 @@ impl<'b> Reading<'b> {
                 Ok(None) => break,
                 Ok(Some(Ok(MhlItem::File(file)))) => self.mhl_file(list, file, separators, report),
                 Ok(Some(Ok(MhlItem::Reference(reference)))) => self.refer(list, &reference, report),
-                Ok(Some(Ok(MhlItem::Head(head)))) => self.ignored.extend(head.ignored),
+                Ok(Some(Ok(MhlItem::Head(head)))) => {
+                    self.ignored.extend(head.ignored.iter().map(|text| pattern_below(&list.below, text)));
+                }
                 // The hashes of directories follow from those of the files.
                 Ok(Some(Ok(MhlItem::Root(_) | MhlItem::Directory(_)))) => {}
                 Ok(Some(Err(bad))) => report.add(Some(bad.line), bad.fault),
@@ -292,8 +295,7 @@ impl<'b> Reading<'b> {
             Err(fault) => return report.add(Some(file.line), fault),
         };
         // What failed then is no expectation: an earlier generation has that.
-        let good = file.digests.into_iter().filter(|one| one.action != Some(MhlAction::Failed));
-        let good: Vec<Digest> = good.map(|one| one.digest).collect();
+        let good: Vec<Digest> = expected(file.digests).collect();
         for digest in &good {
             self.add(list, &path, file.len, std::slice::from_ref(digest), report);
         }

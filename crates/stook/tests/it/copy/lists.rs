@@ -67,7 +67,7 @@ fn with_lists(kinds: &[HashKind]) -> CopyOptions {
     CopyOptions { lists: kinds.to_vec(), ..CopyOptions::default() }
 }
 
-fn with_mhl(kinds: &[HashKind]) -> CopyOptions {
+pub(super) fn with_mhl(kinds: &[HashKind]) -> CopyOptions {
     CopyOptions { mhl: Some(kinds.to_vec()), ..CopyOptions::default() }
 }
 
@@ -102,7 +102,7 @@ fn assert_listed(dir: &Path, kinds: &[HashKind]) {
 }
 
 /// Whether a program ends with 0 in a directory, and what it says.
-fn accepts(program: &Path, args: &[&str], dir: &Path) -> (bool, String) {
+pub(super) fn accepts(program: &Path, args: &[&str], dir: &Path) -> (bool, String) {
     let output = Command::new(program).args(args).current_dir(dir).stdin(Stdio::null()).output();
     let output = output.unwrap_or_else(|error| panic!("{program:?}: {error}: run scripts/need lists"));
     let text = [&output.stdout[..], &output.stderr].concat();
@@ -404,12 +404,12 @@ fn a_list_that_cannot_be_written_is_a_failure_and_costs_no_file() {
     assert!(failures >= 3, "it could not be made, written or synced: {failures}");
 }
 
-fn reference(name: &str) -> PathBuf {
+pub(super) fn reference(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/ascmhl/bin").join(name)
 }
 
 #[track_caller]
-fn assert_reference_accepts(dir: &Path) {
+pub(super) fn assert_reference_accepts(dir: &Path) {
     let at = dir.to_str().unwrap();
     for (name, args) in [("ascmhl-debug", vec!["verify", at]), ("ascmhl", vec!["diff", at])] {
         let (is_accepted, said) = accepts(&reference(name), &args, dir);
@@ -418,7 +418,7 @@ fn assert_reference_accepts(dir: &Path) {
 }
 
 /// The chain of a directory, and what each of its lists says.
-fn history(dir: &Path) -> (Chain, Vec<Vec<MhlItem>>) {
+pub(super) fn history(dir: &Path) -> (Chain, Vec<Vec<MhlItem>>) {
     let folder = dir.join("ascmhl");
     let chain = Chain::decode(&fs::read(folder.join("ascmhl_chain.xml")).unwrap()[..]).unwrap();
     let list = |name: &Vec<u8>| {
@@ -435,7 +435,7 @@ fn history(dir: &Path) -> (Chain, Vec<Vec<MhlItem>>) {
 }
 
 /// What a list found out about each file.
-fn actions(items: &[MhlItem]) -> BTreeMap<String, Vec<Option<MhlAction>>> {
+pub(super) fn actions(items: &[MhlItem]) -> BTreeMap<String, Vec<Option<MhlAction>>> {
     let of = |item: &MhlItem| match item {
         MhlItem::File(file) => {
             let actions = file.digests.iter().map(|digest| digest.action).collect();
@@ -539,6 +539,8 @@ fn a_history_that_was_changed_is_not_continued() {
     let place = Place::new();
     let options = with_mhl(&[HashKind::Xxh3]);
     assert_eq!(place.copy("to", options.clone()).undone(), 0);
+    fs::write(place.at("from/second"), "second").unwrap();
+    assert_eq!(place.copy("to", options.clone()).undone(), 0);
     let folder = place.at("to/ascmhl");
     let (chain, _) = history(&place.at("to"));
     let list = folder.join(OsStr::from_bytes(&chain.entries[0].name));
@@ -557,7 +559,7 @@ fn a_history_that_was_changed_is_not_continued() {
         assert!(report.destinations[0].lists.is_empty());
         fs::write(&list, &whole).unwrap();
         fs::write(folder.join("ascmhl_chain.xml"), &chain_bytes).unwrap();
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "{damage}");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 3, "{damage}");
     }
 }
 

@@ -6,6 +6,7 @@ mod dry_runs;
 mod events;
 mod faults;
 mod given;
+mod histories;
 mod in_use;
 mod lengths;
 mod links;
