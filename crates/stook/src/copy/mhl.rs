@@ -61,7 +61,7 @@ impl Receiver {
             ignored: &ignored,
             is_durable: self.options.durability != Durability::None,
         };
-        generation.write(records, directories, &mut |key, error| self.fail(key, error)).map(Some)
+        generation.write(records, directories, &mut |key, error| self.fail_to_list(key, error)).map(Some)
     }
 
     /// Whether a file is the chain of a history, and what is there continues it: with the lists of
