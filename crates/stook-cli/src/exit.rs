@@ -64,7 +64,7 @@ pub(crate) fn check_places(paths: &[PathBuf], verb: &str, last: &str) -> Result<
 
 /// What people write out of habit, and what does it here: of which command, the option, and the
 /// advice.
-const HABITS: [(&str, &[&str], &str); 9] = [
+const HABITS: [(&str, &[&str], &str); 10] = [
     ("copy", &["-a", "--archive"], "modes, times, owners, links and attributes are copied anyway"),
     ("copy", &["-r", "-R", "--recursive"], "directories are copied with all that is in them anyway"),
     ("copy", &["-p", "--preserve"], "modes, times and owners are copied anyway"),
@@ -74,6 +74,7 @@ const HABITS: [(&str, &[&str], &str); 9] = [
     ("copy", &["-c"], "'--checksum' compares bytes"),
     ("copy", &["--delete"], "'--mirror' deletes what only the destination has"),
     ("copy", &["-P", "--progress"], "how far it is is shown on a terminal anyway"),
+    ("verify", &["-c", "--check"], "'--list FILE' verifies what a list of checksums has"),
 ];
 
 /// Prints what clap has to say (help, version, or what is wrong with the arguments), of a command

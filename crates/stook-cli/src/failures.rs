@@ -63,6 +63,15 @@ pub fn report_kept_file(path: &Path, context: &Context) {
     context.note("Use `--force` to replace it, or another FILE to write what is whole.");
 }
 
+/// An error that spells a path as its key is printed: in a path that is not UTF-8, errors show the
+/// bytes that are none by a character that stands for any.
+fn spelled(error: String, key: &[u8]) -> String {
+    match std::str::from_utf8(key) {
+        Ok(_) => error,
+        Err(_) => error.replace(&*String::from_utf8_lossy(key), &printable(key)),
+    }
+}
+
 /// Prints them on stderr, the first ten or all.
 pub fn print<E: Error + 'static>(context: &Context, failures: &[Failure<E>], verbose: bool) {
     let (reported, more) = few(failures, verbose);
@@ -78,7 +87,7 @@ pub fn print<E: Error + 'static>(context: &Context, failures: &[Failure<E>], ver
                 continue;
             }
             Some(damage) => context.damage_text(damage),
-            None => chain(&failure.error),
+            None => spelled(chain(&failure.error), &failure.key),
         };
         // Of all of it, and no path in it: the error says where.
         if failure.key.is_empty() {

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use stook::copy::{CopyOptions, HashKind, Resume};
+use stook::format::mhl::KINDS;
 use stook::ops::contents::is_object;
 use stook::ops::copy::{CopyGiven, Error, OpenGiven, read_list};
 use stook::source::AccessRule;
@@ -71,7 +72,7 @@ pub struct Args {
     list: Vec<HashKind>,
     /// Write a list of ASC MHL at the end: xxh128, or c4, md5, sha1, xxh3, xxh64
     #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "xxh128",
-          value_delimiter = ',', value_parser = parse_hash)]
+          value_delimiter = ',', value_parser = parse_mhl_hash)]
     mhl: Vec<HashKind>,
     /// Read again from the medium what was written, and compare it, before --mirror deletes
     /// anything. Files that were there already are not read: `stook verify` does that
@@ -219,15 +220,21 @@ fn parse_limit(text: &str) -> Result<u64, String> {
     parse_size(text).and_then(|bytes| Some(bytes).filter(is_meant).ok_or_else(|| what.into()))
 }
 
-/// Refuses a path that is the name of a hash function and is not there: it was meant for the option
-/// before it.
-pub(super) fn refuse_hashes(paths: &[PathBuf]) -> anyhow::Result<()> {
+/// The functions that a list of ASC MHL may have. Of the others it is said later why not.
+pub(super) fn parse_mhl_hash(text: &str) -> Result<HashKind, String> {
+    parse_hash(text).map_err(|_| format!("expected {}", KINDS.map(HashKind::name).join(", ")))
+}
+
+/// Refuses a path that is the name of a hash function and is not there: it was meant for the first
+/// of the options that is given.
+pub(super) fn refuse_hashes(paths: &[PathBuf], options: [(&str, bool); 2]) -> anyhow::Result<()> {
+    let Some((option, _)) = options.iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
     let is_hash = |path: &&PathBuf| path.to_str().is_some_and(|text| parse_hash(text).is_ok());
     match paths.iter().filter(is_hash).find(|path| path.symlink_metadata().is_err()) {
         Some(path) => {
             let name = path.display();
             Err(UsageError::new(format!(
-                "{name} is a hash function, and there is no such path: write it after `=`, as in --list={name}"
+                "{name} is a hash function, and there is no such path: write it after `=`, as in {option}={name}"
             ))
             .into())
         }
@@ -244,9 +251,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if args.events && !context.json() {
         return Err(UsageError::new("--events prints JSON lines: give --json, too").into());
     }
-    if !args.list.is_empty() || !args.mhl.is_empty() {
-        refuse_hashes(&args.paths)?;
-    }
+    refuse_hashes(&args.paths, [("--list", !args.list.is_empty()), ("--mhl", !args.mhl.is_empty())])?;
     check_places(&args.paths, "copy", "the directory to copy it to")?;
     let options = args.options()?;
     let asked = options.clone();

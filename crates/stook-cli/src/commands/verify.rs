@@ -5,7 +5,7 @@ mod json;
 mod range;
 mod text;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use stook::hash::HashKind;
@@ -15,7 +15,7 @@ use stook::verify::VerifyOptions;
 
 use self::events::Events;
 use super::cat::parse_range;
-use super::copy::{parse_hash, refuse_hashes};
+use super::copy::{parse_hash, parse_mhl_hash, refuse_hashes};
 use crate::context::Context;
 use crate::exit::{INTERRUPTED, UsageError, chain, code_for};
 use crate::fetch::FetchArgs;
@@ -72,7 +72,7 @@ pub struct Args {
           require_equals = true, default_missing_value = "sha256")]
     make_list: Vec<HashKind>,
     /// The same as the next generation of an ASC MHL: xxh128, or c4, md5, sha1, xxh3, xxh64
-    #[arg(long, value_name = "HASH", value_delimiter = ',', value_parser = parse_hash, num_args = 0..=1,
+    #[arg(long, value_name = "HASH", value_delimiter = ',', value_parser = parse_mhl_hash, num_args = 0..=1,
           require_equals = true, default_missing_value = "xxh128")]
     mhl: Vec<HashKind>,
     /// Write the proofs of files of more than 1 MiB beside a list of BLAKE3, which is made, too.
@@ -116,12 +116,11 @@ pub struct Args {
 /// Returns an error if something cannot be opened, there is nothing to verify with, or arguments
 /// are invalid.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
-    if !args.make_list.is_empty() || !args.mhl.is_empty() {
-        refuse_hashes(&args.trees)?;
-    }
+    let options = [("--make-list", !args.make_list.is_empty()), ("--mhl", !args.mhl.is_empty())];
+    refuse_hashes(&args.trees, options)?;
     let named = || args.trees.iter().chain(&args.against);
     if args.fetch.is_given() && !named().any(is_object) {
-        args.fetch.refuse(named().next().map_or(std::path::Path::new("."), PathBuf::as_path))?;
+        args.fetch.refuse(named().next().map_or(Path::new("."), PathBuf::as_path))?;
     }
     if let Some(span) = args.range {
         return range::run(&args, span, context);
@@ -169,7 +168,13 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
 
 /// Whether a path means standard input.
 fn is_stdin(list: &PathBuf) -> bool {
-    list == std::path::Path::new("-")
+    list == Path::new("-")
+}
+
+/// The directory that a path is in.
+fn above(path: &Path) -> &Path {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or(Path::new("."))
 }
 
 /// Of the library's errors those that the command line has its own for.
@@ -181,7 +186,22 @@ pub(super) fn error_of(error: Error) -> anyhow::Error {
             path.display()
         ))
         .into(),
-        Error::Nothing => UsageError::new("name a TREE, or a list with --list FILE").into(),
+        Error::Nothing => {
+            UsageError::new("name a TREE (`stook verify .`), or a list with --list FILE").into()
+        }
+        Error::IsList(path) => UsageError::new(format!(
+            "{path} is a list of checksums: `stook verify --list {path}` verifies what it has",
+            path = path.display()
+        ))
+        .into(),
+        Error::IsHistory(path) => UsageError::new(format!(
+            "{} has the lists of the directory that it is in: name that, as in `stook verify {}`",
+            path.display(),
+            above(&path).display()
+        ))
+        .into(),
+        // Its code is that of an argument that makes no sense.
+        Error::Open(stook::ops::copy::Error::Core(error @ stook::Error::NotAPath { .. })) => error.into(),
         Error::NotListed(_) | Error::NoProof(_) => UsageError::new(format!(
             "{error}: `stook verify --proof` makes both, of what is there"
         ))

@@ -72,6 +72,27 @@ fn what_no_list_can_be_of_is_refused_and_says_what_to_take_instead() {
     let (code, _, stderr) = run(&["copy", "card", "disk", "--list=sha512"]);
     assert!(code == 2 && stderr.contains("expected xxh3, xxh128, xxh64, blake3, sha256"), "{stderr}");
     assert!(!place.path("disk").exists());
+    let (code, _, stderr) = run(&["copy", "card", "disk", "--mhl=foo"]);
+    assert!(code == 2 && stderr.contains("expected c4, md5, sha1, xxh128, xxh3, xxh64"), "{stderr}");
+}
+
+#[test]
+fn names_that_an_asc_mhl_cannot_hold_are_said_to_be_copied_and_lists_of_one_function_are_one() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let place = Place::new();
+    fs::create_dir_all(place.path("card")).unwrap();
+    fs::write(place.path("card/one"), "one").unwrap();
+    fs::write(place.path("card").join(std::ffi::OsStr::from_bytes(b"latin\xe9.txt")), "odd").unwrap();
+    let run = |args: &[&str]| ended(stook(args).current_dir(place.dir.path()));
+    let (code, stdout, stderr) = run(&["copy", "card", "disk", "--mhl=md5,md5", "--list=md5,md5"]);
+    assert_eq!(code, 1);
+    assert!(
+        stdout.contains("Copied 2 files") && stdout.contains("; 1 copied, but not in the ASC MHL"),
+        "{stdout}"
+    );
+    assert!(!stdout.contains("failed"), "{stdout}");
+    assert_eq!(stdout.matches("listed in").count(), 2, "{stdout}");
+    assert!(stderr.contains(r"latin\xe9.txt: cannot list disk/latin\xe9.txt: "), "{stderr}");
 }
 
 #[test]

@@ -212,7 +212,7 @@ fn what_a_repair_says_and_refuses() {
     assert!(accepts("tar", &["cf", "card.tar", "-C", "card", "DCIM"], place.dir.path()));
     let (code, stdout, stderr) = run(&place, &["copy", "card.tar//", "disk", "--repair"]);
     assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
-    assert!(stdout.contains("Repaired 2 files of disk, 1 block of 1 MiB written in place"), "{stdout}");
+    assert!(stdout.contains("Repaired 2 files of disk; 1 block of 1 MiB written in place; "), "{stdout}");
     assert_eq!(run(&place, &["verify", "disk", "--against", "card"]).0, 0);
     // What nothing can be done with.
     for (args, said) in [
@@ -229,7 +229,46 @@ fn what_a_repair_says_and_refuses() {
     flip(&place, "disk", 5);
     // The good copy is damaged where the other one is.
     flip(&place, "card", 9);
-    let (code, _, stderr) = run(&place, &["copy", "card", "disk", "--repair"]);
+    let (code, stdout, stderr) = run(&place, &["copy", "card", "disk", "--repair"]);
     assert_eq!(code, 1);
     assert!(stderr.contains("does not have the bytes that the list says"), "{stderr}");
+    // Nothing of that block is there to be written.
+    assert!(!stderr.contains("--force"), "{stderr}");
+    assert!(stdout.contains("Repaired 0 of 1 file of disk; 1 could not be repaired; "), "{stdout}");
+    // Of two bad blocks it has one.
+    flip(&place, "disk", BLOCK + 5);
+    let (code, stdout, stderr) = run(&place, &["copy", "card", "disk", "--repair"]);
+    assert!(code == 1 && stderr.contains("(`--force` writes what it has)"), "{stdout} {stderr}");
+    let (code, stdout, _) = run(&place, &["copy", "card", "disk", "--repair", "--force", "--dry-run"]);
+    assert!(code == 1 && stdout.contains("mend      disk/DCIM/film: 1 block of 1 MiB"), "{stdout}");
+    assert!(stdout.contains("Would repair 0 of 1 file of disk; 1 cannot be repaired; 1 block"), "{stdout}");
+    let (code, stdout, _) = run(&place, &["copy", "card", "disk", "--repair", "--force"]);
+    assert!(code == 1 && stdout.contains("; 1 block of 1 MiB written in place; "), "{stdout}");
+}
+
+#[test]
+fn a_file_that_is_only_too_long_is_cut_and_no_blocks_of_it_are_counted() {
+    let place = card();
+    assert_eq!(run(&place, &["copy", "card", "disk", "--proof"]).0, 0);
+    let mut film = fs::read(place.path("disk/DCIM/film")).unwrap();
+    film.extend([7; 1000]);
+    fs::write(place.path("disk/DCIM/film"), film).unwrap();
+    let (code, stdout, stderr) = run(&place, &["copy", "card", "disk", "--repair"]);
+    assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
+    assert!(stdout.starts_with("cut       disk/DCIM/film: 1,000 bytes at the end"), "{stdout}");
+    assert!(!stdout.contains("block") && stdout.contains("Repaired 1 file of disk; "), "{stdout}");
+    let (code, stdout, _) = run(&place, &["copy", "card", "disk", "--repair"]);
+    assert!(code == 0 && stdout.starts_with("Nothing to repair in disk: "), "{stdout}");
+    // A list of which a line is bad is nothing that a good copy has.
+    let list = list_of(&place, "disk");
+    let lines = fs::read_to_string(&list).unwrap() + "nonsense\n";
+    fs::write(&list, lines).unwrap();
+    let (code, stdout, _) = run(&place, &["copy", "card", "disk", "--repair"]);
+    assert!(code == 1 && stdout.contains("as the lists say; 1 list or proof could not be used"), "{stdout}");
+}
+
+fn list_of(place: &Place, directory: &str) -> std::path::PathBuf {
+    let all = fs::read_dir(place.path(directory)).unwrap().map(|entry| entry.unwrap().path());
+    let is_list = |path: &std::path::PathBuf| path.extension().is_some_and(|end| end == "blake3");
+    all.into_iter().find(is_list).unwrap()
 }

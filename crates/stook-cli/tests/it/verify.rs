@@ -49,7 +49,7 @@ fn a_tree_without_lists_is_told_what_to_do_and_with_a_list_it_matches() {
     assert_eq!(verify(&place, &[]).0, 2);
     let (code, stdout, stderr) = verify(&place, &["disk", "--make-list"]);
     assert_eq!((code, stderr.as_str()), (0, ""));
-    assert!(stdout.contains("3 in no list before") && stdout.contains("Wrote disk/checksums-"), "{stdout}");
+    assert!(stdout.starts_with("3 new files") && stdout.contains("Wrote disk/checksums-"), "{stdout}");
     let (code, stdout, stderr) = verify(&place, &["disk"]);
     assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
     assert!(stdout.starts_with("All 3 files match (1.20 MB)"), "{stdout}");
@@ -101,7 +101,7 @@ fn each_kind_of_failure_is_named_and_counted_in_text_and_in_json() {
         "mismatch    … and 5 more; `--verbose` names them all",
         "missing     d/one",
         "extra       d/more",
-        "1 file matches (0 B), 15 mismatching, 1 missing, 1 extra",
+        "1 file matches (0 B), 15 mismatching, 1 missing, 1 extra; 1 bad line in 1 list",
     ] {
         assert!(stdout.contains(line), "{line}: {stdout}");
     }
@@ -184,7 +184,11 @@ fn a_list_that_is_newer_than_a_damage_does_not_hide_it() {
     fs::write(place.path("disk/three"), "new").unwrap();
     let (code, stdout, _) = verify(&place, &["disk", "--make-list=blake3"]);
     assert_eq!(code, 1);
-    assert!(stdout.contains("mismatch    d/one") && stdout.contains("1 in no list before"), "{stdout}");
+    assert!(
+        stdout.contains("mismatch    d/one")
+            && stdout.contains("2 files match (1.20 MB), 1 new, 1 mismatching"),
+        "{stdout}"
+    );
     let (code, stdout, _) = verify(&place, &["disk"]);
     assert_eq!(code, 1);
     assert!(stdout.contains("mismatch    d/one: its sha256 is"), "{stdout}");
@@ -210,7 +214,7 @@ fn what_was_read_from_memory_is_not_said_to_be_read_from_the_medium() {
 fn what_was_meant_otherwise_is_told_apart() {
     let place = place();
     let (code, _, stderr) = verify(&place, &["disk", "--make-list", "blake3"]);
-    assert!(code == 2 && stderr.contains("--list=blake3"), "{stderr}");
+    assert!(code == 2 && stderr.contains("--make-list=blake3"), "{stderr}");
     let (code, _, stderr) =
         super::ended(stook(["copy", "disk", "copy", "--list", "sha256"]).current_dir(place.dir.path()));
     assert!(code == 2 && stderr.contains("--list=sha256") && !place.path("sha256").exists(), "{stderr}");
@@ -263,10 +267,8 @@ fn bad_megabytes_are_named_and_a_part_of_a_file_is_verified_by_itself() {
     assert!(stdout.contains(".proofs: proofs of 1 file"), "{stdout}");
     let (code, stdout, _) = run(&["--range", "1MiB..1500KiB", "disk/film"]);
     assert_eq!(code, 0);
-    assert!(
-        stdout.contains("disk/film: bytes 1,048,576 to 2,097,152 (1.00 MiB, all that was read) are"),
-        "{stdout}"
-    );
+    assert!(stdout.contains("disk/film: bytes 1,048,576 to 2,097,152 are what disk/checksums-"), "{stdout}");
+    assert!(stdout.contains(".blake3 says; 1.00 MiB read"), "{stdout}");
     let mut bytes = vec![7; 3_500_000];
     bytes[2_500_000] = 8;
     fs::write(place.path("disk/film"), bytes).unwrap();
@@ -281,8 +283,11 @@ fn bad_megabytes_are_named_and_a_part_of_a_file_is_verified_by_itself() {
     assert!(code == 1 && stderr.contains("`stook copy GOOD disk --repair`"), "{stderr}");
     for (range, said) in [
         ("3..3", "the part has no bytes"),
-        ("1MiB..5MiB", "[1048576, 5242880) reaches past the end"),
-        ("4MiB..", "[4194304, "),
+        (
+            "1MiB..5MiB",
+            "cannot verify bytes 1,048,576 to 5,242,880 of disk/film: the file has 3,500,000 bytes",
+        ),
+        ("4MiB..", "cannot verify what follows byte 4,194,304 of disk/film: the file has 3,500,000 bytes"),
     ] {
         let (code, _, stderr) = run(&["--range", range, "disk/film"]);
         assert!(code == 1 && stderr.contains(said), "{range}: {stderr}");
@@ -326,7 +331,8 @@ fn a_part_of_a_disk_and_a_list_from_standard_input_are_verified() {
     let (code, _, stderr) = piped("$STOOK verify disk disk/d --list -");
     assert!(code == 2 && stderr.contains("name one TREE"), "{stderr}");
     let (code, stdout, stderr) = verify(&place, &["disk", "nothing"]);
-    assert!(code == 1 && stdout.starts_with("All 3 files match"), "{stdout} {stderr}");
+    assert!(code == 1 && stdout.starts_with("3 files match"), "{stdout} {stderr}");
+    assert!(stdout.contains("; 1 failure"), "{stdout}");
     assert!(stderr.contains("cannot verify nothing: "), "{stderr}");
     let (code, _, stderr) = verify(&place, &["nothing", "nor this"]);
     assert!(code == 1 && stderr.contains("cannot open nothing"), "{stderr}");
@@ -337,4 +343,139 @@ fn a_part_of_a_disk_and_a_list_from_standard_input_are_verified() {
     // The paths begin elsewhere.
     let (code, _, stderr) = verify(&place, &["disk/d", "--list", "disk/SHA256SUMS"]);
     assert!(code == 1 && stderr.contains("none of the paths of the list is in disk/d"), "{stderr}");
+}
+
+#[test]
+fn files_are_named_as_they_were_given() {
+    let place = place();
+    sha256sum(&place, "disk", "SHA256SUMS");
+    fs::write(place.path("disk/d/one"), "f1rst").unwrap();
+    let (_, stdout, _) = verify(&place, &["disk/d/one", "disk/two"]);
+    assert!(stdout.contains("mismatch    disk/d/one: its sha256"), "{stdout}");
+    assert!(stdout.contains("\ndisk/two: 1 file matches"), "{stdout}");
+    let (_, stdout, _) = verify(&place, &["disk/d/one"]);
+    assert!(stdout.contains("mismatch    disk/d/one: its sha256"), "{stdout}");
+    let (_, found) = report(&place, &["disk/d/one"]);
+    assert_eq!(found["trees"][0]["path"], "disk/d/one");
+}
+
+#[test]
+fn all_files_match_only_where_nothing_is_wrong() {
+    let place = place();
+    sha256sum(&place, "disk", "SHA256SUMS");
+    let list = fs::read_to_string(place.path("disk/SHA256SUMS")).unwrap() + "nonsense\n";
+    fs::write(place.path("disk/SHA256SUMS"), list).unwrap();
+    let (code, stdout, _) = verify(&place, &["disk"]);
+    assert!(code == 1 && stdout.starts_with("3 files match (1.20 MB); 1 bad line in 1 list"), "{stdout}");
+}
+
+#[test]
+fn a_list_that_is_given_as_a_tree_is_told_how_it_is_meant() {
+    let place = place();
+    sha256sum(&place, "disk", "SHA256SUMS");
+    for (args, said) in [
+        (&["disk/SHA256SUMS"][..], "`stook verify --list disk/SHA256SUMS`"),
+        (&["--check", "disk/SHA256SUMS"], "'--list FILE' verifies"),
+        (&["-c", "disk/SHA256SUMS"], "'--list FILE' verifies"),
+        (&[], "name a TREE (`stook verify .`), or a list with --list FILE"),
+        (&["user@host:/x"], "looks like a path on another machine"),
+        (&["--range", "0..1", "user@host:/x"], "looks like a path on another machine"),
+        (&["disk", "--mhl=sha1,foo"], "expected c4, md5, sha1, xxh128, xxh3, xxh64"),
+        (&["disk", "--mhl", "md5"], "--mhl=md5"),
+    ] {
+        let (code, _, stderr) = verify(&place, args);
+        assert!(code == 2 && stderr.contains(said), "{args:?}: {code} {stderr}");
+    }
+    let (code, _, stderr) = verify(&place, &["disk", "--list", "disk"]);
+    assert!(code == 1 && stderr.contains("it is a directory, and a list is a file"), "{stderr}");
+    fs::remove_file(place.path("disk/SHA256SUMS")).unwrap();
+    assert_eq!(verify(&place, &["disk", "--mhl"]).0, 0);
+    let (code, _, stderr) = verify(&place, &["disk/ascmhl"]);
+    assert!(code == 2 && stderr.contains("as in `stook verify disk`"), "{code} {stderr}");
+    // Lists of one function are one.
+    let (code, made) = report(&place, &["disk", "--make-list=md5,sha256,md5"]);
+    assert_eq!((code, made["made"].as_array().unwrap().len()), (0, 2), "{made}");
+}
+
+#[test]
+fn a_repair_is_proposed_of_what_it_can_repair() {
+    let place = place();
+    sha256sum(&place, "disk", "SHA256SUMS");
+    assert_eq!(super::ended(stook(["copy", "disk", "spare"]).current_dir(place.dir.path())).0, 0);
+    fs::remove_file(place.path("spare/two")).unwrap();
+    fs::write(place.path("disk/d/one"), "f1rst").unwrap();
+    fs::remove_file(place.path("disk/two")).unwrap();
+    let (code, _, stderr) = verify(&place, &["disk", "spare"]);
+    assert_eq!(code, 1);
+    for said in [
+        "To repair 2 files of disk from a good copy: `stook copy GOOD disk --repair` (first with `--dry-run`)",
+        "To repair 1 file of spare from a good copy: `stook copy GOOD spare --repair`",
+    ] {
+        assert!(stderr.contains(said), "{stderr}");
+    }
+    // What is in an archive is not repaired.
+    let tar = ["cf", "x.tar", "-C", "disk", "."];
+    assert!(Command::new("tar").args(tar).current_dir(place.dir.path()).status().unwrap().success());
+    let (code, _, stderr) = verify(&place, &["x.tar//"]);
+    assert!(code == 1 && !stderr.contains("--repair"), "{stderr}");
+    // The first report is that of a chain.
+    let place = self::place();
+    assert_eq!(verify(&place, &["disk", "--mhl"]).0, 0);
+    fs::write(place.path("disk/ascmhl/ascmhl_chain.xml"), "no chain").unwrap();
+    fs::write(place.path("disk/d/one"), "f1rst").unwrap();
+    fs::write(place.path("disk/more"), "more").unwrap();
+    let (_, stdout, stderr) = verify(&place, &["disk"]);
+    assert!(stderr.contains("`stook copy GOOD disk --repair`"), "{stdout} {stderr}");
+    assert!(stderr.contains("With `--allow-extra`, what is extra is no failure."), "{stderr}");
+    assert!(!verify(&place, &["disk", "--allow-extra"]).2.contains("--allow-extra"));
+}
+
+#[test]
+fn that_nothing_is_listed_or_proven_is_said_with_why() {
+    let place = place();
+    fs::create_dir(place.path("nothing")).unwrap();
+    let (code, stdout, stderr) = verify(&place, &["nothing", "--make-list"]);
+    assert!(code == 0 && stderr.contains("No list of nothing was made: it has no file to list."), "{stderr}");
+    assert!(stdout.starts_with("0 files match (0 B)"), "{stdout}");
+    let (code, _, stderr) = verify(&place, &["disk/d", "--proof"]);
+    assert!(code == 0 && stderr.contains("No proofs of disk/d were made: no file in the list"), "{stderr}");
+    let copy = ["copy", "disk/d", "copy", "--proof"];
+    let (code, _, stderr) = super::ended(stook(copy).current_dir(place.dir.path()));
+    assert!(code == 0 && stderr.contains("No proofs were written in copy: no file that"), "{stderr}");
+    let (code, _, stderr) = verify(&place, &["disk", "--proof"]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+}
+
+#[test]
+fn of_two_files_that_differ_a_proof_says_which_is_right() {
+    let place = place();
+    assert_eq!(verify(&place, &["disk", "--proof"]).0, 0);
+    assert_eq!(super::ended(stook(["copy", "disk", "spare"]).current_dir(place.dir.path())).0, 0);
+    let mut bytes = vec![7; 1_200_000];
+    bytes[1_100_000] = 8;
+    fs::write(place.path("spare/two"), &bytes).unwrap();
+    let (_, stdout, _) = verify(&place, &["disk", "--against", "spare"]);
+    let said = "; the first difference is at byte 1,100,000; two is right by its own proof, so that spare is damaged, \
+                or was changed\n";
+    assert!(stdout.contains(said), "{stdout}");
+    // A length says how much too long it is, and is said once.
+    bytes.push(9);
+    fs::write(place.path("spare/two"), bytes).unwrap();
+    let list = fs::read_dir(place.path("spare")).unwrap().map(|entry| entry.unwrap().path());
+    let is_list = |path: &std::path::PathBuf| path.extension().is_some_and(|end| end == "blake3");
+    let list = fs::read_to_string(list.into_iter().find(is_list).unwrap()).unwrap();
+    assert!(list.contains("  two"), "{list}");
+    let (_, stdout, _) = verify(&place, &["spare"]);
+    assert!(stdout.contains("bad: 1MiB..2MiB (1 of 2 blocks of 1 MiB); it is 1 byte too long"), "{stdout}");
+}
+
+#[test]
+fn nothing_is_said_of_the_cache_where_it_is_not_known() {
+    let place = place();
+    sha256sum(&place, "disk", "SHA256SUMS");
+    let tar = ["czf", "x.tar.gz", "-C", "disk", "."];
+    assert!(Command::new("tar").args(tar).current_dir(place.dir.path()).status().unwrap().success());
+    let (code, stdout, stderr) = verify(&place, &["x.tar.gz//"]);
+    assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
+    assert!(!stdout.contains("0 B came through it"), "{stdout}");
 }

@@ -369,6 +369,14 @@ impl Receiver {
         }
         Ok(open)
     }
+
+    /// Notes that a file is there, and not as it should be in an ASC MHL, or not in it.
+    pub(super) fn fail_to_list(&self, key: &[u8], error: crate::Error) {
+        if matches!(error, crate::Error::Io { operation: "list", .. }) {
+            self.state().report.unlistable += 1;
+        }
+        self.fail(key, error);
+    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::error::{Error, Result};
 use crate::format::mhl::checked_kinds;
-use crate::hash::HashKind;
+use crate::hash::{HashKind, each_once};
 use crate::names::Selection;
 use crate::source::AccessRule;
 use crate::tree::Overwrite;
@@ -206,6 +206,7 @@ impl CopyOptions {
     /// The same, with the hashes that lists need among those that are computed, and those that
     /// histories have which are continued.
     pub(super) fn with_hashes_of_lists(mut self, of_histories: &BTreeSet<HashKind>) -> Self {
+        (self.hashes, self.lists) = (each_once(self.hashes), each_once(self.lists));
         if self.proofs && !self.lists.contains(&HashKind::Blake3) {
             self.lists.push(HashKind::Blake3);
         }

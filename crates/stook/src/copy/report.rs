@@ -108,6 +108,9 @@ pub struct DestinationReport {
     /// Files that are there and in none of those lists, because they were there already and their
     /// bytes were not read.
     pub unlisted: u64,
+    /// Files that are there, of which the ASC MHL has none because it has no way to hold their
+    /// names. They are among the failures.
+    pub unlistable: u64,
     /// Extended attributes that were not set.
     pub unset_xattrs: UnsetXattrs,
     /// What could not be written.

@@ -21,6 +21,8 @@ pub struct CopySource {
     pub(crate) name: Option<Vec<u8>>,
     /// Where it is, if it is on disk: no destination may lie in it.
     pub(crate) path: Option<PathBuf>,
+    /// The same as the caller gave it, of a file.
+    pub(crate) given: Option<PathBuf>,
     /// The tree, if it is on disk.
     on_disk: Option<Arc<DirectoryTree>>,
     /// Whether it is known not to be all that it should be.
@@ -93,8 +95,8 @@ impl CopySource {
             return Err(not_a_file(kind, path.to_path_buf()).into());
         }
         let tree = Arc::new(tree);
-        let on_disk = Some(tree.clone());
-        Ok(Self { path: Some(resolved), on_disk, ..Self::of(tree, id, last_part(path)?) })
+        let (on_disk, given) = (Some(tree.clone()), Some(path.to_path_buf()));
+        Ok(Self { path: Some(resolved), given, on_disk, ..Self::of(tree, id, last_part(path)?) })
     }
 
     /// All of a tree, with the name that it has where there are several sources.
@@ -119,9 +121,9 @@ impl CopySource {
     }
 
     fn of(tree: Arc<dyn Tree>, id: NodeId, name: Option<Vec<u8>>) -> Self {
-        let (path, on_disk, is_incomplete, no_paths) = (None, None, false, None);
+        let (path, given, on_disk, is_incomplete, no_paths) = (None, None, None, false, None);
         let (read_from, misplaced) = (Vec::new(), Arc::default());
-        Self { tree, id, name, path, on_disk, is_incomplete, read_from, misplaced, no_paths }
+        Self { tree, id, name, path, given, on_disk, is_incomplete, read_from, misplaced, no_paths }
     }
 
     /// The same, in a pack or an archive at these paths: no copy deletes or replaces it.

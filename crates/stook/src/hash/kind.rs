@@ -24,6 +24,17 @@ pub enum HashKind {
     C4,
 }
 
+/// These functions, each once: nobody wants two lists of one.
+pub(crate) fn each_once(kinds: Vec<HashKind>) -> Vec<HashKind> {
+    let mut all = Vec::with_capacity(kinds.len());
+    for kind in kinds {
+        if !all.contains(&kind) {
+            all.push(kind);
+        }
+    }
+    all
+}
+
 impl HashKind {
     /// All of them.
     pub const ALL: [Self; 8] =

@@ -22,5 +22,6 @@ mod tree;
 pub use digest::{Digest, DigestError};
 pub use hashing::Hashing;
 pub use kind::HashKind;
+pub(crate) use kind::each_once;
 pub use team::HashingTeam;
 pub(crate) use tree::{BlockTree, Pair, root_of_pair, value_of_block, value_of_pair};

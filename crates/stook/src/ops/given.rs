@@ -70,6 +70,7 @@ impl OpenGiven {
     }
 
     fn open_path(&self, path: &Path, progress: &mut dyn FnMut(u64) -> bool) -> Result<Given> {
+        source::check_path(path)?;
         let found = std::fs::metadata(path).map_err(|error| crate::Error::io("open", path, error))?;
         let may_be_pack = found.is_dir() && !self.as_file;
         if may_be_pack && tree::is_pack(path).map_err(|error| crate::Error::io("list", path, error))? {
@@ -165,7 +166,7 @@ impl Given {
     pub(crate) fn into_branch(self) -> Result<(Branch, Vec<Misplaced>)> {
         let packed = self.opened().map(|opened| opened.contents().path().to_path_buf());
         let source = self.into_source()?;
-        let CopySource { tree, id, name, path, is_incomplete, misplaced, .. } = source;
+        let CopySource { tree, id, name, path, given, is_incomplete, misplaced, .. } = source;
         let mut lacking = misplaced.to_vec();
         if is_incomplete {
             lacking.insert(0, Misplaced { path: Vec::new(), why: "it is not complete".to_owned() });
@@ -173,7 +174,7 @@ impl Given {
         let is_on_disk = path.is_some();
         // What is on a server lies on nothing that is seen here.
         let lies_in = path.or(packed.filter(|path| path.exists()));
-        let branch = Branch { tree, id, name: name.unwrap_or_default(), is_on_disk, lies_in };
+        let branch = Branch { tree, id, name: name.unwrap_or_default(), is_on_disk, lies_in, given };
         Ok((branch, lacking))
     }
 

@@ -1,6 +1,8 @@
 //! [`VerifyReport`]: what was found.
 
+use std::ffi::OsStr;
 use std::fmt;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -161,6 +163,11 @@ pub struct BadBlocks {
 }
 
 impl BadBlocks {
+    /// Whether all of these blocks are what the list says, and nothing follows them.
+    pub fn is_none(&self) -> bool {
+        self.bad == 0 && self.unknown == 0 && self.ranges.is_empty()
+    }
+
     /// Ranges in order, those that touch as one, and no more of them than this.
     pub(crate) fn settle(&mut self, most: usize) {
         self.ranges.sort_unstable_by_key(|range| range.start());
@@ -238,6 +245,11 @@ impl Unreadable {
 pub struct SubjectReport {
     /// The tree.
     pub path: PathBuf,
+    /// Whether it is a single file, whose path is all of `path`.
+    pub is_file: bool,
+    /// Whether its files are none on disk by themselves: they are in an archive, say. Bytes that
+    /// were read and bytes of files may not be the same then.
+    pub is_packed: bool,
     /// What is as it should be: files, and, compared with another tree, links and special files.
     pub matching: u64,
     /// Bytes of files that are as they should be.
@@ -275,10 +287,19 @@ impl SubjectReport {
         (self.mismatching.len() + self.missing.len() + self.unreadable.len()) as u64
     }
 
+    /// Where a path of it is.
+    pub fn place(&self, key: &[u8]) -> PathBuf {
+        match key.is_empty() || self.is_file {
+            true => self.path.clone(),
+            false => self.path.join(OsStr::from_bytes(key)),
+        }
+    }
+
     /// Whether all bytes came from below the page cache of this machine: they went past it, no file
     /// system keeps them in memory or has a process serve them, and no device on the way does, such
     /// as a loop device that reads its file through the page cache. What a disk, or the server of
-    /// a network file system, has in its own memory is not known. `None` where nothing was read.
+    /// a network file system, has in its own memory is not known. `None` where nothing was read, and where it cannot be known:
+    /// compressed files of an archive are unpacked from fewer bytes, and servers are no disks.
     pub fn is_past_cache(&self) -> Option<bool> {
         if self.read_bytes == 0 {
             return None;
@@ -287,7 +308,8 @@ impl SubjectReport {
         let is_served = self.lies_on.file_system.as_ref().is_some_and(|kind| kind.starts_with("fuse"));
         let is_direct = cached_bytes == 0 && direct_bytes >= self.read_bytes;
         let is_kept = self.lies_on.is_memory || self.lies_on.cached_by.is_some();
-        Some(is_direct && !is_kept && !is_served)
+        let is_unknown = self.is_packed && cached_bytes == 0 && !is_direct && !is_kept && !is_served;
+        (!is_unknown).then_some(is_direct && !is_kept && !is_served)
     }
 }
 

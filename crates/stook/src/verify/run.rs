@@ -138,6 +138,8 @@ impl<'a> Prepared<'a> {
     fn begin_report(&self) -> SubjectReport {
         SubjectReport {
             path: self.subject.branch.path(),
+            is_file: self.kind == Kind::File,
+            is_packed: !self.subject.branch.is_on_disk,
             lies_on: self.lies_on.clone(),
             ..SubjectReport::default()
         }

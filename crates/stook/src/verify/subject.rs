@@ -26,6 +26,8 @@ pub struct Branch {
     pub is_on_disk: bool,
     /// The file or directory that its bytes are in, if that is on disk: it shows the device.
     pub lies_in: Option<PathBuf>,
+    /// Where it is, as the caller gave it, if its tree would say it otherwise.
+    pub given: Option<PathBuf>,
 }
 
 impl Branch {
@@ -37,7 +39,7 @@ impl Branch {
         let path = path.as_ref();
         let tree = DirectoryTree::open(path)?;
         let (id, lies_in) = (tree.root(), Some(path.to_path_buf()));
-        Ok(Self { tree: Arc::new(tree), id, name: Vec::new(), is_on_disk: true, lies_in })
+        Ok(Self { tree: Arc::new(tree), id, name: Vec::new(), is_on_disk: true, lies_in, given: None })
     }
 
     /// A file on disk; where it is a link, what that leads to, under the name that was given.
@@ -59,18 +61,19 @@ impl Branch {
             return Err(not_a_file(kind, path.to_path_buf()).into());
         }
         let name = path.file_name().unwrap_or(last).as_bytes().to_vec();
-        Ok(Self { tree: Arc::new(tree), id, name, is_on_disk: true, lies_in: Some(resolved) })
+        let (lies_in, given) = (Some(resolved), Some(path.to_path_buf()));
+        Ok(Self { tree: Arc::new(tree), id, name, is_on_disk: true, lies_in, given })
     }
 
     /// All of a tree that is no directory on disk.
     pub fn tree(tree: Arc<dyn Tree>) -> Self {
         let id = tree.root();
-        Self { tree, id, name: Vec::new(), is_on_disk: false, lies_in: None }
+        Self { tree, id, name: Vec::new(), is_on_disk: false, lies_in: None, given: None }
     }
 
     /// Where it is, for messages.
     pub fn path(&self) -> PathBuf {
-        self.tree.path_of(self.id)
+        self.given.clone().unwrap_or_else(|| self.tree.path_of(self.id))
     }
 
     /// What it is.

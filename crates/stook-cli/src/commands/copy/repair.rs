@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use stook::ops::contents::is_object;
-use stook::ops::verify::{OpenGiven, RepairGiven, RepairPhase, RepairProgress, Repaired};
+use stook::ops::verify::{OpenGiven, RepairCounts, RepairGiven, RepairPhase, RepairProgress, Repaired};
 use stook::report::json::TextOrBytes;
 use stook::report::units;
 
@@ -131,9 +131,9 @@ fn lines(one: &Repaired, dry_run: bool, quiet: bool) -> Vec<String> {
     let place = |key: &[u8]| {
         printable(Path::new(&one.path).join(std::ffi::OsStr::from_bytes(key)).as_os_str().as_bytes())
     };
-    let blocks = |count: u64| units::count_of(count, "block of 1 MiB", "blocks of 1 MiB");
-    let mended =
-        one.mended.iter().map(|(key, count)| format!("mend      {}: {}", place(key), blocks(*count)));
+    // What is only cut has a line that says so.
+    let mended = one.mended.iter().filter(|(_, count)| *count > 0);
+    let mended = mended.map(|(key, count)| format!("mend      {}: {}", place(key), blocks(*count)));
     let cut = one.cut.iter().map(|(key, count)| {
         format!(
             "cut       {}: {} at the end that its list does not know",
@@ -144,23 +144,48 @@ fn lines(one: &Repaired, dry_run: bool, quiet: bool) -> Vec<String> {
     let replaced = one.replaced.iter().map(|key| format!("replace   {}", place(key)));
     let mut lines: Vec<String> = mended.chain(cut).chain(replaced).collect();
     if !quiet {
-        let count: u64 = one.mended.iter().map(|(_, count)| count).sum();
-        let files_count = one.mended.len() as u64 + one.replaced.len() as u64;
-        let files = units::count_of(files_count, "file", "files");
-        if files_count == 0 && one.failures.is_empty() {
-            let matching = units::count_of(one.matching, "file", "files");
-            let path = printable(one.path.as_os_str().as_bytes());
-            lines.push(format!("Nothing to repair in {path}: {matching} as the lists say"));
-            return lines;
-        }
-        let what = if dry_run { "Would repair" } else { "Repaired" };
-        lines.push(format!(
-            "{what} {files} of {}, {} written in place; {} matching; {} read of the good copy",
-            printable(one.path.as_os_str().as_bytes()),
-            blocks(count),
-            units::count(one.matching),
-            units::bytes_decimal(one.read_bytes),
-        ));
+        lines.push(summary(one, dry_run));
     }
     lines
+}
+
+fn blocks(count: u64) -> String {
+    units::count_of(count, "block of 1 MiB", "blocks of 1 MiB")
+}
+
+/// `Repaired 5 of 8 files of disk; 3 could not be repaired; 6 blocks of 1 MiB written in place; …`
+fn summary(one: &Repaired, dry_run: bool) -> String {
+    let path = printable(one.path.as_os_str().as_bytes());
+    let RepairCounts { repaired, unrepaired, unusable, others } = one.counts();
+    let could = if dry_run { "cannot" } else { "could not" };
+    let more = [
+        (
+            unusable,
+            format!("{} {could} be used", units::count_of(unusable, "list or proof", "lists or proofs")),
+        ),
+        (others, units::count_of(others, "other failure", "other failures")),
+    ];
+    let more = more.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text);
+    if repaired + unrepaired == 0 {
+        let matching = units::count_of(one.matching, "file", "files");
+        let nothing = format!("Nothing to repair in {path}: {matching} as the lists say");
+        return [nothing].into_iter().chain(more).collect::<Vec<_>>().join("; ");
+    }
+    let what = if dry_run { "Would repair" } else { "Repaired" };
+    let files = units::count_of(repaired + unrepaired, "file", "files");
+    let mut parts = vec![match unrepaired {
+        0 => format!("{what} {files} of {path}"),
+        _ => format!("{what} {} of {files} of {path}", units::count(repaired)),
+    }];
+    if unrepaired > 0 {
+        parts.push(format!("{} {could} be repaired", units::count(unrepaired)));
+    }
+    parts.extend(more);
+    let written: u64 = one.mended.iter().map(|(_, count)| count).sum();
+    if written > 0 {
+        parts.push(format!("{} {}", blocks(written), if dry_run { "in place" } else { "written in place" }));
+    }
+    parts.push(format!("{} matching", units::count(one.matching)));
+    parts.push(format!("{} read of the good copy", units::bytes_decimal(one.read_bytes)));
+    parts.join("; ")
 }

@@ -170,6 +170,15 @@ pub(super) fn print(
             ));
         }
     }
+    for one in report.destinations.iter().filter(|one| args.proof && one.proofs.is_none() && one.files > 0) {
+        if !args.dry_run && !report.interrupted && one.failures.is_empty() {
+            context.note(format_args!(
+                "No proofs were written in {}: no file that was copied is longer than 1 MiB, and shorter ones need \
+                 none.",
+                printable(one.path.as_os_str().as_bytes())
+            ));
+        }
+    }
     if report.destinations.iter().any(|one| one.unlisted > 0) {
         context.note("`--checksum` reads what is there already, and lists it, too.");
     }
@@ -264,7 +273,8 @@ fn what_else(one: &DestinationReport, report: &CopyReport, plan: Plan) -> String
         (one.deleted.len() as u64, deleted.0, deleted.1),
         (one.unlisted, "there already and in no new list", "there already and would be in no new list"),
         (report.failures.len() as u64, "could not be read", "could not be read"),
-        (one.failures.len() as u64, "failed", "failed"),
+        (one.unlistable, "copied, but not in the ASC MHL", "copied, but not in the ASC MHL"),
+        ((one.failures.len() as u64).saturating_sub(one.unlistable), "failed", "failed"),
     ];
     let some = counts.iter().filter(|(count, ..)| *count > 0);
     some.map(|(count, done, planned)| {
@@ -330,7 +340,7 @@ fn name_of(report: &CopyReport, index: usize) -> String {
 fn the_destination(report: &CopyReport, index: usize) -> String {
     match report.destinations.len() {
         1 => "the destination".to_owned(),
-        _ => name_of(report, index),
+        _ => format!("the destination {}", name_of(report, index)),
     }
 }
 
@@ -370,7 +380,7 @@ mod tests {
     fn what_was_waited_for_is_named_and_nothing_else_is_made_up() {
         assert_eq!(how_near(&report(90, &[5], 0)), ["The source was waited for"]);
         assert_eq!(how_near(&report(5, &[90], 0)), ["The destination was waited for"]);
-        assert_eq!(how_near(&report(5, &[9, 90], 0)), ["/mnt/1 was waited for"]);
+        assert_eq!(how_near(&report(5, &[9, 90], 0)), ["The destination /mnt/1 was waited for"]);
         assert_eq!(how_near(&report(5, &[9], 80)), ["`--bwlimit` was waited for"]);
         assert_eq!(how_near(&report(50, &[50], 0)), Vec::<String>::new());
         let mut far = report(5, &[90], 0);

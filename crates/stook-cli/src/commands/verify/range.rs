@@ -1,13 +1,15 @@
 //! `stook verify --range A..B FILE…`: a part of a file, without reading the rest.
 
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 use serde::Serialize;
 use stook::ops::contents::Span;
-use stook::ops::verify::{RangeGiven, RangeReport};
+use stook::ops::verify::{Error, RangeGiven, RangeReport};
 use stook::report::json::TextOrBytes;
 use stook::report::units;
+use stook::source::check_path;
 
 use super::json::JsonBad;
 use super::text::bad_blocks;
@@ -51,18 +53,39 @@ impl<'a> Range<'a> {
     }
 }
 
+/// The error of a part: that the file has no such bytes, in the words of this command.
+fn range_error(error: Error, path: &Path, span: Span) -> anyhow::Error {
+    let Error::Core(stook::Error::OutOfBounds { len, .. }) = &error else { return error_of(error) };
+    let (start, len) = (units::count(span.start), units::bytes_exact(*len));
+    let part = match span.end {
+        Some(end) => format!("bytes {start} to {}", units::count(end)),
+        None => format!("what follows byte {start}"),
+    };
+    let path = printable(path.as_os_str().as_bytes());
+    anyhow::anyhow!("cannot verify {part} of {path}: the file has {len} by its list")
+}
+
+/// A path as it is from the current directory, if it lies in that.
+fn shown_from_here(path: &Path) -> String {
+    let here = std::env::current_dir().and_then(|here| here.canonicalize()).ok();
+    let path = here.as_ref().and_then(|here| path.strip_prefix(here).ok()).unwrap_or(path);
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    printable(path.as_os_str().as_bytes())
+}
+
 /// Verifies a part of each file.
 pub(super) fn run(args: &Args, span: Span, context: &Context) -> anyhow::Result<ExitCode> {
     let (mut found, mut failed) = (Vec::with_capacity(args.trees.len()), None);
     for path in &args.trees {
         let given = RangeGiven { path: path.clone(), start: span.start, end: span.end, cached: args.cached };
+        check_path(path)?;
         let (bar, mut bytes) = (context.progress("verifying", Unit::Bytes, None), 0);
         let report = given.run(&mut |more| {
             bytes += more;
             bar.go_on(bytes, None)
         });
         drop(bar);
-        let report = report.map_err(error_of);
+        let report = report.map_err(|error| range_error(error, path, span));
         if interrupted() {
             return Err(Interrupted.into());
         }
@@ -100,12 +123,11 @@ pub(super) fn run(args: &Args, span: Span, context: &Context) -> anyhow::Result<
                     ));
                 }
             } else if !context.quiet() {
-                let (read, list) =
-                    (units::bytes_binary(one.read.len()), printable(one.listed_in.as_os_str().as_bytes()));
+                let list = shown_from_here(one.list.as_ref().unwrap_or(&one.listed_in));
                 let (start, end) = (units::count(one.read.start()), units::count(one.read.end()));
-                output.line(format_args!(
-                    "{path}: bytes {start} to {end} ({read}, all that was read) are what the list in {list} says"
-                ))?;
+                let read = units::bytes_binary(one.read.len());
+                output
+                    .line(format_args!("{path}: bytes {start} to {end} are what {list} says; {read} read"))?;
             }
         }
     }

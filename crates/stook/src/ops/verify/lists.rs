@@ -11,8 +11,12 @@ use std::time::UNIX_EPOCH;
 use rustix::fs::FileType;
 
 use super::dates::date_of_name;
+use super::own::lists_of;
+use super::range::blake3_of;
+use super::reading;
 use crate::error::{Error, Result};
 use crate::format::{mhl, sums};
+use crate::hash::Digest;
 use crate::source::{Forwards, Source};
 use crate::tree::Kind;
 use crate::verify::Branch;
@@ -111,7 +115,8 @@ impl ListFile {
         let failed = |error| Error::io("open", path, error);
         let metadata = path.metadata().map_err(failed)?;
         if metadata.is_dir() {
-            return Err(failed(std::io::ErrorKind::IsADirectory.into()));
+            let what = "it is a directory, and a list is a file";
+            return Err(failed(std::io::Error::new(std::io::ErrorKind::IsADirectory, what)));
         }
         // A pipe without a writer, or a device, would keep it waiting for ever; what the shell
         // opened for us does not.
@@ -132,6 +137,17 @@ impl ListFile {
         let date_ns = date_of(name, source.identity().mtime_ns);
         let (path, bytes) = (source.path().to_path_buf(), ListBytes::Of(source));
         Self { path, name: name.to_vec(), below: below.to_vec(), date_ns, bytes }
+    }
+
+    /// The newest list of a tree that has a file with this digest.
+    pub(super) fn newest_with(branch: &Branch, key: &[u8], digest: &Digest) -> Option<PathBuf> {
+        let mut lists = lists_of(branch).ok()?.lists;
+        lists.sort_by_key(|list| std::cmp::Reverse(list.date_ns));
+        lists.into_iter().find_map(|list| {
+            let path = list.path.clone();
+            let said = blake3_of(&reading::proven(branch, vec![list], &mut || true)?, key)?;
+            (said == *digest).then_some(path)
+        })
     }
 
     /// Reads it from its front.

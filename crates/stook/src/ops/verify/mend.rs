@@ -87,6 +87,8 @@ struct Proven {
     held: Vec<(ByteRange, Bytes)>,
     /// Whether all are.
     is_whole: bool,
+    /// How many it has.
+    found: u64,
     /// The first that it does not have, and why.
     lacking: Option<(ByteRange, Option<Error>)>,
 }
@@ -136,8 +138,13 @@ impl Mend<'_> {
             )));
         }
         let proven = self.proven(bad, &mut proof, &*from, go_on)?;
-        let lacking = proven.lacking.as_ref().map(|(range, why)| self.lacks(*range, why.as_ref()));
+        let lacks = |(range, why): &(_, Option<Error>)| self.lacks(*range, why.as_ref(), proven.found);
+        let lacking = proven.lacking.as_ref().map(lacks);
         if self.dry_run || lacking.is_some() && !self.force {
+            // What would be written, as it counts when it is.
+            if self.dry_run && self.force {
+                self.written = proven.found;
+            }
             let len = u64::try_from(self.seen.len).unwrap_or(0);
             self.cut_bytes = if lacking.is_some() { 0 } else { len.saturating_sub(proof.file_len()) };
             return lacking.map_or(Ok(()), Err);
@@ -162,7 +169,9 @@ impl Mend<'_> {
                 _ = proven.lacking.get_or_insert((range, None));
                 break;
             }
-            match self.block(number, range, proof, from)? {
+            let block = self.block(number, range, proof, from)?;
+            proven.found += u64::from(block.is_ok());
+            match block {
                 Ok(block) if proven.is_whole => proven.held.push((range, block)),
                 Ok(_) => {}
                 Err(why) => _ = proven.lacking.get_or_insert((range, why)),
@@ -256,10 +265,10 @@ impl Mend<'_> {
     }
 
     /// That the good copy does not have a block.
-    fn lacks(&self, range: ByteRange, why: Option<&Error>) -> Error {
+    fn lacks(&self, range: ByteRange, why: Option<&Error>, found: u64) -> Error {
         let (start, end) = (range.start() / BLOCK_BYTES, range.end().div_ceil(BLOCK_BYTES));
         let why = why.map(|error| format!(": {}", chain(error))).unwrap_or_default();
-        let advice = if self.force { "" } else { " (`--force` writes what it has)" };
+        let advice = if self.force || found == 0 { "" } else { " (`--force` writes what it has)" };
         self.refused(&format!(
             "the good copy does not have the bytes that the list says in {start}MiB..{end}MiB{why}{advice}"
         ))

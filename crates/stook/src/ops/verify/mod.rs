@@ -3,6 +3,7 @@
 
 mod above;
 mod accept;
+mod advice;
 mod blocks;
 mod dates;
 mod lists;
@@ -21,17 +22,21 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+pub use advice::Repairable;
 pub use lists::{ListProblem, ListReport};
 pub use made::{MadeList, MadeProofs};
 pub use range::{RangeGiven, RangeReport};
-pub use repair::{GoOn, OpenGood, RepairGiven, RepairPhase, RepairProgress, RepairReport, Repaired};
+pub use repair::{
+    GoOn, OpenGood, RepairCounts, RepairGiven, RepairPhase, RepairProgress, RepairReport, Repaired,
+};
 
+use self::advice::{name_tree, or_a_list, repairable};
 use self::made::{Making, Wanted};
 use self::range::blake3_of;
 use self::task::{ProvenBy, Task, Wish, tasks_of_lists, tasks_of_trees};
 use crate::copy::Misplaced;
 use crate::error::chain;
-use crate::hash::HashKind;
+use crate::hash::{HashKind, each_once};
 use crate::ops::copy;
 pub use crate::ops::given::{Given, OpenGiven};
 use crate::source::AccessRule;
@@ -63,6 +68,12 @@ pub enum Error {
     /// A tree without lists, with which nothing else was to be done.
     #[error("{} has no list of checksums", .0.display())]
     NoList(PathBuf),
+    /// A list, given as a tree.
+    #[error("{} is a list of checksums itself", .0.display())]
+    IsList(PathBuf),
+    /// The folder of an ASC MHL, given as a tree.
+    #[error("{} has the lists of the directory above it", .0.display())]
+    IsHistory(PathBuf),
     /// Lists in which nothing is.
     #[error("no file is listed in {}", .0.display())]
     EmptyList(PathBuf),
@@ -173,6 +184,8 @@ pub struct Verified {
     /// lists of several that could not be opened, and lists that could not be made. By the path of
     /// a file: its proof, which is damaged or could not be made.
     pub failures: Vec<Failure<crate::Error>>,
+    /// The directories of which files can be repaired, by their own lists.
+    pub repairable: Vec<Repairable>,
 }
 
 impl Verified {
@@ -195,6 +208,12 @@ impl Verified {
         self.lists.iter().map(|list| list.bad_lines).sum()
     }
 
+    /// The same of one tree, by its position, and in how many lists they are.
+    pub fn bad_lines_of(&self, tree: usize) -> (u64, u64) {
+        let bad = self.lists.iter().filter(|list| list.subject == tree && list.bad_lines > 0);
+        bad.fold((0, 0), |(lines, lists), list| (lines + list.bad_lines, lists + 1))
+    }
+
     /// How much is not as it should be; what nothing says should be there, unless it is allowed.
     pub fn wrong(&self, allow_extra: bool) -> u64 {
         let paths = if allow_extra { self.report.damaged() } else { self.report.wrong() };
@@ -210,7 +229,7 @@ impl VerifyGiven {
     pub fn run(self, events: &mut dyn VerifyEvents) -> Result<Verified> {
         let accept = accept::keys(&self)?;
         let Self { trees, unopened: mut unverified, lists, against, make, mhl, proofs, options, .. } = self;
-        let mut wanted = Wanted::new(make, mhl, proofs)?;
+        let mut wanted = Wanted::new(each_once(make), mhl, proofs)?;
         let tasks = match trees.is_empty() && unverified.is_empty() {
             true => tasks_of_lists(&lists, &mut unverified)?,
             false => tasks_of_trees(trees, &lists, &mut unverified)?,
@@ -267,8 +286,18 @@ impl VerifyGiven {
                 theirs.iter().for_each(|entry| add_lacking(one, &other.path(), entry));
             }
         }
-        let mut verified =
-            Verified { report, lists: reports, made, removed: Vec::new(), proofs: made_proofs, failures };
+        let is_by_own = lists.is_empty() && against.is_none();
+        let found = if is_by_own { report.subjects.as_slice() } else { &[] };
+        let repairable = repairable(found, &known, &reports);
+        let mut verified = Verified {
+            report,
+            lists: reports,
+            made,
+            removed: Vec::new(),
+            proofs: made_proofs,
+            failures,
+            repairable,
+        };
         if let ([branch], false) = (branches.as_slice(), accept.is_empty()) {
             verified.remove_older(branch)?;
         }
@@ -329,12 +358,14 @@ fn expect_all(
     let (mut expecting, mut reports, mut first) = (Vec::with_capacity(tasks.len()), Vec::new(), None);
     for mut task in tasks {
         match task.expect(expecting.len(), against, wish, go_on) {
-            Ok(Some(lists)) => {
+            Ok(Some(mut lists)) => {
+                name_tree(&mut lists, &task.subject.branch);
                 reports.extend(lists);
                 expecting.push(task);
             }
             Ok(None) => return Ok(None),
             Err(error) => {
+                let error = or_a_list(error, &task.subject.branch);
                 failures.push(unverified(&task.subject.branch.path(), chain(&error)));
                 first.get_or_insert(error);
             }

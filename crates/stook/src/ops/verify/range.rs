@@ -7,6 +7,7 @@ use rustix::fs::FileType;
 
 use super::above::Above;
 use super::blocks::Proofs;
+use super::lists::ListFile;
 use super::{Error, Result, own, reading};
 use crate::engine::Backend;
 use crate::error::chain;
@@ -37,6 +38,8 @@ pub struct RangeReport {
     pub path: PathBuf,
     /// The directory whose list has it.
     pub listed_in: PathBuf,
+    /// The newest list that says what the file should be.
+    pub list: Option<PathBuf>,
     /// Whether a newer list there has it without BLAKE3: it may have been changed since.
     pub is_older: bool,
     /// What was read: the blocks in which the part lies.
@@ -48,7 +51,7 @@ pub struct RangeReport {
 impl RangeReport {
     /// Whether all that was read is what the list says.
     pub fn is_proven(&self) -> bool {
-        self.bad.bad == 0 && self.bad.unknown == 0 && self.bad.ranges.is_empty()
+        self.bad.is_none()
     }
 }
 
@@ -78,7 +81,8 @@ impl RangeGiven {
             None => short(&branch, &key, &digest, access, (self.start, end))?,
         };
         let (read, bad) = found.ok_or_else(|| Error::NoProof(path.clone()))?;
-        Ok(RangeReport { path, listed_in, is_older, read, bad })
+        let list = ListFile::newest_with(&branch, &key, &digest);
+        Ok(RangeReport { path, listed_in, list, is_older, read, bad })
     }
 
     /// The list that has the file: of its directory, or of one above.

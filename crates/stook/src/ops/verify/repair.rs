@@ -113,6 +113,40 @@ pub struct Repaired {
     pub failures: Vec<Failure<crate::Error>>,
 }
 
+/// What became of the files of a destination, in numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RepairCounts {
+    /// Files that are repaired.
+    pub repaired: u64,
+    /// Files that are not, or not yet whole.
+    pub unrepaired: u64,
+    /// Lists and proofs that cannot be used.
+    pub unusable: u64,
+    /// Failures that are of no single file: the medium is full, for one.
+    pub others: u64,
+}
+
+impl Repaired {
+    /// How many files are repaired, and how many are not.
+    pub fn counts(&self) -> RepairCounts {
+        // Those of lists and proofs say so.
+        let is_unusable = |error: &crate::Error| matches!(error, crate::Error::Io { operation: "use", .. });
+        let (mut counts, mut failed) = (RepairCounts::default(), BTreeSet::new());
+        for Failure { key, error } in &self.failures {
+            match key.is_empty() {
+                _ if is_unusable(error) => counts.unusable += 1,
+                true => counts.others += 1,
+                false => _ = failed.insert(key.as_slice()),
+            }
+        }
+        let done = self.mended.iter().map(|(key, _)| key).chain(&self.replaced);
+        let done: BTreeSet<&[u8]> = done.map(Vec::as_slice).collect();
+        counts.repaired = done.difference(&failed).count() as u64;
+        counts.unrepaired = failed.len() as u64;
+        counts
+    }
+}
+
 impl RepairReport {
     /// How much is not as it should be.
     pub fn undone(&self) -> u64 {
