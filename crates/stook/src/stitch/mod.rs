@@ -28,11 +28,13 @@
 
 mod afs;
 mod bodies;
+mod crcs;
 mod error;
 mod file;
 mod index;
 mod layout;
 mod members;
+mod patch;
 mod pieces;
 mod safetensors;
 mod tar;
@@ -45,6 +47,7 @@ pub use error::{Error, Result};
 pub use file::{Parts, VirtualFile};
 pub use layout::{Laid, Layout};
 pub use members::{Member, Members};
+pub use patch::Patch;
 pub use pieces::Pieces;
 pub use safetensors::Safetensors;
 pub use tar::Tar;

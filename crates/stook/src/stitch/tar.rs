@@ -55,7 +55,7 @@ impl Layout for Tar {
 }
 
 impl Tar {
-    fn head<'m>(&self, member: &'m Member) -> Head<'m> {
+    pub(super) fn head<'m>(&self, member: &'m Member) -> Head<'m> {
         let (mtime_ns, owner) = match self.deterministic {
             // An owner that is known keeps all bits of the mode.
             true => (0, Some((0, 0))),
