@@ -234,7 +234,8 @@ impl Table {
             }
         }
         let words = words((0..self.count()).map(|number| self.place(number)));
-        if details.all.len() > 1 && details.all.iter().map(|detail| detail.number).eq(words) {
+        let has_any = details.all.len() > 1 && details.all.iter().any(|detail| detail.number != 0);
+        if has_any && details.all.iter().map(|detail| detail.number).eq(words) {
             let new = self::words((0..count).map(|number| plan.places.get(&number).copied()));
             for (detail, word) in all.iter_mut().zip(new) {
                 detail.number = word;
@@ -281,6 +282,11 @@ impl Table {
         let Some(there) = &self.details else { return Ok(()) };
         let end = window.source().len();
         let rest = |pieces: &mut Pieces, at: u64| pieces.body(ARCHIVE, at, end.saturating_sub(at));
+        let count = details.as_ref().map_or(there.all.len(), Vec::len);
+        let len = count.saturating_mul(DETAIL_LEN) as u64;
+        ByteRange::at(plan.end, len)
+            .and_then(in_afs)
+            .ok_or_else(|| change(b"", "the details would be beyond the 4 GiB of an AFS"))?;
         let Some(details) = details else {
             rest(pieces, there.range.start());
             return Ok(());
@@ -289,10 +295,6 @@ impl Table {
         for detail in &details {
             detail.encode(&mut out);
         }
-        let len = out.len() as u64;
-        ByteRange::at(plan.end, len)
-            .and_then(in_afs)
-            .ok_or_else(|| change(b"", "the details would be beyond the 4 GiB of an AFS"))?;
         pieces.bytes(out.into());
         if details.len() == there.all.len() {
             rest(pieces, there.range.end());

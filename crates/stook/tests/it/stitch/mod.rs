@@ -5,6 +5,7 @@ mod archives;
 mod faults;
 mod layouts;
 mod model;
+mod patch;
 
 use std::path::Path;
 use std::sync::Arc;
