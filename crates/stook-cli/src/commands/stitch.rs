@@ -7,12 +7,13 @@ use std::time::Instant;
 
 use clap::Subcommand;
 use serde::Serialize;
-use stook::ops::copy::OpenGiven;
-use stook::ops::stitch::{Error, StitchGiven, Stitched};
+use stook::ops::copy::{Given, OpenGiven};
+use stook::ops::stitch::{Error, PatchGiven, StitchGiven, Stitched};
 use stook::report::json::TextOrBytes;
 use stook::report::units;
 use stook::source::Source as _;
 use stook::stitch::{Afs, Error as StitchError, Layout, Safetensors, Tar, Zip};
+use stook::tree::CaseRule;
 
 use crate::context::Context;
 use crate::exit::{UsageError, code_for};
@@ -36,6 +37,7 @@ Examples:
   stook stitch zip project --write project.zip
   stook stitch zip photos.stook --list
   stook stitch safetensors model-0000* --write model.safetensors
+  stook stitch patch game.zip --with changes --write new.zip
 
 Nothing is written but what --write says, and nothing is read before its bytes are asked for: where everything is in an
 archive follows from names and lengths. A file that is not what it was when it was listed is an error."
@@ -55,6 +57,8 @@ enum Kind {
     Afs(AfsArgs),
     /// Shards of safetensors as one file with all tensors
     Safetensors(Shards),
+    /// A tar, zip or AFS that is there, with members replaced, added and deleted
+    Patch(PatchArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -100,11 +104,41 @@ struct Shards {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  stook stitch patch game.zip --with changes --write new.zip
+  stook stitch patch Sound.afs --with one-mod another-mod --list
+  stook stitch patch project.tar --with fixes | tar xf -
+
+A file of FOLDER replaces the member with its path; NAME.del deletes the member NAME, and what is below it; other files
+are added. In an AFS, 00012_any-name is the member with the number 12. Everything else keeps the bytes of ARCHIVE.")]
+struct PatchArgs {
+    /// The tar, zip or AFS; it stays as it is
+    #[arg(value_name = "ARCHIVE")]
+    archive: PathBuf,
+    /// Folders (also packs, archives with two slashes) with what changes; a later one counts more
+    #[arg(long, required = true, num_args = 1.., value_name = "FOLDER")]
+    with: Vec<PathBuf>,
+    /// Take names that differ only in case for one, as Windows and macOS do
+    #[arg(long)]
+    ignore_case: bool,
+    #[command(flatten)]
+    out: Out,
+}
+
+#[derive(Debug, clap::Args)]
 struct What {
     /// Directories, files, packs, archives with two slashes (`x.tar//`): what is in the only one,
     /// or each of several under its name
     #[arg(required = true, value_name = "TREE")]
     trees: Vec<PathBuf>,
+    #[command(flatten)]
+    out: Out,
+}
+
+/// Where it goes.
+#[derive(Debug, clap::Args)]
+struct Out {
     /// Write it into this file, which appears when it is whole
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
@@ -134,8 +168,29 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         Kind::Zip(Archive { what, deterministic }) => (what, Box::new(Zip { deterministic })),
         Kind::Afs(AfsArgs { what, without_names }) => (what, Box::new(Afs { without_names })),
         Kind::Safetensors(Shards { what }) => (what, Box::new(Safetensors)),
+        Kind::Patch(PatchArgs { archive, with, ignore_case, out }) => {
+            let case = if ignore_case { CaseRule::Ignored } else { CaseRule::Exact };
+            return put_out(&out, context, |target, go_on| {
+                let archive = open(&archive, &out, context)?;
+                let folders = with.iter().map(|path| open(path, &out, context)).collect::<Result<_, _>>()?;
+                PatchGiven { archive, folders, case, target }.lay_out(go_on).map_err(error_of)
+            });
+        }
     };
-    let to_stdout = what.write.as_deref().map_or(!what.list, is_stdout);
+    let What { trees, out } = what;
+    put_out(&out, context, |target, go_on| {
+        let trees = trees.iter().map(|path| open(path, &out, context)).collect::<Result<_, _>>()?;
+        StitchGiven { trees, layout, target }.lay_out(go_on).map_err(error_of)
+    })
+}
+
+/// Lays it out, and writes or lists it.
+fn put_out(
+    out: &Out,
+    context: &Context,
+    lay_out: impl FnOnce(Option<PathBuf>, &mut dyn FnMut(u64) -> bool) -> anyhow::Result<Stitched>,
+) -> anyhow::Result<ExitCode> {
+    let to_stdout = out.write.as_deref().map_or(!out.list, is_stdout);
     if to_stdout && context.json() {
         return Err(UsageError::new("with --json the report goes to stdout: give --write FILE").into());
     }
@@ -143,30 +198,23 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         let what = "its bytes would go to the terminal: give --write FILE, --list, or a pipe";
         return Err(UsageError::new(what).into());
     }
-    let stitched = lay_out(&what, layout, to_stdout, context)?;
-    report_missing(&stitched, what.verbose, context);
-    match &what.write {
+    let bar = context.progress("listing", Unit::Items, None);
+    let target = out.write.clone().filter(|_| !to_stdout);
+    let stitched = lay_out(target, &mut |members| bar.go_on(members, None))?;
+    drop(bar);
+    report_missing(&stitched, out.verbose, context);
+    match &out.write {
         _ if to_stdout => to_output(&stitched, context)?,
-        Some(path) => write(&stitched, path, &what, context)?,
+        Some(path) => write(&stitched, path, out, context)?,
         None => list(&stitched, context)?,
     }
     Ok(code_for(stitched.undone()))
 }
 
-fn lay_out(
-    what: &What,
-    layout: Box<dyn Layout>,
-    to_stdout: bool,
-    context: &Context,
-) -> anyhow::Result<Stitched> {
+fn open(path: &Path, out: &Out, context: &Context) -> anyhow::Result<Given> {
     let mut open = OpenGiven::default();
-    open.contents.pack.at_ns = what.view.at_ns();
-    let open =
-        |path: &PathBuf| given::open(path, &open, &what.fetch, |error| error_of(error.into()), context);
-    let trees = what.trees.iter().map(open).collect::<Result<Vec<_>, _>>()?;
-    let target = what.write.clone().filter(|_| !to_stdout);
-    let bar = context.progress("listing", Unit::Items, None);
-    StitchGiven { trees, layout, target }.lay_out(&mut |members| bar.go_on(members, None)).map_err(error_of)
+    open.contents.pack.at_ns = out.view.at_ns();
+    given::open(path, &open, &out.fetch, |error| error_of(error.into()), context)
 }
 
 /// What is not in it.
@@ -203,10 +251,10 @@ fn to_output(stitched: &Stitched, context: &Context) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn write(stitched: &Stitched, path: &Path, what: &What, context: &Context) -> anyhow::Result<()> {
+fn write(stitched: &Stitched, path: &Path, out: &Out, context: &Context) -> anyhow::Result<()> {
     let (len, started) = (stitched.laid.file.len(), Instant::now());
     let bar = context.progress("writing", Unit::Bytes, Some(len));
-    let written = stitched.write(path, what.force, &mut |at| bar.go_on(at, Some(len)));
+    let written = stitched.write(path, out.force, &mut |at| bar.go_on(at, Some(len)));
     drop(bar);
     if !written.map_err(error_of)? {
         failures::report_kept_file(path, context);
@@ -281,7 +329,9 @@ fn error_of(error: Error) -> anyhow::Error {
     match error {
         Error::Stitch(StitchError::Interrupted) => Interrupted.into(),
         Error::Stitch(StitchError::Core(error)) | Error::Core(error) => error.into(),
-        Error::Stitch(error @ StitchError::Member { .. }) => UsageError::new(error.to_string()).into(),
+        Error::Stitch(error @ (StitchError::Member { .. } | StitchError::Change { .. })) => {
+            UsageError::new(error.to_string()).into()
+        }
         error => error.into(),
     }
 }

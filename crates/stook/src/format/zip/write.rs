@@ -365,3 +365,93 @@ fn dos_time(ns: i64) -> (u16, u16) {
     let time = (moment.hour << 11) | (moment.minute << 5) | (moment.second >> 1);
     (time, (years << 9) | (moment.month << 5) | moment.day)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::directory::{Entry, descriptor_len, entry};
+    use super::*;
+
+    const FAR: u64 = 5 << 30;
+
+    fn head(len: u64) -> Head<'static> {
+        let (key, kind) = (b"a".as_slice(), MemberKind::File);
+        let (mode, mtime_ns, owner) = (0o644, 1_234_567_890_000_000_000, Some((7, 8)));
+        Head { key, kind, mode, mtime_ns, owner, len, crc32: 9, has_descriptor: true }
+    }
+
+    fn decoded(bytes: &[u8]) -> Entry {
+        let fixed = Fixed::decode(bytes.first_chunk().unwrap()).unwrap();
+        let (name, extra, comment) = fixed.lens();
+        assert_eq!(ENTRY_LEN + name + extra + comment, bytes.len());
+        let texts = &bytes[ENTRY_LEN..];
+        entry(&fixed, &texts[..name], &texts[name..name + extra]).unwrap()
+    }
+
+    #[test]
+    fn an_entry_is_moved_anywhere_and_stays_the_same_but_for_its_place() {
+        for len in [5, FAR] {
+            for from in [3, FAR + 3] {
+                let mut before = head(len).entry(from).unwrap();
+                // A comment behind it.
+                before.extend(b"why");
+                before[32] = 3;
+                for to in [0, 4, WIDE_FROM - 1, WIDE_FROM, 2 * FAR] {
+                    let after = moved(&before, to).unwrap();
+                    assert_eq!(decoded(&after), Entry { at: to, ..decoded(&before) }, "{len} {from} {to}");
+                    assert!(after.ends_with(b"why"));
+                    let needs = if len == 5 && from == 3 && to < WIDE_FROM { 20 } else { 45 };
+                    assert_eq!(after[6], needs);
+                }
+                assert_eq!(moved(&before, from).unwrap(), before);
+            }
+        }
+    }
+
+    #[test]
+    fn an_entry_that_is_full_or_says_too_little_is_not_moved_far() {
+        let mut full = head(5).entry(3).unwrap();
+        let extra = u16::from_le_bytes([full[30], full[31]]);
+        let more = usize::from(u16::MAX - extra);
+        full.extend(vec![0; more]);
+        full[30..32].fill(0xff);
+        assert!(moved(&full, 7).is_ok());
+        assert!(moved(&full, FAR).unwrap_err().unsupported);
+        let mut twice = head(FAR).entry(3).unwrap();
+        let field = twice[47..67].to_vec();
+        twice.splice(47..47, field);
+        twice[30] += 20;
+        assert!(moved(&twice, 7).unwrap_err().unsupported);
+        let cut = head(5).entry(3).unwrap();
+        assert!(moved(&cut[..40], 7).is_err());
+    }
+
+    #[test]
+    fn descriptors_are_known_with_a_magic_and_without() {
+        for len in [5, FAR] {
+            let whole = head(len).descriptor();
+            let entry = decoded(&head(len).entry(0).unwrap());
+            let found = |bytes: &[u8]| descriptor_len(bytes, &entry);
+            assert_eq!(found(&whole), whole.len());
+            assert_eq!(found(&[&whole[..], b"PK\x03\x04 and more"].concat()), whole.len());
+            assert_eq!(found(&whole[4..]), whole.len() - 4);
+            for len in 0..whole.len() - 4 {
+                assert_eq!(found(&whole[4..4 + len]), 0);
+            }
+            let mut other = whole.clone();
+            other[4] ^= 1;
+            assert_eq!(found(&other), 0);
+        }
+    }
+
+    #[test]
+    fn an_end_has_a_comment_and_may_be_that_of_a_zip64() {
+        use super::super::directory::find_end;
+        let plain = end(1, 2, 3);
+        assert_eq!(end_with(1, 2, 3, false, b""), plain);
+        let wide = end_with(1, 2, 3, true, b"why");
+        let (at, found, end64) = find_end(&wide).unwrap().unwrap();
+        assert_eq!((at, found.entries, end64), (wide.len() - 25, 1, Some(5)));
+        assert!(wide.ends_with(b"\x03\0why"));
+        assert_eq!(end_with(1, 2, 3, false, &[b'c'; 70_000]).len(), plain.len() + 65_535);
+    }
+}

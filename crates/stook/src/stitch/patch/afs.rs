@@ -284,9 +284,10 @@ impl Table {
         let rest = |pieces: &mut Pieces, at: u64| pieces.body(ARCHIVE, at, end.saturating_sub(at));
         let count = details.as_ref().map_or(there.all.len(), Vec::len);
         let len = count.saturating_mul(DETAIL_LEN) as u64;
-        ByteRange::at(plan.end, len)
-            .and_then(in_afs)
-            .ok_or_else(|| change(b"", "the details would be beyond the 4 GiB of an AFS"))?;
+        ByteRange::at(plan.end, len).and_then(in_afs).ok_or_else(|| {
+            let what = "the details of members would be beyond the 4 GiB of an AFS";
+            damaged(window.source(), Fault::unsupported(there.pointer_at, what))
+        })?;
         let Some(details) = details else {
             rest(pieces, there.range.start());
             return Ok(());
@@ -488,7 +489,7 @@ impl Plan {
                     let place =
                         ByteRange::at(plan.end, range.len()).filter(|_| !is_within || plan.end != cursor);
                     let place = place.or_else(|| table.place(*number));
-                    plan.put(*number, place.unwrap_or_default(), b"")?;
+                    plan.put(*number, place.unwrap_or_default())?;
                     plan.keep(slot.range.start(), slot.end);
                 }
                 Some(None) => {}
@@ -513,7 +514,7 @@ impl Plan {
     /// A member in a slot of this length.
     fn new_member(&mut self, number: u32, file: &Member, slot_len: u64) -> Result<()> {
         let place = ByteRange::at(self.end, file.len).unwrap_or_default();
-        self.put(number, place, &file.key)?;
+        self.put(number, place)?;
         self.steps.push(Step::New(number, file.len));
         self.steps.push(Step::Fill(slot_len.saturating_sub(file.len)));
         self.end = self.end.saturating_add(slot_len);
@@ -542,10 +543,10 @@ impl Plan {
         Ok(())
     }
 
-    fn put(&mut self, number: u32, place: ByteRange, key: &[u8]) -> Result<()> {
+    fn put(&mut self, number: u32, place: ByteRange) -> Result<()> {
         let place = in_afs(place).ok_or_else(|| {
-            let what = format!("member {number} would be beyond the 4 GiB of an AFS");
-            change(key, what)
+            let key = format!("{number:05}");
+            change(key.as_bytes(), "this member would be beyond the 4 GiB of an AFS")
         })?;
         self.places.insert(number, place);
         Ok(())

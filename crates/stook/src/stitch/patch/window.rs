@@ -13,8 +13,6 @@ use crate::source::{Session, SessionOptions, Source};
 /// How much is read after a jump. It doubles with each read that follows, up to the most.
 const FIRST_LEN: u64 = 4 << 10;
 const MOST_LEN: u64 = 1 << 20;
-/// As a jump counts what lies farther from the last read than this many times its length.
-const NEAR: u64 = 4;
 
 /// A part of an archive that is held, and moves where others are asked for.
 pub(super) struct Window<'s> {
@@ -52,7 +50,8 @@ impl<'s> Window<'s> {
             return Ok(bytes);
         }
         let end = self.at.saturating_add(self.held.len() as u64);
-        let is_near = at >= self.at && at.saturating_sub(end) <= self.step.saturating_mul(NEAR);
+        // Of what is read and not wanted there is never more than half.
+        let is_near = at >= self.at && at.saturating_sub(end) <= self.step;
         self.step = if is_near { self.step.saturating_mul(2).min(MOST_LEN) } else { FIRST_LEN };
         let to = at.saturating_add(self.step.max(len)).min(total);
         let range = ByteRange::new(at, to).unwrap_or(wanted);
