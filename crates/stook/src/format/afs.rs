@@ -360,7 +360,8 @@ impl Layout {
     }
 }
 
-/// Appends the [`PLACE_LEN`] bytes of a place, whose end is below 4 GiB; zeroes where there is none.
+/// Appends the [`PLACE_LEN`] bytes of a place, whose end is below 4 GiB; zeroes where there is
+/// none.
 pub fn encode_place(place: Option<ByteRange>, out: &mut Vec<u8>) {
     let (at, len) = place.map_or((0, 0), |place| (place.start(), place.len()));
     out.extend(short(at));

@@ -28,7 +28,7 @@ use crate::tree::CaseRule;
 
 /// The table of an AFS, and the details of its members.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct AfsTable {
     magic: [u8; 4],
     table: afs::Table,
     details: Option<Details>,
@@ -43,7 +43,7 @@ struct Details {
     all: Vec<Detail>,
 }
 
-impl Table {
+impl AfsTable {
     /// Reads the table and the details.
     pub(super) fn read(window: &mut Window<'_>) -> Result<Self> {
         let source = window.source();
@@ -126,7 +126,7 @@ impl Table {
         members.put(all);
         members.count()?;
         let members = Arc::new(members);
-        let parts = AfsParts { archive: archive.clone(), members: members.clone() };
+        let parts = PatchedAfs { archive: archive.clone(), members: members.clone() };
         let file = VirtualFile::new(path, pieces, Arc::new(parts))?;
         Ok(Laid { file, members, starts: starts.into() })
     }
@@ -376,7 +376,7 @@ struct Head {
 
 impl Head {
     /// With so many members.
-    fn new(table: &Table, window: &mut Window<'_>, count: u32) -> Result<Self> {
+    fn new(table: &AfsTable, window: &mut Window<'_>, count: u32) -> Result<Self> {
         let (first, old_end) = (table.first(), table.table.table_len());
         let style = match &table.details {
             Some(details) if details.pointer_at == old_end => Style::After,
@@ -451,7 +451,7 @@ struct Plan {
 
 impl Plan {
     fn new(
-        table: &Table,
+        table: &AfsTable,
         files: &BTreeMap<u32, Option<usize>>,
         given: &[Member],
         first: u64,
@@ -553,7 +553,7 @@ impl Plan {
     }
 }
 
-impl Table {
+impl AfsTable {
     /// Whether nothing follows a member that has no next one.
     fn is_end(&self, next: Option<u64>, limit: u64) -> bool {
         next.is_none() && limit == self.table.file_len()
@@ -561,12 +561,12 @@ impl Table {
 }
 
 #[derive(Debug)]
-struct AfsParts {
+struct PatchedAfs {
     archive: Arc<dyn Source>,
     members: Arc<Members>,
 }
 
-impl Parts for AfsParts {
+impl Parts for PatchedAfs {
     fn open(&self, number: u32) -> error::Result<Arc<dyn Source>> {
         if number == ARCHIVE { Ok(self.archive.clone()) } else { self.members.open(number) }
     }

@@ -54,7 +54,7 @@ impl Changes {
 ///
 /// # Errors
 /// It does, and does not say what.
-pub(super) fn deleted<'a>(file: &'a Member, case: CaseRule) -> Result<Option<&'a [u8]>> {
+pub(super) fn deleted(file: &Member, case: CaseRule) -> Result<Option<&[u8]>> {
     let Some((name, ending)) = file.key.split_last_chunk::<4>() else { return Ok(None) };
     if case.folded(ending) != DELETES {
         return Ok(None);

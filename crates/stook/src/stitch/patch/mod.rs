@@ -22,7 +22,7 @@ use super::layout::{Laid, Layout};
 use super::members::{Member, Members};
 use crate::error;
 use crate::format::tar::header::{BLOCK_LEN, has_checksum};
-use crate::format::{Fault, afs as afs_format, zip as zip_format};
+use crate::format::{Fault, MemberKind, afs as afs_format, zip as zip_format};
 use crate::source::Source;
 use crate::tree::CaseRule;
 
@@ -69,9 +69,9 @@ pub struct Patch {
 /// Where the members of an archive are.
 #[derive(Debug)]
 enum Table {
-    Tar(tar::Table),
-    Zip(zip::Table),
-    Afs(afs::Table),
+    Tar(tar::TarTable),
+    Zip(zip::ZipTable),
+    Afs(afs::AfsTable),
 }
 
 impl Patch {
@@ -89,9 +89,9 @@ impl Patch {
     ) -> Result<Self> {
         let mut window = Window::new(&*archive)?;
         let table = match recognise(&mut window)? {
-            Format::Tar => Table::Tar(tar::Table::read(&mut window, go_on)?),
-            Format::Zip => Table::Zip(zip::Table::read(&mut window, go_on)?),
-            Format::Afs => Table::Afs(afs::Table::read(&mut window)?),
+            Format::Tar => Table::Tar(tar::TarTable::read(&mut window, go_on)?),
+            Format::Zip => Table::Zip(zip::ZipTable::read(&mut window, go_on)?),
+            Format::Afs => Table::Afs(afs::AfsTable::read(&mut window)?),
         };
         archive.check_unchanged()?;
         Ok(Self { archive, case, table })
@@ -116,7 +116,8 @@ impl Layout for Patch {
     fn lay_out(&self, path: PathBuf, mut members: Members) -> Result<Laid> {
         let mut given = members.take();
         refuse_links(&given)?;
-        given.retain(|member| member.kind == crate::format::MemberKind::File);
+        given.retain(|member| member.kind == MemberKind::File);
+        given.sort_by_key(Member::tree);
         let job = Job { archive: &self.archive, case: self.case, given, members };
         let laid = match &self.table {
             Table::Tar(table) => table.lay_out(path, job)?,
@@ -153,7 +154,7 @@ impl News {
 
 fn refuse_links(given: &[Member]) -> Result<()> {
     let Some(link) = given.iter().find(|member| !member.link.is_empty()) else { return Ok(()) };
-    Err(change(&link.key, "it is a link, and only files replace members: put the file there it leads to"))
+    Err(change(&link.key, "it is a link, and only files are members: put the file there that it leads to"))
 }
 
 /// A change that cannot be made.

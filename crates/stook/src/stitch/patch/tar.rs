@@ -29,8 +29,8 @@ const EXTENDED_MAX: usize = 32;
 
 /// The members of a tar, one after another.
 #[derive(Debug)]
-pub(super) struct Table {
-    members: Vec<Place>,
+pub(super) struct TarTable {
+    members: Vec<TarPlace>,
     /// Where the blocks of zeroes at the end begin.
     end: u64,
     /// The first header for all that follow which says something of them.
@@ -39,7 +39,7 @@ pub(super) struct Table {
 
 /// A member: what it is, and where.
 #[derive(Debug)]
-struct Place {
+struct TarPlace {
     key: Box<[u8]>,
     /// Its path as it is written there, if that is another.
     name: Option<Box<[u8]>>,
@@ -55,7 +55,7 @@ struct Place {
     globals: Box<[ByteRange]>,
 }
 
-impl AsKnown for Place {
+impl AsKnown for TarPlace {
     fn as_known(&self) -> Known<'_> {
         let link = (self.kind == MemberKind::HardLink).then_some(&*self.link);
         Known { key: &self.key, kind: self.kind, link }
@@ -69,7 +69,7 @@ struct Before {
     count: usize,
 }
 
-impl Table {
+impl TarTable {
     /// Reads all headers.
     pub(super) fn read(window: &mut Window<'_>, go_on: &mut dyn FnMut(u64) -> bool) -> Result<Self> {
         let mut table = Self { members: Vec::new(), end: 0, global_at: None };
@@ -87,7 +87,7 @@ impl Table {
     }
 
     /// The member after those so far.
-    fn next(&mut self, window: &mut Window<'_>, extended: &mut Extended) -> Result<Option<Place>> {
+    fn next(&mut self, window: &mut Window<'_>, extended: &mut Extended) -> Result<Option<TarPlace>> {
         let source = window.source();
         let (mut at, mut before) = (self.end, Before::default());
         loop {
@@ -132,7 +132,7 @@ impl Table {
         extended: &mut Extended,
         (at, block_there, header): (u64, &[u8; BLOCK_LEN], Header),
         before: Before,
-    ) -> Result<Place> {
+    ) -> Result<TarPlace> {
         let source = window.source();
         let wrong = |fault| damaged_at(source, at, fault);
         let mut member = extended.member(header, block_there).map_err(wrong)?;
@@ -157,7 +157,7 @@ impl Table {
         let (own, link) =
             (key(&name)?, if kind == MemberKind::HardLink { key(&member.link)? } else { vec![] });
         let name = if own == name { None } else { Some(name.into()) };
-        Ok(Place {
+        Ok(TarPlace {
             key: own.into(),
             name,
             kind,
@@ -174,7 +174,8 @@ impl Table {
     pub(super) fn lay_out(&self, path: PathBuf, job: Job<'_>) -> Result<Laid> {
         let Job { archive, case, given, mut members } = job;
         let changes = changes(&self.members, &given, case)?;
-        let mut laying = Laying { news: News::default(), pieces: Pieces::new(), all: vec![], starts: vec![] };
+        let mut laying =
+            TarLaying { news: News::default(), pieces: Pieces::new(), all: vec![], starts: vec![] };
         let (mut cursor, end) = (0, archive.len());
         let kept =
             |pieces: &mut Pieces, from: u64, to: u64| pieces.body(ARCHIVE, from, to.saturating_sub(from));
@@ -193,7 +194,7 @@ impl Table {
             if let Fate::Replaced(file) = fate
                 && let Some(file) = given.get(*file)
             {
-                self.check_global(archive, place.at, &file.key)?;
+                self.check_global(archive, place.data_at, &file.key)?;
                 laying.new_member(file.with_key(&place.key), place.name.as_deref())?;
             }
         }
@@ -203,11 +204,11 @@ impl Table {
             laying.new_member(file.clone(), None)?;
         }
         kept(&mut laying.pieces, self.end.min(end), end);
-        let Laying { news, pieces, all, starts } = laying;
+        let TarLaying { news, pieces, all, starts } = laying;
         members.put(all);
         members.count()?;
         let members = Arc::new(members);
-        let parts = TarParts { archive: archive.clone(), members: members.clone(), news };
+        let parts = PatchedTar { archive: archive.clone(), members: members.clone(), news };
         let file = VirtualFile::new(path, pieces, Arc::new(parts))?;
         Ok(Laid { file, members, starts: starts.into() })
     }
@@ -231,14 +232,14 @@ fn block(window: &mut Window<'_>, at: u64) -> Result<[u8; BLOCK_LEN]> {
 }
 
 /// What becomes of a tar.
-struct Laying {
+struct TarLaying {
     news: News,
     pieces: Pieces,
     all: Vec<Member>,
     starts: Vec<u64>,
 }
 
-impl Laying {
+impl TarLaying {
     /// A member that comes from a tree, with the path that it has in the archive.
     fn new_member(&mut self, mut member: Member, name: Option<&[u8]>) -> Result<()> {
         let number = u32::try_from(self.all.len()).map_err(|_| Error::TooLong { pieces: self.all.len() })?;
@@ -263,13 +264,13 @@ fn head<'a>(news: &'a News, number: u32, member: &'a Member) -> Head<'a> {
 }
 
 #[derive(Debug)]
-struct TarParts {
+struct PatchedTar {
     archive: Arc<dyn Source>,
     members: Arc<Members>,
     news: News,
 }
 
-impl Parts for TarParts {
+impl Parts for PatchedTar {
     fn open(&self, number: u32) -> error::Result<Arc<dyn Source>> {
         if number == ARCHIVE { Ok(self.archive.clone()) } else { self.members.open(number) }
     }

@@ -31,8 +31,8 @@ const MOVED_BYTES: usize = 1 << 20;
 
 /// The directory of a zip.
 #[derive(Debug)]
-pub(super) struct Table {
-    members: Vec<Place>,
+pub(super) struct ZipTable {
+    members: Vec<ZipPlace>,
     /// Where the zip begins, its directory, and what follows that.
     base: u64,
     directory_at: u64,
@@ -44,7 +44,7 @@ pub(super) struct Table {
 
 /// A member: its entry, where that is, and where its header begins.
 #[derive(Debug)]
-struct Place {
+struct ZipPlace {
     key: Box<[u8]>,
     entry: Entry,
     entry_at: u64,
@@ -52,7 +52,7 @@ struct Place {
     at: u64,
 }
 
-impl AsKnown for Place {
+impl AsKnown for ZipPlace {
     fn as_known(&self) -> Known<'_> {
         Known { key: &self.key, kind: self.entry.kind, link: None }
     }
@@ -93,7 +93,7 @@ fn ends(window: &mut Window<'_>) -> Result<Option<Ends>> {
     Ok(Some(Ends { end, at, is_wide: true, comment }))
 }
 
-impl Table {
+impl ZipTable {
     /// Reads the directory.
     pub(super) fn read(window: &mut Window<'_>, go_on: &mut dyn FnMut(u64) -> bool) -> Result<Self> {
         let source = window.source();
@@ -122,7 +122,7 @@ impl Table {
         Ok(table)
     }
 
-    fn entry(&self, window: &mut Window<'_>, at: u64) -> Result<Place> {
+    fn entry(&self, window: &mut Window<'_>, at: u64) -> Result<ZipPlace> {
         let source = window.source();
         let wrong = |fault| damaged_at(source, at, fault);
         let what = "an entry of the directory";
@@ -144,7 +144,7 @@ impl Table {
         }
         let key = key_of(&entry.name).map_err(|what| wrong(Fault::damaged(0, what)))?;
         let member_at = self.base.saturating_add(entry.at);
-        Ok(Place { key: key.into(), entry, entry_at: at, entry_len, at: member_at })
+        Ok(ZipPlace { key: key.into(), entry, entry_at: at, entry_len, at: member_at })
     }
 
     /// Lays it out with what was given.
@@ -152,14 +152,14 @@ impl Table {
         let Job { archive, case, given, mut members } = job;
         let changes = changes(&self.members, &given, case)?;
         let mut window = Window::new(&**archive)?;
-        let mut laying = Laying::new(self, &given);
+        let mut laying = ZipLaying::new(self, &given);
         laying.members(&mut window, &changes)?;
         laying.directory(&mut window, &changes)?;
-        let Laying { pieces, all, starts, headers, news, .. } = laying;
+        let ZipLaying { pieces, all, starts, headers, news, .. } = laying;
         members.put(all);
         members.count()?;
         let members = Arc::new(members);
-        let parts = ZipParts {
+        let parts = PatchedZip {
             archive: archive.clone(),
             crcs: Crcs::new(members.clone()),
             members: members.clone(),
@@ -172,7 +172,7 @@ impl Table {
 
     /// The end of what a member takes, which is at most `limit`: its header, its bytes, and what
     /// follows them.
-    fn end_of(&self, window: &mut Window<'_>, place: &Place, limit: u64) -> Result<u64> {
+    fn end_of(&self, window: &mut Window<'_>, place: &ZipPlace, limit: u64) -> Result<u64> {
         let source = window.source();
         let local = window.get(place.at, LOCAL_LEN as u64, "the header of a member")?;
         let wrong = |fault| damaged_at(source, place.at, fault);
@@ -192,8 +192,8 @@ impl Table {
 }
 
 /// What becomes of a zip.
-struct Laying<'a> {
-    table: &'a Table,
+struct ZipLaying<'a> {
+    table: &'a ZipTable,
     given: &'a [Member],
     pieces: Pieces,
     /// The members, in the order of the directory, and where their bytes or headers begin.
@@ -209,8 +209,8 @@ struct Laying<'a> {
     moved: Vec<u8>,
 }
 
-impl<'a> Laying<'a> {
-    fn new(table: &'a Table, given: &'a [Member]) -> Self {
+impl<'a> ZipLaying<'a> {
+    fn new(table: &'a ZipTable, given: &'a [Member]) -> Self {
         let count = table.members.len();
         Self {
             table,
@@ -234,7 +234,7 @@ impl<'a> Laying<'a> {
     fn members(&mut self, window: &mut Window<'_>, changes: &Changes) -> Result<()> {
         let table = self.table;
         self.number(changes)?;
-        let mut order: Vec<(usize, &Place)> = table.members.iter().enumerate().collect();
+        let mut order: Vec<(usize, &ZipPlace)> = table.members.iter().enumerate().collect();
         order.sort_by_key(|(_, place)| place.at);
         let mut cursor = 0;
         for (position, (at, place)) in order.iter().enumerate() {
@@ -387,7 +387,7 @@ fn head<'a>(news: &'a News, number: u32, member: &'a Member, crc32: u32) -> Head
     Head { key: news.name(number, member), ..Zip::default().head(member, crc32) }
 }
 
-struct ZipParts {
+struct PatchedZip {
     archive: Arc<dyn Source>,
     members: Arc<Members>,
     news: News,
@@ -395,13 +395,13 @@ struct ZipParts {
     crcs: Crcs,
 }
 
-impl std::fmt::Debug for ZipParts {
+impl std::fmt::Debug for PatchedZip {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ZipParts").field("new", &self.headers.len()).finish_non_exhaustive()
+        f.debug_struct("PatchedZip").field("new", &self.headers.len()).finish_non_exhaustive()
     }
 }
 
-impl Parts for ZipParts {
+impl Parts for PatchedZip {
     fn open(&self, number: u32) -> error::Result<Arc<dyn Source>> {
         if number == ARCHIVE { Ok(self.archive.clone()) } else { self.members.open(number) }
     }

@@ -225,6 +225,9 @@ fn a_header_for_all_members_stays_and_what_it_says_is_not_said_of_other_files() 
     let before = fs::read(place.path().join("t")).unwrap();
     let said = refusal(&before, &[over.path()]);
     assert!(said.contains("says something of all members") && said.contains("d/one"), "{said}");
+    // Also of the member that it stands before.
+    let first = folder(&[("a", b"another")]);
+    assert!(refusal(&before, &[first.path()]).contains("says something of all members"));
     let less = folder(&[("a.del", b"")]);
     assert!(bytes_of(&before, &[less.path()]).len() < before.len());
 }
