@@ -7,12 +7,13 @@ use std::time::Instant;
 
 use clap::Subcommand;
 use serde::Serialize;
-use stook::ops::copy::OpenGiven;
-use stook::ops::stitch::{Error, StitchGiven, Stitched};
+use stook::ops::copy::{Given, OpenGiven};
+use stook::ops::stitch::{Error, PatchGiven, StitchGiven, Stitched};
 use stook::report::json::TextOrBytes;
 use stook::report::units;
 use stook::source::Source as _;
-use stook::stitch::{Afs, Error as StitchError, Layout, Raw, Safetensors, Tar, Zip};
+use stook::stitch::{Afs, Error as StitchError, Layout, Raw, Safetensors, Tar, Wds, Zip};
+use stook::tree::CaseRule;
 
 use crate::context::Context;
 use crate::exit::{UsageError, code_for};
@@ -37,6 +38,7 @@ Examples:
   stook stitch tar project -o project.toml && stook get project.toml project.tar --range 0..512
   stook stitch zip photos.stook --list
   stook stitch safetensors model-0000* --write model.safetensors
+  stook stitch patch game.zip --with changes --write new.zip
 
 Nothing is written but what --write or -o says, and nothing is read before its bytes are asked for: where everything is in an
 archive follows from names and lengths. A file that is not what it was when it was listed is an error."
@@ -58,6 +60,8 @@ enum Kind {
     Afs(AfsArgs),
     /// Shards of safetensors as one file with all tensors
     Safetensors(Shards),
+    /// A tar, zip or AFS that is there, with members replaced, added and deleted
+    Patch(PatchArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -115,11 +119,41 @@ struct Shards {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  stook stitch patch game.zip --with changes --write new.zip
+  stook stitch patch Sound.afs --with one-mod another-mod --list
+  stook stitch patch project.tar --with fixes | tar xf -
+
+A file of FOLDER replaces the member with its path; NAME.del deletes the member NAME, and what is below it; other files
+are added. In an AFS, 00012_any-name is the member with the number 12. Everything else keeps the bytes of ARCHIVE.")]
+struct PatchArgs {
+    /// The tar, zip or AFS; it stays as it is
+    #[arg(value_name = "ARCHIVE")]
+    archive: PathBuf,
+    /// Folders (also packs, archives with two slashes) with what changes; a later one counts more
+    #[arg(long, required = true, num_args = 1.., value_name = "FOLDER")]
+    with: Vec<PathBuf>,
+    /// Take names that differ only in case for one, as Windows and macOS do
+    #[arg(long)]
+    ignore_case: bool,
+    #[command(flatten)]
+    out: Out,
+}
+
+#[derive(Debug, clap::Args)]
 struct What {
     /// Directories, files, packs, archives with two slashes (`x.tar//`): what is in the only one,
     /// or each of several under its name
     #[arg(required = true, value_name = "TREE")]
     trees: Vec<PathBuf>,
+    #[command(flatten)]
+    out: Out,
+}
+
+/// Where it goes.
+#[derive(Debug, clap::Args)]
+struct Out {
     /// Write it into this file, which appears when it is whole
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
@@ -153,46 +187,66 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         Kind::Raw(Plain { what }) => (what, Box::new(Raw)),
         Kind::Afs(AfsArgs { what, without_names }) => (what, Box::new(Afs { without_names })),
         Kind::Safetensors(Shards { what }) => (what, Box::new(Safetensors)),
+        Kind::Patch(PatchArgs { archive, with, ignore_case, out }) => {
+            let case = if ignore_case { CaseRule::Ignored } else { CaseRule::Exact };
+            return put_out(&out, context, |target, go_on| {
+                let archive = open(&archive, &out, context)?;
+                let folders = with.iter().map(|path| open(path, &out, context)).collect::<Result<_, _>>()?;
+                PatchGiven { archive, folders, case, target }.lay_out(go_on).map_err(error_of)
+            });
+        }
     };
-    let target = what.write.as_deref().or(what.layout.as_deref());
-    let to_stdout = target.map_or(!what.list, |_| what.write.as_deref().is_some_and(is_stdout));
+    let What { trees, out } = what;
+    put_out(&out, context, |target, go_on| {
+        let trees = trees.iter().map(|path| open(path, &out, context)).collect::<Result<_, _>>()?;
+        StitchGiven { trees, layout, target }.lay_out(go_on).map_err(error_of)
+    })
+}
+
+/// Where it goes, and whether that is stdout.
+fn target_of<'o>(out: &'o Out, context: &Context) -> Result<(Option<&'o Path>, bool), UsageError> {
+    let target = out.write.as_deref().or(out.layout.as_deref());
+    let to_stdout = target.map_or(!out.list, |_| out.write.as_deref().is_some_and(is_stdout));
     if to_stdout && context.json() {
-        return Err(UsageError::new("with --json the report goes to stdout: give --write FILE").into());
+        return Err(UsageError::new("with --json the report goes to stdout: give --write FILE"));
     }
     if to_stdout && std::io::stdout().is_terminal() {
         let what = "its bytes would go to the terminal: give --write FILE, -o LAYOUT, --list, or a pipe";
-        return Err(UsageError::new(what).into());
+        return Err(UsageError::new(what));
     }
-    if what.layout.as_deref().is_some_and(is_stdout) {
-        return Err(UsageError::new("a layout is a file: paths in it are relative to where it lies").into());
+    if out.layout.as_deref().is_some_and(is_stdout) {
+        return Err(UsageError::new("a layout is a file: paths in it are relative to where it lies"));
     }
-    if what.force && target.is_none() {
-        return Err(UsageError::new("--force is for what is written: give --write FILE or -o LAYOUT").into());
+    if out.force && target.is_none() {
+        return Err(UsageError::new("--force is for what is written: give --write FILE or -o LAYOUT"));
     }
-    let stitched = lay_out(&what, layout, target.filter(|_| !to_stdout), context)?;
-    report_missing(&stitched, what.verbose, context);
+    Ok((target, to_stdout))
+}
+
+/// Lays it out, and writes or lists it.
+fn put_out(
+    out: &Out,
+    context: &Context,
+    lay_out: impl FnOnce(Option<PathBuf>, &mut dyn FnMut(u64) -> bool) -> anyhow::Result<Stitched>,
+) -> anyhow::Result<ExitCode> {
+    let (target, to_stdout) = target_of(out, context)?;
+    let bar = context.progress("listing", Unit::Items, None);
+    let own = target.filter(|_| !to_stdout).map(Path::to_path_buf);
+    let stitched = lay_out(own, &mut |members| bar.go_on(members, None))?;
+    drop(bar);
+    report_missing(&stitched, out.verbose, context);
     match target {
         _ if to_stdout => to_output(&stitched, context)?,
-        Some(path) => write(&stitched, path, &what, context)?,
+        Some(path) => write(&stitched, path, out, context)?,
         None => list(&stitched, context)?,
     }
     Ok(code_for(stitched.undone()))
 }
 
-fn lay_out(
-    what: &What,
-    layout: Box<dyn Layout>,
-    target: Option<&Path>,
-    context: &Context,
-) -> anyhow::Result<Stitched> {
+fn open(path: &Path, out: &Out, context: &Context) -> anyhow::Result<Given> {
     let mut open = OpenGiven::default();
-    open.contents.pack.at_ns = what.view.at_ns();
-    let open =
-        |path: &PathBuf| given::open(path, &open, &what.fetch, |error| error_of(error.into()), context);
-    let trees = what.trees.iter().map(open).collect::<Result<Vec<_>, _>>()?;
-    let target = target.map(Path::to_path_buf);
-    let bar = context.progress("listing", Unit::Items, None);
-    StitchGiven { trees, layout, target }.lay_out(&mut |members| bar.go_on(members, None)).map_err(error_of)
+    open.contents.pack.at_ns = out.view.at_ns();
+    given::open(path, &open, &out.fetch, |error| error_of(error.into()), context)
 }
 
 /// What is not in it.
@@ -229,13 +283,13 @@ fn to_output(stitched: &Stitched, context: &Context) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn write(stitched: &Stitched, path: &Path, what: &What, context: &Context) -> anyhow::Result<()> {
+fn write(stitched: &Stitched, path: &Path, out: &Out, context: &Context) -> anyhow::Result<()> {
     let (len, started) = (stitched.laid.file.len(), Instant::now());
     let bar = context.progress("writing", Unit::Bytes, Some(len));
     let mut go_on = |at| bar.go_on(at, Some(len));
-    let written = match what.layout {
-        Some(_) => stitched.save_layout(path, what.force, &mut go_on),
-        None => stitched.write(path, what.force, &mut go_on),
+    let written = match out.layout {
+        Some(_) => stitched.save_layout(path, out.force, &mut go_on),
+        None => stitched.write(path, out.force, &mut go_on),
     };
     drop(bar);
     if !written.map_err(error_of)? {
@@ -248,14 +302,14 @@ fn write(stitched: &Stitched, path: &Path, what: &What, context: &Context) -> an
         let failures = Failed::all(stitched.laid.members.failures());
         let document = Written {
             path: TextOrBytes::new("path", path.as_os_str().as_encoded_bytes()),
-            is_layout: what.layout.is_some(),
+            is_layout: out.layout.is_some(),
             members,
             bytes: len,
             seconds,
             failures,
         };
         packs::print_json(&mut output, "stitch", document, context)?;
-    } else if what.layout.is_some() && !context.quiet() {
+    } else if out.layout.is_some() && !context.quiet() {
         let path = printable(path.as_os_str().as_encoded_bytes());
         let members = units::count_of(members, "member", "members");
         let len = units::bytes_decimal(len);
@@ -319,7 +373,9 @@ fn error_of(error: Error) -> anyhow::Error {
     match error {
         Error::Stitch(StitchError::Interrupted) => Interrupted.into(),
         Error::Stitch(StitchError::Core(error)) | Error::Core(error) => error.into(),
-        Error::Stitch(error @ StitchError::Member { .. }) => UsageError::new(error.to_string()).into(),
+        Error::Stitch(error @ (StitchError::Member { .. } | StitchError::Change { .. })) => {
+            UsageError::new(error.to_string()).into()
+        }
         error => error.into(),
     }
 }

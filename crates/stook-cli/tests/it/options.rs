@@ -14,7 +14,7 @@ use super::packs::Place;
 use super::stook;
 
 /// A command line that runs, for each command that takes options.
-const RUNS: [(&str, &str); 26] = [
+const RUNS: [(&str, &str); 28] = [
     ("bench", "bench . --file-size 256K --time 5ms --ramp 1ms"),
     ("bench compare", "bench compare results.json results.json"),
     (
@@ -31,9 +31,11 @@ const RUNS: [(&str, &str); 26] = [
     ("copy", "copy tree out --force"),
     ("stitch tar", "stitch tar tree --write new.tar"),
     ("stitch zip", "stitch zip tree --write new.zip"),
+    ("stitch wds", "stitch wds tree --write shards"),
     ("stitch raw", "stitch raw tree --write new.raw"),
     ("stitch afs", "stitch afs tree --write new.afs"),
     ("stitch safetensors", "stitch safetensors shard.safetensors --write new.safetensors"),
+    ("stitch patch", "stitch patch x.tar --write new.tar --with tree"),
     ("verify", "verify tree --against tree"),
     ("ls", "ls p.stook"),
     ("info", "info p.stook"),
@@ -74,10 +76,12 @@ const BESIDE: [(&str, &str); 19] = [
 
 /// Options that take any text: a name, a key, a path. What becomes of it is the text's business,
 /// but it ends, and with a message where it does not succeed.
-const TEXTS: [&str; 32] = [
+const TEXTS: [&str; 34] = [
     "--accept",
     "--layout",
+    "--prefix",
     "--write",
+    "--with",
     "--list",
     "--against",
     "--include",
@@ -287,6 +291,8 @@ fn model() -> PathBuf {
         let shard = br#"{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}"#;
         let shard = [&(shard.len() as u64).to_le_bytes()[..], shard, b"a"].concat();
         fs::write(place.path("shard.safetensors"), shard).unwrap();
+        let tar = stook(["stitch", "tar", "tree", "--write", "x.tar"]).current_dir(place.dir.path()).output();
+        assert!(tar.unwrap().status.success());
         let packed = stook(["pack", "tree", "tree.stook"]).current_dir(place.dir.path()).output().unwrap();
         assert!(packed.status.success(), "{}", String::from_utf8_lossy(&packed.stderr));
         let bench = ["bench", ".", "--file-size", "256K", "--time", "5ms", "--ramp", "1ms", "--json"];

@@ -163,6 +163,68 @@ fn files_are_an_afs_and_shards_are_one_file() {
 }
 
 #[test]
+fn an_archive_is_patched_into_a_pipe_a_file_and_itself() {
+    let place = place();
+    fs::create_dir_all(place.path("over/src")).unwrap();
+    fs::write(place.path("over/src/main"), "another main").unwrap();
+    fs::write(place.path("over/src/new"), "new").unwrap();
+    fs::write(place.path("over/main.del"), "").unwrap();
+    fs::create_dir(place.path("more")).unwrap();
+    fs::write(place.path("more/README"), "read more").unwrap();
+    let both = "
+        (cd project; tar cf ../p.tar *; zip -qr ../p.zip readme src)
+        $STOOK stitch patch p.tar --with over | tar xf - -C x
+        rm project/main; cp -r over/. y; cp -r project/readme y; cp -r project/src/deep y/src; rm y/main.del
+        diff -r x y
+        rm over/main.del; $STOOK stitch patch p.zip --with over more --ignore-case --write p.zip
+        unzip -tq p.zip; unzip -q p.zip -d z; cmp z/readme more/README; cmp z/src/main over/src/main
+        $STOOK verify p.zip// --against z
+        $STOOK stitch tar over --write over.tar
+        $STOOK stitch patch p.tar --with over.tar// | tar xf - -O src/main | cmp - over/src/main";
+    let (code, stdout, stderr) = script(&place, &format!("mkdir x y z; {both}"));
+    assert_eq!(code, 0, "{stdout} {stderr}");
+    let (code, stdout, stderr) = run(&place, &["patch", "p.tar", "--with", "over", "--list", "--json"]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    let lines: Vec<Value> = stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    lines.iter().for_each(|line| documented("stitch_member", line));
+    let sizes = |key: &str| lines.iter().find(|line| line["key"] == key).unwrap()["size"].clone();
+    assert_eq!((sizes("src/main"), sizes("src/new"), sizes("readme")), (12.into(), 3.into(), 7.into()));
+    // The archive is in the folder, and the written file, too: neither becomes a member.
+    let (code, _, stderr) = run(&place, &["patch", "p.tar", "--with", "over", "--write", "over/out.tar"]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    fs::copy(place.path("p.tar"), place.path("over/p.tar")).unwrap();
+    let args = ["patch", "over/p.tar", "--with", "over", "--write", "over/out.tar"];
+    let (code, stdout, stderr) = run(&place, &args);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    assert!(stdout.contains(": 6 members") || stdout.contains(": 7 members"), "{stdout}");
+}
+
+#[test]
+fn what_cannot_be_patched_is_named_and_nothing_is_written() {
+    let place = place();
+    fs::create_dir(place.path("over")).unwrap();
+    fs::write(place.path("over/none.del"), "").unwrap();
+    let (code, _, stderr) = script(&place, "tar cf p.tar project; gzip -k p.tar; printf text > text");
+    assert_eq!(code, 0, "{stderr}");
+    for (args, code, said) in [
+        (&["patch", "p.tar", "--with", "over"][..], 2, "none.del: there is no member none to delete"),
+        (&["patch", "p.tar"], 2, "--with"),
+        (&["patch", "p.tar", "--with", "text"], 1, "text is no folder"),
+        (&["patch", "p.tar", "--with", "nowhere"], 1, "nowhere"),
+        (&["patch", "p.tar.gz", "--with", "project"], 1, "compressed as a whole (gzip)"),
+        (&["patch", "text", "--with", "project"], 1, "no tar, zip or AFS"),
+        (&["patch", "project", "--with", "project"], 1, "project is no archive"),
+        (&["patch", "nowhere", "--with", "project"], 1, "nowhere"),
+        (&["patch", "p.tar", "--with", "project"], 2, "main: it is a link"),
+    ] {
+        let args = [args, &["--write", "new"]].concat();
+        let (found, stdout, stderr) = run(&place, &args);
+        assert!(found == code && stdout.is_empty() && stderr.contains(said), "{args:?}: {found} {stderr}");
+        assert!(!place.path("new").exists());
+    }
+}
+
+#[test]
 fn many_more_files_than_descriptors_are_one_file() {
     let place = Place::new();
     fs::create_dir(place.path("many")).unwrap();

@@ -1,10 +1,8 @@
 //! Members of archives, as readers see them.
 
-pub use crate::format::{Extent, MemberKind, Method};
+pub(super) use crate::format::key_of;
+pub use crate::format::{Extent, KEY_LEN_MAX, MemberKind, Method};
 use crate::tree::{Kind, Node};
-
-/// The longest path of a member, in bytes.
-pub const KEY_LEN_MAX: usize = 65_535;
 
 impl MemberKind {
     /// What a node is as a member. Of pipes, sockets and devices an archive is asked for no more
@@ -134,26 +132,6 @@ pub(super) fn both_file_and_directory(key: &[u8]) -> String {
         "{} is named like a directory and has bytes: it is one or the other",
         String::from_utf8_lossy(key)
     )
-}
-
-/// The key of a name: as packing the unpacked tree would give it, without empty parts and parts
-/// `.`. What is absolute stays so.
-pub(super) fn key_of(name: &[u8]) -> Result<Vec<u8>, String> {
-    if name.is_empty() {
-        return Err("a member has no name".into());
-    }
-    let mut key = Vec::with_capacity(name.len());
-    key.extend(name.first().filter(|first| **first == b'/'));
-    for part in name.split(|byte| *byte == b'/').filter(|part| !matches!(part, [] | [b'.'])) {
-        if key.last().is_some_and(|last| *last != b'/') {
-            key.push(b'/');
-        }
-        key.extend_from_slice(part);
-    }
-    if key.len() > KEY_LEN_MAX {
-        return Err(format!("a name has {} bytes; at most {KEY_LEN_MAX} are taken", key.len()));
-    }
-    Ok(key)
 }
 
 #[cfg(test)]

@@ -108,6 +108,21 @@ impl Table {
         Ok(Self { places, len, first, last, file_len })
     }
 
+    /// The length of header and table.
+    pub fn table_len(&self) -> u64 {
+        self.len
+    }
+
+    /// The length of the file.
+    pub fn file_len(&self) -> u64 {
+        self.file_len
+    }
+
+    /// Where the first member begins, else the end of the file.
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+
     /// The range of each member, by its number; `None` if there is no member with this number.
     pub fn places(&self) -> &[Option<ByteRange>] {
         &self.places
@@ -228,7 +243,8 @@ impl Detail {
         }
     }
 
-    fn encode(&self, out: &mut Vec<u8>) {
+    /// Appends the [`DETAIL_LEN`] bytes of it.
+    pub fn encode(&self, out: &mut Vec<u8>) {
         out.extend(self.name);
         for part in self.time {
             out.extend(part.to_le_bytes());
@@ -318,9 +334,7 @@ impl Layout {
         // Counted, and placed below 4 GiB.
         out.extend(short(self.places.len() as u64));
         for place in self.places.iter().chain([&self.details]) {
-            let (at, len) = place.map_or((0, 0), |place| (place.start(), place.len()));
-            out.extend(short(at));
-            out.extend(short(len));
+            encode_place(*place, &mut out);
         }
         out.resize(usize::try_from(self.first).unwrap_or(out.len()), 0);
         out
@@ -344,6 +358,14 @@ impl Layout {
         out.resize(usize::try_from(whole).unwrap_or(out.len()), 0);
         Ok(out)
     }
+}
+
+/// Appends the [`PLACE_LEN`] bytes of a place, whose end is below 4 GiB; zeroes where there is
+/// none.
+pub fn encode_place(place: Option<ByteRange>, out: &mut Vec<u8>) {
+    let (at, len) = place.map_or((0, 0), |place| (place.start(), place.len()));
+    out.extend(short(at));
+    out.extend(short(len));
 }
 
 /// A range whose numbers all fit into 32 bits.

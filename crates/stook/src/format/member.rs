@@ -1,5 +1,8 @@
 //! Kinds of members of archives, in any format.
 
+/// The longest path of a member, in bytes.
+pub const KEY_LEN_MAX: usize = 65_535;
+
 /// What a member is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemberKind {
@@ -59,4 +62,24 @@ pub struct Extent {
     pub stored_at: u64,
     /// Its length.
     pub len: u64,
+}
+
+/// The key of a name: as packing the unpacked tree would give it, without empty parts and parts
+/// `.`. What is absolute stays so.
+pub(crate) fn key_of(name: &[u8]) -> Result<Vec<u8>, String> {
+    if name.is_empty() {
+        return Err("a member has no name".into());
+    }
+    let mut key = Vec::with_capacity(name.len());
+    key.extend(name.first().filter(|first| **first == b'/'));
+    for part in name.split(|byte| *byte == b'/').filter(|part| !matches!(part, [] | [b'.'])) {
+        if key.last().is_some_and(|last| *last != b'/') {
+            key.push(b'/');
+        }
+        key.extend_from_slice(part);
+    }
+    if key.len() > KEY_LEN_MAX {
+        return Err(format!("a name has {} bytes; at most {KEY_LEN_MAX} are taken", key.len()));
+    }
+    Ok(key)
 }

@@ -27,5 +27,6 @@ pub mod zip;
 pub(crate) use calendar::now_ns;
 pub use calendar::{date_time, list_date};
 pub use fault::{Decoded, Fault};
-pub use member::{Extent, MemberKind, Method};
+pub(crate) use member::key_of;
+pub use member::{Extent, KEY_LEN_MAX, MemberKind, Method};
 pub use relative::{PathFault, relative, relative_dos};

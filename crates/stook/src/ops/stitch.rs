@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use super::given::Given;
 use crate::report::units;
 use crate::source::Source as _;
-use crate::stitch::{self, Laid, Layout, Members};
+use crate::stitch::{self, Laid, Layout, Members, Patch};
 use crate::storage::free_at;
-use crate::tree::{Draft, Failure, Kind, room};
+use crate::tree::{CaseRule, Draft, Failure, Kind, room};
+use crate::verify::Branch;
 
 /// A result of stitching.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -133,12 +134,8 @@ impl StitchGiven {
         let (mut members, mut misplaced) = (Members::new(), Vec::new());
         let mut path = PathBuf::from("stitched");
         for given in trees {
-            let (branch, lacking) = given.into_branch()?;
+            let branch = branch_of(given, &mut misplaced)?;
             path = branch.path();
-            misplaced.extend(lacking.into_iter().map(|one| {
-                let error = crate::Error::io("read", &path, io::Error::other(one.why));
-                Failure { key: one.path, error }
-            }));
             let is_directory = branch.tree.node(branch.id)?.kind == Kind::Directory;
             let key = if is_only && is_directory { &b""[..] } else { &branch.name };
             members.add((branch.tree, branch.is_on_disk), branch.id, key, go_on)?;
@@ -148,5 +145,63 @@ impl StitchGiven {
         }
         let laid = layout.lay_out(path.with_extension(layout.ending()), members)?;
         Ok(Stitched { laid, misplaced })
+    }
+}
+
+/// What was opened; what it should have, and has not, is noted.
+fn branch_of(given: Given, misplaced: &mut Vec<Failure<crate::Error>>) -> Result<Branch> {
+    let (branch, lacking) = given.into_branch()?;
+    let path = branch.path();
+    misplaced.extend(lacking.into_iter().map(|one| {
+        let error = crate::Error::io("read", &path, io::Error::other(one.why));
+        Failure { key: one.path, error }
+    }));
+    Ok(branch)
+}
+
+/// What an archive is patched with.
+#[derive(Debug)]
+pub struct PatchGiven {
+    /// A tar, a zip or an AFS.
+    pub archive: Given,
+    /// What is in them replaces, adds and deletes members, as [`Patch`] says. A later one counts
+    /// more.
+    pub folders: Vec<Given>,
+    /// Whether names that differ only in case are one.
+    pub case: CaseRule,
+    /// Where it will be written, which is no member then.
+    pub target: Option<PathBuf>,
+}
+
+impl PatchGiven {
+    /// Lays it out: reads where members of the archive are, lists the folders, and reads nothing
+    /// else. `go_on` is asked now and then, with the members so far.
+    ///
+    /// # Errors
+    /// What cannot be opened or listed; what [`Patch`] refuses.
+    pub fn lay_out(self, go_on: &mut dyn FnMut(u64) -> bool) -> Result<Stitched> {
+        let Self { archive, folders, case, target } = self;
+        let mut misplaced = Vec::new();
+        let archive = branch_of(archive, &mut Vec::new())?;
+        let path = archive.path();
+        if archive.tree.node(archive.id)?.kind != Kind::File {
+            let what = format!("{} is no archive, but a directory or a pack", path.display());
+            return Err(Error::Invalid(what));
+        }
+        let patch = Patch::open(archive.tree.open(archive.id)?, case, go_on)?;
+        let mut members = Members::new();
+        for folder in folders {
+            let branch = branch_of(folder, &mut misplaced)?;
+            if branch.tree.node(branch.id)?.kind != Kind::Directory {
+                let what = format!("{} is no folder with members", branch.path().display());
+                return Err(Error::Invalid(what));
+            }
+            members.add((branch.tree, branch.is_on_disk), branch.id, b"", go_on)?;
+        }
+        // Neither is meant to be in itself.
+        for file in target.iter().chain([&path]) {
+            members.leave_out_file(file);
+        }
+        Ok(Stitched { laid: patch.lay_out(path, members)?, misplaced })
     }
 }

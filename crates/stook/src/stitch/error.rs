@@ -40,6 +40,14 @@ pub enum Error {
         /// What is wrong with it.
         fault: LayoutFault,
     },
+    /// A change of an archive that cannot be made.
+    #[error("{}: {why}", escaped(key))]
+    Change {
+        /// The path below the folder that asks for it, or the member that is in its way.
+        key: Vec<u8>,
+        /// Why not.
+        why: String,
+    },
     /// The caller ended it.
     #[error("it was interrupted")]
     Interrupted,

@@ -39,6 +39,34 @@ pub struct Member {
     has_mtime: bool,
 }
 
+/// What is not in a tree: a member of an archive that is patched, and stays in it.
+const KEPT: u32 = u32::MAX;
+
+impl Member {
+    /// One that stays in an archive which is patched. It cannot be opened here.
+    pub(super) fn kept(key: &[u8], kind: MemberKind, len: u64) -> Self {
+        let (mode, mtime_ns, owner) = (0, 0, None);
+        let (key, link) = (key.into(), Box::default());
+        let id = NodeId::new(0);
+        Self { key, kind, mode, mtime_ns, owner, len, link, tree: KEPT, id, has_mtime: false }
+    }
+
+    /// The same with another path.
+    pub(super) fn with_key(&self, key: &[u8]) -> Self {
+        Self { key: key.into(), ..self.clone() }
+    }
+
+    /// Whether it stays in an archive which is patched.
+    pub fn is_kept(&self) -> bool {
+        self.tree == KEPT
+    }
+
+    /// The number of its tree, in the order in which they were added.
+    pub(super) fn tree(&self) -> u32 {
+        self.tree
+    }
+}
+
 /// What an archive is made of: what is in trees, in the order of names, each directory before what
 /// is in it. Nothing of it is read but what listings say. A member takes about 150 bytes, and its
 /// path.
@@ -285,6 +313,16 @@ impl Members {
         self.members.retain(is_kept);
     }
 
+    /// Takes all of them out, those of the tree that was added first in front.
+    pub(super) fn take(&mut self) -> Vec<Member> {
+        std::mem::take(&mut self.members)
+    }
+
+    /// What is there now instead, in this order.
+    pub(super) fn put(&mut self, members: Vec<Member>) {
+        self.members = members;
+    }
+
     /// All of them, in order.
     pub fn all(&self) -> &[Member] {
         &self.members
@@ -352,7 +390,7 @@ fn sample_of(key: &[u8]) -> &[u8] {
 }
 
 /// The order of paths in an archive: name by name.
-fn order(one: &[u8], other: &[u8]) -> Ordering {
+pub(super) fn order(one: &[u8], other: &[u8]) -> Ordering {
     // No name has a zero byte, and a slash comes before whatever a longer name goes on with.
     let of = |byte: &u8| if *byte == b'/' { 0 } else { *byte };
     one.iter().map(of).cmp(other.iter().map(of))

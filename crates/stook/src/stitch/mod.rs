@@ -29,6 +29,7 @@
 
 mod afs;
 mod bodies;
+mod crcs;
 mod described;
 mod error;
 mod file;
@@ -36,6 +37,7 @@ mod index;
 mod layout;
 mod members;
 mod opened;
+mod patch;
 mod pieces;
 mod raw;
 mod safetensors;
@@ -51,6 +53,7 @@ pub use file::{Parts, VirtualFile};
 pub use layout::{Laid, Layout};
 pub use members::{Member, Members};
 pub use opened::{OpenedLayout, is_layout_file};
+pub use patch::Patch;
 pub use pieces::Pieces;
 pub use raw::Raw;
 pub use safetensors::Safetensors;

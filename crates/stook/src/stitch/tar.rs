@@ -62,7 +62,7 @@ impl Tar {
         head.saturating_add(len).saturating_add(padding_len(len))
     }
 
-    fn head<'m>(&self, member: &'m Member) -> Head<'m> {
+    pub(super) fn head<'m>(&self, member: &'m Member) -> Head<'m> {
         let (mtime_ns, owner) = match self.deterministic {
             // An owner that is known keeps all bits of the mode.
             true => (0, Some((0, 0))),

@@ -6,22 +6,21 @@
 //! one pass. Who reads the zip from its front computes them on the way.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use flate2::Crc;
 
 use super::bodies::Bodies;
+use super::crcs::Crcs;
 use super::error::{Error, Result};
 use super::file::{Parts, VirtualFile, no_part};
 use super::layout::{Laid, Layout};
 use super::members::{Member, Members};
 use super::pieces::Pieces;
-use super::writing::{BodyRange, read_in_order};
 use crate::error;
 use crate::format::Fault;
 use crate::format::MemberKind;
+use crate::format::zip::directory::crc32;
 use crate::format::zip::write::{Head, end};
 use crate::source::Source;
 
@@ -36,9 +35,6 @@ pub struct Zip {
 /// The number of the part that is the directory and the end of the zip. Of a member, two times its
 /// number is that of its header, and one more that of what follows its bytes.
 const DIRECTORY: u32 = u32::MAX;
-
-/// A CRC-32 that is known.
-const KNOWN: u64 = 1 << 32;
 
 impl Layout for Zip {
     fn ending(&self) -> &'static str {
@@ -70,11 +66,10 @@ impl Layout for Zip {
         let parts = ZipParts {
             members: members.clone(),
             zip: *self,
-            crcs: members.all().iter().map(|_| AtomicU64::new(0)).collect(),
+            crcs: Crcs::new(members.clone()),
             headers,
             directory_at,
             directory: OnceLock::new(),
-            running: Mutex::default(),
         };
         let file = VirtualFile::new(path, pieces, Arc::new(parts))?;
         Ok(Laid { file, members, starts: starts.into() })
@@ -88,9 +83,7 @@ struct ZipParts {
     headers: Vec<u64>,
     directory_at: u64,
     directory: OnceLock<Bytes>,
-    crcs: Box<[AtomicU64]>,
-    /// The member whose bytes pass, how many of them did, and the CRC-32 so far.
-    running: Mutex<Option<(u32, u64, Crc)>>,
+    crcs: Crcs,
 }
 
 impl std::fmt::Debug for ZipParts {
@@ -112,81 +105,28 @@ impl Parts for ZipParts {
         let encoded = match number % 2 {
             0 => self.zip.head(member, 0).local().map_err(|fault| impossible(&fault))?,
             _ => {
-                self.read(bodies, number / 2..number / 2 + 1)?;
-                self.zip.head(member, self.crc(number / 2)).descriptor()
+                self.crcs.read(bodies, number / 2..number / 2 + 1)?;
+                self.zip.head(member, self.crcs.get(number / 2)).descriptor()
             }
         };
         Ok(encoded.into())
     }
 
     fn passed(&self, number: u32, at: u64, bytes: &[u8]) {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let (body, mut passed, mut crc) = match running.take() {
-            Some(before) if at > 0 && (before.0, before.1) == (number, at) => before,
-            _ if at == 0 => (number, 0, Crc::new()),
-            _ => return,
-        };
-        crc.update(bytes);
-        passed = passed.saturating_add(bytes.len() as u64);
-        if self.members.all().get(number as usize).is_some_and(|member| member.len == passed) {
-            self.note(number, crc.sum());
-        } else {
-            *running = Some((body, passed, crc));
-        }
+        self.crcs.passed(number, at, bytes);
     }
 }
 
 impl ZipParts {
-    fn note(&self, number: u32, crc: u32) {
-        if let Some(slot) = self.crcs.get(number as usize) {
-            slot.store(KNOWN | u64::from(crc), Ordering::Release);
-        }
-    }
-
-    /// The CRC-32 of a member whose bytes were read.
-    fn crc(&self, number: u32) -> u32 {
-        let member = self.members.all().get(number as usize);
-        if let Some(link) = member.filter(|member| member.kind != MemberKind::File).map(|member| &member.link)
-        {
-            let mut crc = Crc::new();
-            crc.update(link);
-            return crc.sum();
-        }
-        self.crcs.get(number as usize).map_or(0, |slot| (slot.load(Ordering::Acquire) & !KNOWN) as u32)
-    }
-
-    /// Reads those of these members whose CRC-32 is not known yet, many at a time.
-    fn read(&self, bodies: &Bodies, numbers: std::ops::Range<u32>) -> error::Result<()> {
-        let is_unknown = |number: &u32| {
-            let slot = self.crcs.get(*number as usize);
-            slot.is_some_and(|slot| slot.load(Ordering::Acquire) & KNOWN == 0)
-        };
-        let files = numbers.filter(is_unknown).filter_map(|number| {
-            let member = self.members.all().get(number as usize)?;
-            // That of no bytes is 0.
-            (member.kind == MemberKind::File && member.len > 0).then_some((number, member.len))
-        });
-        let mut crc = Crc::new();
-        let ranges = files.flat_map(|(number, len)| BodyRange::all(number, 0, len));
-        read_in_order(bodies, &mut ranges.map(|range| (Some(range), range)), &mut |range, bytes| {
-            crc.update(&bytes);
-            if range.is_last {
-                self.note(range.number, crc.sum());
-                crc = Crc::new();
-            }
-            Ok(())
-        })
-    }
-
     /// The directory and the end of the zip.
     fn directory(&self, bodies: &Bodies) -> error::Result<Bytes> {
         if let Some(directory) = self.directory.get() {
             return Ok(directory.clone());
         }
-        self.read(bodies, 0..self.headers.len() as u32)?;
+        self.crcs.read(bodies, 0..self.headers.len() as u32)?;
         let mut out = Vec::new();
         for ((number, member), start) in (0..).zip(self.members.all()).zip(&self.headers) {
-            let entry = self.zip.head(member, self.crc(number)).entry(*start);
+            let entry = self.zip.head(member, self.crcs.get(number)).entry(*start);
             out.extend(entry.map_err(|fault| impossible(&fault))?);
         }
         let (count, len) = (self.headers.len() as u64, out.len() as u64);
@@ -196,7 +136,7 @@ impl ZipParts {
 }
 
 impl Zip {
-    fn head<'m>(&self, member: &'m Member, crc32: u32) -> Head<'m> {
+    pub(super) fn head<'m>(&self, member: &'m Member, crc: u32) -> Head<'m> {
         let (mtime_ns, owner) = match self.deterministic {
             true => (0, None),
             false => (member.mtime_ns, member.owner),
@@ -205,18 +145,12 @@ impl Zip {
         let len = if *kind == MemberKind::File { member.len } else { link.len() as u64 };
         let has_descriptor = *kind == MemberKind::File;
         // What is here already needs nothing behind it.
-        let crc32 = if has_descriptor { crc32 } else { crc_of(link) };
+        let crc32 = if has_descriptor { crc } else { crc32(link) };
         Head { key, kind: *kind, mode: *mode, mtime_ns, owner, len, crc32, has_descriptor }
     }
 }
 
-fn crc_of(bytes: &[u8]) -> u32 {
-    let mut crc = Crc::new();
-    crc.update(bytes);
-    crc.sum()
-}
-
 /// A member that was refused when it was laid out.
-fn impossible(fault: &Fault) -> error::Error {
+pub(super) fn impossible(fault: &Fault) -> error::Error {
     error::Error::io("make", "a zip", std::io::Error::other(fault.to_string()))
 }

@@ -12,7 +12,7 @@ use stook::format::afs::{
 };
 
 /// The bytes of a member; `None` if there is no member with this number.
-type Body = Option<Vec<u8>>;
+pub(crate) type Body = Option<Vec<u8>>;
 
 fn detail() -> impl Strategy<Value = Detail> {
     // From 1875 to 2128.
@@ -29,7 +29,7 @@ fn members() -> impl Strategy<Value = Vec<(Body, Detail)>> {
 }
 
 /// The file, put together as a layout says.
-fn written(members: &[Body], details: Option<&[Detail]>) -> Vec<u8> {
+pub(crate) fn written(members: &[Body], details: Option<&[Detail]>) -> Vec<u8> {
     let lens: Vec<Option<u64>> =
         members.iter().map(|member| member.as_ref().map(|bytes| bytes.len() as u64)).collect();
     let layout = Layout::new(&lens, details.is_some()).unwrap();

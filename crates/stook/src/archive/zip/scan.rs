@@ -8,7 +8,7 @@ use super::super::index::{Builder, Index, Seen, Summary};
 use super::super::input::{Input, SourceInput};
 use super::super::member::{MemberKind, key_of};
 use super::directory::{
-    END_LEN_MAX, END64_LEN, ENTRY_LEN, End, Entry, Fixed, LOCAL_LEN, LOCATOR_LEN, end64, entry, find_end,
+    END_LEN_MAX, END64_LEN, ENTRY_LEN, End, Entry, Fixed, LOCATOR_LEN, check_places, end64, entry, find_end,
 };
 use crate::engine::{Access, EngineFactory};
 use crate::extent::ByteRange;
@@ -54,11 +54,7 @@ pub(in super::super) fn find(source: &dyn Source, engines: &dyn EngineFactory) -
 
 /// Data before the zip moves all of it.
 fn place(source: &dyn Source, end: End, end_at: u64) -> Result<Directory> {
-    let base = end.at.checked_add(end.len).and_then(|to| end_at.checked_sub(to));
-    let Some(base) = base else {
-        let what = format!("a directory of {} bytes at {} reaches past its own end", end.len, end.at);
-        return Err(Fault::damaged(0, what).of(source.path(), end_at));
-    };
+    let base = end.base(end_at).map_err(|fault| fault.of(source.path(), 0))?;
     Ok(Directory { end, at: base.saturating_add(end.at), base })
 }
 
@@ -83,19 +79,14 @@ pub(in super::super) fn index(
         let at = input.position();
         let entry = next(&mut input, to).map_err(|met| met.into_error(&path, at))?;
         let start = directory.base.saturating_add(entry.at);
-        let least = (LOCAL_LEN as u64).saturating_add(entry.name_len).saturating_add(entry.stored_len);
-        places.push((start, start.saturating_add(least)));
+        places.push((start, start.saturating_add(entry.least_len())));
         push(&mut builder, &entry, start).map_err(|fault| fault.of(&path, at))?;
         count = count.saturating_add(1);
         if count.is_multiple_of(PROGRESS_EVERY) && !progress(at) {
             return Err(Error::Interrupted);
         }
     }
-    let stated = directory.end.entries;
-    if count != stated && !(directory.end.is_short && count & 0xffff == stated) {
-        let what = format!("the directory has {count} entries, but its end states {stated}");
-        return Err(Fault::damaged(0, what).of(&path, to));
-    }
+    directory.end.check_count(count).map_err(|fault| fault.of(&path, to))?;
     check_places(places, directory.at).map_err(|fault| fault.of(&path, 0))?;
     builder.finish(summary).map_err(|fault| fault.of(&path, 0))
 }
@@ -159,20 +150,4 @@ fn push(builder: &mut Builder, entry: &Entry, start: u64) -> Result<(), Fault> {
         link: b"",
         xattrs: b"",
     })
-}
-
-/// Members that lie within one another make a small file large without end.
-fn check_places(mut places: Vec<(u64, u64)>, directory_at: u64) -> Result<(), Fault> {
-    places.sort_unstable();
-    let mut end = 0;
-    for (from, to) in places {
-        if from < end {
-            return Err(Fault::damaged(from, "members of the zip overlap"));
-        }
-        if to > directory_at {
-            return Err(Fault::damaged(from, "a member of the zip reaches into its directory"));
-        }
-        end = to;
-    }
-    Ok(())
 }

@@ -25,8 +25,13 @@ pub(super) const ENTRY: u32 = 0x0201_4b50;
 /// The first bytes of a member.
 pub const LOCAL: u32 = 0x0403_4b50;
 
-/// Bits of a member.
+/// Bits of a member: it is encrypted; what follows its bytes says how long they are.
 const ENCRYPTED: u16 = 1;
+pub(super) const HAS_DESCRIPTOR: u16 = 1 << 3;
+/// What may follow the bytes of a member, with numbers of 32 bits and of zip64.
+pub(super) const DESCRIPTOR: u32 = 0x0807_4b50;
+/// The longest of these.
+pub const DESCRIPTOR_LEN_MAX: usize = 24;
 
 /// The system whose attributes are those of Unix.
 pub(super) const UNIX: u8 = 3;
@@ -60,6 +65,33 @@ pub struct End {
     pub len: u64,
     /// Where it begins, counted from where the zip does.
     pub at: u64,
+}
+
+impl End {
+    /// Where the zip begins, whose directory ends at `end_at`: data before it moves all of it.
+    ///
+    /// # Errors
+    /// Returns an error if the directory reaches past that end.
+    pub fn base(&self, end_at: u64) -> Decoded<u64> {
+        let base = self.at.checked_add(self.len).and_then(|to| end_at.checked_sub(to));
+        base.ok_or_else(|| {
+            let what = format!("a directory of {} bytes at {} reaches past its own end", self.len, self.at);
+            Fault::damaged(end_at, what)
+        })
+    }
+
+    /// Returns an error if a directory of so many entries is not what was stated.
+    ///
+    /// # Errors
+    /// Returns that error.
+    pub fn check_count(&self, count: u64) -> Decoded<()> {
+        let stated = self.entries;
+        if count == stated || (self.is_short && count & 0xffff == stated) {
+            return Ok(());
+        }
+        let what = format!("the directory has {count} entries, but its end states {stated}");
+        Err(Fault::damaged(0, what))
+    }
 }
 
 /// Looks for the end record in the last bytes of a file: returns its position in them, its
@@ -158,6 +190,16 @@ impl Fixed {
     pub fn lens(&self) -> (usize, usize, usize) {
         (self.name_len.into(), self.extra_len.into(), self.comment_len.into())
     }
+
+    /// Whether the place of the member is in a field of zip64.
+    pub(super) fn is_far(&self) -> bool {
+        self.at == u32::MAX
+    }
+
+    /// How many lengths of the member are in that field before it.
+    pub(super) fn wide_lens(&self) -> usize {
+        [self.len, self.stored].iter().filter(|len| **len == u32::MAX).count()
+    }
 }
 
 /// An entry of the directory. Where its bytes begin, only the header before the member says.
@@ -188,6 +230,13 @@ pub struct Entry {
     /// Whether it contradicts itself: a directory that has bytes, or one that is stored as it is
     /// and has two lengths. Only itself cannot be read then.
     pub is_refused: bool,
+}
+
+impl Entry {
+    /// The fewest bytes that its header and what is stored of it take.
+    pub fn least_len(&self) -> u64 {
+        (LOCAL_LEN as u64).saturating_add(self.name_len).saturating_add(self.stored_len)
+    }
 }
 
 /// Puts an entry together with its name and its extra fields.
@@ -294,6 +343,24 @@ impl<'a> Extras<'a> {
     }
 }
 
+/// Refuses members that overlap, or reach into the directory: where each begins, and the least
+/// offset at which it ends. Members that lie within one another make a small file large without
+/// end.
+pub(crate) fn check_places(mut places: Vec<(u64, u64)>, directory_at: u64) -> Decoded<()> {
+    places.sort_unstable();
+    let mut end = 0;
+    for (from, to) in places {
+        if from < end {
+            return Err(Fault::damaged(from, "members of the zip overlap"));
+        }
+        if to > directory_at {
+            return Err(Fault::damaged(from, "a member of the zip reaches into its directory"));
+        }
+        end = to;
+    }
+    Ok(())
+}
+
 /// Times of Windows, if they are there: 100 ns since 1601.
 fn ntfs_time(field: &[u8]) -> Option<i64> {
     // Four reserved bytes, then tag 1 of 24 bytes: modified, accessed, created.
@@ -350,6 +417,27 @@ pub fn local_len(bytes: &[u8]) -> Decoded<usize> {
         return Err(Fault::damaged(0, "the header of a member was expected here"));
     };
     Ok(LOCAL_LEN.saturating_add(name.into()).saturating_add(extra.into()))
+}
+
+/// Whether the header before a member says that a descriptor follows its bytes.
+pub fn has_descriptor(local: &[u8]) -> bool {
+    u16_at(local, 6).is_some_and(|flags| flags & HAS_DESCRIPTOR != 0)
+}
+
+/// How long the descriptor at the beginning of these bytes is, which is that of a member; 0 if it
+/// is none. Some begin with a magic and some do not, and their lengths have 32 bits or 64.
+pub fn descriptor_len(bytes: &[u8], entry: &Entry) -> usize {
+    let from = if u32_at(bytes, 0) == Some(DESCRIPTOR) { 4 } else { 0 };
+    let numbers = bytes.get(from..).unwrap_or_default();
+    let lens = Some((entry.stored_len, entry.len));
+    let narrow = u32_at(numbers, 4).map(u64::from).zip(u32_at(numbers, 8).map(u64::from));
+    let len = match u32_at(numbers, 0) {
+        Some(crc) if crc != entry.crc32 => return 0,
+        _ if u64_at(numbers, 4).zip(u64_at(numbers, 12)) == lens => 20,
+        _ if narrow == lens => 12,
+        _ => return 0,
+    };
+    from.saturating_add(len)
 }
 
 #[cfg(test)]

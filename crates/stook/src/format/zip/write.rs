@@ -4,23 +4,20 @@
 //! each part is depends on names, lengths and places alone, never on a CRC-32: a zip can be laid
 //! out before any byte of a member was read.
 
+use super::super::bytes::u16_at;
 use super::super::calendar::Moment;
-use super::super::fault::Fault;
+use super::super::fault::{Decoded, Fault};
 use super::super::member::MemberKind;
 use super::directory::{
-    DIRECTORY, DOS_YEAR, END, END64, END64_LEN, ENTRY, FILE, HAS_MTIME, LOCAL, LOCATOR, OWNER, SYMLINK,
-    TIMES, UNIX, WIDE,
+    DESCRIPTOR, DIRECTORY, DOS_YEAR, END, END64, END64_LEN, ENTRY, ENTRY_LEN, FILE, Fixed, HAS_DESCRIPTOR,
+    HAS_MTIME, LOCAL, LOCATOR, OWNER, SYMLINK, TIMES, UNIX, WIDE,
 };
 use crate::tree::target::SET_ID;
 
 /// The longest name, in bytes: that of a directory ends in a slash.
 pub const NAME_LEN_MAX: usize = u16::MAX as usize;
 
-/// What may follow the bytes of a member, with numbers of 32 bits and of zip64.
-const DESCRIPTOR: u32 = 0x0807_4b50;
-
-/// Bits of a member: CRC-32 and lengths follow its bytes; its name is UTF-8.
-const HAS_DESCRIPTOR: u16 = 1 << 3;
+/// A bit of a member: its name is UTF-8.
 const UTF_8: u16 = 1 << 11;
 
 /// Versions of the format that a reader has to know, tenfold: directories, zip64.
@@ -211,8 +208,20 @@ impl Head<'_> {
 
 /// The end records of a zip with this many entries in a directory of this many bytes.
 pub fn end(entries: u64, directory_at: u64, directory_len: u64) -> Vec<u8> {
+    end_with(entries, directory_at, directory_len, false, b"")
+}
+
+/// The same with those of zip64 even where they are not needed, and with a comment, of 65,535 bytes
+/// at most. Places are counted from where the zip begins.
+pub fn end_with(
+    entries: u64,
+    directory_at: u64,
+    directory_len: u64,
+    is_wide: bool,
+    comment: &[u8],
+) -> Vec<u8> {
     let mut out = Vec::new();
-    if entries >= MANY_FROM || directory_at >= WIDE_FROM || directory_len >= WIDE_FROM {
+    if is_wide || entries >= MANY_FROM || directory_at >= WIDE_FROM || directory_len >= WIDE_FROM {
         let at = directory_at.saturating_add(directory_len);
         out.extend(END64.to_le_bytes());
         // What follows this number.
@@ -239,9 +248,95 @@ pub fn end(entries: u64, directory_at: u64, directory_len: u64) -> Vec<u8> {
     for number in [directory_len, directory_at] {
         out.extend(short(number).to_le_bytes());
     }
-    // No comment.
-    out.extend([0; 2]);
+    let comment = comment.get(..comment.len().min(u16::MAX.into())).unwrap_or_default();
+    out.extend(u16::try_from(comment.len()).unwrap_or(u16::MAX).to_le_bytes());
+    out.extend_from_slice(comment);
     out
+}
+
+/// An entry of a directory whose member is at another place, counted from where the zip begins;
+/// nothing else of it changes, unless the new place takes a field of zip64.
+///
+/// # Errors
+/// Returns an error if it is no entry, or has no room for such a field.
+pub fn moved(entry: &[u8], at: u64) -> Decoded<Vec<u8>> {
+    let cut = || Fault::damaged(0, "an entry of the directory is cut off");
+    let fixed = Fixed::decode(entry.first_chunk::<ENTRY_LEN>().ok_or_else(cut)?)?;
+    let (name_len, extra_len, _) = fixed.lens();
+    let mut out = entry.to_vec();
+    let wide_at = wide_place(&fixed, entry, ENTRY_LEN.saturating_add(name_len), extra_len)?;
+    if !fixed.is_far() && at < WIDE_FROM {
+        put(&mut out, PLACE_AT, &short(at).to_le_bytes());
+        return Ok(out);
+    }
+    let full = || Fault::unsupported(0, "an entry of the directory has no room for another field");
+    if fixed.is_far() {
+        let (_, number_at) = wide_at.ok_or_else(cut)?;
+        put(&mut out, number_at, &at.to_le_bytes());
+        return Ok(out);
+    }
+    let mut added = at.to_le_bytes().to_vec();
+    let (place, grown) = match wide_at {
+        Some((field_at, number_at)) => {
+            let len = u16_at(entry, field_at.saturating_add(2)).and_then(|len| len.checked_add(8));
+            put(&mut out, field_at.saturating_add(2), &len.ok_or_else(full)?.to_le_bytes());
+            (number_at, 8_u16)
+        }
+        None => {
+            let mut whole = Vec::new();
+            field(&mut whole, WIDE, &added);
+            added = whole;
+            (ENTRY_LEN.saturating_add(name_len), 12)
+        }
+    };
+    let extra_len = u16::try_from(extra_len).ok().and_then(|len| len.checked_add(grown)).ok_or_else(full)?;
+    put(&mut out, EXTRA_LEN_AT, &extra_len.to_le_bytes());
+    put(&mut out, PLACE_AT, &u32::MAX.to_le_bytes());
+    let needs = u16_at(entry, NEEDS_AT).unwrap_or(0);
+    put(&mut out, NEEDS_AT, &(needs & 0xff00 | (needs & 0xff).max(NEEDS_WIDE)).to_le_bytes());
+    out.splice(place..place, added);
+    Ok(out)
+}
+
+/// Where in an entry the version that it needs, the length of its extra fields and its place are.
+const NEEDS_AT: usize = 6;
+const EXTRA_LEN_AT: usize = 30;
+const PLACE_AT: usize = 42;
+
+/// Where in an entry the field of zip64 begins, and where in it the number of the place is, or
+/// would be.
+fn wide_place(
+    fixed: &Fixed,
+    entry: &[u8],
+    extra_at: usize,
+    extra_len: usize,
+) -> Decoded<Option<(usize, usize)>> {
+    let end = extra_at.saturating_add(extra_len);
+    let (mut at, mut found) = (extra_at, None);
+    while let (Some(id), Some(len)) = (u16_at(entry, at), u16_at(entry, at.saturating_add(2))) {
+        let from = at.saturating_add(4);
+        let to = from.saturating_add(len.into());
+        if to > end {
+            break;
+        }
+        if id == WIDE {
+            let number_at = from.saturating_add(fixed.wide_lens().saturating_mul(8));
+            let needed = number_at.saturating_add(if fixed.is_far() { 8 } else { 0 });
+            if found.is_some() || needed > to {
+                return Err(Fault::unsupported(at as u64, "a field of zip64 is too short, or there twice"));
+            }
+            found = Some((at, number_at));
+        }
+        at = to;
+    }
+    Ok(found)
+}
+
+/// Puts bytes over others.
+fn put(out: &mut [u8], at: usize, bytes: &[u8]) {
+    if let Some(place) = out.get_mut(at..at.saturating_add(bytes.len())) {
+        place.copy_from_slice(bytes);
+    }
 }
 
 /// A number, or what says that it is in a field of zip64.
@@ -269,4 +364,94 @@ fn dos_time(ns: i64) -> (u16, u16) {
     let years = moment.year.saturating_sub(DOS_YEAR);
     let time = (moment.hour << 11) | (moment.minute << 5) | (moment.second >> 1);
     (time, (years << 9) | (moment.month << 5) | moment.day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::directory::{Entry, descriptor_len, entry};
+    use super::*;
+
+    const FAR: u64 = 5 << 30;
+
+    fn head(len: u64) -> Head<'static> {
+        let (key, kind) = (b"a".as_slice(), MemberKind::File);
+        let (mode, mtime_ns, owner) = (0o644, 1_234_567_890_000_000_000, Some((7, 8)));
+        Head { key, kind, mode, mtime_ns, owner, len, crc32: 9, has_descriptor: true }
+    }
+
+    fn decoded(bytes: &[u8]) -> Entry {
+        let fixed = Fixed::decode(bytes.first_chunk().unwrap()).unwrap();
+        let (name, extra, comment) = fixed.lens();
+        assert_eq!(ENTRY_LEN + name + extra + comment, bytes.len());
+        let texts = &bytes[ENTRY_LEN..];
+        entry(&fixed, &texts[..name], &texts[name..name + extra]).unwrap()
+    }
+
+    #[test]
+    fn an_entry_is_moved_anywhere_and_stays_the_same_but_for_its_place() {
+        for len in [5, FAR] {
+            for from in [3, FAR + 3] {
+                let mut before = head(len).entry(from).unwrap();
+                // A comment behind it.
+                before.extend(b"why");
+                before[32] = 3;
+                for to in [0, 4, WIDE_FROM - 1, WIDE_FROM, 2 * FAR] {
+                    let after = moved(&before, to).unwrap();
+                    assert_eq!(decoded(&after), Entry { at: to, ..decoded(&before) }, "{len} {from} {to}");
+                    assert!(after.ends_with(b"why"));
+                    let needs = if len == 5 && from == 3 && to < WIDE_FROM { 20 } else { 45 };
+                    assert_eq!(after[6], needs);
+                }
+                assert_eq!(moved(&before, from).unwrap(), before);
+            }
+        }
+    }
+
+    #[test]
+    fn an_entry_that_is_full_or_says_too_little_is_not_moved_far() {
+        let mut full = head(5).entry(3).unwrap();
+        let extra = u16::from_le_bytes([full[30], full[31]]);
+        let more = usize::from(u16::MAX - extra);
+        full.extend(vec![0; more]);
+        full[30..32].fill(0xff);
+        assert!(moved(&full, 7).is_ok());
+        assert!(moved(&full, FAR).unwrap_err().unsupported);
+        let mut twice = head(FAR).entry(3).unwrap();
+        let field = twice[47..67].to_vec();
+        twice.splice(47..47, field);
+        twice[30] += 20;
+        assert!(moved(&twice, 7).unwrap_err().unsupported);
+        let cut = head(5).entry(3).unwrap();
+        assert!(moved(&cut[..40], 7).is_err());
+    }
+
+    #[test]
+    fn descriptors_are_known_with_a_magic_and_without() {
+        for len in [5, FAR] {
+            let whole = head(len).descriptor();
+            let entry = decoded(&head(len).entry(0).unwrap());
+            let found = |bytes: &[u8]| descriptor_len(bytes, &entry);
+            assert_eq!(found(&whole), whole.len());
+            assert_eq!(found(&[&whole[..], b"PK\x03\x04 and more"].concat()), whole.len());
+            assert_eq!(found(&whole[4..]), whole.len() - 4);
+            for len in 0..whole.len() - 4 {
+                assert_eq!(found(&whole[4..4 + len]), 0);
+            }
+            let mut other = whole.clone();
+            other[4] ^= 1;
+            assert_eq!(found(&other), 0);
+        }
+    }
+
+    #[test]
+    fn an_end_has_a_comment_and_may_be_that_of_a_zip64() {
+        use super::super::directory::find_end;
+        let plain = end(1, 2, 3);
+        assert_eq!(end_with(1, 2, 3, false, b""), plain);
+        let wide = end_with(1, 2, 3, true, b"why");
+        let (at, found, end64) = find_end(&wide).unwrap().unwrap();
+        assert_eq!((at, found.entries, end64), (wide.len() - 25, 1, Some(5)));
+        assert!(wide.ends_with(b"\x03\0why"));
+        assert_eq!(end_with(1, 2, 3, false, &[b'c'; 70_000]).len(), plain.len() + 65_535);
+    }
 }

@@ -6,6 +6,7 @@ mod described;
 mod faults;
 mod layouts;
 mod model;
+mod patch;
 
 use std::path::Path;
 use std::sync::Arc;
