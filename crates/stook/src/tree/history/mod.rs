@@ -183,8 +183,8 @@ impl Generation<'_> {
         MhlHead { creator, process: self.process, ignored }
     }
 
-    /// Writes a list, and returns its C4 and how many files are in it. Files that do not have the hash that an earlier list
-    /// says, and names that a list has no way to hold, are failures.
+    /// Writes a list, and returns its C4 and how many files are in it. Files that do not have the
+    /// hash that an earlier list says, and names that a list has no way to hold, are failures.
     fn write_list(
         &self,
         file: &OutFile,
@@ -233,8 +233,8 @@ impl Generation<'_> {
         Ok((digest.unwrap_or_else(|| Digest::of(HashKind::C4, b"")), files))
     }
 
-    /// What a list says of a file. One that has failed gets no hash by which it would be good again:
-    /// only what was held against earlier lists.
+    /// What a list says of a file. One that has failed gets no hash by which it would be good
+    /// again: only what was held against earlier lists.
     fn listed(
         &self,
         record: &Listed,
