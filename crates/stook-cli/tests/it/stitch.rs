@@ -179,6 +179,7 @@ fn an_archive_is_patched_into_a_pipe_a_file_and_itself() {
         rm over/main.del; $STOOK stitch patch p.zip --with over more --ignore-case --write p.zip
         unzip -tq p.zip; unzip -q p.zip -d z; cmp z/readme more/README; cmp z/src/main over/src/main
         $STOOK verify p.zip// --against z
+        tar cf outer.tar p.zip; $STOOK stitch patch outer.tar//p.zip --with over > q.zip; unzip -tq q.zip
         $STOOK stitch tar over --write over.tar
         $STOOK stitch patch p.tar --with over.tar// | tar xf - -O src/main | cmp - over/src/main";
     let (code, stdout, stderr) = script(&place, &format!("mkdir x y z; {both}"));

@@ -382,9 +382,10 @@ mod tests {
     fn decoded(bytes: &[u8]) -> Entry {
         let fixed = Fixed::decode(bytes.first_chunk().unwrap()).unwrap();
         let (name, extra, comment) = fixed.lens();
-        assert_eq!(ENTRY_LEN + name + extra + comment, bytes.len());
-        let texts = &bytes[ENTRY_LEN..];
-        entry(&fixed, &texts[..name], &texts[name..name + extra]).unwrap()
+        let (name, rest) = bytes[ENTRY_LEN..].split_at(name);
+        let (extra, rest) = rest.split_at(extra);
+        assert_eq!(rest.len(), comment);
+        entry(&fixed, name, extra).unwrap()
     }
 
     #[test]

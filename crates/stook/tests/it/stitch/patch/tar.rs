@@ -116,8 +116,13 @@ fn given(place: &Path, key: &str, bytes: &[u8]) -> Vec<u8> {
     [head.encode(), bytes.to_vec(), padding(bytes.len() as u64)].concat()
 }
 
+/// The name of a member, and its bytes.
+type Written = (u8, Vec<u8>);
+/// The same of a file in a folder; with 0, it deletes the member.
+type Wanted = (u8, Vec<u8>, u8);
+
 /// Members of few names, some twice, and what becomes of each name.
-fn case() -> impl Strategy<Value = (Vec<(u8, Vec<u8>)>, Vec<(u8, Vec<u8>, u8)>)> {
+fn case() -> impl Strategy<Value = (Vec<Written>, Vec<Wanted>)> {
     let len = || prop_oneof![0..5_usize, 505..520_usize, 1000..3000_usize];
     let bytes = move || (len(), 1..=u8::MAX).prop_map(|(len, byte)| vec![byte; len]);
     let members = prop::collection::vec((0..12_u8, bytes()), 0..10);
