@@ -125,10 +125,11 @@ pub fn split_address(address: &OsStr) -> (PathBuf, Option<OsString>) {
         return split_address(path.as_os_str());
     }
     let bytes = address.as_bytes();
-    let split = bytes.windows(2).enumerate().skip(1).find_map(|(at, two)| {
-        let pack = OsStr::from_bytes(bytes.get(..at)?);
-        (two == b"//" && Path::new(pack).exists()).then_some(at)
-    });
+    let slashes = || bytes.windows(2).enumerate().skip(1).filter(|(_, two)| *two == b"//").map(|(at, _)| at);
+    let before = |at: usize| Path::new(OsStr::from_bytes(bytes.get(..at).unwrap_or_default()));
+    // What a layout describes may be an archive with members of its own.
+    let in_layout = || slashes().find(|at| ops::contents::file_of_layout(before(*at)).is_some());
+    let split = slashes().find(|at| before(*at).exists()).map(|at| in_layout().unwrap_or(at));
     if split.is_none()
         && let Some((object, key)) = ops::contents::split_member(address)
     {
@@ -166,7 +167,8 @@ pub fn split_address_with_key(address: &OsStr) -> Result<(PathBuf, Option<OsStri
 /// is in `instead`, made of the pack and the key. `None` for what is no address.
 pub fn no_address(path: &Path, instead: impl FnOnce(&str, &str) -> String) -> Option<UsageError> {
     let (pack, key) = split_address(path.as_os_str());
-    let key = key.filter(|_| !path.exists())?;
+    let is_archive = || ops::contents::file_of_layout(path).is_some_and(|(layout, _)| layout == pack);
+    let key = key.filter(|_| !path.exists() && !is_archive())?;
     let (pack, key) = (pack.display().to_string(), key.display().to_string());
     let instead = instead(&pack, &key);
     Some(UsageError::new(format!(

@@ -42,6 +42,9 @@ use crate::wait::{GoOn, with_progress};
 ///         ``"xxh128"``, ``"c4"``, ``"md5"``, ``"sha1"``, ``"xxh3"``, ``"xxh64"``.
 ///     proofs: Whether the proofs of files of more than 1 MiB are written beside a list of BLAKE3,
 ///         which is made then. With them the bad megabytes of a damaged file are in ``bad``.
+///     accept: A path in the only tree, or several, that were changed or deleted on purpose; of a
+///         directory all that is in it. The lists that are made have them as they are and, if
+///         nothing is wrong, replace those that were made here earlier (``removed``).
 ///     cached: Whether files are read through the page cache.
 ///     allow_extra: Whether what nothing says should be there is left out of ``wrong``.
 ///     jobs: Threads that read and hash the files of one tree.
@@ -79,7 +82,7 @@ use crate::wait::{GoOn, with_progress};
 ///     >>> report.ok, report.trees[0].matching, len(made)
 ///     (True, 1, 1)
 #[pyfunction]
-#[pyo3(signature = (trees=None, *, lists=None, against=None, make_lists=None, mhl=None, proofs=false, cached=false, allow_extra=false, jobs=None, as_file=false, at=None, cache=None, whole_file=false, settings=None, headers=None, items=None, progress=None))]
+#[pyo3(signature = (trees=None, *, lists=None, against=None, make_lists=None, mhl=None, proofs=false, accept=None, cached=false, allow_extra=false, jobs=None, as_file=false, at=None, cache=None, whole_file=false, settings=None, headers=None, items=None, progress=None))]
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 pub(crate) fn verify<'py>(
     py: Python<'py>,
@@ -89,6 +92,7 @@ pub(crate) fn verify<'py>(
     make_lists: Option<&Bound<'py, PyAny>>,
     mhl: Option<&Bound<'py, PyAny>>,
     #[pyo3(from_py_with = choices::proofs)] proofs: bool,
+    accept: Option<&Bound<'py, PyAny>>,
     #[pyo3(from_py_with = choices::cached)] cached: bool,
     #[pyo3(from_py_with = choices::allow_extra)] allow_extra: bool,
     #[pyo3(from_py_with = numbers::jobs)] jobs: Option<usize>,
@@ -114,6 +118,7 @@ pub(crate) fn verify<'py>(
             make: hash_kinds("make_lists", make_lists)?.unwrap_or_default(),
             mhl: hash_kinds("mhl", mhl)?,
             proofs,
+            accept: several("accept", accept)?,
             options: VerifyOptions { cached, jobs, ..VerifyOptions::default() },
             ..VerifyGiven::default()
         },
@@ -207,6 +212,7 @@ fn report_of<'py>(
         trees: trees?,
         lists: lists?,
         made: made.collect::<PyResult<Vec<_>>>()?,
+        removed: done.removed.clone(),
         wrong: done.wrong(allow_extra),
         failures: failures(py, &done.failures)?,
         damages: damages(py, met)?,

@@ -163,6 +163,9 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         let what = "its bytes would go to the terminal: give --write FILE, -o LAYOUT, --list, or a pipe";
         return Err(UsageError::new(what).into());
     }
+    if what.layout.as_deref().is_some_and(is_stdout) {
+        return Err(UsageError::new("a layout is a file: paths in it are relative to where it lies").into());
+    }
     if what.force && target.is_none() {
         return Err(UsageError::new("--force is for what is written: give --write FILE or -o LAYOUT").into());
     }

@@ -35,6 +35,7 @@ Examples:
   stook verify disk --against card     any two trees, byte for byte
   stook verify photos.stook --against photos
   stook verify disk --make-list        write a list of what is there
+  stook verify disk --make-list --accept notes/todo.txt   it was changed on purpose
   stook verify disk --mhl              the next generation of its ASC MHL
   stook verify disk --proof            that shows later which megabytes are bad
   stook verify --range 5GiB..6GiB disk/film.mov
@@ -78,6 +79,11 @@ pub struct Args {
     /// With them the bad megabytes of a damaged file are named, and --range verifies a part of it
     #[arg(long)]
     proof: bool,
+    /// Of what was changed or deleted on purpose, with --make-list: a path in TREE, or a directory
+    /// with all that is in it. The new list has it as it is, and replaces older ones made here. May
+    /// be given more than once
+    #[arg(long, value_name = "PATH", requires = "make_list")]
+    accept: Vec<PathBuf>,
     /// Verify only this part of each TREE, which are files, by the proof beside their list: the
     /// megabytes in which it lies are read (`5MiB..6MiB`, `1GB..`)
     #[arg(long, value_name = "A..B", value_parser = parse_range, requires = "trees",
@@ -137,6 +143,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         make: args.make_list.clone(),
         mhl: Some(args.mhl.clone()).filter(|kinds| !kinds.is_empty()),
         proofs: args.proof,
+        accept: args.accept.clone(),
         options: VerifyOptions { cached: args.cached, jobs: args.jobs, ..VerifyOptions::default() },
     };
     let mut events = Events::new(context);
@@ -200,6 +207,8 @@ pub(super) fn error_of(error: Error) -> anyhow::Error {
         ))
         .into(),
         Error::EmptyList(_)
+        | Error::ListedAbove { .. }
+        | Error::NotWhole { .. }
         | Error::NoPlace(_)
         | Error::Verify(stook::verify::Error::Kinds { .. } | stook::verify::Error::Invalid(_))
         | Error::Open(stook::ops::copy::Error::Copy(stook::copy::Error::Invalid(_))) => {

@@ -14,7 +14,7 @@ use super::packs::Place;
 use super::stook;
 
 /// A command line that runs, for each command that takes options.
-const RUNS: [(&str, &str); 25] = [
+const RUNS: [(&str, &str); 26] = [
     ("bench", "bench . --file-size 256K --time 5ms --ramp 1ms"),
     ("bench compare", "bench compare results.json results.json"),
     (
@@ -31,6 +31,7 @@ const RUNS: [(&str, &str); 25] = [
     ("copy", "copy tree out --force"),
     ("stitch tar", "stitch tar tree --write new.tar"),
     ("stitch zip", "stitch zip tree --write new.zip"),
+    ("stitch raw", "stitch raw tree --write new.raw"),
     ("stitch afs", "stitch afs tree --write new.afs"),
     ("stitch safetensors", "stitch safetensors shard.safetensors --write new.safetensors"),
     ("verify", "verify tree --against tree"),
@@ -73,7 +74,9 @@ const BESIDE: [(&str, &str); 19] = [
 
 /// Options that take any text: a name, a key, a path. What becomes of it is the text's business,
 /// but it ends, and with a message where it does not succeed.
-const TEXTS: [&str; 30] = [
+const TEXTS: [&str; 32] = [
+    "--accept",
+    "--layout",
     "--write",
     "--list",
     "--against",

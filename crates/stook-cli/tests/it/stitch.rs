@@ -174,3 +174,58 @@ fn many_more_files_than_descriptors_are_one_file() {
     let (code, stdout, stderr) = script(&place, limited);
     assert_eq!(code, 0, "{stdout} {stderr}");
 }
+
+#[test]
+fn a_layout_stands_for_what_was_stitched_and_every_command_opens_it() {
+    let place = place();
+    let made = run(&place, &["tar", "project", "-o", "p.toml"]);
+    assert_eq!(
+        made,
+        (0, "Wrote p.toml: it stands for 6 members, 317 KB. `stook ls p.toml`\n".into(), "".into())
+    );
+    for of in [
+        "[ $($STOOK ls p.toml) = p.tar ]; $STOOK get p.toml p.tar -o - > got.tar; diff <(tar tvf got.tar) \
+         <($STOOK stitch tar project | tar tvf -)",
+        "$STOOK cat p.toml//p.tar | cmp - got.tar; $STOOK stitch raw p.toml// | cmp - got.tar
+         cmp <($STOOK cat p.toml//p.tar --range 1000..20000) <(tail -c +1001 got.tar | head -c 19000)",
+        "$STOOK copy p.toml// out --list -q; cmp out/p.tar got.tar; $STOOK verify p.toml// --list out/*.sha256
+         $STOOK verify out --against p.toml//",
+        "$STOOK pack -q p.toml p.stook; $STOOK get p.stook p.tar -o - | cmp - got.tar",
+        // An archive that a layout describes is one.
+        "$STOOK ls p.toml//p.tar | cmp - <($STOOK ls got.tar); $STOOK copy -q p.toml//p.tar// tree
+         diff -r --no-dereference tree project; $STOOK cat p.toml//p.tar//readme | cmp - project/readme
+         $STOOK get p.toml//p.tar//src/main -o - | cmp - project/src/main",
+        // So is a layout of layouts.
+        "$STOOK stitch zip p.toml// -o z.toml; $STOOK copy -q z.toml// z; unzip -p z/z.zip p.tar | cmp - got.tar",
+        "$STOOK stitch zip project -o - > /dev/null && exit 1 || true; $STOOK info p.toml | grep -q layout",
+    ] {
+        let (code, stdout, stderr) = script(&place, of);
+        assert_eq!(code, 0, "{of}: {stdout} {stderr}");
+    }
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    fs::write(place.path("project/readme"), "read it").unwrap();
+    let (code, _, stderr) = ended(stook(["cat", "p.toml//p.tar"]).current_dir(place.dir.path()));
+    assert_eq!(code, 1);
+    assert!(stderr.contains("project/readme: it was modified at another time"), "{stderr}");
+}
+
+#[test]
+fn what_no_layout_can_say_is_refused_and_nothing_is_written() {
+    let place = place();
+    fs::create_dir(place.path("elsewhere")).unwrap();
+    fs::write(place.path("later.toml"), "stook-layout = 2\n").unwrap();
+    fs::write(
+        place.path("hostile.toml"),
+        "stook-layout = 1\n[[file]]\nname = \"x\"\npieces = [{ path = \"/etc/passwd\" }]\n",
+    )
+    .unwrap();
+    let (code, _, stderr) = run(&place, &["tar", "project", "-o", "elsewhere/p.toml"]);
+    assert_eq!(code, 2);
+    assert!(stderr.contains("write it into a directory above"), "{stderr}");
+    assert_eq!(fs::read_dir(place.path("elsewhere")).unwrap().count(), 0);
+    for (file, why) in [("later.toml", "version 2"), ("hostile.toml", "absolute")] {
+        let (code, stdout, stderr) = ended(stook(["ls", file]).current_dir(place.dir.path()));
+        assert_eq!((code, stdout.as_str()), (1, ""));
+        assert!(stderr.contains(why), "{stderr}");
+    }
+}

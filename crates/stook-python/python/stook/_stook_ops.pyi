@@ -377,6 +377,7 @@ def verify(
     make_lists: Union[HashName, Sequence[HashName], None] = None,
     mhl: Union[MhlHashName, Sequence[MhlHashName], None] = None,
     proofs: bool = False,
+    accept: Union[Path, Sequence[Path], Sequence[PosixPath], Sequence[str], None] = None,
     cached: bool = False,
     allow_extra: bool = False,
     jobs: Union[int, None] = None,
@@ -408,6 +409,9 @@ def verify(
             ``"xxh128"``, ``"c4"``, ``"md5"``, ``"sha1"``, ``"xxh3"``, ``"xxh64"``.
         proofs: Whether the proofs of files of more than 1 MiB are written beside a list of BLAKE3,
             which is made then. With them the bad megabytes of a damaged file are in ``bad``.
+        accept: A path in the only tree, or several, that were changed or deleted on purpose; of a
+            directory all that is in it. The lists that are made have them as they are and, if
+            nothing is wrong, replace those that were made here earlier (``removed``).
         cached: Whether files are read through the page cache.
         allow_extra: Whether what nothing says should be there is left out of ``wrong``.
         jobs: Threads that read and hash the files of one tree.

@@ -623,6 +623,7 @@ class VerifyReport:
         trees: Each tree, in the order in which they were given.
         lists: The lists that were read.
         made: The lists that were made.
+        removed: Lists that were made earlier, and removed because the new ones replace them.
         wrong: How much is not as it should be: paths, lines of lists, and all failures. Extras
             count unless ``allow_extra`` was given.
         failures: Without a path: trees of several that could not be opened or have nothing to
@@ -634,6 +635,7 @@ class VerifyReport:
     trees: list[VerifiedTree]
     lists: list[ReadList]
     made: list[MadeList]
+    removed: list[Path]
     wrong: int
     failures: list[Failure]
     damages: list[DamagedError]

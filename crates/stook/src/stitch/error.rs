@@ -29,6 +29,9 @@ pub enum Error {
         /// Why not.
         why: String,
     },
+    /// There is nothing that a file could be made of.
+    #[error("there is nothing to make it of: {0}")]
+    Nothing(&'static str),
     /// A layout that cannot be.
     #[error("{}: {fault}", path.display())]
     Layout {

@@ -50,6 +50,8 @@ pub struct Members {
     /// What could not be listed, and what no archive holds: pipes, devices.
     failures: Vec<Failure<error::Error>>,
     left_out: Vec<(Vec<u8>, Kind)>,
+    /// Whether files of a sample stand together: the order of names does not hold then.
+    are_samples: bool,
 }
 
 /// An entry of a directory that is gone through.
@@ -182,11 +184,15 @@ impl Members {
     }
 
     /// Puts all into the order in which they stand in an archive. Where `links` says so, the names
-    /// of a file after the first become hard links.
+    /// of a file after the first become hard links. Those of [samples](Self::into_shards) are in
+    /// their order already, and each of their files is one of its own.
     ///
     /// # Errors
     /// [`Error::Member`] where two have one path.
     pub fn settle(&mut self, links: bool) -> Result<()> {
+        if self.are_samples {
+            return Ok(());
+        }
         let is_sorted = self.members.is_sorted_by(|one, next| order(&one.key, &next.key).is_lt());
         if !is_sorted {
             self.members.sort_by(|one, other| order(&one.key, &other.key));
@@ -203,6 +209,47 @@ impl Members {
             self.make_links();
         }
         Ok(())
+    }
+
+    /// Parts them into shards as WebDataset has them: the files of a sample, whose paths are the same
+    /// up to the first dot in their names, stand together in one shard, and a shard has at most
+    /// `shard_bytes`, or one sample. `len_of` says how many bytes a file takes in a shard. The first
+    /// shard has what could not be listed, and what was left out.
+    ///
+    /// # Errors
+    /// [`Error::Member`] for links, which are no samples, and where two have one path;
+    /// [`Error::Nothing`] where there is no file.
+    pub fn into_shards(
+        mut self,
+        shard_bytes: Option<u64>,
+        len_of: impl Fn(&Member) -> u64,
+    ) -> Result<Vec<Self>> {
+        self.settle(false)?;
+        self.keep_files()?;
+        self.members.sort_by(|one, other| sample_of(&one.key).cmp(sample_of(&other.key)));
+        let mut shards = Vec::new();
+        let (trees, mut shard, mut shard_len) = (self.trees.clone(), Vec::new(), 0_u64);
+        let members = std::mem::take(&mut self.members);
+        for sample in members.chunk_by(|one, next| sample_of(&one.key) == sample_of(&next.key)) {
+            let len = sample.iter().map(&len_of).fold(0, u64::saturating_add);
+            let is_full = shard_bytes.is_some_and(|most| shard_len.saturating_add(len) > most);
+            if is_full && !shard.is_empty() {
+                shards.push(std::mem::take(&mut shard));
+                shard_len = 0;
+            }
+            shard_len = shard_len.saturating_add(len);
+            shard.extend_from_slice(sample);
+        }
+        if shard.is_empty() {
+            return Err(Error::Nothing("there is no file in the trees"));
+        }
+        shards.push(shard);
+        let of = |members| Self { trees: trees.clone(), members, are_samples: true, ..Self::default() };
+        let mut shards: Vec<Self> = shards.into_iter().map(of).collect();
+        if let Some(first) = shards.first_mut() {
+            (first.failures, first.left_out) = (self.failures, self.left_out);
+        }
+        Ok(shards)
     }
 
     fn make_links(&mut self) {
@@ -295,6 +342,13 @@ impl Members {
         let listed = Identity { len: member.len, mtime_ns: member.mtime_ns, ..Identity::default() };
         Err(error::Error::changed(source.path(), listed, found))
     }
+}
+
+/// The path of a file up to the first dot in its name: what WebDataset calls its key.
+fn sample_of(key: &[u8]) -> &[u8] {
+    let name = key.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
+    let dot = key.get(name..).and_then(|name| name.iter().position(|byte| *byte == b'.'));
+    key.get(..dot.map_or(key.len(), |dot| name + dot)).unwrap_or(key)
 }
 
 /// The order of paths in an archive: name by name.

@@ -40,6 +40,7 @@ mod pieces;
 mod raw;
 mod safetensors;
 mod tar;
+mod wds;
 mod writing;
 mod zip;
 
@@ -54,4 +55,5 @@ pub use pieces::Pieces;
 pub use raw::Raw;
 pub use safetensors::Safetensors;
 pub use tar::Tar;
+pub use wds::Wds;
 pub use zip::Zip;

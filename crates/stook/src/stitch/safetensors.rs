@@ -60,11 +60,14 @@ impl Layout for Safetensors {
         members.settle(false)?;
         members.keep_files()?;
         let count = members.count()?;
+        if count == 0 {
+            return Err(Error::Nothing("no file of them is a shard of safetensors"));
+        }
         let (mut merged, mut buffers, mut at) = (Header::default(), Vec::new(), 0_u64);
         for (number, member) in (0..count).zip(members.all()) {
             let refused = |why: String| Error::Member { key: member.key.to_vec(), why };
             let source = members.open(number)?;
-            let (header, buffer) = header_of(&*source).map_err(refused)?;
+            let (header, buffer) = header_of(&*source)?.map_err(refused)?;
             for (name, mut tensor) in header.tensors {
                 tensor.data_offsets = tensor.data_offsets.map(|offset| offset.saturating_add(at));
                 if merged.tensors.insert(name.clone(), tensor).is_some() {
@@ -102,23 +105,21 @@ fn encoded(header: &Header) -> Vec<u8> {
     [(json.len() as u64).to_le_bytes().as_slice(), &json].concat()
 }
 
-/// The header of a file, and where its buffer is; why it is none.
-fn header_of(source: &dyn Source) -> std::result::Result<(Header, ByteRange), String> {
-    let cut = || format!("it has {} bytes, and no header fits into them", source.len());
-    let read = |range: ByteRange| {
-        read_range(&Backend::Auto, source, range, Access::Cached).map_err(|error| error::chain(&error))
-    };
-    let len = ByteRange::at(0, LEN_BYTES).filter(|range| range.end() <= source.len()).ok_or_else(cut)?;
-    let len = <[u8; 8]>::try_from(read(len)?.as_ref()).map(u64::from_le_bytes).map_err(|_| cut())?;
+/// The header of a file, and where its buffer is; or why it is none.
+fn header_of(source: &dyn Source) -> error::Result<std::result::Result<(Header, ByteRange), String>> {
+    let cut = || Ok(Err(format!("it has {} bytes, and no header fits into them", source.len())));
+    let read = |range: ByteRange| read_range(&Backend::Auto, source, range, Access::Cached);
+    let within = |range: Option<ByteRange>| range.filter(|range| range.end() <= source.len());
+    let Some(len) = within(ByteRange::at(0, LEN_BYTES)) else { return cut() };
+    let Ok(len) = <[u8; 8]>::try_from(read(len)?.as_ref()).map(u64::from_le_bytes) else { return cut() };
     if len > HEADER_MAX {
-        return Err(format!("its header would have {len} bytes, and {HEADER_MAX} are the most"));
+        return Ok(Err(format!("its header would have {len} bytes, and {HEADER_MAX} are the most")));
     }
-    let header = ByteRange::at(LEN_BYTES, len).filter(|range| range.end() <= source.len()).ok_or_else(cut)?;
-    let buffer = ByteRange::new(header.end(), source.len()).ok_or_else(cut)?;
-    let parsed: Header = serde_json::from_slice(&read(header)?)
-        .map_err(|error| format!("its header is no such JSON: {error}"))?;
-    check(&parsed, buffer.len())?;
-    Ok((parsed, buffer))
+    let Some(header) = within(ByteRange::at(LEN_BYTES, len)) else { return cut() };
+    let Some(buffer) = ByteRange::new(header.end(), source.len()) else { return cut() };
+    let parsed = serde_json::from_slice(&read(header)?);
+    let parsed = parsed.map_err(|error| format!("its header is no such JSON: {error}"));
+    Ok(parsed.and_then(|parsed| check(&parsed, buffer.len()).map(|()| (parsed, buffer))))
 }
 
 /// Whether the tensors of a file lie in its buffer one after another, and fill it.

@@ -55,6 +55,13 @@ impl Layout for Tar {
 }
 
 impl Tar {
+    /// How many bytes a member takes, header and padding among them.
+    pub fn len_of(&self, member: &Member) -> u64 {
+        let len = if member.kind == MemberKind::File { member.len } else { 0 };
+        let head = self.head(member).encode().len() as u64;
+        head.saturating_add(len).saturating_add(padding_len(len))
+    }
+
     fn head<'m>(&self, member: &'m Member) -> Head<'m> {
         let (mtime_ns, owner) = match self.deterministic {
             // An owner that is known keeps all bits of the mode.

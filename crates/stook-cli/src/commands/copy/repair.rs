@@ -95,8 +95,9 @@ pub(super) fn run(
     drop(shown);
     let report = report.map_err(|error: anyhow::Error| match error.downcast() {
         Ok(stook::ops::verify::Error::NoList(path)) => UsageError::new(format!(
-            "{} has no list of checksums of its own, so that it is not known what is damaged: copy what differs \
-             with `stook copy GOOD DIR --checksum --overwrite different`",
+            "{} has no list of checksums, so that it is not known which of two copies is right: `stook verify {} \
+             --against GOOD` shows where they differ",
+            path.display(),
             path.display()
         ))
         .into(),

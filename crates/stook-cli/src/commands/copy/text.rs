@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use stook::copy::{Beginning, CopyReport, DestinationReport, HeldUpBy, Item, Leftover, ReadAgain, Side};
 use stook::device::Attachment;
+use stook::ops::verify::newest_list;
 use stook::report::units;
 
 use super::Args;
@@ -166,6 +167,15 @@ pub(super) fn print(
                 "No proofs were written in {}: no file that was copied is longer than 1 MiB, and shorter ones need \
                  none.",
                 printable(one.path.as_os_str().as_bytes())
+            ));
+        }
+    }
+    for one in report.destinations.iter().filter(|one| one.files > 0 && one.lists.is_empty()) {
+        // They stay right for a repair only until something of theirs is replaced.
+        if let Some(list) = newest_list(&one.path).filter(|_| !args.dry_run) {
+            context.note(format_args!(
+                "{} was made earlier, and does not have what was copied now: `--list` writes one of it.",
+                printable(list.as_os_str().as_bytes())
             ));
         }
     }

@@ -22,6 +22,7 @@ pub(super) struct Report<'a> {
     trees: Vec<Tree<'a>>,
     lists: Vec<List<'a>>,
     made: Vec<Made<'a>>,
+    removed: Vec<TextOrBytes<'a>>,
     proofs: Vec<Proven<'a>>,
     failures: Vec<Failed<'a>>,
 }
@@ -35,6 +36,11 @@ pub(super) fn document(verified: &Verified, allow_extra: bool) -> Report<'_> {
         trees: verified.report.subjects.iter().map(Tree::new).collect(),
         lists: verified.lists.iter().map(List::new).collect(),
         made: verified.made.iter().map(Made::new).collect(),
+        removed: verified
+            .removed
+            .iter()
+            .map(|path| TextOrBytes::new("path", path.as_os_str().as_bytes()))
+            .collect(),
         proofs: verified.proofs.iter().map(Proven::new).collect(),
         failures: Failed::all(&verified.failures),
     }

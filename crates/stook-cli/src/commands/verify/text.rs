@@ -76,6 +76,10 @@ pub(super) fn print(
         let files = units::count_of(list.files, "file", "files");
         output.line(format_args!("Wrote {}: {files}", printable(list.path.as_os_str().as_bytes())))?;
     }
+    for list in &verified.removed {
+        let path = printable(list.as_os_str().as_bytes());
+        output.line(format_args!("Removed {path}: the new list replaces it"))?;
+    }
     for one in verified.report.subjects.iter().filter(|_| !args.list.is_empty() && !args.trees.is_empty()) {
         if one.matching + one.mismatching.len() as u64 == 0 && !one.missing.is_empty() {
             context.note(format_args!(

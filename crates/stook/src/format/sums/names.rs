@@ -56,6 +56,13 @@ pub fn kind_of_name(name: &[u8]) -> Option<HashKind> {
     word(name).flatten()
 }
 
+/// The file that a list is called after, and may be of alone: `film.mov` of `film.mov.md5`.
+pub fn file_of_name(name: &[u8]) -> Option<&[u8]> {
+    let end = name.iter().rposition(|byte| *byte == b'.')?;
+    let file = name.get(..end).filter(|file| !file.is_empty())?;
+    (kind_of_name(name).is_some() && !is_own_list_name(name)).then_some(file)
+}
+
 /// Whether a file of this name is taken for a list of checksums where lists are looked for.
 pub fn is_list_name(name: &[u8]) -> bool {
     word(name).is_some()
@@ -82,29 +89,33 @@ pub fn proof_name(digest: &Digest) -> String {
 
 /// Whether a name is one of [`list_name`].
 pub fn is_own_list_name(name: &[u8]) -> bool {
-    is_own_name(name, &|ending| HashKind::from_name(ending).is_some())
+    number_of_name(name).is_some()
+}
+
+/// The number of a name of [`list_name`]: 1, where it says none.
+pub fn number_of_name(name: &[u8]) -> Option<u32> {
+    number_of(name, &|ending| HashKind::from_name(ending).is_some())
 }
 
 /// Whether a name is one of [`proofs_name`].
 pub fn is_own_proofs_name(name: &[u8]) -> bool {
-    is_own_name(name, &|ending| ending == PROOFS)
+    number_of(name, &|ending| ending == PROOFS).is_some()
 }
 
-fn is_own_name(name: &[u8], ends_so: &dyn Fn(&str) -> bool) -> bool {
-    let parts = || {
-        let rest = std::str::from_utf8(name).ok()?.strip_prefix(OWN)?;
-        let (rest, _) = rest.rsplit_once('.').filter(|(_, ending)| ends_so(ending))?;
-        let (date, number) = rest.split_at_checked(DATE.len())?;
-        let fits = |(shape, found): (u8, u8)| match shape {
-            b'd' => found.is_ascii_digit(),
-            shape => shape == found,
-        };
-        let is_date = DATE.bytes().zip(date.bytes()).all(fits);
-        let is_number = |number: &str| number.parse::<u32>().is_ok();
-        let is_number = number.is_empty() || number.strip_prefix('-').is_some_and(is_number);
-        (is_date && is_number).then_some(())
+fn number_of(name: &[u8], ends_so: &dyn Fn(&str) -> bool) -> Option<u32> {
+    let rest = std::str::from_utf8(name).ok()?.strip_prefix(OWN)?;
+    let (rest, _) = rest.rsplit_once('.').filter(|(_, ending)| ends_so(ending))?;
+    let (date, number) = rest.split_at_checked(DATE.len())?;
+    let fits = |(shape, found): (u8, u8)| match shape {
+        b'd' => found.is_ascii_digit(),
+        shape => shape == found,
     };
-    parts().is_some()
+    let is_date = DATE.bytes().zip(date.bytes()).all(fits);
+    match number {
+        _ if !is_date => None,
+        "" => Some(1),
+        number => number.strip_prefix('-')?.parse().ok(),
+    }
 }
 
 #[cfg(test)]
@@ -125,6 +136,10 @@ mod tests {
         ] {
             assert_eq!(kind_of_name(name.as_bytes()), Some(kind), "{name}");
             assert!(is_list_name(name.as_bytes()), "{name}");
+        }
+        assert_eq!(file_of_name(b"film.mov.md5"), Some(&b"film.mov"[..]));
+        for none in ["SHA256SUMS", ".md5", "film.mov", "checksums-2026-11-26_064134Z.xxh3"] {
+            assert_eq!(file_of_name(none.as_bytes()), None, "{none}");
         }
         assert_eq!((kind_of_name(b"all.xxhsum"), is_list_name(b"all.xxhsum")), (None, true));
         for name in ["md5", "b3", "notes.txt", "shasums", "film.mov", "sha256.txt", "", "\u{fffd}"] {

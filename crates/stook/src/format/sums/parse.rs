@@ -44,7 +44,13 @@ const XXH3_PREFIX: &[u8] = b"XXH3_";
 const TAG_MAX: usize = 24;
 
 /// What a line without its end says; `None` if it is empty or a comment.
-pub(super) fn parse(line: &[u8], number: u64, kind: Option<HashKind>) -> Result<Option<SumLine>, LineFault> {
+/// Where nothing but a checksum may stand in the list, it is that of the file `only`.
+pub(super) fn parse(
+    line: &[u8],
+    number: u64,
+    kind: Option<HashKind>,
+    only: Option<&[u8]>,
+) -> Result<Option<SumLine>, LineFault> {
     let line = line.trim_ascii_start();
     if line.is_empty() || line.first() == Some(&b'#') {
         return Ok(None);
@@ -53,12 +59,16 @@ pub(super) fn parse(line: &[u8], number: u64, kind: Option<HashKind>) -> Result<
         Some(rest) => (rest, true),
         None => (line, false),
     };
-    let (digests, name) = match after_checksum(line) {
-        Some((checksum, name)) => (digests(checksum, kind)?, name),
-        None => tagged(line)?,
+    let (digests, name) = match (after_checksum(line), only) {
+        (_, Some(only)) if is_checksum(line.trim_ascii_end()) => {
+            (digests(line.trim_ascii_end(), kind)?, only)
+        }
+        (Some((checksum, name)), _) => (digests(checksum, kind)?, name),
+        (None, _) => tagged(line)?,
     };
     let name = if is_escaped { unescaped(name).ok_or(LineFault::Escape)? } else { name.to_vec() };
-    let dos_path = name.contains(&b'\\').then(|| relative_dos(&name));
+    // A program that escapes backslashes means them.
+    let dos_path = (name.contains(&b'\\') && !is_escaped).then(|| relative_dos(&name));
     Ok(Some(SumLine { number, digests, path: relative(&name)?, dos_path }))
 }
 
@@ -66,15 +76,20 @@ pub(super) fn parse(line: &[u8], number: u64, kind: Option<HashKind>) -> Result<
 fn after_checksum(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = line.iter().position(|byte| *byte == b' ')?;
     let (checksum, rest) = line.split_at_checked(end)?;
-    let is_c4 = checksum.starts_with(b"c4") && checksum.len() == HashKind::C4.text_len();
-    let digits = checksum.strip_prefix(XXH3_PREFIX).unwrap_or(checksum);
-    if digits.is_empty() || !(is_c4 || digits.iter().all(u8::is_ascii_hexdigit)) {
+    if !is_checksum(checksum) {
         return None;
     }
     let rest = rest.strip_prefix(b" ")?;
     // The second character says how the file was read. BSD's programs leave it out.
     let name = rest.strip_prefix(b" ").or_else(|| rest.strip_prefix(b"*")).unwrap_or(rest);
     Some((checksum, name))
+}
+
+/// Whether something looks like a checksum.
+fn is_checksum(text: &[u8]) -> bool {
+    let is_c4 = text.starts_with(b"c4") && text.len() == HashKind::C4.text_len();
+    let digits = text.strip_prefix(XXH3_PREFIX).unwrap_or(text);
+    !digits.is_empty() && (is_c4 || digits.iter().all(u8::is_ascii_hexdigit))
 }
 
 /// The checksum as a value of each function that it may be of.
@@ -146,13 +161,13 @@ mod tests {
     const SHA256: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
     fn kinds_and_path(line: &str, kind: Option<HashKind>) -> (Vec<HashKind>, String) {
-        let line = parse(line.as_bytes(), 1, kind).unwrap().unwrap();
+        let line = parse(line.as_bytes(), 1, kind, None).unwrap().unwrap();
         let kinds = line.digests.iter().map(|digest| digest.kind).collect();
         (kinds, String::from_utf8(line.path).unwrap())
     }
 
     fn fault(line: &str) -> LineFault {
-        parse(line.as_bytes(), 1, None).unwrap_err()
+        parse(line.as_bytes(), 1, None, None).unwrap_err()
     }
 
     #[test]
@@ -193,8 +208,8 @@ mod tests {
         assert_eq!(name(format!("MD5 (a) = b) = {MD5}")), "a) = b");
         assert_eq!(name(format!("MD5(a (1))= {MD5}")), "a (1)");
         assert_eq!(name(format!(r"\MD5 (a\\b) = {MD5}")), r"a\b");
-        let forwards = parse(b"XXH64 (a) = 0123456789abcdef", 1, None).unwrap().unwrap();
-        let backwards = parse(b"XXH64_LE (a) = efcdab8967452301", 1, None).unwrap().unwrap();
+        let forwards = parse(b"XXH64 (a) = 0123456789abcdef", 1, None, None).unwrap().unwrap();
+        let backwards = parse(b"XXH64_LE (a) = efcdab8967452301", 1, None, None).unwrap().unwrap();
         assert_eq!(forwards, backwards);
     }
 
@@ -212,14 +227,29 @@ mod tests {
         assert_eq!(fault("SHA512 (a) = 00"), LineFault::UnknownKind("SHA512".to_owned()));
         assert!(matches!(fault("SHA256 (a) = 00"), LineFault::Digest(_)));
         assert!(matches!(fault(&format!("c4{}  a", "0".repeat(88))), LineFault::Digest(_)));
-        let other = parse(format!("{MD5}  a").as_bytes(), 1, Some(HashKind::Sha256));
+        let other = parse(format!("{MD5}  a").as_bytes(), 1, Some(HashKind::Sha256), None);
         assert_eq!(other.unwrap_err().to_string(), "32 characters where sha256 has 64");
     }
 
     #[test]
+    fn a_checksum_alone_is_that_of_the_file_that_the_list_is_called_after() {
+        let alone = |line: &str| parse(line.as_bytes(), 1, Some(HashKind::Md5), Some(b"film.mov"));
+        for line in [MD5.to_owned(), format!("  {MD5} "), MD5.to_uppercase()] {
+            let line = alone(&line).unwrap().unwrap();
+            assert_eq!((line.path.as_slice(), line.digests[0].kind), (&b"film.mov"[..], HashKind::Md5));
+        }
+        assert_eq!(alone(&format!("{MD5}  other")).unwrap().unwrap().path, b"other");
+        assert_eq!(alone("no checksum").unwrap_err(), LineFault::NoLine);
+        assert!(matches!(alone("abc").unwrap_err(), LineFault::Digest(_)));
+    }
+
+    #[test]
     fn a_name_with_backslashes_has_two_readings() {
-        let reading = |name: &str| parse(format!("{MD5}  {name}").as_bytes(), 1, None).unwrap().unwrap();
+        let reading =
+            |name: &str| parse(format!("{MD5}  {name}").as_bytes(), 1, None, None).unwrap().unwrap();
         assert_eq!(reading("a/b").dos_path, None);
+        let escaped = parse(format!(r"\{MD5}  a\\b").as_bytes(), 1, None, None).unwrap().unwrap();
+        assert_eq!((escaped.path.as_slice(), escaped.dos_path), (&br"a\b"[..], None));
         assert_eq!(reading(r"a\b").path, br"a\b");
         assert_eq!(reading(r"a\b").dos_path, Some(Ok(b"a/b".to_vec())));
         assert_eq!(reading(r"a\..\..\b").dos_path, Some(Err(PathFault::LeadsOut)));

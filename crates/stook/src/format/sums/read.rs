@@ -15,6 +15,7 @@ pub const LINE_MAX: usize = 68 << 10;
 pub struct SumsReader<R> {
     input: R,
     kind: Option<HashKind>,
+    only: Option<Vec<u8>>,
     line: Vec<u8>,
     number: u64,
     /// Whether the last line ended with a line feed.
@@ -42,6 +43,7 @@ impl<R: BufRead> SumsReader<R> {
         Self {
             input,
             kind,
+            only: None,
             line: Vec::new(),
             number: 0,
             ended: true,
@@ -49,6 +51,12 @@ impl<R: BufRead> SumsReader<R> {
             has_backslashes: false,
             is_done: false,
         }
+    }
+
+    /// Takes a first line that is nothing but a checksum for that of this file.
+    #[must_use]
+    pub fn of_file(self, only: Option<&[u8]>) -> Self {
+        Self { only: only.map(<[u8]>::to_vec), ..self }
     }
 
     /// The next line that is not empty and no comment; `None` at the end.
@@ -101,7 +109,7 @@ impl<R: BufRead> SumsReader<R> {
             line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line);
         }
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let parsed = parse(line, self.number, self.kind)?;
+        let parsed = parse(line, self.number, self.kind, self.only.as_deref().filter(|_| self.number == 1))?;
         if let Some(line) = &parsed {
             self.has_slashes |= line.path.contains(&b'/');
             self.has_backslashes |= line.dos_path.is_some();

@@ -58,7 +58,7 @@ pub fn split_member(address: impl AsRef<OsStr>) -> Option<(OsString, OsString)> 
 
 /// A layout and a file of it in one path, with two slashes between them; `None` where no layout
 /// stands before any.
-pub(crate) fn file_of_layout(path: &Path) -> Option<(PathBuf, Vec<u8>)> {
+pub fn file_of_layout(path: &Path) -> Option<(PathBuf, Vec<u8>)> {
     let bytes = path.as_os_str().as_bytes();
     let places = bytes.windows(2).enumerate().filter(|(at, pair)| *at > 0 && *pair == b"//");
     let split = |(at, _): (usize, &[u8])| {

@@ -31,33 +31,47 @@ impl Above {
                 }
             };
             // Above may be what others may not list.
-            let own = lists_of(&branch).ok().filter(|own| !own.lists.is_empty())?;
+            let has_any = |own: &OwnLists| !own.lists.is_empty() || !own.problems.is_empty();
+            let own = lists_of(&branch).ok().filter(has_any)?;
             Some(Ok((Self { branch, key }, own)))
         })
     }
 
     /// The nearest directory above a file or directory on disk whose lists have it or something in
-    /// it, with its proofs and what its lists say of that. `None` where there is none, and where
-    /// `go_on` ended the search.
+    /// it, with its proofs and what its lists say of that: what is wrong with lists on the way, too,
+    /// of which any line may have been of it. `None` where there is none, and where `go_on` ended
+    /// the search.
+    ///
+    /// # Errors
+    /// I/O errors; [`verify::Error::BadList`](super::Error::BadList) where no list has it, and one
+    /// of them cannot be read whole.
     pub(super) fn listing(
         branch: &Branch,
         subject: usize,
         go_on: &mut dyn FnMut() -> bool,
-    ) -> Result<Option<(Self, OwnLists, ReadLists)>> {
+    ) -> super::Result<Option<(Self, OwnLists, ReadLists)>> {
         let Some(path) = branch.lies_in.as_ref().filter(|_| branch.is_on_disk) else { return Ok(None) };
         let path = path.canonicalize().map_err(|error| Error::io("find", path, error))?;
+        let mut passed = Vec::new();
         for found in Self::all(&path) {
             let (above, mut own) = found?;
             let lists = std::mem::take(&mut own.lists);
-            let Some(mut read) = reading::read(&above.branch, lists, subject, go_on) else { break };
+            let read = reading::read(&above.branch, lists, subject, go_on);
+            let Some(mut read) = read else { return Ok(None) };
             read.expected = above.part(read.expected, branch);
             if !read.expected.is_empty() {
                 let below = |path: Vec<u8>| above.within(&path).map(<[u8]>::to_vec);
                 read.folders = read.folders.into_iter().filter_map(below).collect();
+                read.reports.extend(passed);
                 return Ok(Some((above, own, read)));
             }
+            let problems = own.problems.into_iter().chain(read.reports);
+            passed.extend(problems.filter(|report| report.bad_lines > 0));
         }
-        Ok(None)
+        match passed.first() {
+            Some(list) => Err(super::Error::bad_list(list)),
+            None => Ok(None),
+        }
     }
 
     /// What lists of the directory say of the file or directory.

@@ -36,15 +36,13 @@ pub(super) struct Proofs<'b> {
 }
 
 impl Proofs<'_> {
-    /// The proof of a file with this digest, if there is one.
-    pub(super) fn find(&self, digest: &Digest) -> Result<Option<Arc<dyn Source>>> {
+    /// The proofs of a file with this digest, the newest first.
+    fn all<'p>(&'p self, digest: &Digest) -> impl Iterator<Item = Result<Arc<dyn Source>>> + use<'p> {
         let name = sums::proof_name(digest);
-        for folder in self.folders {
-            if let Some(id) = self.tree.lookup(*folder, name.as_bytes())? {
-                return self.tree.open(id).map(Some);
-            }
-        }
-        Ok(None)
+        self.folders.iter().filter_map(move |folder| {
+            let found = self.tree.lookup(*folder, name.as_bytes());
+            found.and_then(|id| id.map(|id| self.tree.open(id)).transpose()).transpose()
+        })
     }
 
     /// Verifies the proof of a file with this digest, if there is one: it is damaged, or not.
@@ -70,22 +68,31 @@ impl Proofs<'_> {
         }
     }
 
-    /// The proof of the file with this digest, and where it is; `None` where there is none.
-    fn open(&self, digest: &Digest) -> Result<Option<(PathBuf, Proof<SourceBytes>)>> {
+    /// The proof of the file with this digest, and where it is; `None` where there is none. Of
+    /// several it is the newest that can be used.
+    pub(super) fn open(&self, digest: &Digest) -> Result<Option<(PathBuf, Proof<SourceBytes>)>> {
         let value = <[u8; 32]>::try_from(digest.value.as_slice()).ok();
         let Some(value) = value.filter(|_| digest.kind == HashKind::Blake3) else { return Ok(None) };
-        let Some(proof) = self.find(digest)? else { return Ok(None) };
-        let path = proof.path().to_path_buf();
-        let (len, bytes) = (proof.len(), SourceBytes::new(proof)?);
-        let proof = Proof::open(bytes, len, value).map_err(|error| unusable(&path, error))?;
-        Ok(Some((path, proof)))
+        let mut first = None;
+        for proof in self.all(digest) {
+            let opened = proof.and_then(|proof| {
+                let (path, len) = (proof.path().to_path_buf(), proof.len());
+                let opened = Proof::open(SourceBytes::new(proof)?, len, value);
+                Ok((path.clone(), opened.map_err(|error| unusable(&path, error))?))
+            });
+            match opened {
+                Ok(opened) => return Ok(Some(opened)),
+                Err(error) => _ = first.get_or_insert(error),
+            }
+        }
+        first.map_or(Ok(None), Err)
     }
 
-    /// The bad blocks of a file that should have this digest; `None` where it has no proof.
+    /// The bad blocks of a file that should have this digest; `None` where it has no proof, and
+    /// where it cannot be opened itself, which is found elsewhere.
     ///
     /// # Errors
-    /// That the proof, or the file, cannot be opened, or `go_on`, which is asked for each block,
-    /// ended it.
+    /// That the proof cannot be used, or `go_on`, which is asked for each block, ended it.
     pub(super) fn bad_blocks(
         &self,
         key: &[u8],
@@ -93,6 +100,10 @@ impl Proofs<'_> {
         rule: AccessRule,
         go_on: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Option<BadBlocks>> {
+        let file = self.branch.find(key).ok().flatten().map(|id| self.branch.tree.open(id));
+        if !matches!(file, Some(Ok(_))) {
+            return Ok(None);
+        }
         let found = self.bad_in(key, digest, rule, (0, None), go_on)?;
         Ok(found.map(|(_, bad)| bad))
     }

@@ -15,7 +15,7 @@ use super::own::lists_of;
 use super::range::blake3_of;
 use super::reading;
 use crate::error::{Error, Result};
-use crate::format::mhl;
+use crate::format::{mhl, sums};
 use crate::hash::Digest;
 use crate::source::{Forwards, Source};
 use crate::tree::Kind;
@@ -76,6 +76,13 @@ const fn second_of(ns: i64) -> i64 {
     ns.div_euclid(1_000_000_000).saturating_mul(1_000_000_000)
 }
 
+/// When a list was made. Names of lists of one second that are written here say in which order.
+fn date_of(name: &[u8], modified_ns: i64) -> i64 {
+    let date_ns = date_of_name(name).unwrap_or(second_of(modified_ns));
+    let later = sums::number_of_name(name).map_or(0, |number| i64::from(number).saturating_sub(1));
+    date_ns.saturating_add(later)
+}
+
 /// Whether a path is that of a file that is open already: `/dev/stdin`, `/dev/fd/63`.
 pub(super) fn is_handed_over(path: &Path) -> bool {
     ["/dev/stdin", "/dev/fd/", "/proc/self/fd/"]
@@ -120,14 +127,14 @@ impl ListFile {
         let name = path.file_name().unwrap_or_default().as_bytes().to_vec();
         let age = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         let modified_ns = age.and_then(|age| i64::try_from(age.as_nanos()).ok()).unwrap_or(0);
-        let date_ns = date_of_name(&name).unwrap_or(second_of(modified_ns));
+        let date_ns = date_of(&name, modified_ns);
         let (path, bytes) = (path.to_path_buf(), ListBytes::OnDisk(path.to_path_buf()));
         Ok(Self { path, name, below: Vec::new(), date_ns, bytes })
     }
 
     /// A list in a tree.
     pub(super) fn of(source: Arc<dyn Source>, name: &[u8], below: &[u8]) -> Self {
-        let date_ns = date_of_name(name).unwrap_or(second_of(source.identity().mtime_ns));
+        let date_ns = date_of(name, source.identity().mtime_ns);
         let (path, bytes) = (source.path().to_path_buf(), ListBytes::Of(source));
         Self { path, name: name.to_vec(), below: below.to_vec(), date_ns, bytes }
     }

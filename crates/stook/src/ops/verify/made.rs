@@ -93,6 +93,15 @@ impl Wanted {
         }
     }
 
+    /// With lists of these functions, too.
+    pub(super) fn add(&mut self, kinds: Vec<HashKind>) {
+        for kind in kinds {
+            if !self.kinds.contains(&kind) {
+                self.kinds.push(kind);
+            }
+        }
+    }
+
     /// Whether there is nothing to be made.
     pub(super) fn is_empty(&self) -> bool {
         self.kinds.is_empty() && self.mhl.is_empty()

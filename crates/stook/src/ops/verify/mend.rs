@@ -277,10 +277,8 @@ impl Mend<'_> {
     fn proof(&self) -> Result<Proof<SourceBytes>> {
         let digest = self.damaged.digest(self.key);
         let digest = digest.ok_or_else(|| self.refused("its list has no BLAKE3 of it"))?;
-        let proof = self.damaged.proofs().find(&digest)?.ok_or_else(|| self.refused("its proof is gone"))?;
-        let value = <[u8; 32]>::try_from(digest.value.as_slice()).unwrap_or_default();
-        let len = proof.len();
-        Proof::open(SourceBytes::new(proof)?, len, value).map_err(|error| self.refused(&error.to_string()))
+        let proof = self.damaged.proofs().open(&digest)?;
+        proof.map(|(_, proof)| proof).ok_or_else(|| self.refused("its proof is gone"))
     }
 }
 
@@ -290,10 +288,14 @@ fn blocks(bad: &BadBlocks) -> impl Iterator<Item = u64> + use<> {
     ranges.flat_map(|range| range.start() / BLOCK_BYTES..range.end().div_ceil(BLOCK_BYTES))
 }
 
-/// Whether a file of a destination may be written in place. What else is wrong with it shows when
-/// it is.
+/// Whether a file of a destination may be written in place: not if it has other names, which may be
+/// those of snapshots, and of what was changed since on purpose. What else is wrong with it shows
+/// when it is written.
 pub(super) fn may_write(path: &Path, key: &[u8]) -> bool {
-    !open(path, key).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+    match open(path, key) {
+        Ok(file) => fstat(&file).is_ok_and(|stat| stat.st_nlink <= 1),
+        Err(error) => error.kind() != io::ErrorKind::PermissionDenied,
+    }
 }
 
 /// A file of a destination, to be written in place: no link is followed below it.

@@ -2,6 +2,7 @@
 //! there.
 
 mod above;
+mod accept;
 mod advice;
 mod blocks;
 mod dates;
@@ -32,7 +33,7 @@ pub use repair::{
 use self::advice::{name_tree, or_a_list, repairable};
 use self::made::{Making, Wanted};
 use self::range::blake3_of;
-use self::task::{ProvenBy, Task, tasks_of_lists, tasks_of_trees};
+use self::task::{ProvenBy, Task, Wish, tasks_of_lists, tasks_of_trees};
 use crate::copy::Misplaced;
 use crate::error::chain;
 use crate::hash::{HashKind, each_once};
@@ -76,6 +77,41 @@ pub enum Error {
     /// Lists in which nothing is.
     #[error("no file is listed in {}", .0.display())]
     EmptyList(PathBuf),
+    /// Lists of which one cannot be read whole, and which have nothing of what was asked for: that
+    /// may be what cannot be read.
+    #[error("nothing is verified, because a list cannot be read whole: {}{}: {why}", list.display(), in_line(*line))]
+    BadList {
+        /// The list.
+        list: PathBuf,
+        /// The first line that cannot be used, from 1, if it is one.
+        line: Option<u64>,
+        /// Why not.
+        why: String,
+    },
+    /// What a directory above has in its lists, and is to have one of its own.
+    #[error(
+        "{} is in the lists of {}: make them there, so that they do not say two things of one file",
+        path.display(),
+        above.display()
+    )]
+    ListedAbove {
+        /// What was asked for.
+        path: PathBuf,
+        /// The directory that has the lists.
+        above: PathBuf,
+    },
+    /// A part of what has lists, which is repaired as a whole.
+    #[error(
+        "{} is repaired with all that is in its lists, which are in {}: name that, and the good copy of it",
+        path.display(),
+        above.display()
+    )]
+    NotWhole {
+        /// What was asked for.
+        path: PathBuf,
+        /// The directory that has the lists.
+        above: PathBuf,
+    },
     /// A part of a file that no list has with BLAKE3.
     #[error("no list in the directory of {}, or above, has it with BLAKE3", .0.display())]
     NotListed(PathBuf),
@@ -85,6 +121,20 @@ pub enum Error {
     /// A list is to be made where none can be.
     #[error("a list can only be made in a directory on disk, and {} is none", .0.display())]
     NoPlace(PathBuf),
+}
+
+impl Error {
+    /// The error of a list of which something cannot be used.
+    fn bad_list(list: &ListReport) -> Self {
+        let first = list.problems.first();
+        let why = first.map_or_else(|| "it has bad lines".to_owned(), |first| first.what.clone());
+        Self::BadList { list: list.path.clone(), line: first.and_then(|first| first.line), why }
+    }
+}
+
+/// A line in a message.
+fn in_line(line: Option<u64>) -> String {
+    line.map(|line| format!(", line {line}")).unwrap_or_default()
 }
 
 /// What is verified, and how.
@@ -108,6 +158,11 @@ pub struct VerifyGiven {
     pub mhl: Option<Vec<HashKind>>,
     /// Whether the proofs of large files are made beside a list of BLAKE3, which is made then.
     pub proofs: bool,
+    /// Paths that were changed or deleted on purpose, relative to the only tree; of a directory all
+    /// that is in it. Nothing is expected of them, and lists that are made have them as they are.
+    /// If nothing is wrong then, lists that were made here earlier are removed: the new ones, of
+    /// the same functions and more, say all that is true of them.
+    pub accept: Vec<PathBuf>,
     /// How.
     pub options: VerifyOptions,
 }
@@ -121,6 +176,8 @@ pub struct Verified {
     pub lists: Vec<ListReport>,
     /// The lists that were made.
     pub made: Vec<MadeList>,
+    /// Lists that were made earlier, and removed because those that were made replace them.
+    pub removed: Vec<PathBuf>,
     /// The directories with proofs that were made.
     pub proofs: Vec<MadeProofs>,
     /// Without a path: trees of several that could not be opened or have nothing to verify with,
@@ -135,6 +192,15 @@ impl Verified {
     fn interrupted() -> Self {
         let report = VerifyReport { interrupted: true, ..VerifyReport::default() };
         Self { report, ..Self::default() }
+    }
+
+    /// Removes the lists that those that were made replace, if nothing is wrong.
+    fn remove_older(&mut self, branch: &Branch) -> Result<()> {
+        let is_done = !self.report.interrupted && !self.made.is_empty() && self.wrong(true) == 0;
+        if is_done {
+            self.removed = accept::remove_older(branch, &made::place_of(branch)?, &self.made)?;
+        }
+        Ok(())
     }
 
     /// Lines of lists that could not be used, and lists that could not be read to their end.
@@ -161,7 +227,8 @@ impl VerifyGiven {
     /// # Errors
     /// What is refused before anything is read, and what cannot be opened.
     pub fn run(self, events: &mut dyn VerifyEvents) -> Result<Verified> {
-        let Self { trees, unopened: mut unverified, lists, against, make, mhl, proofs, options } = self;
+        let accept = accept::keys(&self)?;
+        let Self { trees, unopened: mut unverified, lists, against, make, mhl, proofs, options, .. } = self;
         let mut wanted = Wanted::new(each_once(make), mhl, proofs)?;
         let tasks = match trees.is_empty() && unverified.is_empty() {
             true => tasks_of_lists(&lists, &mut unverified)?,
@@ -176,10 +243,16 @@ impl VerifyGiven {
         }
         let other = against.as_ref().map(|(branch, _)| branch);
         let go_on = &mut || events.go_on(&Progress::default());
-        let expecting = expect_all(tasks, other, !wanted.is_empty(), &mut unverified, go_on)?;
+        let wish = Wish { makes: !wanted.is_empty(), accept: &accept };
+        let expecting = expect_all(tasks, other, wish, &mut unverified, go_on)?;
         let Some((mut tasks, reports)) = expecting else { return Ok(Verified::interrupted()) };
         if tasks.iter().any(|task| task.proven.is_own()) {
             wanted.keep_proofs();
+        }
+        if let [task] = tasks.as_slice()
+            && !accept.is_empty()
+        {
+            wanted.add(accept::kinds_of(&task.subject.branch)?);
         }
         let places = tasks.iter().map(|task| made::place_of(&task.subject.branch));
         let places = if wanted.is_empty() { Vec::new() } else { places.collect::<Result<Vec<_>>>()? };
@@ -212,7 +285,12 @@ impl VerifyGiven {
         let is_by_own = lists.is_empty() && against.is_none();
         let found = if is_by_own { report.subjects.as_slice() } else { &[] };
         let repairable = repairable(found, &known, &reports);
-        Ok(Verified { report, lists: reports, made, proofs: made_proofs, failures, repairable })
+        let (lists, removed, proofs) = (reports, Vec::new(), made_proofs);
+        let mut verified = Verified { report, lists, made, removed, proofs, failures, repairable };
+        if let ([branch], false) = (branches.as_slice(), accept.is_empty()) {
+            verified.remove_older(branch)?;
+        }
+        Ok(verified)
     }
 }
 
@@ -244,6 +322,14 @@ pub fn open_each<T, E>(
     }
 }
 
+/// The newest list of those that are made here, in a directory on disk; `None` where it has none,
+/// and where it cannot be listed.
+pub fn newest_list(directory: &Path) -> Option<PathBuf> {
+    let lists = own::lists_of(&Branch::directory(directory).ok()?).ok()?.lists;
+    let own = lists.iter().filter(|list| own::is_written_here(&list.name) || list.is_mhl());
+    own.max_by_key(|list| list.date_ns).map(|list| list.path.clone())
+}
+
 /// A tree or a list that is not verified.
 fn unverified(path: &Path, why: String) -> Failure<crate::Error> {
     Failure { key: Vec::new(), error: crate::Error::io("verify", path, io::Error::other(why)) }
@@ -254,13 +340,13 @@ fn unverified(path: &Path, why: String) -> Failure<crate::Error> {
 fn expect_all(
     tasks: Vec<Task>,
     against: Option<&Branch>,
-    makes: bool,
+    wish: Wish<'_>,
     failures: &mut Vec<Failure<crate::Error>>,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<Option<(Vec<Task>, Vec<ListReport>)>> {
     let (mut expecting, mut reports, mut first) = (Vec::with_capacity(tasks.len()), Vec::new(), None);
     for mut task in tasks {
-        match task.expect(expecting.len(), against, makes, go_on) {
+        match task.expect(expecting.len(), against, wish, go_on) {
             Ok(Some(mut lists)) => {
                 name_tree(&mut lists, &task.subject.branch);
                 reports.extend(lists);

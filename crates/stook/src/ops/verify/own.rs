@@ -21,7 +21,7 @@ pub(super) struct OwnLists {
     pub(super) lists: Vec<ListFile>,
     /// Their names, and that of the folder of an ASC MHL.
     pub(super) names: BTreeSet<Vec<u8>>,
-    /// Directories with proofs.
+    /// Directories with proofs, the newest first.
     pub(super) proofs: Vec<NodeId>,
     /// What is wrong with the chain of an ASC MHL.
     pub(super) problems: Vec<ListReport>,
@@ -34,7 +34,7 @@ pub(super) fn is_written_here(name: &[u8]) -> bool {
 
 /// Finds the lists at the top of a tree. A file has none.
 pub(super) fn lists_of(branch: &Branch) -> Result<OwnLists> {
-    let mut own = OwnLists::default();
+    let (mut own, mut proofs) = (OwnLists::default(), Vec::new());
     if branch.tree.node(branch.id)?.kind != Kind::Directory {
         return Ok(own);
     }
@@ -47,7 +47,7 @@ pub(super) fn lists_of(branch: &Branch) -> Result<OwnLists> {
             }
             own.names.insert(name);
         } else if kind == Kind::Directory && sums::is_own_proofs_name(&name) {
-            own.proofs.push(id);
+            proofs.push((name.clone(), id));
             own.names.insert(name);
         } else if kind == Kind::Directory && name == mhl::FOLDER.as_bytes() {
             match history(branch, id, b"") {
@@ -60,6 +60,9 @@ pub(super) fn lists_of(branch: &Branch) -> Result<OwnLists> {
             own.names.insert(name);
         }
     }
+    // Their names begin with their dates.
+    proofs.sort_by(|one, other| other.cmp(one));
+    own.proofs = proofs.into_iter().map(|(_, id)| id).collect();
     Ok(own)
 }
 

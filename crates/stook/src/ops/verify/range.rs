@@ -68,7 +68,7 @@ impl RangeGiven {
     /// Verifies the part. `go_on` is asked for each block, with the bytes that were read.
     ///
     /// # Errors
-    /// That no list has the file with BLAKE3, that it has no proof, that the part reaches past its
+    /// That no list has the file with BLAKE3 or one of them cannot be read whole, that it has no proof, that the part reaches past its
     /// end, and what cannot be opened.
     pub fn run(&self, go_on: &mut dyn FnMut(u64) -> bool) -> Result<RangeReport> {
         let Listed { branch, key, digest, is_older, folders } = self.listed()?;
@@ -103,6 +103,10 @@ impl RangeGiven {
         for found in Above::all(&file) {
             let (Above { branch, key }, own) = found?;
             let Some(read) = reading::read(&branch, own.lists, 0, &mut || true) else { continue };
+            // A line that cannot be read may be a newer one of this file.
+            if let Some(bad) = own.problems.iter().chain(&read.reports).find(|list| list.bad_lines > 0) {
+                return Err(Error::bad_list(bad));
+            }
             let newest = blake3_of(&read.expected, &key);
             let is_older = newest.is_none();
             let older = || {

@@ -10,7 +10,7 @@ use super::own::{digest_of, folder_of, history, shown};
 use crate::error::chain;
 use crate::format::mhl::{MhlAction, MhlError, MhlFile, MhlItem, MhlReader, MhlReference};
 use crate::format::now_ns;
-use crate::format::sums::{SumsReader, kind_of_name};
+use crate::format::sums::{SumsReader, file_of_name, is_own_list_name, kind_of_name};
 use crate::hash::{Digest, HashKind};
 use crate::names::{Patterns, Selection};
 use crate::tree::descent::joined;
@@ -206,7 +206,8 @@ impl<'b> Reading<'b> {
                 return false;
             }
         };
-        let mut reader = SumsReader::new(self.asking(input), kind_of_name(&list.name));
+        let reader = SumsReader::new(self.asking(input), kind_of_name(&list.name));
+        let mut reader = reader.of_file(file_of_name(&list.name));
         while self.goes_on() {
             let line = match reader.next_line() {
                 Ok(None) => break,
@@ -225,7 +226,8 @@ impl<'b> Reading<'b> {
                 Err(fault) => report.add(Some(line.number), fault),
             }
         }
-        reader.looks_like_dos()
+        // Those that are written here have a backslash only where a name has one.
+        reader.looks_like_dos() && !is_own_list_name(&list.name)
     }
 
     fn add(

@@ -13,6 +13,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::above::Above;
 use super::blocks::Proofs;
 use super::mend::{Mend, Seen, may_write};
 use super::range::blake3_of;
@@ -163,13 +164,7 @@ impl RepairGiven {
         // That there is no good copy is said before a disk is read for an hour.
         good()?;
         for path in &self.destinations {
-            if own::lists_of(&Branch::directory(path).map_err(Error::from)?)
-                .map_err(Error::from)?
-                .lists
-                .is_empty()
-            {
-                return Err(Error::NoList(path.clone()).into());
-            }
+            check_has_lists(path)?;
         }
         for path in &self.destinations {
             let Some(mut damaged) = Damaged::find(path, go_on)? else {
@@ -316,6 +311,20 @@ impl RepairGiven {
         }
         done.failures.extend(failures);
         Ok(!interrupted)
+    }
+}
+
+/// Returns an error where a destination has no lists of its own. Where those above have it, it says
+/// so: that is what can be repaired.
+fn check_has_lists(path: &Path) -> Result<()> {
+    let is_directory = path.is_dir();
+    let branch = if is_directory { Branch::directory(path)? } else { Branch::file(path)? };
+    if is_directory && !own::lists_of(&branch)?.lists.is_empty() {
+        return Ok(());
+    }
+    match Above::listing(&branch, 0, &mut || true)? {
+        Some((above, ..)) => Err(Error::NotWhole { path: path.to_path_buf(), above: above.branch.path() }),
+        None => Err(Error::NoList(path.to_path_buf())),
     }
 }
 

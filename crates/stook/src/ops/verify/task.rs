@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::above::Above;
 use super::blocks::Proofs;
 use super::lists::{ListFile, ListReport, is_handed_over};
-use super::{Error, Given, Result, open_each, own, reading};
+use super::{Error, Given, Result, accept, open_each, own, reading};
 use crate::copy::Misplaced;
 use crate::error::chain;
 use crate::format::mhl;
@@ -24,6 +24,15 @@ pub(super) struct Task {
     given: Option<Vec<ListFile>>,
     /// Where its lists are, and the proofs that belong to these.
     pub(super) proven: ProvenBy,
+}
+
+/// What is wanted besides verifying.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wish<'a> {
+    /// Lists.
+    pub(super) makes: bool,
+    /// What was changed on purpose.
+    pub(super) accept: &'a [Vec<u8>],
 }
 
 /// Where the proofs of a tree are, and the lists that these belong to.
@@ -130,7 +139,7 @@ impl Task {
         &mut self,
         at: usize,
         against: Option<&Branch>,
-        makes: bool,
+        Wish { makes, accept }: Wish<'_>,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<Option<Vec<ListReport>>> {
         let mut own = own::lists_of(&self.subject.branch)?;
@@ -138,6 +147,7 @@ impl Task {
         if !is_listed && own.lists.is_empty() && own.problems.is_empty() {
             match self.listed_above(at, go_on)? {
                 Some(reports) if reports.is_empty() => {}
+                Some(_) if makes => return Err(self.made_above()),
                 found => return Ok(found),
             }
         }
@@ -166,11 +176,18 @@ impl Task {
         reports.iter_mut().for_each(|report| report.subject = at);
         reports.extend(read.reports);
         left_out.extend(read.folders);
-        let expected: Expected = read.expected;
-        let has_bad_lines = reports.iter().any(|list| list.bad_lines > 0);
-        if expected.is_empty() && against.is_none() && !makes && !has_bad_lines {
-            return Err(Error::EmptyList(path));
+        let expected: Expected = accept::without(branch, accept, read.expected)?;
+        let bad = reports.iter().find(|list| list.bad_lines > 0);
+        match bad {
+            // What they have no more could be listed as new, or as more than there should be.
+            Some(bad) if makes || expected.is_empty() && against.is_none() => {
+                return Err(Error::bad_list(bad));
+            }
+            None if expected.is_empty() && against.is_none() && !makes => return Err(Error::EmptyList(path)),
+            _ => {}
         }
+        // Of a list that says nothing it is not known what it said.
+        self.subject.only_listed |= reports.iter().any(|list| list.bad_lines > 0 && list.lines == 0);
         self.subject.left_out = left_out;
         self.subject.ignored = read.ignored;
         self.subject.listed = (!reports.is_empty()).then(|| Arc::new(expected));
@@ -180,6 +197,13 @@ impl Task {
             self.subject.against = Some(other.clone());
         }
         Ok(Some(reports))
+    }
+
+    /// The error of a list that is to be made where those above have something.
+    fn made_above(&self) -> Error {
+        let path = self.subject.branch.path();
+        let above = self.proven.above.as_ref().map(|above| above.branch.path()).unwrap_or_default();
+        Error::ListedAbove { path, above }
     }
 
     /// The same from the nearest lists above that have something of the tree; no report where there

@@ -2,6 +2,7 @@
 //! and every way in which a source can stop to be what it was.
 
 mod archives;
+mod described;
 mod faults;
 mod layouts;
 mod model;

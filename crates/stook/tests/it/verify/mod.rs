@@ -8,12 +8,14 @@ mod lists;
 mod model;
 mod proofs;
 mod repair;
+mod reviewed;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use stook::hash::{Digest, HashKind};
+use stook::ops::verify::Verified;
 use stook::verify::{
     Branch, Expected, Finding, Progress, Subject, SubjectReport, Verify, VerifyEvents, VerifyOptions,
     VerifyReport,
@@ -44,6 +46,20 @@ fn listed(files: &Files, kinds: &[HashKind]) -> Expected {
         builder.add(path.as_bytes(), 0, None, &[Digest::of(*kind, bytes)]);
     }
     builder.finish()
+}
+
+/// How many match, mismatch, are missing, unreadable, extra, and how many lines are bad.
+fn counts_of(verified: &Verified) -> [u64; 6] {
+    let [one] = verified.report.subjects.as_slice() else { panic!("{verified:?}") };
+    let len = |count: usize| count as u64;
+    [
+        one.matching,
+        len(one.mismatching.len()),
+        len(one.missing.len()),
+        len(one.unreadable.len()),
+        len(one.extra.len()),
+        verified.bad_lines(),
+    ]
 }
 
 /// Hears everything, and ends it after so many findings.
