@@ -423,9 +423,16 @@ fn a_repair_is_proposed_of_what_it_can_repair() {
     assert_eq!(verify(&place, &["disk", "--mhl"]).0, 0);
     fs::write(place.path("disk/ascmhl/ascmhl_chain.xml"), "no chain").unwrap();
     fs::write(place.path("disk/d/one"), "f1rst").unwrap();
-    fs::write(place.path("disk/more"), "more").unwrap();
     let (_, stdout, stderr) = verify(&place, &["disk"]);
     assert!(stderr.contains("`stook copy GOOD disk --repair`"), "{stdout} {stderr}");
+}
+
+#[test]
+fn of_extra_files_the_option_that_allows_them_is_named() {
+    let place = place();
+    sha256sum(&place, "disk", "SHA256SUMS");
+    fs::write(place.path("disk/more"), "more").unwrap();
+    let (_, _, stderr) = verify(&place, &["disk"]);
     assert!(stderr.contains("With `--allow-extra`, what is extra is no failure."), "{stderr}");
     assert!(!verify(&place, &["disk", "--allow-extra"]).2.contains("--allow-extra"));
 }
