@@ -277,8 +277,11 @@ fn what_no_layout_can_say_is_refused_and_nothing_is_written() {
     let place = place();
     fs::create_dir(place.path("elsewhere")).unwrap();
     fs::write(place.path("later.toml"), "stook-layout = 2\n").unwrap();
-    fs::write(place.path("hostile.toml"), "stook-layout = 1\n[[file]]\nname = \"x\"\npieces = [{ path = \"/etc/passwd\" }]\n")
-        .unwrap();
+    fs::write(
+        place.path("hostile.toml"),
+        "stook-layout = 1\n[[file]]\nname = \"x\"\npieces = [{ path = \"/etc/passwd\" }]\n",
+    )
+    .unwrap();
     let (code, _, stderr) = run(&place, &["tar", "project", "-o", "elsewhere/p.toml"]);
     assert_eq!(code, 2);
     assert!(stderr.contains("write it into a directory above"), "{stderr}");

@@ -423,9 +423,16 @@ fn a_repair_is_proposed_of_what_it_can_repair() {
     assert_eq!(verify(&place, &["disk", "--mhl"]).0, 0);
     fs::write(place.path("disk/ascmhl/ascmhl_chain.xml"), "no chain").unwrap();
     fs::write(place.path("disk/d/one"), "f1rst").unwrap();
-    fs::write(place.path("disk/more"), "more").unwrap();
     let (_, stdout, stderr) = verify(&place, &["disk"]);
     assert!(stderr.contains("`stook copy GOOD disk --repair`"), "{stdout} {stderr}");
+}
+
+#[test]
+fn of_extra_files_the_option_that_allows_them_is_named() {
+    let place = place();
+    sha256sum(&place, "disk", "SHA256SUMS");
+    fs::write(place.path("disk/more"), "more").unwrap();
+    let (_, _, stderr) = verify(&place, &["disk"]);
     assert!(stderr.contains("With `--allow-extra`, what is extra is no failure."), "{stderr}");
     assert!(!verify(&place, &["disk", "--allow-extra"]).2.contains("--allow-extra"));
 }
@@ -458,15 +465,15 @@ fn of_two_files_that_differ_a_proof_says_which_is_right() {
     let said = "; the first difference is at byte 1,100,000; two is right by its own proof, so that spare is damaged, \
                 or was changed\n";
     assert!(stdout.contains(said), "{stdout}");
-    // A length says how much too long it is, and is said once.
-    bytes.push(9);
-    fs::write(place.path("spare/two"), bytes).unwrap();
-    let list = fs::read_dir(place.path("spare")).unwrap().map(|entry| entry.unwrap().path());
-    let is_list = |path: &std::path::PathBuf| path.extension().is_some_and(|end| end == "blake3");
-    let list = fs::read_to_string(list.into_iter().find(is_list).unwrap()).unwrap();
-    assert!(list.contains("  two"), "{list}");
-    let (_, stdout, _) = verify(&place, &["spare"]);
-    assert!(stdout.contains("bad: 1MiB..2MiB (1 of 2 blocks of 1 MiB); it is 1 byte too long"), "{stdout}");
+}
+
+#[test]
+fn how_much_too_long_a_file_is_is_said_once() {
+    let place = place();
+    assert_eq!(verify(&place, &["disk", "--proof", "--mhl"]).0, 0);
+    fs::write(place.path("disk/two"), vec![7; 1_200_001]).unwrap();
+    let (_, stdout, _) = verify(&place, &["disk"]);
+    assert!(stdout.contains("two: it has 1,200,001 bytes, and should have 1,200,000 bytes\n"), "{stdout}");
 }
 
 #[test]

@@ -555,7 +555,8 @@ class VerifiedTree:
         read_bytes: Bytes that were read and hashed.
         direct_bytes: Bytes that were read past the page cache.
         cached_bytes: Bytes that were read through it.
-        past_cache: Whether all bytes came from below the page cache; ``None`` where none were read.
+        past_cache: Whether all bytes came from below the page cache; ``None`` where none were read,
+            or it is not known, as of what an archive has compressed.
     """
 
     path: Path

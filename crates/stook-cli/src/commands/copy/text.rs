@@ -161,12 +161,25 @@ pub(super) fn print(
             output.line(format_args!("proofs of {files} in {}", printable(path.as_os_str().as_bytes())))?;
         }
     }
+<<<<<<< HEAD
+=======
+    for one in report.destinations.iter().filter(|one| args.proof && one.proofs.is_none() && one.files > 0) {
+        if !args.dry_run && !report.interrupted && one.failures.is_empty() {
+            context.note(format_args!(
+                "No proofs were written in {}: no file that was copied is longer than 1 MiB, and shorter ones need \
+                 none.",
+                printable(one.path.as_os_str().as_bytes())
+            ));
+        }
+    }
+>>>>>>> words
     for one in report.destinations.iter().filter(|one| one.files > 0 && one.lists.is_empty()) {
         // They stay right for a repair only until something of theirs is replaced.
         if let Some(list) = newest_list(&one.path).filter(|_| !args.dry_run) {
             context.note(format_args!(
                 "{} was made earlier, and does not have what was copied now: `--list` writes one of it.",
                 printable(list.as_os_str().as_bytes())
+<<<<<<< HEAD
             ));
         }
     }
@@ -176,6 +189,8 @@ pub(super) fn print(
                 "No proofs were written in {}: no file that was copied is longer than 1 MiB, and shorter ones need \
                  none.",
                 printable(one.path.as_os_str().as_bytes())
+=======
+>>>>>>> words
             ));
         }
     }

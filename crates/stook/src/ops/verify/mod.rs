@@ -289,15 +289,8 @@ impl VerifyGiven {
         let is_by_own = lists.is_empty() && against.is_none();
         let found = if is_by_own { report.subjects.as_slice() } else { &[] };
         let repairable = repairable(found, &known, &reports);
-        let mut verified = Verified {
-            report,
-            lists: reports,
-            made,
-            removed: Vec::new(),
-            proofs: made_proofs,
-            failures,
-            repairable,
-        };
+        let (lists, removed, proofs) = (reports, Vec::new(), made_proofs);
+        let mut verified = Verified { report, lists, made, removed, proofs, failures, repairable };
         if let ([branch], false) = (branches.as_slice(), accept.is_empty()) {
             verified.remove_older(branch)?;
         }

@@ -111,7 +111,8 @@ fn files_are_made_of_one_another_to_any_depth_and_not_of_themselves() {
     let mid = [b"abc", &bytes_of("a", 3000)[..], &[9; 4]].concat();
     assert!(file(&layout, "mid").unwrap() == mid);
     assert!(file(&layout, "top").unwrap() == [&mid[2..], b"!"].concat());
-    let of = |name: &str, other: &str| format!("[[file]]\nname = '{name}'\npieces = [{{ file = '{other}' }}]\n");
+    let of =
+        |name: &str, other: &str| format!("[[file]]\nname = '{name}'\npieces = [{{ file = '{other}' }}]\n");
     let said = place.fault(&of("x", "x"));
     assert_eq!(said, "file \"x\", piece 1: \"x\" is made of itself");
     assert!(place.fault(&[of("x", "y"), of("y", "z"), of("z", "x")].concat()).contains("is made of itself"));
@@ -124,7 +125,9 @@ fn files_are_made_of_one_another_to_any_depth_and_not_of_themselves() {
     // Each twice as long as the next: short to write, and refused before it fills the memory.
     let twice = |at: u32| {
         let next = at + 1;
-        format!("[[file]]\nname = '{at}'\npieces = [{{ file = '{next}' }}, {{ fill = 1, length = 1 }}, {{ file = '{next}' }}]\n")
+        format!(
+            "[[file]]\nname = '{at}'\npieces = [{{ file = '{next}' }}, {{ fill = 1, length = 1 }}, {{ file = '{next}' }}]\n"
+        )
     };
     let mut bomb: String = (0..40).map(twice).collect();
     bomb.push_str("[[file]]\nname = '40'\npieces = [{ text = 'x' }, { fill = 0, length = 1 }]\n");
@@ -168,7 +171,9 @@ fn a_file_that_is_not_the_one_that_was_meant_is_an_error() {
     let before = fs::metadata(place.at("d/b")).unwrap().modified().unwrap();
     fs::write(place.at("d/b"), &whole[1..]).unwrap();
     let said = file(&again(), "x.tar").unwrap_err();
-    assert!(stook::error::chain(&said).contains("it has 69999 bytes, and the layout is of one that has 70000"));
+    assert!(
+        stook::error::chain(&said).contains("it has 69999 bytes, and the layout is of one that has 70000")
+    );
     fs::write(place.at("d/b"), &whole).unwrap();
     let said = file(&again(), "x.tar").unwrap_err();
     assert!(stook::error::chain(&said).contains("it was modified at another time"));
@@ -237,7 +242,8 @@ fn members_of_a_stored_archive_are_parts_of_it() {
 
 /// A piece of a random layout, and its bytes.
 fn a_piece() -> impl Strategy<Value = (LayoutPiece, Vec<u8>)> {
-    let path = (prop_oneof![Just(("a", 3000)), Just(("d/b", 70_000))], any::<u32>(), any::<u32>(), any::<bool>());
+    let path =
+        (prop_oneof![Just(("a", 3000)), Just(("d/b", 70_000))], any::<u32>(), any::<u32>(), any::<bool>());
     prop_oneof![
         path.prop_map(|((path, len), one, other, is_open)| {
             let (one, other) = (one as usize % (len + 1), other as usize % (len + 1));
