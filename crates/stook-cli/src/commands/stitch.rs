@@ -8,7 +8,7 @@ use std::time::Instant;
 use clap::Subcommand;
 use serde::Serialize;
 use stook::ops::copy::{Given, OpenGiven};
-use stook::ops::stitch::{Error, PatchGiven, StitchGiven, Stitched};
+use stook::ops::stitch::{Error, PatchGiven, Sharded, ShardsGiven, StitchGiven, Stitched};
 use stook::report::json::TextOrBytes;
 use stook::report::units;
 use stook::source::Source as _;
@@ -18,7 +18,7 @@ use stook::tree::CaseRule;
 use crate::context::Context;
 use crate::exit::{UsageError, code_for};
 use crate::failures::{self, Failed};
-use crate::fetch::FetchArgs;
+use crate::fetch::{FetchArgs, parse_size};
 use crate::given;
 use crate::interrupt::Interrupted;
 use crate::output::{Align, OutputError, Table, is_stdout, printable};
@@ -54,6 +54,8 @@ enum Kind {
     Tar(Archive),
     /// A zip of stored members, with zip64 where it is needed
     Zip(Archive),
+    /// Tars for WebDataset, in which the files of a sample stand together
+    Wds(WdsArgs),
     /// Files one after another, as `cat` writes them
     Raw(Plain),
     /// An AFS, as consoles of the year 2000 read it: files without directories
@@ -77,6 +79,47 @@ struct Archive {
     /// Leave out times and owners: the same files give the same bytes anywhere
     #[arg(long)]
     deterministic: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  stook stitch wds dataset --shard-size 1GB --write shards
+  stook stitch wds dataset --shard-size 1GB --prefix train- -o train.toml
+  stook ls train.toml//train-000000.tar
+  stook stitch wds dataset | tar tvf -
+
+A sample is what has the same path up to the first dot in its name: `a/1.jpg` and `a/1.cls`. --write takes a directory,
+which is made or empty; -o writes one layout of all shards.")]
+struct WdsArgs {
+    #[command(flatten)]
+    what: What,
+    /// How long a shard is at most, unless it has one sample; all are in one, if it is not given
+    #[arg(long, value_name = "SIZE", value_parser = parse_shard_size)]
+    shard_size: Option<u64>,
+    /// What the names of shards begin with, before the number
+    #[arg(long, value_name = "TEXT", default_value = "", value_parser = parse_prefix)]
+    prefix: String,
+    /// Leave out times and owners: the same files give the same bytes anywhere
+    #[arg(long)]
+    deterministic: bool,
+}
+
+/// A length of shards.
+fn parse_shard_size(text: &str) -> Result<u64, String> {
+    match parse_size(text)? {
+        0 => Err("a shard has at least one byte".to_owned()),
+        bytes if i64::try_from(bytes).is_err() => Err("no file is so long".to_owned()),
+        bytes => Ok(bytes),
+    }
+}
+
+/// The begin of names of files.
+fn parse_prefix(text: &str) -> Result<String, String> {
+    match text.contains(['/', '\0']) {
+        true => Err("it is the begin of a name, and has no slash".to_owned()),
+        false => Ok(text.to_owned()),
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -184,6 +227,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let (what, layout): (What, Box<dyn Layout>) = match args.layout {
         Kind::Tar(Archive { what, deterministic }) => (what, Box::new(Tar { deterministic })),
         Kind::Zip(Archive { what, deterministic }) => (what, Box::new(Zip { deterministic })),
+        Kind::Wds(args) => return put_shards(args, context),
         Kind::Raw(Plain { what }) => (what, Box::new(Raw)),
         Kind::Afs(AfsArgs { what, without_names }) => (what, Box::new(Afs { without_names })),
         Kind::Safetensors(Shards { what }) => (what, Box::new(Safetensors)),
@@ -249,6 +293,77 @@ fn open(path: &Path, out: &Out, context: &Context) -> anyhow::Result<Given> {
     given::open(path, &open, &out.fetch, |error| error_of(error.into()), context)
 }
 
+/// Lays shards out, and writes or lists them.
+fn put_shards(args: WdsArgs, context: &Context) -> anyhow::Result<ExitCode> {
+    let WdsArgs { what: What { trees, out }, shard_size, prefix, deterministic } = args;
+    let wds = Wds { shard_bytes: shard_size, prefix, deterministic };
+    let (target, to_stdout) = target_of(&out, context)?;
+    let trees = trees.iter().map(|path| open(path, &out, context)).collect::<Result<_, _>>()?;
+    let bar = context.progress("listing", Unit::Items, None);
+    let target = target.filter(|_| !to_stdout);
+    let given = ShardsGiven { trees, wds, target: target.map(Path::to_path_buf) };
+    let sharded = given.lay_out(&mut |members| bar.go_on(members, None)).map_err(error_of)?;
+    drop(bar);
+    sharded.shards().iter().for_each(|shard| report_missing(shard, out.verbose, context));
+    match (target, sharded.shards()) {
+        (None, [only]) if to_stdout => to_output(only, context)?,
+        (None, several) if to_stdout => {
+            let what = format!("{} shards are no one file: give --write DIR or -o LAYOUT", several.len());
+            return Err(UsageError::new(what).into());
+        }
+        (Some(path), _) => write_shards(&sharded, path, &out, context)?,
+        (None, shards) => {
+            for shard in shards {
+                list(shard, context)?;
+            }
+        }
+    }
+    Ok(code_for(sharded.undone()))
+}
+
+fn write_shards(sharded: &Sharded, path: &Path, out: &Out, context: &Context) -> anyhow::Result<()> {
+    let (len, started) = (sharded.len(), Instant::now());
+    let bar = context.progress("writing", Unit::Bytes, Some(len));
+    let mut go_on = |at| bar.go_on(at, Some(len));
+    let written = match out.layout {
+        Some(_) => sharded.save_layout(path, out.force, &mut go_on),
+        None => sharded.write(path, out.force, &mut go_on).map(|()| true),
+    };
+    drop(bar);
+    if !written.map_err(error_of)? {
+        failures::report_kept_file(path, context);
+        return Ok(());
+    }
+    let members = sharded.shards().iter().map(|shard| shard.laid.members.all().len() as u64).sum();
+    let shards = sharded.shards().len() as u64;
+    let mut output = context.output();
+    let shown = path.as_os_str().as_encoded_bytes();
+    if context.json() {
+        let failures = sharded.shards().iter().flat_map(|shard| Failed::all(shard.laid.members.failures()));
+        let document = Written {
+            path: TextOrBytes::new("path", shown),
+            is_layout: out.layout.is_some(),
+            shards: Some(shards),
+            members,
+            bytes: len,
+            seconds: started.elapsed().as_secs_f64(),
+            failures: failures.collect(),
+        };
+        packs::print_json(&mut output, "stitch", document, context)?;
+    } else if !context.quiet() {
+        output.line(format_args!(
+            "Wrote {}: {}, {}, {} in {}, {}",
+            printable(shown),
+            units::count_of(shards, "shard", "shards"),
+            units::count_of(members, "member", "members"),
+            units::bytes_decimal(len),
+            units::duration(started.elapsed()),
+            units::rate_of(len, started.elapsed()),
+        ))?;
+    }
+    Ok(output.finish()?)
+}
+
 /// What is not in it.
 fn report_missing(stitched: &Stitched, verbose: bool, context: &Context) {
     let members = &stitched.laid.members;
@@ -303,6 +418,7 @@ fn write(stitched: &Stitched, path: &Path, out: &Out, context: &Context) -> anyh
         let document = Written {
             path: TextOrBytes::new("path", path.as_os_str().as_encoded_bytes()),
             is_layout: out.layout.is_some(),
+            shards: None,
             members,
             bytes: len,
             seconds,
@@ -334,6 +450,9 @@ struct Written<'a> {
     path: TextOrBytes<'a>,
     #[serde(rename = "layout")]
     is_layout: bool,
+    /// Of what is no file, but several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shards: Option<u64>,
     members: u64,
     bytes: u64,
     seconds: f64,
@@ -373,9 +492,9 @@ fn error_of(error: Error) -> anyhow::Error {
     match error {
         Error::Stitch(StitchError::Interrupted) => Interrupted.into(),
         Error::Stitch(StitchError::Core(error)) | Error::Core(error) => error.into(),
-        Error::Stitch(error @ (StitchError::Member { .. } | StitchError::Change { .. })) => {
-            UsageError::new(error.to_string()).into()
-        }
+        Error::Stitch(
+            error @ (StitchError::Member { .. } | StitchError::Change { .. } | StitchError::Nothing(_)),
+        ) => UsageError::new(error.to_string()).into(),
         error => error.into(),
     }
 }

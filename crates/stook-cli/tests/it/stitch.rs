@@ -292,3 +292,52 @@ fn what_no_layout_can_say_is_refused_and_nothing_is_written() {
         assert!(stderr.contains(why), "{stderr}");
     }
 }
+
+#[test]
+fn shards_have_whole_samples_and_are_written_or_described() {
+    let place = Place::new();
+    for sample in ["a/1", "a/1-b", "a/2", "b/1", "c"] {
+        for (ending, len) in [("jpg", 3000), ("cls", 2), ("b.txt", 100)] {
+            let path = place.path("set").join(format!("{sample}.{ending}"));
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, vec![b's'; len]).unwrap();
+        }
+    }
+    // It stands between files of a sample by its path, and is none of it.
+    fs::create_dir(place.path("set/a/1.d")).unwrap();
+    fs::write(place.path("set/a/1.d/x"), "x").unwrap();
+    for of in [
+        "$STOOK stitch wds set --shard-size 20KB --write shards -q; ls shards > names
+         printf '000000.tar\\n000001.tar\\n000002.tar\\n000003.tar\\n000004.tar\\n000005.tar\\n' | cmp - names
+         for shard in shards/*; do tar tf $shard; done > members; [ $(wc -l < members) = 16 ]
+         grep -v 1.d/x members | sed 's,\\([^/.]*\\)\\..*,\\1,' | uniq > samples; sort samples | uniq -d | grep . && exit 1
+         for shard in shards/*; do [ $(stat -c %s $shard) -le 20480 ]; done",
+        "$STOOK stitch wds set --shard-size 20KB --prefix t- -o t.toml -q; $STOOK ls t.toml | tail -1 | grep -x t-000005.tar
+         $STOOK copy -q t.toml// copied; for n in 0 1 2 3 4 5; do cmp copied/t-00000$n.tar shards/00000$n.tar; done
+         $STOOK ls t.toml//t-000000.tar | head -1 | grep '^a/1'",
+        "$STOOK stitch wds set | tar tf - | wc -l | grep -x 16; $STOOK stitch wds set --list | wc -l | grep -x 17",
+    ] {
+        let (code, stdout, stderr) = script(&place, of);
+        assert_eq!(code, 0, "{of}: {stdout} {stderr}");
+    }
+    let (code, _, stderr) = run(&place, &["wds", "set", "--shard-size", "20KB", "--write", "shards"]);
+    assert_eq!((code, stderr.contains("shards is not empty")), (1, true), "{stderr}");
+    let (code, _, stderr) = script(&place, "$STOOK stitch wds set --shard-size 1 | cat");
+    assert!(code == 2 && stderr.contains("are no one file"), "{stderr}");
+    let report = packs_json(&place, &["wds", "set", "--shard-size", "20KB", "--write", "new", "--json"]);
+    assert_eq!((report["shards"].as_u64(), report["members"].as_u64()), (Some(6), Some(16)));
+    fs::create_dir(place.path("bare")).unwrap();
+    let (code, _, stderr) = run(&place, &["wds", "bare", "--write", "none"]);
+    assert!(code == 2 && stderr.contains("there is no file in the trees"), "{stderr}");
+    assert!(!place.path("none").exists());
+    std::os::unix::fs::symlink("c.jpg", place.path("set/link.jpg")).unwrap();
+    assert_eq!(run(&place, &["wds", "set", "--write", "none"]).0, 2);
+}
+
+fn packs_json(place: &Place, args: &[&str]) -> Value {
+    let (code, stdout, stderr) = run(place, args);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    let document: Value = serde_json::from_str(&stdout).unwrap();
+    documented("stitch", &document);
+    document
+}

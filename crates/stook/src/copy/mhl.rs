@@ -61,7 +61,8 @@ impl Receiver {
             ignored: &ignored,
             is_durable: self.options.durability != Durability::None,
         };
-        let written = generation.write(records, directories, &mut |key, error| self.fail_to_list(key, error))?;
+        let written =
+            generation.write(records, directories, &mut |key, error| self.fail_to_list(key, error))?;
         Ok(Some(written.key))
     }
 

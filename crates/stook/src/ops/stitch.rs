@@ -4,11 +4,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::given::Given;
+use crate::format::layout::Encoder;
 use crate::report::units;
 use crate::source::Source as _;
-use crate::stitch::{self, Laid, Layout, Members, Patch};
+use crate::stitch::{self, Laid, Layout, Members, Patch, Wds};
 use crate::storage::free_at;
-use crate::tree::{CaseRule, Draft, Failure, Kind, room};
+use crate::tree::{CaseRule, Draft, Failure, Kind, remove_if_empty, room};
 use crate::verify::Branch;
 
 /// A result of stitching.
@@ -110,15 +111,134 @@ impl Stitched {
             name.push(b'.');
             name.extend_from_slice(ending);
         }
-        let mut draft = Draft::named(path, &mut || progress(0))?;
-        // Where a link has the name, the layout lies beside what that leads to.
-        let led_to = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-        let parent = led_to.parent().filter(|parent| !parent.as_os_str().is_empty());
-        self.laid.file.describe(parent.unwrap_or(Path::new(".")), &name, &mut |text, described| {
+        save_all(path, &[(name, self)], force, progress)
+    }
+}
+
+/// Writes a layout of several files, each with its name.
+fn save_all(
+    path: &Path,
+    files: &[(Vec<u8>, &Stitched)],
+    force: bool,
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> Result<bool> {
+    let mut draft = Draft::named(path, &mut || progress(0))?;
+    // Where a link has the name, the layout lies beside what that leads to.
+    let led_to = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let parent = led_to.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let (mut encoder, mut before) = (Encoder::new(), 0_u64);
+    for (name, stitched) in files {
+        let file = &stitched.laid.file;
+        file.describe(parent.unwrap_or(Path::new(".")), name, &mut encoder, &mut |text, described| {
             draft.write(text)?;
-            Ok(progress(described))
+            Ok(progress(before.saturating_add(described)))
         })?;
-        Ok(draft.finish_or_keep(force || self.undone() == 0)?)
+        before = before.saturating_add(file.len());
+    }
+    let has_all = files.iter().all(|(_, stitched)| stitched.undone() == 0);
+    Ok(draft.finish_or_keep(force || has_all)?)
+}
+
+/// Samples that are put into shards.
+#[derive(Debug)]
+pub struct ShardsGiven {
+    /// The trees, as those of [`StitchGiven`].
+    pub trees: Vec<Given>,
+    /// How.
+    pub wds: Wds,
+    /// Where they will be written: a file there is left out.
+    pub target: Option<PathBuf>,
+}
+
+/// Shards, each a file with its name.
+#[derive(Debug)]
+pub struct Sharded(Vec<Stitched>);
+
+impl ShardsGiven {
+    /// Lays them out: lists the trees, and reads nothing else. `go_on` is asked now and then, with
+    /// the members so far.
+    ///
+    /// # Errors
+    /// What cannot be opened or listed; what [`Wds::lay_out`] refuses.
+    pub fn lay_out(self, go_on: &mut dyn FnMut(u64) -> bool) -> Result<Sharded> {
+        let Self { trees, wds, target } = self;
+        let (members, misplaced, _) = members_of(trees, target.as_deref(), go_on)?;
+        let mut misplaced = Some(misplaced);
+        let of = |laid| Stitched { laid, misplaced: misplaced.take().unwrap_or_default() };
+        Ok(Sharded(wds.lay_out(members)?.into_iter().map(of).collect()))
+    }
+}
+
+impl Sharded {
+    /// Each shard.
+    pub fn shards(&self) -> &[Stitched] {
+        &self.0
+    }
+
+    /// How many bytes all have.
+    pub fn len(&self) -> u64 {
+        self.0.iter().map(|shard| shard.laid.file.len()).sum()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How much of what was asked for is in none of them.
+    pub fn undone(&self) -> u64 {
+        self.0.iter().map(Stitched::undone).sum()
+    }
+
+    /// Writes them into a directory, which is made or has to be empty; with `force` files with
+    /// their names are replaced. Each appears when it is whole. `progress` is called with the bytes
+    /// so far, and ends it by returning `false`: what was written is removed then, and so it is
+    /// where an error ends it, unless it replaced something.
+    ///
+    /// # Errors
+    /// A directory that is not empty; as [`Stitched::write`].
+    pub fn write(&self, path: &Path, force: bool, progress: &mut dyn FnMut(u64) -> bool) -> Result<()> {
+        let failed = |operation, error| crate::Error::io(operation, path, error);
+        let is_made = !path.is_dir();
+        if is_made {
+            std::fs::create_dir(path).map_err(|error| failed("make", error))?;
+        } else if !force && std::fs::read_dir(path).map_err(|error| failed("list", error))?.next().is_some() {
+            let what = format!(
+                "{} is not empty: shards that are there would be mixed with new ones",
+                path.display()
+            );
+            return Err(Error::Invalid(what));
+        }
+        let (mut before, mut done) = (0_u64, Vec::new());
+        let written = self.0.iter().try_for_each(|shard| {
+            let file = path.join(shard.laid.file.path());
+            shard.write(&file, true, &mut |at| progress(before.saturating_add(at)))?;
+            before = before.saturating_add(shard.laid.file.len());
+            done.push(file);
+            Ok(())
+        });
+        if written.is_err() && !force {
+            done.iter().for_each(|file| _ = std::fs::remove_file(file));
+            if is_made {
+                let _ = remove_if_empty(path);
+            }
+        }
+        written
+    }
+
+    /// Writes a layout that describes them.
+    ///
+    /// # Errors
+    /// As [`Stitched::save_layout`].
+    pub fn save_layout(
+        &self,
+        path: &Path,
+        force: bool,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<bool> {
+        let name = |shard: &Stitched| shard.laid.file.path().as_os_str().as_encoded_bytes().to_vec();
+        let files: Vec<(Vec<u8>, &Stitched)> = self.0.iter().map(|shard| (name(shard), shard)).collect();
+        save_all(path, &files, force, progress)
     }
 }
 
@@ -130,22 +250,33 @@ impl StitchGiven {
     /// What cannot be opened or listed; two members with one path; what is too long.
     pub fn lay_out(self, go_on: &mut dyn FnMut(u64) -> bool) -> Result<Stitched> {
         let Self { trees, layout, target } = self;
-        let is_only = trees.len() == 1;
-        let (mut members, mut misplaced) = (Members::new(), Vec::new());
-        let mut path = PathBuf::from("stitched");
-        for given in trees {
-            let branch = branch_of(given, &mut misplaced)?;
-            path = branch.path();
-            let is_directory = branch.tree.node(branch.id)?.kind == Kind::Directory;
-            let key = if is_only && is_directory { &b""[..] } else { &branch.name };
-            members.add((branch.tree, branch.is_on_disk), branch.id, key, go_on)?;
-        }
-        if let Some(target) = target {
-            members.leave_out_file(&target);
-        }
+        let (members, misplaced, path) = members_of(trees, target.as_deref(), go_on)?;
         let laid = layout.lay_out(path.with_extension(layout.ending()), members)?;
         Ok(Stitched { laid, misplaced })
     }
+}
+
+/// What is in the only tree, or each of several under its name, but for a file; what packs and
+/// archives should have, and have not; and the path of the last tree.
+fn members_of(
+    trees: Vec<Given>,
+    without: Option<&Path>,
+    go_on: &mut dyn FnMut(u64) -> bool,
+) -> Result<(Members, Vec<Failure<crate::Error>>, PathBuf)> {
+    let is_only = trees.len() == 1;
+    let (mut members, mut misplaced) = (Members::new(), Vec::new());
+    let mut path = PathBuf::from("stitched");
+    for given in trees {
+        let branch = branch_of(given, &mut misplaced)?;
+        path = branch.path();
+        let is_directory = branch.tree.node(branch.id)?.kind == Kind::Directory;
+        let key = if is_only && is_directory { &b""[..] } else { &branch.name };
+        members.add((branch.tree, branch.is_on_disk), branch.id, key, go_on)?;
+    }
+    if let Some(file) = without {
+        members.leave_out_file(file);
+    }
+    Ok((members, misplaced, path))
 }
 
 /// What was opened; what it should have, and has not, is noted.

@@ -22,9 +22,10 @@ const HELD_BYTES_MAX: u64 = 128 << 20;
 
 impl VirtualFile {
     /// Describes it as the file with a name in a layout that will lie in `directory`: see
-    /// [`OpenedLayout`](super::OpenedLayout). What has to be computed of it is, and stands in the
-    /// layout. `take` gets the text, in order, with the bytes of the file that it stands for, and
-    /// says whether to go on.
+    /// [`OpenedLayout`](super::OpenedLayout). A layout is of one encoder, and may have several
+    /// files, one after another. What has to be computed of it is, and stands in the layout. `take`
+    /// gets the text, in order, with the bytes of the file that it stands for, and says whether to
+    /// go on.
     ///
     /// # Errors
     /// [`Error::Member`] for what is no part of a file below that directory, or has a name that is
@@ -34,12 +35,12 @@ impl VirtualFile {
         &self,
         directory: &Path,
         name: &[u8],
+        encoder: &mut Encoder,
         take: &mut dyn FnMut(&[u8], u64) -> error::Result<bool>,
     ) -> Result<()> {
         let directory = directory.canonicalize();
         let directory = directory.map_err(|error| error::Error::io("open", self.path(), error))?;
         let mut describing = Describing { directory, parents: HashMap::new(), held_bytes: 0 };
-        let mut encoder = Encoder::new();
         let refused = |why: String| Error::Member { key: name.to_vec(), why };
         encoder.file(name).map_err(|error| refused(error.to_string()))?;
         let (mut leaves, mut described) = (Vec::new(), 0_u64);

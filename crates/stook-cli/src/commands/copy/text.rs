@@ -49,6 +49,28 @@ pub(super) fn print_failures(report: &CopyReport, verbose: bool, context: &Conte
     }
 }
 
+/// What no list and no proof has of what was copied.
+fn note_lists(report: &CopyReport, args: &Args, context: &Context) {
+    for one in report.destinations.iter().filter(|one| args.proof && one.proofs.is_none() && one.files > 0) {
+        if !report.interrupted && one.failures.is_empty() {
+            context.note(format_args!(
+                "No proofs were written in {}: no file that was copied is longer than 1 MiB, and shorter ones need \
+                 none.",
+                printable(one.path.as_os_str().as_bytes())
+            ));
+        }
+    }
+    for one in report.destinations.iter().filter(|one| one.files > 0 && one.lists.is_empty()) {
+        // They stay right for a repair only until something of theirs is replaced.
+        if let Some(list) = newest_list(&one.path) {
+            context.note(format_args!(
+                "{} was made earlier, and does not have what was copied now: `--list` writes one of it.",
+                printable(list.as_os_str().as_bytes())
+            ));
+        }
+    }
+}
+
 /// What is wrong in a destination.
 fn print_destination(one: &DestinationReport, verbose: bool, context: &Context) {
     failures::print(context, &one.failures, verbose);
@@ -161,38 +183,8 @@ pub(super) fn print(
             output.line(format_args!("proofs of {files} in {}", printable(path.as_os_str().as_bytes())))?;
         }
     }
-<<<<<<< HEAD
-=======
-    for one in report.destinations.iter().filter(|one| args.proof && one.proofs.is_none() && one.files > 0) {
-        if !args.dry_run && !report.interrupted && one.failures.is_empty() {
-            context.note(format_args!(
-                "No proofs were written in {}: no file that was copied is longer than 1 MiB, and shorter ones need \
-                 none.",
-                printable(one.path.as_os_str().as_bytes())
-            ));
-        }
-    }
->>>>>>> words
-    for one in report.destinations.iter().filter(|one| one.files > 0 && one.lists.is_empty()) {
-        // They stay right for a repair only until something of theirs is replaced.
-        if let Some(list) = newest_list(&one.path).filter(|_| !args.dry_run) {
-            context.note(format_args!(
-                "{} was made earlier, and does not have what was copied now: `--list` writes one of it.",
-                printable(list.as_os_str().as_bytes())
-<<<<<<< HEAD
-            ));
-        }
-    }
-    for one in report.destinations.iter().filter(|one| args.proof && one.proofs.is_none() && one.files > 0) {
-        if !args.dry_run && !report.interrupted && one.failures.is_empty() {
-            context.note(format_args!(
-                "No proofs were written in {}: no file that was copied is longer than 1 MiB, and shorter ones need \
-                 none.",
-                printable(one.path.as_os_str().as_bytes())
-=======
->>>>>>> words
-            ));
-        }
+    if !args.dry_run {
+        note_lists(report, args, context);
     }
     if report.destinations.iter().any(|one| one.unlisted > 0) {
         context.note("`--checksum` reads what is there already, and lists it, too.");

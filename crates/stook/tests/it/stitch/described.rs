@@ -61,7 +61,7 @@ fn file(layout: &OpenedLayout, name: &str) -> Result<Vec<u8>, stook::Error> {
 fn described(file: &VirtualFile, directory: &Path, name: &str) -> Result<OpenedLayout, Error> {
     let mut text = Vec::new();
     let mut last = 0;
-    file.describe(directory, name.as_bytes(), &mut |more, described| {
+    file.describe(directory, name.as_bytes(), &mut Encoder::new(), &mut |more, described| {
         text.extend_from_slice(more);
         last = described;
         Ok(true)
@@ -92,9 +92,13 @@ fn what_was_laid_out_is_the_same_when_it_is_opened_by_its_layout() {
     let elsewhere = tempfile::tempdir().unwrap();
     let refused = described(&tar_of(&place.at("d")).file, elsewhere.path(), "x.tar").unwrap_err();
     assert!(refused.to_string().contains("write it into a directory above"), "{refused}");
-    let name = tar_of(&place.at("d")).file.describe(&place.at(""), b"\xff", &mut |_, _| Ok(true));
+    let name =
+        tar_of(&place.at("d"))
+            .file
+            .describe(&place.at(""), b"\xff", &mut Encoder::new(), &mut |_, _| Ok(true));
     assert!(name.unwrap_err().to_string().contains("not UTF-8"));
-    let ended = tar_of(&place.at("d")).file.describe(&place.at(""), b"x", &mut |_, _| Ok(false));
+    let ended =
+        tar_of(&place.at("d")).file.describe(&place.at(""), b"x", &mut Encoder::new(), &mut |_, _| Ok(false));
     assert!(matches!(ended, Err(Error::Interrupted)));
 }
 
