@@ -119,6 +119,64 @@ fn other_ways_of_writing_it_stay_what_they_are() {
     assert_eq!((&after[24..34], &after[29 + 2048..]), (&b"good day, "[..], &b"you"[..]));
 }
 
+/// Details with which the members of [`TIME`] are called as what is appended.
+fn appended(number: usize, len: usize) -> Detail {
+    Detail::new(format!("new{number}").as_bytes(), TIME as i64 * 1_000_000_000, len as u32).unwrap()
+}
+
+#[test]
+fn a_table_that_is_full_grows_and_moves_what_follows() {
+    // 254 places fill 2,048 bytes with that of the details.
+    for count in 252..256 {
+        for more in 1..4 {
+            let mut bodies: Vec<Body> = vec![None; count];
+            bodies[7] = Some(vec![7; 3000]);
+            bodies[100] = Some(vec![]);
+            let mut all = details(&bodies);
+            let before = written(&bodies, Some(&all));
+            let over = folder(&[]);
+            for number in count..count + more {
+                put(over.path(), &format!("{number}_new{number}"), &vec![9; 1000 + number]);
+                bodies.push(Some(vec![9; 1000 + number]));
+                all.push(appended(number, 1000 + number));
+            }
+            assert!(bytes_of(&before, &[over.path()]) == written(&bodies, Some(&all)), "{count} {more}");
+            let bare = written(&bodies[..count], None);
+            assert!(bytes_of(&bare, &[over.path()]) == written(&bodies, None), "{count} {more}");
+        }
+    }
+}
+
+#[test]
+fn the_place_of_the_details_stays_before_the_first_member() {
+    for count in [3, 254, 255] {
+        let mut bodies: Vec<Body> = vec![None; count];
+        bodies[1] = Some(vec![7; 3000]);
+        let before_first = |bodies: &[Body], all: &[Detail]| {
+            let mut file = written(bodies, Some(all));
+            let (from, first) = (8 + 8 * bodies.len(), (16 + 8 * bodies.len()).next_multiple_of(2048));
+            file.copy_within(from..from + 8, first - 8);
+            if from + 8 < first {
+                file[from..from + 8].fill(0);
+            }
+            file
+        };
+        let mut all = details(&bodies);
+        let file = before_first(&bodies, &all);
+        assert!(bytes_of(&file, &[]) == file);
+        let over = folder(&[]);
+        put(over.path(), &format!("{count}_new{count}"), b"new");
+        bodies.push(Some(b"new".to_vec()));
+        all.push(appended(count, 3));
+        let wanted = match count {
+            // It follows the table there, and goes on doing so.
+            254 => written(&bodies, Some(&all)),
+            _ => before_first(&bodies, &all),
+        };
+        assert!(bytes_of(&file, &[over.path()]) == wanted, "{count}");
+    }
+}
+
 #[test]
 fn numbers_that_repeat_the_table_go_on_doing_so() {
     let bodies = [Some(vec![1; 100]), Some(vec![2; 3000]), Some(vec![3; 10])];
