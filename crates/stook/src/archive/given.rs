@@ -1,4 +1,4 @@
-//! Archives that are no file: whoever opens one says what is where.
+//! Archives that are no file: what is where in them is known when they are opened.
 
 use std::sync::Arc;
 

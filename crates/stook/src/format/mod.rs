@@ -2,8 +2,9 @@
 //!
 //! Nothing here reads or writes a file: bytes in, values out, and back. [`tar`] and [`zip`] are
 //! what archives are read with, and what is written as one is made of; [`afs`] is a container of
-//! game data; [`layout`] describes files that do not exist; [`sums`] and [`mhl`] are lists of checksums, [`proof`] proves parts of files. Who
-//! calls knows where the bytes are and what file they are of.
+//! game data; [`layout`] describes files that do not exist; [`sums`] and [`mhl`] are lists of
+//! checksums, [`proof`] proves parts of files. Who calls knows where the bytes are and what file
+//! they are of.
 //!
 //! What is decoded was made by others, so nothing in it is believed: there is no indexing and no
 //! unchecked arithmetic, nothing is allocated by a length that was not checked, and a [`Fault`]

@@ -239,10 +239,10 @@ impl Members {
         Ok(())
     }
 
-    /// Parts them into shards as WebDataset has them: the files of a sample, whose paths are the same
-    /// up to the first dot in their names, stand together in one shard, and a shard has at most
-    /// `shard_bytes`, or one sample. `len_of` says how many bytes a file takes in a shard. The first
-    /// shard has what could not be listed, and what was left out.
+    /// Parts them into shards as WebDataset has them: the files of a sample, whose paths are the
+    /// same up to the first dot in their names, stand together in one shard, and a shard has at
+    /// most `shard_bytes`, or one sample. `len_of` says how many bytes a file takes in a shard. The
+    /// first shard has what could not be listed, and what was left out.
     ///
     /// # Errors
     /// [`Error::Member`] for links, which are no samples, and where two have one path;

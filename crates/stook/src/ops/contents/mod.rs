@@ -181,11 +181,12 @@ impl Opened {
     }
 }
 
-/// Opens a pack, or an archive or a layout if it is not a directory, by its path or its address: `file://…`, or
-/// an archive that is an object. An existing path is taken literally. `progress` is called with the
-/// bytes read so far while an archive is indexed; indexing ends if it returns `false`. After a layout
-/// and two slashes an archive may be named that it describes: `x.toml//photos.tar`. An archive
-/// that is damaged after its first members is [opened](archive::OpenOptions::partial) with these.
+/// Opens a pack, or an archive or a layout if it is not a directory, by its path or its address:
+/// `file://…`, or an archive that is an object. An existing path is taken literally. `progress` is
+/// called with the bytes read so far while an archive is indexed; indexing ends if it returns
+/// `false`. After a layout and two slashes an archive may be named that it describes:
+/// `x.toml//photos.tar`. An archive that is damaged after its first members is
+/// [opened](archive::OpenOptions::partial) with these.
 ///
 /// # Errors
 /// Returns the errors of opening either; [`Unsupported`] if an earlier state of an archive is

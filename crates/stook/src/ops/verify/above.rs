@@ -38,9 +38,9 @@ impl Above {
     }
 
     /// The nearest directory above a file or directory on disk whose lists have it or something in
-    /// it, with its proofs and what its lists say of that: what is wrong with lists on the way, too,
-    /// of which any line may have been of it. `None` where there is none, and where `go_on` ended
-    /// the search.
+    /// it, with its proofs and what its lists say of that: what is wrong with lists on the way,
+    /// too, of which any line may have been of it. `None` where there is none, and where `go_on`
+    /// ended the search.
     ///
     /// # Errors
     /// I/O errors; [`verify::Error::BadList`](super::Error::BadList) where no list has it, and one

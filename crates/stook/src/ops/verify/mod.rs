@@ -33,7 +33,7 @@ pub use repair::{
 use self::advice::{name_tree, or_a_list, repairable};
 use self::made::{Making, Wanted};
 use self::range::blake3_of;
-use self::task::{ProvenBy, Task, Wish, tasks_of_lists, tasks_of_trees};
+use self::task::{Intent, ProvenBy, Task, tasks_of_lists, tasks_of_trees};
 use crate::copy::Misplaced;
 use crate::error::chain;
 use crate::hash::{HashKind, each_once};
@@ -243,8 +243,8 @@ impl VerifyGiven {
         }
         let other = against.as_ref().map(|(branch, _)| branch);
         let go_on = &mut || events.go_on(&Progress::default());
-        let wish = Wish { makes: !wanted.is_empty(), accept: &accept };
-        let expecting = expect_all(tasks, other, wish, &mut unverified, go_on)?;
+        let intent = Intent { makes: !wanted.is_empty(), accept: &accept };
+        let expecting = expect_all(tasks, other, intent, &mut unverified, go_on)?;
         let Some((mut tasks, reports)) = expecting else { return Ok(Verified::interrupted()) };
         if tasks.iter().any(|task| task.proven.is_own()) {
             wanted.keep_proofs();
@@ -344,13 +344,13 @@ fn unverified(path: &Path, why: String) -> Failure<crate::Error> {
 fn expect_all(
     tasks: Vec<Task>,
     against: Option<&Branch>,
-    wish: Wish<'_>,
+    intent: Intent<'_>,
     failures: &mut Vec<Failure<crate::Error>>,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<Option<(Vec<Task>, Vec<ListReport>)>> {
     let (mut expecting, mut reports, mut first) = (Vec::with_capacity(tasks.len()), Vec::new(), None);
     for mut task in tasks {
-        match task.expect(expecting.len(), against, wish, go_on) {
+        match task.expect(expecting.len(), against, intent, go_on) {
             Ok(Some(mut lists)) => {
                 name_tree(&mut lists, &task.subject.branch);
                 reports.extend(lists);

@@ -68,8 +68,8 @@ impl RangeGiven {
     /// Verifies the part. `go_on` is asked for each block, with the bytes that were read.
     ///
     /// # Errors
-    /// That no list has the file with BLAKE3 or one of them cannot be read whole, that it has no proof, that the part reaches past its
-    /// end, and what cannot be opened.
+    /// That no list has the file with BLAKE3 or one of them cannot be read whole, that it has no
+    /// proof, that the part reaches past its end, and what cannot be opened.
     pub fn run(&self, go_on: &mut dyn FnMut(u64) -> bool) -> Result<RangeReport> {
         let Listed { branch, key, digest, is_older, folders } = self.listed()?;
         let access = if self.cached { AccessRule::Cached } else { AccessRule::Direct };

@@ -28,7 +28,7 @@ pub(super) struct Task {
 
 /// What is wanted besides verifying.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wish<'a> {
+pub(super) struct Intent<'a> {
     /// Lists.
     pub(super) makes: bool,
     /// What was changed on purpose.
@@ -139,7 +139,7 @@ impl Task {
         &mut self,
         at: usize,
         against: Option<&Branch>,
-        Wish { makes, accept }: Wish<'_>,
+        Intent { makes, accept }: Intent<'_>,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<Option<Vec<ListReport>>> {
         let mut own = own::lists_of(&self.subject.branch)?;
