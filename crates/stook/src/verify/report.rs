@@ -298,9 +298,9 @@ impl SubjectReport {
     /// Whether all bytes came from below the page cache of this machine: they went past it, no file
     /// system keeps them in memory or has a process serve them, and no device on the way does, such
     /// as a loop device that reads its file through the page cache. What a disk, or the server of
-    /// a network file system, has in its own memory is not known. `None` where nothing was read, and
-    /// where it cannot be known: compressed files of an archive are unpacked from fewer bytes, and
-    /// servers are no disks.
+    /// a network file system, has in its own memory is not known. `None` where nothing was read,
+    /// and where it cannot be known: compressed files of an archive are unpacked from fewer bytes,
+    /// and servers are no disks.
     pub fn is_past_cache(&self) -> Option<bool> {
         if self.read_bytes == 0 {
             return None;
