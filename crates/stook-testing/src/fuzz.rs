@@ -32,6 +32,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("checksum_list", lists::checksum_list),
     ("copy_journal", copy::copy_journal),
     ("format_afs", format::format_afs),
+    ("format_layout", format::format_layout),
     ("mhl_chain", lists::mhl_chain),
     ("mhl_list", lists::mhl_list),
     ("pack_attributes", pack::pack_attributes),
@@ -48,6 +49,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("sparse_cache_index", sparse::sparse_cache_index),
     ("sparse_model", sparse::sparse_model),
     ("sparse_read", sparse::sparse_read),
+    ("stitch_patch", format::stitch_patch),
 ];
 
 /// Sizes: parsing returns what was formatted, and a refusal quotes the text.
