@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::Read as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::lists::{ListFile, ListReport};
 use crate::error::{Result, chain};
@@ -31,6 +31,11 @@ pub(super) struct OwnLists {
 /// Whether a name is one that lists have that were made here, or the folder of an ASC MHL.
 pub(super) fn is_written_here(name: &[u8]) -> bool {
     sums::is_own_list_name(name) || sums::is_own_proofs_name(name) || name == mhl::FOLDER.as_bytes()
+}
+
+/// Whether a report is of the chain of a history, or of the directory that it is in.
+pub(super) fn is_chain(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == mhl::FOLDER || name == mhl::CHAIN_NAME)
 }
 
 /// Finds the lists at the top of a tree. A file has none.

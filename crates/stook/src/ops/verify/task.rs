@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::above::Above;
 use super::blocks::Proofs;
 use super::lists::{ListFile, ListReport, is_handed_over};
+use super::own::is_chain;
 use super::{Error, Given, Result, accept, open_each, own, reading};
 use crate::copy::Misplaced;
 use crate::error::chain;
@@ -177,7 +178,9 @@ impl Task {
         reports.extend(read.reports);
         left_out.extend(read.folders);
         let expected: Expected = accept::without(branch, accept, read.expected)?;
-        let bad = reports.iter().find(|list| list.bad_lines > 0);
+        // What is wrong with a chain is the business of what continues it.
+        let is_unread = |list: &&ListReport| list.bad_lines > 0 && !(makes && is_chain(&list.path));
+        let bad = reports.iter().find(is_unread);
         match bad {
             // What they have no more could be listed as new, or as more than there should be.
             Some(bad) if makes || expected.is_empty() && against.is_none() => {
