@@ -82,7 +82,7 @@ pub struct Args {
     /// Of what was changed or deleted on purpose, with --make-list: a path in TREE, or a directory
     /// with all that is in it. The new list has it as it is, and replaces older ones made here. May
     /// be given more than once
-    #[arg(long, value_name = "PATH", requires = "make_list")]
+    #[arg(long, value_name = "PATH")]
     accept: Vec<PathBuf>,
     /// Verify only this part of each TREE, which are files, by the proof beside their list: the
     /// megabytes in which it lies are read (`5MiB..6MiB`, `1GB..`)

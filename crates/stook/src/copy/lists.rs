@@ -15,6 +15,8 @@ use super::events::Action;
 use super::hash_lane::{Computed, OneFile};
 use super::listing::Found;
 use super::options::CopyOptions;
+use rustix::fs::{AtFlags, statat};
+
 use crate::format::{list_date, mhl, now_ns, sums};
 use crate::hash::{Digest, HashKind};
 use crate::source::Forwards;
@@ -347,15 +349,16 @@ impl Receiver {
     fn begin_lists(&self, lists: &Lists) -> Result<Vec<OpenList>, NotListed> {
         let Some(root) = self.target().map(|target| target.root()) else { return Ok(Vec::new()) };
         let mut open = Vec::with_capacity(lists.kinds.len());
+        // One of the same second may be copied, too.
+        let is_there = |name: &[u8]| {
+            let found = statat(&*root, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW);
+            found.is_ok() || self.keys.has(name).unwrap_or(false)
+        };
+        let first = sums::free_number(&lists.date, NUMBERS_MAX, is_there);
         for kind in &lists.kinds {
-            let mut number = 1;
+            let mut number = first;
             let list = loop {
                 let name = sums::list_name(*kind, &lists.date, number).into_bytes();
-                // One of the same second may be copied, too.
-                if number < NUMBERS_MAX && self.keys.has(&name).unwrap_or(false) {
-                    number += 1;
-                    continue;
-                }
                 match self.outbox.append_to_new(&root, OsStr::from_bytes(&name)) {
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < NUMBERS_MAX => {
                         number += 1;

@@ -77,9 +77,11 @@ impl Crcs {
             let is_read = member.kind == MemberKind::File && member.len > 0 && !member.is_kept();
             is_read.then_some((number, member.len))
         });
+        let files: Vec<(u32, u64)> = files.collect();
+        let numbers: Vec<u32> = files.iter().map(|(number, _)| *number).collect();
         let mut crc = Crc::new();
-        let ranges = files.flat_map(|(number, len)| BodyRange::all(number, 0, len));
-        read_in_order(bodies, &mut ranges.map(|range| (Some(range), range)), &mut |range, bytes| {
+        let ranges = files.into_iter().flat_map(|(number, len)| BodyRange::all(number, 0, len));
+        read_in_order(bodies, &numbers, &mut ranges.map(|range| (Some(range), range)), &mut |range, bytes| {
             crc.update(&bytes);
             if range.is_last {
                 self.note(range.number, crc.sum());

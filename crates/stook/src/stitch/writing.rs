@@ -3,6 +3,8 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -13,7 +15,8 @@ use super::pieces::Piece;
 use crate::engine::{Access, Backend};
 use crate::error;
 use crate::extent::ByteRange;
-use crate::source::{AccessRule, Session, SessionOptions, zeroes};
+use crate::source::{AccessRule, Session, SessionOptions, Source, zeroes};
+use crate::tree::ahead::OpenAhead;
 use crate::tree::target::share_of_descriptors;
 
 /// The longest part of a body that is read at once.
@@ -56,13 +59,27 @@ impl BodyRange {
 type Take<'a, T> = &'a mut dyn FnMut(T, Bytes) -> error::Result<()>;
 
 /// Reads parts of bodies at the depth of one engine, and hands them on in the order in which they
-/// were asked for. What has no part of a body keeps its place and comes without bytes. That a body
+/// were asked for. `numbers` are those of the bodies, as often as one comes after another: they are
+/// opened ahead. What has no part of a body keeps its place and comes without bytes. That a body
 /// has changed is an error before the last of its parts is handed on.
 pub(super) fn read_in_order<T>(
     bodies: &Bodies,
+    numbers: &[u32],
     wanted: &mut dyn Iterator<Item = (Option<BodyRange>, T)>,
     take: Take<'_, T>,
 ) -> error::Result<()> {
+    let open = |at: usize| bodies.get(numbers.get(at).copied().unwrap_or(u32::MAX));
+    let ahead = OpenAhead::new(Path::new("a virtual file"), numbers.len(), &open);
+    ahead.run(|| read_opened(bodies, &ahead, wanted, take))
+}
+
+fn read_opened<T>(
+    bodies: &Bodies,
+    ahead: &OpenAhead<'_>,
+    wanted: &mut dyn Iterator<Item = (Option<BodyRange>, T)>,
+    take: Take<'_, T>,
+) -> error::Result<()> {
+    let mut current: Option<(u32, Arc<dyn Source>)> = None;
     let mut session = Session::new(&Backend::Auto, SessionOptions::default())?;
     let mut queue: VecDeque<(Option<BodyRange>, T, Option<Bytes>)> = VecDeque::new();
     let (mut first, mut ahead_bytes, mut is_done) = (0_u64, 0_u64, false);
@@ -74,7 +91,11 @@ pub(super) fn read_in_order<T>(
                 break;
             };
             if let Some(BodyRange { number, range, .. }) = part {
-                let source = bodies.get(number)?;
+                let source = match &current {
+                    Some((open, source)) if *open == number => source.clone(),
+                    _ => ahead.take_next().map_or_else(|| bodies.get(number), |(_, opened)| opened)?,
+                };
+                current = Some((number, source.clone()));
                 // Of many small files it is not worth the question what of them is in memory.
                 let access = match range.len() < ASKED_FROM_BYTES {
                     true => Access::Cached,
@@ -156,7 +177,15 @@ impl VirtualFile {
             block.reserve(BLOCK_BYTES);
             Ok(())
         };
-        let read = read_in_order(bodies, &mut wanted, &mut |next, bytes| match next {
+        let mut numbers: Vec<u32> = self
+            .pieces_in_order()
+            .filter_map(|(piece, _)| match piece {
+                Piece::Body { number, .. } => Some(*number),
+                _ => None,
+            })
+            .collect();
+        numbers.dedup();
+        let read = read_in_order(bodies, &numbers, &mut wanted, &mut |next, bytes| match next {
             Next::Part(part) => {
                 parts.passed(part.number, part.range.start(), &bytes);
                 hand(&bytes, false)

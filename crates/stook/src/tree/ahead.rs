@@ -10,6 +10,7 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -41,38 +42,48 @@ pub(crate) fn gather_opened_ahead<T: Tree>(
     options: &GatherOptions,
     deliver: &mut Deliver<'_>,
 ) -> Result<()> {
-    let ahead = Ahead {
-        tree,
-        ids,
-        order: in_medium_order(tree, ids),
-        access: options.access,
-        piece_bytes: options.piece_bytes.max(1),
-        state: Mutex::default(),
-        room: Condvar::new(),
-        opened: Condvar::new(),
+    let order = in_medium_order(tree, ids);
+    let (access, piece_bytes) = (options.access, options.piece_bytes.max(1));
+    let open = |at: usize| {
+        // The order has positions of ids.
+        let id = order.get(at).and_then(|&index| ids.get(index));
+        let source = tree.open(id.copied().unwrap_or(NodeId::new(u64::MAX)))?;
+        prepare(&*source, access, piece_bytes);
+        Ok(source)
     };
-    let openers = (ids.len() / FILES_PER_OPENER).min(OPENERS_MAX);
-    thread::scope(|scope| {
-        let supply = FromAhead(&ahead);
-        for _ in 0..openers {
-            let opener = thread::Builder::new().name("stook-open".into());
-            // Where the system has no thread for it, the one that reads opens too.
-            if opener.spawn_scoped(scope, || ahead.open_ahead()).is_err() {
-                break;
-            }
-        }
-        gather_supplied(supply, ids, factory, options, deliver)
-    })
+    let ahead = OpenAhead::new(tree.path(), ids.len(), &open);
+    ahead.run(|| gather_supplied(FromAhead { ahead: &ahead, order: &order }, ids, factory, options, deliver))
 }
 
-/// What is opened ahead of the reads of a gather.
-struct Ahead<'a, T> {
-    tree: &'a T,
-    ids: &'a [NodeId],
-    /// Positions in `ids`, in the order of the medium.
-    order: Vec<usize>,
-    access: AccessRule,
-    piece_bytes: u64,
+/// Opens a file for direct reads too, where its first piece is read so: the second opening is the
+/// longer one.
+fn prepare(source: &dyn Source, access: AccessRule, piece_bytes: u64) {
+    let range = ByteRange::to(source.len().min(piece_bytes));
+    if range.is_empty() || access.decide(source, range) == Access::Cached {
+        return;
+    }
+    let mut leaves = Vec::with_capacity(1);
+    // The read meets the error, and reports it.
+    if source.resolve(range, &mut leaves).is_err() {
+        return;
+    }
+    for leaf in leaves {
+        if let Leaf::File { file, .. } = leaf {
+            // It remembers the answer.
+            file.is_direct_possible();
+        }
+    }
+}
+
+/// Opens the file with a number.
+type Open<'a> = &'a (dyn Fn(usize) -> Result<Arc<dyn Source>> + Sync);
+
+/// Files that are opened ahead of their reads, in their order.
+pub(crate) struct OpenAhead<'a> {
+    /// Where they are, for messages.
+    path: &'a Path,
+    count: usize,
+    open: Open<'a>,
     state: Mutex<State>,
     /// Another one may be opened.
     room: Condvar,
@@ -82,7 +93,7 @@ struct Ahead<'a, T> {
 
 #[derive(Default)]
 struct State {
-    /// Which one is taken next: a position in `order`.
+    /// Which one is taken next.
     at: usize,
     /// It and those after it, as far as they are being opened or open; `None` while that has not
     /// ended.
@@ -91,7 +102,30 @@ struct State {
     is_over: bool,
 }
 
-impl<T: Tree> Ahead<'_, T> {
+impl<'a> OpenAhead<'a> {
+    /// So many files, which are opened by their numbers from 0 on.
+    pub(crate) fn new(path: &'a Path, count: usize, open: Open<'a>) -> Self {
+        let (room, opened) = (Condvar::new(), Condvar::new());
+        Self { path, count, open, state: Mutex::default(), room, opened }
+    }
+
+    /// Opens them while they are taken, and no longer than that.
+    pub(crate) fn run<R>(&self, take: impl FnOnce() -> R) -> R {
+        let openers = (self.count / FILES_PER_OPENER).min(OPENERS_MAX);
+        thread::scope(|scope| {
+            // Also where taking them ends early, or panics.
+            let _ending = Ending(self);
+            for _ in 0..openers {
+                let opener = thread::Builder::new().name("stook-open".into());
+                // Where the system has no thread for it, the one that reads opens too.
+                if opener.spawn_scoped(scope, || self.open_ahead()).is_err() {
+                    break;
+                }
+            }
+            take()
+        })
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // It is changed in single steps, so a panic elsewhere cannot leave it half written.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -101,7 +135,7 @@ impl<T: Tree> Ahead<'_, T> {
     fn open_ahead(&self) {
         while let Some(at) = self.begin_next() {
             let slot = Slot { ahead: self, at };
-            slot.fill(self.open(at));
+            slot.fill((self.open)(at));
         }
     }
 
@@ -110,7 +144,7 @@ impl<T: Tree> Ahead<'_, T> {
         let mut state = self.state();
         loop {
             let next = state.at + state.opened.len();
-            if state.is_over || next >= self.order.len() {
+            if state.is_over || next >= self.count {
                 return None;
             }
             if state.opened.len() < AHEAD_MAX {
@@ -118,34 +152,6 @@ impl<T: Tree> Ahead<'_, T> {
                 return Some(next);
             }
             state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    fn open(&self, at: usize) -> Result<Arc<dyn Source>> {
-        // The order has positions of ids.
-        let id = self.order.get(at).and_then(|&index| self.ids.get(index));
-        let source = self.tree.open(id.copied().unwrap_or(NodeId::new(u64::MAX)))?;
-        self.prepare(&*source);
-        Ok(source)
-    }
-
-    /// Opens it for direct reads too, where its first piece is read so: the second opening is the
-    /// longer one.
-    fn prepare(&self, source: &dyn Source) {
-        let range = ByteRange::to(source.len().min(self.piece_bytes));
-        if range.is_empty() || self.access.decide(source, range) == Access::Cached {
-            return;
-        }
-        let mut leaves = Vec::with_capacity(1);
-        // The read meets the error, and reports it.
-        if source.resolve(range, &mut leaves).is_err() {
-            return;
-        }
-        for leaf in leaves {
-            if let Leaf::File { file, .. } = leaf {
-                // It remembers the answer.
-                file.is_direct_possible();
-            }
         }
     }
 
@@ -162,20 +168,22 @@ impl<T: Tree> Ahead<'_, T> {
     }
 
     /// The one that is next; opened now, if no other thread has begun to.
-    fn take_next(&self) -> Option<(usize, Result<Arc<dyn Source>>)> {
+    pub(crate) fn take_next(&self) -> Option<(usize, Result<Arc<dyn Source>>)> {
         let mut state = self.state();
         let at = state.at;
-        let &index = self.order.get(at)?;
+        if at >= self.count {
+            return None;
+        }
         if state.opened.is_empty() {
             state.opened.push_back(None);
             drop(state);
-            let opened = self.open(at);
+            let opened = (self.open)(at);
             state = self.state();
             state.opened.pop_front();
             state.at += 1;
             drop(state);
             self.room.notify_one();
-            return Some((index, opened));
+            return Some((at, opened));
         }
         loop {
             if let Some(opened) = state.opened.front_mut().and_then(Option::take) {
@@ -183,7 +191,7 @@ impl<T: Tree> Ahead<'_, T> {
                 state.at += 1;
                 drop(state);
                 self.room.notify_one();
-                return Some((index, opened));
+                return Some((at, opened));
             }
             state = self.opened.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -195,36 +203,50 @@ impl<T: Tree> Ahead<'_, T> {
     }
 }
 
+/// When it is dropped, nothing more is opened.
+struct Ending<'a, 'b>(&'a OpenAhead<'b>);
+
+impl Drop for Ending<'_, '_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
 /// The place of one that is being opened. It is filled in any case, or the reader would wait for
 /// ever.
-struct Slot<'a, 'b, T: Tree> {
-    ahead: &'a Ahead<'b, T>,
+struct Slot<'a, 'b> {
+    ahead: &'a OpenAhead<'b>,
     at: usize,
 }
 
-impl<T: Tree> Slot<'_, '_, T> {
+impl Slot<'_, '_> {
     fn fill(self, opened: Result<Arc<dyn Source>>) {
         self.ahead.put(self.at, opened);
         std::mem::forget(self);
     }
 }
 
-impl<T: Tree> Drop for Slot<'_, '_, T> {
+impl Drop for Slot<'_, '_> {
     fn drop(&mut self) {
         let what = io::Error::other("the thread that opened it has panicked");
-        self.ahead.put(self.at, Err(Error::io("open", self.ahead.tree.path(), what)));
+        self.ahead.put(self.at, Err(Error::io("open", self.ahead.path, what)));
     }
 }
 
-/// Gives what was opened ahead. When it is dropped, nothing more is opened.
-struct FromAhead<'a, 'b, T: Tree>(&'a Ahead<'b, T>);
+/// Gives what was opened ahead.
+struct FromAhead<'a, 'b> {
+    ahead: &'a OpenAhead<'b>,
+    /// Which of the ids each is.
+    order: &'a [usize],
+}
 
-impl<T: Tree> Supply for FromAhead<'_, '_, T> {
+impl Supply for FromAhead<'_, '_> {
     /// It gives no spans.
     type Part = Infallible;
 
     fn next(&mut self) -> Option<Next<Infallible>> {
-        let (index, opened) = self.0.take_next()?;
+        let (at, opened) = self.ahead.take_next()?;
+        let index = self.order.get(at).copied()?;
         Some(match opened {
             Ok(source) => Next::Body(index, source),
             Err(error) => Next::Failed(index, error),
@@ -238,16 +260,10 @@ impl<T: Tree> Supply for FromAhead<'_, '_, T> {
     fn take_apart(&mut self, _: Span<Infallible>) {}
 }
 
-impl<T: Tree> Drop for FromAhead<'_, '_, T> {
-    fn drop(&mut self) {
-        self.0.end();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::ops::ControlFlow;
-    use std::path::{Path, PathBuf};
+    use std::path::PathBuf;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 

@@ -4,7 +4,7 @@
 //! that get their names when they are whole.
 
 pub(crate) mod acl;
-mod ahead;
+pub(crate) mod ahead;
 mod any;
 mod chain;
 pub(crate) mod descent;

@@ -10,6 +10,7 @@ use super::error::Result;
 use super::expected::Expected;
 use crate::names::Selection;
 use crate::tree::descent::joined;
+use crate::tree::outbox::is_temporary;
 use crate::tree::{Kind, NodeId, Tree, find_below, not_a_file};
 use crate::walk::DirectoryTree;
 
@@ -121,7 +122,9 @@ impl Subject {
     /// Whether a path that only one side has is no extra.
     pub(super) fn leaves_out(&self, key: &[u8], is_directory: bool) -> bool {
         let is_ignored = || self.ignored.excludes(&joined(&self.ignored_below, key), is_directory);
-        self.left_out.contains(key) || is_ignored()
+        // What a run that was killed left is removed by the next one.
+        let is_leftover = || key.rsplit(|byte| *byte == b'/').next().is_some_and(is_temporary);
+        self.left_out.contains(key) || is_leftover() || is_ignored()
     }
 
     /// The same, with what lists say of its files.

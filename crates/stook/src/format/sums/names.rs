@@ -76,6 +76,16 @@ pub fn list_name(kind: HashKind, date: &str, number: u32) -> String {
     format!("{OWN}{date}{number}.{}", kind.name())
 }
 
+/// The first number with which no list of a date is there, of whatever function: a list with it is
+/// later than those. At most `max`.
+pub fn free_number(date: &str, max: u32, mut is_there: impl FnMut(&[u8]) -> bool) -> u32 {
+    let mut is_free = |number: &u32| {
+        let names = HashKind::ALL.iter().map(|kind| list_name(*kind, date, *number));
+        !names.into_iter().any(|name| is_there(name.as_bytes()))
+    };
+    (1..max).find(|number| is_free(number)).unwrap_or(max)
+}
+
 /// The name of the directory with the proofs of files that lists have: beside these, with their
 /// date.
 pub fn proofs_name(date: &str) -> String {

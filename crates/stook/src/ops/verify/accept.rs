@@ -2,21 +2,21 @@
 //! more. The lists that are made then replace those that were made here before, of which none could
 //! ever say that a file is gone.
 
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::lists::ListFile;
-use super::made::MadeList;
-use super::{Error, Result, VerifyGiven, own, reading};
+use super::mend::Seen;
+use super::{Error, Result, VerifyGiven, made, own, reading};
 use crate::error;
 use crate::format::relative;
 use crate::format::sums::{is_own_list_name, kind_of_name};
 use crate::hash::HashKind;
 use crate::tree::outbox::{Calls as _, System};
-use crate::tree::target;
+use crate::tree::{Failure, target};
 use crate::verify::{self, Branch, Expected};
 
 /// What is accepted, as paths in lists.
@@ -26,7 +26,9 @@ use crate::verify::{self, Branch, Expected};
 pub(super) fn keys(given: &VerifyGiven) -> Result<Vec<Vec<u8>>> {
     let why = match given {
         VerifyGiven { accept, .. } if accept.is_empty() => return Ok(Vec::new()),
-        VerifyGiven { make, .. } if make.is_empty() => "what is accepted needs a list that is made of it",
+        VerifyGiven { make, proofs: false, .. } if make.is_empty() => {
+            "what is accepted needs a list that is made of it"
+        }
         VerifyGiven { mhl: Some(_), .. } => "an ASC MHL keeps what each file was: nothing is accepted in one",
         VerifyGiven { against: Some(_), .. } => "only what lists say can be accepted to be otherwise",
         VerifyGiven { lists, .. } if !lists.is_empty() => "what is accepted is in the lists of a tree itself",
@@ -88,39 +90,69 @@ pub(super) fn without(branch: &Branch, accept: &[Vec<u8>], expected: Expected) -
     Ok(expected.among(|path| !is_accepted(accept, path)))
 }
 
-/// The functions of lists that were made here: those that replace them have the same.
-pub(super) fn kinds_of(branch: &Branch) -> Result<Vec<HashKind>> {
-    let lists = own::lists_of(branch)?.lists;
-    Ok(lists
-        .iter()
-        .filter(|list| is_own_list_name(&list.name))
-        .filter_map(|list| kind_of_name(&list.name))
-        .collect())
+/// Lists that were made here before, as they were when they were read.
+#[derive(Debug, Default)]
+pub(super) struct Older {
+    place: PathBuf,
+    lists: Vec<(Vec<u8>, Seen)>,
 }
 
-/// Removes lists that were made here earlier than these: which.
-///
-/// # Errors
-/// I/O errors.
-pub(super) fn remove_older(branch: &Branch, place: &Path, made: &[MadeList]) -> error::Result<Vec<PathBuf>> {
-    let made: BTreeSet<&[u8]> =
-        made.iter().filter_map(|list| Some(list.path.file_name()?.as_bytes())).collect();
-    let lists = own::lists_of(branch).map_err(|error| error::Error::io("list", place, into_io(&error)))?;
-    let directory = target::open(place).map_err(|error| error::Error::io("open", place, error))?;
-    let mut removed = Vec::new();
-    for list in lists.lists.iter().filter(|list| is_own_list_name(&list.name)) {
-        if made.contains(list.name.as_slice()) {
-            continue;
+impl Older {
+    /// Those of a tree that no list has as a file: such a list belongs to what came with it, and
+    /// would be missing.
+    ///
+    /// # Errors
+    /// I/O errors; a tree that is not on disk.
+    pub(super) fn of(branch: &Branch, listed: Option<&Expected>) -> Result<Self> {
+        let place = made::place_of(branch)?;
+        let mut older = Self { place, lists: Vec::new() };
+        for list in own::lists_of(branch)?.lists.into_iter().filter(|list| is_own_list_name(&list.name)) {
+            let is_file_of_list = listed.is_some_and(|listed| listed.contains(&list.name));
+            let seen = Seen::at(&older.place, &list.name).map_err(|error| older.failed(&list.name, error))?;
+            if let Some(seen) = seen.filter(|_| !is_file_of_list) {
+                older.lists.push((list.name, seen));
+            }
         }
-        let (name, path) = (OsStr::from_bytes(&list.name), place.join(OsStr::from_bytes(&list.name)));
-        let unlinked = System.unlink(directory.as_fd(), name);
-        unlinked.map_err(|error| error::Error::io("remove", &path, error))?;
-        removed.push(path);
+        Ok(older)
     }
-    System.sync(directory.as_fd()).map_err(|error| error::Error::io("sync", place, error))?;
-    Ok(removed)
-}
 
-fn into_io(error: &error::Error) -> std::io::Error {
-    std::io::Error::other(error::chain(error))
+    /// Their functions: those that replace them have the same.
+    pub(super) fn kinds(&self) -> Vec<HashKind> {
+        self.lists.iter().filter_map(|(name, _)| kind_of_name(name)).collect()
+    }
+
+    /// Removes those that are still what they were: which. Others may have removed some meanwhile,
+    /// and written new ones.
+    pub(super) fn remove(&self) -> (Vec<PathBuf>, Vec<Failure<error::Error>>) {
+        let (mut removed, mut failures) = (Vec::new(), Vec::new());
+        for (name, seen) in &self.lists {
+            match self.remove_one(name, *seen) {
+                Ok(true) => removed.push(self.path(name)),
+                Ok(false) => {}
+                Err(error) => failures.push(Failure { key: Vec::new(), error: self.failed(name, error) }),
+            }
+        }
+        if !removed.is_empty()
+            && let Err(error) = target::open(&self.place).and_then(|place| System.sync(place.as_fd()))
+        {
+            let error = error::Error::io("sync", &self.place, error);
+            failures.push(Failure { key: Vec::new(), error });
+        }
+        (removed, failures)
+    }
+
+    fn remove_one(&self, name: &[u8], seen: Seen) -> io::Result<bool> {
+        if Seen::at(&self.place, name)? != Some(seen) {
+            return Ok(false);
+        }
+        System.unlink(target::open(&self.place)?.as_fd(), OsStr::from_bytes(name)).map(|()| true)
+    }
+
+    fn path(&self, name: &[u8]) -> PathBuf {
+        self.place.join(OsStr::from_bytes(name))
+    }
+
+    fn failed(&self, name: &[u8], error: io::Error) -> error::Error {
+        error::Error::io("remove", self.path(name), error)
+    }
 }

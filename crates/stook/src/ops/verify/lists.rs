@@ -76,6 +76,11 @@ const fn second_of(ns: i64) -> i64 {
     ns.div_euclid(1_000_000_000).saturating_mul(1_000_000_000)
 }
 
+/// Whether a name is that of an ASC MHL.
+pub(super) fn is_mhl_name(name: &[u8]) -> bool {
+    name.to_ascii_lowercase().ends_with(b".mhl")
+}
+
 /// When a list was made. Names of lists of one second that are written here say in which order.
 fn date_of(name: &[u8], modified_ns: i64) -> i64 {
     let date_ns = date_of_name(name).unwrap_or(second_of(modified_ns));
@@ -171,7 +176,7 @@ impl ListFile {
 
     /// Whether it is an ASC MHL.
     pub(super) fn is_mhl(&self) -> bool {
-        self.name.to_ascii_lowercase().ends_with(b".mhl")
+        is_mhl_name(&self.name)
     }
 
     /// Its own path in a tree on disk, if it lies in it.

@@ -212,8 +212,10 @@ impl<'e> Making<'e> {
             if expected.is_empty() {
                 continue;
             }
+            let is_there = |name: &[u8]| place.join(OsStr::from_bytes(name)).symlink_metadata().is_ok();
+            let number = sums::free_number(&self.wanted.date, NAMES_MAX, is_there);
             for kind in &self.wanted.kinds {
-                match make(&place, *kind, &self.wanted.date, &expected) {
+                match make(&place, *kind, (&self.wanted.date, number), &expected) {
                     Ok(path) => {
                         let (kind, files) = (Some(*kind), expected.len() as u64);
                         made.push(MadeList { subject, path, kind, files });
@@ -281,9 +283,13 @@ fn continue_history(
     Ok(Some((place.join(OsStr::from_bytes(&written.key)), written.files)))
 }
 
-/// Makes a list under a name that nothing has.
-fn make(place: &Path, kind: HashKind, date: &str, expected: &Expected) -> crate::Result<PathBuf> {
-    let mut number = 1;
+/// Makes a list under a name that nothing has, with this number or a later one.
+fn make(
+    place: &Path,
+    kind: HashKind,
+    (date, mut number): (&str, u32),
+    expected: &Expected,
+) -> crate::Result<PathBuf> {
     loop {
         let name = sums::list_name(kind, date, number);
         match write(place, &name, kind, expected) {

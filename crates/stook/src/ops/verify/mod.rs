@@ -30,6 +30,7 @@ pub use repair::{
     GoOn, OpenGood, RepairCounts, RepairGiven, RepairPhase, RepairProgress, RepairReport, Repaired,
 };
 
+use self::accept::Older;
 use self::advice::{name_tree, or_a_list, repairable};
 use self::made::{Making, Wanted};
 use self::range::blake3_of;
@@ -194,13 +195,13 @@ impl Verified {
         Self { report, ..Self::default() }
     }
 
-    /// Removes the lists that those that were made replace, if nothing is wrong.
-    fn remove_older(&mut self, branch: &Branch) -> Result<()> {
-        let is_done = !self.report.interrupted && !self.made.is_empty() && self.wrong(true) == 0;
-        if is_done {
-            self.removed = accept::remove_older(branch, &made::place_of(branch)?, &self.made)?;
+    /// Removes lists that those that were made replace, or of which all files are gone, if nothing
+    /// is wrong.
+    fn remove(&mut self, older: &Older) {
+        let is_bare = self.report.subjects.iter().all(|one| one.matching + one.new == 0);
+        if !self.report.interrupted && (is_bare || !self.made.is_empty()) && self.wrong(true) == 0 {
+            (self.removed, self.failures) = older.remove();
         }
-        Ok(())
     }
 
     /// Lines of lists that could not be used, and lists that could not be read to their end.
@@ -243,16 +244,18 @@ impl VerifyGiven {
         }
         let other = against.as_ref().map(|(branch, _)| branch);
         let go_on = &mut || events.go_on(&Progress::default());
-        let intent = Intent { makes: !wanted.is_empty(), accept: &accept };
+        let intent = Intent { makes: !wanted.is_empty(), continues: !wanted.mhl.is_empty(), accept: &accept };
         let expecting = expect_all(tasks, other, intent, &mut unverified, go_on)?;
         let Some((mut tasks, reports)) = expecting else { return Ok(Verified::interrupted()) };
         if tasks.iter().any(|task| task.proven.is_own()) {
             wanted.keep_proofs();
         }
+        let mut older = Older::default();
         if let [task] = tasks.as_slice()
             && !accept.is_empty()
         {
-            wanted.add(accept::kinds_of(&task.subject.branch)?);
+            older = Older::of(&task.subject.branch, task.subject.listed.as_deref())?;
+            wanted.add(older.kinds());
         }
         let places = tasks.iter().map(|task| made::place_of(&task.subject.branch));
         let places = if wanted.is_empty() { Vec::new() } else { places.collect::<Result<Vec<_>>>()? };
@@ -291,9 +294,7 @@ impl VerifyGiven {
         let repairable = repairable(found, &known, &reports);
         let (lists, removed, proofs) = (reports, Vec::new(), made_proofs);
         let mut verified = Verified { report, lists, made, removed, proofs, failures, repairable };
-        if let ([branch], false) = (branches.as_slice(), accept.is_empty()) {
-            verified.remove_older(branch)?;
-        }
+        verified.remove(&older);
         Ok(verified)
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::above::Above;
 use super::blocks::Proofs;
-use super::lists::{ListFile, ListReport, is_handed_over};
+use super::lists::{ListFile, ListReport, is_handed_over, is_mhl_name};
 use super::own::is_chain;
 use super::{Error, Given, Result, accept, open_each, own, reading};
 use crate::copy::Misplaced;
@@ -32,6 +32,8 @@ pub(super) struct Task {
 pub(super) struct Intent<'a> {
     /// Lists.
     pub(super) makes: bool,
+    /// Among them the next generation of an ASC MHL, which verifies the earlier ones itself.
+    pub(super) continues: bool,
     /// What was changed on purpose.
     pub(super) accept: &'a [Vec<u8>],
 }
@@ -140,7 +142,7 @@ impl Task {
         &mut self,
         at: usize,
         against: Option<&Branch>,
-        Intent { makes, accept }: Intent<'_>,
+        Intent { makes, continues, accept }: Intent<'_>,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<Option<Vec<ListReport>>> {
         let mut own = own::lists_of(&self.subject.branch)?;
@@ -179,7 +181,9 @@ impl Task {
         left_out.extend(read.folders);
         let expected: Expected = accept::without(branch, accept, read.expected)?;
         // What is wrong with a chain is the business of what continues it.
-        let is_unread = |list: &&ListReport| list.bad_lines > 0 && !(makes && is_chain(&list.path));
+        let is_continued =
+            |path: &Path| is_chain(path) || continues && is_mhl_name(path.as_os_str().as_bytes());
+        let is_unread = |list: &&ListReport| list.bad_lines > 0 && !(makes && is_continued(&list.path));
         let bad = reports.iter().find(is_unread);
         match bad {
             // What they have no more could be listed as new, or as more than there should be.

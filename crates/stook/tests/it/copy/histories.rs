@@ -358,3 +358,18 @@ fn files_that_a_list_has_no_way_to_hold_are_not_counted_and_their_names_are_esca
     let why = chain(&sealed.failures[0].error);
     assert!(why.contains(r"p/\xff") && why.contains("XML cannot hold"), "{why}");
 }
+
+#[test]
+fn verifying_takes_up_what_a_killed_run_has_left_too() {
+    let place = Place::with(&["disk/f"]);
+    assert_eq!(seal(&place.at("disk"), MD5).wrong(false), 0);
+    for is_gone in [true, false] {
+        match is_gone {
+            true => fs::remove_file(place.chain("disk")).unwrap(),
+            false => place.roll_back("disk", 1),
+        }
+        let sealed = seal(&place.at("disk"), MD5);
+        assert_eq!((sealed.made.len(), sealed.bad_lines()), (1, 1), "{sealed:?}");
+        assert_eq!(verify(&place.at("disk")).wrong(false), 0);
+    }
+}

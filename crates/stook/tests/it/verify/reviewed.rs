@@ -307,3 +307,44 @@ fn a_part_is_repaired_with_what_its_lists_have() {
     }
     assert!(matches!(place.repair("good/d", "bare"), Err(Error::NoList(_))));
 }
+
+#[test]
+fn a_list_that_is_a_file_of_another_list_is_not_removed() {
+    let place = Place::new(&[("card/a", "1"), ("card/b", "2")]);
+    place.make("card", HashKind::Sha256).unwrap();
+    let options = CopyOptions { lists: vec![HashKind::Sha256], ..CopyOptions::default() };
+    copy_with(&place.at("card"), &[&place.at("disk")], options);
+    place.put("disk/b", "changed");
+    let found = place.accept("disk", &["b"]).unwrap();
+    assert_eq!((found.wrong(false), found.removed.len()), (0, 1), "{found:?}");
+    assert_eq!(place.verify("disk").unwrap().wrong(false), 0);
+    // One that names lists of ours as files was not made here.
+    let place = Place::new(&[("d/a", "1"), ("d/b", "2")]);
+    place.make("d", HashKind::Sha256).unwrap();
+    let [own] = place.lists("d", "sha256").try_into().unwrap();
+    let name = own.file_name().unwrap().to_str().unwrap().to_owned();
+    place.list("d/SHA256SUMS", &[(&name, &fs::read_to_string(&own).unwrap())]);
+    place.put("d/b", "changed");
+    assert!(place.accept("d", &["b"]).unwrap().removed.is_empty());
+    assert_eq!(place.verify("d").unwrap().wrong(false), 0);
+}
+
+#[test]
+fn lists_of_which_everything_was_deleted_on_purpose_are_removed() {
+    let place = Place::new(&[("d/a", "1")]);
+    place.make("d", HashKind::Sha256).unwrap();
+    fs::remove_file(place.at("d/a")).unwrap();
+    let found = place.accept("d", &["a"]).unwrap();
+    assert_eq!((found.wrong(false), found.made.len(), found.removed.len()), (0, 0, 1));
+    assert!(matches!(place.verify("d"), Err(Error::NoList(_))));
+}
+
+#[test]
+fn what_a_killed_run_left_is_neither_listed_nor_extra() {
+    let place =
+        Place::new(&[("d/a", "1"), ("d/.stook-0123456789abcdef-0.part", "half"), ("d/.stook-x", "2")]);
+    let made = place.make("d", HashKind::Sha256).unwrap();
+    assert_eq!(made.made[0].files, 2);
+    place.put("d/e/.stook-0123456789abcdef.part", "half");
+    assert_eq!(counts_of(&place.verify("d").unwrap()), [2, 0, 0, 0, 0, 0]);
+}
