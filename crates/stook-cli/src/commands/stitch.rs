@@ -35,7 +35,7 @@ Examples:
   stook stitch tar project --deterministic | sha256sum
   stook stitch tar project --write project.tar
   stook stitch zip project --write project.zip
-  stook stitch tar project -o project.toml && stook get project.toml project.tar --range 0..512
+  stook stitch tar project -o project.toml && stook cat project.toml//project.tar --range 0..512
   stook stitch zip photos.stook --list
   stook stitch safetensors model-0000* --write model.safetensors
   stook stitch patch game.zip --with changes --write new.zip
@@ -252,7 +252,9 @@ fn target_of<'o>(out: &'o Out, context: &Context) -> Result<(Option<&'o Path>, b
     let target = out.write.as_deref().or(out.layout.as_deref());
     let to_stdout = target.map_or(!out.list, |_| out.write.as_deref().is_some_and(is_stdout));
     if to_stdout && context.json() {
-        return Err(UsageError::new("with --json the report goes to stdout: give --write FILE"));
+        return Err(UsageError::new(
+            "with --json the report goes to stdout: give --write FILE, -o LAYOUT or --list",
+        ));
     }
     if to_stdout && std::io::stdout().is_terminal() {
         let what = "its bytes would go to the terminal: give --write FILE, -o LAYOUT, --list, or a pipe";

@@ -190,11 +190,13 @@ fn an_archive_is_patched_into_a_pipe_a_file_and_itself() {
     lines.iter().for_each(|line| documented("stitch_member", line));
     let sizes = |key: &str| lines.iter().find(|line| line["key"] == key).unwrap()["size"].clone();
     assert_eq!((sizes("src/main"), sizes("src/new"), sizes("readme")), (12.into(), 3.into(), 7.into()));
-    // The archive is in the folder, and the written file, too: neither becomes a member.
+    // The archive may be in the folder, and becomes no member. What is there is a change.
     let (code, _, stderr) = run(&place, &["patch", "p.tar", "--with", "over", "--write", "over/out.tar"]);
     assert_eq!((code, stderr.as_str()), (0, ""));
     fs::copy(place.path("p.tar"), place.path("over/p.tar")).unwrap();
     let args = ["patch", "over/p.tar", "--with", "over", "--write", "over/out.tar"];
+    assert_eq!(run(&place, &args).0, 1);
+    fs::remove_file(place.path("over/out.tar")).unwrap();
     let (code, stdout, stderr) = run(&place, &args);
     assert_eq!((code, stderr.as_str()), (0, ""));
     assert!(stdout.contains(": 6 members") || stdout.contains(": 7 members"), "{stdout}");
@@ -340,4 +342,69 @@ fn packs_json(place: &Place, args: &[&str]) -> Value {
     let document: Value = serde_json::from_str(&stdout).unwrap();
     documented("stitch", &document);
     document
+}
+
+#[test]
+fn nothing_is_written_over_that_it_is_made_of() {
+    let place = place();
+    fs::write(place.path("a"), "AAAA").unwrap();
+    fs::write(place.path("b"), "BBBB").unwrap();
+    std::os::unix::fs::symlink("a", place.path("la")).unwrap();
+    std::os::unix::fs::symlink("nowhere/x.toml", place.path("dangling.toml")).unwrap();
+    fs::create_dir(place.path("changes")).unwrap();
+    fs::write(place.path("changes/readme"), "changed").unwrap();
+    assert_eq!(run(&place, &["zip", "project", "--write", "p.zip"]).0, 0);
+    for args in [
+        &["raw", "a", "b", "--write", "a"][..],
+        &["raw", "a", "--write", "la"],
+        &["tar", "a", "--write", "a", "--force"],
+        &["raw", "a", "b", "-o", "a"],
+        &["tar", "project", "-o", "a"],
+        &["tar", "project", "-o", "project/readme"],
+        &["tar", "project", "-o", "dangling.toml"],
+        &["patch", "p.zip", "--with", "changes", "-o", "p.zip"],
+        &["patch", "p.zip", "--with", "changes", "-o", "p.zip", "--force"],
+        &["patch", "p.zip", "--with", "changes", "--write", "changes/readme"],
+    ] {
+        let (code, stdout, stderr) = run(&place, args);
+        assert_eq!((code, stdout.as_str()), (1, ""), "{args:?}: {stderr}");
+    }
+    let kept = [("a", "AAAA"), ("b", "BBBB"), ("changes/readme", "changed"), ("project/readme", "read me")];
+    for (path, text) in kept {
+        assert_eq!(fs::read_to_string(place.path(path)).unwrap(), text, "{path}");
+    }
+    // A layout is replaced by another one, and an archive by itself with changes.
+    for args in [
+        &["tar", "project", "-o", "p.toml"][..],
+        &["zip", "project", "-o", "p.toml"],
+        &["patch", "p.zip", "--with", "changes", "--write", "p.zip"],
+    ] {
+        assert_eq!(run(&place, args).0, 0, "{args:?}");
+    }
+    let (code, _, stderr) =
+        script(&place, "$STOOK ls p.toml | grep -x p.zip; unzip -p p.zip readme | grep -x changed");
+    assert_eq!(code, 0, "{stderr}");
+    // A directory without a name, and a name that only ends as the archive.
+    let of = "cd project; $STOOK stitch zip . -o x.toml -q; $STOOK ls x.toml | grep -x x.zip; rm x.toml
+              cd ..; $STOOK stitch tar project -o atar.toml -q; $STOOK ls atar.toml | grep -x atar.tar";
+    let (code, _, stderr) = script(&place, of);
+    assert_eq!(code, 0, "{stderr}");
+}
+
+#[test]
+fn there_may_be_many_more_files_than_descriptors() {
+    let place = Place::new();
+    fs::create_dir(place.path("many")).unwrap();
+    for number in 0..3000 {
+        fs::write(place.path("many").join(format!("{number:05}.txt")), format!("{number}")).unwrap();
+    }
+    let of = "ulimit -n 128; $STOOK stitch raw many > flat; [ $(stat -c %s flat) = 10890 ]
+              $STOOK stitch raw many -o many.toml -q; $STOOK copy -q many.toml// out; cmp out/many.raw flat
+              $STOOK cat many.toml//many.raw | cmp - flat; $STOOK get many.toml many.raw -o - | cmp - flat
+              $STOOK stitch tar many -o t.toml -q; $STOOK cat t.toml//t.tar//02999.txt | grep -x 2999
+              $STOOK stitch wds many --shard-size 100KB --write shards -q
+              for shard in shards/*; do tar tf $shard; done | wc -l | grep -x 3000
+              $STOOK stitch zip many --write many.zip -q; unzip -tq many.zip";
+    let (code, stdout, stderr) = script(&place, of);
+    assert_eq!(code, 0, "{stdout} {stderr}");
 }

@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use rustix::fs::{AtFlags, statat};
 
 use super::body::FileJob;
 use super::destination::{Pending, Receiver};
@@ -15,8 +16,6 @@ use super::events::Action;
 use super::hash_lane::{Computed, OneFile};
 use super::listing::Found;
 use super::options::CopyOptions;
-use rustix::fs::{AtFlags, statat};
-
 use crate::format::{list_date, mhl, now_ns, sums};
 use crate::hash::{Digest, HashKind};
 use crate::source::Forwards;

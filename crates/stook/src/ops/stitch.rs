@@ -1,6 +1,7 @@
 //! Archives of anything that is given, without writing them, or written out.
 
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::given::Given;
@@ -107,7 +108,8 @@ impl Stitched {
     ) -> Result<bool> {
         let mut name = path.file_stem().unwrap_or(path.as_os_str()).as_encoded_bytes().to_vec();
         let ending = self.laid.file.path().extension().unwrap_or_default().as_encoded_bytes();
-        if !ending.is_empty() && !name.ends_with(ending) {
+        let has_it = name.strip_suffix(ending).is_some_and(|before| before.ends_with(b"."));
+        if !ending.is_empty() && !has_it {
             name.push(b'.');
             name.extend_from_slice(ending);
         }
@@ -122,9 +124,19 @@ fn save_all(
     force: bool,
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<bool> {
-    let mut draft = Draft::named(path, &mut || progress(0))?;
+    let io = |error| crate::Error::io("open", path, error);
     // Where a link has the name, the layout lies beside what that leads to.
-    let led_to = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let led_to = match path.symlink_metadata() {
+        Ok(_) => path.canonicalize().map_err(io)?,
+        Err(_) => path.to_path_buf(),
+    };
+    let is_other = led_to.is_file() && !stitch::is_layout_file(&led_to)?;
+    let is_source = |of: &Stitched| of.laid.file.path().canonicalize().is_ok_and(|of| of == led_to);
+    if is_other && (!force || files.iter().any(|(_, stitched)| is_source(stitched))) {
+        let what = format!("{} is there, and is no layout: give another name", path.display());
+        return Err(Error::Invalid(what));
+    }
+    let mut draft = Draft::named(path, &mut || progress(0))?;
     let parent = led_to.parent().filter(|parent| !parent.as_os_str().is_empty());
     let (mut encoder, mut before) = (Encoder::new(), 0_u64);
     for (name, stitched) in files {
@@ -269,6 +281,9 @@ fn members_of(
     for given in trees {
         let branch = branch_of(given, &mut misplaced)?;
         path = branch.path();
+        if let Some(file) = without {
+            refuse_source(&branch, file)?;
+        }
         let is_directory = branch.tree.node(branch.id)?.kind == Kind::Directory;
         let key = if is_only && is_directory { &b""[..] } else { &branch.name };
         members.add((branch.tree, branch.is_on_disk), branch.id, key, go_on)?;
@@ -276,7 +291,23 @@ fn members_of(
     if let Some(file) = without {
         members.leave_out_file(file);
     }
+    // `.` has no name that a file could have.
+    let path = if path.file_name().is_some() { path } else { PathBuf::from("stitched") };
     Ok((members, misplaced, path))
+}
+
+/// Refuses to write over a file that was named, and would be missing in it.
+fn refuse_source(branch: &Branch, target: &Path) -> Result<()> {
+    let numbers = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
+    let is_file = branch.tree.node(branch.id)?.kind == Kind::File;
+    let own = branch.lies_in.as_deref().filter(|_| is_file || !branch.is_on_disk).and_then(numbers);
+    match own.is_some() && own == numbers(target) {
+        true => {
+            let what = format!("{} is what it is made of, and would be written over", target.display());
+            Err(Error::Invalid(what))
+        }
+        false => Ok(()),
+    }
 }
 
 /// What was opened; what it should have, and has not, is noted.
@@ -329,9 +360,15 @@ impl PatchGiven {
             }
             members.add((branch.tree, branch.is_on_disk), branch.id, b"", go_on)?;
         }
-        // Neither is meant to be in itself.
-        for file in target.iter().chain([&path]) {
-            members.leave_out_file(file);
+        // It is not meant to be in itself.
+        members.leave_out_file(&path);
+        if let Some(target) = &target {
+            let before = members.all().len();
+            members.leave_out_file(target);
+            if members.all().len() < before {
+                let what = format!("{} is one of the changes, and would be written over", target.display());
+                return Err(Error::Invalid(what));
+            }
         }
         Ok(Stitched { laid: patch.lay_out(path, members)?, misplaced })
     }

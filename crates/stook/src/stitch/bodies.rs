@@ -80,6 +80,18 @@ impl Bodies {
         Ok(opened)
     }
 
+    /// Closes all that are open, once they were checked.
+    pub(super) fn close(&self) {
+        for shard in &self.shards {
+            let closed = {
+                let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+                shard.order.clear();
+                std::mem::take(&mut shard.open)
+            };
+            drop(closed);
+        }
+    }
+
     /// Returns an error if a body is not what it was when it was opened. One that never was has
     /// given no bytes.
     pub(super) fn check(&self, number: u32) -> Result<()> {

@@ -106,8 +106,7 @@ impl Describing {
         }
         self.held_bytes = self.held_bytes.saturating_add(bytes.len() as u64);
         if self.held_bytes > HELD_BYTES_MAX {
-            let why = format!("it would have more than {HELD_BYTES_MAX} bytes that are in no file");
-            return Err(Error::Member { key: b"the layout".to_vec(), why });
+            return Err(Error::TooMuchHeld { most: HELD_BYTES_MAX });
         }
         Ok(LayoutPiece::Bytes(bytes))
     }

@@ -29,6 +29,15 @@ pub enum Error {
         /// Why not.
         why: String,
     },
+    /// A layout would hold too many bytes itself.
+    #[error(
+        "a layout would hold more than {most} bytes that are in no file, such as headers: write the file itself \
+         (`--write`)"
+    )]
+    TooMuchHeld {
+        /// How many are the most.
+        most: u64,
+    },
     /// There is nothing that a file could be made of.
     #[error("there is nothing to make it of: {0}")]
     Nothing(&'static str),

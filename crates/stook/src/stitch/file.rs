@@ -14,10 +14,13 @@ use crate::engine::{Access, Backend};
 use crate::error::{self, Error};
 use crate::extent::ByteRange;
 use crate::source::{Answer, Identity, Leaf, Object, Origin, Pending, Source, check_bounds, read_range};
+use crate::tree::target::share_of_descriptors;
 
-/// Bodies that one range opens at once. What it has beyond them is opened when it is read, one
-/// after another.
+/// Bodies that one range opens at once, at most. What it has beyond them is opened when it is read,
+/// one after another.
 const OPENED_AT_ONCE: usize = 64;
+/// One of so many descriptors of a process is for each of them: many ranges are read at a time.
+const DESCRIPTORS_PER_BODY: u64 = 64;
 
 /// Where the bytes of a virtual file come from. Nothing is asked for before it is read.
 pub trait Parts: Send + Sync + fmt::Debug {
@@ -77,6 +80,7 @@ struct Inner {
     index: PieceIndex,
     pieces: Box<[Piece]>,
     bodies: Bodies,
+    opened_at_once: usize,
     identity: Identity,
     origin: Origin,
 }
@@ -103,7 +107,8 @@ impl VirtualFile {
         let identity = Identity { len: index.len(), ..Identity::default() };
         let origin = Origin::new("virtual file", path.to_string_lossy());
         let bodies = Bodies::new(parts);
-        Ok(Self(Arc::new(Inner { path, index, pieces, bodies, identity, origin })))
+        let opened_at_once = share_of_descriptors(DESCRIPTORS_PER_BODY, OPENED_AT_ONCE);
+        Ok(Self(Arc::new(Inner { path, index, pieces, bodies, opened_at_once, identity, origin })))
     }
 
     /// How many pieces it has, those that continue one another as one.
@@ -180,8 +185,15 @@ impl Source for VirtualFile {
 
     fn resolve(&self, range: ByteRange, leaves: &mut Vec<Leaf>) -> error::Result<()> {
         check_bounds(self, range)?;
-        let mut opened = 0;
+        let (mut opened, mut at) = (0, range.start());
         for (piece, part) in self.touched(range) {
+            opened += usize::from(matches!(piece, Piece::Body { .. }));
+            if opened > self.0.opened_at_once {
+                let range = ByteRange::new(at, range.end()).unwrap_or_default();
+                leaves.push(Leaf::Object { object: Arc::new(LaterPart(self.clone())), range });
+                return Ok(());
+            }
+            at = at.saturating_add(part.len());
             match piece {
                 Piece::Bytes(bytes) => leaves.push(Leaf::Bytes(slice(bytes, part))),
                 Piece::Fill(byte) => leaves.push(Leaf::Fill { byte: *byte, len: part.len() }),
@@ -198,13 +210,7 @@ impl Source for VirtualFile {
                 }
                 Piece::Body { number, offset } => {
                     let wanted = shifted(part, *offset).ok_or_else(|| no_part(*number))?;
-                    opened += 1;
-                    if opened <= OPENED_AT_ONCE {
-                        self.0.bodies.get(*number)?.resolve(wanted, leaves)?;
-                    } else {
-                        let object = Arc::new(LaterBody { file: self.clone(), number: *number });
-                        leaves.push(Leaf::Object { object, range: wanted });
-                    }
+                    self.0.bodies.get(*number)?.resolve(wanted, leaves)?;
                 }
             }
         }
@@ -231,29 +237,68 @@ fn slice(bytes: &Bytes, part: ByteRange) -> Bytes {
     bytes.slice(at(part.start())..at(part.end()))
 }
 
-/// A body that is opened when it is read.
-struct LaterBody {
-    file: VirtualFile,
-    number: u32,
-}
+/// A part with many bodies, which are opened one after another when it is read.
+struct LaterPart(VirtualFile);
 
-impl fmt::Debug for LaterBody {
+impl fmt::Debug for LaterPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LaterBody").field("number", &self.number).finish_non_exhaustive()
+        f.debug_tuple("LaterPart").field(&self.0).finish()
     }
 }
 
-impl Object for LaterBody {
+impl Object for LaterPart {
     fn path(&self) -> &Path {
-        &self.file.0.path
+        &self.0.0.path
     }
 
     fn begin(&self, range: ByteRange, answer: Answer) -> Pending {
-        let read = || {
-            let source = self.file.0.bodies.get(self.number)?;
-            read_range(&Backend::Threads, &*source, range, Access::Cached)
-        };
-        answer.give(read());
+        answer.give(self.read(range));
         Box::new(())
     }
+}
+
+impl LaterPart {
+    fn read(&self, range: ByteRange) -> error::Result<Bytes> {
+        let mut read = Vec::with_capacity(usize::try_from(range.len()).unwrap_or(0));
+        let (mut at, mut leaves) = (range.start(), Vec::new());
+        for (piece, part) in self.0.touched(range) {
+            let here = ByteRange::at(at, part.len()).unwrap_or_default();
+            at = here.end();
+            let Piece::Body { number, offset } = piece else {
+                // It has no body, so that nothing is left for later.
+                self.0.resolve(here, &mut leaves)?;
+                leaves.drain(..).try_for_each(|leaf| read_leaf(&leaf, &mut read).map(drop))?;
+                continue;
+            };
+            let source = self.0.bodies().get(*number)?;
+            let wanted = shifted(part, *offset).ok_or_else(|| no_part(*number))?;
+            source.resolve(wanted, &mut leaves)?;
+            let before = read.len();
+            let is_read = leaves
+                .drain(..)
+                .try_fold(true, |is_read, leaf| Ok::<_, Error>(is_read && read_leaf(&leaf, &mut read)?))?;
+            if !is_read {
+                read.truncate(before);
+                let bytes = read_range(&Backend::Threads, &*source, wanted, Access::Cached)?;
+                read.extend_from_slice(&bytes);
+            }
+        }
+        Ok(read.into())
+    }
+}
+
+/// Reads a leaf into the end of a buffer; `false` for one that only a session can read.
+fn read_leaf(leaf: &Leaf, into: &mut Vec<u8>) -> error::Result<bool> {
+    let grown = |into: &Vec<u8>, len: u64| into.len().saturating_add(usize::try_from(len).unwrap_or(0));
+    match leaf {
+        Leaf::Bytes(bytes) => into.extend_from_slice(bytes),
+        Leaf::Fill { byte, len } => into.resize(grown(into, *len), *byte),
+        Leaf::File { file, range } => {
+            let before = into.len();
+            into.resize(grown(into, range.len()), 0);
+            file.read_exact_at(into.get_mut(before..).unwrap_or_default(), range.start())?;
+        }
+        Leaf::Object { .. } | Leaf::Checked { .. } => return Ok(false),
+    }
+    Ok(true)
 }

@@ -21,7 +21,7 @@ use crate::error;
 use crate::extent::ByteRange;
 use crate::format::layout::{self, LayoutFault, LayoutFile, LayoutPiece, PathPiece};
 use crate::source::{FileSource, Source, read_range};
-use crate::tree::{Tree, find_below};
+use crate::tree::{Kind, Tree, find_below};
 use crate::walk::DirectoryTree;
 
 /// Pieces of all files of a layout together, at most. One takes about 50 bytes of memory.
@@ -363,6 +363,10 @@ impl<'a> Flattening<'a> {
         match listed.size {
             None if length.is_none() => {
                 let node = self.sources.tree.node(self.sources.find(path)?)?;
+                if node.kind != Kind::File {
+                    let what = format!("{path:?} is {}, and has no length", node.kind.noun());
+                    return Err(self.fault(at, piece, what));
+                }
                 Ok((number, Some(node.len)))
             }
             known => Ok((number, known)),

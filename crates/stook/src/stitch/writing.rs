@@ -213,6 +213,9 @@ impl VirtualFile {
             Next::Piece(Piece::Body { .. }, _) => Ok(()),
         });
         let read = read.and_then(|()| hand(&[], true));
+        // Each was checked with its last bytes. Of several files that are read, none keeps what it
+        // opened.
+        bodies.close();
         if is_interrupted { Err(Error::Interrupted) } else { read.map_err(Error::Core) }
     }
 }

@@ -1,7 +1,7 @@
 //! Layouts: files that do not exist, described by a short text in TOML. What it has is laid down in
 //! `docs/formats/layout-v1.md`.
 //!
-//! [`decode`] checks all of it that can be checked without looking at a source: names, paths, and
+//! [`decode()`] checks all of it that can be checked without looking at a source: names, paths and
 //! that each piece says one thing. [`Encoder`] writes one, a piece at a time.
 
 mod decode;

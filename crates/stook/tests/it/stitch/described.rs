@@ -199,6 +199,10 @@ fn no_link_and_no_pipe_is_followed() {
         let layout = place.open(&files).unwrap();
         assert!(file(&layout, "x").is_err(), "{path}");
     }
+    for path in ["link", "pipe", "d"] {
+        let said = place.fault(&format!("[[file]]\nname = 'x'\npieces = [{{ path = '{path}' }}]\n"));
+        assert!(said.contains("has no length"), "{said}");
+    }
     assert!(!is_layout_file(&place.at("pipe")).unwrap() && !is_layout_file(&place.at("d")).unwrap());
     // A link to the layout is: its directory is that of what it leads to.
     let layout = place.open("[[file]]\nname = 'x'\npieces = [{ path = 'a' }]\n").unwrap();
