@@ -104,10 +104,25 @@ def test_lists_are_given_and_made(disk: Path) -> None:
     assert stook.verify(disk, lists="given").ok
     assert stook.verify(lists=[Path("given").rename(disk / "x.sha256")]).ok
     report = stook.verify(disk, make_lists=["md5", "blake3"])
-    assert report.ok and [(one.hash, one.files, one.tree) for one in report.made] == [("md5", 3, 0), ("blake3", 3, 0)]
+    assert report.ok and [(one.hash, one.files, one.tree) for one in report.made] == [("md5", 4, 0), ("blake3", 4, 0)]
     md5 = {line[34:]: line[:32] for line in report.made[0].path.read_text().splitlines()}
-    assert md5["two"] == hashlib.md5(bytes(1_200_000)).hexdigest() and set(md5) == {"two", "empty", "d/one"}
+    assert md5["two"] == hashlib.md5(bytes(1_200_000)).hexdigest() and set(md5) == {"two", "empty", "d/one", "x.sha256"}
     assert stook.verify(disk).ok
+
+
+def test_what_was_changed_on_purpose_is_accepted(disk: Path) -> None:
+    (disk / "SHA256SUMS").unlink()
+    before = stook.verify(disk, make_lists="sha256").made
+    (disk / "two").write_bytes(b"changed")
+    (disk / "empty").unlink()
+    assert stook.verify(disk).wrong == 2
+    report = stook.verify(disk, make_lists="sha256", accept=["two", Path("empty")])
+    assert report.ok and report.removed == [before[0].path] and report.made[0].files == 2
+    assert stook.verify(disk).ok
+    with pytest.raises(stook.InvalidError, match="no list of"):
+        stook.verify(disk, make_lists="sha256", accept="gone")
+    with pytest.raises(stook.InvalidError, match="needs a list"):
+        stook.verify(disk, accept="two")
 
 
 def test_every_path_is_heard_of_once(disk: Path) -> None:
