@@ -1,7 +1,9 @@
 //! Whether what is there has the attributes of its source, and what is done where it has not.
 
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::PoisonError;
 
 use rustix::fs::{Mode, OFlags, Stat};
 
@@ -9,6 +11,7 @@ use super::body::FileJob;
 use super::decide::{CHANGED, is_unchanged};
 use super::destination::{Receiver, Spot};
 use super::listing::Found;
+use super::refuse::Inode;
 use crate::tree::outbox::again;
 use crate::tree::target::{self, FileMetadata, Unset};
 use crate::tree::xattrs::{grants_rights, is_acl, is_foreign};
@@ -23,6 +26,10 @@ pub(super) struct Corrected {
     /// What it lacks all the same.
     pub(super) unset: Unset,
 }
+
+/// What files that have several names in a destination were given, and whether they had something
+/// else: their names may be several files in the source.
+pub(super) type Shared = HashMap<Inode, (FileMetadata, bool)>;
 
 impl Receiver {
     /// What something is to get, its extended attributes read from its source.
@@ -60,19 +67,48 @@ impl Receiver {
 
     /// Gives a file that is there the attributes of its source, where that is asked. `never` and
     /// `older` leave what stays as it is, but for extended attributes that it lacks: their source
-    /// could not be read when it was copied, and nothing else would ever say so.
-    pub(super) fn correct_file(&self, job: &FileJob, spot: &Spot, seen: &Stat) -> io::Result<Corrected> {
+    /// could not be read when it was copied, and nothing else would ever say so. `None` where it
+    /// cannot have them, as it is also another file of the source, with others.
+    pub(super) fn correct_file(
+        &self,
+        job: &FileJob,
+        spot: &Spot,
+        seen: &Stat,
+    ) -> io::Result<Option<Corrected>> {
         let of = (job.source, job.id);
         if self.options.overwrite != Overwrite::Different {
-            return self.complete(of, &job.node, spot, Some(seen));
+            return self.complete(of, &job.node, spot, Some(seen)).map(Some);
         }
         let wanted = self.wanted(of, &job.node).map_err(io::Error::other)?;
-        if self.has_all_attributes(spot, seen, &wanted)? {
-            return Ok(Corrected { is_corrected: false, unset: self.lost(spot, &wanted)? });
+        let inode = (seen.st_dev, seen.st_ino);
+        // Also without its other names: this run may have replaced them.
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        match shared.get(&inode) {
+            Some((given, is_corrected)) if *given == wanted => {
+                let (is_corrected, unset) = (*is_corrected, self.lost(spot, &wanted)?);
+                Ok(Some(Corrected { is_corrected, unset }))
+            }
+            Some(_) => Ok(None),
+            None if seen.st_nlink < 2 => {
+                drop(shared);
+                self.correct_with(&wanted, spot, seen).map(Some)
+            }
+            // Locked, so that its other names wait for this one.
+            None => {
+                let corrected = self.correct_with(&wanted, spot, seen)?;
+                shared.insert(inode, (wanted, corrected.is_corrected));
+                Ok(Some(corrected))
+            }
+        }
+    }
+
+    fn correct_with(&self, wanted: &FileMetadata, spot: &Spot, seen: &Stat) -> io::Result<Corrected> {
+        if self.has_all_attributes(spot, seen, wanted)? {
+            return Ok(Corrected { is_corrected: false, unset: self.lost(spot, wanted)? });
         }
         let unset = match self.options.dry_run {
-            true => self.lost(spot, &wanted)?,
-            false => self.set_all_attributes(&open_seen(spot, seen)?, &wanted)?,
+            true => self.lost(spot, wanted)?,
+            false => self.set_all_attributes(&open_seen(spot, seen)?, wanted)?,
         };
         Ok(Corrected { is_corrected: true, unset })
     }

@@ -34,6 +34,15 @@ pub(super) struct Place {
     pub(super) there: Option<Inode>,
 }
 
+impl Place {
+    /// The same, where the bytes that are there were compared, and it is written all the same.
+    pub(super) fn compared(self, is_same: bool) -> Self {
+        // What is there is also another file, with other attributes.
+        let why = if is_same && !self.is_earlier { Why::Metadata } else { self.why };
+        Self { why, ..self }
+    }
+}
+
 impl Receiver {
     /// Whether a destination needs the bytes of a file, and what for. What is decided without them
     /// is done and noted.
@@ -107,8 +116,10 @@ impl Receiver {
         let (plan, why) = match (overwrite, newer_ns) {
             (Overwrite::Always, _) => (Plan::Replace, Why::Asked),
             _ if is_alike && has_time && !self.options.checksum && self.is_still_there(job) => {
-                self.skip(job, &spot, there, &Arc::default());
-                return None;
+                if self.skip(job, &spot, there, &Arc::default()) {
+                    return None;
+                }
+                (Plan::Replace, Why::Metadata)
             }
             (Overwrite::Older, Some(ns)) => (Plan::ReplaceOlder(ns), Why::Older),
             (Overwrite::Different, _) if !is_alike => (Plan::Replace, other),
@@ -154,11 +165,16 @@ impl Receiver {
         self.report(&job.key, (Kind::File, job.node.len), what, digests.clone());
     }
 
-    /// What is there is the file that is copied. Its digests are known if it was read.
-    fn skip(&self, job: &FileJob, spot: &Spot, there: &Stat, digests: &Arc<[Digest]>) {
+    /// What is there is the file that is copied. Its digests are known if it was read. Whether it
+    /// can stay: it may also be another one, with other attributes.
+    fn skip(&self, job: &FileJob, spot: &Spot, there: &Stat, digests: &Arc<[Digest]>) -> bool {
         let Corrected { is_corrected, unset } = match self.correct_file(job, spot, there) {
-            Ok(corrected) => corrected,
-            Err(error) => return self.fail_io("set mode and time of", &job.key, error),
+            Ok(Some(corrected)) => corrected,
+            Ok(None) => return false,
+            Err(error) => {
+                self.fail_io("set mode and time of", &job.key, error);
+                return true;
+            }
         };
         self.add_file();
         {
@@ -171,6 +187,7 @@ impl Receiver {
         self.forget_partial(job, spot);
         let what = if is_corrected { (Action::Correct, Why::Metadata) } else { (Action::Skip, Why::Same) };
         self.report_read(job, what, digests);
+        true
     }
 
     /// Does what a comparison decides; whether nothing is left to be written.
@@ -188,11 +205,7 @@ impl Receiver {
             }
             return is_linked || self.options.dry_run;
         }
-        let is_settled = is_same || place.plan == Plan::Compare;
-        if is_settled {
-            self.compared(place, is_same, seen, digests);
-        }
-        is_settled
+        (is_same || place.plan == Plan::Compare) && self.compared(place, is_same, seen, digests)
     }
 
     /// What a file was to be compared with cannot be read; whether that is taken for another file.
@@ -209,8 +222,8 @@ impl Receiver {
         may_go || place.is_earlier
     }
 
-    /// What was compared is the same, or another that stays.
-    fn compared(&self, place: &Place, is_same: bool, seen: Option<&Stat>, digests: &Arc<[Digest]>) {
+    /// What was compared is the same, or another that stays. Whether nothing is left to be written.
+    fn compared(&self, place: &Place, is_same: bool, seen: Option<&Stat>, digests: &Arc<[Digest]>) -> bool {
         let job = &place.job;
         if !is_same {
             // Only a dry run comes here with what would be replaced.
@@ -218,16 +231,21 @@ impl Receiver {
                 Overwrite::Different => self.would(job, place.why),
                 _ => self.keep(&job.key, (Kind::File, job.node.len), place.why),
             }
-            return;
+            return true;
         }
         match target::status(&place.spot.parent, &place.spot.name) {
             Ok(Some(there)) if seen.is_some_and(|seen| is_unchanged(seen, &there)) => {
-                self.skip(job, &place.spot, &there, digests);
+                let stays = self.skip(job, &place.spot, &there, digests);
+                if !stays && self.options.dry_run {
+                    self.would(job, Why::Metadata);
+                }
+                return stays || self.options.dry_run;
             }
             Ok(Some(_)) => self.fail_io("compare", &job.key, io::Error::other(CHANGED)),
             Ok(None) => self.fail_io("look for", &job.key, rustix::io::Errno::NOENT.into()),
             Err(error) => self.fail_io("look for", &job.key, error),
         }
+        true
     }
 
     /// The file of the same path in an earlier copy, if it looks the same.

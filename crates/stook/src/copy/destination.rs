@@ -15,12 +15,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use rustix::fs::{Mode, OFlags, Stat};
 use rustix::io::Errno;
 
+use super::attributes::Shared;
 use super::backups::Backups;
 use super::body::FileJob;
 use super::decide::Place;
 use super::error::Result;
 use super::events::{Action, CopyFailure, DestinationProgress, Item, Letter, Mailbox, Why, WhyStopped};
 use super::keys::SourceKeys;
+use super::links::FirstName;
 use super::lists::Lists;
 use super::making::with_descriptors;
 use super::options::{CopyOptions, Resume};
@@ -70,6 +72,8 @@ pub(super) struct Receiver {
     /// Reads again what got its name here, if that is asked for.
     pub(super) read_back: Option<Arc<dyn ReadBack>>,
     pub(super) state: Mutex<State>,
+    /// What files with several names were given.
+    pub(super) shared: Mutex<Shared>,
     is_stopped: AtomicBool,
     why_stopped: OnceLock<WhyStopped>,
     failures_in_a_row: AtomicU32,
@@ -99,15 +103,6 @@ pub(super) struct State {
     digests: HashMap<Vec<u8>, Arc<[Digest]>>,
     /// What the system does not do with files of which device.
     pub(super) refused: HashSet<(u64, OperationKind)>,
-}
-
-/// What hard links lead to.
-#[derive(Debug, Clone)]
-pub(super) struct FirstName {
-    /// Usually the first name itself; another one where something else has that, and stays.
-    pub(super) key: Vec<u8>,
-    /// Whether it was not there before this run.
-    pub(super) is_new: bool,
 }
 
 /// A file that waits for its name.
@@ -190,6 +185,7 @@ impl Receiver {
             lists: None,
             read_back: None,
             state: Mutex::new(State { report, ..State::default() }),
+            shared: Mutex::default(),
             is_stopped: AtomicBool::new(false),
             why_stopped: OnceLock::new(),
             failures_in_a_row: AtomicU32::new(0),

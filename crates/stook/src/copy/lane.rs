@@ -407,7 +407,7 @@ impl Lane {
         let InProgress { begin, out, comparison, counted, journal, .. } = current;
         let (receiver, key) = (&self.receiver, begin.place.job.key.clone());
         let seen = comparison.as_ref().and_then(Comparison::seen);
-        let place = begin.place;
+        let mut place = begin.place;
         let Some(Computed { digests, proof }) = digests.wait() else {
             receiver.take_back(counted);
             return receiver.fail_io("hash", &key, std::io::Error::other("the thread that hashes has ended"));
@@ -427,6 +427,7 @@ impl Lane {
             if receiver.settle(&place, is_same, seen.as_ref(), &digests) {
                 return;
             }
+            place = place.compared(is_same);
             receiver.add_bytes(counted);
         }
         let Some((file, out)) = out else { return };

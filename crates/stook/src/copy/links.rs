@@ -37,6 +37,15 @@ impl FirstNames {
     }
 }
 
+/// What hard links lead to.
+#[derive(Debug, Clone)]
+pub(super) struct FirstName {
+    /// Usually the first name itself; another one where something else has that, and stays.
+    pub(super) key: Vec<u8>,
+    /// Whether it was not there before this run.
+    pub(super) is_new: bool,
+}
+
 /// What became of another name.
 enum Linked {
     /// It is there, or is not for a reason that was reported.

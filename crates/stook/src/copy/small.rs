@@ -135,7 +135,7 @@ fn with_permit(body: Body, permit: Permit) -> Body {
 }
 
 impl Receiver {
-    fn write_small(&self, place: Place, body: &Body) {
+    fn write_small(&self, mut place: Place, body: &Body) {
         if self.is_stopped() {
             return;
         }
@@ -160,6 +160,7 @@ impl Receiver {
             if self.settle(&place, is_same, seen.as_ref(), &body.digests) {
                 return;
             }
+            place = place.compared(is_same);
         }
         let metadata = self.metadata(&place.job.node, body.xattrs.clone()).with_holes(body.holes.clone());
         let file = match self.new_file(&place.spot.parent, new_file(&metadata, place.plan)) {

@@ -316,6 +316,15 @@ impl Selection {
         Self { include, exclude }
     }
 
+    /// The same, without what matches any of these patterns.
+    ///
+    /// # Errors
+    /// Returns an error if one of them is invalid or empty.
+    pub fn without(&self, patterns: &[&str]) -> Result<Self, PatternError> {
+        let texts = self.exclude.texts().iter().map(String::as_str).chain(patterns.iter().copied());
+        Ok(Self { include: self.include.clone(), exclude: Patterns::new(texts)? })
+    }
+
     /// Whether all is taken.
     pub fn is_all(&self) -> bool {
         self.include.is_empty() && self.exclude.is_empty()

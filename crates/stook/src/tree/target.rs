@@ -56,7 +56,7 @@ pub(crate) fn parts(key: &[u8]) -> Result<Vec<&OsStr>, &'static str> {
 pub(crate) const SET_ID: u32 = 0o6000;
 
 /// Mode, time, owner and extended attributes to set on a file.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FileMetadata {
     pub(crate) mode: Option<u32>,
     pub(crate) mtime_ns: Option<i64>,

@@ -12,7 +12,7 @@ use super::{Error, Result};
 use crate::format::mhl::{FOLDER, MhlProcess, checked_kinds};
 use crate::format::{list_date, now_ns, sums};
 use crate::hash::HashKind;
-use crate::tree::history::{Generation, Listed, add_kinds_in, is_ignored};
+use crate::tree::history::{Generation, IGNORED, Listed, add_kinds_in, is_ignored};
 use crate::tree::outbox::{Calls as _, Outbox, System};
 use crate::tree::target::Target;
 use crate::tree::{Draft, Failure, Kind};
@@ -129,6 +129,13 @@ impl Wanted {
     /// Whether there is nothing to be made.
     pub(super) fn is_empty(&self) -> bool {
         self.kinds.is_empty() && self.mhl.is_empty()
+    }
+
+    /// What is in none of the lists that are made; of other lists than ASC MHLs that is not known
+    /// beforehand.
+    pub(super) fn ignored(&self) -> &'static [&'static str] {
+        let makes_mhl_only = self.kinds.is_empty() && !self.mhl.is_empty();
+        if makes_mhl_only { &IGNORED } else { &[] }
     }
 
     /// What is computed of each file.

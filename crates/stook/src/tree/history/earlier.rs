@@ -193,9 +193,14 @@ struct Own {
     ignored: Vec<String>,
 }
 
+/// What is wrong with the history of a directory below: only a run that continues it finishes it.
+const UNFINISHED: &str = "it is not in the chain, as a run leaves it that was killed: the next `--mhl` \
+                          of that directory takes it up";
+
 /// Reads the history in a folder, which is one of a directory `below`, as far as it is about the
-/// `wanted` files. Every list has to be in the chain, and as the chain says. Only the last one need
-/// not: it is what a run leaves that was killed before it wrote the chain.
+/// `wanted` files. Every list has to be in the chain, and as the chain says. Only the last one of
+/// the history that is continued need not: it is what a run leaves that was killed before it wrote
+/// the chain.
 fn read(folder: &OwnedFd, below: &[u8], wanted: &Known) -> Result<Own, Broken> {
     let chain_name = CHAIN_NAME.as_bytes();
     let on_disk = lists_in(folder).map_err(|error| Broken::new(chain_name, error))?;
@@ -222,6 +227,9 @@ fn read(folder: &OwnedFd, below: &[u8], wanted: &Known) -> Result<Own, Broken> {
             return Err(Broken::changed(name, "it does not have the hash that the chain says"));
         }
         own.take(folder, name, below, wanted).map_err(|error| Broken::new(name, error))?;
+    }
+    if let Some((_, name)) = adopted.as_ref().filter(|_| !below.is_empty()) {
+        return Err(Broken { name: name.clone(), why: Why::Changed(UNFINISHED.into()) });
     }
     if let Some((generation, name)) = adopted {
         let digest = digest_of(folder, &name, HashKind::C4).map_err(|error| Broken::new(&name, error))?;

@@ -35,8 +35,8 @@ pub(crate) const CHAIN_MAX: u64 = 16 << 20;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes that are read or written at once.
 const BLOCK: usize = 256 << 10;
-/// What was left out of every list.
-const IGNORED: [&str; 3] = [".DS_Store", "ascmhl", "ascmhl/"];
+/// Patterns of what is left out of every list.
+pub(crate) const IGNORED: [&str; 3] = [".DS_Store", "ascmhl", "ascmhl/"];
 
 /// A file that a list will have.
 #[derive(Debug, Clone)]

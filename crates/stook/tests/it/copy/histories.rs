@@ -11,7 +11,7 @@ use stook::error::chain;
 use stook::format::mhl::{Chain, MhlAction, MhlItem};
 use stook::hash::Digest;
 use stook::ops::verify::{Given, OpenGiven, Verified, VerifyGiven};
-use stook::tree::Overwrite;
+use stook::tree::{Failure, Overwrite};
 
 use super::copy_with;
 use super::lists::{accepts, actions, assert_reference_accepts, history, reference, with_mhl};
@@ -205,6 +205,47 @@ fn the_history_of_a_directory_below_that_was_changed_costs_only_itself() {
     assert_failed(&report, &["c1/ascmhl", "c2/g"]);
     assert_eq!(references(&place.at("pp")).len(), 1);
     assert_eq!(actions(&history(&place.at("pp")).1[0]).len(), 3);
+}
+
+#[test]
+fn a_history_below_whose_chain_lacks_its_last_list_is_a_failure_until_it_is_continued() {
+    let place = Place::with(&["p/c1/f", "p/c2/g"]);
+    for sealed in ["p/c1", "p/c2"] {
+        assert_eq!(seal(&place.at(sealed), MD5).wrong(false), 0);
+    }
+    let failed = |verified: &Verified| -> Vec<String> {
+        let key = |one: &Failure<_>| String::from_utf8_lossy(&one.key).into_owned();
+        verified.failures.iter().map(key).collect()
+    };
+    for is_gone in [false, true] {
+        place.roll_back("p/c1", 0);
+        if is_gone {
+            fs::remove_file(place.chain("p/c1")).unwrap();
+        }
+        let sealed = seal(&place.at("p"), XXH128);
+        assert_eq!(failed(&sealed), ["c1/ascmhl"], "{sealed:?}");
+        assert!(chain(&sealed.failures[0].error).contains("the next `--mhl` of that directory"));
+        assert_eq!(references(&place.at("p")).len(), 1);
+        assert_failed(&place.copy("p", &format!("copy-{is_gone}"), XXH128), &["c1/ascmhl"]);
+    }
+    // What it takes up it says.
+    assert_eq!(seal(&place.at("p/c1"), MD5).wrong(false), 1);
+    assert_eq!(verify(&place.at("p/c1")).wrong(false), 0);
+    assert_eq!(seal(&place.at("p"), XXH128).wrong(false), 0);
+    assert_eq!(references(&place.at("p")).len(), 2);
+    assert_eq!(verify(&place.at("p")).wrong(false), 0);
+}
+
+#[test]
+fn what_no_list_of_an_mhl_has_is_not_new() {
+    let place = Place::with(&["p/c1/f", "p/g", "p/.DS_Store"]);
+    assert_eq!(seal(&place.at("p/c1"), MD5).wrong(false), 0);
+    for generation in 0..2 {
+        let sealed = seal(&place.at("p"), XXH128);
+        let subject = &sealed.report.subjects[0];
+        let new = if generation == 0 { 2 } else { 0 };
+        assert_eq!((subject.new, sealed.made[0].files), (new, 2), "{subject:?}");
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use stook::format::proof::BLOCK_BYTES;
 use stook::format::sums;
 use stook::hash::{Digest, HashKind};
 use stook::ops::verify::{Error, OpenGiven, RangeGiven, RepairGiven, RepairReport, Verified, VerifyGiven};
+use stook::verify::{Finding, VerifyEvents};
 
 use super::counts_of;
 use crate::copy::copy_with;
@@ -327,6 +328,52 @@ fn a_list_that_is_a_file_of_another_list_is_not_removed() {
     place.put("d/b", "changed");
     assert!(place.accept("d", &["b"]).unwrap().removed.is_empty());
     assert_eq!(place.verify("d").unwrap().wrong(false), 0);
+}
+
+/// Does something as soon as something is found.
+struct AtFirst<F: FnOnce()>(Option<F>);
+
+impl<F: FnOnce()> VerifyEvents for AtFirst<F> {
+    fn found(&mut self, _finding: &Finding) {
+        if let Some(act) = self.0.take() {
+            act();
+        }
+    }
+}
+
+#[test]
+fn lists_that_were_written_meanwhile_are_not_removed() {
+    let given = |place: &Place| VerifyGiven {
+        make: vec![HashKind::Xxh3],
+        accept: vec!["b".into()],
+        ..place.given("d")
+    };
+    let changed = || {
+        let place = Place::new(&[("d/a", "1"), ("d/b", "2")]);
+        place.make("d", HashKind::Xxh3).unwrap();
+        place.put("d/b", "changed");
+        place
+    };
+    // By another run that accepts the same: it has removed the older list.
+    let place = changed();
+    let other = || {
+        let other = given(&place).run(&mut ()).unwrap();
+        assert_eq!((other.wrong(false), other.removed.len()), (0, 1));
+    };
+    let found = given(&place).run(&mut AtFirst(Some(other))).unwrap();
+    assert_eq!((found.wrong(false), found.removed.len()), (0, 0), "{found:?}");
+    assert_eq!((place.lists("d", "xxh3").len(), place.verify("d").unwrap().wrong(false)), (2, 0));
+    // Under the name of the older list.
+    let place = changed();
+    let [list] = place.lists("d", "xxh3").try_into().unwrap();
+    let replace = || {
+        let bytes = fs::read(&list).unwrap();
+        fs::write(place.at("new"), bytes).unwrap();
+        fs::rename(place.at("new"), &list).unwrap();
+    };
+    let found = given(&place).run(&mut AtFirst(Some(replace))).unwrap();
+    assert_eq!((found.removed.len(), place.lists("d", "xxh3").len()), (0, 2), "{found:?}");
+    assert!(list.exists());
 }
 
 #[test]
