@@ -16,7 +16,9 @@ use crate::tree::history::{Generation, IGNORED, Listed, add_kinds_in, is_ignored
 use crate::tree::outbox::{Calls as _, Outbox, System};
 use crate::tree::target::Target;
 use crate::tree::{Draft, Failure, Kind};
-use crate::verify::{self, Branch, Expected, ExpectedBuilder, Finding, Outcome, Progress, VerifyEvents};
+use crate::verify::{
+    self, Branch, Expected, ExpectedBuilder, Finding, Outcome, Progress, Subject, VerifyEvents,
+};
 
 /// Names that are tried, if lists of the same second are there.
 const NAMES_MAX: u32 = 1000;
@@ -105,9 +107,15 @@ impl Wanted {
         Ok(true)
     }
 
-    /// The directory of the proofs, which a walk may meet that goes on while they are written.
-    pub(super) fn proofs_name(&self) -> Vec<u8> {
-        sums::proofs_name(&self.date).into_bytes()
+    /// Leaves out what is in none of the lists: the directory of the proofs, which a walk may meet
+    /// that goes on while they are written, and what no ASC MHL has, if nothing else is made.
+    pub(super) fn leave_out(&self, subject: &mut Subject) -> Result<()> {
+        subject.left_out.insert(sums::proofs_name(&self.date).into_bytes());
+        if self.kinds.is_empty() && !self.mhl.is_empty() {
+            let ignored = subject.ignored.without(&IGNORED);
+            subject.ignored = ignored.map_err(|error| verify::Error::Invalid(error.to_string()))?;
+        }
+        Ok(())
     }
 
     /// With a list of BLAKE3, if any is made: proofs that are there are by the newest one.
@@ -129,13 +137,6 @@ impl Wanted {
     /// Whether there is nothing to be made.
     pub(super) fn is_empty(&self) -> bool {
         self.kinds.is_empty() && self.mhl.is_empty()
-    }
-
-    /// What is in none of the lists that are made; of other lists than ASC MHLs that is not known
-    /// beforehand.
-    pub(super) fn ignored(&self) -> &'static [&'static str] {
-        let makes_mhl_only = self.kinds.is_empty() && !self.mhl.is_empty();
-        if makes_mhl_only { &IGNORED } else { &[] }
     }
 
     /// What is computed of each file.

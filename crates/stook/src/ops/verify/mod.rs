@@ -267,11 +267,7 @@ impl VerifyGiven {
             tasks.iter_mut().map(|task| std::mem::take(&mut task.lacking)).collect();
         let proven: Vec<ProvenBy> = tasks.iter_mut().map(|task| std::mem::take(&mut task.proven)).collect();
         let mut subjects: Vec<Subject> = tasks.into_iter().map(|task| task.subject).collect();
-        for subject in &mut subjects {
-            subject.left_out.insert(wanted.proofs_name());
-            let ignored = subject.ignored.without(wanted.ignored());
-            subject.ignored = ignored.map_err(|error| verify::Error::Invalid(error.to_string()))?;
-        }
+        subjects.iter_mut().try_for_each(|subject| wanted.leave_out(subject))?;
         let known = subjects.clone();
         let options = VerifyOptions { digests: wanted.digests(), proofs, ..options };
         let access = options.access();

@@ -100,8 +100,8 @@ fn run(place: &Path, options: &CopyOptions) -> (Whats, usize, u64) {
     (whats, one.kept.len(), one.unchanged)
 }
 
-/// Names of one file in `to` that are files with several attributes in `from`: one of them, which is
-/// not said beforehand, keeps the file.
+/// Names of one file in `to` that are files with several attributes in `from`: one of them keeps
+/// the file, and which one is not said beforehand.
 fn several_in_one(place: &Path) -> BTreeSet<Vec<u8>> {
     let mut files = BTreeMap::<u64, Vec<(Vec<u8>, (u32, i64))>>::new();
     for name in NAMES {
@@ -119,14 +119,14 @@ fn several_in_one(place: &Path) -> BTreeSet<Vec<u8>> {
 }
 
 /// What is said of each path, but which of `several` names keeps the file.
-fn told(whats: Whats, several: &BTreeSet<Vec<u8>>) -> Whats {
+fn without_which(whats: Whats, several: &BTreeSet<Vec<u8>>) -> Whats {
     let one = (Action::Correct, Why::Metadata);
     let any = [one, (Action::Skip, Why::Same), (Action::Copy, Why::Metadata)];
-    let told = whats.into_iter().map(|(key, what)| match several.contains(&key) {
+    let whats = whats.into_iter().map(|(key, what)| match several.contains(&key) {
         true if any.contains(&(what.0, what.1)) => (key, (one.0, one.1, what.2, what.3)),
         _ => (key, what),
     });
-    told.collect()
+    whats.collect()
 }
 
 #[test]
@@ -206,7 +206,7 @@ proptest! {
         if several.is_empty() {
             prop_assert_eq!(&dry, &done);
         } else {
-            prop_assert_eq!(told(dry.0, &several), told(done.0.clone(), &several));
+            prop_assert_eq!(without_which(dry.0, &several), without_which(done.0.clone(), &several));
             prop_assert_eq!(dry.1, done.1);
         }
         if options.overwrite == Overwrite::Different {
