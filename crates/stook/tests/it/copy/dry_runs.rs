@@ -120,11 +120,10 @@ fn several_in_one(place: &Path) -> BTreeSet<Vec<u8>> {
 
 /// What is said of each path, but which of `several` names keeps the file.
 fn without_which(whats: Whats, several: &BTreeSet<Vec<u8>>) -> Whats {
-    let one = (Action::Correct, Why::Metadata);
-    let any = [one, (Action::Skip, Why::Same), (Action::Copy, Why::Metadata)];
-    let whats = whats.into_iter().map(|(key, what)| match several.contains(&key) {
-        true if any.contains(&(what.0, what.1)) => (key, (one.0, one.1, what.2, what.3)),
-        _ => (key, what),
+    let is_any = |action| matches!(action, Action::Correct | Action::Skip | Action::Copy);
+    let whats = whats.into_iter().map(|(key, what)| match several.contains(&key) && is_any(what.0) {
+        true => (key, (Action::Correct, Why::Metadata, what.2, what.3)),
+        false => (key, what),
     });
     whats.collect()
 }
