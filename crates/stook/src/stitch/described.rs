@@ -46,14 +46,14 @@ impl VirtualFile {
         let (mut leaves, mut described) = (Vec::new(), 0_u64);
         for (piece, len) in self.pieces_in_order() {
             match piece {
-                Piece::Bytes(bytes) => leaves.push(Leaf::Bytes(bytes.clone())),
-                Piece::Fill(byte) => leaves.push(Leaf::Fill { byte: *byte, len }),
+                Piece::Held { block, offset } => leaves.push(Leaf::Bytes(self.held(block, offset, len))),
+                Piece::Fill(byte) => leaves.push(Leaf::Fill { byte, len }),
                 Piece::Made { number, .. } => {
-                    leaves.push(Leaf::Bytes(self.bodies().parts().make(*number, self.bodies())?));
+                    leaves.push(Leaf::Bytes(self.bodies().parts().make(number, self.bodies())?));
                 }
                 Piece::Body { number, offset } => {
-                    let source = self.bodies().get(*number)?;
-                    let range = ByteRange::at(*offset, len).ok_or(Error::TooLong { pieces: 1 })?;
+                    let source = self.bodies().get(number)?;
+                    let range = ByteRange::at(offset, len).ok_or(Error::TooLong { pieces: 1 })?;
                     source.resolve(range, &mut leaves)?;
                     source.check_unchanged()?;
                 }

@@ -41,7 +41,7 @@ impl Layout for Tar {
             pieces.made(number, self.head(member).encode().len() as u64);
             starts.push(pieces.len());
             if member.kind == MemberKind::File {
-                pieces.body(number, 0, member.len);
+                pieces.whole_body(number, member.len);
                 pieces.fill(0, padding_len(member.len));
             }
         }

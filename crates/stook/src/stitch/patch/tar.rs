@@ -252,7 +252,7 @@ impl TarLaying {
         let head = head(&self.news, number, &member).encode().len();
         self.pieces.made(number, head as u64);
         self.starts.push(self.pieces.len());
-        self.pieces.body(number, 0, member.len);
+        self.pieces.whole_body(number, member.len);
         self.pieces.fill(0, padding_len(member.len));
         self.all.push(member);
         Ok(())

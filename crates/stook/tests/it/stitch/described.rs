@@ -118,7 +118,7 @@ fn files_are_made_of_one_another_to_any_depth_and_not_of_themselves() {
     let of =
         |name: &str, other: &str| format!("[[file]]\nname = '{name}'\npieces = [{{ file = '{other}' }}]\n");
     let said = place.fault(&of("x", "x"));
-    assert_eq!(said, "file \"x\", piece 1: \"x\" is made of itself");
+    assert_eq!(said, "line 4: \"x\" is made of itself");
     assert!(place.fault(&[of("x", "y"), of("y", "z"), of("z", "x")].concat()).contains("is made of itself"));
     assert!(place.fault(&of("x", "gone")).contains("no file of the layout is called \"gone\""));
     // A chain is no recursion, however long it is.
