@@ -22,6 +22,8 @@ use crate::tree::{Folder, Refused, remove_if_empty};
 const UNFINISHED: &str = ".unfinished";
 /// Names of the directory that are looked at for what killed runs left.
 const NAMES_MAX: usize = 1 << 20;
+/// Digits of the number of a shard, at least.
+const NUMBER_DIGITS: usize = 6;
 
 impl Sharded {
     /// Writes them into a directory, which is made or has to be empty; with `force` files with
@@ -48,8 +50,12 @@ impl Sharded {
         progress: &mut dyn FnMut(u64) -> bool,
     ) -> Result<()> {
         let failed = |operation, error| crate::Error::io(operation, path, error);
-        let is_made = !path.is_dir();
-        if !is_made && !force && has_others(path).map_err(|error| failed("list", error))? {
+        if self.shards().iter().any(|shard| shard.laid.file.path().components().count() != 1) {
+            let what = "what the names of shards begin with has no slash: name another directory".to_owned();
+            return Err(Error::Invalid(what));
+        }
+        let (is_made, left) = (!path.is_dir(), Left::of(self.shards()));
+        if !is_made && !force && left.has_others(path).map_err(|error| failed("list", error))? {
             let what = format!(
                 "{} is not empty: shards that are there would be mixed with new ones",
                 path.display()
@@ -68,7 +74,7 @@ impl Sharded {
         }
         let writing = Writing { calls: &*calls, path, directory: &directory, force };
         let mut named = Vec::new();
-        let written = writing.remove_left().and_then(|()| {
+        let written = writing.remove_left(&left).and_then(|()| {
             if !force {
                 refuse_too_little_room(path, path, self.len())?;
             }
@@ -92,19 +98,37 @@ fn unfinished(name: &OsStr) -> OsString {
     name
 }
 
-/// Whether a name is of what a killed run may have left.
-fn is_left(name: &OsStr) -> bool {
-    is_temporary(name.as_bytes()) || name.as_bytes().ends_with(b".tar.unfinished")
+/// Names of what a killed run may have left: those of unfinished shards that are called as these
+/// are.
+struct Left<'a> {
+    /// What the names of shards begin with, before the number.
+    prefix: &'a [u8],
 }
 
-/// Whether a directory has anything else.
-fn has_others(path: &Path) -> io::Result<bool> {
-    for entry in fs::read_dir(path)? {
-        if !is_left(&entry?.file_name()) {
-            return Ok(true);
-        }
+impl<'a> Left<'a> {
+    fn of(shards: &'a [Stitched]) -> Self {
+        let first = shards.first().map_or(OsStr::new(""), |shard| shard.laid.file.path().as_os_str());
+        let name = first.as_bytes().strip_suffix(b".tar").unwrap_or_default();
+        let digits = name.iter().rev().take_while(|byte| byte.is_ascii_digit()).count().min(NUMBER_DIGITS);
+        Self { prefix: name.get(..name.len().saturating_sub(digits)).unwrap_or_default() }
     }
-    Ok(false)
+
+    fn is_unfinished(&self, name: &OsStr) -> bool {
+        let name = name.as_bytes().strip_prefix(self.prefix);
+        let number = name.and_then(|name| name.strip_suffix(b".tar.unfinished"));
+        number.is_some_and(|number| number.len() >= NUMBER_DIGITS && number.iter().all(u8::is_ascii_digit))
+    }
+
+    /// Whether a directory has anything else.
+    fn has_others(&self, path: &Path) -> io::Result<bool> {
+        for entry in fs::read_dir(path)? {
+            let name = entry?.file_name();
+            if !is_temporary(name.as_bytes()) && !self.is_unfinished(&name) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
 }
 
 struct Writing<'a> {
@@ -120,14 +144,14 @@ impl Writing<'_> {
     }
 
     /// Removes what a killed run left. Nobody else writes here.
-    fn remove_left(&self) -> Result<()> {
-        remove_stale(self.calls, &self.directory.as_fd().try_clone_to_owned().map_err(|error| {
-            self.io("open", OsStr::new(""), error)
-        })?, NAMES_MAX);
+    fn remove_left(&self, left: &Left<'_>) -> Result<()> {
+        let directory = self.directory.as_fd().try_clone_to_owned();
+        let directory = directory.map_err(|error| self.io("open", OsStr::new(""), error))?;
+        remove_stale(self.calls, &directory, NAMES_MAX);
         let entries = fs::read_dir(self.path).map_err(|error| self.io("list", OsStr::new(""), error))?;
         for entry in entries {
             let name = entry.map_err(|error| self.io("list", OsStr::new(""), error))?.file_name();
-            if name.as_bytes().ends_with(b".tar.unfinished") {
+            if left.is_unfinished(&name) {
                 let removed = self.calls.unlink(self.directory.as_fd(), &name);
                 removed.map_err(|error| self.io("remove", &name, error))?;
             }

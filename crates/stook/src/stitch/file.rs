@@ -111,8 +111,7 @@ impl VirtualFile {
         let origin = Origin::new("virtual file", path.to_string_lossy());
         let bodies = Bodies::new(parts);
         let opened_at_once = share_of_descriptors(DESCRIPTORS_PER_BODY, OPENED_AT_ONCE);
-        let inner =
-            Inner { path, index, pieces, blocks, empty, bodies, opened_at_once, identity, origin };
+        let inner = Inner { path, index, pieces, blocks, empty, bodies, opened_at_once, identity, origin };
         Ok(Self(Arc::new(inner)))
     }
 

@@ -311,11 +311,7 @@ impl Reading {
 }
 
 /// The range that is meant, which lies in something of a length, if that is known.
-fn range(
-    line: usize,
-    (offset, length): (u64, Option<u64>),
-    size: Option<u64>,
-) -> Result<ByteRange, Stop> {
+fn range(line: usize, (offset, length): (u64, Option<u64>), size: Option<u64>) -> Result<ByteRange, Stop> {
     let length = length.or_else(|| size?.checked_sub(offset));
     let range = length.and_then(|length| ByteRange::at(offset, length));
     let range = range.filter(|range| size.is_none_or(|size| range.end() <= size));

@@ -31,8 +31,8 @@ use crate::source::{FileSource, Source};
 use crate::tree::parts::check_name;
 use crate::tree::target::NAME_ON_DISK_MAX;
 use crate::tree::{
-    Cursor, Deliver, GatherOptions, Holes, InodeState, Kind, Node, NodeId, Page, Tree, Xattrs, foreign_cursor,
-    gather_opened_ahead, not_a_directory, not_a_file, unknown,
+    Cursor, Deliver, GatherOptions, Holes, InodeState, Kind, Node, NodeId, Page, Tree, Xattrs,
+    foreign_cursor, gather_opened_ahead, not_a_directory, not_a_file, unknown,
 };
 
 /// A directory on disk.

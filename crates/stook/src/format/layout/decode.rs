@@ -68,10 +68,7 @@ pub fn decode(text: &[u8]) -> Result<Vec<LayoutFile>, LayoutFault> {
 ///
 /// # Errors
 /// An error if it is none, of another version, or not what a layout may be; the errors of `take`.
-pub fn read<E: From<LayoutFault>>(
-    text: &[u8],
-    take: &mut dyn FnMut(Said) -> Result<(), E>,
-) -> Result<(), E> {
+pub fn read<E: From<LayoutFault>>(text: &[u8], take: &mut dyn FnMut(Said) -> Result<(), E>) -> Result<(), E> {
     let rest = version_of(text).ok_or(LayoutFault::NotOne)?;
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let digits = rest.get(..digits).and_then(|digits| std::str::from_utf8(digits).ok());
@@ -166,7 +163,8 @@ impl<'t, E: From<LayoutFault>> Decoding<'t, '_, E> {
     fn header(&mut self) -> Result<bool, LayoutFault> {
         let reader = &mut self.reader;
         let what = "`[[file]]` or `[[file.pieces]]`";
-        let is_header = reader.take(TokenKind::LeftSquareBracket) && reader.take(TokenKind::LeftSquareBracket);
+        let is_header =
+            reader.take(TokenKind::LeftSquareBracket) && reader.take(TokenKind::LeftSquareBracket);
         if !is_header {
             return Err(reader.expected(what));
         }
@@ -351,10 +349,7 @@ impl<'t, E: From<LayoutFault>> Decoding<'t, '_, E> {
 }
 
 /// Sets what is not set yet, else says `true`.
-fn set<T>(
-    slot: &mut Option<T>,
-    value: impl FnOnce() -> Result<T, LayoutFault>,
-) -> Result<bool, LayoutFault> {
+fn set<T>(slot: &mut Option<T>, value: impl FnOnce() -> Result<T, LayoutFault>) -> Result<bool, LayoutFault> {
     if slot.is_some() {
         return Ok(true);
     }

@@ -123,7 +123,8 @@ impl<'t> Reader<'t> {
 
     /// A key, without the `=` after it.
     pub(super) fn key(&mut self) -> Result<Cow<'t, str>> {
-        let is_key = matches!(self.kind(), TokenKind::Atom | TokenKind::BasicString | TokenKind::LiteralString);
+        let is_key =
+            matches!(self.kind(), TokenKind::Atom | TokenKind::BasicString | TokenKind::LiteralString);
         let Some(raw) = self.raw().filter(|_| is_key) else { return Err(self.expected("a key")) };
         let (mut key, mut error) = (Cow::Borrowed(""), None);
         let raw = Raw::new_unchecked(raw.as_str(), self.kind().encoding(), self.span());

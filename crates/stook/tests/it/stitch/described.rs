@@ -322,3 +322,18 @@ fn a_layout_of_another_kind_is_said_to_be_so() {
     members.add_tree(std::sync::Arc::new(tree), true, b"", &mut |_| true).unwrap();
     assert_eq!(Raw.ending(), "raw");
 }
+
+#[test]
+fn a_layout_of_a_tar_takes_less_than_a_kilobyte_for_each_file() {
+    let place = Place::new();
+    for at in 0..500 {
+        fs::write(place.at(&format!("d/{at:08}.jpg")), "x").unwrap();
+    }
+    let tar = tar_of(&place.at("d"));
+    let layout = described(&tar.file, &place.at(""), "x.tar").unwrap();
+    assert!(file(&layout, "x.tar").unwrap() == read_through(&tar.file).unwrap());
+    let len = fs::metadata(place.at("described.toml")).unwrap().len();
+    assert!(len / 500 < 1000, "{} bytes", len / 500);
+    // Three blocks and one of padding are in the tar.
+    assert!(tar.file.len() / 500 > 2000);
+}

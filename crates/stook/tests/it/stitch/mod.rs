@@ -8,6 +8,7 @@ mod layouts;
 mod model;
 mod patch;
 mod shards;
+mod sources;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use stook::ops::stitch::{Error, Sharded, ShardsGiven};
 use stook::ops::copy::{Given, OpenGiven};
+use stook::ops::stitch::{Error, Sharded, ShardsGiven};
 use stook::stitch::Wds;
 use stook::tree::outbox::Calls;
 use stook_testing::fault::{FaultCalls, OutFault};
@@ -37,7 +37,8 @@ fn write(place: &Path, force: bool, calls: Arc<dyn Calls>) -> Result<(), Error> 
 /// What is in the directory; nothing if there is none.
 fn found(place: &Path) -> BTreeMap<String, Vec<u8>> {
     let Ok(entries) = fs::read_dir(place.join("out")) else { return BTreeMap::new() };
-    let of = |entry: fs::DirEntry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap());
+    let of =
+        |entry: fs::DirEntry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap());
     entries.map(|entry| of(entry.unwrap())).collect()
 }
 
@@ -88,7 +89,9 @@ fn wherever_a_run_is_killed_no_shard_is_there_while_others_are_missing_without_a
             // What is left is no hindrance, unless it has the name of a shard.
             let none = || Arc::new(FaultCalls::none());
             match write(at, false, none()) {
-                Err(Error::Invalid(why)) if !shards.is_empty() => assert!(why.contains("is not empty"), "{why}"),
+                Err(Error::Invalid(why)) if !shards.is_empty() => {
+                    assert!(why.contains("is not empty"), "{why}")
+                }
                 again => again.unwrap(),
             }
             write(at, true, none()).unwrap();
@@ -106,15 +109,25 @@ fn whichever_call_fails_it_is_reported_and_nothing_stays() {
         let _ = fs::remove_dir_all(at.join("out"));
         write(at, false, calls)
     };
-    let met = each_call(1, |nth| FaultCalls::nth(nth, EIO), run, |done, nth, call| {
-        let left = found(at);
-        match done {
-            // Without a lock two runs are not kept apart, and what is untidy is not reported.
-            Ok(()) => assert!(left == whole && ["lock", "unlink"].contains(&call), "{nth} {call}"),
-            Err(_) => assert!(left.is_empty() && !at.join("out").exists(), "{nth} {call}: {:?}", left.keys()),
-        }
-    });
-    assert_met(&met, ["make_directory", "create_unnamed", "write_at", "sync_file_system", "rename_new", "sync"]);
+    let met = each_call(
+        1,
+        |nth| FaultCalls::nth(nth, EIO),
+        run,
+        |done, nth, call| {
+            let left = found(at);
+            match done {
+                // Without a lock two runs are not kept apart, and what is untidy is not reported.
+                Ok(()) => assert!(left == whole && ["lock", "unlink"].contains(&call), "{nth} {call}"),
+                Err(_) => {
+                    assert!(left.is_empty() && !at.join("out").exists(), "{nth} {call}: {:?}", left.keys())
+                }
+            }
+        },
+    );
+    assert_met(
+        &met,
+        ["make_directory", "create_unnamed", "write_at", "sync_file_system", "rename_new", "sync"],
+    );
 }
 
 #[test]
@@ -134,6 +147,12 @@ fn a_file_that_came_between_is_not_written_over_and_shards_are_replaced_only_if_
     assert!(refused.to_string().contains("is not empty"), "{refused}");
     write(at, true, Arc::new(FaultCalls::none())).unwrap();
     assert!(found(at) == whole);
+    // What is called otherwise is nothing that a run left.
+    fs::write(out.join("x.tar.unfinished"), "mine").unwrap();
+    fs::write(out.join("000009.tar.unfinished"), "left").unwrap();
+    write(at, true, Arc::new(FaultCalls::none())).unwrap();
+    assert_eq!(fs::read(out.join("x.tar.unfinished")).unwrap(), b"mine");
+    assert_eq!(found(at).len(), whole.len() + 1);
     // While another run writes, nothing of it is taken for left.
     let mut refused = None;
     fs::remove_dir_all(&out).unwrap();
