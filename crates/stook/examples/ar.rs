@@ -42,7 +42,7 @@ impl Layout for Ar {
             }
             pieces.made(number, HEADER_BYTES);
             starts.push(pieces.len());
-            pieces.body(number, 0, member.len);
+            pieces.whole_body(number, member.len);
             pieces.fill(b'\n', member.len % 2);
         }
         let members = Arc::new(members);

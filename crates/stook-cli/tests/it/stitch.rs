@@ -324,6 +324,12 @@ fn shards_have_whole_samples_and_are_written_or_described() {
     }
     let (code, _, stderr) = run(&place, &["wds", "set", "--shard-size", "20KB", "--write", "shards"]);
     assert_eq!((code, stderr.contains("shards is not empty")), (1, true), "{stderr}");
+    // What a killed run left is replaced, and said to be unfinished.
+    let of = "mv shards/000005.tar shards/000005.tar.unfinished
+              $STOOK stitch wds set --shard-size 20KB --write shards -q && exit 1
+              rm shards/*.tar; $STOOK stitch wds set --shard-size 20KB --write shards -q; ls shards | cmp - names";
+    let (code, _, stderr) = script(&place, of);
+    assert_eq!(code, 0, "{stderr}");
     let (code, _, stderr) = script(&place, "$STOOK stitch wds set --shard-size 1 | cat");
     assert!(code == 2 && stderr.contains("are no one file"), "{stderr}");
     let report = packs_json(&place, &["wds", "set", "--shard-size", "20KB", "--write", "new", "--json"]);
@@ -407,4 +413,31 @@ fn there_may_be_many_more_files_than_descriptors() {
               $STOOK stitch zip many --write many.zip -q; unzip -tq many.zip";
     let (code, stdout, stderr) = script(&place, of);
     assert_eq!(code, 0, "{stdout} {stderr}");
+}
+
+#[test]
+fn what_is_in_an_archive_or_a_layout_is_packed() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("set/below")).unwrap();
+    for (path, text) in [("set/one", "1"), ("set/below/two", "22"), ("set/none", "")] {
+        fs::write(place.path(path), text).unwrap();
+    }
+    let of = "$STOOK stitch tar set --write set.tar -q; $STOOK stitch tar set -o t.toml -q
+              for given in set.tar// set.tar t.toml//t.tar// t.toml//t.tar; do
+                  rm -rf p.stook out; $STOOK pack -q $given p.stook; $STOOK unpack -q p.stook out; diff -r set out
+              done
+              rm -rf p.stook out; $STOOK pack -q t.toml// p.stook; $STOOK unpack -q p.stook out
+              cmp out/t.tar set.tar; ls out | grep -x t.tar";
+    let (code, stdout, stderr) = script(&place, of);
+    assert_eq!(code, 0, "{stdout} {stderr}");
+    for given in ["set.tar//below", "set.tar//gone", "set//"] {
+        let (code, stdout, stderr) = script(&place, &format!("$STOOK pack {given} q.stook"));
+        match given {
+            "set.tar//below" => {
+                assert!(code == 2 && stderr.contains("only all of one is packed"), "{stderr}")
+            }
+            "set.tar//gone" => assert!(code == 1 && stderr.contains("set.tar has no gone"), "{stderr}"),
+            _ => assert_eq!(code, 0, "a directory: {stdout} {stderr}"),
+        }
+    }
 }

@@ -42,6 +42,8 @@ struct Counted {
     /// The only calls that count, if not all do.
     only: Option<&'static str>,
     nth: usize,
+    /// Whether all calls after it meet the fault, too.
+    is_last: bool,
     fault: OutFault,
     calls: AtomicUsize,
     met: Mutex<Option<&'static str>>,
@@ -52,11 +54,11 @@ impl Counted {
         if self.only.is_some_and(|only| only != name) {
             return false;
         }
-        let is_next = self.calls.fetch_add(1, Ordering::Relaxed) == self.nth;
-        if is_next {
+        let call = self.calls.fetch_add(1, Ordering::Relaxed);
+        if call == self.nth {
             *self.met.lock().unwrap_or_else(PoisonError::into_inner) = Some(name);
         }
-        is_next
+        call == self.nth || self.is_last && call > self.nth
     }
 
     fn meet(&self, name: &'static str) -> io::Result<()> {
@@ -112,8 +114,19 @@ impl FaultCalls {
         Self::nth_of(Some(name), nth, fault)
     }
 
+    /// The `nth` call, from 0, and all after it fail: what is on disk then is what a process leaves
+    /// that is killed there.
+    pub fn killed_at(nth: usize) -> Self {
+        Self::counting(None, nth, true, OutFault::Fails(rustix::io::Errno::IO.raw_os_error()))
+    }
+
     fn nth_of(only: Option<&'static str>, nth: usize, fault: OutFault) -> Self {
-        let counted = Counted { only, nth, fault, calls: AtomicUsize::new(0), met: Mutex::new(None) };
+        Self::counting(only, nth, false, fault)
+    }
+
+    fn counting(only: Option<&'static str>, nth: usize, is_last: bool, fault: OutFault) -> Self {
+        let (calls, met) = (AtomicUsize::new(0), Mutex::new(None));
+        let counted = Counted { only, nth, is_last, fault, calls, met };
         Self { has_unnamed: true, file_system: EXT4, counted: Arc::new(counted) }
     }
 

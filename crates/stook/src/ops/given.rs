@@ -188,6 +188,14 @@ impl Given {
 }
 
 impl Packed {
+    /// It, if it is an archive and all of it is meant.
+    pub(super) fn into_whole_archive(self) -> Option<archive::Archive> {
+        match self.opened {
+            Opened::Archive(archive) if self.key.is_empty() => Some(*archive),
+            _ => None,
+        }
+    }
+
     /// Whether all of it is meant.
     pub(super) fn is_whole(&self) -> bool {
         self.key.is_empty()
@@ -245,6 +253,13 @@ fn misplaced_below(key: &[u8], all: Vec<Misplaced>) -> Vec<Misplaced> {
 /// Those of some paths that are there: none of an address is.
 fn on_disk<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Vec<PathBuf> {
     paths.into_iter().filter(|path| path.exists()).cloned().collect()
+}
+
+/// Whether a path is of something in an archive on disk, or all of one: two slashes follow it.
+pub(super) fn is_in_archive(path: &Path) -> bool {
+    let is_meant = path.symlink_metadata().is_err() && has_slashes(path);
+    let before = Path::new(split_at_slashes(path.as_os_str()).0);
+    is_meant && (before.is_file() || contents::file_of_layout(before).is_some())
 }
 
 /// Whether two slashes follow something.

@@ -22,6 +22,7 @@ pub mod pack;
 pub mod raw;
 pub mod repair;
 pub mod session;
+mod shards;
 pub mod shared;
 pub mod stitch;
 pub mod unpack;

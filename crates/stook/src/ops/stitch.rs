@@ -10,7 +10,7 @@ use crate::report::units;
 use crate::source::Source as _;
 use crate::stitch::{self, Laid, Layout, Members, Patch, Wds};
 use crate::storage::free_at;
-use crate::tree::{CaseRule, Draft, Failure, Kind, remove_if_empty, room};
+use crate::tree::{CaseRule, Draft, Failure, Kind, room};
 use crate::verify::Branch;
 
 /// A result of stitching.
@@ -71,17 +71,18 @@ impl Stitched {
     /// That there is not enough room, unless `force`; what cannot be read or written;
     /// [`stitch::Error::Interrupted`].
     pub fn write(&self, path: &Path, force: bool, progress: &mut dyn FnMut(u64) -> bool) -> Result<bool> {
-        let len = self.laid.file.len();
         let is_other = path.metadata().is_ok_and(|found| !found.is_file());
         if !force && !is_other {
             let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-            let free = free_at(parent.unwrap_or(Path::new(".")))?;
-            if let Some(why) = room::too_little(path, len, free) {
-                return Err(Error::Invalid(why));
-            }
+            refuse_too_little_room(path, parent.unwrap_or(Path::new(".")), self.laid.file.len())?;
         }
-        let mut draft = Draft::named(path, &mut || progress(0))?;
-        let mut at = 0;
+        let draft = self.fill(Draft::named(path, &mut || progress(0))?, progress)?;
+        Ok(draft.finish_or_keep(force || self.undone() == 0)?)
+    }
+
+    /// Writes all its bytes.
+    pub(super) fn fill(&self, mut draft: Draft, progress: &mut dyn FnMut(u64) -> bool) -> Result<Draft> {
+        let (len, mut at) = (self.laid.file.len(), 0);
         self.laid.file.read_through(&mut |bytes| {
             draft.write_while(bytes, &mut || progress(at))?;
             at = at.saturating_add(bytes.len() as u64);
@@ -91,7 +92,7 @@ impl Stitched {
             let what = format!("{} were to be written, and {} came", units::count(len), units::count(at));
             return Err(Error::Invalid(what));
         }
-        Ok(draft.finish_or_keep(force || self.undone() == 0)?)
+        Ok(draft)
     }
 
     /// Writes a layout that describes it, as [`write`](Self::write) writes its bytes: those of
@@ -114,6 +115,14 @@ impl Stitched {
             name.extend_from_slice(ending);
         }
         save_all(path, &[(name, self)], force, progress)
+    }
+}
+
+/// Refuses to write more than there is room for in a directory.
+pub(super) fn refuse_too_little_room(path: &Path, directory: &Path, len: u64) -> Result<()> {
+    match room::too_little(path, len, free_at(directory)?) {
+        Some(why) => Err(Error::Invalid(why)),
+        None => Ok(()),
     }
 }
 
@@ -200,42 +209,6 @@ impl Sharded {
     /// How much of what was asked for is in none of them.
     pub fn undone(&self) -> u64 {
         self.0.iter().map(Stitched::undone).sum()
-    }
-
-    /// Writes them into a directory, which is made or has to be empty; with `force` files with
-    /// their names are replaced. Each appears when it is whole. `progress` is called with the bytes
-    /// so far, and ends it by returning `false`: what was written is removed then, and so it is
-    /// where an error ends it, unless it replaced something.
-    ///
-    /// # Errors
-    /// A directory that is not empty; as [`Stitched::write`].
-    pub fn write(&self, path: &Path, force: bool, progress: &mut dyn FnMut(u64) -> bool) -> Result<()> {
-        let failed = |operation, error| crate::Error::io(operation, path, error);
-        let is_made = !path.is_dir();
-        if is_made {
-            std::fs::create_dir(path).map_err(|error| failed("make", error))?;
-        } else if !force && std::fs::read_dir(path).map_err(|error| failed("list", error))?.next().is_some() {
-            let what = format!(
-                "{} is not empty: shards that are there would be mixed with new ones",
-                path.display()
-            );
-            return Err(Error::Invalid(what));
-        }
-        let (mut before, mut done) = (0_u64, Vec::new());
-        let written = self.0.iter().try_for_each(|shard| {
-            let file = path.join(shard.laid.file.path());
-            shard.write(&file, true, &mut |at| progress(before.saturating_add(at)))?;
-            before = before.saturating_add(shard.laid.file.len());
-            done.push(file);
-            Ok(())
-        });
-        if written.is_err() && !force {
-            done.iter().for_each(|file| _ = std::fs::remove_file(file));
-            if is_made {
-                let _ = remove_if_empty(path);
-            }
-        }
-        written
     }
 
     /// Writes a layout that describes them.

@@ -41,7 +41,7 @@ impl Layout for Afs {
         let mut starts = Vec::new();
         for (number, (member, place)) in (0..count).zip(members.all().iter().zip(layout.places())) {
             starts.push(place.map_or(pieces.len(), |place| place.start()));
-            pieces.body(number, 0, member.len);
+            pieces.whole_body(number, member.len);
             pieces.fill(0, padding(pieces.len()));
         }
         if layout.details().is_some() {

@@ -80,6 +80,14 @@ impl Bodies {
         Ok(opened)
     }
 
+    /// Opens a body that was laid out without bytes, and keeps nothing of it.
+    ///
+    /// # Errors
+    /// The errors of opening it; [`Error::SourceChanged`] where it has bytes.
+    pub(super) fn check_empty(&self, number: u32) -> Result<()> {
+        is_empty(&*self.parts.open(number)?)
+    }
+
     /// Closes all that are open, once they were checked.
     pub(super) fn close(&self) {
         for shard in &self.shards {
@@ -116,5 +124,13 @@ impl Bodies {
             open.iter().try_for_each(|source| source.check_unchanged())?;
         }
         Ok(())
+    }
+}
+
+/// Returns an error for a body that was laid out without bytes, and has some.
+pub(super) fn is_empty(body: &dyn Source) -> Result<()> {
+    match body.len() {
+        0 => Ok(()),
+        _ => Err(Error::changed(body.path(), Identity::default(), body.identity())),
     }
 }

@@ -13,12 +13,14 @@ use crate::engine;
 use crate::error;
 use crate::extent::ByteRange;
 use crate::format::layout::{Encoder, LayoutPiece, PathPiece};
-use crate::source::{Leaf, Source as _, zeroes};
+use crate::source::{Leaf, Source as _};
 
 /// Bytes of a layout that are handed on at once.
 const BLOCK_BYTES: usize = 1 << 20;
 /// Bytes that are not on disk as they are, at most: they stand in the layout itself.
 const HELD_BYTES_MAX: u64 = 128 << 20;
+/// This many zeroes take more room as bytes than as a piece of their own.
+const ZEROES_MIN: usize = 64;
 
 impl VirtualFile {
     /// Describes it as the file with a name in a layout that will lie in `directory`: see
@@ -46,20 +48,23 @@ impl VirtualFile {
         let (mut leaves, mut described) = (Vec::new(), 0_u64);
         for (piece, len) in self.pieces_in_order() {
             match piece {
-                Piece::Bytes(bytes) => leaves.push(Leaf::Bytes(bytes.clone())),
-                Piece::Fill(byte) => leaves.push(Leaf::Fill { byte: *byte, len }),
+                Piece::Held { block, offset } => leaves.push(Leaf::Bytes(self.held(block, offset, len))),
+                Piece::Fill(byte) => leaves.push(Leaf::Fill { byte, len }),
                 Piece::Made { number, .. } => {
-                    leaves.push(Leaf::Bytes(self.bodies().parts().make(*number, self.bodies())?));
+                    leaves.push(Leaf::Bytes(self.bodies().parts().make(number, self.bodies())?));
                 }
                 Piece::Body { number, offset } => {
-                    let source = self.bodies().get(*number)?;
-                    let range = ByteRange::at(*offset, len).ok_or(Error::TooLong { pieces: 1 })?;
+                    let source = self.bodies().get(number)?;
+                    let range = ByteRange::at(offset, len).ok_or(Error::TooLong { pieces: 1 })?;
                     source.resolve(range, &mut leaves)?;
                     source.check_unchanged()?;
                 }
             }
             for leaf in leaves.drain(..) {
-                encoder.piece(&describing.piece(leaf)?);
+                match leaf {
+                    Leaf::Bytes(bytes) => describing.bytes(&bytes, encoder)?,
+                    leaf => encoder.piece(&describing.piece(leaf)?),
+                }
             }
             described = described.saturating_add(len);
             if encoder.len() >= BLOCK_BYTES && !take(encoder.take().as_bytes(), described)? {
@@ -87,7 +92,7 @@ impl Describing {
         match leaf {
             Leaf::File { file, range } => self.path(&file, range),
             Leaf::Fill { byte, len } => Ok(LayoutPiece::Fill { byte, length: len }),
-            Leaf::Bytes(bytes) => self.bytes(bytes),
+            Leaf::Bytes(bytes) => Ok(LayoutPiece::Bytes(bytes)),
             Leaf::Object { object, .. } => {
                 Err(refused(object.path(), "a layout only names files on disk: copy it to one first"))
             }
@@ -99,16 +104,32 @@ impl Describing {
         }
     }
 
-    fn bytes(&mut self, bytes: Bytes) -> Result<LayoutPiece> {
-        // Padding is shorter as a fill.
-        if bytes.len() > 64 && zeroes(bytes.len() as u64).get(..bytes.len()) == Some(&bytes[..]) {
-            return Ok(LayoutPiece::Fill { byte: 0, length: bytes.len() as u64 });
+    /// Bytes as they stand in the layout itself; many zeroes, as headers have them, are shorter as a
+    /// fill.
+    fn bytes(&mut self, bytes: &Bytes, encoder: &mut Encoder) -> Result<()> {
+        let (mut start, mut at) = (0, 0);
+        while at < bytes.len() {
+            let zeroes = bytes.iter().skip(at).take_while(|byte| **byte == 0).count();
+            let end = at.saturating_add(zeroes);
+            if zeroes >= ZEROES_MIN {
+                self.hold(bytes.slice(start..at), encoder)?;
+                encoder.piece(&LayoutPiece::Fill { byte: 0, length: zeroes as u64 });
+                start = end;
+            }
+            at = end.max(at.saturating_add(1));
         }
+        self.hold(bytes.slice(start..), encoder)
+    }
+
+    fn hold(&mut self, bytes: Bytes, encoder: &mut Encoder) -> Result<()> {
         self.held_bytes = self.held_bytes.saturating_add(bytes.len() as u64);
         if self.held_bytes > HELD_BYTES_MAX {
             return Err(Error::TooMuchHeld { most: HELD_BYTES_MAX });
         }
-        Ok(LayoutPiece::Bytes(bytes))
+        if !bytes.is_empty() {
+            encoder.piece(&LayoutPiece::Bytes(bytes));
+        }
+        Ok(())
     }
 
     fn path(&mut self, file: &engine::File, range: ByteRange) -> Result<LayoutPiece> {

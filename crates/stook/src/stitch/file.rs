@@ -8,8 +8,9 @@ use bytes::Bytes;
 
 use super::bodies::Bodies;
 use super::error::Result;
+use super::held::Blocks;
 use super::index::PieceIndex;
-use super::pieces::{Piece, Pieces};
+use super::pieces::{EmptyBody, Finished, Piece, Pieces};
 use crate::engine::{Access, Backend};
 use crate::error::{self, Error};
 use crate::extent::ByteRange;
@@ -79,6 +80,8 @@ struct Inner {
     path: PathBuf,
     index: PieceIndex,
     pieces: Box<[Piece]>,
+    blocks: Blocks,
+    empty: Box<[EmptyBody]>,
     bodies: Bodies,
     opened_at_once: usize,
     identity: Identity,
@@ -102,13 +105,14 @@ impl VirtualFile {
     /// # Errors
     /// [`TooLong`](super::Error::TooLong).
     pub fn new(path: impl Into<PathBuf>, pieces: Pieces, parts: Arc<dyn Parts>) -> Result<Self> {
-        let (pieces, index) = pieces.finish()?;
+        let Finished { pieces, index, blocks, empty } = pieces.finish()?;
         let path = path.into();
         let identity = Identity { len: index.len(), ..Identity::default() };
         let origin = Origin::new("virtual file", path.to_string_lossy());
         let bodies = Bodies::new(parts);
         let opened_at_once = share_of_descriptors(DESCRIPTORS_PER_BODY, OPENED_AT_ONCE);
-        Ok(Self(Arc::new(Inner { path, index, pieces, bodies, opened_at_once, identity, origin })))
+        let inner = Inner { path, index, pieces, blocks, empty, bodies, opened_at_once, identity, origin };
+        Ok(Self(Arc::new(inner)))
     }
 
     /// How many pieces it has, those that continue one another as one.
@@ -133,15 +137,71 @@ impl VirtualFile {
         &self.0.bodies
     }
 
-    /// All pieces, and how long each is.
-    pub(super) fn pieces_in_order(&self) -> impl Iterator<Item = (&Piece, u64)> {
-        let Inner { index, pieces, .. } = &*self.0;
-        let len = |at: usize| index.start(at + 1).saturating_sub(index.start(at));
-        pieces.iter().enumerate().map(move |(at, piece)| (piece, len(at)))
+    /// Bytes that it has itself.
+    pub(super) fn held(&self, block: u32, offset: u64, len: u64) -> Bytes {
+        self.0.blocks.get(block, offset, len)
+    }
+
+    /// All pieces, and how long each is. Bodies without bytes stand where they are, as pieces of
+    /// length 0.
+    pub(super) fn pieces_in_order(&self) -> impl Iterator<Item = (Piece, u64)> {
+        let Inner { index, pieces, empty, .. } = &*self.0;
+        let (mut piece, mut passed) = (0, 0);
+        std::iter::from_fn(move || {
+            let start = index.start(piece);
+            if let Some(body) = empty.get(passed).filter(|body| body.at <= start) {
+                passed += 1;
+                return Some((Piece::Body { number: body.number, offset: 0 }, 0));
+            }
+            let found = *pieces.get(piece)?;
+            piece += 1;
+            Some((found, index.start(piece).saturating_sub(start)))
+        })
+    }
+
+    /// The leaves of a part of a piece, which begins at an offset in the file.
+    fn resolve_piece(
+        &self,
+        piece: Piece,
+        part: ByteRange,
+        at: u64,
+        leaves: &mut Vec<Leaf>,
+    ) -> error::Result<()> {
+        match piece {
+            Piece::Held { block, offset } => {
+                let offset = offset.saturating_add(part.start());
+                leaves.push(Leaf::Bytes(self.held(block, offset, part.len())));
+            }
+            Piece::Fill(byte) => leaves.push(Leaf::Fill { byte, len: part.len() }),
+            Piece::Made { number, offset } => {
+                let made = self.bodies().parts().make(number, self.bodies())?;
+                let wanted = shifted(part, offset).filter(|wanted| wanted.end() <= made.len() as u64);
+                let wanted = wanted.ok_or_else(|| Error::ShortRead {
+                    path: self.0.path.clone(),
+                    offset: at,
+                    wanted: part.end(),
+                    got: made.len() as u64,
+                })?;
+                leaves.push(Leaf::Bytes(slice(&made, wanted)));
+            }
+            Piece::Body { number, offset } => {
+                let wanted = shifted(part, offset).ok_or_else(|| no_part(number))?;
+                self.bodies().get(number)?.resolve(wanted, leaves)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The bodies without bytes that a range passes: they are right after one of its bytes.
+    fn passed(&self, range: ByteRange) -> &[EmptyBody] {
+        let empty = &self.0.empty;
+        let until = |at: u64| empty.partition_point(|body| body.at <= at);
+        let first = if range.start() == 0 { 0 } else { until(range.start()) };
+        empty.get(first..until(range.end())).filter(|_| !range.is_empty()).unwrap_or_default()
     }
 
     /// The pieces that a range touches, and which part of each: from its own beginning on.
-    fn touched(&self, range: ByteRange) -> impl Iterator<Item = (&Piece, ByteRange)> {
+    fn touched(&self, range: ByteRange) -> impl Iterator<Item = (Piece, ByteRange)> {
         let Inner { index, pieces, .. } = &*self.0;
         let first = if range.is_empty() { index.count() } else { index.piece_at(range.start()) };
         let numbers = (first..index.count()).take_while(move |piece| index.start(*piece) < range.end());
@@ -149,7 +209,7 @@ impl VirtualFile {
             let whole = ByteRange::new(index.start(number), index.start(number + 1))?;
             let touched = whole.intersection(&range)?;
             let from = touched.start().checked_sub(whole.start())?;
-            Some((pieces.get(number)?, ByteRange::at(from, touched.len())?))
+            Some((*pieces.get(number)?, ByteRange::at(from, touched.len())?))
         })
     }
 }
@@ -176,7 +236,7 @@ impl Source for VirtualFile {
         for range in ranges {
             for (piece, _) in self.touched(*range) {
                 if let Piece::Body { number, .. } = piece {
-                    self.0.bodies.check(*number)?;
+                    self.0.bodies.check(number)?;
                 }
             }
         }
@@ -187,32 +247,17 @@ impl Source for VirtualFile {
         check_bounds(self, range)?;
         let (mut opened, mut at) = (0, range.start());
         for (piece, part) in self.touched(range) {
-            opened += usize::from(matches!(piece, Piece::Body { .. }));
+            let here = ByteRange::at(at, part.len()).unwrap_or_default();
+            let passed = self.passed(here);
+            opened += passed.len() + usize::from(matches!(piece, Piece::Body { .. }));
             if opened > self.0.opened_at_once {
                 let range = ByteRange::new(at, range.end()).unwrap_or_default();
                 leaves.push(Leaf::Object { object: Arc::new(LaterPart(self.clone())), range });
                 return Ok(());
             }
-            at = at.saturating_add(part.len());
-            match piece {
-                Piece::Bytes(bytes) => leaves.push(Leaf::Bytes(slice(bytes, part))),
-                Piece::Fill(byte) => leaves.push(Leaf::Fill { byte: *byte, len: part.len() }),
-                Piece::Made { number, offset } => {
-                    let made = self.0.bodies.parts().make(*number, &self.0.bodies)?;
-                    let wanted = shifted(part, *offset).filter(|wanted| wanted.end() <= made.len() as u64);
-                    let wanted = wanted.ok_or_else(|| Error::ShortRead {
-                        path: self.0.path.clone(),
-                        offset: range.start(),
-                        wanted: part.end(),
-                        got: made.len() as u64,
-                    })?;
-                    leaves.push(Leaf::Bytes(slice(&made, wanted)));
-                }
-                Piece::Body { number, offset } => {
-                    let wanted = shifted(part, *offset).ok_or_else(|| no_part(*number))?;
-                    self.0.bodies.get(*number)?.resolve(wanted, leaves)?;
-                }
-            }
+            passed.iter().try_for_each(|body| self.bodies().check_empty(body.number))?;
+            self.resolve_piece(piece, part, at, leaves)?;
+            at = here.end();
         }
         Ok(())
     }
@@ -263,15 +308,16 @@ impl LaterPart {
         let (mut at, mut leaves) = (range.start(), Vec::new());
         for (piece, part) in self.0.touched(range) {
             let here = ByteRange::at(at, part.len()).unwrap_or_default();
+            self.0.passed(here).iter().try_for_each(|body| self.0.bodies().check_empty(body.number))?;
+            let start = at;
             at = here.end();
             let Piece::Body { number, offset } = piece else {
-                // It has no body, so that nothing is left for later.
-                self.0.resolve(here, &mut leaves)?;
+                self.0.resolve_piece(piece, part, start, &mut leaves)?;
                 leaves.drain(..).try_for_each(|leaf| read_leaf(&leaf, &mut read).map(drop))?;
                 continue;
             };
-            let source = self.0.bodies().get(*number)?;
-            let wanted = shifted(part, *offset).ok_or_else(|| no_part(*number))?;
+            let source = self.0.bodies().get(number)?;
+            let wanted = shifted(part, offset).ok_or_else(|| no_part(number))?;
             source.resolve(wanted, &mut leaves)?;
             let before = read.len();
             let is_read = leaves

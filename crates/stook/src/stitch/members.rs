@@ -7,11 +7,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::error::{Error, Result};
+use super::stated::Stated;
 use crate::error;
 use crate::format::MemberKind;
-use crate::source::{Identity, Source};
+use crate::source::Source;
 use crate::tree::descent::joined;
-use crate::tree::{Cursor, Failure, Kind, Node, NodeId, Page, Tree};
+use crate::tree::{Cursor, Failure, InodeState, Kind, Node, NodeId, Page, Tree};
 
 /// Members between two questions whether to go on.
 const MEMBERS_PER_LOOK: usize = 1024;
@@ -37,6 +38,8 @@ pub struct Member {
     id: NodeId,
     /// Whether a tree said when it was modified.
     has_mtime: bool,
+    /// Which state of which inode it is, where its tree is made of inodes.
+    inode: Option<InodeState>,
 }
 
 /// What is not in a tree: a member of an archive that is patched, and stays in it.
@@ -48,7 +51,8 @@ impl Member {
         let (mode, mtime_ns, owner) = (0, 0, None);
         let (key, link) = (key.into(), Box::default());
         let id = NodeId::new(0);
-        Self { key, kind, mode, mtime_ns, owner, len, link, tree: KEPT, id, has_mtime: false }
+        let (tree, has_mtime, inode) = (KEPT, false, None);
+        Self { key, kind, mode, mtime_ns, owner, len, link, tree, id, has_mtime, inode }
     }
 
     /// The same with another path.
@@ -87,6 +91,7 @@ struct Entry {
     name: Box<[u8]>,
     id: NodeId,
     node: Node,
+    inode: Option<InodeState>,
 }
 
 /// A directory that is gone through: its path, and what is left of it, the next one last.
@@ -102,9 +107,9 @@ impl Members {
     }
 
     /// Adds what is in the root of a tree, below a path, which becomes a member itself unless it is
-    /// empty. Files of a tree on disk have to have the time that they were listed with when they
-    /// are opened; those of other trees are held against it by the tree. `go_on` is asked now and
-    /// then, with the members so far.
+    /// empty. Files of a tree on disk have to be the inodes that were listed, and have their times,
+    /// when they are opened; those of other trees are held against it by the tree. `go_on` is asked
+    /// now and then, with the members so far.
     ///
     /// # Errors
     /// That the root cannot be listed; [`Error::Interrupted`]. What cannot be listed below it is
@@ -136,7 +141,8 @@ impl Members {
         let node = tree.node(id)?;
         let mut stack = Vec::new();
         if node.kind != Kind::Directory || !key.is_empty() {
-            self.push(number, key.to_vec(), id, &node);
+            let (name, inode) = (Box::default(), tree.inode_state(id)?);
+            self.push(number, key.to_vec(), &Entry { name, id, node, inode });
         }
         if node.kind == Kind::Directory {
             stack.push(self.frame(&*tree, id, key.to_vec())?);
@@ -150,7 +156,7 @@ impl Members {
             if self.members.len().is_multiple_of(MEMBERS_PER_LOOK) && !go_on(self.members.len() as u64) {
                 return Err(Error::Interrupted);
             }
-            self.push(number, key.clone(), entry.id, &entry.node);
+            self.push(number, key.clone(), &entry);
             if entry.node.kind == Kind::Directory {
                 match self.frame(&*tree, entry.id, key.clone()) {
                     Ok(frame) => stack.push(frame),
@@ -170,8 +176,10 @@ impl Members {
                 self.failures.push(Failure { key: key.clone(), error });
             }
             for entry in page.iter() {
-                match entry.node.map_or_else(|| tree.node(entry.id), Ok) {
-                    Ok(node) => entries.push(Entry { name: entry.name.into(), id: entry.id, node }),
+                let (name, id) = (entry.name.into(), entry.id);
+                let asked = || Ok((tree.node(id)?, tree.inode_state(id)?));
+                match entry.node.map_or_else(asked, |node| Ok((node, entry.inode))) {
+                    Ok((node, inode)) => entries.push(Entry { name, id, node, inode }),
                     Err(error) => {
                         self.failures.push(Failure { key: joined(&key, entry.name), error });
                     }
@@ -182,7 +190,8 @@ impl Members {
         Ok(Frame { key, entries })
     }
 
-    fn push(&mut self, tree: u32, key: Vec<u8>, id: NodeId, node: &Node) {
+    fn push(&mut self, tree: u32, key: Vec<u8>, entry: &Entry) {
+        let Entry { id, node, inode, .. } = *entry;
         let (kind, mode) = match node.kind {
             Kind::File => (MemberKind::File, 0o644),
             Kind::Directory => (MemberKind::Directory, 0o755),
@@ -208,6 +217,7 @@ impl Members {
             tree,
             id,
             has_mtime: node.mtime_ns.is_some(),
+            inode,
         });
     }
 
@@ -373,12 +383,12 @@ impl Members {
         let (tree, is_on_disk) = self.trees.get(member.tree as usize).ok_or_else(gone)?;
         let source = tree.open(member.id)?;
         let found = source.identity();
-        let is_same_time = !is_on_disk || !member.has_mtime || found.mtime_ns == member.mtime_ns;
-        if found.len == member.len && is_same_time {
-            return Ok(source);
+        let mtime_ns = (*is_on_disk && member.has_mtime).then_some(member.mtime_ns);
+        let listed = Stated { len: Some(member.len), mtime_ns, inode: member.inode };
+        match listed.difference(&found) {
+            None => Ok(source),
+            Some(_) => Err(error::Error::changed(source.path(), listed.identity(), found)),
         }
-        let listed = Identity { len: member.len, mtime_ns: member.mtime_ns, ..Identity::default() };
-        Err(error::Error::changed(source.path(), listed, found))
     }
 }
 

@@ -15,16 +15,19 @@ use bytes::Bytes;
 use super::bodies::Bodies;
 use super::error::{Error, Result};
 use super::file::{Parts, VirtualFile, no_part};
+use super::held::Held;
+use super::paths::Paths;
 use super::pieces::{Piece, Pieces};
+use super::stated::{Difference, Stated};
 use crate::engine::{Access, Backend};
 use crate::error;
 use crate::extent::ByteRange;
-use crate::format::layout::{self, LayoutFault, LayoutFile, LayoutPiece, PathPiece};
+use crate::format::layout::{self, LayoutFault, LayoutPiece, PathPiece, Said};
 use crate::source::{FileSource, Source, read_range};
 use crate::tree::{Kind, Tree, find_below};
 use crate::walk::DirectoryTree;
 
-/// Pieces of all files of a layout together, at most. One takes about 50 bytes of memory.
+/// Pieces of all files of a layout together, at most.
 const PIECES_MAX: usize = 1 << 23;
 /// Bytes by which a layout is recognised.
 const FIRST_BYTES: u64 = 64;
@@ -68,21 +71,12 @@ impl OpenedLayout {
         }
         let text = read_range(&Backend::Threads, &file, ByteRange::to(file.len()), Access::Cached)?;
         file.check_unchanged()?;
-        let fault = |fault| Error::Layout { path: path.to_path_buf(), fault };
-        let files = layout::decode(&text).map_err(fault)?;
-        drop(text);
         let directory = real.parent().unwrap_or(Path::new("/"));
-        let mut sources = Sources { tree: DirectoryTree::open(directory)?, sources: Vec::new() };
-        let flat = Flattening::new(&mut sources, &files, path)?.run()?;
-        let (mut pieces, mut named) = (Pieces::new(), Vec::with_capacity(files.len()));
-        for (file, flat) in files.into_iter().zip(flat) {
-            let start = pieces.len();
-            flat.put_into(&mut pieces);
-            let range = ByteRange::new(start, pieces.len());
-            named.push((file.name.into_bytes(), range.ok_or(Error::TooLong { pieces: PIECES_MAX })?));
-        }
-        let whole = VirtualFile::new(path, pieces, Arc::new(sources))?;
-        Ok(Self { whole, files: named })
+        let mut reading = Reading::new(DirectoryTree::open(directory)?);
+        layout::read(&text, &mut |said| reading.take(said)).map_err(|stop| stop.of(path))?;
+        drop(text);
+        let (pieces, files, sources) = reading.finish().map_err(|stop| stop.of(path))?;
+        Ok(Self { whole: VirtualFile::new(path, pieces, Arc::new(sources))?, files })
     }
 
     /// All files, one after another.
@@ -96,10 +90,36 @@ impl OpenedLayout {
     }
 }
 
-/// A file on disk that pieces are of.
-#[derive(Debug)]
+/// Why a layout is not opened.
+enum Stop {
+    Fault(LayoutFault),
+    Error(error::Error),
+}
+
+impl From<LayoutFault> for Stop {
+    fn from(fault: LayoutFault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl From<error::Error> for Stop {
+    fn from(error: error::Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+impl Stop {
+    fn of(self, path: &Path) -> Error {
+        match self {
+            Self::Fault(fault) => Error::Layout { path: path.to_path_buf(), fault },
+            Self::Error(error) => Error::Core(error),
+        }
+    }
+}
+
+/// What a layout says of a file on disk.
+#[derive(Debug, Clone, Copy, Default)]
 struct Listed {
-    path: Box<str>,
     size: Option<u64>,
     mtime_ns: Option<i64>,
 }
@@ -108,7 +128,8 @@ struct Listed {
 #[derive(Debug)]
 struct Sources {
     tree: DirectoryTree,
-    sources: Vec<Listed>,
+    paths: Paths,
+    listed: Vec<Listed>,
 }
 
 impl Sources {
@@ -125,19 +146,18 @@ impl Sources {
 
 impl Parts for Sources {
     fn open(&self, number: u32) -> error::Result<Arc<dyn Source>> {
-        let Listed { path, size, mtime_ns } =
-            self.sources.get(number as usize).ok_or_else(|| no_part(number))?;
+        let path = self.paths.get(number);
+        let (path, listed) = path.zip(self.listed.get(number as usize)).ok_or_else(|| no_part(number))?;
         let source = self.tree.open(self.find(path)?)?;
         let found = source.identity();
-        let is_same = size.is_none_or(|size| size == found.len);
-        if is_same && mtime_ns.is_none_or(|mtime_ns| mtime_ns == found.mtime_ns) {
-            return Ok(source);
-        }
-        let what = match size {
-            Some(size) if *size != found.len => {
+        let stated = Stated { len: listed.size, mtime_ns: listed.mtime_ns, inode: None };
+        let what = match stated.difference(&found) {
+            None => return Ok(source),
+            Some(Difference::Len) => {
+                let size = listed.size.unwrap_or_default();
                 format!("it has {} bytes, and the layout is of one that has {size}", found.len)
             }
-            _ => "it was modified at another time than the one that the layout is of".to_owned(),
+            Some(_) => "it was modified at another time than the one that the layout is of".to_owned(),
         };
         let what = format!("{what}: make the layout anew");
         Err(error::Error::io("read", source.path(), io::Error::new(io::ErrorKind::InvalidData, what)))
@@ -146,6 +166,157 @@ impl Parts for Sources {
     fn make(&self, number: u32, _bodies: &Bodies) -> error::Result<Bytes> {
         Err(no_part(number))
     }
+}
+
+/// A piece as it stands in the layout, with its length.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    len: u64,
+    what: What,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum What {
+    Piece(Piece),
+    /// A part of another file, by its number among those.
+    OfFile(u32),
+}
+
+/// A part of another file of the layout.
+#[derive(Debug)]
+struct OfFile {
+    line: usize,
+    name: String,
+    offset: u64,
+    length: Option<u64>,
+}
+
+/// A layout while it is read. A piece takes about 60 bytes and its path until it is in place.
+struct Reading {
+    sources: Sources,
+    held: Held,
+    parts: Vec<Part>,
+    of_files: Vec<OfFile>,
+    files: Vec<NamedFile>,
+}
+
+/// A file of the layout.
+#[derive(Debug)]
+struct NamedFile {
+    name: String,
+    line: usize,
+    /// How many parts there were at its end.
+    end: usize,
+}
+
+/// The pieces of all files, where each file is among them, and what they are of.
+type Read = (Pieces, Vec<(Vec<u8>, ByteRange)>, Sources);
+
+fn fault(line: usize, what: impl Into<String>) -> Stop {
+    Stop::Fault(LayoutFault::Line { line, what: what.into() })
+}
+
+fn too_many(line: usize) -> Stop {
+    fault(line, format!("there are more than {PIECES_MAX} pieces"))
+}
+
+impl Reading {
+    fn new(tree: DirectoryTree) -> Self {
+        let sources = Sources { tree, paths: Paths::default(), listed: Vec::new() };
+        let (held, parts, of_files, files) = Default::default();
+        Self { sources, held, parts, of_files, files }
+    }
+
+    fn take(&mut self, said: Said) -> Result<(), Stop> {
+        match said {
+            Said::Piece { line, .. } if self.parts.len() >= PIECES_MAX => Err(too_many(line)),
+            Said::Piece { line, piece } => {
+                let part = self.part(line, piece)?;
+                self.parts.push(part);
+                Ok(())
+            }
+            Said::File { line, name } => {
+                self.files.push(NamedFile { name, line, end: self.parts.len() });
+                Ok(())
+            }
+        }
+    }
+
+    fn part(&mut self, line: usize, piece: LayoutPiece) -> Result<Part, Stop> {
+        let (len, piece) = match piece {
+            LayoutPiece::Bytes(bytes) => {
+                let (block, offset) = self.held.add(&bytes);
+                (bytes.len() as u64, Piece::Held { block, offset })
+            }
+            LayoutPiece::Fill { byte, length } => (length, Piece::Fill(byte)),
+            LayoutPiece::Path(of) => {
+                let (number, size) = self.source(line, &of)?;
+                let range = range(line, (of.offset, of.length), size)?;
+                (range.len(), Piece::Body { number, offset: range.start() })
+            }
+            LayoutPiece::File { name, offset, length } => {
+                let number = self.of_files.len() as u32;
+                self.of_files.push(OfFile { line, name, offset, length });
+                return Ok(Part { len: 0, what: What::OfFile(number) });
+            }
+        };
+        Ok(Part { len, what: What::Piece(piece) })
+    }
+
+    /// The number of a file on disk, and its length, if that was said or had to be asked for.
+    fn source(&mut self, line: usize, of: &PathPiece) -> Result<(u32, Option<u64>), Stop> {
+        let PathPiece { path, length, size, mtime_ns, .. } = of;
+        let Sources { paths, listed, .. } = &mut self.sources;
+        let number = paths.number(path);
+        listed.resize(paths.len(), Listed::default());
+        let Some(listed) = listed.get_mut(number as usize) else {
+            return Err(Stop::Error(no_part(number)));
+        };
+        let is_other = |known: Option<i128>, said: Option<i128>| known.zip(said).is_some_and(|(a, b)| a != b);
+        let sizes = (listed.size.map(i128::from), size.map(i128::from));
+        let times = (listed.mtime_ns.map(i128::from), mtime_ns.map(i128::from));
+        if is_other(sizes.0, sizes.1) || is_other(times.0, times.1) {
+            let what = format!("{path:?} has another `size` or `mtime_ns` than in an earlier piece");
+            return Err(fault(line, what));
+        }
+        listed.size = listed.size.or(*size);
+        listed.mtime_ns = listed.mtime_ns.or(*mtime_ns);
+        match listed.size {
+            None if length.is_none() => {
+                let node = self.sources.tree.node(self.sources.find(path)?)?;
+                if node.kind != Kind::File {
+                    let what = format!("{path:?} is {}, and has no length", node.kind.noun());
+                    return Err(fault(line, what));
+                }
+                Ok((number, Some(node.len)))
+            }
+            known => Ok((number, known)),
+        }
+    }
+
+    fn finish(mut self) -> Result<Read, Stop> {
+        self.sources.paths.seal();
+        let flat = Flattening::new(&self).run()?;
+        let Self { sources, held, parts, files, .. } = self;
+        drop(parts);
+        let (mut pieces, mut named) = (Pieces::of_held(held), Vec::with_capacity(files.len()));
+        for (NamedFile { name, .. }, flat) in files.into_iter().zip(flat) {
+            let start = pieces.len();
+            flat.put_into(&mut pieces);
+            let range = ByteRange::new(start, pieces.len()).unwrap_or_default();
+            named.push((name.into_bytes(), range));
+        }
+        Ok((pieces, named, sources))
+    }
+}
+
+/// The range that is meant, which lies in something of a length, if that is known.
+fn range(line: usize, (offset, length): (u64, Option<u64>), size: Option<u64>) -> Result<ByteRange, Stop> {
+    let length = length.or_else(|| size?.checked_sub(offset));
+    let range = length.and_then(|length| ByteRange::at(offset, length));
+    let range = range.filter(|range| size.is_none_or(|size| range.end() <= size));
+    let size = size.unwrap_or_default();
+    range.ok_or_else(|| fault(line, format!("it would be read past its {size} bytes")))
 }
 
 /// A file as pieces of files on disk, each with its offset.
@@ -173,57 +344,37 @@ impl Flat {
         let pieces = pieces.take_while(move |((start, _), _)| *start < range.end());
         pieces.filter_map(move |((start, piece), end)| {
             let touched = ByteRange::new(*start, end)?.intersection(&range)?;
-            Some((cut(piece, touched.start().checked_sub(*start)?, touched.len())?, touched.len()))
+            Some((piece.after(touched.start().checked_sub(*start)?)?, touched.len()))
         })
     }
 
     fn put_into(self, pieces: &mut Pieces) {
-        let ends: Vec<u64> = self.pieces.iter().skip(1).map(|(start, _)| *start).chain([self.len]).collect();
-        for ((start, piece), end) in self.pieces.into_iter().zip(ends) {
-            let len = end.saturating_sub(start);
-            match piece {
-                Piece::Body { number, offset } => pieces.body(number, offset, len),
-                Piece::Bytes(bytes) => pieces.bytes(bytes),
-                Piece::Fill(byte) => pieces.fill(byte, len),
-                Piece::Made { number, .. } => pieces.made(number, len),
-            }
+        let mut next = self.pieces.iter().skip(1).map(|(start, _)| *start).chain([self.len]);
+        for (start, piece) in &self.pieces {
+            let end = next.next().unwrap_or(*start);
+            pieces.push(*piece, end.saturating_sub(*start));
         }
     }
 }
 
-/// A part of a piece.
-fn cut(piece: &Piece, from: u64, len: u64) -> Option<Piece> {
-    Some(match piece {
-        Piece::Body { number, offset } => Piece::Body { number: *number, offset: offset.checked_add(from)? },
-        Piece::Made { number, offset } => Piece::Made { number: *number, offset: offset.checked_add(from)? },
-        Piece::Fill(byte) => Piece::Fill(*byte),
-        Piece::Bytes(bytes) => {
-            let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
-            Piece::Bytes(bytes.slice(at(from)..at(from.checked_add(len)?)))
-        }
-    })
-}
-
 /// Files of a layout on their way to pieces of files on disk.
 struct Flattening<'a> {
-    sources: &'a mut Sources,
-    /// The numbers of sources by their paths.
-    numbers: HashMap<&'a str, u32>,
-    files: &'a [LayoutFile],
+    reading: &'a Reading,
     by_name: HashMap<&'a str, usize>,
-    path: &'a Path,
     done: Vec<Option<Flat>>,
     pieces: usize,
 }
 
 impl<'a> Flattening<'a> {
-    fn new(sources: &'a mut Sources, files: &'a [LayoutFile], path: &'a Path) -> Result<Self> {
-        let by_name = files.iter().enumerate().map(|(at, file)| (&*file.name, at)).collect();
-        let (numbers, done) = (HashMap::new(), files.iter().map(|_| None).collect());
-        Ok(Self { sources, numbers, files, by_name, path, done, pieces: 0 })
+    fn new(reading: &'a Reading) -> Self {
+        let files = &reading.files;
+        // Only files that are made of others look for them.
+        let named = files.iter().enumerate().filter(|_| !reading.of_files.is_empty());
+        let by_name = named.map(|(at, file)| (file.name.as_str(), at)).collect();
+        Self { reading, by_name, done: files.iter().map(|_| None).collect(), pieces: 0 }
     }
 
-    fn run(mut self) -> Result<Vec<Flat>> {
+    fn run(mut self) -> Result<Vec<Flat>, Stop> {
         for at in self.order()? {
             let file = self.flatten(at)?;
             if let Some(slot) = self.done.get_mut(at) {
@@ -233,23 +384,31 @@ impl<'a> Flattening<'a> {
         Ok(self.done.into_iter().map(Option::unwrap_or_default).collect())
     }
 
-    fn fault(&self, at: usize, piece: usize, what: impl Into<String>) -> Error {
-        let name = self.files.get(at).map(|file| file.name.clone()).unwrap_or_default();
-        let fault = LayoutFault::Piece { name, piece: piece.saturating_add(1), what: what.into() };
-        Error::Layout { path: self.path.to_path_buf(), fault }
+    /// The parts of a file.
+    fn parts(&self, at: usize) -> &'a [Part] {
+        let end_of = |at: usize| self.reading.files.get(at).map(|file| file.end);
+        let start = at.checked_sub(1).and_then(end_of).unwrap_or(0);
+        end_of(at).and_then(|end| self.reading.parts.get(start..end)).unwrap_or_default()
+    }
+
+    fn of_file(&self, part: &Part) -> Option<&'a OfFile> {
+        match part.what {
+            What::OfFile(number) => self.reading.of_files.get(number as usize),
+            What::Piece(_) => None,
+        }
     }
 
     /// All files, each after those that it is made of.
-    fn order(&self) -> Result<Vec<usize>> {
+    fn order(&self) -> Result<Vec<usize>, Stop> {
         #[derive(Clone, Copy, PartialEq)]
         enum State {
             New,
             Begun,
             Done,
         }
-        let mut states = vec![State::New; self.files.len()];
-        let mut order = Vec::with_capacity(self.files.len());
-        for root in 0..self.files.len() {
+        let count = self.reading.files.len();
+        let (mut states, mut order) = (vec![State::New; count], Vec::with_capacity(count));
+        for root in 0..count {
             let mut stack = vec![(root, 0)];
             while let Some((at, next)) = stack.last_mut() {
                 let (at, state) = (*at, states.get_mut(*at));
@@ -259,25 +418,21 @@ impl<'a> Flattening<'a> {
                     stack.pop();
                     continue;
                 }
-                let pieces = self.files.get(at).map(|file| file.pieces.as_slice()).unwrap_or_default();
-                let used = pieces.iter().enumerate().skip(*next).find_map(|(piece, one)| match one {
-                    LayoutPiece::File { name, .. } => Some((piece, name)),
-                    _ => None,
-                });
-                let Some((piece, name)) = used else {
+                let parts = self.parts(at).iter().enumerate().skip(*next);
+                let used = parts.filter(|_| !self.reading.of_files.is_empty());
+                let used = used.filter_map(|(number, part)| Some((number, self.of_file(part)?))).next();
+                let Some((number, OfFile { line, name, .. })) = used else {
                     states.get_mut(at).into_iter().for_each(|state| *state = State::Done);
                     order.push(at);
                     stack.pop();
                     continue;
                 };
-                *next = piece.saturating_add(1);
+                *next = number.saturating_add(1);
                 let Some(other) = self.by_name.get(&**name).copied() else {
-                    return Err(self.fault(at, piece, format!("no file of the layout is called {name:?}")));
+                    return Err(fault(*line, format!("no file of the layout is called {name:?}")));
                 };
                 match states.get(other) {
-                    Some(State::Begun) => {
-                        return Err(self.fault(at, piece, format!("{name:?} is made of itself")));
-                    }
+                    Some(State::Begun) => return Err(fault(*line, format!("{name:?} is made of itself"))),
                     Some(State::New) => stack.push((other, 0)),
                     _ => {}
                 }
@@ -286,90 +441,32 @@ impl<'a> Flattening<'a> {
         Ok(order)
     }
 
-    fn flatten(&mut self, at: usize) -> Result<Flat> {
-        let files = self.files;
-        let (mut flat, pieces) = (Flat::default(), files.get(at).map(|file| file.pieces.as_slice()));
-        for (number, piece) in pieces.unwrap_or_default().iter().enumerate() {
+    fn flatten(&mut self, at: usize) -> Result<Flat, Stop> {
+        let mut flat = Flat::default();
+        let line_of = |at: usize| self.reading.files.get(at).map_or(0, |file| file.line);
+        let too_long = |line| fault(line, "the file would be longer than 2^63 - 1 bytes");
+        for part in self.parts(at) {
             let before = flat.pieces.len();
-            self.add(&mut flat, (at, number), piece)?;
+            match part.what {
+                What::Piece(piece) => {
+                    flat.push(piece, part.len).ok_or_else(|| too_long(line_of(at)))?;
+                }
+                What::OfFile(_) => {
+                    let Some(OfFile { line, name, offset, length }) = self.of_file(part) else { continue };
+                    let other = self.by_name.get(&**name).and_then(|other| self.done.get(*other)?.as_ref());
+                    let Some(other) = other else { continue };
+                    let range = range(*line, (*offset, *length), Some(other.len))?;
+                    let room = PIECES_MAX.saturating_sub(self.pieces).saturating_add(1);
+                    let pushed =
+                        other.part(range).take(room).try_for_each(|(piece, len)| flat.push(piece, len));
+                    pushed.ok_or_else(|| too_long(*line))?;
+                }
+            }
             self.pieces = self.pieces.saturating_add(flat.pieces.len().saturating_sub(before));
             if self.pieces > PIECES_MAX {
-                return Err(self.fault(at, number, format!("there are more than {PIECES_MAX} pieces")));
+                return Err(too_many(self.of_file(part).map_or_else(|| line_of(at), |of| of.line)));
             }
         }
         Ok(flat)
-    }
-
-    fn add(&mut self, flat: &mut Flat, (at, number): (usize, usize), piece: &'a LayoutPiece) -> Result<()> {
-        let room = PIECES_MAX.saturating_sub(self.pieces).saturating_add(1);
-        let added = match piece {
-            LayoutPiece::Bytes(bytes) => flat.push(Piece::Bytes(bytes.clone()), bytes.len() as u64),
-            LayoutPiece::Fill { byte, length } => flat.push(Piece::Fill(*byte), *length),
-            LayoutPiece::Path(of) => {
-                let (source, size) = self.source((at, number), of)?;
-                let range = self.range((at, number), of.offset, of.length, size)?;
-                flat.push(Piece::Body { number: source, offset: range.start() }, range.len())
-            }
-            LayoutPiece::File { name, offset, length } => {
-                let other = self.by_name.get(&**name).and_then(|other| self.done.get(*other)?.as_ref());
-                let Some(other) = other else { return Ok(()) };
-                let range = self.range((at, number), *offset, *length, Some(other.len))?;
-                other.part(range).take(room).try_for_each(|(piece, len)| flat.push(piece, len))
-            }
-        };
-        added.ok_or_else(|| self.fault(at, number, "the file would be longer than 2^63 - 1 bytes"))
-    }
-
-    /// The range that is meant, which lies in something of a length, if that is known.
-    fn range(
-        &self,
-        (at, number): (usize, usize),
-        offset: u64,
-        length: Option<u64>,
-        size: Option<u64>,
-    ) -> Result<ByteRange> {
-        let length = length.or_else(|| size?.checked_sub(offset));
-        let range = length.and_then(|length| ByteRange::at(offset, length));
-        let range = range.filter(|range| size.is_none_or(|size| range.end() <= size));
-        let size = size.unwrap_or_default();
-        range.ok_or_else(|| self.fault(at, number, format!("it would be read past its {size} bytes")))
-    }
-
-    /// The number of a file on disk, and its length, if that was said or had to be asked for.
-    fn source(&mut self, (at, piece): (usize, usize), of: &'a PathPiece) -> Result<(u32, Option<u64>)> {
-        let PathPiece { path, length, size, mtime_ns, .. } = of;
-        let number = match self.numbers.get(&**path) {
-            Some(number) => *number,
-            None => {
-                let number = self.sources.sources.len() as u32;
-                let (size, mtime_ns) = (None, None);
-                self.sources.sources.push(Listed { path: path.as_str().into(), size, mtime_ns });
-                self.numbers.insert(path, number);
-                number
-            }
-        };
-        let Some(listed) = self.sources.sources.get_mut(number as usize) else {
-            return Err(Error::Core(no_part(number)));
-        };
-        let is_other = |known: Option<i128>, said: Option<i128>| known.zip(said).is_some_and(|(a, b)| a != b);
-        let sizes = (listed.size.map(i128::from), size.map(i128::from));
-        let times = (listed.mtime_ns.map(i128::from), mtime_ns.map(i128::from));
-        if is_other(sizes.0, sizes.1) || is_other(times.0, times.1) {
-            let what = format!("{path:?} has another `size` or `mtime_ns` than in an earlier piece");
-            return Err(self.fault(at, piece, what));
-        }
-        listed.size = listed.size.or(*size);
-        listed.mtime_ns = listed.mtime_ns.or(*mtime_ns);
-        match listed.size {
-            None if length.is_none() => {
-                let node = self.sources.tree.node(self.sources.find(path)?)?;
-                if node.kind != Kind::File {
-                    let what = format!("{path:?} is {}, and has no length", node.kind.noun());
-                    return Err(self.fault(at, piece, what));
-                }
-                Ok((number, Some(node.len)))
-            }
-            known => Ok((number, known)),
-        }
     }
 }

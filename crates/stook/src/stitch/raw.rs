@@ -29,7 +29,7 @@ impl Layout for Raw {
         let (mut pieces, mut starts) = (Pieces::new(), Vec::new());
         for (number, member) in (0..members.count()?).zip(members.all()) {
             starts.push(pieces.len());
-            pieces.body(number, 0, member.len);
+            pieces.whole_body(number, member.len);
         }
         let members = Arc::new(members);
         let file = VirtualFile::new(path, pieces, Arc::new(RawParts(members.clone())))?;

@@ -38,10 +38,10 @@ impl Layout for Tar {
         members.settle(true)?;
         let (mut pieces, mut starts) = (Pieces::new(), Vec::new());
         for (number, member) in (0..members.count()?).zip(members.all()) {
-            pieces.made(number, self.head(member).encode().len() as u64);
+            pieces.made(number, self.head(member).encoded_len());
             starts.push(pieces.len());
             if member.kind == MemberKind::File {
-                pieces.body(number, 0, member.len);
+                pieces.whole_body(number, member.len);
                 pieces.fill(0, padding_len(member.len));
             }
         }
@@ -58,8 +58,7 @@ impl Tar {
     /// How many bytes a member takes, header and padding among them.
     pub fn len_of(&self, member: &Member) -> u64 {
         let len = if member.kind == MemberKind::File { member.len } else { 0 };
-        let head = self.head(member).encode().len() as u64;
-        head.saturating_add(len).saturating_add(padding_len(len))
+        self.head(member).encoded_len().saturating_add(len).saturating_add(padding_len(len))
     }
 
     pub(super) fn head<'m>(&self, member: &'m Member) -> Head<'m> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::bodies::Bodies;
+use super::bodies::{Bodies, is_empty};
 use super::error::{Error, Result};
 use super::file::VirtualFile;
 use super::pieces::Piece;
@@ -90,12 +90,19 @@ fn read_opened<T>(
                 is_done = true;
                 break;
             };
+            let mut bytes = Some(Bytes::new());
             if let Some(BodyRange { number, range, .. }) = part {
                 let source = match &current {
                     Some((open, source)) if *open == number => source.clone(),
                     _ => ahead.take_next().map_or_else(|| bodies.get(number), |(_, opened)| opened)?,
                 };
                 current = Some((number, source.clone()));
+                if range.is_empty() {
+                    is_empty(&*source)?;
+                    queue.push_back((part, about, bytes));
+                    continue;
+                }
+                bytes = None;
                 // Of many small files it is not worth the question what of them is in memory.
                 let access = match range.len() < ASKED_FROM_BYTES {
                     true => Access::Cached,
@@ -104,7 +111,6 @@ fn read_opened<T>(
                 session.submit(first.saturating_add(queue.len() as u64), &*source, range, access)?;
                 ahead_bytes = ahead_bytes.saturating_add(range.len());
             }
-            let bytes = part.is_none().then(Bytes::new);
             queue.push_back((part, about, bytes));
         }
         let Some((part, about, bytes)) = queue.pop_front() else { return Ok(()) };
@@ -137,9 +143,9 @@ fn lost() -> error::Error {
 }
 
 /// What of a piece is handed on next.
-enum Next<'f> {
+enum Next {
     Part(BodyRange),
-    Piece(&'f Piece, u64),
+    Piece(Piece, u64),
 }
 
 impl VirtualFile {
@@ -156,7 +162,7 @@ impl VirtualFile {
         let (bodies, parts) = (self.bodies(), self.bodies().parts());
         let mut wanted = self.pieces_in_order().flat_map(|(piece, len)| {
             let (part, other) = match piece {
-                Piece::Body { number, offset } => (Some(BodyRange::all(*number, *offset, len)), None),
+                Piece::Body { number, offset } => (Some(BodyRange::all(number, offset, len)), None),
                 piece => (None, Some((None, Next::Piece(piece, len)))),
             };
             let part = part.into_iter().flatten().map(|part| (Some(part), Next::Part(part)));
@@ -180,7 +186,7 @@ impl VirtualFile {
         let mut numbers: Vec<u32> = self
             .pieces_in_order()
             .filter_map(|(piece, _)| match piece {
-                Piece::Body { number, .. } => Some(*number),
+                Piece::Body { number, .. } => Some(number),
                 _ => None,
             })
             .collect();
@@ -190,7 +196,7 @@ impl VirtualFile {
                 parts.passed(part.number, part.range.start(), &bytes);
                 hand(&bytes, false)
             }
-            Next::Piece(Piece::Bytes(bytes), _) => hand(bytes, false),
+            Next::Piece(Piece::Held { block, offset }, len) => hand(&self.held(block, offset, len), false),
             Next::Piece(Piece::Fill(0), len) => {
                 let mut left = len;
                 while left > 0 {
@@ -204,12 +210,12 @@ impl VirtualFile {
                 let mut left = len;
                 while left > 0 {
                     let count = left.min(BLOCK_BYTES as u64);
-                    hand(&vec![*byte; usize::try_from(count).unwrap_or(BLOCK_BYTES)], false)?;
+                    hand(&vec![byte; usize::try_from(count).unwrap_or(BLOCK_BYTES)], false)?;
                     left = left.saturating_sub(count);
                 }
                 Ok(())
             }
-            Next::Piece(Piece::Made { number, .. }, _) => hand(&parts.make(*number, bodies)?, false),
+            Next::Piece(Piece::Made { number, .. }, _) => hand(&parts.make(number, bodies)?, false),
             Next::Piece(Piece::Body { .. }, _) => Ok(()),
         });
         let read = read.and_then(|()| hand(&[], true));

@@ -54,7 +54,7 @@ impl Layout for Zip {
             pieces.made(2 * number, head.local().map_err(refused)?.len() as u64);
             starts.push(pieces.len());
             match member.kind {
-                MemberKind::File => pieces.body(number, 0, member.len),
+                MemberKind::File => pieces.whole_body(number, member.len),
                 _ => pieces.bytes(Bytes::copy_from_slice(&member.link)),
             }
             pieces.made(2 * number + 1, head.descriptor().len() as u64);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::gather::{Deliver, GatherOptions, gather_by_session};
 use super::holes::Holes;
-use super::node::{Kind, Node, NodeId};
+use super::node::{InodeState, Kind, Node, NodeId};
 use super::page::{Cursor, Page};
 use super::parts;
 use super::xattrs::Xattrs;
@@ -61,6 +61,15 @@ pub trait Tree: Send + Sync + fmt::Debug {
     /// # Errors
     /// I/O errors.
     fn node(&self, id: NodeId) -> Result<Node>;
+
+    /// Which state of which inode a node is, where the tree is made of inodes. What is opened later
+    /// and says the same is that state; `None` where the tree holds what it opens against itself.
+    ///
+    /// # Errors
+    /// I/O errors.
+    fn inode_state(&self, _id: NodeId) -> Result<Option<InodeState>> {
+        Ok(None)
+    }
 
     /// Where a node is, for messages: one of its names, below [`path`](Self::path). Of an id that
     /// the tree never gave, the path of the tree.

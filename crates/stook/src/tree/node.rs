@@ -102,6 +102,18 @@ impl NodeId {
     }
 }
 
+/// Which state of which inode a node on disk is: what distinguishes a file from another one, or from
+/// its own past, where both have one length and one modification time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InodeState {
+    /// Device that holds the inode.
+    pub device: u64,
+    /// Its number.
+    pub inode: u64,
+    /// Its change time, nanoseconds since 1970.
+    pub ctime_ns: i64,
+}
+
 /// What a tree says of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Node {

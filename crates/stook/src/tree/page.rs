@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::node::{Kind, Node, NodeId};
+use super::node::{InodeState, Kind, Node, NodeId};
 use crate::error::Error;
 
 /// Entries of a page, at most.
@@ -31,6 +31,8 @@ pub struct Entry<'a> {
     pub kind: Option<Kind>,
     /// What [`Tree::node`](super::Tree::node) would say, where the listing says all of it.
     pub node: Option<Node>,
+    /// What [`Tree::inode_state`](super::Tree::inode_state) would say, where the listing has it.
+    pub inode: Option<InodeState>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +42,7 @@ struct Listed {
     id: NodeId,
     kind: Option<Kind>,
     node: Option<Node>,
+    inode: Option<InodeState>,
 }
 
 /// A part of the listing of a directory. Its memory is used again from page to page.
@@ -65,17 +68,26 @@ impl Page {
 
     /// Adds an entry of which all is known.
     pub fn push(&mut self, name: &[u8], id: NodeId, node: Node) {
-        self.push_listed(name, id, Some(node.kind), Some(node));
+        self.push_listed(name, (id, Some(node.kind), Some(node), None));
+    }
+
+    /// Adds an entry of which all is known, also which state of which inode it is.
+    pub fn push_inode(&mut self, name: &[u8], id: NodeId, node: Node, inode: InodeState) {
+        self.push_listed(name, (id, Some(node.kind), Some(node), Some(inode)));
     }
 
     /// Adds an entry of which no more is known than its kind, or not even that.
     pub fn push_name(&mut self, name: &[u8], id: NodeId, kind: Option<Kind>) {
-        self.push_listed(name, id, kind, None);
+        self.push_listed(name, (id, kind, None, None));
     }
 
-    fn push_listed(&mut self, name: &[u8], id: NodeId, kind: Option<Kind>, node: Option<Node>) {
+    fn push_listed(
+        &mut self,
+        name: &[u8],
+        (id, kind, node, inode): (NodeId, Option<Kind>, Option<Node>, Option<InodeState>),
+    ) {
         self.names.extend_from_slice(name);
-        self.entries.push(Listed { name_end: self.names.len(), id, kind, node });
+        self.entries.push(Listed { name_end: self.names.len(), id, kind, node, inode });
     }
 
     /// Adds an entry that could not be read: the error names its path.
@@ -87,10 +99,13 @@ impl Page {
     pub(crate) fn fail_where(&mut self, mut error_of: impl FnMut(NodeId) -> Option<Error>) {
         let (names, listed) = (std::mem::take(&mut self.names), std::mem::take(&mut self.entries));
         let mut start = 0;
-        for Listed { name_end, id, kind, node } in listed {
+        for Listed { name_end, id, kind, node, inode } in listed {
             match error_of(id) {
                 Some(error) => self.push_failure(error),
-                None => self.push_listed(names.get(start..name_end).unwrap_or_default(), id, kind, node),
+                None => {
+                    let name = names.get(start..name_end).unwrap_or_default();
+                    self.push_listed(name, (id, kind, node, inode));
+                }
             }
             start = name_end;
         }
@@ -102,7 +117,8 @@ impl Page {
         self.entries.iter().map(move |listed| {
             let name = self.names.get(start..listed.name_end).unwrap_or_default();
             start = listed.name_end;
-            Entry { name, id: listed.id, kind: listed.kind, node: listed.node }
+            let Listed { id, kind, node, inode, .. } = *listed;
+            Entry { name, id, kind, node, inode }
         })
     }
 

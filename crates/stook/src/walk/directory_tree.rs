@@ -31,8 +31,8 @@ use crate::source::{FileSource, Source};
 use crate::tree::parts::check_name;
 use crate::tree::target::NAME_ON_DISK_MAX;
 use crate::tree::{
-    Cursor, Deliver, GatherOptions, Holes, Kind, Node, NodeId, Page, Tree, Xattrs, foreign_cursor,
-    gather_opened_ahead, not_a_directory, not_a_file, unknown,
+    Cursor, Deliver, GatherOptions, Holes, InodeState, Kind, Node, NodeId, Page, Tree, Xattrs,
+    foreign_cursor, gather_opened_ahead, not_a_directory, not_a_file, unknown,
 };
 
 /// A directory on disk.
@@ -300,7 +300,7 @@ impl DirectoryTree {
             Ok(status) if leads_back(directory, &status) => leads_back_error(),
             Ok(status) => {
                 let id = self.meet(directory, name, &status);
-                return page.push(name.to_bytes(), id, status.node);
+                return page.push_inode(name.to_bytes(), id, status.node, status.state());
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => return,
             Err(error) => error,
@@ -375,6 +375,10 @@ impl Tree for DirectoryTree {
 
     fn node(&self, id: NodeId) -> Result<Node> {
         Ok(self.status(&self.met(id)?)?.1.node)
+    }
+
+    fn inode_state(&self, id: NodeId) -> Result<Option<InodeState>> {
+        Ok(Some(self.status(&self.met(id)?)?.1.state()))
     }
 
     fn path_of(&self, id: NodeId) -> PathBuf {

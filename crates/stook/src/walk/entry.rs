@@ -19,7 +19,7 @@ use crate::engine;
 use crate::error::{Error, Result};
 use crate::source::Identity;
 pub use crate::tree::Kind;
-use crate::tree::{Holes, Node, Xattrs, target};
+use crate::tree::{Holes, InodeState, Node, Xattrs, target};
 
 /// What the inode of an entry says: the node that it is in a tree, and which state of which inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +48,11 @@ impl Status {
             ctime_ns: self.ctime_ns,
             ..Identity::default()
         }
+    }
+
+    /// Which state of which inode it is.
+    pub fn state(&self) -> InodeState {
+        InodeState { device: self.device, inode: self.inode, ctime_ns: self.ctime_ns }
     }
 
     /// Change time and number of the inode, if there is one.

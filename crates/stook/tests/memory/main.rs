@@ -1,10 +1,11 @@
-//! What sparse files, compactions, checks and repairs take of memory, against what the allocator
-//! gave. A binary of its own, whose tests run one after another: the allocator counts for the whole
-//! process.
+//! What sparse files, compactions, checks, repairs and layouts take of memory, against what the
+//! allocator gave. A binary of its own, whose tests run one after another: the allocator counts for
+//! the whole process.
 #![expect(clippy::unwrap_used, reason = "a helper that cannot set up a test should fail on the spot")]
 
 mod compaction;
 mod reading;
+mod stitch;
 
 use std::alloc::System;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,15 +1,17 @@
 //! Layouts: files that do not exist, described by a short text in TOML. What it has is laid down in
 //! `docs/formats/layout-v1.md`.
 //!
-//! [`decode()`] checks all of it that can be checked without looking at a source: names, paths and
-//! that each piece says one thing. [`Encoder`] writes one, a piece at a time.
+//! [`read`] checks all of it that can be checked without looking at a source: names, paths and that
+//! each piece says one thing. It hands pieces on as they lie in the text, and [`Encoder`] writes
+//! one, a piece at a time.
 
 mod decode;
 mod encode;
+mod reader;
 
 use bytes::Bytes;
 
-pub use decode::{decode, is_layout};
+pub use decode::{Said, decode, is_layout, read};
 pub use encode::{Encoder, Refused};
 
 /// The version that is written, and the only one that is read.
@@ -18,6 +20,8 @@ pub const VERSION: u32 = 1;
 pub const KEY: &str = "stook-layout";
 /// The longest layout that is read.
 pub const LEN_MAX: u64 = 256 << 20;
+/// The most files of one.
+const FILES_MAX: usize = 1 << 20;
 /// The longest path in one, in bytes.
 const PATH_LEN_MAX: usize = 4096;
 
@@ -82,27 +86,9 @@ pub enum LayoutFault {
     Version(u64),
     /// It is no TOML, or has what no layout has.
     #[error("line {line}: {what}")]
-    Syntax {
+    Line {
         /// The line, from 1.
         line: usize,
-        /// What is wrong.
-        what: String,
-    },
-    /// A file that cannot be.
-    #[error("file {name:?}: {what}")]
-    File {
-        /// Its name.
-        name: String,
-        /// What is wrong.
-        what: String,
-    },
-    /// A piece that cannot be.
-    #[error("file {name:?}, piece {piece}: {what}")]
-    Piece {
-        /// The name of the file.
-        name: String,
-        /// The number of the piece, from 1.
-        piece: usize,
         /// What is wrong.
         what: String,
     },

@@ -42,11 +42,25 @@ pub struct Head<'a> {
 impl Head<'_> {
     /// The blocks of it.
     pub fn encode(&self) -> Vec<u8> {
+        self.blocks(&self.name(), &[])
+    }
+
+    /// How many bytes these are, without making them.
+    pub fn encoded_len(&self) -> u64 {
+        let block = BLOCK_LEN as u64;
+        match self.records(&self.name()).len() as u64 {
+            0 => block,
+            records => records.saturating_add(padding_len(records)).saturating_add(2 * block),
+        }
+    }
+
+    /// Its path as it stands there.
+    fn name(&self) -> Vec<u8> {
         let mut name = if self.key.is_empty() { b".".to_vec() } else { self.key.to_vec() };
         if self.kind == MemberKind::Directory {
             name.push(b'/');
         }
-        self.blocks(&name, &[])
+        name
     }
 
     /// The blocks of a file with holes, of which `len` is the whole length, and the map of what

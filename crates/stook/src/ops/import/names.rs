@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::{Error, Result, STREAM};
 use crate::archive::{self, recognise};
 use crate::ops::contents::{Place, place_of};
+use crate::ops::given::is_in_archive;
 use crate::stitch::is_layout_file;
 
 /// What files end in that are imported rather than packed as they are.
@@ -54,6 +55,7 @@ pub fn are_archives(sources: &[PathBuf]) -> Result<bool> {
             Place::Path(path) if path.is_file() && ends_in(&path, &[LAYOUT]) => {
                 archives += usize::from(is_layout_file(&path).map_err(archive::Error::Core)?);
             }
+            Place::Path(path) if is_in_archive(&path) => archives += 1,
             Place::Path(_) => {}
         }
     }

@@ -10,6 +10,8 @@ use super::opening::Input;
 use super::{Error, PackReport, PackSources, Result};
 use crate::archive::{self, Archive, TarStream, tar_stream};
 use crate::ops::contents::{self, Place, open_file, place_of};
+use crate::ops::copy::{self, Given, OpenGiven};
+use crate::ops::given::is_in_archive;
 use crate::ops::import::{Import, Imported, STREAM, Source};
 use crate::pack::check_group;
 use crate::pack::tree::{Delete, Grouping};
@@ -104,6 +106,9 @@ impl PackSources<'_> {
 /// Opens an archive that was a file a moment ago, or has an address.
 fn open_archive(path: &Path, reporting: &mut Reporting<'_>) -> Result<Archive> {
     let place = place_of(path.to_path_buf()).map_err(archive::Error::Core)?;
+    if matches!(&place, Place::Path(path) if is_in_archive(path)) {
+        return open_given(path, reporting);
+    }
     let object = match &place {
         Place::Object(address) => Some(source::open(address).map_err(archive::Error::Core)?),
         Place::Path(_) => None,
@@ -133,6 +138,31 @@ fn open_archive(path: &Path, reporting: &mut Reporting<'_>) -> Result<Archive> {
         Err(contents::Error::Archive(error)) => return Err(error.into()),
         Err(error) => return Err(Error::Open(error)),
     };
+    reporting.hooks.archive_opened(&archive);
+    Ok(archive)
+}
+
+/// Opens an archive that has two slashes after it, or is in another or in a layout: as whatever
+/// copies and verifies opens it.
+fn open_given(path: &Path, reporting: &mut Reporting<'_>) -> Result<Archive> {
+    let (stage, mut whole) = (Stage::Indexing { len: 0 }, path.as_os_str().to_os_string());
+    // A file of a layout is meant as the archive that it is.
+    if contents::file_of_layout(path).is_some() {
+        whole.push("//");
+    }
+    let opened =
+        OpenGiven::default().open(Path::new(&whole), &mut |bytes| reporting.goes_on(stage, 0, bytes));
+    reporting.finish(stage);
+    if reporting.is_abandoned() {
+        return Err(Error::Abandoned);
+    }
+    let archive = match opened {
+        Ok(Given::Packed(packed)) => packed.into_whole_archive(),
+        Ok(Given::Files(_)) => None,
+        Err(copy::Error::Open(contents::Error::Interrupted)) => return Err(Error::Interrupted),
+        Err(error) => return Err(Error::Given(error)),
+    };
+    let archive = archive.ok_or_else(|| Error::PartOfArchive(path.to_path_buf()))?;
     reporting.hooks.archive_opened(&archive);
     Ok(archive)
 }

@@ -82,6 +82,15 @@ pub enum Error {
         /// What it is.
         kind: Kind,
     },
+    /// A source is a part of an archive.
+    #[error(
+        "{} is a part of an archive, and only all of one is packed: name the archive, and choose members of it",
+        .0.display()
+    )]
+    PartOfArchive(PathBuf),
+    /// An archive in another, or in a layout, that cannot be opened.
+    #[error(transparent)]
+    Given(super::super::copy::Error),
     /// An archive is gone, or something else now.
     #[error("{} is not a file any more, and was not imported", .0.display())]
     NotAFile(PathBuf),
@@ -150,6 +159,7 @@ impl Error {
                 | Self::OneGroup
                 | Self::NoStream
                 | Self::StreamTwice
+                | Self::PartOfArchive(_)
         )
     }
 }

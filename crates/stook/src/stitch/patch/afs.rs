@@ -119,7 +119,9 @@ impl AfsTable {
             match *step {
                 Step::Keep(range) => pieces.body(ARCHIVE, range.start(), range.len()),
                 Step::Fill(len) => pieces.fill(0, len),
-                Step::New(number, len) => pieces.body(numbers.get(&number).copied().unwrap_or(0), 0, len),
+                Step::New(number, len) => {
+                    pieces.whole_body(numbers.get(&number).copied().unwrap_or(0), len);
+                }
             }
         }
         self.tail_onto(&mut pieces, &mut window, &plan, details)?;

@@ -310,7 +310,7 @@ impl<'a> ZipLaying<'a> {
         if let Some(start) = self.starts.get_mut(number as usize) {
             *start = self.pieces.len();
         }
-        self.pieces.body(number, 0, member.len);
+        self.pieces.whole_body(number, member.len);
         self.pieces.made(part(number, Part::Descriptor), lens.1 as u64);
         Ok(())
     }

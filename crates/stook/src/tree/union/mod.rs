@@ -31,7 +31,7 @@ use self::names::{FoldedNames, NamesCache};
 use super::any::{Tree, foreign_cursor, not_a_directory, not_a_file, unknown};
 use super::gather::{Deliver, GatherOptions, Gathered};
 use super::holes::Holes;
-use super::node::{Kind, Node, NodeId};
+use super::node::{InodeState, Kind, Node, NodeId};
 use super::page::{Cursor, Entry, Page};
 use super::parts;
 use super::xattrs::Xattrs;
@@ -368,9 +368,10 @@ impl Union {
         };
         let kind = found.kind;
         let Some(id) = self.meet(directory, found) else { return };
-        match entry.node {
-            Some(node) => page.push(entry.name, id, node),
-            None => page.push_name(entry.name, id, Some(kind)),
+        match (entry.node, entry.inode) {
+            (Some(node), Some(inode)) => page.push_inode(entry.name, id, node, inode),
+            (Some(node), None) => page.push(entry.name, id, node),
+            (None, _) => page.push_name(entry.name, id, Some(kind)),
         }
     }
 }
@@ -414,6 +415,13 @@ impl Tree for Union {
         match self.what(id)?.part() {
             Some(part) => self.tree(part)?.node(part.id),
             None => Ok(Node::new(Kind::Directory)),
+        }
+    }
+
+    fn inode_state(&self, id: NodeId) -> Result<Option<InodeState>> {
+        match self.what(id)?.part() {
+            Some(part) => self.tree(part)?.inode_state(part.id),
+            None => Ok(None),
         }
     }
 

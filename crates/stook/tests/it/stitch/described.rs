@@ -118,7 +118,7 @@ fn files_are_made_of_one_another_to_any_depth_and_not_of_themselves() {
     let of =
         |name: &str, other: &str| format!("[[file]]\nname = '{name}'\npieces = [{{ file = '{other}' }}]\n");
     let said = place.fault(&of("x", "x"));
-    assert_eq!(said, "file \"x\", piece 1: \"x\" is made of itself");
+    assert_eq!(said, "line 4: \"x\" is made of itself");
     assert!(place.fault(&[of("x", "y"), of("y", "z"), of("z", "x")].concat()).contains("is made of itself"));
     assert!(place.fault(&of("x", "gone")).contains("no file of the layout is called \"gone\""));
     // A chain is no recursion, however long it is.
@@ -321,4 +321,19 @@ fn a_layout_of_another_kind_is_said_to_be_so() {
     let mut members = Members::new();
     members.add_tree(std::sync::Arc::new(tree), true, b"", &mut |_| true).unwrap();
     assert_eq!(Raw.ending(), "raw");
+}
+
+#[test]
+fn a_layout_of_a_tar_takes_less_than_a_kilobyte_for_each_file() {
+    let place = Place::new();
+    for at in 0..500 {
+        fs::write(place.at(&format!("d/{at:08}.jpg")), "x").unwrap();
+    }
+    let tar = tar_of(&place.at("d"));
+    let layout = described(&tar.file, &place.at(""), "x.tar").unwrap();
+    assert!(file(&layout, "x.tar").unwrap() == read_through(&tar.file).unwrap());
+    let len = fs::metadata(place.at("described.toml")).unwrap().len();
+    assert!(len / 500 < 1000, "{} bytes", len / 500);
+    // Three blocks and one of padding are in the tar.
+    assert!(tar.file.len() / 500 > 2000);
 }

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use stook::extent::ByteRange;
-use stook::stitch::Laid;
+use stook::source::Source as _;
+use stook::stitch::{Afs, Laid, Layout as _, Raw};
 
-use super::{read_through, tar_of, zip_of};
+use super::{members, read_through, tar_of, zip_of};
 
 const LEN: usize = 3 << 20;
 
@@ -31,6 +32,13 @@ fn hurt(path: &Path, how: &str) {
             fs::write(&new, vec![8; LEN]).unwrap();
             fs::rename(new, path).unwrap();
         }
+        "replaced by one of the same time" => {
+            let before = path.metadata().unwrap().modified().unwrap();
+            let new = path.with_extension("new");
+            fs::write(&new, vec![8; LEN]).unwrap();
+            File::options().write(true).open(&new).unwrap().set_modified(before).unwrap();
+            fs::rename(new, path).unwrap();
+        }
         "rewritten" => fs::write(path, vec![8; LEN]).unwrap(),
         "rewritten at the same time" => {
             let before = path.metadata().unwrap().modified().unwrap();
@@ -50,8 +58,17 @@ fn hurt(path: &Path, how: &str) {
     }
 }
 
-const BEFORE: [&str; 7] =
-    ["truncated", "grown", "replaced", "rewritten", "deleted", "a pipe", "a link to itself"];
+const BEFORE: [&str; 9] = [
+    "truncated",
+    "grown",
+    "replaced",
+    "replaced by one of the same time",
+    "rewritten",
+    "rewritten at the same time",
+    "deleted",
+    "a pipe",
+    "a link to itself",
+];
 
 fn named(error: &(dyn std::error::Error + 'static)) {
     let said = stook::error::chain(error);
@@ -89,7 +106,7 @@ fn what_changed_since_it_was_listed_is_never_read() {
 
 #[test]
 fn what_changes_after_it_was_opened_is_noticed_by_the_next_read() {
-    for how in BEFORE.into_iter().chain(["rewritten at the same time"]).filter(|how| *how != "deleted") {
+    for how in BEFORE.into_iter().filter(|how| *how != "deleted") {
         let (place, path) = tree();
         let laid = tar_of(place.path());
         let range = part(&laid);
@@ -105,7 +122,8 @@ fn what_changes_after_it_was_opened_is_noticed_by_the_next_read() {
         match read {
             // A file that was replaced is still the one that is open.
             Ok(bytes) => {
-                assert!(["replaced", "a pipe", "a link to itself"].contains(&how), "{how}");
+                let is_other = how.starts_with("replaced") || how.starts_with("a ");
+                assert!(is_other, "{how}");
                 assert_eq!(bytes[0], vec![7; 4096]);
             }
             Err(error) => named(&error),
@@ -133,6 +151,69 @@ fn what_is_written_while_all_is_read_is_an_error_and_not_half_of_both() {
             Ok(()) => assert!(!all.contains(&8)),
             Err(error) => named(&error),
         }
+    }
+}
+
+/// A layout of members.
+type LayOut = fn(&Path) -> Laid;
+
+#[test]
+fn a_file_without_bytes_that_has_some_by_now_is_noticed() {
+    let raw: LayOut = |path| Raw.lay_out("x.raw".into(), members(path)).unwrap();
+    let afs: LayOut = |path| Afs::default().lay_out("x.afs".into(), members(path)).unwrap();
+    let lay_outs: [LayOut; 4] = [tar_of, zip_of, raw, afs];
+    for (lay_out, how) in lay_outs.into_iter().flat_map(|of| [(of, "grown"), (of, "touched"), (of, "first")])
+    {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("b");
+        for (name, bytes) in [("a", "first"), ("b", ""), ("c", "last")] {
+            fs::write(place.path().join(name), bytes).unwrap();
+        }
+        if how == "first" {
+            fs::remove_file(place.path().join("a")).unwrap();
+        }
+        let laid = lay_out(place.path());
+        let before = read_through(&laid.file).unwrap();
+        let all = ByteRange::to(before.len() as u64);
+        assert!(laid.file.read_at(all).unwrap() == before);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        match how {
+            // Another time than in its header.
+            "touched" => File::options().write(true).open(&path).unwrap().set_len(0).unwrap(),
+            _ => fs::write(&path, "b").unwrap(),
+        }
+        named(&read_through(&laid.file).unwrap_err());
+        named(&laid.file.read_at(all).unwrap_err());
+        let at = laid.starts[laid.members.all().iter().position(|member| *member.key == *b"b").unwrap()];
+        if let Some(header) = at.checked_sub(1).and_then(|at| ByteRange::at(at, 1)) {
+            named(&laid.file.read_at(header).unwrap_err());
+        }
+        // What is elsewhere is read; at the front, all that has no bytes is passed.
+        let last = *laid.starts.last().unwrap();
+        if last > 0 {
+            assert_eq!(laid.file.read_at(ByteRange::at(last, 4).unwrap()).unwrap(), "last");
+        }
+    }
+}
+
+#[test]
+fn any_number_of_files_without_bytes_is_passed_by_one_read() {
+    let place = tempfile::tempdir().unwrap();
+    for at in 0..500 {
+        fs::write(place.path().join(format!("{at:03}")), if at % 250 == 0 { "bytes" } else { "" }).unwrap();
+    }
+    let raw = Raw.lay_out("x.raw".into(), members(place.path())).unwrap();
+    let tar = tar_of(place.path());
+    for laid in [&raw, &tar] {
+        let whole = read_through(&laid.file).unwrap();
+        assert!(laid.file.read_at(ByteRange::to(whole.len() as u64)).unwrap() == whole);
+    }
+    assert_eq!(raw.file.read_at(ByteRange::to(10)).unwrap(), "bytesbytes");
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    fs::write(place.path().join("499"), "late").unwrap();
+    for laid in [&raw, &tar] {
+        let said = laid.file.read_at(ByteRange::to(laid.file.len())).unwrap_err();
+        assert!(stook::error::chain(&said).contains("/499"), "{said}");
     }
 }
 

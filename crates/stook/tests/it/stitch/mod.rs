@@ -7,6 +7,8 @@ mod faults;
 mod layouts;
 mod model;
 mod patch;
+mod shards;
+mod sources;
 
 use std::path::Path;
 use std::sync::Arc;
