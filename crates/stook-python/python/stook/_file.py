@@ -297,6 +297,13 @@ class File(io.BufferedIOBase):
         self._check()
         return self._base.read(position, length)
 
+    def readinto_at(self, position: int, out: Buffer) -> int:
+        """Reads bytes at ``position`` into ``out``; how many, fewer than it has room for only at the
+        end.
+        """
+        self._check()
+        return self._base.readinto(position, out)
+
     def prefetch(self, ranges: Ranges, *, progress: Progress = None) -> None:
         """Fetches these ranges, given as ``(start, end)``, all together.
 

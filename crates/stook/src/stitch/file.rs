@@ -133,6 +133,33 @@ impl VirtualFile {
         &self.0.bodies
     }
 
+    /// The same file with nothing that threads could hold locked: for a process that was forked
+    /// from one in which others were reading.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn reopened(&self) -> Result<Self> {
+        self.part(self.0.path.clone(), ByteRange::to(self.len()))
+    }
+
+    /// A range of it as a file of its own, in which nothing that is computed is cut.
+    pub(super) fn part(&self, path: PathBuf, range: ByteRange) -> Result<Self> {
+        let mut pieces = Pieces::new();
+        for (piece, part) in self.touched(range) {
+            match piece {
+                Piece::Bytes(bytes) => pieces.bytes(slice(bytes, part)),
+                Piece::Fill(byte) => pieces.fill(*byte, part.len()),
+                Piece::Made { number, offset: 0 } if part.start() == 0 => pieces.made(*number, part.len()),
+                Piece::Made { number, .. } => return Err(no_part(*number).into()),
+                Piece::Body { number, offset } => {
+                    let wanted = shifted(part, *offset).ok_or_else(|| no_part(*number))?;
+                    pieces.body(*number, wanted.start(), wanted.len());
+                }
+            }
+        }
+        Self::new(path, pieces, self.0.bodies.shared_parts())
+    }
+
     /// All pieces, and how long each is.
     pub(super) fn pieces_in_order(&self) -> impl Iterator<Item = (&Piece, u64)> {
         let Inner { index, pieces, .. } = &*self.0;

@@ -34,6 +34,7 @@ const FIRST_BYTES: u64 = 64;
 pub struct OpenedLayout {
     whole: VirtualFile,
     files: Vec<(Vec<u8>, ByteRange)>,
+    sources: Arc<Sources>,
 }
 
 /// Whether a file is meant to be a layout, by its first bytes. What is no regular file is none.
@@ -81,8 +82,9 @@ impl OpenedLayout {
             let range = ByteRange::new(start, pieces.len());
             named.push((file.name.into_bytes(), range.ok_or(Error::TooLong { pieces: PIECES_MAX })?));
         }
-        let whole = VirtualFile::new(path, pieces, Arc::new(sources))?;
-        Ok(Self { whole, files: named })
+        let sources = Arc::new(sources);
+        let whole = VirtualFile::new(path, pieces, sources.clone())?;
+        Ok(Self { whole, files: named, sources })
     }
 
     /// All files, one after another.
@@ -94,7 +96,43 @@ impl OpenedLayout {
     pub fn files(&self) -> &[(Vec<u8>, ByteRange)] {
         &self.files
     }
+
+    /// Whether one of the files on disk that they are made of is this.
+    pub fn has_source(&self, path: &Path) -> bool {
+        let Ok(path) = path.canonicalize() else { return false };
+        let name = path.file_name();
+        let mut named = self.sources.sources.iter().map(|source| Path::new(&*source.path));
+        named.any(|source| {
+            let real = || self.sources.tree.path_of(self.sources.tree.root()).join(source).canonicalize();
+            source.file_name() == name && real().is_ok_and(|real| real == path)
+        })
+    }
+
+    /// The file with a name, as one of its own; the only one without a name.
+    ///
+    /// # Errors
+    /// [`Error::Name`] where there is none with the name, or several without.
+    pub fn file(&self, name: Option<&[u8]>) -> Result<VirtualFile> {
+        let found = match (name, self.files.as_slice()) {
+            (None, [only]) => Some(only),
+            (None, _) => None,
+            (Some(name), files) => files.iter().find(|(own, _)| own == name),
+        };
+        let Some((name, range)) = found else {
+            let names = self.files.iter().map(|(name, _)| name.clone()).collect();
+            return Err(Error::Name { path: self.whole.path().to_path_buf(), name: name.map(<[u8]>::to_vec), names });
+        };
+        let mut path = self.whole.path().as_os_str().to_os_string();
+        path.push("//");
+        path.push(OsStr::from_bytes(name));
+        self.whole.part(path.into(), *range)
+    }
 }
+
+/// What an I/O error of a file says that is not the one that a layout is of.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Outdated(String);
 
 /// A file on disk that pieces are of.
 #[derive(Debug)]
@@ -140,7 +178,7 @@ impl Parts for Sources {
             _ => "it was modified at another time than the one that the layout is of".to_owned(),
         };
         let what = format!("{what}: make the layout anew");
-        Err(error::Error::io("read", source.path(), io::Error::new(io::ErrorKind::InvalidData, what)))
+        Err(error::Error::io("read", source.path(), io::Error::new(io::ErrorKind::InvalidData, Outdated(what))))
     }
 
     fn make(&self, number: u32, _bodies: &Bodies) -> error::Result<Bytes> {
