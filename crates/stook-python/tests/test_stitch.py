@@ -241,6 +241,12 @@ def test_a_layout_opens_as_the_same_file_here_and_in_other_processes() -> None:
         with pytest.raises(stook.InvalidError, match=r"stook.Archive\('tree.toml//tree.tar'\) lists them"):
             file.members()
     assert Path("again.tar").read_bytes() == flat == stook.VirtualFile("again.toml", "again.tar").read()
+    for again in (stook.VirtualFile("tree.toml//tree.tar"), stook.open("tree.toml//tree.tar")):
+        assert again.read() == flat and pickle.loads(pickle.dumps(again)).read_at(5, 9) == flat[5:14]
+    with pytest.raises(stook.InvalidError, match="tree.toml has no file other, but tree.tar"):
+        stook.open("tree.toml//other")
+    with pytest.raises(FileNotFoundError):
+        stook.open("gone.toml//other")
     with stook.Archive("tree.toml//tree.tar") as archive:
         assert archive["notes/a note"] == b"short"
     with pytest.raises(stook.InvalidError, match="save"):
@@ -542,7 +548,6 @@ with stook.stitch.zip("slow") as file:
         file.read_at(file.size - 100, 100)
     except KeyboardInterrupt:
         print("read", flush=True)
-        os._exit(0)
 """
 
 

@@ -283,6 +283,9 @@ class Stitched:
     @property
     def left_out(self) -> list[str]:
         """The paths of pipes, sockets and devices, which no archive holds."""
+    @property
+    def layout(self) -> Union[tuple[str, Union[str, None]], None]:
+        """The path of the layout that it was opened from, and its name there if one was given."""
     def open(self) -> SparseFile:
         """What reads its bytes."""
     def members(self) -> list[StitchMember]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Sequence
 from operator import index
-from typing import TYPE_CHECKING, Any, Optional, Union, overload
+from typing import TYPE_CHECKING, Any, Union, overload
 
 from stook._errors import InvalidError
 from stook._file import File
@@ -35,7 +34,8 @@ class VirtualFile(File):
         """Opens a file that a layout describes.
 
         Args:
-            layout: Where the layout is, as :meth:`save` or ``stook stitch -o`` wrote it.
+            layout: Where the layout is, as :meth:`save` or ``stook stitch -o`` wrote it; or, as on the
+                command line, two slashes and the name of the file after it.
             name: The name of the file in it; ``None`` where it has only one.
 
         Raises:
@@ -46,19 +46,18 @@ class VirtualFile(File):
         from stook._stook import open_layout
 
         self._take(open_layout(layout, name))
-        self._layout: Optional[tuple[str, Union[str, bytes, None]]] = (os.path.abspath(os.fsdecode(layout)), name)
 
     @classmethod
     def _over(cls, stitched: Stitched) -> Self:
         """A file over what was laid out."""
         file = cls.__new__(cls)
         file._take(stitched)
-        file._layout = None
         return file
 
     def _take(self, stitched: Stitched) -> None:
         super().__init__(stitched.open())
         self._stitched = stitched
+        self._layout = stitched.layout
 
     def members(self) -> list[StitchMember]:
         """What it is made of, in order: path, kind, and where its bytes are. Nothing is read.

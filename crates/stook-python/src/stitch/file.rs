@@ -1,5 +1,6 @@
 //! What `stook.VirtualFile` and `stook.Shards` are made of.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -43,7 +44,13 @@ impl Held {
 
 /// A file that was stitched together: what a `VirtualFile` reads from.
 #[pyclass(module = "stook", frozen)]
-pub(crate) struct Stitched(Held);
+pub(crate) struct Stitched {
+    held: Held,
+    layout: Option<LayoutPlace>,
+}
+
+/// The layout that a file was opened from, and its name there if one was given.
+type LayoutPlace = (PathBuf, Option<Vec<u8>>);
 
 /// Where something goes, and whether it was written.
 fn written_or_kept(path: PathBuf, written: Result<bool, stitch::Error>) -> PyResult<()> {
@@ -58,28 +65,34 @@ fn written_or_kept(path: PathBuf, written: Result<bool, stitch::Error>) -> PyRes
 }
 
 impl Stitched {
-    pub(super) fn new(held: Held) -> Self {
-        Self(held)
+    pub(super) fn new(held: Held, layout: Option<LayoutPlace>) -> Self {
+        Self { held, layout }
     }
 }
 
 getters! { Stitched {
     /// What could not be listed, and what packs and archives should have and have not.
-    failures: PyResult<Bound<'_, PyList>> = |this, py| failures_of(py, std::iter::once(this.0.get()?));
+    failures: PyResult<Bound<'_, PyList>> = |this, py| failures_of(py, std::iter::once(this.held.get()?));
     /// The paths of pipes, sockets and devices, which no archive holds.
-    left_out: PyResult<Bound<'_, PyList>> = |this, py| left_out_of(py, std::iter::once(this.0.get()?));
+    left_out: PyResult<Bound<'_, PyList>> = |this, py| left_out_of(py, std::iter::once(this.held.get()?));
+    /// The path of the layout that it was opened from, and its name there if one was given.
+    layout: PyResult<Option<(OsString, Option<Bound<'_, PyAny>>)>> = |this, py| {
+        let Some((path, name)) = &this.layout else { return Ok(None) };
+        let name = name.as_deref().map(|name| text_of(py, name)).transpose()?;
+        Ok(Some((path.clone().into_os_string(), name)))
+    };
 }}
 
 #[pymethods]
 impl Stitched {
     /// What reads its bytes.
     fn open(&self, py: Python<'_>) -> PyResult<SparseFile> {
-        SparseFile::over_stitched(py, self.0.get()?.laid.file.clone())
+        SparseFile::over_stitched(py, self.held.get()?.laid.file.clone())
     }
 
     /// Its members, as ``stook stitch --list`` shows them: path, kind, offset and size.
     fn members<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let laid = &self.0.get()?.laid;
+        let laid = &self.held.get()?.laid;
         let class = py.import("stook._types")?.getattr("StitchMember")?;
         let members = PyList::empty(py);
         for (member, start) in laid.members.all().iter().zip(laid.starts.iter()) {
@@ -104,7 +117,7 @@ impl Stitched {
         #[pyo3(from_py_with = choices::force)] force: bool,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let held = self.0.clone();
+        let held = self.held.clone();
         with_progress(py, progress, ["bytes", "total"], move |go_on| {
             let stitched = held.get()?;
             let len = stitched.laid.file.len();
@@ -122,7 +135,7 @@ impl Stitched {
         #[pyo3(from_py_with = choices::force)] force: bool,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let held = self.0.clone();
+        let held = self.held.clone();
         with_progress(py, progress, ["bytes", "total"], move |go_on| {
             let stitched = held.get()?;
             let len = stitched.laid.file.len();
@@ -166,7 +179,7 @@ impl Sharded {
     fn shard(&self, number: usize) -> PyResult<Stitched> {
         let held = Held::Shard(self.0.clone(), number);
         held.get()?;
-        Ok(Stitched(held))
+        Ok(Stitched::new(held, None))
     }
 
     /// Writes them into a directory.

@@ -5,6 +5,7 @@ pub(crate) mod file;
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
+use stook::ops::contents::file_of_layout;
 use stook::ops::copy::Given;
 use stook::ops::stitch::{self, PatchGiven, ShardsGiven, StitchGiven};
 use stook::ops::verify::OpenGiven;
@@ -74,7 +75,7 @@ impl Common<'_, '_> {
 
 /// A `VirtualFile` over what was laid out.
 fn virtual_file(py: Python<'_>, stitched: stitch::Stitched) -> PyResult<Bound<'_, PyAny>> {
-    let native = Bound::new(py, Stitched::new(Held::one(stitched)))?;
+    let native = Bound::new(py, Stitched::new(Held::one(stitched), None))?;
     py.import("stook._virtual")?.getattr("VirtualFile")?.call_method1("_over", (native,))
 }
 
@@ -405,9 +406,15 @@ pub(crate) fn open_layout<'py>(
     name: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, Stitched>> {
     let name = name.map(|name| paths::argument("name", name)).transpose()?;
-    let stitched = with_progress(py, None, [], move |_| {
-        let name = name.as_deref().map(|name| name.as_os_str().as_encoded_bytes());
-        stitch::open_layout(&layout, name).or_raise()
-    })?;
-    Bound::new(py, Stitched::new(Held::one(stitched)))
+    let opened = with_progress(py, None, [], move |_| {
+        let name = name.map(|name| name.into_os_string().into_encoded_bytes());
+        let (layout, name) = match file_of_layout(&layout).filter(|_| name.is_none()) {
+            Some((layout, name)) => (layout, Some(name)),
+            None => (layout, name),
+        };
+        let stitched = stitch::open_layout(&layout, name.as_deref()).or_raise()?;
+        Ok((stitched, std::path::absolute(layout)?, name))
+    });
+    let (stitched, layout, name) = opened?;
+    Bound::new(py, Stitched::new(Held::one(stitched), Some((layout, name))))
 }
