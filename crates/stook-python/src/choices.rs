@@ -27,14 +27,13 @@ fn flag(name: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
 arguments! {
     argument:
         access backup cursor durability group group_by identity mode name on_damage on_difference order
-        origin overwrite
+        origin overwrite prefix
 }
 
 arguments! {
     flag -> bool:
-        accept allow_extra as_file cached checksum delete dry_run force map mirror r#move one_file_system
-        proofs read_back specials
-        whole_file with_owner xattrs
+        accept allow_extra as_file cached checksum delete deterministic dry_run force ignore_case map mirror
+        r#move one_file_system proofs read_back specials whole_file with_owner without_names xattrs
 }
 
 /// The choice with this name. `what` names the argument in the error where there is none.

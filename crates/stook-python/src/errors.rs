@@ -15,7 +15,7 @@ use stook::ops::contents::{Failure, cut_off_note, index_notes};
 use stook::pack::Key;
 use stook::source::shown_in;
 use stook::sparse::{SparseError, SparseFileError};
-use stook::{archive, copy, ops, pack};
+use stook::{archive, copy, ops, pack, stitch};
 
 use crate::key;
 
@@ -118,6 +118,9 @@ fn system(error: &dyn StdError, cause: &std::io::Error, path: Option<&Path>) -> 
 }
 
 raises! { |this: &stook::Error| match this {
+    E::Io { source, .. } if source.get_ref().is_some_and(|cause| cause.is::<stitch::Outdated>()) => {
+        plain("SourceChangedError", chain(this))
+    }
     E::Io { path, source, .. } | E::Unsupported { path, source, .. } => {
         system(this, source, Some(path))
     }
@@ -357,6 +360,21 @@ raises! { |this: &ops::verify::Error| match this {
     E::Open(error) => error.raise(),
     E::Core(error) => error.raise(),
     E::NoList(_) => invalid(format!("{this}; 'lists', 'against' or 'make_lists' is needed")),
+    _ => plain("InvalidError", chain(this)),
+} }
+
+raises! { |this: &stitch::Error| match this {
+    E::Core(error) => error.raise(),
+    E::TooLong { .. } | E::TooMuchHeld { .. } => plain("LimitError", chain(this)),
+    E::Interrupted => PyRuntimeError::new_err(chain(this)),
+    _ => plain("InvalidError", chain(this)),
+} }
+
+raises! { |this: &ops::stitch::Error| match this {
+    E::Stitch(error) => error.raise(),
+    E::Open(error) => error.raise(),
+    E::Core(error) => error.raise(),
+    E::NoRoom(_) => system(this, &Errno::NOSPC.into(), None),
     _ => plain("InvalidError", chain(this)),
 } }
 

@@ -28,8 +28,8 @@ impl Opening {
 
     /// # Errors
     /// What opening a path or an address meets.
-    pub(crate) fn open(&mut self, path: PathBuf, go_on: &mut GoOn<'_, 3>) -> PyResult<Given> {
-        let given = self.open.open(&path, &mut |_| go_on([0; 3])).or_raise()?;
+    pub(crate) fn open<const N: usize>(&mut self, path: PathBuf, go_on: &mut GoOn<'_, N>) -> PyResult<Given> {
+        let given = self.open.open(&path, &mut |_| go_on([0; N])).or_raise()?;
         match given.opened() {
             Some(Opened::Pack(contents)) => self.found.logs.push((path, contents.pack().damage_log())),
             Some(Opened::Archive(archive)) => self.found.notes.push(ArchiveNotes::of(archive)),

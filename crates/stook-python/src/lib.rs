@@ -18,6 +18,7 @@ mod paths;
 mod proofs;
 mod reports;
 mod sparse;
+mod stitch;
 mod verify;
 mod wait;
 
@@ -49,6 +50,10 @@ mod _stook {
     #[pymodule_export]
     use super::sparse::{
         buffer::SparseBuffer, disk::DiskCache, file::SparseFile, pin::Pin, store::SparseStore,
+    };
+    #[pymodule_export]
+    use super::stitch::{
+        afs, file::Sharded, file::Stitched, open_layout, patch, raw, safetensors, tar, wds, zip,
     };
     #[pymodule_export]
     use super::verify::verify;

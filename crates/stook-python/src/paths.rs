@@ -37,12 +37,12 @@ pub(crate) fn one_or_several(name: &str, value: &Bound<'_, PyAny>) -> PyResult<V
     }
 }
 
-/// The argument `sources`: one or more.
-pub(crate) fn sources(value: &Bound<'_, PyAny>) -> PyResult<Vec<PathBuf>> {
-    let sources = one_or_several("sources", value)?;
-    match sources.is_empty() {
-        true => Err(invalid("argument 'sources': at least one is wanted")),
-        false => Ok(sources),
+/// The paths of an argument: one or more.
+fn some(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Vec<PathBuf>> {
+    let paths = one_or_several(name, value)?;
+    match paths.is_empty() {
+        true => Err(invalid(format!("argument '{name}': at least one is wanted"))),
+        false => Ok(paths),
     }
 }
 
@@ -54,5 +54,9 @@ pub(crate) fn path_argument(name: &str, path: &Bound<'_, PyAny>) -> PyResult<OsS
 }
 
 arguments! {
-    argument -> PathBuf: destination directory good new pack path
+    argument -> PathBuf: archive destination directory good layout new pack path
+}
+
+arguments! {
+    some -> Vec<PathBuf>: folders sources trees
 }

@@ -175,7 +175,7 @@ fn run(
     go_on: &mut GoOn<'_, 3>,
 ) -> PyResult<(RepairReport, Found)> {
     let mut opening = Opening::new(open, fetching)?;
-    let mut open_good = || opening.open(good.clone(), &mut |_| true).map_err(Ended::Raised);
+    let mut open_good = || opening.open(good.clone(), &mut |_: [u64; 0]| true).map_err(Ended::Raised);
     let mut ask = |at: &RepairProgress| go_on([0, at.bytes, at.total_bytes.unwrap_or(0)]);
     let report = match given.run(&mut open_good, &mut ask) {
         Ok(report) => report,

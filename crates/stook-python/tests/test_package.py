@@ -63,6 +63,7 @@ def public_docs() -> list[tuple[str, str]]:
         found.append((name, getattr(thing, "__doc__", None) or ""))
         if inspect.isclass(thing):
             found += [(f"{name}.{key}", getattr(value, "__doc__", None) or "") for key, value in vars(thing).items()]
+    found += [(f"stitch.{name}", getattr(stook.stitch, name).__doc__) for name in stook.stitch.__all__]
     return [(name, doc) for name, doc in found if ">>>" in doc]
 
 

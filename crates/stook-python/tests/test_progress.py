@@ -43,6 +43,10 @@ LONG: dict[str, Callable[[Any], object]] = {
     "prefetch": lambda progress: stook.SparseFile("data").prefetch([(0, 5)], progress=progress),
     "fetch": lambda progress: given().prefetch([(0, 5)], progress=progress),
     "file": lambda progress: stook.open("data").prefetch([(0, 5)], progress=progress),
+    "stitch": lambda progress: stook.stitch.tar("tree", progress=progress),
+    "stitched": lambda progress: stook.stitch.tar("tree").write("out.tar", progress=progress),
+    "layout": lambda progress: stook.stitch.tar("tree").save("out", progress=progress),
+    "shards": lambda progress: stook.stitch.wds("tree").write("out", force=True, progress=progress),
 }
 
 

@@ -59,6 +59,20 @@ def test_types_of_archives() -> None:
         assert_type(archive.info(), stook.ArchiveInfo)
 
 
+def test_types_of_stitched_files(tmp_path: Path) -> None:
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "a").write_bytes(b"1")
+    with stook.stitch.tar(tmp_path / "tree") as file:
+        assert_type(file, stook.VirtualFile)
+        assert_type(file.read(1), bytes)
+        assert_type(file.members(), list[stook.StitchMember])
+        assert_type(file.failures, list[stook.Failure])
+    shards = stook.stitch.wds([tmp_path / "tree"], shard_bytes=None)
+    assert_type(shards, stook.Shards)
+    assert_type(shards[0], stook.VirtualFile)
+    assert_type(shards[:1], list[stook.VirtualFile])
+
+
 def test_types_of_sparse_files(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(bytes(1000))

@@ -2,7 +2,8 @@
 
 ``Pack`` keeps millions of small values in a few large files, ``Archive`` reads tar and zip archives
 where they lie. ``pack_tree`` and ``unpack`` move trees of files in and out, ``copy`` copies them to
-several places at once, and ``verify`` reads them back.
+several places at once, and ``verify`` reads them back. ``stitch`` makes one file of many without
+writing it, such as a tar of a tree.
 ``open`` reads a few percent of a huge or remote file in few requests, as a file that other
 libraries take; ``SparseFile`` does the same by range, ``SparseBuffer`` and ``SparseStore`` hold
 bytes with gaps in memory.
@@ -17,6 +18,7 @@ from ._errors import (
     NotHeldError, OutOfBoundsError, RecoveryWarning, RemoteError, RemoteNotFoundError,
     RemotePermissionError, ShortReadError, SourceChangedError, StoppedError, UnsupportedError,
 )
+from . import stitch
 from ._file import File, LocalFile, open
 from ._measure import BenchResult, Cell, Figures, MeasurementError, StudyResult, bench, study
 from ._sparse import DiskStatistics, Extent, Identity, SparseCounters, SparseStatistics
@@ -29,7 +31,7 @@ from ._stook import (
 from ._types import (
     ArchiveInfo, CheckReport, CompactReport, CopyDestination, CopyItem, CopyReport, DeleteReport,
     Failure, LoadReport, MadeList, Mismatch, MoveReport, PackInfo, PackTreeReport, Quarantined,
-    RangeReport, ReadList, RepairedCopies, RepairedCopy, RepairReport, SegmentInfo, TornTail, UnpackReport, Unreadable, VerifiedTree,
+    RangeReport, ReadList, RepairedCopies, RepairedCopy, RepairReport, SegmentInfo, StitchMember, TornTail, UnpackReport, Unreadable, VerifiedTree,
     VerifyItem, VerifyReport,
 )
 
@@ -37,6 +39,7 @@ from ._typing import (
     Access, Attribute, CopyDurability, Durability, HashName, Key, Kinds, MhlHashName, Mode, OnDamage,
     Overwrite, ScanOrder, StudyName, Workload,
 )
+from ._virtual import Shards, VirtualFile
 
 __all__ = [
     "Access", "AddressError", "Archive", "ArchiveInfo", "Attribute", "Batch", "bench",
@@ -51,11 +54,11 @@ __all__ = [
     "Overwrite", "Pack", "pack_tree", "PackInfo", "PackTreeReport", "Pin", "Quarantined", "RangeReport", "ReadList",
     "Record",
     "RecordFile", "RecoveryWarning", "RemoteError", "RemoteNotFoundError", "RemotePermissionError",
-    "repair", "repair_copy", "RepairedCopies", "RepairedCopy", "RepairReport", "Scan", "ScanOrder", "SegmentInfo", "ShortReadError",
+    "repair", "repair_copy", "RepairedCopies", "RepairedCopy", "RepairReport", "Scan", "ScanOrder", "SegmentInfo", "Shards", "ShortReadError",
     "SourceChangedError", "SparseBuffer", "SparseCounters", "SparseFile", "SparseStatistics",
-    "SparseStore", "Split", "Stat", "StoppedError", "study", "StudyName", "StudyResult", "TornTail",
+    "SparseStore", "Split", "Stat", "stitch", "StitchMember", "StoppedError", "study", "StudyName", "StudyResult", "TornTail",
     "unpack", "UnpackReport", "Unreadable", "UnsupportedError", "VerifiedTree", "verify",
-    "verify_range", "VerifyItem", "VerifyReport", "Workload",
+    "verify_range", "VerifyItem", "VerifyReport", "VirtualFile", "Workload",
 ]
 
 __version__ = _VERSION

@@ -297,6 +297,13 @@ class File(io.BufferedIOBase):
         self._check()
         return self._base.read(position, length)
 
+    def readinto_at(self, position: int, out: Buffer) -> int:
+        """Reads bytes at ``position`` into ``out``; how many, fewer than it has room for only at the
+        end.
+        """
+        self._check()
+        return self._base.readinto(position, out)
+
     def prefetch(self, ranges: Ranges, *, progress: Progress = None) -> None:
         """Fetches these ranges, given as ``(start, end)``, all together.
 
@@ -347,7 +354,7 @@ def open(address: Address, mode: str = "rb", **options: Any) -> File:  # noqa: A
     Args:
         address: A path, or ``https://``, ``http://``, ``s3://bucket/key``, ``gs://bucket/key``,
             ``az://container/key``; or ``data.stook//key``, a record of a pack, as :meth:`Pack.open`
-            reads it.
+            reads it; or ``files.toml//name``, a :class:`VirtualFile` of a layout.
         mode: ``"rb"`` or ``"r"``; nothing can be written.
         **options: ``cache=`` and all others of :class:`SparseFile`. A local path without any is
             read as it is.
@@ -382,6 +389,10 @@ def open(address: Address, mode: str = "rb", **options: Any) -> File:  # noqa: A
             return File(_open_record(address))
         record = _open_record(address)
         return File(SparseFile.from_fetch(partial(_read_range, record), record.size, name=address, **given))
+    if path == address and isinstance(address, str) and ".toml//" in address and not given:
+        from stook._virtual import VirtualFile
+
+        return VirtualFile(address)
     return File(SparseFile(address, **given) if given or path is None else LocalFile(path))
 
 

@@ -13,6 +13,7 @@ from ._stook_archive import *
 from ._stook_items import *
 from ._stook_ops import *
 from ._stook_sparse import *
+from ._stook_stitch import *
 from ._types import CheckReport, CompactReport, DeleteReport, PackInfo
 from ._typing import (
     Access,

@@ -249,6 +249,23 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class StitchMember:
+    """A member of a stitched file.
+
+    Attributes:
+        key: Its path.
+        kind: ``"file"``, ``"directory"``, ``"symlink"`` or ``"hard_link"``.
+        offset: Where its bytes begin; of one that has none, the byte after its header.
+        size: How many bytes it has.
+    """
+
+    key: str
+    kind: str
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True)
 class LoadReport:
     """What was read of an archive.
 

@@ -8,6 +8,7 @@ use pyo3::types::{PyBytes, PyDict, PyList};
 use stook::ops::fetching::FileOptions;
 use stook::source::{Source, within};
 use stook::sparse::{self, SparseFileError};
+use stook::stitch::VirtualFile;
 
 use super::buffer::SparseBuffer;
 use super::copies::{self, Out};
@@ -113,6 +114,11 @@ impl SparseFile {
         Self::open(py, Place::Source(source), FileOptions::holding(HELD_BYTES), recipe)
     }
 
+    /// A file over one that is stitched together.
+    pub(crate) fn over_stitched(py: Python<'_>, file: VirtualFile) -> PyResult<Self> {
+        Self::open(py, Place::Stitched(file), FileOptions::holding(HELD_BYTES), PyDict::new(py))
+    }
+
     fn open(py: Python<'_>, place: Place, options: FileOptions, recipe: Bound<'_, PyDict>) -> PyResult<Self> {
         let (place, kept) = (Arc::new(place), options.after_fork());
         let work = {
@@ -139,6 +145,10 @@ impl SparseFile {
                 let new = again.cast::<Self>()?.get().file()?;
                 self.replace(file, || Ok(new))
             }),
+            Place::Stitched(stitched) => {
+                let new = stitched.reopened().or_raise()?;
+                self.replace(file, || Ok(Arc::new(self.options.file(Arc::new(new)).or_raise()?)))
+            }
             _ => {
                 let source = file.source().clone();
                 self.replace(file, || Ok(Arc::new(self.options.file(source).or_raise()?)))
@@ -405,6 +415,9 @@ impl SparseFile {
         let recipe = slf.get().recipe.bind(py).copy()?;
         if let Some(again) = recipe.get_item("again")? {
             return Ok((again, ()));
+        }
+        if matches!(slf.get().place.as_ref(), Place::Stitched(_)) {
+            return Err(invalid("a stitched file is given to other processes by its layout: save it as one"));
         }
         if recipe.contains("store")? {
             return Err(invalid("a file in a store cannot be pickled; open it again in the other process"));

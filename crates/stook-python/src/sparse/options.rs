@@ -11,6 +11,7 @@ use stook::ops::fetching::{Fetching, FileOptions};
 use stook::source::remote::RemoteOptions;
 use stook::source::{FileSource, FunctionSource, Source};
 use stook::sparse;
+use stook::stitch::VirtualFile;
 
 use super::disk::{BUDGET_BYTES, DiskCache};
 use super::fetch::Function;
@@ -26,6 +27,8 @@ pub(super) enum Place {
     Address(String),
     /// One that is open.
     Source(Arc<dyn Source>),
+    /// One that is made of many, and may read all of them for a checksum.
+    Stitched(VirtualFile),
     Fetch {
         fetch: Arc<Py<PyAny>>,
         name: String,
@@ -55,6 +58,7 @@ impl Place {
             Self::Path(path) => Arc::new(FileSource::open(path)?),
             Self::Address(address) => stook::source::open_with(address, remote)?,
             Self::Source(source) => source.clone(),
+            Self::Stitched(file) => Arc::new(file.clone()),
             Self::Fetch { fetch, name, size, identity, origin } => {
                 let (fetch, identity, origin) =
                     (Function(fetch.clone()), identity.as_deref(), origin.as_deref());

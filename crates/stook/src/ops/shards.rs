@@ -8,12 +8,12 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::stitch::{Error, Result, Sharded, Stitched, refuse_too_little_room};
+use super::stitch::{Error, Result, Sharded, Stitched, refuse_sources, refuse_too_little_room};
 use crate::source::Source as _;
 use crate::tree::outbox::{Calls, Durability, System, is_temporary, remove_stale};
 use crate::tree::{Folder, Refused, remove_if_empty};
@@ -62,6 +62,9 @@ impl Sharded {
             );
             return Err(Error::Invalid(what));
         }
+        let files: Vec<PathBuf> =
+            self.shards().iter().map(|shard| path.join(shard.laid.file.path())).collect();
+        refuse_sources(self.shards(), &files)?;
         let folder = Folder::open_through(path, Durability::Batch, calls.clone())?;
         let directory = File::open(path).map_err(|error| failed("open", error))?;
         match calls.lock(&directory) {

@@ -3,12 +3,13 @@
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::given::Given;
 use crate::format::layout::Encoder;
 use crate::report::units;
 use crate::source::Source as _;
-use crate::stitch::{self, Laid, Layout, Members, Patch, Wds};
+use crate::stitch::{self, Laid, Layout, Members, OpenedLayout, Patch, Wds};
 use crate::storage::free_at;
 use crate::tree::{CaseRule, Draft, Failure, Kind, room};
 use crate::verify::Branch;
@@ -29,6 +30,9 @@ pub enum Error {
     /// A tree, or what is written.
     #[error(transparent)]
     Core(#[from] crate::Error),
+    /// What it has no room for.
+    #[error("{0}")]
+    NoRoom(String),
     /// What cannot be meant.
     #[error("{0}")]
     Invalid(String),
@@ -52,6 +56,66 @@ pub struct Stitched {
     pub laid: Laid,
     /// What packs and archives have, or should have, that is not in it.
     pub misplaced: Vec<Failure<crate::Error>>,
+    /// What must not be written over.
+    named: Named,
+}
+
+/// What was named.
+#[derive(Debug, Clone, Default)]
+struct Named {
+    /// Files, and those that hold packs and archives: device and inode.
+    files: Vec<(u64, u64)>,
+    layout: Option<OpenedLayout>,
+}
+
+fn numbers_of(path: &Path) -> Option<(u64, u64)> {
+    path.metadata().ok().map(|found| (found.dev(), found.ino()))
+}
+
+impl Named {
+    /// Notes one that is opened. `is_whole` says that a file counts which is what was named itself.
+    fn add(&mut self, branch: &Branch, is_whole: bool) -> Result<()> {
+        let is_file = is_whole && branch.tree.node(branch.id)?.kind == Kind::File;
+        let own = branch.lies_in.as_deref().filter(|_| is_file || !branch.is_on_disk);
+        self.files.extend(own.and_then(numbers_of));
+        Ok(())
+    }
+
+    fn refuse(&self, target: &Path) -> Result<()> {
+        let is_file = numbers_of(target).is_some_and(|own| self.files.contains(&own));
+        match is_file || self.layout.as_ref().is_some_and(|layout| layout.has_source(target)) {
+            true => Err(written_over(target)),
+            false => Ok(()),
+        }
+    }
+}
+
+fn written_over(target: &Path) -> Error {
+    Error::Invalid(format!("{} is what it is made of, and would be written over", target.display()))
+}
+
+/// Opens a file that a layout describes: the one with a name, or the only one. Its members are not
+/// known.
+///
+/// # Errors
+/// As [`OpenedLayout::open`] and [`OpenedLayout::file`].
+pub fn open_layout(path: &Path, name: Option<&[u8]>) -> Result<Stitched> {
+    let layout = OpenedLayout::open(path)?;
+    let file = layout.file(name)?;
+    let named = Named { files: numbers_of(path).into_iter().collect(), layout: Some(layout) };
+    let laid = Laid { file, members: Arc::new(Members::new()), starts: Arc::default() };
+    Ok(Stitched { laid, misplaced: Vec::new(), named })
+}
+
+/// Refuses to write over what files are made of.
+pub(super) fn refuse_sources(files: &[Stitched], targets: &[PathBuf]) -> Result<()> {
+    for target in targets.iter().filter(|target| target.symlink_metadata().is_ok()) {
+        files.iter().try_for_each(|file| file.named.refuse(target))?;
+        if files.iter().any(|file| file.laid.members.has_file(target)) {
+            return Err(written_over(target));
+        }
+    }
+    Ok(())
 }
 
 impl Stitched {
@@ -68,9 +132,10 @@ impl Stitched {
     /// returning `false`.
     ///
     /// # Errors
-    /// That there is not enough room, unless `force`; what cannot be read or written;
-    /// [`stitch::Error::Interrupted`].
+    /// That there is not enough room, unless `force`; that it is made of the file that is there;
+    /// what cannot be read or written; [`stitch::Error::Interrupted`].
     pub fn write(&self, path: &Path, force: bool, progress: &mut dyn FnMut(u64) -> bool) -> Result<bool> {
+        refuse_sources(std::slice::from_ref(self), &[path.to_path_buf()])?;
         let is_other = path.metadata().is_ok_and(|found| !found.is_file());
         if !force && !is_other {
             let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -141,6 +206,9 @@ fn save_all(
     };
     let is_other = led_to.is_file() && !stitch::is_layout_file(&led_to)?;
     let is_source = |of: &Stitched| of.laid.file.path().canonicalize().is_ok_and(|of| of == led_to);
+    for (_, stitched) in files {
+        refuse_sources(std::slice::from_ref(stitched), std::slice::from_ref(&led_to))?;
+    }
     if is_other && (!force || files.iter().any(|(_, stitched)| is_source(stitched))) {
         let what = format!("{} is there, and is no layout: give another name", path.display());
         return Err(Error::Invalid(what));
@@ -183,9 +251,10 @@ impl ShardsGiven {
     /// What cannot be opened or listed; what [`Wds::lay_out`] refuses.
     pub fn lay_out(self, go_on: &mut dyn FnMut(u64) -> bool) -> Result<Sharded> {
         let Self { trees, wds, target } = self;
-        let (members, misplaced, _) = members_of(trees, target.as_deref(), go_on)?;
+        let Opened { members, misplaced, named, .. } = members_of(trees, target.as_deref(), go_on)?;
         let mut misplaced = Some(misplaced);
-        let of = |laid| Stitched { laid, misplaced: misplaced.take().unwrap_or_default() };
+        let of =
+            |laid| Stitched { laid, misplaced: misplaced.take().unwrap_or_default(), named: named.clone() };
         Ok(Sharded(wds.lay_out(members)?.into_iter().map(of).collect()))
     }
 }
@@ -235,52 +304,46 @@ impl StitchGiven {
     /// What cannot be opened or listed; two members with one path; what is too long.
     pub fn lay_out(self, go_on: &mut dyn FnMut(u64) -> bool) -> Result<Stitched> {
         let Self { trees, layout, target } = self;
-        let (members, misplaced, path) = members_of(trees, target.as_deref(), go_on)?;
+        let Opened { members, misplaced, named, path } = members_of(trees, target.as_deref(), go_on)?;
         let laid = layout.lay_out(path.with_extension(layout.ending()), members)?;
-        Ok(Stitched { laid, misplaced })
+        Ok(Stitched { laid, misplaced, named })
     }
 }
 
-/// What is in the only tree, or each of several under its name, but for a file; what packs and
-/// archives should have, and have not; and the path of the last tree.
+/// What is in trees.
+struct Opened {
+    members: Members,
+    /// What packs and archives should have, and have not.
+    misplaced: Vec<Failure<crate::Error>>,
+    named: Named,
+    /// The path of the last tree.
+    path: PathBuf,
+}
+
+/// What is in the only tree, or each of several under its name, but for a file.
 fn members_of(
     trees: Vec<Given>,
     without: Option<&Path>,
     go_on: &mut dyn FnMut(u64) -> bool,
-) -> Result<(Members, Vec<Failure<crate::Error>>, PathBuf)> {
+) -> Result<Opened> {
     let is_only = trees.len() == 1;
-    let (mut members, mut misplaced) = (Members::new(), Vec::new());
+    let (mut members, mut misplaced, mut named) = (Members::new(), Vec::new(), Named::default());
     let mut path = PathBuf::from("stitched");
     for given in trees {
         let branch = branch_of(given, &mut misplaced)?;
         path = branch.path();
-        if let Some(file) = without {
-            refuse_source(&branch, file)?;
-        }
+        named.add(&branch, true)?;
         let is_directory = branch.tree.node(branch.id)?.kind == Kind::Directory;
         let key = if is_only && is_directory { &b""[..] } else { &branch.name };
         members.add((branch.tree, branch.is_on_disk), branch.id, key, go_on)?;
     }
     if let Some(file) = without {
+        named.refuse(file)?;
         members.leave_out_file(file);
     }
     // `.` has no name that a file could have.
     let path = if path.file_name().is_some() { path } else { PathBuf::from("stitched") };
-    Ok((members, misplaced, path))
-}
-
-/// Refuses to write over a file that was named, and would be missing in it.
-fn refuse_source(branch: &Branch, target: &Path) -> Result<()> {
-    let numbers = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
-    let is_file = branch.tree.node(branch.id)?.kind == Kind::File;
-    let own = branch.lies_in.as_deref().filter(|_| is_file || !branch.is_on_disk).and_then(numbers);
-    match own.is_some() && own == numbers(target) {
-        true => {
-            let what = format!("{} is what it is made of, and would be written over", target.display());
-            Err(Error::Invalid(what))
-        }
-        false => Ok(()),
-    }
+    Ok(Opened { members, misplaced, named, path })
 }
 
 /// What was opened; what it should have, and has not, is noted.
@@ -316,9 +379,11 @@ impl PatchGiven {
     /// What cannot be opened or listed; what [`Patch`] refuses.
     pub fn lay_out(self, go_on: &mut dyn FnMut(u64) -> bool) -> Result<Stitched> {
         let Self { archive, folders, case, target } = self;
-        let mut misplaced = Vec::new();
+        let (mut misplaced, mut named) = (Vec::new(), Named::default());
         let archive = branch_of(archive, &mut Vec::new())?;
         let path = archive.path();
+        // The archive itself may be replaced, but nothing that it is a part of.
+        named.add(&archive, false)?;
         if archive.tree.node(archive.id)?.kind != Kind::File {
             let what = format!("{} is no archive, but a directory or a pack", path.display());
             return Err(Error::Invalid(what));
@@ -331,11 +396,13 @@ impl PatchGiven {
                 let what = format!("{} is no folder with members", branch.path().display());
                 return Err(Error::Invalid(what));
             }
+            named.add(&branch, false)?;
             members.add((branch.tree, branch.is_on_disk), branch.id, b"", go_on)?;
         }
         // It is not meant to be in itself.
         members.leave_out_file(&path);
         if let Some(target) = &target {
+            named.refuse(target)?;
             let before = members.all().len();
             members.leave_out_file(target);
             if members.all().len() < before {
@@ -343,6 +410,6 @@ impl PatchGiven {
                 return Err(Error::Invalid(what));
             }
         }
-        Ok(Stitched { laid: patch.lay_out(path, members)?, misplaced })
+        Ok(Stitched { laid: patch.lay_out(path, members)?, misplaced, named })
     }
 }

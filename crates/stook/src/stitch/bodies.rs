@@ -42,6 +42,10 @@ impl Bodies {
         &*self.parts
     }
 
+    pub(super) fn shared_parts(&self) -> Arc<dyn Parts> {
+        self.parts.clone()
+    }
+
     fn shard(&self, number: u32) -> MutexGuard<'_, Shard> {
         let shard = self.shards.get(number as usize % SHARDS).unwrap_or(&self.shards[0]);
         shard.lock().unwrap_or_else(PoisonError::into_inner)

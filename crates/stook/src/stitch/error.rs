@@ -1,6 +1,6 @@
 //! Why no virtual file can be made.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::format::layout::LayoutFault;
 use crate::names::escaped;
@@ -31,8 +31,7 @@ pub enum Error {
     },
     /// A layout would hold too many bytes itself.
     #[error(
-        "a layout would hold more than {most} bytes that are in no file, such as headers: write the file itself \
-         (`--write`)"
+        "a layout would hold more than {most} bytes that are in no file, such as headers: write the file itself"
     )]
     TooMuchHeld {
         /// How many are the most.
@@ -49,6 +48,16 @@ pub enum Error {
         /// What is wrong with it.
         fault: LayoutFault,
     },
+    /// Which file of a layout is meant cannot be told.
+    #[error("{}", names_of(path, name.as_deref(), names))]
+    Name {
+        /// The path of the layout.
+        path: PathBuf,
+        /// The name that none has, if one was given.
+        name: Option<Vec<u8>>,
+        /// Those that there are.
+        names: Vec<Vec<u8>>,
+    },
     /// A change of an archive that cannot be made.
     #[error("{}: {why}", escaped(key))]
     Change {
@@ -60,4 +69,19 @@ pub enum Error {
     /// The caller ended it.
     #[error("it was interrupted")]
     Interrupted,
+}
+
+/// How many names of files an error lists.
+const NAMES_MAX: usize = 5;
+
+fn names_of(path: &Path, name: Option<&[u8]>, names: &[Vec<u8>]) -> String {
+    let few: Vec<_> = names.iter().take(NAMES_MAX).map(|name| escaped(name).to_string()).collect();
+    let few = few.join(", ");
+    let more = if names.len() > NAMES_MAX { ", …" } else { "" };
+    let path = path.display();
+    match (name, names.len()) {
+        (_, 0) => format!("{path} has no file"),
+        (Some(name), _) => format!("{path} has no file {}, but {few}{more}", escaped(name)),
+        (None, count) => format!("{path} has {count} files, and one has to be named: {few}{more}"),
+    }
 }

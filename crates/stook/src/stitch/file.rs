@@ -200,6 +200,38 @@ impl VirtualFile {
         empty.get(first..until(range.end())).filter(|_| !range.is_empty()).unwrap_or_default()
     }
 
+    /// The same file with nothing that threads could hold locked: for a process that was forked
+    /// from one in which others were reading.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn reopened(&self) -> Result<Self> {
+        self.part(self.0.path.clone(), ByteRange::to(self.len()))
+    }
+
+    /// A range of it as a file of its own, in which nothing that is computed is cut.
+    pub(super) fn part(&self, path: PathBuf, range: ByteRange) -> Result<Self> {
+        let mut pieces = Pieces::new();
+        for body in self.passed(range) {
+            pieces.empty_body(body.at.saturating_sub(range.start()), body.number);
+        }
+        for (piece, part) in self.touched(range) {
+            match piece {
+                Piece::Held { block, offset } => {
+                    pieces.bytes(self.held(block, offset.saturating_add(part.start()), part.len()));
+                }
+                Piece::Fill(byte) => pieces.fill(byte, part.len()),
+                Piece::Made { number, offset: 0 } if part.start() == 0 => pieces.made(number, part.len()),
+                Piece::Made { number, .. } => return Err(no_part(number).into()),
+                Piece::Body { number, offset } => {
+                    let wanted = shifted(part, offset).ok_or_else(|| no_part(number))?;
+                    pieces.body(number, wanted.start(), wanted.len());
+                }
+            }
+        }
+        Self::new(path, pieces, self.0.bodies.shared_parts())
+    }
+
     /// The pieces that a range touches, and which part of each: from its own beginning on.
     fn touched(&self, range: ByteRange) -> impl Iterator<Item = (Piece, ByteRange)> {
         let Inner { index, pieces, .. } = &*self.0;

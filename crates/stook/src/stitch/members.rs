@@ -318,6 +318,18 @@ impl Members {
         });
     }
 
+    /// Whether one of them is this file on disk.
+    pub fn has_file(&self, path: &Path) -> bool {
+        let Ok(path) = path.canonicalize() else { return false };
+        self.members.iter().any(|member| {
+            let tree = self.trees.get(member.tree as usize).filter(|_| member.kind == MemberKind::File);
+            // A member may be called otherwise than its file.
+            let place = tree.map(|(tree, _)| tree.path_of(member.id));
+            let place = place.filter(|place| place.file_name() == path.file_name());
+            place.is_some_and(|place| place.canonicalize().is_ok_and(|place| place == path))
+        })
+    }
+
     /// Keeps only some.
     pub fn keep(&mut self, is_kept: impl FnMut(&Member) -> bool) {
         self.members.retain(is_kept);

@@ -55,7 +55,7 @@ pub use error::{Error, Result};
 pub use file::{Parts, VirtualFile};
 pub use layout::{Laid, Layout};
 pub use members::{Member, Members};
-pub use opened::{OpenedLayout, is_layout_file};
+pub use opened::{OpenedLayout, Outdated, is_layout_file};
 pub use patch::Patch;
 pub use pieces::Pieces;
 pub use raw::Raw;

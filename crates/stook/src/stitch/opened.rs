@@ -37,6 +37,7 @@ const FIRST_BYTES: u64 = 64;
 pub struct OpenedLayout {
     whole: VirtualFile,
     files: Vec<(Vec<u8>, ByteRange)>,
+    sources: Arc<Sources>,
 }
 
 /// Whether a file is meant to be a layout, by its first bytes. What is no regular file is none.
@@ -76,7 +77,8 @@ impl OpenedLayout {
         layout::read(&text, &mut |said| reading.take(said)).map_err(|stop| stop.of(path))?;
         drop(text);
         let (pieces, files, sources) = reading.finish().map_err(|stop| stop.of(path))?;
-        Ok(Self { whole: VirtualFile::new(path, pieces, Arc::new(sources))?, files })
+        let sources = Arc::new(sources);
+        Ok(Self { whole: VirtualFile::new(path, pieces, sources.clone())?, files, sources })
     }
 
     /// All files, one after another.
@@ -87,6 +89,38 @@ impl OpenedLayout {
     /// Their names, in the order of the layout, and where each is in [all of them](Self::whole).
     pub fn files(&self) -> &[(Vec<u8>, ByteRange)] {
         &self.files
+    }
+
+    /// Whether one of the files on disk that they are made of is this.
+    pub fn has_source(&self, path: &Path) -> bool {
+        let Ok(path) = path.canonicalize() else { return false };
+        let name = path.file_name();
+        let numbers = 0..self.sources.paths.len() as u32;
+        let mut named = numbers.filter_map(|number| self.sources.paths.get(number)).map(Path::new);
+        named.any(|source| {
+            let real = || self.sources.tree.path_of(self.sources.tree.root()).join(source).canonicalize();
+            source.file_name() == name && real().is_ok_and(|real| real == path)
+        })
+    }
+
+    /// The file with a name, as one of its own; the only one without a name.
+    ///
+    /// # Errors
+    /// [`Error::Name`] where there is none with the name, or several without.
+    pub fn file(&self, name: Option<&[u8]>) -> Result<VirtualFile> {
+        let found = match (name, self.files.as_slice()) {
+            (None, [only]) => Some(only),
+            (None, _) => None,
+            (Some(name), files) => files.iter().find(|(own, _)| own == name),
+        };
+        let Some((name, range)) = found else {
+            let names = self.files.iter().map(|(name, _)| name.clone()).collect();
+            return Err(Error::Name { path: self.whole.path().to_path_buf(), name: name.map(<[u8]>::to_vec), names });
+        };
+        let mut path = self.whole.path().as_os_str().to_os_string();
+        path.push("//");
+        path.push(OsStr::from_bytes(name));
+        self.whole.part(path.into(), *range)
     }
 }
 
@@ -116,6 +150,11 @@ impl Stop {
         }
     }
 }
+
+/// What an I/O error of a file says that is not the one that a layout is of.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Outdated(String);
 
 /// What a layout says of a file on disk.
 #[derive(Debug, Clone, Copy, Default)]
@@ -160,7 +199,7 @@ impl Parts for Sources {
             Some(_) => "it was modified at another time than the one that the layout is of".to_owned(),
         };
         let what = format!("{what}: make the layout anew");
-        Err(error::Error::io("read", source.path(), io::Error::new(io::ErrorKind::InvalidData, what)))
+        Err(error::Error::io("read", source.path(), io::Error::new(io::ErrorKind::InvalidData, Outdated(what))))
     }
 
     fn make(&self, number: u32, _bodies: &Bodies) -> error::Result<Bytes> {

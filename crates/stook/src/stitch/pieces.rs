@@ -89,9 +89,14 @@ impl Pieces {
     /// opened all the same when what is before it is read: that it has some by now is an error.
     pub fn whole_body(&mut self, number: u32, len: u64) {
         if len == 0 {
-            self.empty.push(EmptyBody { at: self.len, number });
+            self.empty_body(self.len, number);
         }
         self.body(number, 0, len);
+    }
+
+    /// Adds a body without bytes, which is passed at an offset; those before it were added before.
+    pub(super) fn empty_body(&mut self, at: u64, number: u32) {
+        self.empty.push(EmptyBody { at, number });
     }
 
     /// Adds bytes.

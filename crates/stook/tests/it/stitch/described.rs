@@ -8,7 +8,9 @@ use stook::extent::ByteRange;
 use stook::format::layout::{Encoder, LayoutFault, LayoutPiece, PathPiece};
 use stook::ops::contents;
 use stook::source::Source as _;
-use stook::stitch::{Error, Laid, Layout as _, Members, OpenedLayout, Raw, VirtualFile, Zip, is_layout_file};
+use stook::stitch::{
+    Error, Laid, Layout as _, Members, OpenedLayout, Outdated, Raw, VirtualFile, Zip, is_layout_file,
+};
 use stook::walk::DirectoryTree;
 
 use super::{members, read_through, tar_of};
@@ -51,10 +53,15 @@ fn bytes_of(name: &str, len: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 3 + name.len() * 5 + at / 251) as u8).collect()
 }
 
-/// The bytes of one of the files.
+/// The bytes of one of the files, which are the same of all that give them.
 fn file(layout: &OpenedLayout, name: &str) -> Result<Vec<u8>, stook::Error> {
     let (_, range) = layout.files().iter().find(|(found, _)| found == name.as_bytes()).unwrap();
-    layout.whole().read_at(*range).map(|bytes| bytes.to_vec())
+    let bytes = layout.whole().read_at(*range)?;
+    let own = layout.file(Some(name.as_bytes())).unwrap();
+    assert!(own.read_at(ByteRange::to(range.len())).unwrap() == bytes);
+    assert!(read_through(&own).unwrap() == bytes && own.path().ends_with(name));
+    assert!(own.reopened().unwrap().read_at(ByteRange::to(range.len())).unwrap() == bytes);
+    Ok(bytes.to_vec())
 }
 
 /// Describes a file in a directory, and opens it there.
@@ -175,6 +182,8 @@ fn a_file_that_is_not_the_one_that_was_meant_is_an_error() {
     let before = fs::metadata(place.at("d/b")).unwrap().modified().unwrap();
     fs::write(place.at("d/b"), &whole[1..]).unwrap();
     let said = file(&again(), "x.tar").unwrap_err();
+    let stook::Error::Io { source, .. } = &said else { panic!("{said}") };
+    assert!(source.get_ref().is_some_and(|cause| cause.is::<Outdated>()), "{said}");
     assert!(
         stook::error::chain(&said).contains("it has 69999 bytes, and the layout is of one that has 70000")
     );
@@ -308,6 +317,32 @@ proptest! {
             prop_assert!(read == all[start..end]);
         }
     }
+}
+
+#[test]
+fn a_file_is_known_by_its_name_or_is_the_only_one() {
+    let place = Place::new();
+    let one = place.open("[[file]]\nname = 'p/one'\npieces = [{ path = 'a' }]\n").unwrap();
+    assert_eq!(one.file(None).unwrap().len(), 3000);
+    let no = one.file(Some(b"two")).unwrap_err().to_string();
+    assert!(no.ends_with("x.toml has no file two, but p/one"), "{no}");
+    let names = ["p/0", "p/1", "p/2", "p/3", "p/4", "p/5"];
+    let pieces = "pieces = [{ fill = 1, length = 5 }]";
+    let files = names.map(|name| format!("[[file]]\nname = '{name}'\n{pieces}\n")).concat();
+    let several = place.open(&files).unwrap();
+    let no = several.file(None).unwrap_err().to_string();
+    assert!(no.ends_with("x.toml has 6 files, and one has to be named: p/0, p/1, p/2, p/3, p/4, …"), "{no}");
+    assert!(one.has_source(&place.at("a")) && !one.has_source(&place.at("d/b")));
+    assert!(!several.has_source(&place.at("a")) && !one.has_source(&place.at("gone")));
+}
+
+#[test]
+fn a_file_that_was_cut_or_computed_is_opened_again_as_it_is() {
+    let place = Place::new();
+    let tar = tar_of(&place.at("d")).file;
+    let whole = read_through(&tar).unwrap();
+    let again = tar.reopened().unwrap();
+    assert!(read_through(&again).unwrap() == whole && again.path() == tar.path());
 }
 
 #[test]
