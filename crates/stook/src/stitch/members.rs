@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::error::{Error, Result};
+use super::file::VirtualFile;
 use crate::error;
 use crate::format::MemberKind;
 use crate::source::{Identity, Source};
@@ -37,10 +38,14 @@ pub struct Member {
     id: NodeId,
     /// Whether a tree said when it was modified.
     has_mtime: bool,
+    /// What counts more where several have one path: the higher one.
+    layer: u32,
 }
 
 /// What is not in a tree: a member of an archive that is patched, and stays in it.
 const KEPT: u32 = u32::MAX;
+/// What is not in a tree, but a virtual file; its id is its number among those.
+const VIRTUAL: u32 = KEPT - 1;
 
 impl Member {
     /// One that stays in an archive which is patched. It cannot be opened here.
@@ -48,7 +53,7 @@ impl Member {
         let (mode, mtime_ns, owner) = (0, 0, None);
         let (key, link) = (key.into(), Box::default());
         let id = NodeId::new(0);
-        Self { key, kind, mode, mtime_ns, owner, len, link, tree: KEPT, id, has_mtime: false }
+        Self { key, kind, mode, mtime_ns, owner, len, link, tree: KEPT, id, has_mtime: false, layer: 0 }
     }
 
     /// The same with another path.
@@ -61,9 +66,10 @@ impl Member {
         self.tree == KEPT
     }
 
-    /// The number of its tree, in the order in which they were added.
-    pub(super) fn tree(&self) -> u32 {
-        self.tree
+    /// The number of its tree, in the order in which they were added, or of what it was given for
+    /// instead.
+    pub(super) fn layer(&self) -> u32 {
+        self.layer
     }
 }
 
@@ -74,6 +80,8 @@ impl Member {
 pub struct Members {
     /// Each, and whether its files are files on disk.
     trees: Vec<(Arc<dyn Tree>, bool)>,
+    /// Members that are in no tree.
+    virtual_files: Vec<VirtualFile>,
     members: Vec<Member>,
     /// What could not be listed, and what no archive holds: pipes, devices.
     failures: Vec<Failure<error::Error>>,
@@ -208,7 +216,28 @@ impl Members {
             tree,
             id,
             has_mtime: node.mtime_ns.is_some(),
+            layer: tree,
         });
+    }
+
+    /// None so far, of trees that were listed already.
+    pub(super) fn of_listed(trees: Vec<(Arc<dyn Tree>, bool)>) -> Self {
+        Self { trees, ..Self::default() }
+    }
+
+    /// Adds a file or a link of a tree that was listed, for a layer.
+    pub(super) fn add_listed(&mut self, key: Vec<u8>, (tree, id, node): (u32, NodeId, &Node), layer: u32) {
+        let before = self.members.len();
+        self.push(tree, key, id, node);
+        self.members.iter_mut().skip(before).for_each(|member| member.layer = layer);
+    }
+
+    /// Adds a virtual file for a layer.
+    pub(super) fn add_virtual(&mut self, key: Vec<u8>, file: VirtualFile, mtime_ns: i64, layer: u32) {
+        let node = Node { mtime_ns: Some(mtime_ns), ..Node::file(file.len()) };
+        let id = NodeId::new(self.virtual_files.len() as u64);
+        self.virtual_files.push(file);
+        self.add_listed(key, (VIRTUAL, id, &node), layer);
     }
 
     /// Puts all into the order in which they stand in an archive. Where `links` says so, the names
@@ -370,6 +399,10 @@ impl Members {
     pub fn open(&self, number: u32) -> error::Result<Arc<dyn Source>> {
         let gone = || error::Error::io("open", "a member", std::io::ErrorKind::NotFound.into());
         let member = self.members.get(number as usize).ok_or_else(gone)?;
+        if member.tree == VIRTUAL {
+            let file = usize::try_from(member.id.get()).ok().and_then(|at| self.virtual_files.get(at));
+            return Ok(Arc::new(file.ok_or_else(gone)?.clone()));
+        }
         let (tree, is_on_disk) = self.trees.get(member.tree as usize).ok_or_else(gone)?;
         let source = tree.open(member.id)?;
         let found = source.identity();
