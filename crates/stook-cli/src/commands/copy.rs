@@ -17,6 +17,7 @@ use stook::ops::copy::{CopyGiven, Error, OpenGiven, read_list};
 use stook::source::AccessRule;
 
 use self::events::Events;
+pub(super) use self::text::print_failures;
 use super::unpack::{When, Which};
 use crate::context::Context;
 use crate::exit::{INTERRUPTED, UsageError, check_places, code_for};

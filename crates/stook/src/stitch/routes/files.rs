@@ -197,6 +197,12 @@ impl Tree for RoutedFiles {
         Ok(Node { len: laid.file.len(), links: 1, mtime_ns, ..node })
     }
 
+    /// No archive is laid out for it: a damaged one is there, and is an error when it is asked for.
+    fn kind(&self, id: NodeId) -> Result<Kind> {
+        self.tree.node(self.below(id)?)?;
+        self.table.node(id).map(|node| node.kind)
+    }
+
     fn path_of(&self, id: NodeId) -> PathBuf {
         self.table.path_of(id)
     }
