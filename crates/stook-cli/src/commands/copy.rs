@@ -281,7 +281,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let report = CopyGiven { sources, destinations, options, read_back }.run(&mut events);
     let (output, items) = events.finish();
     let report = report.map_err(error_of)?;
-    text::print_failures(&report, args.verbose, context);
+    print_failures(&report, args.verbose, context);
     let mut output = output?;
     match (context.json(), args.events) {
         (true, true) => {

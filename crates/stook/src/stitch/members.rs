@@ -7,7 +7,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::error::{Error, Result};
-use super::file::VirtualFile;
 use crate::error;
 use crate::format::MemberKind;
 use crate::source::{Identity, Source};
@@ -44,8 +43,8 @@ pub struct Member {
 
 /// What is not in a tree: a member of an archive that is patched, and stays in it.
 const KEPT: u32 = u32::MAX;
-/// What is not in a tree, but a virtual file; its id is its number among those.
-const VIRTUAL: u32 = KEPT - 1;
+/// What is not in a tree, but a source by itself; its id is its number among those.
+const SOURCE: u32 = KEPT - 1;
 
 impl Member {
     /// One that stays in an archive which is patched. It cannot be opened here.
@@ -81,7 +80,7 @@ pub struct Members {
     /// Each, and whether its files are files on disk.
     trees: Vec<(Arc<dyn Tree>, bool)>,
     /// Members that are in no tree.
-    virtual_files: Vec<VirtualFile>,
+    sources: Vec<Arc<dyn Source>>,
     members: Vec<Member>,
     /// What could not be listed, and what no archive holds: pipes, devices.
     failures: Vec<Failure<error::Error>>,
@@ -232,12 +231,12 @@ impl Members {
         self.members.iter_mut().skip(before).for_each(|member| member.layer = layer);
     }
 
-    /// Adds a virtual file for a layer.
-    pub(super) fn add_virtual(&mut self, key: Vec<u8>, file: VirtualFile, mtime_ns: i64, layer: u32) {
-        let node = Node { mtime_ns: Some(mtime_ns), ..Node::file(file.len()) };
-        let id = NodeId::new(self.virtual_files.len() as u64);
-        self.virtual_files.push(file);
-        self.add_listed(key, (VIRTUAL, id, &node), layer);
+    /// Adds a file that is in no tree, for a layer; what is said of it, but its length.
+    pub(super) fn add_source(&mut self, key: Vec<u8>, source: Arc<dyn Source>, node: &Node, layer: u32) {
+        let node = Node { kind: Kind::File, len: source.len(), ..*node };
+        let id = NodeId::new(self.sources.len() as u64);
+        self.sources.push(source);
+        self.add_listed(key, (SOURCE, id, &node), layer);
     }
 
     /// Puts all into the order in which they stand in an archive. Where `links` says so, the names
@@ -399,9 +398,9 @@ impl Members {
     pub fn open(&self, number: u32) -> error::Result<Arc<dyn Source>> {
         let gone = || error::Error::io("open", "a member", std::io::ErrorKind::NotFound.into());
         let member = self.members.get(number as usize).ok_or_else(gone)?;
-        if member.tree == VIRTUAL {
-            let file = usize::try_from(member.id.get()).ok().and_then(|at| self.virtual_files.get(at));
-            return Ok(Arc::new(file.ok_or_else(gone)?.clone()));
+        if member.tree == SOURCE {
+            let source = usize::try_from(member.id.get()).ok().and_then(|at| self.sources.get(at));
+            return source.cloned().ok_or_else(gone);
         }
         let (tree, is_on_disk) = self.trees.get(member.tree as usize).ok_or_else(gone)?;
         let source = tree.open(member.id)?;

@@ -37,6 +37,7 @@ mod index;
 mod layout;
 mod members;
 mod opened;
+mod part;
 mod patch;
 mod pieces;
 mod raw;

@@ -8,6 +8,7 @@ use flate2::Crc;
 
 use super::super::error::{Error, Result};
 use super::super::file::VirtualFile;
+use super::super::part::SourcePart;
 use super::super::pieces::Pieces;
 use super::afs::number_of;
 use super::window::Window;
@@ -74,10 +75,10 @@ impl<'p> Finder<'p> {
             },
         };
         let Some(range) = range else { return Ok(None) };
-        let file = part_of(archive.clone(), inner_path(archive.path(), key), range)?;
+        let part = SourcePart::new(archive.clone(), inner_path(archive.path(), key), range);
         Ok(Some(match crc32 {
-            Some(crc32) => Arc::new(Verified { file, crc32, is_verified: OnceLock::new() }),
-            None => Arc::new(file),
+            Some(crc32) => Arc::new(Verified { part, crc32, is_verified: OnceLock::new() }),
+            None => Arc::new(part),
         }))
     }
 }
@@ -90,22 +91,11 @@ fn inner_path(archive: &Path, key: &[u8]) -> PathBuf {
     path.into()
 }
 
-/// A part of a file as a file.
-pub(in super::super) fn part_of(
-    whole: Arc<dyn Source>,
-    path: PathBuf,
-    range: ByteRange,
-) -> Result<VirtualFile> {
-    let mut pieces = Pieces::new();
-    pieces.body(0, range.start(), range.len());
-    VirtualFile::new(path, pieces, Arc::new(vec![whole]))
-}
-
 /// A member of a zip that is verified before any of its bytes are handed out: an archive that is
 /// made of them has a CRC-32 of its own, which would vouch for what is damaged.
 #[derive(Debug)]
 struct Verified {
-    file: VirtualFile,
+    part: SourcePart,
     crc32: u32,
     is_verified: OnceLock<()>,
 }
@@ -115,10 +105,14 @@ impl Verified {
         if self.is_verified.get().is_some() {
             return Ok(());
         }
-        let mut crc = Crc::new();
-        let read = self.file.read_through(&mut |bytes| {
-            crc.update(bytes);
-            Ok(true)
+        let (mut crc, mut pieces) = (Crc::new(), Pieces::new());
+        pieces.body(0, 0, self.part.len());
+        let whole: Vec<Arc<dyn Source>> = vec![Arc::new(self.part.clone())];
+        let read = VirtualFile::new(self.path(), pieces, Arc::new(whole)).and_then(|file| {
+            file.read_through(&mut |bytes| {
+                crc.update(bytes);
+                Ok(true)
+            })
         });
         read.map_err(|error| match error {
             Error::Core(error) => error,
@@ -135,35 +129,35 @@ impl Verified {
 
 impl Source for Verified {
     fn path(&self) -> &Path {
-        self.file.path()
+        self.part.path()
     }
 
     fn len(&self) -> u64 {
-        self.file.len()
+        self.part.len()
     }
 
     fn identity(&self) -> Identity {
-        self.file.identity()
+        self.part.identity()
     }
 
     fn current_identity(&self) -> error::Result<Identity> {
-        self.file.current_identity()
+        self.part.current_identity()
     }
 
     fn check_ranges(&self, ranges: &[ByteRange]) -> error::Result<()> {
-        self.file.check_ranges(ranges)
+        self.part.check_ranges(ranges)
     }
 
     fn resolve(&self, range: ByteRange, leaves: &mut Vec<Leaf>) -> error::Result<()> {
         self.verify()?;
-        self.file.resolve(range, leaves)
+        self.part.resolve(range, leaves)
     }
 
     fn origin(&self) -> Origin {
-        self.file.origin()
+        self.part.origin()
     }
 
     fn is_proven(&self) -> bool {
-        self.file.is_proven()
+        self.part.is_proven()
     }
 }

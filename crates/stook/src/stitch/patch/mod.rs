@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub(super) use self::changes::deleted;
-pub(super) use self::inner::{Finder, part_of};
+pub(super) use self::inner::Finder;
 use self::window::Window;
 use super::error::{Error, Result};
 use super::layout::{Laid, Layout};

@@ -6,25 +6,29 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use bytes::Bytes;
+
 use super::Routes;
 use super::matching::Match;
 use super::nested;
 use crate::engine::File;
 use crate::error::{Error, Result};
+use crate::extent::ByteRange;
 use crate::source::{Identity, Source};
+use crate::stitch::bodies::Bodies;
 use crate::stitch::error::Error as StitchError;
+use crate::stitch::file::{Parts, VirtualFile, no_part};
 use crate::stitch::layout::Laid;
+use crate::stitch::part::SourcePart;
 use crate::stitch::patch::Patch;
-use crate::tree::target::share_of_descriptors;
+use crate::stitch::pieces::Pieces;
 use crate::tree::{
     Cursor, Holes, Kind, Node, NodeId, NodeTable, NodeTableBuilder, Page, Tree, Xattrs, not_a_directory,
     not_a_file, unknown,
 };
 
-/// Archives that stay laid out when they are not in use: each keeps its file open.
-const KEPT_MAX: usize = 64;
-/// One of so many descriptors of a process is for each of them.
-const DESCRIPTORS_PER_KEPT: u64 = 16;
+/// Members of archives that stay laid out when they are not in use, in all: about 200 bytes each.
+const KEPT_MEMBERS: usize = 1 << 18;
 
 /// The changed files, each laid out when it is asked for.
 #[derive(Debug)]
@@ -37,17 +41,24 @@ pub(super) struct RoutedFiles {
     numbers: Vec<NodeId>,
     pub(super) matches: Vec<Match>,
     looked: Vec<Mutex<Looked>>,
-    /// Those that were used last.
-    kept: Mutex<VecDeque<Arc<Laid>>>,
-    kept_max: usize,
+    /// All of these files as they are in the tree, one after another, and where each begins:
+    /// however many they are, few are open.
+    whole: Arc<dyn Source>,
+    starts: Vec<u64>,
+    kept: Mutex<Kept>,
+}
+
+/// What was laid out last, and how many members that has.
+#[derive(Debug, Default)]
+struct Kept {
+    laid: VecDeque<Arc<Laid>>,
+    members: usize,
 }
 
 /// What was found of a file.
 #[derive(Debug, Default)]
 struct Looked {
     is_archive: Option<bool>,
-    /// What it was when it was laid out first.
-    seen: Option<Identity>,
     laid: Weak<Laid>,
 }
 
@@ -61,8 +72,18 @@ impl RoutedFiles {
             return Err(error);
         }
         let looked = matches.iter().map(|_| Mutex::default()).collect();
-        let (kept, kept_max) = (Mutex::default(), share_of_descriptors(DESCRIPTORS_PER_KEPT, KEPT_MAX));
-        Ok(Self { tree, routes, table, numbers, matches, looked, kept, kept_max })
+        let (mut pieces, mut starts) = (Pieces::new(), Vec::new());
+        for (one, number) in matches.iter().zip(0_u32..) {
+            starts.push(pieces.len());
+            pieces.body(number, 0, one.node.len);
+        }
+        let listed = Listed { tree: tree.clone(), files: matches.iter().map(|one| (one.id, one.node)).collect() };
+        let whole = VirtualFile::of_many(tree.path(), pieces, Arc::new(listed)).map_err(|error| match error {
+            StitchError::Core(error) => error,
+            other => Error::io("list", tree.path(), io::Error::other(other)),
+        })?;
+        let (whole, kept) = (Arc::new(whole), Mutex::default());
+        Ok(Self { tree, routes, table, numbers, matches, looked, whole, starts, kept })
     }
 
     pub(super) fn routes(&self) -> &Routes {
@@ -74,7 +95,7 @@ impl RoutedFiles {
         let (one, mut looked) = self.looked(number)?;
         match looked.is_archive {
             Some(is_archive) => Ok(is_archive),
-            None => self.recognise(&mut looked, one, &*self.tree.open(one.id)?),
+            None => self.recognise(&mut looked, one, &self.source(number, one)),
         }
     }
 
@@ -93,20 +114,12 @@ impl RoutedFiles {
         if let Some(laid) = looked.laid.upgrade() {
             return Ok(Some(laid));
         }
-        let archive = self.tree.open(one.id)?;
-        let found = archive.identity();
-        if looked.is_archive.is_none() && !self.recognise(&mut looked, one, &*archive)? {
+        let archive = self.source(number, one);
+        if looked.is_archive.is_none() && !self.recognise(&mut looked, one, &archive)? {
             return Ok(None);
         }
-        match &looked.seen {
-            Some(before) if !before.same_content(&found) => {
-                return Err(Error::changed(archive.path(), before.clone(), found));
-            }
-            Some(_) => {}
-            None => looked.seen = Some(found),
-        }
         let path = self.tree.path_of(one.id);
-        let laid = nested::lay_out(&self.routes, (path, archive), &one.layers, 1);
+        let laid = nested::lay_out(&self.routes, (path, Arc::new(archive)), &one.layers, 1);
         let laid = Arc::new(laid.map_err(|error| self.error_of(one, error))?);
         looked.laid = Arc::downgrade(&laid);
         drop(looked);
@@ -120,14 +133,22 @@ impl RoutedFiles {
         Ok((one, looked.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
+    /// A file as it is in the tree.
+    fn source(&self, number: usize, one: &Match) -> SourcePart {
+        let start = self.starts.get(number).copied().unwrap_or(0);
+        let range = ByteRange::at(start, one.node.len).unwrap_or_default();
+        SourcePart::new(self.whole.clone(), self.tree.path_of(one.id), range)
+    }
+
     fn keep(&self, laid: &Arc<Laid>) {
-        let dropped = {
-            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-            kept.push_back(laid.clone());
-            if kept.len() > self.kept_max { kept.pop_front() } else { None }
-        };
-        // Closing files takes its time.
-        drop(dropped);
+        let members = |laid: &Laid| laid.members.all().len().saturating_add(1);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.members = kept.members.saturating_add(members(laid));
+        kept.laid.push_back(laid.clone());
+        while kept.members > KEPT_MEMBERS && kept.laid.len() > 1 {
+            let Some(first) = kept.laid.pop_front() else { break };
+            kept.members = kept.members.saturating_sub(members(&first));
+        }
     }
 
     /// Names the archive for which something cannot be done.
@@ -160,6 +181,30 @@ impl RoutedFiles {
 
     fn file(&self, id: NodeId) -> Result<usize> {
         self.number(id)?.ok_or_else(|| not_a_file(Kind::Directory, self.path_of(id)))
+    }
+}
+
+/// Files of a tree that are what they were when they were listed.
+#[derive(Debug)]
+struct Listed {
+    tree: Arc<dyn Tree>,
+    files: Vec<(NodeId, Node)>,
+}
+
+impl Parts for Listed {
+    fn open(&self, number: u32) -> Result<Arc<dyn Source>> {
+        let (id, node) = self.files.get(number as usize).ok_or_else(|| no_part(number))?;
+        let source = self.tree.open(*id)?;
+        let found = source.identity();
+        if found.len == node.len {
+            return Ok(source);
+        }
+        let listed = Identity { len: node.len, mtime_ns: node.mtime_ns.unwrap_or(0), ..Identity::default() };
+        Err(Error::changed(source.path(), listed, found))
+    }
+
+    fn make(&self, number: u32, _bodies: &Bodies) -> Result<Bytes> {
+        Err(no_part(number))
     }
 }
 

@@ -5,13 +5,15 @@ use std::ops::ControlFlow;
 use super::Routes;
 use crate::error::Error;
 use crate::tree::descent::{Descending, Met};
-use crate::tree::{Failure, Kind, NodeId};
+use crate::tree::{Failure, Kind, Node, NodeId};
 
 /// A file that routes name.
 #[derive(Debug)]
 pub(super) struct Match {
     pub(super) key: Vec<u8>,
     pub(super) id: NodeId,
+    /// What it was when it was listed.
+    pub(super) node: Node,
     /// The directories that are for it, the one that counts least first.
     pub(super) layers: Box<[u32]>,
 }
@@ -57,7 +59,7 @@ impl Descending for Matching<'_> {
         led_to.retain(|number| self.routes.node(*number).is_some_and(|node| node.has_files));
         if !led_to.is_empty() {
             led_to.sort_by_key(|number| self.routes.node(*number).map(|node| (node.tree, node.depth)));
-            self.matches.push(Match { key: met.key, id: met.id, layers: led_to.into() });
+            self.matches.push(Match { key: met.key, id: met.id, node: met.node, layers: led_to.into() });
         }
         ControlFlow::Continue(None)
     }

@@ -18,7 +18,7 @@ use super::bodies::Bodies;
 use super::error::{Error, Result};
 use super::file::{Parts, VirtualFile, no_part};
 use super::members::Members;
-use super::patch::part_of;
+use super::part::SourcePart;
 use super::pieces::Pieces;
 use crate::error;
 use crate::extent::ByteRange;
@@ -216,13 +216,13 @@ impl Routes {
             pieces.body(members.count()?, 0, node.node.len);
             members.add_listed(node.name.to_vec(), (node.tree, node.id, &node.node), 0);
         }
-        VirtualFile::new("routes", pieces, Arc::new(Files(members)))
+        VirtualFile::of_many("routes", pieces, Arc::new(Files(members)))
     }
 
     /// The bytes of a file of a folder.
-    fn open(&self, node: &RouteNode) -> Result<Arc<dyn Source>> {
+    fn source(&self, node: &RouteNode) -> Arc<dyn Source> {
         let range = ByteRange::at(node.start, node.node.len).unwrap_or_default();
-        Ok(Arc::new(part_of(self.whole.clone(), self.path_of(node), range)?))
+        Arc::new(SourcePart::new(self.whole.clone(), self.path_of(node), range))
     }
 }
 

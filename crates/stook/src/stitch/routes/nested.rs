@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{RouteNode, Routes};
+use super::Routes;
 use crate::source::Source;
 use crate::stitch::error::{Error, Result};
 use crate::stitch::layout::{Laid, Layout as _};
 use crate::stitch::members::Members;
 use crate::stitch::patch::{Finder, Patch, deleted};
-use crate::tree::Kind;
 use crate::tree::descent::joined;
+use crate::tree::{Kind, Node};
 
 /// Archives that lie in one another, at most. Reading the innermost takes a few calls for each.
 const NESTED_MAX: usize = 64;
@@ -40,7 +40,8 @@ pub(super) fn lay_out(
             other => other,
         };
         let inner = lay_out(routes, (path, archive), &directories, depth + 1).map_err(within)?;
-        members.add_virtual(key, inner.file, newest.unwrap_or(0), layer);
+        let node = Node { mtime_ns: newest, ..Node::new(Kind::File) };
+        members.add_source(key, Arc::new(inner.file), &node, layer);
     }
     patch.lay_out(path, members)
 }
@@ -85,12 +86,20 @@ impl<'a> Given<'a> {
             let children = || directory.children.values().filter_map(|at| Some((*at, routes.node(*at)?)));
             let mut files = Vec::new();
             for (number, child) in children() {
-                if matches!(child.node.kind, Kind::File | Kind::Symlink) {
-                    let key = joined(&key, &child.name);
-                    self.members.add_listed(key.clone(), (child.tree, child.id, &child.node), layer);
-                    if !self.delete()? {
-                        files.push((number, key));
+                let key = joined(&key, &child.name);
+                match child.node.kind {
+                    Kind::File => {
+                        let source = routes.source(child);
+                        self.members.add_source(key.clone(), source, &child.node, layer);
                     }
+                    Kind::Symlink => {
+                        let listed = (child.tree, child.id, &child.node);
+                        self.members.add_listed(key.clone(), listed, layer);
+                    }
+                    _ => continue,
+                }
+                if !self.delete()? {
+                    files.push((number, key));
                 }
             }
             for (number, key) in files {
@@ -146,7 +155,7 @@ impl<'a> Given<'a> {
         }
         let file = self.files.get(&identity).and_then(|number| self.routes.node(*number));
         let archive = match file {
-            Some(file) => self.file(file)?,
+            Some(file) => (file.node.kind == Kind::File).then(|| self.routes.source(file)),
             None if self.is_gone(&identity) => None,
             None => self.finder().open(&key)?,
         };
@@ -158,10 +167,6 @@ impl<'a> Given<'a> {
         let nested = Nested { key, path, archive, directories: vec![directory], layer };
         self.nested.insert(identity, nested);
         Ok(true)
-    }
-
-    fn file(&self, file: &RouteNode) -> Result<Option<Arc<dyn Source>>> {
-        if file.node.kind == Kind::File { self.routes.open(file).map(Some) } else { Ok(None) }
     }
 
     /// Whether a path was deleted, or one above it.
