@@ -174,9 +174,9 @@ impl CopySource {
     /// lies over it.
     pub(crate) fn with_tree(self, tree: Arc<dyn Tree>) -> Self {
         let (own, id) = (self.tree, tree.root());
-        let no_paths = self.no_paths.map(|of_own| -> Arc<dyn NoPaths> {
-            Arc::new(NoPathsBelow { tree: tree.clone(), own, of_own })
-        });
+        let no_paths = self
+            .no_paths
+            .map(|of_own| -> Arc<dyn NoPaths> { Arc::new(NoPathsBelow { tree: tree.clone(), own, of_own }) });
         Self { tree, id, no_paths, on_disk: None, ..self }
     }
 

@@ -46,7 +46,7 @@ pub(super) struct Args {
     #[arg(long)]
     ignore_case: bool,
     /// Write all of TREE, with the changed archives, into this directory, which is made or empty
-    #[arg(long, value_name = "DIR", required_unless_present = "list")]
+    #[arg(long, value_name = "DIR")]
     write: Option<PathBuf>,
     /// List the archives that folders name: how many bytes each has then, its path, and what is for it
     #[arg(long, conflicts_with = "write")]
@@ -62,6 +62,9 @@ pub(super) struct Args {
 
 /// Lists, or writes.
 pub(super) fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+    if args.write.is_none() && !args.list {
+        return Err(UsageError::new("a tree is no file that could go to stdout: give --write DIR or --list").into());
+    }
     let open = |path: &PathBuf| open_at(path, &args.view, &args.fetch, context);
     let tree = open(&args.tree)?;
     let folders = args.with.iter().map(open).collect::<anyhow::Result<Vec<_>>>()?;
@@ -146,7 +149,8 @@ fn sizes(tree: &RoutedTree, files: &[RoutedFile]) -> Vec<Size> {
 
 fn found<'a>(files: &'a [RoutedFile], sizes: &[Size], unused: &'a [UnusedRoute]) -> Found<'a> {
     let listed = files.iter().zip(sizes).map(|(file, size)| {
-        let path = |path: &'a PathBuf| PathText { path: TextOrBytes::new("path", path.as_os_str().as_bytes()) };
+        let path =
+            |path: &'a PathBuf| PathText { path: TextOrBytes::new("path", path.as_os_str().as_bytes()) };
         Listed {
             key: TextOrBytes::key(&file.key),
             is_archive: size.as_ref().ok().map(Option::is_some),
@@ -195,8 +199,9 @@ fn list(
     output.finish()?;
     failures::print(context, tree.routed.failures(), args.verbose);
     let errors = files.iter().zip(sizes);
-    let errors: Vec<Failure<stook::Error>> =
-        errors.filter_map(|(file, size)| Some(Failure { key: file.key.clone(), error: size.err()? })).collect();
+    let errors: Vec<Failure<stook::Error>> = errors
+        .filter_map(|(file, size)| Some(Failure { key: file.key.clone(), error: size.err()? }))
+        .collect();
     failures::print(context, &errors, args.verbose);
     Ok(code_for(undone + failed as u64))
 }

@@ -179,7 +179,8 @@ impl Routes {
                 let folded = self.case.folded(entry.name).into_owned().into_boxed_slice();
                 if let Some(other) = children.insert(folded, number).and_then(|other| self.node(other)) {
                     let key = tree.path_of(entry.id).as_os_str().as_bytes().to_vec();
-                    let why = format!("it differs from {} only in case, which is ignored", escaped(&other.name));
+                    let why =
+                        format!("it differs from {} only in case, which is ignored", escaped(&other.name));
                     return Err(Error::Change { key, why });
                 }
                 let placed = (at as u32, entry.name.into());

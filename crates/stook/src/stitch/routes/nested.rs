@@ -34,7 +34,8 @@ pub(super) fn lay_out(
             let why = format!("more than {NESTED_MAX} archives lie in one another");
             return Err(Error::Change { key, why });
         }
-        let newest = directories.iter().filter_map(|directory| Some(routes.node(*directory)?.newest_ns)).max();
+        let newest =
+            directories.iter().filter_map(|directory| Some(routes.node(*directory)?.newest_ns)).max();
         let within = |error| match error {
             Error::Change { key: inner, why } => Error::Change { key: [&*key, b"/", &inner].concat(), why },
             other => other,
@@ -123,7 +124,8 @@ impl<'a> Given<'a> {
     /// it.
     fn delete(&mut self) -> Result<bool> {
         let case = self.routes.case;
-        let Some(name) = self.members.all().last().map(|file| deleted(file, case)).transpose()?.flatten() else {
+        let Some(name) = self.members.all().last().map(|file| deleted(file, case)).transpose()?.flatten()
+        else {
             return Ok(false);
         };
         let name = name.to_vec();

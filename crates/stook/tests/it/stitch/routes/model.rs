@@ -239,7 +239,18 @@ fn thing(depth: u32) -> BoxedStrategy<Thing> {
 /// What a folder has for an archive.
 fn changes(depth: u32) -> BoxedStrategy<Route> {
     let names = vec![
-        "a", "b", "b.del", "d.del", "new", "0", "1_x", "00002.adx", "1.del", "in.tar", "in.zip", "in.zip.del",
+        "a",
+        "b",
+        "b.del",
+        "d.del",
+        "new",
+        "0",
+        "1_x",
+        "00002.adx",
+        "1.del",
+        "in.tar",
+        "in.zip",
+        "in.zip.del",
     ];
     let file = (prop::sample::select(names), thing(1).prop_map(Route::File)).boxed();
     let directories = vec!["d", "in.tar", "in.zip", "in.afs", "0", "00001_in", "2_x", "d/in.tar"];
@@ -302,7 +313,10 @@ fn make(place: &Path, routes: &BTreeMap<String, Route>) {
 }
 
 /// What is at a path of a folder, if it is a directory with files.
-fn directory_at<'r>(folder: &'r BTreeMap<String, Route>, path: &[&str]) -> Option<&'r BTreeMap<String, Route>> {
+fn directory_at<'r>(
+    folder: &'r BTreeMap<String, Route>,
+    path: &[&str],
+) -> Option<&'r BTreeMap<String, Route>> {
     let (first, rest) = path.split_first()?;
     match folder.get(*first)? {
         Route::Directory(children) if rest.is_empty() => has_files(&folder[*first]).then_some(children),

@@ -10,8 +10,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
-use stook::engine::Backend;
 use stook::copy::{Copy, CopySource, Destination};
+use stook::engine::Backend;
 use stook::source::Source as _;
 use stook::stitch::{Error, UnusedRoute};
 use stook::tree::{CaseRule, Kind, Tree as _};
@@ -100,11 +100,13 @@ fn whole_names_are_compared_and_the_longer_path_and_the_later_folder_count_more(
     let wanted = UnusedRoute { folder: 0, key: b"n/x.tar/a".to_vec(), kind: Kind::File };
     assert_eq!(unused, [wanted]);
     let files: Vec<_> = routed.files().map(|file| (file.key, file.routes)).collect();
-    assert_eq!(files[0], (b"data/en/x.tar".to_vec(), vec![
-        first.join("x.tar"),
-        first.join("en/x.tar"),
-        second.join("data/en/x.tar"),
-    ]));
+    assert_eq!(
+        files[0],
+        (
+            b"data/en/x.tar".to_vec(),
+            vec![first.join("x.tar"), first.join("en/x.tar"), second.join("data/en/x.tar"),]
+        )
+    );
     assert_eq!(files.len(), 3);
 }
 
@@ -112,7 +114,8 @@ fn whole_names_are_compared_and_the_longer_path_and_the_later_folder_count_more(
 fn a_zip_in_an_afs_in_a_tar_is_changed_and_everything_around_it_stays() {
     let place = Place::new();
     let inner = zip(&[("readme", b"old"), ("data/map", &[1; 3000]), ("gone", b"x")]);
-    let afs = |zip: &[u8]| written(&[Some(b"zero".to_vec()), Some(zip.to_vec()), Some(b"two".to_vec())], None);
+    let afs =
+        |zip: &[u8]| written(&[Some(b"zero".to_vec()), Some(zip.to_vec()), Some(b"two".to_vec())], None);
     let outer = tar(&[("before", &[2; 700]), ("s/Sound.afs", &afs(&inner)), ("z", b"after")]);
     put(&place.tree(), "g/outer.tar", &outer);
     put(&place.tree(), "g/plain", b"plain");
@@ -345,7 +348,8 @@ fn members_that_are_compressed_or_damaged_are_refused_where_they_would_be_change
 #[test]
 fn archives_lie_in_one_another_as_deep_as_is_said_and_no_deeper() {
     let place = Place::new();
-    let nested = |depth: usize| (1..depth).fold(tar(&[("a", b"innermost")]), |inner, _| tar(&[("t", &inner)]));
+    let nested =
+        |depth: usize| (1..depth).fold(tar(&[("a", b"innermost")]), |inner, _| tar(&[("t", &inner)]));
     put(&place.tree(), "x.tar", &nested(64));
     put(&place.tree(), "y.tar", &nested(65));
     put(&place.folder(0), format!("x.tar/{}a", "t/".repeat(63)), b"another");
@@ -393,9 +397,8 @@ fn many_archives_are_read_in_one_pass() {
     put(&place.folder(0), "x.afs/0", b"new");
     let routed = routed_over(&place.tree(), &[&place.folder(0)], CaseRule::Exact).unwrap();
     let tree = routed.tree();
-    let ids: Vec<_> = (0..1500)
-        .map(|number| tree.find(format!("{number}/x.afs").as_bytes()).unwrap().unwrap())
-        .collect();
+    let ids: Vec<_> =
+        (0..1500).map(|number| tree.find(format!("{number}/x.afs").as_bytes()).unwrap().unwrap()).collect();
     let mut seen = vec![Vec::new(); ids.len()];
     tree.gather(&ids, &Backend::Threads, &Default::default(), &mut |gathered| {
         seen[gathered.index].extend_from_slice(&gathered.result.unwrap().bytes);
