@@ -17,6 +17,7 @@ use stook::ops::copy::{CopyGiven, Error, OpenGiven, read_list};
 use stook::source::AccessRule;
 
 use self::events::Events;
+pub(super) use self::text::print_failures;
 use super::unpack::{When, Which};
 use crate::context::Context;
 use crate::exit::{INTERRUPTED, UsageError, check_places, code_for};
@@ -280,7 +281,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let report = CopyGiven { sources, destinations, options, read_back }.run(&mut events);
     let (output, items) = events.finish();
     let report = report.map_err(error_of)?;
-    text::print_failures(&report, args.verbose, context);
+    print_failures(&report, args.verbose, context);
     let mut output = output?;
     match (context.json(), args.events) {
         (true, true) => {

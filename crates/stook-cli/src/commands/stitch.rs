@@ -1,5 +1,7 @@
 //! `stook stitch`: archives of trees that are not written, or written out.
 
+mod routes;
+
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -39,6 +41,7 @@ Examples:
   stook stitch zip photos.stook --list
   stook stitch safetensors model-0000* --write model.safetensors
   stook stitch patch game.zip --with changes --write new.zip
+  stook stitch routes game --with mod --write changed
 
 Nothing is written but what --write or -o says, and nothing is read before its bytes are asked for: where everything is in an
 archive follows from names and lengths. A file that is not what it was when it was listed is an error."
@@ -64,6 +67,8 @@ enum Kind {
     Safetensors(Shards),
     /// A tar, zip or AFS that is there, with members replaced, added and deleted
     Patch(PatchArgs),
+    /// A tree with the same done to every archive that the paths of folders name
+    Routes(routes::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -228,6 +233,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         Kind::Tar(Archive { what, deterministic }) => (what, Box::new(Tar { deterministic })),
         Kind::Zip(Archive { what, deterministic }) => (what, Box::new(Zip { deterministic })),
         Kind::Wds(args) => return put_shards(args, context),
+        Kind::Routes(args) => return routes::run(args, context),
         Kind::Raw(Plain { what }) => (what, Box::new(Raw)),
         Kind::Afs(AfsArgs { what, without_names }) => (what, Box::new(Afs { without_names })),
         Kind::Safetensors(Shards { what }) => (what, Box::new(Safetensors)),
@@ -290,9 +296,13 @@ fn put_out(
 }
 
 fn open(path: &Path, out: &Out, context: &Context) -> anyhow::Result<Given> {
+    open_at(path, &out.view, &out.fetch, context)
+}
+
+fn open_at(path: &Path, view: &packs::View, fetch: &FetchArgs, context: &Context) -> anyhow::Result<Given> {
     let mut open = OpenGiven::default();
-    open.contents.pack.at_ns = out.view.at_ns();
-    given::open(path, &open, &out.fetch, |error| error_of(error.into()), context)
+    open.contents.pack.at_ns = view.at_ns();
+    given::open(path, &open, fetch, |error| error_of(error.into()), context)
 }
 
 /// Lays shards out, and writes or lists them.

@@ -36,6 +36,7 @@ const RUNS: [(&str, &str); 28] = [
     ("stitch afs", "stitch afs tree --write new.afs"),
     ("stitch safetensors", "stitch safetensors shard.safetensors --write new.safetensors"),
     ("stitch patch", "stitch patch x.tar --write new.tar --with tree"),
+    ("stitch routes", "stitch routes tree --write out --with tree"),
     ("verify", "verify tree --against tree"),
     ("ls", "ls p.stook"),
     ("info", "info p.stook"),

@@ -228,6 +228,70 @@ fn what_cannot_be_patched_is_named_and_nothing_is_written() {
 }
 
 #[test]
+fn archives_that_folders_name_are_changed_in_a_tree() {
+    let place = Place::new();
+    let made = "
+        mkdir -p game/data game/more mod/Sound.zip mod/texts.tar/in.zip mod/data; cd game
+        echo old > a; echo kept > b; zip -q0 data/Sound.zip a b; zip -q0 in.zip a b
+        tar cf more/texts.tar in.zip b; rm a in.zip; ln more/texts.tar more/other.tar; cd ..
+        echo new > mod/Sound.zip/a; touch mod/texts.tar/in.zip/b.del; echo new > mod/texts.tar/in.zip/c
+        cp -r game before; cp -r mod mod-before";
+    let (code, _, stderr) = script(&place, made);
+    assert_eq!(code, 0, "{stderr}");
+    let (code, stdout, stderr) = run(&place, &["routes", "game", "--with", "mod", "--write", "out"]);
+    // The empty directory is for nothing.
+    assert!(code == 1 && stderr.contains("mod/data is for nothing"), "{stderr}");
+    assert!(stdout.contains("Wrote out: 4 files") && stdout.contains("name 2 of them"), "{stdout}");
+    let same = "
+        diff -r game before; diff -r mod mod-before; cmp out/b game/b; cmp out/more/other.tar game/more/texts.tar
+        unzip -tq out/data/Sound.zip; unzip -p out/data/Sound.zip a | cmp - mod/Sound.zip/a
+        unzip -p out/data/Sound.zip b | cmp - game/b; tar xf out/more/texts.tar; unzip -tq in.zip
+        test $(zipinfo -1 in.zip | tr '\\n' ' ' | tee got | wc -w) = 2; grep -x 'a c ' got
+        $STOOK pack -q game game.stook; rmdir mod/data
+        $STOOK stitch routes game.stook --with mod --write two; diff -r out two
+        $STOOK stitch tar mod --write mod.tar; cp -r mod MOD; mv MOD/Sound.zip MOD/sound.ZIP
+        $STOOK stitch routes game --with MOD mod.tar// --ignore-case --write three; diff -r out three";
+    let (code, stdout, stderr) = script(&place, same);
+    assert_eq!(code, 0, "{stdout} {stderr}");
+    fs::write(place.path("game/more/Sound.zip"), "PK\x03\x04, and no more").unwrap();
+    let (code, stdout, stderr) = run(&place, &["routes", "game", "--with", "mod", "--list", "--json"]);
+    assert!(code == 1 && stderr.contains("more/Sound.zip"), "{stderr}");
+    let listed: Value = serde_json::from_str(&stdout).unwrap();
+    documented("stitch_routes", &listed);
+    assert_eq!(listed["files"][0]["size"], fs::metadata(place.path("out/data/Sound.zip")).unwrap().len());
+    assert_eq!(listed["files"][0]["routes"][0]["path"], "mod/Sound.zip");
+    assert!(listed["files"][1]["error"].as_str().unwrap().contains("cut off"), "{listed}");
+    let (code, stdout, _) = run(&place, &["routes", "game", "--with", "mod", "--write", "four", "--json"]);
+    let written: Value = serde_json::from_str(&stdout).unwrap();
+    documented("stitch_routes", &written);
+    assert_eq!((code, &written["written"]["files"]), (1, &4.into()), "the rest is there");
+    for (args, code, said) in [
+        (&["routes", "game", "--with", "mod"][..], 2, "--write"),
+        (&["routes", "game", "--list"], 2, "--with"),
+        (&["routes", "game", "--with", "game/b", "--list"], 1, "game/b is no folder"),
+        (&["routes", "game/b", "--with", "mod", "--list"], 1, "not all of a directory"),
+        (&["routes", "game", "--with", "mod", "--write", "out"], 2, "out is not empty"),
+        (&["routes", "nowhere", "--with", "mod", "--list"], 1, "nowhere"),
+    ] {
+        let (found, _, stderr) = run(&place, args);
+        assert!(found == code && stderr.contains(said), "{args:?}: {found} {stderr}");
+    }
+}
+
+#[test]
+fn more_archives_than_descriptors_are_changed() {
+    let place = Place::new();
+    let made = "
+        echo old > a; zip -q0 x.zip a; mkdir -p mod/x.zip; echo new > mod/x.zip/a
+        for number in $(seq 500); do mkdir -p many/$number; cp x.zip many/$number; done
+        (ulimit -n 128; $STOOK stitch routes many --with mod --write out)
+        test $(find out -name x.zip | wc -l) = 500; unzip -p out/1/x.zip a | cmp - mod/x.zip/a
+        for number in $(seq 500); do cmp out/1/x.zip out/$number/x.zip; done";
+    let (code, stdout, stderr) = script(&place, made);
+    assert_eq!(code, 0, "{stdout} {stderr}");
+}
+
+#[test]
 fn many_more_files_than_descriptors_are_one_file() {
     let place = Place::new();
     fs::create_dir(place.path("many")).unwrap();

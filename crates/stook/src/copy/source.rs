@@ -50,6 +50,24 @@ pub(crate) trait NoPaths: std::fmt::Debug + Send + Sync {
     fn refusal(&self, id: NodeId) -> Option<String>;
 }
 
+/// The names of a tree that lies over another, whose names are made up.
+#[derive(Debug)]
+struct NoPathsBelow {
+    tree: Arc<dyn Tree>,
+    own: Arc<dyn Tree>,
+    of_own: Arc<dyn NoPaths>,
+}
+
+impl NoPaths for NoPathsBelow {
+    fn refusal(&self, id: NodeId) -> Option<String> {
+        let path = self.tree.path_of(id);
+        let key = path.strip_prefix(self.tree.path()).ok()?.as_os_str().as_bytes();
+        // What is not found there cannot be read either, and that is an error.
+        let id = self.own.find(key).ok()??;
+        self.of_own.refusal(id)
+    }
+}
+
 impl CopySource {
     /// A directory on disk. A link is followed, because the caller named it.
     ///
@@ -150,6 +168,16 @@ impl CopySource {
     /// The same, with names that are made up, and are not copied.
     pub(crate) fn with_no_paths(self, no_paths: Arc<dyn NoPaths>) -> Self {
         Self { no_paths: Some(no_paths), ..self }
+    }
+
+    /// The same with another tree in the place of all of its own: one that has what that has, and
+    /// lies over it.
+    pub(crate) fn with_tree(self, tree: Arc<dyn Tree>) -> Self {
+        let (own, id) = (self.tree, tree.root());
+        let no_paths = self
+            .no_paths
+            .map(|of_own| -> Arc<dyn NoPaths> { Arc::new(NoPathsBelow { tree: tree.clone(), own, of_own }) });
+        Self { tree, id, no_paths, on_disk: None, ..self }
     }
 
     /// The same, of which it is known that something is missing: an archive that was cut off, a

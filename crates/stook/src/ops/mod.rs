@@ -21,6 +21,7 @@ pub mod json;
 pub mod pack;
 pub mod raw;
 pub mod repair;
+pub mod routes;
 pub mod session;
 mod shards;
 pub mod shared;

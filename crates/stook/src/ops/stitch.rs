@@ -347,7 +347,7 @@ fn members_of(
 }
 
 /// What was opened; what it should have, and has not, is noted.
-fn branch_of(given: Given, misplaced: &mut Vec<Failure<crate::Error>>) -> Result<Branch> {
+pub(super) fn branch_of(given: Given, misplaced: &mut Vec<Failure<crate::Error>>) -> Result<Branch> {
     let (branch, lacking) = given.into_branch()?;
     let path = branch.path();
     misplaced.extend(lacking.into_iter().map(|one| {

@@ -105,11 +105,19 @@ impl VirtualFile {
     /// # Errors
     /// [`TooLong`](super::Error::TooLong).
     pub fn new(path: impl Into<PathBuf>, pieces: Pieces, parts: Arc<dyn Parts>) -> Result<Self> {
+        Self::with_bodies(path.into(), pieces, Bodies::new(parts, true))
+    }
+
+    /// The same of files that have nothing to do with one another, and of which each range that is
+    /// read is checked afterwards.
+    pub(super) fn of_many(path: impl Into<PathBuf>, pieces: Pieces, parts: Arc<dyn Parts>) -> Result<Self> {
+        Self::with_bodies(path.into(), pieces, Bodies::new(parts, false))
+    }
+
+    fn with_bodies(path: PathBuf, pieces: Pieces, bodies: Bodies) -> Result<Self> {
         let Finished { pieces, index, blocks, empty } = pieces.finish()?;
-        let path = path.into();
         let identity = Identity { len: index.len(), ..Identity::default() };
         let origin = Origin::new("virtual file", path.to_string_lossy());
-        let bodies = Bodies::new(parts);
         let opened_at_once = share_of_descriptors(DESCRIPTORS_PER_BODY, OPENED_AT_ONCE);
         let inner = Inner { path, index, pieces, blocks, empty, bodies, opened_at_once, identity, origin };
         Ok(Self(Arc::new(inner)))

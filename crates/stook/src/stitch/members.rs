@@ -40,10 +40,14 @@ pub struct Member {
     has_mtime: bool,
     /// Which state of which inode it is, where its tree is made of inodes.
     inode: Option<InodeState>,
+    /// What counts more where several have one path: the higher one.
+    layer: u32,
 }
 
 /// What is not in a tree: a member of an archive that is patched, and stays in it.
 const KEPT: u32 = u32::MAX;
+/// What is not in a tree, but a source by itself; its id is its number among those.
+const SOURCE: u32 = KEPT - 1;
 
 impl Member {
     /// One that stays in an archive which is patched. It cannot be opened here.
@@ -51,8 +55,8 @@ impl Member {
         let (mode, mtime_ns, owner) = (0, 0, None);
         let (key, link) = (key.into(), Box::default());
         let id = NodeId::new(0);
-        let (tree, has_mtime, inode) = (KEPT, false, None);
-        Self { key, kind, mode, mtime_ns, owner, len, link, tree, id, has_mtime, inode }
+        let (tree, has_mtime, inode, layer) = (KEPT, false, None, 0);
+        Self { key, kind, mode, mtime_ns, owner, len, link, tree, id, has_mtime, inode, layer }
     }
 
     /// The same with another path.
@@ -65,9 +69,10 @@ impl Member {
         self.tree == KEPT
     }
 
-    /// The number of its tree, in the order in which they were added.
-    pub(super) fn tree(&self) -> u32 {
-        self.tree
+    /// The number of its tree, in the order in which they were added, or of what it was given for
+    /// instead.
+    pub(super) fn layer(&self) -> u32 {
+        self.layer
     }
 }
 
@@ -78,6 +83,8 @@ impl Member {
 pub struct Members {
     /// Each, and whether its files are files on disk.
     trees: Vec<(Arc<dyn Tree>, bool)>,
+    /// Members that are in no tree.
+    sources: Vec<Arc<dyn Source>>,
     members: Vec<Member>,
     /// What could not be listed, and what no archive holds: pipes, devices.
     failures: Vec<Failure<error::Error>>,
@@ -218,7 +225,28 @@ impl Members {
             id,
             has_mtime: node.mtime_ns.is_some(),
             inode,
+            layer: tree,
         });
+    }
+
+    /// None so far, of trees that were listed already.
+    pub(super) fn of_listed(trees: Vec<(Arc<dyn Tree>, bool)>) -> Self {
+        Self { trees, ..Self::default() }
+    }
+
+    /// Adds a file or a link of a tree that was listed, for a layer.
+    pub(super) fn add_listed(&mut self, key: Vec<u8>, (tree, id, node): (u32, NodeId, &Node), layer: u32) {
+        let before = self.members.len();
+        self.push(tree, key, id, node);
+        self.members.iter_mut().skip(before).for_each(|member| member.layer = layer);
+    }
+
+    /// Adds a file that is in no tree, for a layer; what is said of it, but its length.
+    pub(super) fn add_source(&mut self, key: Vec<u8>, source: Arc<dyn Source>, node: &Node, layer: u32) {
+        let node = Node { kind: Kind::File, len: source.len(), ..*node };
+        let id = NodeId::new(self.sources.len() as u64);
+        self.sources.push(source);
+        self.add_listed(key, (SOURCE, id, &node), layer);
     }
 
     /// Puts all into the order in which they stand in an archive. Where `links` says so, the names
@@ -392,6 +420,10 @@ impl Members {
     pub fn open(&self, number: u32) -> error::Result<Arc<dyn Source>> {
         let gone = || error::Error::io("open", "a member", std::io::ErrorKind::NotFound.into());
         let member = self.members.get(number as usize).ok_or_else(gone)?;
+        if member.tree == SOURCE {
+            let source = usize::try_from(member.id.get()).ok().and_then(|at| self.sources.get(at));
+            return source.cloned().ok_or_else(gone);
+        }
         let (tree, is_on_disk) = self.trees.get(member.tree as usize).ok_or_else(gone)?;
         let source = tree.open(member.id)?;
         let found = source.identity();

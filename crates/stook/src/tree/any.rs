@@ -71,6 +71,15 @@ pub trait Tree: Send + Sync + fmt::Debug {
         Ok(None)
     }
 
+    /// What kind of node it is, where no more is wanted. Trees that have to compute the rest know
+    /// this without.
+    ///
+    /// # Errors
+    /// As [`node`](Self::node).
+    fn kind(&self, id: NodeId) -> Result<Kind> {
+        self.node(id).map(|node| node.kind)
+    }
+
     /// Where a node is, for messages: one of its names, below [`path`](Self::path). Of an id that
     /// the tree never gave, the path of the tree.
     fn path_of(&self, id: NodeId) -> PathBuf;

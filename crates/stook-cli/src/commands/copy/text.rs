@@ -35,7 +35,7 @@ pub(super) fn advice(beginning: &Beginning, long_s: f64) -> Vec<String> {
 }
 
 /// What is wrong, on stderr.
-pub(super) fn print_failures(report: &CopyReport, verbose: bool, context: &Context) {
+pub(in crate::commands) fn print_failures(report: &CopyReport, verbose: bool, context: &Context) {
     failures::print(context, &report.failures, verbose);
     for one in &report.destinations {
         print_destination(one, verbose, context);

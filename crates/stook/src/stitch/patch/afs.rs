@@ -77,7 +77,7 @@ impl AfsTable {
         self.table.places().len() as u32
     }
 
-    fn place(&self, number: u32) -> Option<ByteRange> {
+    pub(super) fn place(&self, number: u32) -> Option<ByteRange> {
         self.table.places().get(number as usize).copied().flatten()
     }
 
@@ -141,16 +141,21 @@ impl AfsTable {
         }
     }
 
-    /// What is given for each number that changes: a file, or nothing where it is deleted.
-    fn files(&self, given: &[Member], case: CaseRule) -> Result<BTreeMap<u32, Option<usize>>> {
-        // Where several have one name, it is nobody's.
-        let mut names = HashMap::<Vec<u8>, Option<u32>>::new();
+    /// The numbers of members by their folded names. Where several have one name, it is nobody's.
+    pub(super) fn names(&self, case: CaseRule) -> HashMap<Vec<u8>, Option<u32>> {
+        let mut names = HashMap::new();
         for number in 0..self.count() {
             if let Some(name) = self.detail(number).map(Detail::name).filter(|name| !name.is_empty()) {
                 let entry = names.entry(case.folded(name).into_owned());
                 entry.and_modify(|number| *number = None).or_insert(Some(number));
             }
         }
+        names
+    }
+
+    /// What is given for each number that changes: a file, or nothing where it is deleted.
+    fn files(&self, given: &[Member], case: CaseRule) -> Result<BTreeMap<u32, Option<usize>>> {
+        let names = self.names(case);
         let number = |file: &Member, name: &[u8]| match names.get(&*case.folded(name)) {
             Some(Some(number)) => Ok(Some(*number)),
             Some(None) => Err(change(&file.key, "several members have this name: give a number")),
@@ -317,7 +322,7 @@ impl AfsTable {
 }
 
 /// The number that a name begins with, at the root of a tree.
-fn number_of(name: &[u8]) -> Option<u32> {
+pub(super) fn number_of(name: &[u8]) -> Option<u32> {
     let end = name.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(name.len());
     let (digits, rest) = name.split_at_checked(end)?;
     let is_number = matches!(rest.first(), None | Some(b'_' | b'.')) && !rest.contains(&b'/');

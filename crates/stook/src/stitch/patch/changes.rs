@@ -54,7 +54,7 @@ impl Changes {
 ///
 /// # Errors
 /// It does, and does not say what.
-pub(super) fn deleted(file: &Member, case: CaseRule) -> Result<Option<&[u8]>> {
+pub(in super::super) fn deleted(file: &Member, case: CaseRule) -> Result<Option<&[u8]>> {
     let Some((name, ending)) = file.key.split_last_chunk::<4>() else { return Ok(None) };
     if case.folded(ending) != DELETES {
         return Ok(None);
@@ -122,7 +122,7 @@ pub(super) fn changes<M: AsKnown>(members: &[M], given: &[Member], case: CaseRul
 /// The positions of what was given by each tree.
 pub(super) fn layers(given: &[Member]) -> Vec<std::ops::Range<usize>> {
     let (mut layers, mut at) = (Vec::new(), 0_usize);
-    for layer in given.chunk_by(|one, other| one.tree() == other.tree()) {
+    for layer in given.chunk_by(|one, other| one.layer() == other.layer()) {
         let end = at.saturating_add(layer.len());
         layers.push(at..end);
         at = end;

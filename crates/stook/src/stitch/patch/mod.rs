@@ -8,6 +8,7 @@
 
 mod afs;
 mod changes;
+mod inner;
 mod tar;
 mod window;
 mod zip;
@@ -16,6 +17,8 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+pub(super) use self::changes::deleted;
+pub(super) use self::inner::Finder;
 use self::window::Window;
 use super::error::{Error, Result};
 use super::layout::{Laid, Layout};
@@ -88,13 +91,23 @@ impl Patch {
         go_on: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Self> {
         let mut window = Window::new(&*archive)?;
-        let table = match recognise(&mut window)? {
+        let what = "it is no tar, zip or AFS, or its beginning is damaged or cut off";
+        let none = || damaged(&*archive, Fault::damaged(0, what));
+        let table = match recognise(&mut window)?.ok_or_else(none)? {
             Format::Tar => Table::Tar(tar::TarTable::read(&mut window, go_on)?),
             Format::Zip => Table::Zip(zip::ZipTable::read(&mut window, go_on)?),
             Format::Afs => Table::Afs(afs::AfsTable::read(&mut window)?),
         };
         archive.check_unchanged()?;
         Ok(Self { archive, case, table })
+    }
+
+    /// Whether a file begins or ends as an archive does, also one that is compressed as a whole and
+    /// therefore refused.
+    pub(super) fn is_archive(source: &dyn Source) -> Result<bool> {
+        let mut window = Window::new(source)?;
+        let first = window.get(0, source.len().min(BLOCK_LEN as u64), "the beginning")?;
+        Ok(compression(&first).is_some() || recognise(&mut window)?.is_some())
     }
 }
 
@@ -117,7 +130,7 @@ impl Layout for Patch {
         let mut given = members.take();
         refuse_links(&given)?;
         given.retain(|member| member.kind == MemberKind::File);
-        given.sort_by_key(Member::tree);
+        given.sort_by_key(Member::layer);
         let job = Job { archive: &self.archive, case: self.case, given, members };
         let laid = match &self.table {
             Table::Tar(table) => table.lay_out(path, job)?,
@@ -192,8 +205,13 @@ enum Format {
     Afs,
 }
 
+/// What a file is compressed with that begins so.
+fn compression(first: &[u8]) -> Option<&'static str> {
+    COMPRESSED.iter().find(|(_, magic)| first.starts_with(magic)).map(|(name, _)| *name)
+}
+
 /// The format of an archive, by its first and last bytes.
-fn recognise(window: &mut Window<'_>) -> Result<Format> {
+fn recognise(window: &mut Window<'_>) -> Result<Option<Format>> {
     let source = window.source();
     let len = source.len();
     let first = window.get(0, len.min(BLOCK_LEN as u64), "the beginning")?;
@@ -201,23 +219,20 @@ fn recognise(window: &mut Window<'_>) -> Result<Format> {
     if let Some(block) = first.first_chunk::<BLOCK_LEN>()
         && (has_checksum(block) || is_empty_tar(window, len)?)
     {
-        return Ok(Format::Tar);
+        return Ok(Some(Format::Tar));
     }
     if afs_format::has_magic(&first) {
-        return Ok(Format::Afs);
+        return Ok(Some(Format::Afs));
     }
-    if let Some((name, _)) = COMPRESSED.iter().find(|(_, magic)| first.starts_with(magic)) {
+    if let Some(name) = compression(&first) {
         let what = format!(
             "it is compressed as a whole ({name}), so that every byte after a change would be another: \
              decompress it first"
         );
         return Err(damaged(source, Fault::unsupported(0, what)));
     }
-    if zip_format::has_magic(&first) || zip::has_end(window)? {
-        return Ok(Format::Zip);
-    }
-    let what = "it is no tar, zip or AFS, or its beginning is damaged or cut off";
-    Err(damaged(source, Fault::damaged(0, what)))
+    let is_zip = zip_format::has_magic(&first) || zip::has_end(window)?;
+    Ok(is_zip.then_some(Format::Zip))
 }
 
 fn is_empty_tar(window: &mut Window<'_>, len: u64) -> Result<bool> {

@@ -14,7 +14,7 @@ use super::super::pieces::Pieces;
 use super::super::tar::Tar;
 use super::changes::{AsKnown, Fate, Known, changes};
 use super::window::Window;
-use super::{ARCHIVE, Job, MEMBERS_PER_LOOK, News, damaged, damaged_at};
+use super::{ARCHIVE, Job, MEMBERS_PER_LOOK, News, change, damaged, damaged_at};
 use crate::error;
 use crate::extent::ByteRange;
 use crate::format::tar::header::{BLOCK_LEN, Block, Header, decode, padding_len};
@@ -51,6 +51,8 @@ struct TarPlace {
     at: u64,
     data_at: u64,
     end: u64,
+    /// Whether its bytes are only those that are no holes.
+    is_sparse: bool,
     /// Headers among its own which hold for all members that follow.
     globals: Box<[ByteRange]>,
 }
@@ -138,6 +140,7 @@ impl TarTable {
         let mut member = extended.member(header, block_there).map_err(wrong)?;
         let (mut data_at, mut stored) = (at.saturating_add(BLOCK_LEN as u64), member.stored_len);
         let mut len = stored;
+        let is_sparse = member.sparse.is_some();
         if let Some(mut map) = member.sparse.take() {
             while map.goes_on() {
                 let taken = map.take(&block(window, data_at)?);
@@ -166,8 +169,27 @@ impl TarTable {
             at: self.end,
             data_at,
             end: end.saturating_add(padding_len(stored)),
+            is_sparse,
             globals: before.globals.into(),
         })
+    }
+
+    pub(super) fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.members.iter().map(|place| &*place.key)
+    }
+
+    /// Where the bytes of a member lie; `None` if it is no file.
+    ///
+    /// # Errors
+    /// They are not there one after another.
+    pub(super) fn body(&self, number: usize) -> Result<Option<ByteRange>> {
+        let Some(place) = self.members.get(number).filter(|place| place.kind == MemberKind::File) else {
+            return Ok(None);
+        };
+        if place.is_sparse {
+            return Err(change(&place.key, "it has holes in the archive, so nothing in it can be changed"));
+        }
+        Ok(ByteRange::at(place.data_at, place.len))
     }
 
     /// Lays it out with what was given.

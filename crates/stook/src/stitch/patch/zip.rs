@@ -16,14 +16,15 @@ use super::super::pieces::Pieces;
 use super::super::zip::{Zip, impossible};
 use super::changes::{AsKnown, Changes, Fate, Known, changes};
 use super::window::Window;
-use super::{ARCHIVE, Job, MEMBERS_PER_LOOK, News, damaged, damaged_at, refused};
+use super::{ARCHIVE, Job, MEMBERS_PER_LOOK, News, change, damaged, damaged_at, refused};
 use crate::error;
+use crate::extent::ByteRange;
 use crate::format::zip::directory::{
     DESCRIPTOR_LEN_MAX, END_LEN, END_LEN_MAX, END64_LEN, ENTRY_LEN, End, Entry, Fixed, LOCAL_LEN,
     LOCATOR_LEN, check_places, descriptor_len, end64, entry, find_end, has_descriptor, local_len,
 };
 use crate::format::zip::write::{Head, end_with, moved};
-use crate::format::{Fault, MemberKind, key_of};
+use crate::format::{Fault, MemberKind, Method, key_of};
 use crate::source::Source;
 
 /// Moved entries that stand in one piece, at most in about so many bytes.
@@ -145,6 +146,33 @@ impl ZipTable {
         let key = key_of(&entry.name).map_err(|what| wrong(Fault::damaged(0, what)))?;
         let member_at = self.base.saturating_add(entry.at);
         Ok(ZipPlace { key: key.into(), entry, entry_at: at, entry_len, at: member_at })
+    }
+
+    pub(super) fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.members.iter().map(|place| &*place.key)
+    }
+
+    /// Where the bytes of a member lie, and their CRC-32; `None` if it is no file.
+    ///
+    /// # Errors
+    /// They are not there as they are; its header is damaged.
+    pub(super) fn body(&self, window: &mut Window<'_>, number: usize) -> Result<Option<(ByteRange, u32)>> {
+        let place = self.members.get(number).filter(|place| place.entry.kind == MemberKind::File);
+        let Some(place) = place else { return Ok(None) };
+        let Entry { method, is_refused, stored_len, crc32, .. } = place.entry;
+        if method != Method::Stored || is_refused {
+            let what = "it is compressed or encrypted in the archive, so nothing in it can be changed: \
+                        give all of it";
+            return Err(change(&place.key, what));
+        }
+        let local = window.get(place.at, LOCAL_LEN as u64, "the header of a member")?;
+        let header_len = local_len(&local).map_err(|fault| damaged_at(window.source(), place.at, fault))?;
+        let range = ByteRange::at(place.at.saturating_add(header_len as u64), stored_len);
+        let range = range.filter(|range| range.end() <= self.directory_at).ok_or_else(|| {
+            let what = "a member reaches into the directory";
+            damaged(window.source(), Fault::damaged(place.at, what))
+        })?;
+        Ok(Some((range, crc32)))
     }
 
     /// Lays it out with what was given.

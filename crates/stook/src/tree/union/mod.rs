@@ -344,8 +344,8 @@ impl Union {
         if let Some(kind) = lock(&self.known).kind_of(part) {
             return Ok(Some(kind));
         }
-        match self.tree(part)?.node(part.id) {
-            Ok(node) => Ok(Some(node.kind)),
+        match self.tree(part)?.kind(part.id) {
+            Ok(kind) => Ok(Some(kind)),
             Err(error) if error.io_kind() == Some(io::ErrorKind::NotFound) => Ok(None),
             Err(error) => Err(error),
         }
@@ -423,6 +423,12 @@ impl Tree for Union {
             Some(part) => self.tree(part)?.inode_state(part.id),
             None => Ok(None),
         }
+    }
+
+    fn kind(&self, id: NodeId) -> Result<Kind> {
+        let what = self.what(id)?;
+        // Only the root of a union of nothing is nothing's.
+        what.part().map_or_else(|| Ok(what.kind()), |part| self.tree(part)?.kind(part.id))
     }
 
     fn path_of(&self, id: NodeId) -> PathBuf {

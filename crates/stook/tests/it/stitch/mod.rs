@@ -7,6 +7,7 @@ mod faults;
 mod layouts;
 mod model;
 mod patch;
+mod routes;
 mod shards;
 mod sources;
 
