@@ -101,7 +101,7 @@ pub(super) fn key_of(file: &VirtualFile, numbers: &[u32], salt: &[u8; 32]) -> Re
     }
     put(&mut hash, made_by.as_ref().map_or("", |made_by| made_by.layout).as_bytes());
     number(&mut hash, made_by.as_ref().map_or(0, |made_by| u64::from(made_by.version)));
-    put(&mut hash, made_by.map_or([0; 32], |made_by| *made_by.rest.finalize().as_bytes()).as_slice());
+    hash.update(&made_by.map_or([0; 32], |made_by| *made_by.rest.finalize().as_bytes()));
     put_pieces(&mut hash, file);
     number(&mut hash, numbers.len() as u64);
     let open = |at: usize| file.bodies().get(numbers.get(at).copied().unwrap_or(u32::MAX));

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use sha2::{Digest as _, Sha256};
 use stook::error;
 use stook::source::{Identity, Leaf, MemorySource, Origin};
 use stook::stitch::{Bodies, MadeBy, Parts};
@@ -198,4 +199,50 @@ fn names_of_entries_say_nothing_to_those_without_the_salt() {
         assert!(merged(&place.cache(), &Made::new().file()).is_merged());
     }
     assert_ne!(one.files(".record")[0].file_name(), other.files(".record")[0].file_name());
+}
+
+/// The key of `Made::new()`, by `docs/formats/merged-cache-v1.md`.
+fn key_by_the_format(salt: &[u8; 32]) -> String {
+    let number = |number: u64| number.to_le_bytes().to_vec();
+    let text = |text: &str| [number(text.len() as u64), text.as_bytes().to_vec()].concat();
+    let origin = |which: &str| -> Vec<u8> {
+        let mut digest = [0_u8; 32];
+        for (field, value) in [("kind", "said"), ("which", which)] {
+            digest = Sha256::digest([digest.to_vec(), text(field), text(value)].concat()).into();
+        }
+        Sha256::digest([*salt, digest].concat()).to_vec()
+    };
+    let rest = blake3::hash(&[text("option"), text("a")].concat());
+    let mut bytes =
+        [text("merged 1"), text("made"), text("test"), number(1), rest.as_bytes().to_vec()].concat();
+    let pieces = [[3, 4, 0, 0], [0, 50, 0, 0], [2, 10, 0, 0], [0, 50, 1, 0]];
+    bytes.extend(number(4));
+    pieces.iter().flatten().for_each(|value| bytes.extend(number(*value)));
+    bytes.extend(number(2));
+    for (at, which) in [(0, "one"), (1, "two")] {
+        bytes.extend(number(at));
+        bytes.extend(origin(which));
+        [100, 1, 2, 3_000_000_001, 4_000_000_001].iter().for_each(|value| bytes.extend(number(*value)));
+        [0, 0, 0, 0].iter().for_each(|value| bytes.extend(number(*value)));
+    }
+    blake3::keyed_hash(salt, &bytes).to_hex().to_string()
+}
+
+#[test]
+fn the_key_and_the_record_are_those_of_the_format() {
+    let place = Place::of(0);
+    let file = merged(&place.cache(), &Made::new().file());
+    let copy = all_of(&file).unwrap();
+    let salt: [u8; 32] = fs::read(place.cache_path().join("salt")).unwrap().try_into().unwrap();
+    let key = key_by_the_format(&salt);
+    let record = place.cache_path().join(format!("{key}.record"));
+    let bytes = fs::read(&record).unwrap();
+    assert_eq!(bytes[..16], *b"\x89STKMRG\n\x01\0\0\0\x70\0\0\0");
+    let nonce = u64::from_le_bytes(bytes[16..24].try_into().unwrap());
+    assert_eq!(bytes[24..32], 114_u64.to_le_bytes());
+    assert_eq!(blake3::Hash::from_bytes(bytes[32..64].try_into().unwrap()).to_hex().as_str(), key);
+    assert_eq!(bytes[64..96], *blake3::hash(&copy).as_bytes());
+    assert_eq!(bytes[96..108], *b"\x04\0\0\0\0\0\0\0made");
+    assert_eq!(bytes[108..], crc32c::crc32c(&bytes[..108]).to_le_bytes());
+    assert!(fs::read(place.cache_path().join(format!("{key}.{nonce:016x}.merged"))).unwrap() == copy);
 }

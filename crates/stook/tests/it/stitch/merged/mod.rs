@@ -218,7 +218,7 @@ fn built(place: &Place, all: &[Piece]) -> (VirtualFile, Vec<u8>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(16))]
     /// All of them have one path and one set of sources, so that only their pieces tell them apart.
     #[test]
     fn any_layout_has_the_bytes_of_the_flat_file(
