@@ -16,6 +16,7 @@ pub mod afs;
 pub(crate) mod bytes;
 mod calendar;
 mod fault;
+pub(crate) mod fields;
 pub mod layout;
 mod member;
 pub mod mhl;

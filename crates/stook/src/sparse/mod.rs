@@ -53,7 +53,6 @@ mod directory;
 mod disk;
 mod error;
 mod evict;
-mod fields;
 mod file;
 mod held;
 mod index;

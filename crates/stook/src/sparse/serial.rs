@@ -5,9 +5,9 @@ use std::io::{self, Read, Write};
 
 use super::buffer::Meter;
 use super::buffer::SparseBuffer;
-use super::fields::Fields;
 use super::{Counters, SparseError, SparseOptions};
 use crate::extent::ByteRange;
+use crate::format::fields::Fields;
 
 const MAGIC: [u8; 8] = *b"\x89STKSPR\n";
 const VERSION: u16 = 1;

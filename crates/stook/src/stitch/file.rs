@@ -10,6 +10,7 @@ use super::bodies::Bodies;
 use super::error::Result;
 use super::held::Blocks;
 use super::index::PieceIndex;
+use super::merged::MadeBy;
 use super::pieces::{EmptyBody, Finished, Piece, Pieces};
 use crate::engine::{Access, Backend};
 use crate::error::{self, Error};
@@ -41,6 +42,13 @@ pub trait Parts: Send + Sync + fmt::Debug {
     /// Hears the bytes of bodies where all of a file is read in order: each body from its front to
     /// its end, before what is computed from it is made.
     fn passed(&self, _number: u32, _at: u64, _bytes: &[u8]) {}
+
+    /// What decides the bytes that are made, beside the pieces and the states of bodies. Where
+    /// that is not said, no [`MergedCache`](super::MergedCache) keeps a copy of a file that has
+    /// such bytes.
+    fn made_by(&self) -> Option<MadeBy> {
+        None
+    }
 }
 
 /// Parts that are nothing but the bytes and fills of the pieces.

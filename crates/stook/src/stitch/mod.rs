@@ -5,6 +5,7 @@
 //! [`Layout`] says what its pieces are: [`Raw`], [`Tar`], [`Zip`], [`Afs`] and [`Safetensors`] lay
 //! out the [`Members`] of trees without reading any of them. What was laid out can be
 //! [described](VirtualFile::describe) by a short file, and [opened](OpenedLayout) by that later.
+//! A [`MergedCache`] keeps copies of small ones of many parts.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -37,6 +38,7 @@ mod held;
 mod index;
 mod layout;
 mod members;
+mod merged;
 mod opened;
 mod part;
 mod patch;
@@ -57,6 +59,7 @@ pub use error::{Error, Result};
 pub use file::{Parts, VirtualFile};
 pub use layout::{Laid, Layout};
 pub use members::{Member, Members};
+pub use merged::{MadeBy, MergeRule, MergedCache, MergedCacheOptions, MergedFile, MergedStatistics, Purged};
 pub use opened::{OpenedLayout, Outdated, is_layout_file};
 pub use patch::Patch;
 pub use pieces::Pieces;

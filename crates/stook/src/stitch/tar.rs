@@ -13,6 +13,7 @@ use super::error::Result;
 use super::file::{Parts, VirtualFile, no_part};
 use super::layout::{Laid, Layout};
 use super::members::{Member, Members};
+use super::merged::MadeBy;
 use super::pieces::Pieces;
 use crate::error;
 use crate::format::MemberKind;
@@ -86,5 +87,10 @@ impl Parts for TarParts {
     fn make(&self, number: u32, _bodies: &Bodies) -> error::Result<Bytes> {
         let member = self.members.all().get(number as usize).ok_or_else(|| no_part(number))?;
         Ok(self.tar.head(member).encode().into())
+    }
+
+    fn made_by(&self) -> Option<MadeBy> {
+        let options = [u8::from(self.tar.deterministic)];
+        Some(MadeBy::new("tar", 1).with("deterministic", options).with_members(&self.members))
     }
 }

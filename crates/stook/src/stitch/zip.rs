@@ -16,6 +16,7 @@ use super::error::{Error, Result};
 use super::file::{Parts, VirtualFile, no_part};
 use super::layout::{Laid, Layout};
 use super::members::{Member, Members};
+use super::merged::MadeBy;
 use super::pieces::Pieces;
 use crate::error;
 use crate::format::Fault;
@@ -114,6 +115,11 @@ impl Parts for ZipParts {
 
     fn passed(&self, number: u32, at: u64, bytes: &[u8]) {
         self.crcs.passed(number, at, bytes);
+    }
+
+    fn made_by(&self) -> Option<MadeBy> {
+        let options = [u8::from(self.zip.deterministic)];
+        Some(MadeBy::new("zip", 1).with("deterministic", options).with_members(&self.members))
     }
 }
 

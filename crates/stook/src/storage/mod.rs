@@ -11,6 +11,7 @@
 //! - [`Storage::publish_if_absent`] does all of it: when it returns, the whole file is there
 //!   durably under its name; after an earlier crash, either the whole file is there or nothing.
 
+pub(crate) mod cache;
 mod local;
 mod name;
 

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::directory::{self, FileId};
 use super::format::{IndexHeader, RANGE_LEN_MAX, RECORD_LEN, Record};
-use super::live::{Found, Live, read_up_to};
-use super::{DiskCache, data_name, draft_name, index_name, name_of};
+use super::live::{Found, Live};
+use super::{DiskCache, data_name, draft_name, index_name};
 use crate::extent::ByteRange;
 use crate::source::{Identity, Origin};
 use crate::sparse::owner::Owner;
+use crate::storage::cache::{self, FileId, name_of, read_up_to};
 
 /// Written between two looks at the budget, and read by one call.
 const PART: usize = 1 << 20;
@@ -230,7 +230,7 @@ impl DiskEntry {
     fn stamp(&self, state: &mut EntryState) {
         let Some(live) = &state.live else { return };
         if live.is_writable && state.stamped.is_none_or(|stamped| stamped.elapsed() >= STAMP_EVERY) {
-            self.note_failure("note the last use", directory::stamp(&live.index));
+            self.note_failure("note the last use", cache::stamp(&live.index));
             state.stamped = Some(Instant::now());
         }
     }

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use crate::extent::{ByteRange, ExtentValue};
+use crate::format::fields::Fields;
 use crate::source::Identity;
-use crate::sparse::fields::Fields;
 
 const MAGIC: [u8; 8] = *b"\x89STKSPC\n";
 const VERSION: u16 = 1;

@@ -2,16 +2,15 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
-use super::directory::{self, CacheDirectory, FileId};
 use super::format::{HEADER_LEN_MAX, IndexHeader, RECORD_LEN, Record};
 use super::{CacheIndexError, data_name};
 use crate::extent::{ByteRange, ExtentMap, OnOverlap};
 use crate::sparse::owner::Owner;
+use crate::storage::cache::{self, CacheDirectory, FileId, read_up_to};
 
 /// Records that are read at a time.
 const RECORDS: u64 = 8192;
@@ -54,7 +53,7 @@ impl Live {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
                 index => index?,
             };
-            let about = directory::about(&index)?;
+            let about = cache::about(&index)?;
             let start = read_up_to(&index, 0, HEADER_LEN_MAX)?;
             let (header, header_len, header_sum) = match IndexHeader::decode(&start) {
                 Ok(decoded) => decoded,
@@ -162,20 +161,4 @@ fn open_data(directory: &CacheDirectory, name: &str) -> io::Result<Option<(File,
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-/// Bytes of a file from `start` on; fewer than `len` only where it ends.
-pub(super) fn read_up_to(file: &File, start: u64, len: usize) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; len];
-    let mut filled = 0;
-    while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-        match file.read_at(rest, start.saturating_add(filled as u64)) {
-            Ok(0) => break,
-            Ok(got) => filled += got,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    bytes.truncate(filled);
-    Ok(bytes)
 }

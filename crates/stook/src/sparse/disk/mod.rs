@@ -5,22 +5,19 @@
 //! disk or a bad sector, a range is either as it was written or not held.
 //! `docs/formats/sparse-cache-v1.md` specifies the bytes.
 
-mod directory;
 mod entry;
 mod format;
 mod live;
 mod room;
-mod salt;
 
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use self::directory::CacheDirectory;
 use self::room::Usage;
 use crate::error::{Error, Result};
-use crate::tree::target;
+use crate::storage::cache::{self, CacheDirectory, salt};
 
 pub use entry::DiskEntry;
 pub use format::{CacheIndex, CacheIndexError};
@@ -121,9 +118,7 @@ impl DiskCache {
     /// a pack, or if it holds files but none of a cache.
     pub fn open(directory: impl AsRef<Path>, options: DiskCacheOptions) -> Result<Arc<Self>> {
         let path = directory.as_ref();
-        target::refuse_inside_pack(path).map_err(|error| Error::io("keep a cache in", path, error))?;
-        let directory = CacheDirectory::open(path)?;
-        refuse_files_of_others(&directory).map_err(|error| Error::io("keep a cache in", path, error))?;
+        let directory = CacheDirectory::open(path, is_of_an_entry)?;
         let salt = salt::of(&directory);
         // Without one nothing is found again; that is all.
         let chance = || salt::fresh().map_err(|error| Error::io("make a salt for", directory.path(), error));
@@ -174,39 +169,12 @@ impl DiskCache {
     }
 }
 
-/// Refuses a directory with files if none belongs to a cache: ours must not be mixed with them. One
-/// file is enough to recognise a cache: the first opening may have been interrupted, and any file
-/// of a cache may be removed.
-fn refuse_files_of_others(directory: &CacheDirectory) -> io::Result<()> {
-    let mut is_empty = true;
-    for name in directory.names()? {
-        if is_of_a_cache(directory, &name)? {
-            return Ok(());
-        }
-        // The last is in every file system of its own.
-        is_empty &= matches!(name.as_str(), "." | ".." | "lost+found");
-    }
-    let what = "it holds other files, and none of a cache; give a directory that is empty, or not there yet";
-    if is_empty { Ok(()) } else { Err(io::Error::new(io::ErrorKind::DirectoryNotEmpty, what)) }
-}
-
-/// Whether this is a file as caches make them. Others have files called `lock` or `salt`, too.
-fn is_of_a_cache(directory: &CacheDirectory, name: &str) -> io::Result<bool> {
-    match name {
-        directory::LOCK => Ok(directory.about(name)?.is_some_and(|about| about.len == 0)),
-        salt::NAME => Ok(directory.about(name)?.is_some_and(|about| about.len == salt::LEN as u64)),
-        _ => Ok(name.split_once('.').is_some_and(|(name, kind)| match kind {
-            "index" => room::is_name(name),
-            _ if kind.ends_with(".data") => room::is_name(name),
-            _ => kind.ends_with(".draft") && (room::is_name(name) || name == salt::NAME),
-        })),
-    }
-}
-
-/// The names of the files of an entry begin with its key, in hexadecimal digits.
-fn name_of(key: &[u8; 32]) -> String {
-    let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or('0');
-    key.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+/// Whether a file has a name as those of entries have.
+fn is_of_an_entry(name: &str) -> bool {
+    name.split_once('.').is_some_and(|(name, kind)| {
+        let is_ours = kind == "index" || kind.ends_with(".data") || kind.ends_with(".draft");
+        is_ours && cache::is_name(name)
+    })
 }
 
 fn index_name(name: &str) -> String {
@@ -220,16 +188,4 @@ fn data_name(name: &str, nonce: u64) -> String {
 /// The name of an index before it is published.
 fn draft_name(name: &str, nonce: u64) -> String {
     format!("{name}.{nonce:016x}.draft")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_hexadecimal_digits() {
-        let key: [u8; 32] = std::array::from_fn(|at| if at == 0 { 0xaf } else { at as u8 });
-        assert!(name_of(&key).starts_with("af0102") && name_of(&key).ends_with("1e1f"));
-        assert_eq!(name_of(&key).len(), 64);
-    }
 }

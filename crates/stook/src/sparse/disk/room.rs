@@ -9,11 +9,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::fs::OFlags;
 
-use super::directory::{self, About, Locked};
 use super::format::CacheIndex;
-use super::live::read_up_to;
 use super::{DiskCache, data_name, draft_name, index_name};
 use crate::extent::{ByteRange, ExtentMap, OnOverlap};
+use crate::storage::cache::{self, About, Locked, read_up_to};
 
 /// After writing this part of the budget, the use by others is checked: 1/32.
 const LOOK_SHARE: u64 = 32;
@@ -74,7 +73,9 @@ impl DiskCache {
     fn survey(&self) -> io::Result<BTreeMap<String, EntryFiles>> {
         let mut entries: BTreeMap<String, EntryFiles> = BTreeMap::new();
         for file in self.directory.names()? {
-            let Some((name, kind)) = file.split_once('.').filter(|(name, _)| is_name(name)) else { continue };
+            let Some((name, kind)) = file.split_once('.').filter(|(name, _)| cache::is_name(name)) else {
+                continue;
+            };
             // One that is gone meanwhile takes nothing.
             let Some(about) = self.directory.about(&file)? else { continue };
             let files = entries.entry(name.to_owned()).or_default();
@@ -180,7 +181,7 @@ impl DiskCache {
         let Some(mut index) = whole_index(&locked.file)? else { return Ok(None) };
         let nonce = index.header.nonce;
         let data = self.directory.open_file(&data_name(name, nonce), OFlags::RDWR)?;
-        let before = directory::about(&data)?;
+        let before = cache::about(&data)?;
         let mut dropped = ExtentMap::new();
         let cut = index.records.iter().position(|record| {
             let is_enough = dropped.covered_len() > excess;
@@ -193,7 +194,7 @@ impl DiskCache {
         let write = || {
             let file = self.directory.create_file(&draft)?;
             file.write_all_at(&index.encode(), 0)?;
-            directory::set_modified(&file, about.modified)?;
+            cache::set_modified(&file, about.modified)?;
             // A reader that finds a hole where the index had bytes waits for the lock held here,
             // and then finds another index. In the other order, a write could fall into a hole.
             punch_all_but(&data, &index, before.len)?;
@@ -201,14 +202,14 @@ impl DiskCache {
         };
         // Where that fails, the entry is removed with all its files.
         write()?;
-        let freed = before.disk_bytes.saturating_sub(directory::about(&data)?.disk_bytes);
+        let freed = before.disk_bytes.saturating_sub(cache::about(&data)?.disk_bytes);
         Ok(Some(freed))
     }
 }
 
 /// Reads a whole index file; `None` if it is invalid, or larger than is worth its memory.
 fn whole_index(file: &std::fs::File) -> io::Result<Option<CacheIndex>> {
-    let len = directory::about(file)?.len;
+    let len = cache::about(file)?.len;
     if len > INDEX_LEN_MAX {
         return Ok(None);
     }
@@ -221,7 +222,7 @@ fn punch_all_but(data: &std::fs::File, index: &CacheIndex, len: u64) -> io::Resu
     let mut kept: ExtentMap<()> = ExtentMap::new();
     index.ranges().for_each(|range| add_blocks(&mut kept, range));
     let end = ByteRange::to(len).aligned(BLOCK);
-    kept.gaps(end).try_for_each(|gap| directory::punch(data, gap.start(), gap.len()))
+    kept.gaps(end).try_for_each(|gap| cache::punch(data, gap.start(), gap.len()))
 }
 
 /// Adds the blocks that a range has a byte in.
@@ -229,9 +230,4 @@ fn add_blocks(blocks: &mut ExtentMap<()>, range: ByteRange) {
     // Keeping what is there, and values that fit any length, leave nothing that could be refused.
     let inserted = blocks.insert(range.aligned(BLOCK), (), OnOverlap::Keep);
     debug_assert!(inserted.is_ok(), "{inserted:?}");
-}
-
-/// Whether the name of a file may begin so: other files in the directory are left alone.
-pub(super) fn is_name(name: &str) -> bool {
-    name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit() && !byte.is_ascii_uppercase())
 }

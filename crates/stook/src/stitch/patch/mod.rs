@@ -23,6 +23,7 @@ use self::window::Window;
 use super::error::{Error, Result};
 use super::layout::{Laid, Layout};
 use super::members::{Member, Members};
+use super::merged::MadeBy;
 use crate::error;
 use crate::format::tar::header::{BLOCK_LEN, has_checksum};
 use crate::format::{Fault, MemberKind, afs as afs_format, zip as zip_format};
@@ -162,6 +163,14 @@ struct News {
 impl News {
     fn name<'a>(&'a self, number: u32, member: &'a Member) -> &'a [u8] {
         self.names.get(&number).map_or(&member.key, |name| name)
+    }
+
+    /// What decides the bytes that are made of members, beside what all layouts have.
+    fn made_by(&self, layout: &'static str, members: &Members) -> MadeBy {
+        let mut names: Vec<(&u32, &Box<[u8]>)> = self.names.iter().collect();
+        names.sort_unstable();
+        let made_by = MadeBy::new(layout, 1).with_members(members);
+        names.into_iter().fold(made_by, |made_by, (number, name)| made_by.with(&number.to_string(), name))
     }
 }
 

@@ -10,6 +10,7 @@ use super::super::error::{Error, Result};
 use super::super::file::{Parts, VirtualFile, no_part};
 use super::super::layout::Laid;
 use super::super::members::{Member, Members};
+use super::super::merged::MadeBy;
 use super::super::pieces::Pieces;
 use super::super::tar::Tar;
 use super::changes::{AsKnown, Fate, Known, changes};
@@ -299,5 +300,9 @@ impl Parts for PatchedTar {
     fn make(&self, number: u32, _bodies: &Bodies) -> error::Result<Bytes> {
         let member = self.members.all().get(number as usize).ok_or_else(|| no_part(number))?;
         Ok(head(&self.news, number, member).encode().into())
+    }
+
+    fn made_by(&self) -> Option<MadeBy> {
+        Some(self.news.made_by("patched tar", &self.members))
     }
 }

@@ -12,6 +12,7 @@ use super::super::error::{Error, Result};
 use super::super::file::{Parts, VirtualFile, no_part};
 use super::super::layout::Laid;
 use super::super::members::{Member, Members};
+use super::super::merged::MadeBy;
 use super::super::pieces::Pieces;
 use super::super::zip::{Zip, impossible};
 use super::changes::{AsKnown, Changes, Fate, Known, changes};
@@ -456,5 +457,9 @@ impl Parts for PatchedZip {
         if number != ARCHIVE {
             self.crcs.passed(number, at, bytes);
         }
+    }
+
+    fn made_by(&self) -> Option<MadeBy> {
+        Some(self.news.made_by("patched zip", &self.members))
     }
 }

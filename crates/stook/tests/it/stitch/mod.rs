@@ -5,6 +5,7 @@ mod archives;
 mod described;
 mod faults;
 mod layouts;
+mod merged;
 mod model;
 mod patch;
 mod routes;

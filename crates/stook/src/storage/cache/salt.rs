@@ -6,14 +6,13 @@ use std::os::unix::fs::FileExt;
 
 use rustix::fs::OFlags;
 
-use super::directory::CacheDirectory;
-use super::live::read_up_to;
+use super::directory::{CacheDirectory, read_up_to};
 
-pub(super) const NAME: &str = "salt";
-pub(super) const LEN: usize = 32;
+pub(crate) const NAME: &str = "salt";
+pub(crate) const LEN: usize = 32;
 
 /// The salt of a directory, created if there is no valid one.
-pub(super) fn of(directory: &CacheDirectory) -> io::Result<[u8; LEN]> {
+pub(crate) fn of(directory: &CacheDirectory) -> io::Result<[u8; LEN]> {
     if let Some(salt) = read(directory)? {
         return Ok(salt);
     }
@@ -34,8 +33,13 @@ pub(super) fn of(directory: &CacheDirectory) -> io::Result<[u8; LEN]> {
     Ok(salt)
 }
 
+/// Whether a name is that of a salt that is being written.
+pub(crate) fn is_draft(name: &str) -> bool {
+    name.split_once('.').is_some_and(|(name, kind)| name == NAME && kind.ends_with(".draft"))
+}
+
 /// A new random salt.
-pub(super) fn fresh() -> io::Result<[u8; LEN]> {
+pub(crate) fn fresh() -> io::Result<[u8; LEN]> {
     let mut salt = [0; LEN];
     getrandom::fill(&mut salt).map_err(io::Error::other)?;
     Ok(salt)

@@ -1,0 +1,353 @@
+//! [`MergedCache`]: copies of virtual files as one file each, kept in a directory.
+//!
+//! A copy is found by all that decides its bytes, holds exactly these, and is verified when it is
+//! opened. Nothing depends on one: whatever is wrong with the cache, a file is read from its parts.
+//! `docs/formats/merged-cache-v1.md` specifies the files.
+
+mod build;
+mod entry;
+mod key;
+mod record;
+mod room;
+mod rule;
+mod source;
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use self::build::Built;
+use self::entry::Found;
+use self::key::{key_of, numbers_of, shown};
+use self::source::Copy;
+use super::error::Result;
+use super::file::VirtualFile;
+use crate::error::{self, Error};
+use crate::source::Source as _;
+use crate::storage::cache::{self, CacheDirectory, salt};
+use crate::tree::outbox::{Calls, Outbox, System};
+
+pub use self::key::MadeBy;
+pub use self::room::Purged;
+pub use self::rule::MergeRule;
+pub use self::source::MergedFile;
+
+/// Notes that are kept until they are taken.
+const NOTES_MAX: usize = 64;
+const RECORD: &str = ".record";
+const DATA: &str = ".merged";
+/// The digits of a nonce.
+const NONCE_LEN: usize = 16;
+
+/// How a [`MergedCache`] behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MergedCacheOptions {
+    /// Which files are merged.
+    pub rule: MergeRule,
+    /// The most disk space of all copies together, in bytes. Those that were used longest ago are
+    /// removed, but none that is in use.
+    pub budget_bytes: u64,
+    /// How long a copy stays that nobody uses, until a [purge](MergedCache::purge).
+    pub unused_max: Duration,
+    /// Whether a copy that is found is compared with all bytes of what it was made of, which are
+    /// read for that: for file systems whose times cannot be trusted.
+    pub verify_content: bool,
+}
+
+impl Default for MergedCacheOptions {
+    /// 10 GiB, 14 days.
+    fn default() -> Self {
+        let unused_max = Duration::from_secs(14 * 24 * 60 * 60);
+        Self { rule: MergeRule::Auto, budget_bytes: 10 << 30, unused_max, verify_content: false }
+    }
+}
+
+/// Counters of a [`MergedCache`] in this process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MergedStatistics {
+    /// Files that had a copy.
+    pub found: u64,
+    /// Files whose copy was made.
+    pub built: u64,
+    /// Files that are read from their parts.
+    pub stitched: u64,
+    /// Copies that were thrown away: damaged, or of another version.
+    pub discarded: u64,
+    /// Entries that were removed to keep the budget, or because they were not used for long.
+    pub removed: u64,
+    /// Operations of the cache that failed.
+    pub failures: u64,
+}
+
+/// A directory of merged copies of virtual files, within a budget, shared by any number of
+/// processes.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use stook::extent::ByteRange;
+/// use stook::source::{Source, read_range};
+/// use stook::stitch::{MergeRule, MergedCache, MergedCacheOptions, Pieces, VirtualFile};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let directory = tempfile::tempdir()?;
+/// let options = MergedCacheOptions { rule: MergeRule::Always, ..MergedCacheOptions::default() };
+/// let cache = MergedCache::open(directory.path().join("cache"), options)?;
+/// let mut pieces = Pieces::new();
+/// pieces.bytes("a few bytes".into());
+/// let file = VirtualFile::new("made.bin", pieces, Arc::new(()))?;
+/// for _ in 0..2 {
+///     let merged = cache.merged(&file, &mut |_| true)?;
+///     assert!(merged.is_merged());
+///     let all = ByteRange::to(merged.len());
+///     let (backend, access) = (stook::engine::Backend::Auto, stook::engine::Access::Cached);
+///     assert_eq!(read_range(&backend, &merged, all, access)?, "a few bytes");
+/// }
+/// // Once all is open that will be wanted again, copies that were not for two weeks go.
+/// cache.purge()?;
+/// assert_eq!((cache.statistics().built, cache.statistics().found), (1, 1));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct MergedCache {
+    directory: CacheDirectory,
+    /// What keys are hashed with.
+    salt: [u8; 32],
+    options: MergedCacheOptions,
+    calls: Arc<dyn Calls>,
+    outbox: Outbox,
+    counted: Counters,
+    notes: Mutex<Vec<String>>,
+}
+
+/// [`MergedStatistics`] while they are counted.
+#[derive(Debug, Default)]
+struct Counters {
+    found: AtomicU64,
+    built: AtomicU64,
+    stitched: AtomicU64,
+    discarded: AtomicU64,
+    removed: AtomicU64,
+    failures: AtomicU64,
+}
+
+impl MergedCache {
+    /// Opens a directory. If there is none, it is made, accessible only to the user of this
+    /// process.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be made or opened, if others may write in it, if it is within
+    /// a pack, or if it holds files but none of a cache.
+    pub fn open(directory: impl AsRef<Path>, options: MergedCacheOptions) -> error::Result<Arc<Self>> {
+        Self::open_through(directory, options, Arc::new(System))
+    }
+
+    /// The same, with system calls that somebody else makes.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_through(
+        directory: impl AsRef<Path>,
+        options: MergedCacheOptions,
+        calls: Arc<dyn Calls>,
+    ) -> error::Result<Arc<Self>> {
+        let path = directory.as_ref();
+        let directory = CacheDirectory::open(path, |name| name_of_file(name).is_some())?;
+        let chosen = salt::of(&directory);
+        // Without one nothing is found again; that is all.
+        let chance = || salt::fresh().map_err(|error| Error::io("make a salt for", path, error));
+        let used = chosen.as_ref().map_or_else(|_| chance(), |salt| Ok(*salt))?;
+        let outbox = Outbox::new(calls.clone()).map_err(|error| Error::io("choose names in", path, error))?;
+        let (counted, notes) = (Counters::default(), Mutex::default());
+        let cache = Self { directory, salt: used, options, calls, outbox, counted, notes };
+        if let Err(error) = chosen {
+            cache.failed(&format!("cannot keep a salt, so that no copy will be found again: {error}"));
+        }
+        Ok(Arc::new(cache))
+    }
+
+    /// Where it is.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The options that it was opened with.
+    pub fn options(&self) -> &MergedCacheOptions {
+        &self.options
+    }
+
+    /// Counters since it was opened.
+    pub fn statistics(&self) -> MergedStatistics {
+        let Counters { found, built, stitched, discarded, removed, failures } = &self.counted;
+        MergedStatistics {
+            found: found.load(Relaxed),
+            built: built.load(Relaxed),
+            stitched: stitched.load(Relaxed),
+            discarded: discarded.load(Relaxed),
+            removed: removed.load(Relaxed),
+            failures: failures.load(Relaxed),
+        }
+    }
+
+    /// What was wrong with the cache, or with copies in it, since this was asked last: for people
+    /// to read. Of very many the first are kept.
+    pub fn take_notes(&self) -> Vec<String> {
+        std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A virtual file, read from its copy if the rule of the options means it. One that is not
+    /// there is made, for which all bytes are read; `go_on` is asked now and then, with the bytes
+    /// so far. Where that is not possible the file is read from its parts, as it is without a
+    /// cache, and a [note](Self::take_notes) says why.
+    ///
+    /// # Errors
+    /// Something that it is made of changes, or cannot be read, while the copy is being made;
+    /// [`Error::Interrupted`](super::Error::Interrupted).
+    pub fn merged(&self, file: &VirtualFile, go_on: &mut dyn FnMut(u64) -> bool) -> Result<MergedFile> {
+        let copy = self.copy_of(file, go_on)?;
+        if copy.is_none() {
+            self.counted.stitched.fetch_add(1, Relaxed);
+        }
+        Ok(MergedFile::new(file, copy))
+    }
+
+    fn copy_of(&self, file: &VirtualFile, go_on: &mut dyn FnMut(u64) -> bool) -> Result<Option<Copy>> {
+        if self.options.rule == MergeRule::Never {
+            return Ok(None);
+        }
+        let numbers = numbers_of(file);
+        if self.options.rule == MergeRule::Auto && !rule::is_meant(file, &numbers) {
+            return Ok(None);
+        }
+        let key = match key_of(file, &numbers, &self.salt) {
+            Ok(key) => key,
+            Err(why) => {
+                self.note(file, &why);
+                return Ok(None);
+            }
+        };
+        let name = cache::name_of(&key);
+        if let Some(copy) = self.usable(file, (&name, &key)) {
+            if !self.options.verify_content || self.has_bytes_of(file, &copy, go_on)? {
+                self.counted.found.fetch_add(1, Relaxed);
+                // Nothing of it is read now, and what is open is of use to others.
+                file.bodies().close();
+                return Ok(Some(copy));
+            }
+            let id = cache::about(&copy.record).map(|about| about.id);
+            drop(copy);
+            let gone = id.and_then(|id| self.discard(&name, id));
+            self.discarded(file, "its copy has other bytes than what it is made of", gone);
+        }
+        let counter = match self.build(file, (&name, &key), go_on)? {
+            Built::Entry => &self.counted.built,
+            Built::ByAnother => &self.counted.found,
+            Built::Not(why) => {
+                self.counted.failures.fetch_add(1, Relaxed);
+                self.note(file, &why);
+                return Ok(None);
+            }
+        };
+        let copy = self.usable(file, (&name, &key));
+        counter.fetch_add(u64::from(copy.is_some()), Relaxed);
+        Ok(copy)
+    }
+
+    /// The copy that is there and verified. What is damaged is thrown away.
+    fn usable(&self, file: &VirtualFile, (name, key): (&str, &[u8; 32])) -> Option<Copy> {
+        match self.find(name, key, file.len()) {
+            Ok(Found::Copy(copy)) => {
+                if let Err(error) = cache::stamp(&copy.record) {
+                    self.failed(&format!("cannot note the last use of a copy: {error}"));
+                }
+                Some(copy)
+            }
+            Ok(Found::Nothing) => None,
+            Ok(Found::Damaged(id, why)) => {
+                self.discarded(file, &why, self.discard(name, id));
+                None
+            }
+            Err(error) => {
+                self.failed(&format!("cannot look for the copy of {}: {error}", shown(file.path())));
+                None
+            }
+        }
+    }
+
+    fn discarded(&self, file: &VirtualFile, why: &str, gone: io::Result<bool>) {
+        match gone {
+            Ok(true) => {
+                self.counted.discarded.fetch_add(1, Relaxed);
+                self.note(file, &format!("the copy of it was thrown away: {why}"));
+            }
+            Ok(false) => self.note(file, &format!("the copy of it is not used, and others do: {why}")),
+            Err(error) => {
+                self.failed(&format!("{}: {why}, and it cannot be removed: {error}", shown(file.path())));
+            }
+        }
+    }
+
+    /// Whether a copy has the bytes that the parts have now.
+    fn has_bytes_of(
+        &self,
+        file: &VirtualFile,
+        copy: &Copy,
+        go_on: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<bool> {
+        let (mut hash, mut at) = (blake3::Hasher::new(), 0_u64);
+        file.read_through(&mut |bytes| {
+            hash.update(bytes);
+            at = at.saturating_add(bytes.len() as u64);
+            Ok(go_on(at))
+        })?;
+        Ok(*hash.finalize().as_bytes() == copy.hash)
+    }
+
+    fn count_removed(&self, purged: Purged) {
+        self.counted.removed.fetch_add(purged.entries, Relaxed);
+    }
+
+    fn note(&self, file: &VirtualFile, why: &str) {
+        self.push_note(format!("{} is read from its parts: {why}", shown(file.path())));
+    }
+
+    /// Notes an operation that the system refused.
+    fn failed(&self, what: &str) {
+        self.counted.failures.fetch_add(1, Relaxed);
+        self.push_note(format!("in the cache {}: {what}", self.directory().display()));
+    }
+
+    fn push_note(&self, note: String) {
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        if notes.len() < NOTES_MAX {
+            notes.push(note);
+        }
+    }
+}
+
+fn record_name(name: &str) -> String {
+    format!("{name}{RECORD}")
+}
+
+fn data_name(name: &str, nonce: u64) -> String {
+    format!("{name}.{nonce:016x}{DATA}")
+}
+
+/// The name of the entry that a file is of, and whether it is its record: `None` for files that are
+/// not of this cache.
+fn name_of_file(file: &str) -> Option<(&str, bool)> {
+    if let Some(name) = file.strip_suffix(RECORD) {
+        return cache::is_name(name).then_some((name, true));
+    }
+    let (name, nonce) = file.strip_suffix(DATA)?.split_once('.')?;
+    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    let is_nonce = nonce.len() == NONCE_LEN && nonce.bytes().all(is_digit);
+    (cache::is_name(name) && is_nonce).then_some((name, false))
+}
+
+fn is_data_of(file: &str, name: &str) -> bool {
+    name_of_file(file) == Some((name, false))
+}
