@@ -33,6 +33,11 @@ impl Pieces {
         Self::default()
     }
 
+    /// None so far, with room for this many.
+    pub fn with_capacity(count: usize) -> Self {
+        Self { pieces: Vec::with_capacity(count), lens: Vec::with_capacity(count), len: 0 }
+    }
+
     /// How many bytes all have.
     pub fn len(&self) -> u64 {
         self.len

@@ -249,7 +249,7 @@ impl TarLaying {
             let end = name.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last.saturating_add(1));
             self.news.names.insert(number, name.get(..end).unwrap_or_default().into());
         }
-        let head = head(&self.news, number, &member).encode().len();
+        let head = head(&self.news, number, &member).encoded_len();
         self.pieces.made(number, head as u64);
         self.starts.push(self.pieces.len());
         self.pieces.body(number, 0, member.len);
