@@ -82,10 +82,12 @@ impl Stitched {
         }
         let mut draft = Draft::named(path, &mut || progress(0))?;
         let mut at = 0;
-        self.laid.file.read_through(&mut |bytes| {
-            draft.write_while(bytes, &mut || progress(at))?;
-            at = at.saturating_add(bytes.len() as u64);
-            Ok(progress(at))
+        draft.fill(len, |write| {
+            self.laid.file.read_through(&mut |bytes| {
+                write(bytes, &mut || progress(at))?;
+                at = at.saturating_add(bytes.len() as u64);
+                Ok(progress(at))
+            })
         })?;
         if at != len {
             let what = format!("{} were to be written, and {} came", units::count(len), units::count(at));
