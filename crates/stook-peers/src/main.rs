@@ -12,6 +12,7 @@ mod gather;
 mod pack;
 mod result;
 mod sparse;
+mod stitch;
 mod unpack;
 mod verify;
 
@@ -50,6 +51,11 @@ enum Command {
     Unpack(unpack::Args),
     /// Verifying by lists, against reading and hashing alone, `sha256sum`, `b3sum` and `xxhsum`
     Verify(verify::Args),
+    /// Stitched files: look-ups, opening, gathers, and archives beside tar and zip
+    Stitch(stitch::Args),
+    /// Opens an archive that is not there, and prints what that took
+    #[command(hide = true)]
+    StitchOpen(stitch::open::Args),
     /// Sparse files in memory against svfsc, range-cache and rangemap
     Sparse(sparse::Args),
 }
@@ -66,6 +72,8 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Gather(args) => gather::run(&args),
         Command::Unpack(args) => unpack::run(&args),
         Command::Verify(args) => verify::run(&args),
+        Command::Stitch(args) => stitch::run(&args),
+        Command::StitchOpen(args) => stitch::open::report(&args),
         Command::Sparse(args) => sparse::run(&args),
     }
     .map(|()| ExitCode::SUCCESS)

@@ -1,7 +1,7 @@
 //! Many files read in one pass, cold, against one file with the same bytes: through a directory as
 //! a tree, and as one source that is stitched of them.
 
-mod read;
+pub(crate) mod read;
 mod stitched;
 
 use std::fs::File;
@@ -111,7 +111,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// The stitched sources keep all files open, twice where they are read directly.
-fn allow_open_files() {
+pub(crate) fn allow_open_files() {
     let limit = getrlimit(Resource::Nofile);
     // Where that is refused, opening a file too many says so.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });

@@ -10,7 +10,7 @@ use stook::walk::DirectoryTree;
 use stook_study::digest::{Digest, Fingerprint};
 
 /// Reads all of a source through one session, as a gather reads a long body; how many bytes.
-pub(super) fn by_session(source: &dyn Source) -> anyhow::Result<u64> {
+pub(crate) fn by_session(source: &dyn Source) -> anyhow::Result<u64> {
     let options = GatherOptions::default();
     let mut session = Session::new(&Backend::Auto, options.session)?;
     let (mut next, mut under_way, mut bytes) = (0, 0, 0);
@@ -41,7 +41,7 @@ pub(super) fn gather(tree: &DirectoryTree, ids: &[NodeId]) -> anyhow::Result<u64
 }
 
 /// The bytes of files of these lengths that lie one after another in a source.
-pub(super) fn fingerprint(source: &dyn Source, lens: &[u64]) -> anyhow::Result<Fingerprint> {
+pub(crate) fn fingerprint(source: &dyn Source, lens: &[u64]) -> anyhow::Result<Fingerprint> {
     let digest = Digest::default();
     let mut session = Session::new(&Backend::Auto, GatherOptions::default().session)?;
     let mut at = 0;

@@ -22,6 +22,7 @@ mod member;
 pub mod mhl;
 pub mod proof;
 mod relative;
+mod sink;
 pub mod sums;
 pub mod tar;
 pub mod zip;

@@ -148,10 +148,12 @@ impl Stitched {
     /// Writes all its bytes.
     pub(super) fn fill(&self, mut draft: Draft, progress: &mut dyn FnMut(u64) -> bool) -> Result<Draft> {
         let (len, mut at) = (self.laid.file.len(), 0);
-        self.laid.file.read_through(&mut |bytes| {
-            draft.write_while(bytes, &mut || progress(at))?;
-            at = at.saturating_add(bytes.len() as u64);
-            Ok(progress(at))
+        draft.fill(len, |write| {
+            self.laid.file.read_through(&mut |bytes| {
+                write(bytes, &mut || progress(at))?;
+                at = at.saturating_add(bytes.len() as u64);
+                Ok(progress(at))
+            })
         })?;
         if at != len {
             let what = format!("{} were to be written, and {} came", units::count(len), units::count(at));

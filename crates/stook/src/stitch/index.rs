@@ -2,14 +2,22 @@
 //!
 //! The starts of the pieces stand in one array, apart from what the pieces are. Above it lies a
 //! grid: the length is cut into equal cells, about as many as there are pieces, and each knows the
-//! piece that its first byte is in. Of pieces of about one length a look-up is one step in the grid
-//! and one in the array; of any others it is a binary search among those that begin in one cell.
+//! piece that its first byte is in. A look-up is one step in the grid and one in the array: of the
+//! few starts from there on, those are counted that come before the offset, without a branch that
+//! would be guessed wrong half of the time. Only where more pieces than that begin in one cell it
+//! is a binary search among them.
+
+/// Starts that are compared at once.
+const NEAR: usize = 4;
 
 /// Where pieces begin that lie one after another.
 #[derive(Debug, Clone)]
 pub(super) struct PieceIndex {
-    /// The start of each piece, and at the end the length of all.
+    /// The start of each piece, after them the length of all, and at the end what no offset
+    /// reaches, so that there are always as many as are compared at once.
     starts: Box<[u64]>,
+    count: usize,
+    len: u64,
     /// A cell is two to the power of this many bytes.
     shift: u32,
     /// The number of the piece in which each cell begins, and at the end that of the last piece.
@@ -20,16 +28,16 @@ impl PieceIndex {
     /// Of pieces with these lengths, of which none is 0; `None` if all of them are longer than a
     /// file can be, or there are more than 2^32 - 2.
     pub(super) fn new(lens: impl Iterator<Item = u64>) -> Option<Self> {
-        let mut starts = Vec::with_capacity(lens.size_hint().0.saturating_add(1));
+        let mut starts = Vec::with_capacity(lens.size_hint().0.saturating_add(1 + NEAR));
         let mut at = 0_u64;
         starts.push(0);
         for len in lens {
             at = at.checked_add(len).filter(|end| i64::try_from(*end).is_ok())?;
             starts.push(at);
         }
-        let count = starts.len() as u64 - 1;
+        let count = starts.len() - 1;
         let last = u32::try_from(count).ok().filter(|count| *count < u32::MAX)?.saturating_sub(1);
-        let shift = (at / count.max(1)).max(1).ilog2();
+        let shift = (at / (count as u64).max(1)).max(1).ilog2();
         let cells = (at >> shift) + 1;
         let mut grid = Vec::with_capacity(usize::try_from(cells).ok()?.saturating_add(1));
         let mut piece = 0_u32;
@@ -40,22 +48,23 @@ impl PieceIndex {
             grid.push(piece);
         }
         grid.push(last);
-        Some(Self { starts: starts.into(), shift, grid: grid.into() })
+        starts.extend([u64::MAX; NEAR]);
+        Some(Self { starts: starts.into(), count, len: at, shift, grid: grid.into() })
     }
 
     /// How many pieces there are.
     pub(super) fn count(&self) -> usize {
-        self.starts.len().saturating_sub(1)
+        self.count
     }
 
     /// How many bytes all have.
     pub(super) fn len(&self) -> u64 {
-        self.starts.last().copied().unwrap_or(0)
+        self.len
     }
 
     /// Where a piece begins; the length of all for the one after the last.
     pub(super) fn start(&self, piece: usize) -> u64 {
-        self.starts.get(piece).copied().unwrap_or_else(|| self.len())
+        self.starts.get(piece).map_or(self.len, |start| *start.min(&self.len))
     }
 
     /// The number of the piece that an offset before the end is in.
@@ -63,13 +72,15 @@ impl PieceIndex {
     pub(super) fn piece_at(&self, offset: u64) -> usize {
         let cell = (offset >> self.shift) as usize;
         let first = self.grid.get(cell).copied().unwrap_or(0) as usize;
-        let last = self.grid.get(cell + 1).copied().unwrap_or(0) as usize;
-        // Most cells have no more than the ends of two pieces.
-        let within = self.starts.get(first + 1..=last).unwrap_or_default();
-        if within.len() > 8 {
-            return first + within.partition_point(|start| *start <= offset);
+        let after = self.starts.get(first + 1..).unwrap_or_default();
+        let near: &[u64; NEAR] = after.first_chunk().unwrap_or(&[u64::MAX; NEAR]);
+        let passed = near.iter().map(|start| usize::from(*start <= offset)).sum::<usize>();
+        if passed < NEAR {
+            return first + passed;
         }
-        first + within.iter().take_while(|start| **start <= offset).count()
+        let last = self.grid.get(cell + 1).copied().unwrap_or(0) as usize;
+        let within = self.starts.get(first + 1..=last).unwrap_or_default();
+        first + within.partition_point(|start| *start <= offset)
     }
 }
 

@@ -1,7 +1,6 @@
 //! [`Members`]: what an archive is made of, in the order in which it stands there.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -260,15 +259,16 @@ impl Members {
             return Ok(());
         }
         let is_sorted = self.members.is_sorted_by(|one, next| order(&one.key, &next.key).is_lt());
+        // In that order no two have one path.
         if !is_sorted {
             self.members.sort_by(|one, other| order(&one.key, &other.key));
-        }
-        for pair in self.members.windows(2) {
-            if let [one, other] = pair
-                && one.key == other.key
-            {
-                let why = "two of the trees have something with this path".to_owned();
-                return Err(Error::Member { key: one.key.to_vec(), why });
+            for pair in self.members.windows(2) {
+                if let [one, other] = pair
+                    && one.key == other.key
+                {
+                    let why = "two of the trees have something with this path".to_owned();
+                    return Err(Error::Member { key: one.key.to_vec(), why });
+                }
             }
         }
         if links {
@@ -319,15 +319,16 @@ impl Members {
     }
 
     fn make_links(&mut self) {
-        let mut first: HashMap<(u32, NodeId), usize> = HashMap::new();
-        for at in 0..self.members.len() {
-            let Some(member) = self.members.get(at).filter(|member| member.kind == MemberKind::File) else {
-                continue;
-            };
-            let known = *first.entry((member.tree, member.id)).or_insert(at);
-            if known != at {
-                let link = self.members.get(known).map(|member| member.key.clone()).unwrap_or_default();
-                if let Some(member) = self.members.get_mut(at) {
+        let files = self.members.iter().enumerate().filter(|(_, member)| member.kind == MemberKind::File);
+        let mut names: Vec<(u32, NodeId, usize)> =
+            files.map(|(at, member)| (member.tree, member.id, at)).collect();
+        // Trees give ids in about the order of their listings, which sorts in no time.
+        names.sort();
+        for of_one in names.chunk_by(|one, next| (one.0, one.1) == (next.0, next.1)) {
+            let [(.., first), further @ ..] = of_one else { continue };
+            for (.., at) in further {
+                let link = self.members.get(*first).map(|member| member.key.clone()).unwrap_or_default();
+                if let Some(member) = self.members.get_mut(*at) {
                     (member.kind, member.len, member.link) = (MemberKind::HardLink, 0, link);
                 }
             }
@@ -447,5 +448,6 @@ fn sample_of(key: &[u8]) -> &[u8] {
 pub(super) fn order(one: &[u8], other: &[u8]) -> Ordering {
     // No name has a zero byte, and a slash comes before whatever a longer name goes on with.
     let of = |byte: &u8| if *byte == b'/' { 0 } else { *byte };
-    one.iter().map(of).cmp(other.iter().map(of))
+    let common = one.iter().zip(other).take_while(|(one, other)| one == other).count();
+    one.get(common).map(of).cmp(&other.get(common).map(of))
 }

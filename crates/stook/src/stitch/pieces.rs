@@ -70,6 +70,11 @@ impl Pieces {
         Self { held, ..Self::default() }
     }
 
+    /// None so far, with room for this many.
+    pub fn with_capacity(count: usize) -> Self {
+        Self { pieces: Vec::with_capacity(count), lens: Vec::with_capacity(count), ..Self::default() }
+    }
+
     /// How many bytes all have.
     pub fn len(&self) -> u64 {
         self.len

@@ -37,9 +37,12 @@ impl Layout for Tar {
 
     fn lay_out(&self, path: PathBuf, mut members: Members) -> Result<Laid> {
         members.settle(true)?;
-        let (mut pieces, mut starts) = (Pieces::new(), Vec::new());
-        for (number, member) in (0..members.count()?).zip(members.all()) {
-            pieces.made(number, self.head(member).encoded_len());
+        let count = members.count()?;
+        // A header, bytes and what fills up their last block.
+        let mut pieces = Pieces::with_capacity(count as usize * 3 + 1);
+        let mut starts = Vec::with_capacity(count as usize);
+        for (number, member) in (0..count).zip(members.all()) {
+            pieces.made(number, self.head(member).encoded_len() as u64);
             starts.push(pieces.len());
             if member.kind == MemberKind::File {
                 pieces.whole_body(number, member.len);
@@ -59,7 +62,8 @@ impl Tar {
     /// How many bytes a member takes, header and padding among them.
     pub fn len_of(&self, member: &Member) -> u64 {
         let len = if member.kind == MemberKind::File { member.len } else { 0 };
-        self.head(member).encoded_len().saturating_add(len).saturating_add(padding_len(len))
+        let head = self.head(member).encoded_len() as u64;
+        head.saturating_add(len).saturating_add(padding_len(len))
     }
 
     pub(super) fn head<'m>(&self, member: &'m Member) -> Head<'m> {

@@ -45,20 +45,22 @@ impl Layout for Zip {
     fn lay_out(&self, path: PathBuf, mut members: Members) -> Result<Laid> {
         members.settle(false)?;
         let count = members.count()?;
-        let (mut pieces, mut directory_len) = (Pieces::new(), 0_u64);
-        let (mut headers, mut starts) = (Vec::new(), Vec::new());
+        // A header, bytes and a descriptor.
+        let (mut pieces, mut directory_len) = (Pieces::with_capacity(count as usize * 3 + 1), 0_u64);
+        let (mut headers, mut starts) =
+            (Vec::with_capacity(count as usize), Vec::with_capacity(count as usize));
         for (number, member) in (0..count).zip(members.all()) {
             let refused = |fault: Fault| Error::Member { key: member.key.to_vec(), why: fault.to_string() };
             let head = self.head(member, 0);
             headers.push(pieces.len());
-            directory_len += head.entry(pieces.len()).map_err(refused)?.len() as u64;
-            pieces.made(2 * number, head.local().map_err(refused)?.len() as u64);
+            directory_len += head.entry_len(pieces.len()).map_err(refused)? as u64;
+            pieces.made(2 * number, head.local_len().map_err(refused)? as u64);
             starts.push(pieces.len());
             match member.kind {
                 MemberKind::File => pieces.whole_body(number, member.len),
                 _ => pieces.bytes(Bytes::copy_from_slice(&member.link)),
             }
-            pieces.made(2 * number + 1, head.descriptor().len() as u64);
+            pieces.made(2 * number + 1, head.descriptor_len() as u64);
         }
         let directory_at = pieces.len();
         let end_len = end(count.into(), directory_at, directory_len).len() as u64;

@@ -19,7 +19,8 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::outbox::{
-    Batch, Calls, Durability, NewFile, OutFile, Outbox, Published, Replaces, System, Waiting, remove_stale,
+    Batch, Calls, Durability, LONG, LongFile, LongWriter, NewFile, OutFile, Outbox, Published, Replaces,
+    System, Waiting, remove_stale,
 };
 use super::target::{self, Target, Unset};
 use crate::error::{Error, Result};
@@ -37,6 +38,9 @@ const WAIT: Duration = Duration::from_millis(50);
 
 /// Names of a directory that are looked at for what killed runs left.
 const NAMES_MAX: usize = 10_000;
+
+/// Takes the next bytes, and whom to ask whether a wait for the reader of a pipe goes on.
+pub type Write<'a> = dyn FnMut(&[u8], &mut dyn FnMut() -> bool) -> Result<()> + 'a;
 
 /// Why something cannot become a file here.
 #[derive(Debug, thiserror::Error)]
@@ -378,6 +382,46 @@ impl Draft {
             self.written = self.len;
         }
         Ok(())
+    }
+
+    /// All bytes of it, of which it is known how many they are: `fill` hands them on, in order, as
+    /// [`write_while`](Self::write_while) takes them. Many go past the page cache, several blocks
+    /// at once, where the file system has that, and there is room for all before the first is
+    /// written.
+    ///
+    /// # Errors
+    /// What the system meets, and the errors of `fill`.
+    pub fn fill<T, E: From<Error>>(
+        &mut self,
+        len: u64,
+        fill: impl FnOnce(&mut Write<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut writer = None;
+        let Some(mut long) = self.long(len, &mut writer)? else {
+            return fill(&mut |bytes, go_on| self.write_while(bytes, go_on));
+        };
+        let (shown, mut at) = (self.shown.as_path(), 0_u64);
+        let failed = |at| move |error| Error::io_at("write", shown, at, error);
+        let filled = fill(&mut |bytes, _| {
+            long.write_at(bytes, at).map_err(failed(at))?;
+            at = at.saturating_add(bytes.len() as u64);
+            Ok(())
+        })?;
+        // Room that was reserved, and not filled, is cut off at the end.
+        self.written = long.finish().map_err(failed(at))?;
+        self.len = at;
+        Ok(filled)
+    }
+
+    /// What writes it, if it has no bytes yet, and so many that they are worth it.
+    fn long<'w>(&self, len: u64, writer: &'w mut Option<LongWriter>) -> Result<Option<LongFile<'w>>> {
+        let Place::Beside(beside) = &self.place else { return Ok(None) };
+        if len < LONG || self.len > 0 {
+            return Ok(None);
+        }
+        let failed = |error| Error::io("write", &self.shown, error);
+        let writer = writer.insert(beside.way.outbox.long_writer().map_err(failed)?);
+        writer.begin(&beside.file, &self.shown, len).map_err(failed)
     }
 
     /// This many zeroes: a hole, where it is a file. A pipe or a device is given a piece of them,

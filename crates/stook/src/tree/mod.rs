@@ -34,7 +34,7 @@ pub(crate) mod xattrs;
 pub(crate) use ahead::gather_opened_ahead;
 pub use any::Tree;
 pub(crate) use any::{find_below, foreign_cursor, not_a_directory, not_a_file, unknown};
-pub use draft::{Draft, Finished, Folder, Refused, is_open_file};
+pub use draft::{Draft, Finished, Folder, Refused, Write, is_open_file};
 pub use existing::Overwrite;
 pub(crate) use gather::gather_by_session;
 pub use gather::{BodyPiece, Deliver, GatherOptions, Gathered};

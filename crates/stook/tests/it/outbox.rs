@@ -687,6 +687,41 @@ fn what_is_open_already_is_synced_at_its_end_and_an_error_of_that_is_one() {
     assert!(free_at(&open).unwrap() > 0, "not of `/proc`, which has no room");
 }
 
+/// Long files go past the page cache; whichever call fails, what has the name is the old or the
+/// new, and whole.
+#[test]
+fn a_file_that_is_filled_is_there_whole_or_what_was_there_stays() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let all: Vec<u8> = (0..(9 << 20) + 5).map(|at: u32| (at / 7) as u8).collect();
+    let fill = |calls: Arc<FaultCalls>, said: u64, bytes: &[u8]| -> Result<(), stook::Error> {
+        let mut draft = Draft::named_through(&path, calls, &mut || true)?;
+        draft.fill(said, |write| {
+            bytes.chunks(300_000).try_for_each(|bytes| write(bytes, &mut || true))
+        })?;
+        draft.finish()
+    };
+    // More room than bytes, and fewer than it would take to be long.
+    for (said, bytes) in [(all.len(), &all[..]), (all.len(), &all[..5 << 20]), (7, &all[..7]), (0, &[])] {
+        fill(Arc::new(FaultCalls::none()), said as u64, bytes).unwrap();
+        assert!(fs::read(&path).unwrap() == bytes, "{} of {said}", bytes.len());
+    }
+    let counted = Arc::new(FaultCalls::none());
+    fill(counted.clone(), all.len() as u64, &all).unwrap();
+    let mut met = BTreeSet::new();
+    for nth in 0..counted.calls() {
+        fs::write(&path, b"old").unwrap();
+        let calls = Arc::new(FaultCalls::nth(nth, EIO));
+        let filled = fill(calls.clone(), all.len() as u64, &all);
+        let found = fs::read(&path).unwrap();
+        assert!(found == all || (filled.is_err() && found == b"old"), "{:?}: {filled:?}", calls.met());
+        let names = fs::read_dir(directory.path()).unwrap().count();
+        assert!(names == 1 || calls.met() == Some("remove"), "{:?} left something", calls.met());
+        met.extend(calls.met().filter(|_| filled.is_err()));
+    }
+    assert!(["create", "sync"].iter().all(|call| met.contains(call)), "{met:?}");
+}
+
 #[test]
 fn what_a_killed_run_left_is_removed_by_the_next_and_nothing_else_is() {
     let place = Place::new();

@@ -4,7 +4,11 @@
 //! processes. They are those that GNU tar writes with `--format=pax --numeric-owner`, but for times
 //! of access and change, and for names that are no UTF-8, which are said to be binary.
 
+use std::borrow::Cow;
+use std::io::Write as _;
+
 use super::super::member::MemberKind;
+use super::super::sink::{Length, Sink};
 use super::header::{BLOCK_LEN, padding_len};
 use super::pax::keyword;
 use crate::tree::target::SET_ID;
@@ -45,22 +49,23 @@ impl Head<'_> {
         self.blocks(&self.name(), &[])
     }
 
-    /// How many bytes these are, without making them.
-    pub fn encoded_len(&self) -> u64 {
-        let block = BLOCK_LEN as u64;
-        match self.records(&self.name()).len() as u64 {
-            0 => block,
-            records => records.saturating_add(padding_len(records)).saturating_add(2 * block),
+    /// How long [`encode`](Self::encode) is, which is not made for it.
+    pub fn encoded_len(&self) -> usize {
+        let mut records = Length::default();
+        self.records_onto(&self.name(), &mut records);
+        match records.0 {
+            0 => BLOCK_LEN,
+            len => len.next_multiple_of(BLOCK_LEN).saturating_add(2 * BLOCK_LEN),
         }
     }
 
-    /// Its path as it stands there.
-    fn name(&self) -> Vec<u8> {
-        let mut name = if self.key.is_empty() { b".".to_vec() } else { self.key.to_vec() };
-        if self.kind == MemberKind::Directory {
-            name.push(b'/');
+    /// Its name as it stands in the header.
+    fn name(&self) -> Cow<'_, [u8]> {
+        let name = if self.key.is_empty() { b"." } else { self.key };
+        match self.kind {
+            MemberKind::Directory => Cow::Owned([name, b"/"].concat()),
+            _ => Cow::Borrowed(name),
         }
-        name
     }
 
     /// The blocks of a file with holes, of which `len` is the whole length, and the map of what
@@ -95,7 +100,8 @@ impl Head<'_> {
 
     /// The blocks of a member of this name, with further records of its extended header.
     fn blocks(&self, name: &[u8], further: &[u8]) -> Vec<u8> {
-        let records = [further, &self.records(name)].concat();
+        let mut records = further.to_vec();
+        self.records_onto(name, &mut records);
         let mut blocks = Vec::new();
         if !records.is_empty() {
             let head = Head {
@@ -121,40 +127,38 @@ impl Head<'_> {
     }
 
     /// The records of an extended header: what the header itself cannot say.
-    fn records(&self, name: &[u8]) -> Vec<u8> {
-        let mut records = Vec::new();
+    fn records_onto(&self, name: &[u8], records: &mut impl Sink) {
         let is_text = |bytes: &[u8]| std::str::from_utf8(bytes).is_ok();
         let is_foreign = !name.is_ascii() && is_text(name);
         let (long_name, long_link) = (name.len() > 100 || is_foreign, self.link.len() > 100);
         if (long_name && !is_text(name)) || (long_link && !is_text(self.link)) {
-            record(&mut records, "hdrcharset", b"BINARY");
+            record(records, "hdrcharset", b"BINARY");
         }
         let (user, group) = self.owner.unwrap_or_default();
         for (key, number) in [("gid", group), ("uid", user)] {
             if number > OCTAL_7_MAX {
-                record(&mut records, key, number.to_string().as_bytes());
+                record(records, key, number.to_string().as_bytes());
             }
         }
         if long_link {
-            record(&mut records, "linkpath", self.link);
+            record(records, "linkpath", self.link);
         }
         let seconds = self.mtime_ns.div_euclid(1_000_000_000);
         if seconds < 0 || self.mtime_ns.rem_euclid(1_000_000_000) != 0 {
-            record(&mut records, "mtime", time_text(self.mtime_ns).as_bytes());
+            record(records, "mtime", time_text(self.mtime_ns).as_bytes());
         }
         if long_name {
-            record(&mut records, "path", name);
+            record(records, "path", name);
         }
         if self.len > OCTAL_11_MAX {
-            record(&mut records, "size", self.len.to_string().as_bytes());
+            record(records, "size", self.len.to_string().as_bytes());
         }
-        self.xattr_records(&mut records);
-        records
+        self.xattr_records(records);
     }
 
     /// Extended attributes as GNU tar writes them: each as it is, and lists as text too, because
     /// that is what most programs take them from.
-    fn xattr_records(&self, records: &mut Vec<u8>) {
+    fn xattr_records(&self, records: &mut impl Sink) {
         for Xattr { name, value } in self.xattrs {
             let Some(value) = value else { continue };
             let text = match name.as_slice() {
@@ -255,30 +259,59 @@ fn padded(out: &mut Vec<u8>, bytes: &[u8], len: usize) {
 }
 
 /// `LENGTH KEY=VALUE\n`, where the length counts itself.
-fn record(out: &mut Vec<u8>, key: impl AsRef<[u8]>, value: &[u8]) {
+fn record(out: &mut impl Sink, key: impl AsRef<[u8]>, value: &[u8]) {
     let key = key.as_ref();
     let rest = key.len().saturating_add(value.len()).saturating_add(3);
+    let digits = |number: usize| number.checked_ilog10().map_or(1, |log| (log as usize).saturating_add(1));
     let mut len = rest.saturating_add(1);
-    while rest.saturating_add(len.to_string().len()) > len {
+    while rest.saturating_add(digits(len)) > len {
         len = len.saturating_add(1);
     }
-    out.extend_from_slice(format!("{len} ").as_bytes());
-    out.extend_from_slice(key);
-    out.push(b'=');
-    out.extend_from_slice(value);
-    out.push(b'\n');
+    for bytes in [Short::of(format_args!("{len} ")).as_bytes(), key, b"=", value, b"\n"] {
+        out.put(bytes);
+    }
 }
 
 /// Seconds with as many digits after the point as there are.
-fn time_text(ns: i64) -> String {
+fn time_text(ns: i64) -> Short {
     let (sign, ns) = if ns < 0 { ("-", ns.unsigned_abs()) } else { ("", ns.unsigned_abs()) };
     let (seconds, below) = (ns / 1_000_000_000, ns % 1_000_000_000);
-    let text = format!("{sign}{seconds}.{below:09}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    let mut text = Short::of(format_args!("{sign}{seconds}.{below:09}"));
+    while let [.., b'0'] = text.as_bytes() {
+        text.len = text.len.saturating_sub(1);
+    }
+    if let [.., b'.'] = text.as_bytes() {
+        text.len = text.len.saturating_sub(1);
+    }
+    text
+}
+
+/// A text of some numbers, which takes no memory of its own: every member has two.
+#[derive(Debug, Clone, Copy)]
+struct Short {
+    bytes: [u8; 32],
+    len: usize,
+}
+
+impl Short {
+    /// What does not fit is left out: no two numbers of 64 bits are as long.
+    fn of(text: std::fmt::Arguments<'_>) -> Self {
+        let mut bytes = [0; 32];
+        let mut left = &mut bytes[..];
+        let _ = left.write_fmt(text);
+        let len = 32_usize.saturating_sub(left.len());
+        Self { bytes, len }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -333,10 +366,31 @@ mod tests {
         }
     }
 
+    proptest! {
+        #[test]
+        fn a_length_is_known_without_the_header(
+            key in prop_oneof![
+                proptest::collection::vec(any::<u8>(), 0..300), "[a-z/]{90,110}".prop_map(String::into_bytes)
+            ],
+            link in proptest::collection::vec(any::<u8>(), 0..200),
+            mtime_ns in prop_oneof![any::<i64>(), (0_i64..5).prop_map(|seconds| seconds * 1_000_000_000)],
+            owner in prop_oneof![Just(None), any::<(u32, u32)>().prop_map(Some), Just(Some((1, 2)))],
+            len in prop_oneof![any::<u64>(), 0_u64..1000],
+            is_directory in any::<bool>(),
+        ) {
+            let kind = if is_directory { MemberKind::Directory } else { MemberKind::File };
+            let head = Head { key: &key, kind, mode: 0o644, mtime_ns, owner, len, link: &link, xattrs: &[] };
+            prop_assert_eq!(head.encoded_len(), head.encode().len());
+        }
+    }
+
     #[test]
     fn times_are_as_short_as_they_can_be() {
-        assert_eq!(time_text(1_500_000_000), "1.5");
-        assert_eq!(time_text(-1_876_543_211), "-1.876543211");
-        assert_eq!(time_text(-2_000_000_000), "-2");
+        let text = |ns| String::from_utf8(time_text(ns).as_bytes().to_vec()).unwrap();
+        assert_eq!(text(1_500_000_000), "1.5");
+        assert_eq!(text(-1_876_543_211), "-1.876543211");
+        assert_eq!(text(-2_000_000_000), "-2");
+        assert_eq!(text(0), "0");
+        assert_eq!(text(i64::MIN), "-9223372036.854775808");
     }
 }

@@ -8,6 +8,7 @@ use super::super::bytes::u16_at;
 use super::super::calendar::Moment;
 use super::super::fault::{Decoded, Fault};
 use super::super::member::MemberKind;
+use super::super::sink::{Length, Sink};
 use super::directory::{
     DESCRIPTOR, DIRECTORY, DOS_YEAR, END, END64, END64_LEN, ENTRY, ENTRY_LEN, FILE, Fixed, HAS_DESCRIPTOR,
     HAS_MTIME, LOCAL, LOCATOR, OWNER, SYMLINK, TIMES, UNIX, WIDE,
@@ -89,6 +90,22 @@ impl Head<'_> {
     /// # Errors
     /// Returns the errors of [`check`](Self::check).
     pub fn local(&self) -> Result<Vec<u8>, Fault> {
+        let mut out = Vec::new();
+        self.local_onto(&mut out)?;
+        Ok(out)
+    }
+
+    /// How long [`local`](Self::local) is, which is not made for it.
+    ///
+    /// # Errors
+    /// Returns the errors of [`check`](Self::check).
+    pub fn local_len(&self) -> Result<usize, Fault> {
+        let mut out = Length::default();
+        self.local_onto(&mut out)?;
+        Ok(out.0)
+    }
+
+    fn local_onto(&self, out: &mut impl Sink) -> Result<(), Fault> {
         self.check()?;
         let is_wide = self.len >= WIDE_FROM;
         // What follows the bytes is zero here.
@@ -96,29 +113,41 @@ impl Head<'_> {
         let shown = if is_wide { u32::MAX } else { short(len) };
         // Both lengths or none: so the format wants it before a member.
         let both = [len, len];
-        let extra = self.extra(if is_wide { both.as_slice() } else { &[] });
-        let mut out = LOCAL.to_le_bytes().to_vec();
-        self.common(&mut out, is_wide, [crc32, shown, shown], &extra);
-        self.name_onto(&mut out);
-        out.extend(extra);
-        Ok(out)
+        let wide = if is_wide { both.as_slice() } else { &[] };
+        out.put(&LOCAL.to_le_bytes());
+        self.common(out, [crc32, shown, shown], wide);
+        self.name_onto(out);
+        self.extra_onto(out, wide);
+        Ok(())
     }
 
     /// What follows its bytes; nothing, unless the CRC-32 was not known before them.
     pub fn descriptor(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        if self.has_descriptor {
-            out.extend(DESCRIPTOR.to_le_bytes());
-            out.extend(self.crc32.to_le_bytes());
-            let len = match self.len >= WIDE_FROM {
-                true => self.len.to_le_bytes().to_vec(),
-                false => short(self.len).to_le_bytes().to_vec(),
-            };
-            // Stored, and in all.
-            out.extend_from_slice(&len);
-            out.extend_from_slice(&len);
-        }
+        self.descriptor_onto(&mut out);
         out
+    }
+
+    /// How long [`descriptor`](Self::descriptor) is.
+    pub fn descriptor_len(&self) -> usize {
+        let mut out = Length::default();
+        self.descriptor_onto(&mut out);
+        out.0
+    }
+
+    fn descriptor_onto(&self, out: &mut impl Sink) {
+        if !self.has_descriptor {
+            return;
+        }
+        out.put(&DESCRIPTOR.to_le_bytes());
+        out.put(&self.crc32.to_le_bytes());
+        // Stored, and in all.
+        for len in [self.len; 2] {
+            match len >= WIDE_FROM {
+                true => out.put(&len.to_le_bytes()),
+                false => out.put(&short(len).to_le_bytes()),
+            }
+        }
     }
 
     /// Its entry in the directory, where its header is at `at`.
@@ -126,72 +155,97 @@ impl Head<'_> {
     /// # Errors
     /// Returns the errors of [`check`](Self::check).
     pub fn entry(&self, at: u64) -> Result<Vec<u8>, Fault> {
-        self.check()?;
-        let lens = [self.len, self.len, at];
-        let wide: Vec<u64> = lens.into_iter().filter(|number| *number >= WIDE_FROM).collect();
-        let extra = self.extra(&wide);
-        let mut out = ENTRY.to_le_bytes().to_vec();
-        out.extend(MADE_BY.to_le_bytes());
-        self.common(&mut out, !wide.is_empty(), [self.crc32, short(self.len), short(self.len)], &extra);
-        // No comment, the first and only part of the zip, nothing that only the program knows.
-        out.extend([0; 6]);
-        out.extend(self.attributes().to_le_bytes());
-        out.extend(short(at).to_le_bytes());
-        self.name_onto(&mut out);
-        out.extend(extra);
+        let mut out = Vec::new();
+        self.entry_onto(&mut out, at)?;
         Ok(out)
     }
 
-    /// What both headers have alike, up to the length of the extra fields.
-    fn common(&self, out: &mut Vec<u8>, is_wide: bool, numbers: [u32; 3], extra: &[u8]) {
-        let needs = if is_wide { NEEDS_WIDE } else { NEEDS_PLAIN };
+    /// How long [`entry`](Self::entry) is, which is not made for it.
+    ///
+    /// # Errors
+    /// Returns the errors of [`check`](Self::check).
+    pub fn entry_len(&self, at: u64) -> Result<usize, Fault> {
+        let mut out = Length::default();
+        self.entry_onto(&mut out, at)?;
+        Ok(out.0)
+    }
+
+    fn entry_onto(&self, out: &mut impl Sink, at: u64) -> Result<(), Fault> {
+        self.check()?;
+        // Those that are too long for their places, in this order.
+        let mut wide = [self.len, self.len, at];
+        let mut count = 0;
+        for number in wide {
+            if let Some(place) = wide.get_mut(count).filter(|_| number >= WIDE_FROM) {
+                *place = number;
+                count = count.saturating_add(1);
+            }
+        }
+        let wide = wide.get(..count).unwrap_or_default();
+        out.put(&ENTRY.to_le_bytes());
+        out.put(&MADE_BY.to_le_bytes());
+        self.common(out, [self.crc32, short(self.len), short(self.len)], wide);
+        // No comment, the first and only part of the zip, nothing that only the program knows.
+        out.put(&[0; 6]);
+        out.put(&self.attributes().to_le_bytes());
+        out.put(&short(at).to_le_bytes());
+        self.name_onto(out);
+        self.extra_onto(out, wide);
+        Ok(())
+    }
+
+    /// What both headers have alike, up to the length of the extra fields; `wide` are the numbers
+    /// of that of zip64.
+    fn common(&self, out: &mut impl Sink, numbers: [u32; 3], wide: &[u64]) {
+        let needs = if wide.is_empty() { NEEDS_PLAIN } else { NEEDS_WIDE };
         let is_text = !self.key.is_ascii() && std::str::from_utf8(self.key).is_ok();
         let descriptor = if self.has_descriptor { HAS_DESCRIPTOR } else { 0 };
         let flags = descriptor | if is_text { UTF_8 } else { 0 };
         let (time, date) = dos_time(self.mtime_ns);
         // Stored.
         for number in [needs, flags, 0, time, date] {
-            out.extend(number.to_le_bytes());
+            out.put(&number.to_le_bytes());
         }
         for number in numbers {
-            out.extend(number.to_le_bytes());
+            out.put(&number.to_le_bytes());
         }
         let slash = usize::from(self.kind == MemberKind::Directory);
-        for len in [self.key.len().saturating_add(slash), extra.len()] {
+        let mut extra = Length::default();
+        self.extra_onto(&mut extra, wide);
+        for len in [self.key.len().saturating_add(slash), extra.0] {
             // Names were checked; extra fields are some dozens of bytes.
-            out.extend(u16::try_from(len).unwrap_or(u16::MAX).to_le_bytes());
+            out.put(&u16::try_from(len).unwrap_or(u16::MAX).to_le_bytes());
         }
     }
 
-    fn name_onto(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.key);
+    fn name_onto(&self, out: &mut impl Sink) {
+        out.put(self.key);
         if self.kind == MemberKind::Directory {
-            out.push(b'/');
+            out.put(b"/");
         }
     }
 
     /// The extra fields, which are the same before the member and in the directory but for the
     /// numbers of zip64.
-    fn extra(&self, wide: &[u64]) -> Vec<u8> {
-        let mut out = Vec::new();
+    fn extra_onto(&self, out: &mut impl Sink, wide: &[u64]) {
         if !wide.is_empty() {
-            let numbers: Vec<u8> = wide.iter().flat_map(|number| number.to_le_bytes()).collect();
-            field(&mut out, WIDE, &numbers);
+            field_head(out, WIDE, wide.len().saturating_mul(8));
+            wide.iter().for_each(|number| out.put(&number.to_le_bytes()));
         }
         // Beyond 2038 there is only the time of DOS.
         if let Ok(seconds) = i32::try_from(self.mtime_ns.div_euclid(1_000_000_000)) {
-            let [a, b, c, d] = seconds.to_le_bytes();
-            field(&mut out, TIMES, &[HAS_MTIME, a, b, c, d]);
+            field_head(out, TIMES, 5);
+            out.put(&[HAS_MTIME]);
+            out.put(&seconds.to_le_bytes());
         }
         if let Some((user, group)) = self.owner {
-            let mut numbers = vec![1];
+            field_head(out, OWNER, 11);
+            out.put(&[1]);
             for number in [user, group] {
-                numbers.push(4);
-                numbers.extend(number.to_le_bytes());
+                out.put(&[4]);
+                out.put(&number.to_le_bytes());
             }
-            field(&mut out, OWNER, &numbers);
         }
-        out
     }
 
     /// Kind and permissions as Unix has them, and what DOS knows of them.
@@ -284,7 +338,8 @@ pub fn moved(entry: &[u8], at: u64) -> Decoded<Vec<u8>> {
         }
         None => {
             let mut whole = Vec::new();
-            field(&mut whole, WIDE, &added);
+            field_head(&mut whole, WIDE, added.len());
+            whole.append(&mut added);
             added = whole;
             (ENTRY_LEN.saturating_add(name_len), 12)
         }
@@ -344,11 +399,10 @@ fn short(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// An extra field. None here has more than some dozens of bytes.
-fn field(out: &mut Vec<u8>, id: u16, bytes: &[u8]) {
-    out.extend(id.to_le_bytes());
-    out.extend(u16::try_from(bytes.len()).unwrap_or(u16::MAX).to_le_bytes());
-    out.extend_from_slice(bytes);
+/// The head of an extra field. None here has more than some dozens of bytes.
+fn field_head(out: &mut impl Sink, id: u16, len: usize) {
+    out.put(&id.to_le_bytes());
+    out.put(&u16::try_from(len).unwrap_or(u16::MAX).to_le_bytes());
 }
 
 /// Time and date of DOS, which have two seconds, in UTC. What is before or after its years is their
@@ -386,6 +440,22 @@ mod tests {
         let (extra, rest) = rest.split_at(extra);
         assert_eq!(rest.len(), comment);
         entry(&fixed, name, extra).unwrap()
+    }
+
+    #[test]
+    fn lengths_are_known_without_the_headers() {
+        let of = |head: &Head<'_>, at| {
+            let (local, entry) = (head.local().unwrap(), head.entry(at).unwrap());
+            assert_eq!(head.local_len().unwrap(), local.len());
+            assert_eq!(head.entry_len(at).unwrap(), entry.len());
+            assert_eq!(head.descriptor_len(), head.descriptor().len());
+            [local.len(), entry.len(), head.descriptor().len()]
+        };
+        assert_eq!(of(&head(5), 0), [30 + 1 + 9 + 15, 46 + 1 + 9 + 15, 16]);
+        assert_eq!(of(&head(FAR), FAR), [30 + 1 + 20 + 9 + 15, 46 + 1 + 28 + 9 + 15, 24]);
+        let directory = Head { kind: MemberKind::Directory, len: 0, has_descriptor: false, ..head(0) };
+        assert_eq!(of(&Head { owner: None, mtime_ns: i64::MAX, ..directory }, FAR), [32, 48 + 12, 0]);
+        assert!(Head { key: b"", ..head(5) }.entry_len(0).is_err());
     }
 
     #[test]

@@ -272,7 +272,8 @@ impl TarLaying {
             let end = name.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last.saturating_add(1));
             self.news.names.insert(number, name.get(..end).unwrap_or_default().into());
         }
-        self.pieces.made(number, head(&self.news, number, &member).encoded_len());
+        let head = head(&self.news, number, &member).encoded_len();
+        self.pieces.made(number, head as u64);
         self.starts.push(self.pieces.len());
         self.pieces.whole_body(number, member.len);
         self.pieces.fill(0, padding_len(member.len));

@@ -333,7 +333,7 @@ impl<'a> ZipLaying<'a> {
     fn new_member(&mut self, number: u32) -> Result<()> {
         let Some(member) = self.all.get(number as usize) else { return Ok(()) };
         let head = head(&self.news, number, member, 0);
-        let lens = (head.local().map_err(refused(&member.key))?.len(), head.descriptor().len());
+        let lens = (head.local_len().map_err(refused(&member.key))?, head.descriptor_len());
         self.headers.insert(number, self.pieces.len().saturating_sub(self.table.base));
         self.pieces.made(part(number, Part::Local), lens.0 as u64);
         if let Some(start) = self.starts.get_mut(number as usize) {
