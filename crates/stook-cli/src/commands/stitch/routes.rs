@@ -21,6 +21,7 @@ use crate::context::Context;
 use crate::exit::{INTERRUPTED, UsageError, chain, code_for};
 use crate::failures::{self, Failed};
 use crate::fetch::FetchArgs;
+use crate::interrupt::Interrupted;
 use crate::output::{Align, Table, printable};
 use crate::packs;
 use crate::progress::{Progress as Shown, Unit};
@@ -63,7 +64,9 @@ pub(super) struct Args {
 /// Lists, or writes.
 pub(super) fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if args.write.is_none() && !args.list {
-        return Err(UsageError::new("a tree is no file that could go to stdout: give --write DIR or --list").into());
+        return Err(
+            UsageError::new("a tree is no file that could go to stdout: give --write DIR or --list").into()
+        );
     }
     let open = |path: &PathBuf| open_at(path, &args.view, &args.fetch, context);
     let tree = open(&args.tree)?;
@@ -143,8 +146,13 @@ struct Written<'a> {
 /// What became of a file: its length, or that it is no archive.
 type Size = Result<Option<u64>, stook::Error>;
 
-fn sizes(tree: &RoutedTree, files: &[RoutedFile]) -> Vec<Size> {
-    (0..files.len()).map(|at| Ok(tree.routed.laid(at)?.map(|laid| laid.file.len()))).collect()
+fn sizes(tree: &RoutedTree, files: &[RoutedFile], context: &Context) -> anyhow::Result<Vec<Size>> {
+    let bar = context.progress("laying out", Unit::Items, Some(files.len() as u64));
+    let size = |at: usize| match bar.go_on(at as u64, Some(files.len() as u64)) {
+        true => Ok(tree.routed.laid(at).map(|laid| laid.map(|laid| laid.file.len()))),
+        false => Err(Interrupted.into()),
+    };
+    (0..files.len()).map(size).collect()
 }
 
 fn found<'a>(files: &'a [RoutedFile], sizes: &[Size], unused: &'a [UnusedRoute]) -> Found<'a> {
@@ -175,7 +183,7 @@ fn list(
     context: &Context,
 ) -> anyhow::Result<ExitCode> {
     let files: Vec<RoutedFile> = tree.routed.files().collect();
-    let sizes = sizes(tree, &files);
+    let sizes = sizes(tree, &files, context)?;
     let mut output = context.output();
     let failed = sizes.iter().filter(|size| size.is_err()).count() + tree.routed.failures().len();
     if context.json() {
@@ -236,7 +244,8 @@ fn write(
         let (path, seconds) = (TextOrBytes::new("path", shown), started.elapsed().as_secs_f64());
         let written = Some(Written { path, files, bytes, seconds });
         let failures = Failed::all(&report.failures);
-        let document = Found { failures, written, ..found(&named, &sizes(tree, &named), unused) };
+        let sizes = sizes(tree, &named, context)?;
+        let document = Found { failures, written, ..found(&named, &sizes, unused) };
         packs::print_json(&mut output, "stitch_routes", document, context)?;
     } else if !context.quiet() {
         let archives = tree.routed.files().count() as u64;

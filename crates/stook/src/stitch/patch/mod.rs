@@ -175,8 +175,12 @@ impl News {
 }
 
 fn refuse_links(given: &[Member]) -> Result<()> {
-    let Some(link) = given.iter().find(|member| !member.link.is_empty()) else { return Ok(()) };
-    Err(change(&link.key, "it is a link, and only files are members: put the file there that it leads to"))
+    given.iter().find(|member| !member.link.is_empty()).map_or(Ok(()), |link| Err(is_link(&link.key)))
+}
+
+/// For a link among what changes an archive.
+pub(super) fn is_link(key: &[u8]) -> Error {
+    change(key, "it is a link, and only files are members: put the file there that it leads to")
 }
 
 /// A change that cannot be made.

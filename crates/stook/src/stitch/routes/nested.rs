@@ -9,7 +9,7 @@ use crate::source::Source;
 use crate::stitch::error::{Error, Result};
 use crate::stitch::layout::{Laid, Layout as _};
 use crate::stitch::members::Members;
-use crate::stitch::patch::{Finder, Patch, deleted};
+use crate::stitch::patch::{Finder, Patch, deleted, is_link};
 use crate::tree::descent::joined;
 use crate::tree::{Kind, Node};
 
@@ -73,7 +73,7 @@ struct Given<'a> {
 
 impl<'a> Given<'a> {
     fn new(routes: &'a Routes, patch: &'a Patch) -> Self {
-        let members = Members::of_listed(routes.trees.clone());
+        let members = Members::new();
         let (finder, nested, files, gone) = (None, BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         Self { routes, patch, finder, members, nested, files, gone }
     }
@@ -93,10 +93,7 @@ impl<'a> Given<'a> {
                         let source = routes.source(child);
                         self.members.add_source(key.clone(), source, &child.node, layer);
                     }
-                    Kind::Symlink => {
-                        let listed = (child.tree, child.id, &child.node);
-                        self.members.add_listed(key.clone(), listed, layer);
-                    }
+                    Kind::Symlink => return Err(is_link(&key)),
                     _ => continue,
                 }
                 if !self.delete()? {
@@ -157,7 +154,7 @@ impl<'a> Given<'a> {
         }
         let file = self.files.get(&identity).and_then(|number| self.routes.node(*number));
         let archive = match file {
-            Some(file) => (file.node.kind == Kind::File).then(|| self.routes.source(file)),
+            Some(file) => Some(self.routes.source(file)),
             None if self.is_gone(&identity) => None,
             None => self.finder().open(&key)?,
         };
