@@ -15,6 +15,9 @@ use crate::stitch::file::VirtualFile;
 use crate::storage::{cache, free_at};
 use crate::tree::outbox::{NewFile, OutFile, Replaces};
 
+/// The unit in which disks are taken, nearly everywhere.
+const BLOCK: u64 = 4096;
+
 /// What became of a copy.
 pub(super) enum Built {
     /// It is an entry.
@@ -112,10 +115,11 @@ impl MergedCache {
         if self.directory.about(&record_name).map_err(|error| ("look for an entry", error))?.is_some() {
             return Ok(Built::ByAnother);
         }
-        if !self.make_room(record.len).map_err(|error| ("keep the budget", error))? {
+        let bytes = record.encode();
+        let needed = on_disk(record.len).saturating_add(on_disk(bytes.len() as u64));
+        if !self.make_room(needed).map_err(|error| ("keep the budget", error))? {
             return Ok(Built::Not("what else the cache has is in use, and leaves no room for it".to_owned()));
         }
-        let bytes = record.encode();
         let mut record_file = self.new_file().map_err(|error| ("begin a record", error))?;
         record_file.write_at(&bytes, 0).map_err(|error| ("write the record", error))?;
         record_file.sync().map_err(|error| ("sync the record", error))?;
@@ -137,7 +141,12 @@ impl MergedCache {
     }
 }
 
-/// The bytes that a copy counts with: what it takes of the disk, or will.
+/// What a file will take of the disk.
+fn on_disk(len: u64) -> u64 {
+    len.checked_next_multiple_of(BLOCK).unwrap_or(u64::MAX)
+}
+
+/// The bytes that a file counts with: what it takes of the disk, or will.
 pub(super) fn counted(about: &cache::About) -> u64 {
     about.disk_bytes.max(about.len)
 }

@@ -7,7 +7,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::record::{RECORD_LEN_MAX, Record};
-use super::source::Copy;
+use super::source::HeldCopy;
 use super::{MergedCache, data_name, is_data_of, record_name};
 use crate::error::chain;
 use crate::source::{FileSource, Source};
@@ -21,7 +21,7 @@ const BLOCK_BYTES: usize = 1 << 20;
 /// What is there under a key.
 pub(super) enum Found {
     Nothing,
-    Copy(Copy),
+    Copy(HeldCopy),
     /// What cannot be used, why, and which file the record is, if it is one.
     Damaged(FileId, String),
 }
@@ -59,7 +59,7 @@ impl MergedCache {
     }
 
     /// The copy whose record is held, if it has exactly the bytes that its record says.
-    fn verified(&self, name: &str, record: File, key: &[u8; 32], len: u64) -> Result<Copy, String> {
+    fn verified(&self, name: &str, record: File, key: &[u8; 32], len: u64) -> Result<HeldCopy, String> {
         let failed =
             |what: &'static str| move |error: io::Error| format!("its {what} cannot be read: {error}");
         let bytes = read_up_to(&record, 0, RECORD_LEN_MAX + 1).map_err(failed("record"))?;
@@ -81,7 +81,7 @@ impl MergedCache {
         }
         // What changed since it was opened may be other bytes than those that were hashed.
         data.check_unchanged().map_err(|error| chain(&error))?;
-        Ok(Copy { data, hash: said.hash, record })
+        Ok(HeldCopy { data, hash: said.hash, record })
     }
 
     /// Throws an entry away that cannot be used, unless another took its place or it is in use:

@@ -139,14 +139,14 @@ fn put_body(
     salt: &[u8; 32],
 ) -> Result<(), String> {
     let source = opened.map_err(|error| chain(&error))?;
-    let shown = source.origin();
+    let origin = source.origin();
     if !source.identity().can_be_proof() {
-        return Err(format!("nothing would show that {} changes", shown.name()));
+        return Err(format!("nothing would show that {} changes", origin.name()));
     }
     if !source.is_proven() {
-        return Err(format!("{} changed a moment ago, and may change again unseen", shown.name()));
+        return Err(format!("{} changed a moment ago, and may change again unseen", origin.name()));
     }
-    hash.update(&shown.salted(salt));
+    hash.update(&origin.salted(salt));
     let Identity { len, device, inode, mtime_ns, ctime_ns, etag, version } = source.identity();
     let times = [mtime_ns.cast_unsigned(), ctime_ns.cast_unsigned()];
     [len, device, inode].into_iter().chain(times).for_each(|value| number(hash, value));

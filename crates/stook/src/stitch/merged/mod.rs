@@ -21,7 +21,7 @@ use std::time::Duration;
 use self::build::Built;
 use self::entry::Found;
 use self::key::{key_of, numbers_of, shown};
-use self::source::Copy;
+use self::source::HeldCopy;
 use super::error::Result;
 use super::file::VirtualFile;
 use crate::error::{self, Error};
@@ -134,6 +134,14 @@ struct Counters {
     failures: AtomicU64,
 }
 
+/// Whether a copy can be used.
+enum Usable {
+    Copy(HeldCopy),
+    Nothing,
+    /// One is there that cannot be used, and not be removed.
+    Blocked,
+}
+
 impl MergedCache {
     /// Opens a directory. If there is none, it is made, accessible only to the user of this
     /// process.
@@ -214,7 +222,7 @@ impl MergedCache {
         Ok(MergedFile::new(file, copy))
     }
 
-    fn copy_of(&self, file: &VirtualFile, go_on: &mut dyn FnMut(u64) -> bool) -> Result<Option<Copy>> {
+    fn copy_of(&self, file: &VirtualFile, go_on: &mut dyn FnMut(u64) -> bool) -> Result<Option<HeldCopy>> {
         if self.options.rule == MergeRule::Never {
             return Ok(None);
         }
@@ -229,72 +237,93 @@ impl MergedCache {
                 return Ok(None);
             }
         };
-        let name = cache::name_of(&key);
-        if let Some(copy) = self.usable(file, (&name, &key)) {
-            if !self.options.verify_content || self.has_bytes_of(file, &copy, go_on)? {
-                self.counted.found.fetch_add(1, Relaxed);
+        let (name, counted) = (cache::name_of(&key), &self.counted);
+        let compares = self.options.verify_content;
+        match self.usable(file, (&name, &key), compares, go_on)? {
+            Usable::Copy(copy) => {
+                counted.found.fetch_add(1, Relaxed);
                 // Nothing of it is read now, and what is open is of use to others.
                 file.bodies().close();
                 return Ok(Some(copy));
             }
-            let id = cache::about(&copy.record).map(|about| about.id);
-            drop(copy);
-            let gone = id.and_then(|id| self.discard(&name, id));
-            self.discarded(file, "its copy has other bytes than what it is made of", gone);
+            Usable::Nothing => {}
+            Usable::Blocked => return Ok(None),
         }
-        let counter = match self.build(file, (&name, &key), go_on)? {
-            Built::Entry => &self.counted.built,
-            Built::ByAnother => &self.counted.found,
+        let (counter, compares) = match self.build(file, (&name, &key), go_on)? {
+            Built::Entry => (&counted.built, false),
+            Built::ByAnother => (&counted.found, compares),
             Built::Not(why) => {
-                self.counted.failures.fetch_add(1, Relaxed);
+                counted.failures.fetch_add(1, Relaxed);
                 self.note(file, &why);
                 return Ok(None);
             }
         };
-        let copy = self.usable(file, (&name, &key));
-        counter.fetch_add(u64::from(copy.is_some()), Relaxed);
-        Ok(copy)
-    }
-
-    /// The copy that is there and verified. What is damaged is thrown away.
-    fn usable(&self, file: &VirtualFile, (name, key): (&str, &[u8; 32])) -> Option<Copy> {
-        match self.find(name, key, file.len()) {
-            Ok(Found::Copy(copy)) => {
-                if let Err(error) = cache::stamp(&copy.record) {
-                    self.failed(&format!("cannot note the last use of a copy: {error}"));
-                }
-                Some(copy)
+        match self.usable(file, (&name, &key), compares, go_on)? {
+            Usable::Copy(copy) => {
+                counter.fetch_add(1, Relaxed);
+                Ok(Some(copy))
             }
-            Ok(Found::Nothing) => None,
-            Ok(Found::Damaged(id, why)) => {
-                self.discarded(file, &why, self.discard(name, id));
-                None
+            Usable::Nothing => {
+                self.note(file, "its copy was removed again by another process");
+                Ok(None)
             }
-            Err(error) => {
-                self.failed(&format!("cannot look for the copy of {}: {error}", shown(file.path())));
-                None
-            }
+            Usable::Blocked => Ok(None),
         }
     }
 
-    fn discarded(&self, file: &VirtualFile, why: &str, gone: io::Result<bool>) {
+    /// The copy that is there and verified, and perhaps compared with its parts. What is
+    /// damaged is thrown away.
+    fn usable(
+        &self,
+        file: &VirtualFile,
+        (name, key): (&str, &[u8; 32]),
+        compares: bool,
+        go_on: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Usable> {
+        let copy = match self.find(name, key, file.len()) {
+            Ok(Found::Copy(copy)) => copy,
+            Ok(Found::Nothing) => return Ok(Usable::Nothing),
+            Ok(Found::Damaged(id, why)) => {
+                return Ok(self.discarded(file, &why, self.discard(name, id)));
+            }
+            Err(error) => {
+                self.failed(&format!("cannot look for the copy of {}: {error}", shown(file.path())));
+                return Ok(Usable::Blocked);
+            }
+        };
+        if compares && !self.has_bytes_of(file, &copy, go_on)? {
+            let id = cache::about(&copy.record).map(|about| about.id);
+            drop(copy);
+            let gone = id.and_then(|id| self.discard(name, id));
+            return Ok(self.discarded(file, "it has other bytes than what it is made of", gone));
+        }
+        if let Err(error) = cache::stamp(&copy.record) {
+            self.failed(&format!("cannot note the last use of a copy: {error}"));
+        }
+        Ok(Usable::Copy(copy))
+    }
+
+    /// Notes that a copy was thrown away, or could not be: then no other can take its place.
+    fn discarded(&self, file: &VirtualFile, why: &str, gone: io::Result<bool>) -> Usable {
         match gone {
             Ok(true) => {
                 self.counted.discarded.fetch_add(1, Relaxed);
-                self.note(file, &format!("the copy of it was thrown away: {why}"));
+                self.push_note(format!("the copy of {} was thrown away: {why}", shown(file.path())));
+                return Usable::Nothing;
             }
-            Ok(false) => self.note(file, &format!("the copy of it is not used, and others do: {why}")),
+            Ok(false) => self.note(file, &format!("its copy is not used here, but by others: {why}")),
             Err(error) => {
                 self.failed(&format!("{}: {why}, and it cannot be removed: {error}", shown(file.path())));
             }
         }
+        Usable::Blocked
     }
 
     /// Whether a copy has the bytes that the parts have now.
     fn has_bytes_of(
         &self,
         file: &VirtualFile,
-        copy: &Copy,
+        copy: &HeldCopy,
         go_on: &mut dyn FnMut(u64) -> bool,
     ) -> Result<bool> {
         let (mut hash, mut at) = (blake3::Hasher::new(), 0_u64);

@@ -15,19 +15,19 @@ use crate::tree::Holes;
 #[derive(Debug)]
 pub struct MergedFile {
     file: VirtualFile,
-    copy: Option<Copy>,
+    copy: Option<HeldCopy>,
 }
 
 /// A merged copy in use.
 #[derive(Debug)]
-pub(super) struct Copy {
+pub(super) struct HeldCopy {
     pub(super) data: FileSource,
     pub(super) hash: [u8; 32],
     /// Locked, shared with others that use it.
     pub(super) record: File,
 }
 
-impl Drop for Copy {
+impl Drop for HeldCopy {
     fn drop(&mut self) {
         // It was used until now. Where that cannot be noted, it counts as used when it was opened.
         let _ = cache::stamp(&self.record);
@@ -35,7 +35,7 @@ impl Drop for Copy {
 }
 
 impl MergedFile {
-    pub(super) fn new(file: &VirtualFile, copy: Option<Copy>) -> Self {
+    pub(super) fn new(file: &VirtualFile, copy: Option<HeldCopy>) -> Self {
         Self { file: file.clone(), copy }
     }
 

@@ -126,7 +126,7 @@ fn a_copy_that_is_changed_while_it_is_used_is_an_error_that_names_it() {
     // It is in use, so it stays; who opens it anew does not use it.
     let (cache, expected) = (place.cache(), read_through(&place.tar().file).unwrap());
     assert!(!check(&cache, &place.tar(), &expected));
-    assert!(cache.take_notes()[0].contains("others do"));
+    assert!(cache.take_notes()[0].contains("by others"));
     drop(file);
     assert!(check(&cache, &place.tar(), &expected));
 }
@@ -153,6 +153,9 @@ fn content_is_compared_where_times_cannot_be_trusted() {
     write_at(&record, 0, &bytes);
     let file = merged(&place.cache(), &place.tar().file);
     assert!(file.is_merged() && all_of(&file).unwrap() != expected, "the entry was made right");
+    // In use by others it can neither be used nor removed.
+    let cache = place.cache_with(options);
+    assert!(!check(&cache, &place.tar(), &expected));
     drop(file);
     let cache = place.cache_with(options);
     assert!(check(&cache, &place.tar(), &expected));
