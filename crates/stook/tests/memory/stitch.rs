@@ -13,7 +13,7 @@ use stook::tree::{Cursor, Kind, Node, NodeId, PAGE_LEN, Page, Tree};
 
 use super::{ALLOCATOR, alone};
 
-/// The most that is allocated while something is made, beyond what there was before; and what stays.
+/// The most that is allocated while something is made, beyond what there was; and what stays.
 fn most_of<T>(make: impl FnOnce() -> T) -> (T, usize, usize) {
     let (before, most, is_done) = (ALLOCATOR.allocated(), AtomicUsize::new(0), AtomicBool::new(false));
     let made = std::thread::scope(|scope| {

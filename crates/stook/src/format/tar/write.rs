@@ -50,7 +50,9 @@ impl Head<'_> {
         let block = BLOCK_LEN as u64;
         match self.records(&self.name()).len() as u64 {
             0 => block,
-            records => records.saturating_add(padding_len(records)).saturating_add(2 * block),
+            records => {
+                records.saturating_add(padding_len(records)).saturating_add(block).saturating_add(block)
+            }
         }
     }
 
