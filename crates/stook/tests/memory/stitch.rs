@@ -54,7 +54,7 @@ fn a_layout_takes_at_most_200_bytes_a_piece_while_it_is_opened() {
     let fills = |at: usize| format!("fill = {}, length = 3", at % 2);
     let kinds: [&dyn Fn(usize) -> String; 3] = [&path, &bytes, &fills];
     for kind in kinds {
-        let (layout, most) = opened((0..PIECES).map(|at| kind(at)));
+        let (layout, most) = opened((0..PIECES).map(kind));
         assert!(layout.is_ok(), "{layout:?}");
         assert!(most <= PIECES * 200, "{} bytes for each of: {}", most / PIECES, kind(0));
     }
