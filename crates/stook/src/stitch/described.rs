@@ -104,8 +104,8 @@ impl Describing {
         }
     }
 
-    /// Bytes as they stand in the layout itself; many zeroes, as headers have them, are shorter as a
-    /// fill.
+    /// Bytes as they stand in the layout itself; many zeroes, as headers have them, are shorter as
+    /// a fill.
     fn bytes(&mut self, bytes: &Bytes, encoder: &mut Encoder) -> Result<()> {
         let (mut start, mut at) = (0, 0);
         while at < bytes.len() {

@@ -236,7 +236,9 @@ impl Members {
     /// Adds a file or a link of a tree that was listed, for a layer.
     pub(super) fn add_listed(&mut self, key: Vec<u8>, (tree, id, node): (u32, NodeId, &Node), layer: u32) {
         let before = self.members.len();
-        self.push(tree, key, id, node);
+        // What cannot be asked any more is an error when it is opened.
+        let inode = self.trees.get(tree as usize).and_then(|(tree, _)| tree.inode_state(id).ok().flatten());
+        self.push(tree, key, &Entry { name: Box::default(), id, node: *node, inode });
         self.members.iter_mut().skip(before).for_each(|member| member.layer = layer);
     }
 

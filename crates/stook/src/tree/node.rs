@@ -102,8 +102,8 @@ impl NodeId {
     }
 }
 
-/// Which state of which inode a node on disk is: what distinguishes a file from another one, or from
-/// its own past, where both have one length and one modification time.
+/// Which state of which inode a node on disk is: what distinguishes a file from another one, or
+/// from its own past, where both have one length and one modification time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InodeState {
     /// Device that holds the inode.

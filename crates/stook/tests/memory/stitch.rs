@@ -13,7 +13,7 @@ use stook::tree::{Cursor, Kind, Node, NodeId, PAGE_LEN, Page, Tree};
 
 use super::{ALLOCATOR, alone};
 
-/// The most that is allocated while something is made, beyond what there was before; and what stays.
+/// The most that is allocated while something is made, beyond what there was; and what stays.
 fn most_of<T>(make: impl FnOnce() -> T) -> (T, usize, usize) {
     let (before, most, is_done) = (ALLOCATOR.allocated(), AtomicUsize::new(0), AtomicBool::new(false));
     let made = std::thread::scope(|scope| {
@@ -50,11 +50,11 @@ fn a_layout_takes_at_most_200_bytes_a_piece_while_it_is_opened() {
     const PIECES: usize = 200_000;
     let path =
         |at: usize| format!("path = \"d/{at:06}\", length = 10, size = 10, mtime_ns = 1785312000123456789");
-    let bytes = |at: usize| format!("base64 = \"{at:04}\"");
+    let bytes = |at: usize| format!("base64 = \"{:04}\"", at % 10_000);
     let fills = |at: usize| format!("fill = {}, length = 3", at % 2);
     let kinds: [&dyn Fn(usize) -> String; 3] = [&path, &bytes, &fills];
     for kind in kinds {
-        let (layout, most) = opened((0..PIECES).map(|at| kind(at % 10_000 + at / 10_000 * 10_000)));
+        let (layout, most) = opened((0..PIECES).map(kind));
         assert!(layout.is_ok(), "{layout:?}");
         assert!(most <= PIECES * 200, "{} bytes for each of: {}", most / PIECES, kind(0));
     }
