@@ -128,8 +128,9 @@ bench: ## Compare with other systems; writes benchmarks/runs/.
 	cargo run --release --locked -p stook-peers -- bench
 	cargo run --release --locked -p stook-peers -- sparse
 	cargo run --release --locked -p stook-peers -- gather
-	@scripts/need copiers
+	@scripts/need archives copiers
 	cargo build --release --locked -p stook-cli
+	cargo run --release --locked -p stook-peers -- stitch
 	cargo run --release --locked -p stook-peers -- unpack
 	cargo run --release --locked -p stook-peers -- copy
 	@scripts/need lists

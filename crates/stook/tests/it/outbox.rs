@@ -696,9 +696,7 @@ fn a_file_that_is_filled_is_there_whole_or_what_was_there_stays() {
     let all: Vec<u8> = (0..(9 << 20) + 5).map(|at: u32| (at / 7) as u8).collect();
     let fill = |calls: Arc<FaultCalls>, said: u64, bytes: &[u8]| -> Result<(), stook::Error> {
         let mut draft = Draft::named_through(&path, calls, &mut || true)?;
-        draft.fill(said, |write| {
-            bytes.chunks(300_000).try_for_each(|bytes| write(bytes, &mut || true))
-        })?;
+        draft.fill(said, |write| bytes.chunks(300_000).try_for_each(|bytes| write(bytes, &mut || true)))?;
         draft.finish()
     };
     // More room than bytes, and fewer than it would take to be long.
