@@ -1,5 +1,5 @@
-//! What a merged copy is worth: a tar of 512 files of 16 KiB, read from them and from its copy, with
-//! nothing of it in memory. As root names and inodes are dropped, too.
+//! What a merged copy is worth: a tar of 512 files of 16 KiB, read from them and from its copy,
+//! with nothing of it in memory. As root names and inodes are dropped, too.
 //!
 //! `cargo run --release --example merged -- DIR [ROUNDS]`
 

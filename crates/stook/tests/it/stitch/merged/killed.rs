@@ -1,4 +1,4 @@
-//! Whoever builds a copy may be killed at any call, and power may fail.
+//! A process that builds a copy may be killed at any call, and power may fail.
 
 use std::ffi::OsStr;
 use std::io;
