@@ -141,7 +141,7 @@ impl AfsTable {
         }
     }
 
-    /// The numbers of members by their folded names. Where several have one name, it is nobody's.
+    /// The numbers of members by their folded names. Where several have one name, it is none's.
     pub(super) fn names(&self, case: CaseRule) -> HashMap<Vec<u8>, Option<u32>> {
         let mut names = HashMap::new();
         for number in 0..self.count() {
