@@ -249,7 +249,7 @@ fn archives_that_folders_name_are_changed_in_a_tree() {
         test $(zipinfo -1 in.zip | tr '\\n' ' ' | tee got | wc -w) = 2; grep -x 'a c ' got
         $STOOK pack -q game game.stook; rmdir mod/data
         $STOOK stitch routes game.stook --with mod --write two; diff -r out two
-        $STOOK stitch tar mod --write mod.tar; cp -r mod MOD; mv MOD/Sound.zip MOD/sound.ZIP
+        $STOOK stitch tar mod --write mod.tar; cp -rp mod MOD; mv MOD/Sound.zip MOD/sound.ZIP
         $STOOK stitch routes game --with MOD mod.tar// --ignore-case --write three; diff -r out three";
     let (code, stdout, stderr) = script(&place, same);
     assert_eq!(code, 0, "{stdout} {stderr}");
