@@ -279,19 +279,6 @@ fn archives_that_folders_name_are_changed_in_a_tree() {
 }
 
 #[test]
-fn more_archives_than_descriptors_are_changed() {
-    let place = Place::new();
-    let made = "
-        echo old > a; zip -q0 x.zip a; mkdir -p mod/x.zip; echo new > mod/x.zip/a
-        for number in $(seq 500); do mkdir -p many/$number; cp x.zip many/$number; done
-        (ulimit -n 128; $STOOK stitch routes many --with mod --write out)
-        test $(find out -name x.zip | wc -l) = 500; unzip -p out/1/x.zip a | cmp - mod/x.zip/a
-        for number in $(seq 500); do cmp out/1/x.zip out/$number/x.zip; done";
-    let (code, stdout, stderr) = script(&place, made);
-    assert_eq!(code, 0, "{stdout} {stderr}");
-}
-
-#[test]
 fn many_more_files_than_descriptors_are_one_file() {
     let place = Place::new();
     fs::create_dir(place.path("many")).unwrap();
