@@ -14,7 +14,7 @@ use super::packs::Place;
 use super::stook;
 
 /// A command line that runs, for each command that takes options.
-const RUNS: [(&str, &str); 28] = [
+const RUNS: [(&str, &str); 29] = [
     ("bench", "bench . --file-size 256K --time 5ms --ramp 1ms"),
     ("bench compare", "bench compare results.json results.json"),
     (
