@@ -121,6 +121,8 @@ fn whichever_call_fails_it_is_reported_and_nothing_stays() {
                     assert!(shards == whole && ["lock", "unlink"].contains(&call), "{nth} {call}");
                     assert!(others.is_empty() || call == "unlink", "{nth} {call}: {others:?}");
                 }
+                // What cannot be removed stays, and the next run removes it.
+                Err(_) if call == "unlink" => assert!(shards.is_empty(), "{nth} {call}"),
                 Err(_) => {
                     assert!(shards.is_empty() && others.is_empty(), "{nth} {call}: {others:?}");
                     assert!(!at.join("out").exists(), "{nth} {call}");
