@@ -298,8 +298,8 @@ class File(io.BufferedIOBase):
         return self._base.read(position, length)
 
     def readinto_at(self, position: int, out: Buffer) -> int:
-        """Reads bytes at ``position`` into ``out``; how many, fewer than it has room for only at the
-        end.
+        """Reads bytes at ``position`` into ``out``; how many, fewer than it has room for only at
+        the end.
         """
         self._check()
         return self._base.readinto(position, out)

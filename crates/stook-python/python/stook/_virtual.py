@@ -34,8 +34,8 @@ class VirtualFile(File):
         """Opens a file that a layout describes.
 
         Args:
-            layout: Where the layout is, as :meth:`save` or ``stook stitch -o`` wrote it; or, as on the
-                command line, two slashes and the name of the file after it.
+            layout: Where the layout is, as :meth:`save` or ``stook stitch -o`` wrote it; or, as on
+                the command line, two slashes and the name of the file after it.
             name: The name of the file in it; ``None`` where it has only one.
 
         Raises:
@@ -116,8 +116,8 @@ class VirtualFile(File):
             progress: As for :meth:`write`.
 
         Raises:
-            stook.InvalidError: What it is made of is no part of files below that directory; or there
-                is another file.
+            stook.InvalidError: What it is made of is no part of files below that directory; or
+                there is another file.
             stook.LimitError: It would have more than 128 MiB of bytes that are in no file.
             stook.ExistsError, stook.SourceChangedError, OSError: As for :meth:`write`.
         """

@@ -115,7 +115,11 @@ impl OpenedLayout {
         };
         let Some((name, range)) = found else {
             let names = self.files.iter().map(|(name, _)| name.clone()).collect();
-            return Err(Error::Name { path: self.whole.path().to_path_buf(), name: name.map(<[u8]>::to_vec), names });
+            return Err(Error::Name {
+                path: self.whole.path().to_path_buf(),
+                name: name.map(<[u8]>::to_vec),
+                names,
+            });
         };
         let mut path = self.whole.path().as_os_str().to_os_string();
         path.push("//");
@@ -199,7 +203,11 @@ impl Parts for Sources {
             Some(_) => "it was modified at another time than the one that the layout is of".to_owned(),
         };
         let what = format!("{what}: make the layout anew");
-        Err(error::Error::io("read", source.path(), io::Error::new(io::ErrorKind::InvalidData, Outdated(what))))
+        Err(error::Error::io(
+            "read",
+            source.path(),
+            io::Error::new(io::ErrorKind::InvalidData, Outdated(what)),
+        ))
     }
 
     fn make(&self, number: u32, _bodies: &Bodies) -> error::Result<Bytes> {

@@ -49,7 +49,8 @@ pub(super) struct Args {
     /// Write all of TREE, with the changed archives, into this directory, which is made or empty
     #[arg(long, value_name = "DIR")]
     write: Option<PathBuf>,
-    /// List the archives that folders name: how many bytes each has then, its path, and what is for it
+    /// List the archives that folders name: how many bytes each has then, its path, and what is for
+    /// it
     #[arg(long, conflicts_with = "write")]
     list: bool,
     /// Name everything that is for nothing, or failed, not the first ten

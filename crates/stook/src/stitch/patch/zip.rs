@@ -335,12 +335,12 @@ impl<'a> ZipLaying<'a> {
         let head = head(&self.news, number, member, 0);
         let lens = (head.local_len().map_err(refused(&member.key))?, head.descriptor_len());
         self.headers.insert(number, self.pieces.len().saturating_sub(self.table.base));
-        self.pieces.made(part(number, Part::Local), lens.0 as u64);
+        self.pieces.made(part(number, MadePart::Local), lens.0 as u64);
         if let Some(start) = self.starts.get_mut(number as usize) {
             *start = self.pieces.len();
         }
         self.pieces.whole_body(number, member.len);
-        self.pieces.made(part(number, Part::Descriptor), lens.1 as u64);
+        self.pieces.made(part(number, MadePart::Descriptor), lens.1 as u64);
         Ok(())
     }
 
@@ -394,21 +394,21 @@ impl<'a> ZipLaying<'a> {
         let Some(member) = self.all.get(number as usize) else { return Ok(()) };
         let at = self.headers.get(&number).copied().unwrap_or(0);
         let entry = head(&self.news, number, member, 0).entry(at).map_err(refused(&member.key))?;
-        self.pieces.made(part(number, Part::Entry), entry.len() as u64);
+        self.pieces.made(part(number, MadePart::Entry), entry.len() as u64);
         Ok(())
     }
 }
 
 /// What is made of a member that comes from a tree.
 #[derive(Debug, Clone, Copy)]
-enum Part {
+enum MadePart {
     Local,
     Descriptor,
     Entry,
 }
 
 /// The number of a part. There are fewer members than a quarter of all numbers.
-fn part(number: u32, part: Part) -> u32 {
+fn part(number: u32, part: MadePart) -> u32 {
     number.saturating_mul(3).saturating_add(part as u32)
 }
 
@@ -438,9 +438,9 @@ impl Parts for PatchedZip {
     fn make(&self, made: u32, bodies: &Bodies) -> error::Result<Bytes> {
         let (number, kind) = (made / 3, made % 3);
         let member = self.members.all().get(number as usize).ok_or_else(|| no_part(made))?;
-        if kind == Part::Descriptor as u32 {
+        if kind == MadePart::Descriptor as u32 {
             self.crcs.read(bodies, number..number.saturating_add(1))?;
-        } else if kind == Part::Entry as u32 {
+        } else if kind == MadePart::Entry as u32 {
             // Who reads one reads most of them.
             self.crcs.read(bodies, 0..self.members.all().len() as u32)?;
         }

@@ -78,7 +78,7 @@ impl RoutedFiles {
             pieces.body(number, 0, one.node.len);
         }
         let listed =
-            Listed { tree: tree.clone(), files: matches.iter().map(|one| (one.id, one.node)).collect() };
+            ListedFiles { tree: tree.clone(), files: matches.iter().map(|one| (one.id, one.node)).collect() };
         let whole =
             VirtualFile::of_many(tree.path(), pieces, Arc::new(listed)).map_err(|error| match error {
                 StitchError::Core(error) => error,
@@ -188,12 +188,12 @@ impl RoutedFiles {
 
 /// Files of a tree that are what they were when they were listed.
 #[derive(Debug)]
-struct Listed {
+struct ListedFiles {
     tree: Arc<dyn Tree>,
     files: Vec<(NodeId, Node)>,
 }
 
-impl Parts for Listed {
+impl Parts for ListedFiles {
     fn open(&self, number: u32) -> Result<Arc<dyn Source>> {
         let (id, node) = self.files.get(number as usize).ok_or_else(|| no_part(number))?;
         let source = self.tree.open(*id)?;
