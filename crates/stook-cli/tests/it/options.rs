@@ -36,7 +36,7 @@ const RUNS: [(&str, &str); 29] = [
     ("stitch afs", "stitch afs tree --write new.afs"),
     ("stitch safetensors", "stitch safetensors shard.safetensors --write new.safetensors"),
     ("stitch patch", "stitch patch x.tar --write new.tar --with tree"),
-    ("stitch routes", "stitch routes tree --write out --with tree"),
+    ("stitch routes", "stitch routes set --write out --with routes"),
     ("verify", "verify tree --against tree"),
     ("ls", "ls p.stook"),
     ("info", "info p.stook"),
@@ -292,6 +292,8 @@ fn model() -> PathBuf {
         let shard = br#"{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}"#;
         let shard = [&(shard.len() as u64).to_le_bytes()[..], shard, b"a"].concat();
         fs::write(place.path("shard.safetensors"), shard).unwrap();
+        fs::create_dir_all(place.path("routes/x.tar")).unwrap();
+        fs::write(place.path("routes/x.tar/two"), "2").unwrap();
         let tar = stook(["stitch", "tar", "tree", "--write", "x.tar"]).current_dir(place.dir.path()).output();
         assert!(tar.unwrap().status.success());
         let packed = stook(["pack", "tree", "tree.stook"]).current_dir(place.dir.path()).output().unwrap();

@@ -1,11 +1,11 @@
 //! Whether what is there has the attributes of its source, and what is done where it has not.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::PoisonError;
 
-use rustix::fs::{Mode, OFlags, Stat};
+use rustix::fs::{FileType, Mode, OFlags, Stat};
 
 use super::body::FileJob;
 use super::decide::{CHANGED, is_unchanged};
@@ -27,9 +27,8 @@ pub(super) struct Corrected {
     pub(super) unset: Unset,
 }
 
-/// What files that have several names in a destination were given, and whether they had something
-/// else: their names may be several files in the source.
-pub(super) type Shared = HashMap<Inode, (FileMetadata, bool)>;
+/// Files of a destination that had several names when they were met first.
+pub(super) type Shared = HashSet<Inode>;
 
 impl Receiver {
     /// What something is to get, its extended attributes read from its source.
@@ -65,10 +64,22 @@ impl Receiver {
         extra(&there, wanted).try_for_each(|name| again(|| self.calls.remove_xattr(file, name)))
     }
 
+    /// Notes which files have several names, and whether this one has, or had: this run may have
+    /// replaced the others. What is there under other names is not known to be a copy of the same:
+    /// it may be of another file, in an earlier copy, or a source itself.
+    pub(super) fn has_other_names(&self, there: &Stat) -> bool {
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let inode = (there.st_dev, there.st_ino);
+        if there.st_nlink > 1 && !FileType::from_raw_mode(there.st_mode).is_dir() {
+            shared.insert(inode);
+        }
+        shared.contains(&inode)
+    }
+
     /// Gives a file that is there the attributes of its source, where that is asked. `never` and
     /// `older` leave what stays as it is, but for extended attributes that it lacks: their source
     /// could not be read when it was copied, and nothing else would ever say so. `None` where it
-    /// cannot have them, as it is also another file of the source, with others.
+    /// has others, and other names, which have to keep these.
     pub(super) fn correct_file(
         &self,
         job: &FileJob,
@@ -76,30 +87,15 @@ impl Receiver {
         seen: &Stat,
     ) -> io::Result<Option<Corrected>> {
         let of = (job.source, job.id);
+        let has_other_names = self.has_other_names(seen);
         if self.options.overwrite != Overwrite::Different {
-            return self.complete(of, &job.node, spot, Some(seen)).map(Some);
+            return self.complete(of, &job.node, spot, Some(seen).filter(|_| !has_other_names)).map(Some);
         }
         let wanted = self.wanted(of, &job.node).map_err(io::Error::other)?;
-        let inode = (seen.st_dev, seen.st_ino);
-        // Also without its other names: this run may have replaced them.
-        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        match shared.get(&inode) {
-            Some((given, is_corrected)) if *given == wanted => {
-                let (is_corrected, unset) = (*is_corrected, self.lost(spot, &wanted)?);
-                Ok(Some(Corrected { is_corrected, unset }))
-            }
-            Some(_) => Ok(None),
-            None if seen.st_nlink < 2 => {
-                drop(shared);
-                self.correct_with(&wanted, spot, seen).map(Some)
-            }
-            // Locked, so that its other names wait for this one.
-            None => {
-                let corrected = self.correct_with(&wanted, spot, seen)?;
-                shared.insert(inode, (wanted, corrected.is_corrected));
-                Ok(Some(corrected))
-            }
+        if has_other_names && !self.has_all_attributes(spot, seen, &wanted)? {
+            return Ok(None);
         }
+        self.correct_with(&wanted, spot, seen).map(Some)
     }
 
     fn correct_with(&self, wanted: &FileMetadata, spot: &Spot, seen: &Stat) -> io::Result<Corrected> {
@@ -127,8 +123,7 @@ impl Receiver {
         let Some(there) = target::status(&spot.parent, &spot.name)? else {
             return Err(io::ErrorKind::NotFound.into());
         };
-        let has_owner = wanted.owner.is_none_or(|owner| owner == (there.st_uid, there.st_gid));
-        if has_owner && self.has_time_of(spot, &there, &wanted) && self.has_xattrs(spot, &wanted)? {
+        if self.has_link_attributes(spot, &there, &wanted)? {
             return Ok(Corrected { is_corrected: false, unset: self.lost(spot, &wanted)? });
         }
         let unset = match self.options.dry_run {
@@ -136,6 +131,26 @@ impl Receiver {
             false => target::set_link_metadata(&*self.calls, &spot.parent, &spot.name, &wanted)?,
         };
         Ok(Corrected { is_corrected: true, unset })
+    }
+
+    fn has_link_attributes(&self, spot: &Spot, there: &Stat, wanted: &FileMetadata) -> io::Result<bool> {
+        let has_owner = wanted.owner.is_none_or(|owner| owner == (there.st_uid, there.st_gid));
+        Ok(has_owner && self.has_time_of(spot, there, wanted) && self.has_xattrs(spot, wanted)?)
+    }
+
+    /// Whether a symbolic link that leads where its source does can stay: not with other attributes
+    /// where it has other names, which have to keep these.
+    pub(super) fn link_may_stay(&self, found: &Found, spot: &Spot) -> io::Result<bool> {
+        if self.options.overwrite != Overwrite::Different {
+            return Ok(true);
+        }
+        match target::status(&spot.parent, &spot.name)? {
+            Some(there) if self.has_other_names(&there) => {
+                let wanted = self.wanted((found.source, found.id), &found.node).map_err(io::Error::other)?;
+                self.has_link_attributes(spot, &there, &wanted)
+            }
+            _ => Ok(true),
+        }
     }
 
     /// Gives something that stays the extended attributes that it lacks. Those that give rights are

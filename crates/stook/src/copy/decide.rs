@@ -37,7 +37,7 @@ pub(super) struct Place {
 impl Place {
     /// The same, where the bytes that are there were compared, and it is written all the same.
     pub(super) fn compared(self, is_same: bool) -> Self {
-        // What is there is also another file, with other attributes.
+        // What is there has other names and other attributes.
         let why = if is_same && !self.is_earlier { Why::Metadata } else { self.why };
         Self { why, ..self }
     }
@@ -101,6 +101,7 @@ impl Receiver {
     /// Something has the name.
     fn decide_existing(&self, job: &FileJob, spot: Spot, there: &Stat) -> Option<Place> {
         let kind = FileType::from_raw_mode(there.st_mode);
+        self.has_other_names(there);
         if kind.is_dir() {
             let what = "a directory is there, and the source has a file: remove it, or rename it";
             self.fail_io("write", &job.key, io::Error::new(io::ErrorKind::IsADirectory, what));
@@ -166,7 +167,7 @@ impl Receiver {
     }
 
     /// What is there is the file that is copied. Its digests are known if it was read. Whether it
-    /// can stay: it may also be another one, with other attributes.
+    /// can stay: it may have other names, which keep its attributes.
     fn skip(&self, job: &FileJob, spot: &Spot, there: &Stat, digests: &Arc<[Digest]>) -> bool {
         let Corrected { is_corrected, unset } = match self.correct_file(job, spot, there) {
             Ok(Some(corrected)) => corrected,

@@ -72,7 +72,7 @@ pub(super) struct Receiver {
     /// Reads again what got its name here, if that is asked for.
     pub(super) read_back: Option<Arc<dyn ReadBack>>,
     pub(super) state: Mutex<State>,
-    /// What files with several names were given.
+    /// Files with several names.
     pub(super) shared: Mutex<Shared>,
     is_stopped: AtomicBool,
     why_stopped: OnceLock<WhyStopped>,

@@ -20,6 +20,7 @@ use crate::format::{list_date, mhl, now_ns, sums};
 use crate::hash::{Digest, HashKind};
 use crate::source::Forwards;
 use crate::tree::Kind;
+use crate::tree::existing::Comparison;
 use crate::tree::history::Listed;
 use crate::tree::outbox::{Appended, BeforeNames, Durability, NewFile, Replaces, Waiting};
 
@@ -193,7 +194,7 @@ impl Receiver {
         let digests = match known {
             Some(digests) => digests,
             None if !new || found.node.kind != Kind::File => return,
-            None => match self.computed_of(found) {
+            None => match self.computed_of(found, first) {
                 Ok(Computed { digests, proof }) => {
                     let key = found.key.as_slice().into();
                     self.write_proofs(lists, Proven::new(key, &digests, proof.as_ref()).as_slice());
@@ -208,8 +209,13 @@ impl Receiver {
         self.record(lists, &found.key, &found.node, &digests);
     }
 
-    /// What lists need of a file of a source.
-    fn computed_of(&self, found: &Found) -> crate::Result<Computed> {
+    /// What lists need of a file of a source, which is compared with the one in the destination that
+    /// stands for it and was not read.
+    fn computed_of(&self, found: &Found, first: &[u8]) -> crate::Result<Computed> {
+        let there = |error| self.io("read", first, error);
+        let spot = self.spot(first).ok().flatten();
+        let spot = spot.ok_or_else(|| there(io::ErrorKind::NotFound.into()))?;
+        let mut comparison = Comparison::open(&spot.parent, &spot.name).map_err(there)?;
         let source = self.sources.get(found.source).map(|source| source.tree.open(found.id)).transpose()?;
         let source = source.ok_or_else(|| self.io("list", &found.key, io::ErrorKind::NotFound.into()))?;
         let path = source.path().to_path_buf();
@@ -218,11 +224,20 @@ impl Receiver {
         loop {
             let block = forwards.fill_buf().map_err(|error| crate::Error::io("read", &path, error))?;
             if block.is_empty() || self.is_stopped() {
-                return Ok(file.finish());
+                break;
             }
             let bytes = Bytes::copy_from_slice(block);
             file.take(&bytes);
+            comparison.take(&bytes).map_err(there)?;
             forwards.consume(bytes.len());
+        }
+        match self.is_stopped() || comparison.finish().map_err(there)? {
+            true => Ok(file.finish()),
+            false => {
+                let what = "it has other bytes than its source, so that no other name of it is listed: \
+                            --checksum compares what is there";
+                Err(self.io("list", first, io::Error::other(what)))
+            }
         }
     }
 

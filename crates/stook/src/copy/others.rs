@@ -75,6 +75,10 @@ impl Receiver {
             }
             Err(Noted) => return None,
         };
+        if let Ok(Some(there)) = target::status(&spot.parent, &spot.name) {
+            // Other names of what is replaced have to know that they were several.
+            self.has_other_names(&there);
+        }
         let decided = self.plan(key, &spot, found.node.mtime_ns);
         let decided = decided.and_then(|plan| Ok((plan, plan.compares() && is_same(&spot)?)));
         let (plan, is_same) = match decided {
@@ -129,7 +133,10 @@ impl Receiver {
 
     /// Makes a symbolic link.
     fn symlink(&self, found: &Found, link_to: &[u8], xattrs: Xattrs) {
-        let same = |spot: &Spot| existing::is_link_to(&spot.parent, &spot.name, link_to);
+        let same = |spot: &Spot| {
+            let leads_there = existing::is_link_to(&spot.parent, &spot.name, link_to)?;
+            Ok(leads_there && self.link_may_stay(found, spot)?)
+        };
         let Some((spot, plan)) = self.place_other(found, Action::Copy, same) else { return };
         let metadata = self.metadata(&found.node, xattrs);
         let made = self.made_other(found, (&spot, plan), |backup| {

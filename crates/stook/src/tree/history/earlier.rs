@@ -37,6 +37,8 @@ pub(super) struct History {
     pub(super) ignored: Vec<String>,
     /// The last lists of the directories that have histories of their own.
     pub(super) references: Vec<MhlReference>,
+    /// Directories whose histories are damaged.
+    damaged: Vec<Vec<u8>>,
 }
 
 /// Hashes of the files that are listed now: of each function the first one of each history.
@@ -117,6 +119,15 @@ impl History {
         self.known.get(key).map(Vec::as_slice).unwrap_or_default()
     }
 
+    /// Whether a file is in a directory whose history is damaged: what that says of it is not known,
+    /// and a list that has it as it is now could cover up damage.
+    pub(super) fn leaves_out(&self, key: &[u8]) -> bool {
+        let is_in = |directory: &Vec<u8>| {
+            key.strip_prefix(directory.as_slice()).is_some_and(|rest| rest.starts_with(b"/"))
+        };
+        self.damaged.iter().any(is_in)
+    }
+
     fn add(&mut self, known: Known) {
         for (key, digests) in known {
             let Some(all) = self.known.get_mut(&key) else { continue };
@@ -149,6 +160,7 @@ impl History {
                 // A file of that name, or a link, is no history.
                 Err(error) if error.kind() == io::ErrorKind::NotADirectory => continue,
                 Err(error) => {
+                    self.damaged.push(directory.to_vec());
                     fail(&key, Error::io("open", shown(path, &key), error));
                     continue;
                 }
@@ -162,7 +174,10 @@ impl History {
                     }));
                     self.add(own.known);
                 }
-                Err(error) => fail(&key, error.into_error(path, &key)),
+                Err(error) => {
+                    self.damaged.push(directory.to_vec());
+                    fail(&key, error.into_error(path, &key));
+                }
             }
         }
         Ok(())

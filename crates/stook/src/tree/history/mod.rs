@@ -101,11 +101,12 @@ impl Generation<'_> {
 
     fn try_write(
         &self,
-        files: Vec<Listed>,
+        mut files: Vec<Listed>,
         directories: Option<Vec<Vec<u8>>>,
         fail: &mut dyn FnMut(&[u8], Error),
     ) -> Result<Written> {
         let history = History::of(self.path, self.folder, &files, fail)?;
+        files.retain(|file| !history.leaves_out(&file.key));
         let date = date_time(now_ns()).unwrap_or_default();
         let path = self.path.canonicalize().unwrap_or_else(|_| self.path.to_path_buf());
         let of = path.file_name().unwrap_or_default().as_bytes();

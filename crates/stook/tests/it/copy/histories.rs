@@ -204,7 +204,9 @@ fn the_history_of_a_directory_below_that_was_changed_costs_only_itself() {
     let report = place.copy("p", "pp", XXH128);
     assert_failed(&report, &["c1/ascmhl", "c2/g"]);
     assert_eq!(references(&place.at("pp")).len(), 1);
-    assert_eq!(actions(&history(&place.at("pp")).1[0]).len(), 3);
+    // What is below it is in no list, which could cover up damage.
+    let (_, lists) = history(&place.at("pp"));
+    assert_eq!(actions(&lists[0]).into_keys().collect::<Vec<_>>(), ["c2/g", "h"]);
 }
 
 #[test]
@@ -226,6 +228,7 @@ fn a_history_below_whose_chain_lacks_its_last_list_is_a_failure_until_it_is_cont
         assert_eq!(failed(&sealed), ["c1/ascmhl"], "{sealed:?}");
         assert!(chain(&sealed.failures[0].error).contains("the next `--mhl` of that directory"));
         assert_eq!(references(&place.at("p")).len(), 1);
+        assert_eq!(verify(&place.at("p")).wrong(false), 1, "c1/f is in no list of it");
         assert_failed(&place.copy("p", &format!("copy-{is_gone}"), XXH128), &["c1/ascmhl"]);
     }
     // What it takes up it says.

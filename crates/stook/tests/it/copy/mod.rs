@@ -20,6 +20,7 @@ mod resume;
 mod roundtrip;
 mod rules;
 mod selections;
+mod shared;
 mod sharing;
 mod times;
 
