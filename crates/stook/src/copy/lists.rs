@@ -209,8 +209,8 @@ impl Receiver {
         self.record(lists, &found.key, &found.node, &digests);
     }
 
-    /// What lists need of a file of a source, which is compared with the one in the destination that
-    /// stands for it and was not read.
+    /// What lists need of a file of a source, which is compared with the one in the destination
+    /// that stands for it and was not read.
     fn computed_of(&self, found: &Found, first: &[u8]) -> crate::Result<Computed> {
         let there = |error| self.io("read", first, error);
         let spot = self.spot(first).ok().flatten();

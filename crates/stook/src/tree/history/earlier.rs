@@ -119,8 +119,8 @@ impl History {
         self.known.get(key).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Whether a file is in a directory whose history is damaged: what that says of it is not known,
-    /// and a list that has it as it is now could cover up damage.
+    /// Whether a file is in a directory whose history is damaged: what that says of it is not
+    /// known, and a list that has it as it is now could cover up damage.
     pub(super) fn leaves_out(&self, key: &[u8]) -> bool {
         let is_in = |directory: &Vec<u8>| {
             key.strip_prefix(directory.as_slice()).is_some_and(|rest| rest.starts_with(b"/"))
