@@ -23,14 +23,14 @@ def tar(
 ) -> VirtualFile:
     """A tar of trees, without writing it: a file that is read as if it were there.
 
-    Headers are computed when they are read, and files are opened when their bytes are. Names that are
-    long or not ASCII, and sizes from 8 GiB on, are pax records. The names of a file after the first are
-    hard links.
+    Headers are computed when they are read, and files are opened when their bytes are. Names that
+    are long or not ASCII, and sizes from 8 GiB on, are pax records. The names of a file after the
+    first are hard links.
 
     Args:
-        trees: A directory, a file, a pack, an archive with two slashes (``"x.tar//"``) or an object; or
-            several in a list. What is in the only one is at the top of the archive; several are in it
-            under their names, and a file has its name.
+        trees: A directory, a file, a pack, an archive with two slashes (``"x.tar//"``) or an
+            object; or several in a list. What is in the only one is at the top of the archive;
+            several are in it under their names, and a file has its name.
         deterministic: Whether times and owners are left out: the same files give the same bytes on
             every machine, those of GNU tar.
         target: Where it will be written: a file that is there is not in it.
@@ -45,8 +45,8 @@ def tar(
             ``True`` shows a bar with tqdm.
 
     Returns:
-        A `VirtualFile`. What could not be listed, and is not in it, is in its ``failures``, and pipes,
-        sockets and devices are in its ``left_out``.
+        A `VirtualFile`. What could not be listed, and is not in it, is in its ``failures``, and
+        pipes, sockets and devices are in its ``left_out``.
 
     Raises:
         OSError: A tree cannot be opened or listed.
@@ -84,7 +84,8 @@ def zip(
 
     Args:
         trees: As for `tar`.
-        deterministic: Whether times are left out: the same files give the same bytes on every machine.
+        deterministic: Whether times are left out: the same files give the same bytes on every
+            machine.
         target, at, cache, whole_file, settings, headers, progress: As for `tar`.
 
     Returns:
@@ -203,8 +204,8 @@ def wds(
 
     Args:
         trees: As for `tar`.
-        shard_bytes: How long a shard is at most, unless it has one sample. ``None``: all samples are
-            in one.
+        shard_bytes: How long a shard is at most, unless it has one sample. ``None``: all samples
+            are in one.
         prefix: What the names of shards begin with, before the number.
         deterministic, target, at, cache, whole_file, settings, headers, progress: As for `tar`.
 
@@ -220,7 +221,8 @@ def wds(
         >>> pathlib.Path("set").mkdir()
         >>> for name in ("a.jpg", "a.txt", "b.jpg", "b.txt"):
         ...     size = pathlib.Path("set", name).write_bytes(bytes(5000))
-        >>> [[member.key for member in shard.members()] for shard in stook.stitch.wds("set", shard_bytes=30_000)]
+        >>> shards = stook.stitch.wds("set", shard_bytes=30_000)
+        >>> [[member.key for member in shard.members()] for shard in shards]
         [['a.jpg', 'a.txt'], ['b.jpg', 'b.txt']]
     """
 def patch(
@@ -238,15 +240,15 @@ def patch(
 ) -> VirtualFile:
     """A tar, a zip or an AFS with members replaced, added and deleted, without writing it.
 
-    Bytes outside what changes are those of the archive, exactly. A file replaces the member with its
-    path below a folder; ``NAME.del`` deletes the member ``NAME``, and what is below it; other files are
-    added. In an AFS ``00012_any-name`` is member 12.
+    Bytes outside what changes are those of the archive, exactly. A file replaces the member with
+    its path below a folder; ``NAME.del`` deletes the member ``NAME``, and what is below it; other
+    files are added. In an AFS ``00012_any-name`` is member 12.
 
     Args:
-        archive: The tar, zip or AFS; it stays as it is. It may be an object, or a member of an archive
-            (``"x.tar//game.zip"``).
-        folders: A folder with what changes, or several, of which a later one counts more: directories,
-            packs, archives with two slashes.
+        archive: The tar, zip or AFS; it stays as it is. It may be an object, or a member of an
+            archive (``"x.tar//game.zip"``).
+        folders: A folder with what changes, or several, of which a later one counts more:
+            directories, packs, archives with two slashes.
         ignore_case: Whether names that differ only in case are one.
         target: Where it will be written, which is no change then.
         at, cache, whole_file, settings, headers, progress: As for `tar`.
@@ -255,8 +257,8 @@ def patch(
         A `VirtualFile`.
 
     Raises:
-        stook.InvalidError: A change cannot be made: nothing has the name that is to be deleted, a link,
-            a file where the archive has a directory. Or the archive is compressed as a whole.
+        stook.InvalidError: A change cannot be made: nothing has the name that is to be deleted, a
+            link, a file where the archive has a directory. Or the archive is compressed as a whole.
         stook.DamagedError: The archive is damaged.
         OSError, stook.RemoteError: As for `tar`.
 
