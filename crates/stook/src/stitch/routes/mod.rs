@@ -1,5 +1,5 @@
 //! [`Routes`]: folders that change members of every archive in a tree that their paths name, and
-//! [`routed`]: that tree, with the changed archives as virtual files.
+//! [`routed()`]: that tree, with the changed archives as virtual files.
 
 mod files;
 mod matching;
