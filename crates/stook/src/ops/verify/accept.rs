@@ -79,11 +79,15 @@ pub(super) fn without(branch: &Branch, accept: &[Vec<u8>], expected: Expected) -
     let others: Vec<ListFile> =
         own::lists_of(branch)?.lists.into_iter().filter(|list| !is_own_list_name(&list.name)).collect();
     for list in others {
-        let path = list.path.clone();
+        let (path, is_mhl) = (list.path.clone(), list.is_mhl());
         let read = reading::read(branch, vec![list], 0, &mut || true).unwrap_or_default();
         if let Some(entry) = read.expected.iter().find(|entry| is_accepted(accept, entry.path())) {
             let entry = String::from_utf8_lossy(entry.path()).into_owned();
-            let what = format!("{} has {entry} and was not made here: change it by hand", path.display());
+            let shown = path.display();
+            let what = match is_mhl {
+                true => format!("{shown} has {entry}, and an ASC MHL keeps what each file was"),
+                false => format!("{shown} has {entry} and was not made here: change it by hand"),
+            };
             return Err(invalid(what));
         }
     }

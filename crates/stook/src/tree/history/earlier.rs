@@ -20,7 +20,7 @@ use crate::format::mhl::{
     MhlReader, MhlReference, generation_of,
 };
 use crate::hash::{Digest, HashKind, Hashing};
-use crate::names::escaped;
+use crate::names::{Patterns, Selection, escaped, pattern_below};
 use crate::tree::outbox::{Calls, again};
 use crate::tree::target::Target;
 
@@ -39,6 +39,8 @@ pub(super) struct History {
     pub(super) references: Vec<MhlReference>,
     /// Directories whose histories are damaged.
     damaged: Vec<Vec<u8>>,
+    /// What the histories of directories below leave out there.
+    ignored_below: Selection,
 }
 
 /// Hashes of the files that are listed now: of each function the first one of each history.
@@ -109,7 +111,11 @@ impl History {
         history.next_generation = own.chain.next_generation().max(own.last_number.saturating_add(1));
         (history.chain, history.ignored) = (own.chain, own.ignored);
         history.add(own.known);
-        history.add_below(path, records, fail)?;
+        let ignored = history.add_below(path, records, fail)?;
+        // One that is no pattern leaves nothing out.
+        let ignored = ignored.into_iter().filter(|text| Patterns::new([text]).is_ok());
+        let ignored = Patterns::new(ignored).unwrap_or_default();
+        history.ignored_below = Selection::of(Patterns::default(), ignored);
         history.known.retain(|_, digests| !digests.is_empty());
         Ok(history)
     }
@@ -119,13 +125,14 @@ impl History {
         self.known.get(key).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Whether a file is in a directory whose history is damaged: what that says of it is not
-    /// known, and a list that has it as it is now could cover up damage.
+    /// Whether a directory leaves a file out that it has a history of; also where that is damaged:
+    /// what it says of the file is not known, and a list that has it as it is now could cover up
+    /// damage.
     pub(super) fn leaves_out(&self, key: &[u8]) -> bool {
         let is_in = |directory: &Vec<u8>| {
             key.strip_prefix(directory.as_slice()).is_some_and(|rest| rest.starts_with(b"/"))
         };
-        self.damaged.iter().any(is_in)
+        self.damaged.iter().any(is_in) || !self.ignored_below.takes_below(key, || false)
     }
 
     fn add(&mut self, known: Known) {
@@ -139,16 +146,17 @@ impl History {
         }
     }
 
-    /// Adds what the histories of directories below say, in which some of the files are.
+    /// Adds what the histories of directories below say, in which some of the files are, and
+    /// returns the patterns of what these leave out.
     fn add_below(
         &mut self,
         path: &Path,
         records: &[Listed],
         fail: &mut dyn FnMut(&[u8], Error),
-    ) -> Result<()> {
-        let directories = directories_of(records);
+    ) -> Result<BTreeSet<String>> {
+        let (directories, mut ignored) = (directories_of(records), BTreeSet::new());
         if directories.is_empty() {
-            return Ok(());
+            return Ok(ignored);
         }
         let mut target = Target::at(path).map_err(|error| Error::io("open", path, error))?;
         for directory in directories {
@@ -172,6 +180,7 @@ impl History {
                         path: [&key[..], b"/", &name].concat(),
                         digest,
                     }));
+                    ignored.extend(own.ignored.iter().map(|text| pattern_below(directory, text)));
                     self.add(own.known);
                 }
                 Err(error) => {
@@ -180,7 +189,7 @@ impl History {
                 }
             }
         }
-        Ok(())
+        Ok(ignored)
     }
 }
 

@@ -378,7 +378,13 @@ fn patterns_of_a_directory_below_hold_in_it_alone() {
         }],
     };
     fs::write(place.chain("n/sub*"), chain.encode().unwrap()).unwrap();
-    assert_eq!(seal(&place.at("n"), MD5).wrong(false), 0);
+    // Also in the first list above, which is made of what is there already.
+    place.write("n/sub*/0.mov", "left out");
+    place.write("n/sub2/0.mov", "not left out");
+    let sealed = seal(&place.at("n"), MD5);
+    assert_eq!((sealed.wrong(false), sealed.made[0].files), (0, 3), "{sealed:?}");
+    let (_, lists) = history(&place.at("n"));
+    assert_eq!(actions(&lists[0]).into_keys().collect::<Vec<_>>(), ["g", "sub*/f", "sub2/0.mov"]);
     for path in ["sub*/1.mov", "sub*/deep/2.mov", "sub*/tmp/x"] {
         place.write(&format!("n/{path}"), "left out");
     }

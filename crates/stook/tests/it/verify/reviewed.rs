@@ -291,6 +291,9 @@ fn what_cannot_be_accepted_is_said_and_nothing_is_changed() {
     };
     assert!(said(mhl.run(&mut ())).contains("an ASC MHL keeps"));
     assert_eq!(names(&place), 4);
+    let sealed = VerifyGiven { mhl: Some(vec![HashKind::Md5]), ..place.given("d") };
+    assert_eq!(sealed.run(&mut ()).unwrap().made.len(), 1);
+    assert!(said(place.accept("d", &["b"])).contains("b, and an ASC MHL keeps what each file was"));
 }
 
 #[test]
