@@ -279,6 +279,22 @@ fn archives_that_folders_name_are_changed_in_a_tree() {
 }
 
 #[test]
+fn more_archives_than_descriptors_are_changed_and_copied() {
+    let place = Place::new();
+    let made = "
+        echo old > a; zip -q0 x.zip a; mkdir -p mod/x.zip; echo new > mod/x.zip/a
+        for number in $(seq 500); do mkdir -p many/$number; cp x.zip many/$number; done
+        tar cf many.tar many; $STOOK pack -q many p; ulimit -n 128
+        $STOOK stitch routes many --with mod --write out
+        test $(find out -name x.zip | wc -l) = 500; unzip -p out/1/x.zip a | cmp - mod/x.zip/a
+        for number in $(seq 500); do cmp out/1/x.zip out/$number/x.zip; done
+        $STOOK copy many.tar// --to one two; diff -r one/many many; diff -r two/many many
+        $STOOK copy p// three; diff -r three many; $STOOK unpack many.tar four; diff -r four/many many";
+    let (code, stdout, stderr) = script(&place, made);
+    assert_eq!(code, 0, "{stdout} {stderr}");
+}
+
+#[test]
 fn many_more_files_than_descriptors_are_one_file() {
     let place = Place::new();
     fs::create_dir(place.path("many")).unwrap();

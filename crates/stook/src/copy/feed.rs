@@ -23,6 +23,8 @@ pub(super) struct Feed {
 #[derive(Default)]
 pub(super) struct Collected {
     gathered: Vec<FileJob>,
+    /// How often one of these is in another directory than the one before it.
+    directories: usize,
     small: Vec<FileJob>,
     /// Small files that were handed over.
     handed: usize,
@@ -52,11 +54,15 @@ impl Feed {
             .get(job.source)
             .is_some_and(|source| source.is_on_disk() || !matches!(source.tree.whole_file(job.id), Ok(None)));
         if !is_file {
-            let gathered = &collected.gathered;
-            if gathered.len() >= GATHERED_MAX || gathered.first().is_some_and(|one| one.source != job.source)
-            {
-                let _ = self.gathers.send(std::mem::take(&mut collected.gathered));
+            let last = collected.gathered.last();
+            let is_elsewhere = last.is_none_or(|last| last.parent != job.parent);
+            let is_full = collected.gathered.len() >= GATHERED_MAX
+                || is_elsewhere && collected.directories >= run.directories_max
+                || last.is_some_and(|last| last.source != job.source);
+            if is_full {
+                self.gather(collected);
             }
+            collected.directories += usize::from(is_elsewhere || is_full);
             collected.gathered.push(job);
         } else if job.node.len <= SMALL_MAX {
             collected.small.push(job);
@@ -72,10 +78,15 @@ impl Feed {
 
     /// Hands over what was collected.
     pub(super) fn flush(&self, collected: &mut Collected) {
+        self.gather(collected);
+        self.hand_over(collected);
+    }
+
+    fn gather(&self, collected: &mut Collected) {
         if !collected.gathered.is_empty() {
             let _ = self.gathers.send(std::mem::take(&mut collected.gathered));
+            collected.directories = 0;
         }
-        self.hand_over(collected);
     }
 
     fn hand_over(&self, collected: &mut Collected) {

@@ -16,6 +16,7 @@ use super::destination::Receiver;
 use super::error::Result;
 use super::events::{Beginning, Closing, CopyEvents, CopyFailure, Letter, Mailbox, Phase, Progress};
 use super::feed::{Collected, Feed};
+use super::gathering::GATHERED_MAX;
 use super::hash_lane;
 use super::lane::{Lane, Message};
 use super::large::Lanes;
@@ -58,6 +59,9 @@ const JOBS_ROTATING: usize = 4;
 /// Descriptors of a process for each small file that is copied at once: the file, twice if it is
 /// read directly, an engine, and one for each destination; the rest is for files that wait.
 const DESCRIPTORS_PER_JOB: u64 = 32;
+
+/// The same for each directory, in each destination, in which a file waits for its bytes.
+const DESCRIPTORS_PER_DIRECTORY: u64 = 16;
 
 /// Large files that are copied at once. One fills most devices; another one is read while the end
 /// of the first is made durable.
@@ -186,6 +190,8 @@ pub(super) struct Run<'a> {
     throttle: Throttle,
     pub(super) tuning: Tuning,
     pub(super) jobs: usize,
+    /// Directories that files may wait for at a time, each in all destinations.
+    pub(super) directories_max: usize,
     pub(super) clock: WaitClock,
     is_contents: bool,
     mailbox: Arc<Mailbox>,
@@ -234,6 +240,8 @@ impl<'a> Run<'a> {
         let is_rotating = profiles.iter().any(|profile| profile.class == Class::Rotating);
         let jobs = options.jobs.unwrap_or(if is_rotating { JOBS_ROTATING } else { JOBS });
         let jobs = jobs.min(share_of_descriptors(DESCRIPTORS_PER_JOB, jobs));
+        let per_directory = DESCRIPTORS_PER_DIRECTORY.saturating_mul(receivers.len() as u64);
+        let directories_max = share_of_descriptors(per_directory, GATHERED_MAX);
         Ok(Self {
             sources: &copy.sources,
             reading: copy.reading.clone(),
@@ -242,6 +250,7 @@ impl<'a> Run<'a> {
             throttle: Throttle::new(options.bytes_per_s),
             tuning: Tuning::new(&options, &profiles),
             jobs,
+            directories_max,
             clock: WaitClock::new(copy.destinations.len()),
             is_contents,
             mailbox,
@@ -544,7 +553,7 @@ impl<'a> Run<'a> {
     /// Starts the threads that copy, has them fed, and waits until all is copied.
     fn phase(&self, jobs: usize, feed: &mut dyn FnMut(&Feed)) {
         thread::scope(|scope| {
-            let (small, small_in) = sync_channel(QUEUE_LEN);
+            let (small, small_in) = sync_channel(self.directories_max.min(QUEUE_LEN));
             let (large, large_in) = sync_channel(LARGE_AT_ONCE);
             let (gathers, gathers_in) = sync_channel(1);
             let (small_in, large_in) = (Arc::new(Mutex::new(small_in)), Arc::new(Mutex::new(large_in)));

@@ -1,44 +1,52 @@
 //! [`Bodies`]: the sources of the bodies of a virtual file, of which few are open at a time.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::file::Parts;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, chain};
 use crate::source::{Identity, Source};
+use crate::tree::descriptors::{is_short_of_descriptors, with_descriptors};
 use crate::tree::target::share_of_descriptors;
 
-/// Bodies that stay open, at most: each takes two descriptors if it is read directly.
+/// Bodies of all virtual files that stay open, at most: each takes two descriptors if it is read
+/// directly.
 const OPEN_MAX: usize = 512;
 /// One of so many descriptors of a process is for each of them.
 const DESCRIPTORS_PER_BODY: u64 = 8;
 /// Threads that open bodies wait for one another only in one of so many shards.
 const SHARDS: usize = 16;
 
+/// All bodies that are open in this process, the one that was opened first in front: however many
+/// virtual files there are, they share the descriptors.
+static OPEN: Mutex<VecDeque<(Weak<Opened>, u32)>> = Mutex::new(VecDeque::new());
+
 /// The bodies of a virtual file that were opened: those that still are, and what each was when it
 /// was opened first.
 #[derive(Debug)]
 pub struct Bodies {
     parts: Arc<dyn Parts>,
+    opened: Arc<Opened>,
+}
+
+#[derive(Debug, Default)]
+struct Opened {
     shards: [Mutex<Shard>; SHARDS],
-    open_max: usize,
-    /// Whether a body is checked when it is closed to make room. Of one that is always checked
-    /// after it was read, a change would be the error of another one that is opened.
-    checks_closed: bool,
 }
 
 #[derive(Debug, Default)]
 struct Shard {
     open: HashMap<u32, Arc<dyn Source>>,
-    /// Those that are open, the one that was opened first in front.
-    order: VecDeque<u32>,
     seen: HashMap<u32, Identity>,
+    /// What was found of those that were not what they had been when they were closed. Whoever made
+    /// room for another body has nothing to do with it: it is the error of those who read this one.
+    refused: HashMap<u32, Error>,
 }
 
 impl Bodies {
-    pub(super) fn new(parts: Arc<dyn Parts>, checks_closed: bool) -> Self {
-        let open_max = share_of_descriptors(DESCRIPTORS_PER_BODY, OPEN_MAX).div_ceil(SHARDS).max(1);
-        Self { parts, shards: std::array::from_fn(|_| Mutex::default()), open_max, checks_closed }
+    pub(super) fn new(parts: Arc<dyn Parts>) -> Self {
+        Self { parts, opened: Arc::default() }
     }
 
     pub(super) fn parts(&self) -> &dyn Parts {
@@ -49,44 +57,38 @@ impl Bodies {
         self.parts.clone()
     }
 
-    fn shard(&self, number: u32) -> MutexGuard<'_, Shard> {
-        let shard = self.shards.get(number as usize % SHARDS).unwrap_or(&self.shards[0]);
-        shard.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The source of a body, which is as it was when it was opened first.
     ///
     /// # Errors
     /// The errors of opening it; [`Error::SourceChanged`].
     pub fn get(&self, number: u32) -> Result<Arc<dyn Source>> {
-        if let Some(open) = self.shard(number).open.get(&number) {
+        if let Some(open) = self.opened.shard(number).open.get(&number) {
             return Ok(open.clone());
         }
         // Others may open it meanwhile, too; one of both stays.
-        let opened = self.parts.open(number)?;
-        let mut shard = self.shard(number);
-        let identity = opened.identity();
+        let source = with_descriptors(|| self.open(number), is_short_of_descriptors, close_all)?;
+        let mut shard = self.opened.shard(number);
+        shard.seen.entry(number).or_insert_with(|| source.identity());
+        let is_new = shard.open.insert(number, source.clone()).is_none();
+        drop(shard);
+        if is_new {
+            self.opened.make_room_for(number);
+        }
+        Ok(source)
+    }
+
+    /// Opens a body, and keeps nothing of it.
+    fn open(&self, number: u32) -> Result<Arc<dyn Source>> {
+        let source = self.parts.open(number)?;
+        let shard = self.opened.shard(number);
+        shard.check(number)?;
+        let identity = source.identity();
         match shard.seen.get(&number) {
             Some(before) if !before.same_content(&identity) => {
-                return Err(Error::changed(opened.path(), before.clone(), identity));
+                Err(Error::changed(source.path(), before.clone(), identity))
             }
-            Some(_) => {}
-            None => _ = shard.seen.insert(number, identity),
+            _ => Ok(source),
         }
-        if shard.open.insert(number, opened.clone()).is_none() {
-            shard.order.push_back(number);
-        }
-        let mut closed = Vec::new();
-        while shard.order.len() > self.open_max {
-            let Some(first) = shard.order.pop_front() else { break };
-            closed.extend(shard.open.remove(&first));
-        }
-        drop(shard);
-        if self.checks_closed {
-            // Nobody asks it again whether it is what it was when its bytes were read.
-            closed.iter().try_for_each(|source| source.check_unchanged())?;
-        }
-        Ok(opened)
     }
 
     /// Opens a body that was laid out without bytes, and keeps nothing of it.
@@ -99,12 +101,9 @@ impl Bodies {
 
     /// Closes all that are open, once they were checked.
     pub(super) fn close(&self) {
-        for shard in &self.shards {
-            let closed = {
-                let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-                shard.order.clear();
-                std::mem::take(&mut shard.open)
-            };
+        self.opened.leave();
+        for shard in &self.opened.shards {
+            let closed = std::mem::take(&mut locked(shard).open);
             drop(closed);
         }
     }
@@ -113,26 +112,105 @@ impl Bodies {
     /// given no bytes.
     pub(super) fn check(&self, number: u32) -> Result<()> {
         let (open, is_seen) = {
-            let shard = self.shard(number);
+            let shard = self.opened.shard(number);
+            shard.check(number)?;
             (shard.open.get(&number).cloned(), shard.seen.contains_key(&number))
         };
         match open {
             Some(open) => open.check_unchanged(),
-            None if is_seen => self.get(number).map(drop),
+            None if is_seen => self.open(number).map(drop),
             None => Ok(()),
         }
     }
 
-    /// The same of all that are open.
+    /// The same of all that are open, and of those that were checked when they were closed.
     pub(super) fn check_open(&self) -> Result<()> {
-        for shard in &self.shards {
+        for shard in &self.opened.shards {
             let open: Vec<Arc<dyn Source>> = {
-                let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+                let shard = locked(shard);
+                shard.refused.values().next().map_or(Ok(()), |error| Err(again(error)))?;
                 shard.open.values().cloned().collect()
             };
             open.iter().try_for_each(|source| source.check_unchanged())?;
         }
         Ok(())
+    }
+}
+
+impl Opened {
+    fn shard(&self, number: u32) -> MutexGuard<'_, Shard> {
+        locked(self.shards.get(number as usize % SHARDS).unwrap_or(&self.shards[0]))
+    }
+
+    /// Takes a body up among those that are open, and closes what was opened first if those are too
+    /// many.
+    fn make_room_for(self: &Arc<Self>, number: u32) {
+        let open_max = share_of_descriptors(DESCRIPTORS_PER_BODY, OPEN_MAX);
+        let mut closed = Vec::new();
+        {
+            let mut open = locked(&OPEN);
+            open.push_back((Arc::downgrade(self), number));
+            while open.len() > open_max {
+                closed.extend(open.pop_front());
+            }
+        }
+        close(closed);
+    }
+
+    fn close_one(&self, number: u32) {
+        let Some(source) = self.shard(number).open.remove(&number) else { return };
+        // Nobody asks it again whether it is what it was when its bytes were read.
+        if let Err(error) = source.check_unchanged() {
+            self.shard(number).refused.insert(number, error);
+        }
+    }
+
+    /// Takes its bodies out of those that are open.
+    fn leave(&self) {
+        locked(&OPEN).retain(|(owner, _)| !std::ptr::eq(owner.as_ptr(), self));
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+impl Shard {
+    fn check(&self, number: u32) -> Result<()> {
+        self.refused.get(&number).map_or(Ok(()), |error| Err(again(error)))
+    }
+}
+
+/// Closes all bodies of all virtual files.
+fn close_all() {
+    let all = std::mem::take(&mut *locked(&OPEN));
+    close(all);
+}
+
+fn close(bodies: impl IntoIterator<Item = (Weak<Opened>, u32)>) {
+    for (owner, number) in bodies {
+        if let Some(owner) = owner.upgrade() {
+            owner.close_one(number);
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The same error once more.
+fn again(error: &Error) -> Error {
+    match error {
+        Error::SourceChanged { path, before, after } => {
+            Error::changed(path, (**before).clone(), (**after).clone())
+        }
+        error => {
+            let kind = error.io_kind().unwrap_or(io::ErrorKind::Other);
+            Error::io("check", "a part of a virtual file", io::Error::new(kind, chain(error)))
+        }
     }
 }
 

@@ -113,16 +113,7 @@ impl VirtualFile {
     /// # Errors
     /// [`TooLong`](super::Error::TooLong).
     pub fn new(path: impl Into<PathBuf>, pieces: Pieces, parts: Arc<dyn Parts>) -> Result<Self> {
-        Self::with_bodies(path.into(), pieces, Bodies::new(parts, true))
-    }
-
-    /// The same of files that have nothing to do with one another, and of which each range that is
-    /// read is checked afterwards.
-    pub(super) fn of_many(path: impl Into<PathBuf>, pieces: Pieces, parts: Arc<dyn Parts>) -> Result<Self> {
-        Self::with_bodies(path.into(), pieces, Bodies::new(parts, false))
-    }
-
-    fn with_bodies(path: PathBuf, pieces: Pieces, bodies: Bodies) -> Result<Self> {
+        let (path, bodies) = (path.into(), Bodies::new(parts));
         let Finished { pieces, index, blocks, empty } = pieces.finish()?;
         let identity = Identity { len: index.len(), ..Identity::default() };
         let origin = Origin::new("virtual file", path.to_string_lossy());

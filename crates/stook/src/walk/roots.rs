@@ -56,7 +56,7 @@ pub(super) fn threads_within_limits(wanted: usize) -> usize {
 
 /// What may stay open of directories that are not in use right now.
 fn open_directories_max() -> usize {
-    (open_files_max() / 4).clamp(8, 1024)
+    (open_files_max() / 8).clamp(8, 1024)
 }
 
 /// The limit on open files of this process; the usual one where there is none.

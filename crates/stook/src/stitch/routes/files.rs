@@ -79,11 +79,10 @@ impl RoutedFiles {
         }
         let listed =
             ListedFiles { tree: tree.clone(), files: matches.iter().map(|one| (one.id, one.node)).collect() };
-        let whole =
-            VirtualFile::of_many(tree.path(), pieces, Arc::new(listed)).map_err(|error| match error {
-                StitchError::Core(error) => error,
-                other => Error::io("list", tree.path(), io::Error::other(other)),
-            })?;
+        let whole = VirtualFile::new(tree.path(), pieces, Arc::new(listed)).map_err(|error| match error {
+            StitchError::Core(error) => error,
+            other => Error::io("list", tree.path(), io::Error::other(other)),
+        })?;
         let (whole, kept) = (Arc::new(whole), Mutex::default());
         Ok(Self { tree, routes, table, numbers, matches, looked, whole, starts, kept })
     }

@@ -217,7 +217,7 @@ impl Routes {
             pieces.body(members.count()?, 0, node.node.len);
             members.add_listed(node.name.to_vec(), (node.tree, node.id, &node.node), 0);
         }
-        VirtualFile::of_many("routes", pieces, Arc::new(Files(members)))
+        VirtualFile::new("routes", pieces, Arc::new(Files(members)))
     }
 
     /// The bytes of a file of a folder.

@@ -6,6 +6,7 @@ use std::thread::Scope;
 
 use super::entries::EntryError;
 use super::writer::{Body, Destination, Writer};
+use crate::tree::target::share_of_descriptors;
 
 /// Files that a thread is given at once: handing them over one by one costs more than some of them.
 const FILES: usize = 16;
@@ -15,6 +16,10 @@ const BYTES: usize = 256 << 10;
 
 /// How often so much may wait for a thread.
 const WAITING: usize = 16;
+
+/// One of so many descriptors of a process is for each of these: every file that waits keeps its
+/// directory open.
+const SHARE: u64 = 64;
 
 /// A small file on its way to a thread.
 pub(super) struct SmallFile {
@@ -35,26 +40,28 @@ pub(super) struct Threads<'a, E> {
     writer: &'a Writer<E>,
     /// What goes to the next that is free.
     files: Vec<SmallFile>,
+    files_max: usize,
     bytes: usize,
 }
 
 impl<'a, E: EntryError> Threads<'a, E> {
     /// Begins them.
     pub(super) fn begin<'s>(scope: &'s Scope<'s, 'a>, count: usize, writer: &'a Writer<E>) -> Self {
-        let (sender, receiver) = mpsc::sync_channel(WAITING);
+        let (sender, receiver) = mpsc::sync_channel(share_of_descriptors(SHARE, WAITING));
         let receiver = Arc::new(Mutex::new(receiver));
         for _ in 0..count.max(1) {
             let receiver = receiver.clone();
             scope.spawn(move || work(&receiver, writer));
         }
-        Self { sender, writer, files: Vec::new(), bytes: 0 }
+        let files_max = share_of_descriptors(SHARE, FILES);
+        Self { sender, writer, files: Vec::new(), files_max, bytes: 0 }
     }
 
     /// Has a file written.
     pub(super) fn write(&mut self, file: SmallFile) {
         self.bytes = self.bytes.saturating_add(file.body.len());
         self.files.push(file);
-        if self.files.len() >= FILES || self.bytes >= BYTES {
+        if self.files.len() >= self.files_max || self.bytes >= BYTES {
             self.hand_over();
         }
     }

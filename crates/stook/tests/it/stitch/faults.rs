@@ -7,7 +7,7 @@ use std::process::Command;
 
 use stook::extent::ByteRange;
 use stook::source::Source as _;
-use stook::stitch::{Afs, Laid, Layout as _, Raw};
+use stook::stitch::{Afs, Laid, Layout as _, Raw, VirtualFile};
 
 use super::{members, read_through, tar_of, zip_of};
 
@@ -228,4 +228,21 @@ fn a_reader_that_wants_no_more_ends_it() {
     });
     assert!(matches!(ended, Err(stook::stitch::Error::Interrupted)) && calls == 1);
     assert_eq!(read_through(&laid.file).unwrap().len() as u64, stook::source::Source::len(&laid.file));
+}
+
+/// A change of a body that was closed to make room for those of another file, which has many, is
+/// the error of its own file. Other threads that make room would close it before it changes.
+pub(super) fn changes_are_errors_of_their_own_file(other: &VirtualFile) {
+    let (place, path) = tree();
+    let laid = tar_of(place.path());
+    laid.file.resolve(part(&laid), &mut Vec::new()).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    hurt(&path, "rewritten");
+    other.read_at(ByteRange::to(other.len())).unwrap();
+    other.check_unchanged().unwrap();
+    for _ in 0..2 {
+        named(&laid.file.check_unchanged().unwrap_err());
+        named(&laid.file.check_ranges(&[part(&laid)]).unwrap_err());
+        named(&laid.file.read_at(part(&laid)).unwrap_err());
+    }
 }

@@ -9,7 +9,7 @@ use stook::source::Source as _;
 use stook::stitch::{Layout as _, Raw, VirtualFile};
 use stook_testing::sweep::stride;
 
-use super::{members, read_through};
+use super::{faults, members, read_through};
 
 /// Says to this program, started again, where the files are.
 const FILES: &str = "STOOK_TEST_MANY_SOURCES";
@@ -71,6 +71,7 @@ fn check(files: &Path) {
         assert_eq!(file.piece_at(at as u64), Some(piece), "{at}");
     }
     assert!(read_through(file).unwrap() == flat);
+    faults::changes_are_errors_of_their_own_file(file);
     std::thread::scope(|scope| {
         for thread in 0..4 {
             let flat = &flat;

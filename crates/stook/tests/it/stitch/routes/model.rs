@@ -83,7 +83,7 @@ fn parsed(bytes: &[u8]) -> Thing {
     let format = match bytes {
         bytes if bytes.starts_with(b"AFS\0") => Format::Afs,
         bytes if bytes.starts_with(b"PK") => Format::Zip,
-        bytes if bytes.len() >= 1024 && bytes.len().is_multiple_of(512) => Format::Tar,
+        bytes if bytes.len() >= 1024 && (&bytes[257..262] == b"ustar" || bytes[0] == 0) => Format::Tar,
         _ => return Thing::Bytes(bytes.to_vec()),
     };
     let mut members = BTreeMap::new();
