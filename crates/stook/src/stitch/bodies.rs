@@ -39,8 +39,8 @@ struct Opened {
 struct Shard {
     open: HashMap<u32, Arc<dyn Source>>,
     seen: HashMap<u32, Identity>,
-    /// What was found of those that were not what they had been when they were closed. Whoever made
-    /// room for another body has nothing to do with it: it is the error of those who read this one.
+    /// What was found of those that were not what they had been when they were closed. It is the
+    /// error of those who read these, not of the file that made room for another body.
     refused: HashMap<u32, Error>,
 }
 
