@@ -16,6 +16,7 @@ use super::{Patch, Table};
 use crate::error;
 use crate::extent::ByteRange;
 use crate::source::{Identity, Leaf, Origin, Source};
+use crate::tree::{Kind, Node};
 
 /// Finds members by name.
 pub(in super::super) struct Finder<'p> {
@@ -59,11 +60,12 @@ impl<'p> Finder<'p> {
         }
     }
 
-    /// The bytes of the file that has a name in the archive; `None` if there is none.
+    /// The bytes of the file that has a name in the archive, and what is said of it; `None` if there
+    /// is none.
     ///
     /// # Errors
     /// [`Error::Change`] where they are not there as they are; what reading the archive meets.
-    pub(in super::super) fn open(&self, key: &[u8]) -> Result<Option<Arc<dyn Source>>> {
+    pub(in super::super) fn open(&self, key: &[u8]) -> Result<Option<(Arc<dyn Source>, Node)>> {
         let Some(number) = self.number(key) else { return Ok(None) };
         let archive = &self.patch.archive;
         let (range, crc32) = match &self.patch.table {
@@ -76,10 +78,16 @@ impl<'p> Finder<'p> {
         };
         let Some(range) = range else { return Ok(None) };
         let part = SourcePart::new(archive.clone(), inner_path(archive.path(), key), range);
-        Ok(Some(match crc32 {
+        let node = match &self.patch.table {
+            Table::Tar(table) => table.node(number as usize),
+            Table::Zip(table) => table.node(number as usize),
+            Table::Afs(_) => Node::new(Kind::File),
+        };
+        let source: Arc<dyn Source> = match crc32 {
             Some(crc32) => Arc::new(Verified { part, crc32, is_verified: OnceLock::new() }),
             None => Arc::new(part),
-        }))
+        };
+        Ok(Some((source, node)))
     }
 }
 

@@ -24,6 +24,7 @@ use crate::format::tar::write::Head;
 use crate::format::tar::{Extended, Member as Described};
 use crate::format::{Fault, MemberKind, key_of};
 use crate::source::Source;
+use crate::tree::{Kind, Node};
 
 /// Extended headers before one member.
 const EXTENDED_MAX: usize = 32;
@@ -54,6 +55,8 @@ struct TarPlace {
     end: u64,
     /// Whether its bytes are only those that are no holes.
     is_sparse: bool,
+    mode: Option<u32>,
+    owner: Option<(u32, u32)>,
     /// Headers among its own which hold for all members that follow.
     globals: Box<[ByteRange]>,
 }
@@ -157,7 +160,7 @@ impl TarTable {
             wrong(Fault::damaged(0, what))
         })?;
         let key = |name: &[u8]| key_of(name).map_err(|what| wrong(Fault::damaged(0, what)));
-        let Described { name, kind, .. } = member;
+        let Described { name, kind, mode, owner, .. } = member;
         let (own, link) =
             (key(&name)?, if kind == MemberKind::HardLink { key(&member.link)? } else { vec![] });
         let name = if own == name { None } else { Some(name.into()) };
@@ -171,6 +174,8 @@ impl TarTable {
             data_at,
             end: end.saturating_add(padding_len(stored)),
             is_sparse,
+            mode,
+            owner,
             globals: before.globals.into(),
         })
     }
@@ -191,6 +196,13 @@ impl TarTable {
             return Err(change(&place.key, "it has holes in the archive, so nothing in it can be changed"));
         }
         Ok(ByteRange::at(place.data_at, place.len))
+    }
+
+    /// What is said of a member, but for its time.
+    pub(super) fn node(&self, number: usize) -> Node {
+        let place = self.members.get(number);
+        let (mode, owner) = (place.and_then(|place| place.mode), place.and_then(|place| place.owner));
+        Node { mode, owner, ..Node::new(Kind::File) }
     }
 
     /// Lays it out with what was given.

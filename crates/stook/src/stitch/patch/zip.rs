@@ -27,6 +27,7 @@ use crate::format::zip::directory::{
 use crate::format::zip::write::{Head, end_with, moved};
 use crate::format::{Fault, MemberKind, Method, key_of};
 use crate::source::Source;
+use crate::tree::{Kind, Node};
 
 /// Moved entries that stand in one piece, at most in about so many bytes.
 const MOVED_BYTES: usize = 1 << 20;
@@ -174,6 +175,12 @@ impl ZipTable {
             damaged(window.source(), Fault::damaged(place.at, what))
         })?;
         Ok(Some((range, crc32)))
+    }
+
+    /// What is said of a member, but for its time and its owner.
+    pub(super) fn node(&self, number: usize) -> Node {
+        let mode = self.members.get(number).and_then(|place| place.entry.mode);
+        Node { mode, ..Node::new(Kind::File) }
     }
 
     /// Lays it out with what was given.

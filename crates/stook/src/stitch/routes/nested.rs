@@ -29,7 +29,7 @@ pub(super) fn lay_out(
         given.take(*directory, layer)?;
     }
     let Given { mut members, nested, .. } = given;
-    for Nested { key, path, archive, directories, layer } in nested.into_values() {
+    for Nested { key, path, archive, node, directories, layer } in nested.into_values() {
         if depth == NESTED_MAX {
             let why = format!("more than {NESTED_MAX} archives lie in one another");
             return Err(Error::Change { key, why });
@@ -41,7 +41,7 @@ pub(super) fn lay_out(
             other => other,
         };
         let inner = lay_out(routes, (path, archive), &directories, depth + 1).map_err(within)?;
-        let node = Node { mtime_ns: newest, ..Node::new(Kind::File) };
+        let node = Node { mtime_ns: newest, ..node };
         members.add_source(key, Arc::new(inner.file), &node, layer);
     }
     patch.lay_out(path, members)
@@ -52,6 +52,8 @@ struct Nested {
     key: Vec<u8>,
     path: PathBuf,
     archive: Arc<dyn Source>,
+    /// What is said of it where it comes from.
+    node: Node,
     directories: Vec<u32>,
     /// The last that changes it.
     layer: u32,
@@ -154,16 +156,18 @@ impl<'a> Given<'a> {
         }
         let file = self.files.get(&identity).and_then(|number| self.routes.node(*number));
         let archive = match file {
-            Some(file) => Some(self.routes.source(file)),
+            Some(file) => Some((self.routes.source(file), file.node)),
             None if self.is_gone(&identity) => None,
             None => self.finder().open(&key)?,
         };
-        let Some(archive) = archive.filter(|archive| !archive.is_empty()) else { return Ok(false) };
+        let Some((archive, node)) = archive.filter(|(archive, _)| !archive.is_empty()) else {
+            return Ok(false);
+        };
         if !Patch::is_archive(&*archive)? {
             return Ok(false);
         }
         let path = archive.path().to_path_buf();
-        let nested = Nested { key, path, archive, directories: vec![directory], layer };
+        let nested = Nested { key, path, archive, node, directories: vec![directory], layer };
         self.nested.insert(identity, nested);
         Ok(true)
     }

@@ -387,6 +387,25 @@ fn a_changed_file_has_what_the_archive_has_and_the_newest_time() {
 }
 
 #[test]
+fn a_changed_member_keeps_its_mode_and_its_owner() {
+    let place = Place::new();
+    place.script(
+        "mkdir -p tree 'routes 0/x.tar/in.zip' 'routes 0/y.zip/in.tar'; echo a > a; zip -q0 in.zip a
+        tar cf in.tar a; chmod 4711 in.zip; chmod 600 in.tar; zip -q0 tree/y.zip in.tar
+        tar --format=pax --owner=nobody:3000000 --group=some:7 -cf tree/x.tar in.zip
+        echo new > 'routes 0/x.tar/in.zip/b'; echo new > 'routes 0/y.zip/in.tar/b'",
+    );
+    let routed = routed_over(&place.tree(), &[&place.folder(0)], CaseRule::Exact).unwrap();
+    for name in ["x.tar", "y.zip"] {
+        fs::write(place.dir.path().join(name), read(&*routed.tree(), name).unwrap()).unwrap();
+    }
+    place.script(
+        "tar --numeric-owner -tvf x.tar | grep -E '^-rws--x--x 3000000/7 .* in.zip$'
+        zipinfo y.zip in.tar | grep '^-rw-------'",
+    );
+}
+
+#[test]
 fn many_archives_are_read_in_one_pass() {
     let place = Place::new();
     let old = written(&[Some(b"zero".to_vec()), Some(b"one".to_vec())], None);
