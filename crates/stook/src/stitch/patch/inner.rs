@@ -60,8 +60,8 @@ impl<'p> Finder<'p> {
         }
     }
 
-    /// The bytes of the file that has a name in the archive, and what is said of it; `None` if there
-    /// is none.
+    /// The bytes of the file that has a name in the archive, and what is said of it; `None` if
+    /// there is none.
     ///
     /// # Errors
     /// [`Error::Change`] where they are not there as they are; what reading the archive meets.
