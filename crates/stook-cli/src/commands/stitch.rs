@@ -43,8 +43,9 @@ Examples:
   stook stitch patch game.zip --with changes --write new.zip
   stook stitch routes game --with mod --write changed
 
-Nothing is written but what --write or -o says, and nothing is read before its bytes are asked for: where everything is in an
-archive follows from names and lengths. A file that is not what it was when it was listed is an error."
+Nothing is written but what --write or -o says, and the index of a tar or zip that is a TREE beside
+it. Nothing is read before its bytes are asked for: where everything is in an archive follows from
+names and lengths. A file that is not what it was when it was listed is an error."
 )]
 pub struct Args {
     #[command(subcommand)]

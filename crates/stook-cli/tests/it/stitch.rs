@@ -278,6 +278,80 @@ fn archives_that_folders_name_are_changed_in_a_tree() {
     }
 }
 
+/// Commands that would write over what they read from, each in a place of its own.
+const OVER_SOURCES: [&str; 20] = [
+    "stitch patch l.toml//l.tar --with f --write t/a",
+    "stitch tar l.toml// --write t/a",
+    "stitch zip l.toml//l.tar// --write t/a",
+    "stitch raw raw.toml// --write t/a",
+    "stitch raw l.toml//l.tar --write t/a",
+    "stitch tar l.toml// t/b --write t/a",
+    "stitch tar l.toml// -o t/a --force",
+    "stitch patch x.tar --with l.toml//l.tar// --write t/a",
+    "stitch patch nest.toml//nest.tar//x.tar --with f --write tx/x.tar",
+    "stitch wds w.toml// --write w --force",
+    "get x.tar a b --concat -o x.tar",
+    "get x.tar a -o x.tar",
+    "get o.zip x.zip -o o.zip",
+    "get raw.toml raw -o t/a",
+    "get swap.toml a b -o s",
+    "get s/x.tar x.tar -o s",
+    "unpack swap.toml s --overwrite always",
+    "unpack s/x.tar s --overwrite always",
+    "unpack s/x.tgz s --overwrite always",
+    "copy swap.toml// s --overwrite always --mirror",
+];
+
+#[test]
+fn what_is_read_from_is_never_written_over() {
+    let made = r#"
+        mkdir t f tx w s; echo ORIGINAL > t/a; echo b > t/b; echo NEW > f/a; cp t/a tx/q
+        $STOOK stitch tar t -o l.toml; tar cf tx/x.tar -C tx q; $STOOK stitch raw t/a -o raw.toml
+        $STOOK stitch tar tx -o nest.toml; tar cf x.tar -C t a b; tar cf w/000000.tar -C t a
+        $STOOK stitch wds w -o w.toml; echo one > s/a; echo two > s/b; echo x > x.zip; zip -q o.zip x.zip
+        printf 'stook-layout = 1\n[[file]]\nname = "a"\npieces = [{ path = "s/b" }]\n' > swap.toml
+        printf '[[file]]\nname = "b"\npieces = [{ path = "s/a" }]\n' >> swap.toml
+        tar cf s/x.tar x.tar; cp x.tar x.tgz; tar czf s/x.tgz x.tgz
+        find . -type f | sort | xargs sha256sum > ../sums"#;
+    for command in OVER_SOURCES {
+        let place = Place::new();
+        let script_of =
+            |then: &str| format!("mkdir here; cd here; {made}; {then}; sha256sum --quiet -c ../sums");
+        let then = format!("$STOOK -q {command} && exit 9 || test $? = 1");
+        let (code, stdout, stderr) = script(&place, &script_of(&then));
+        assert_eq!(code, 0, "{command}: {stdout} {stderr}");
+        assert!(["read from", "made of", "copied from"].iter().any(|why| stderr.contains(why)), "{stderr}");
+    }
+}
+
+#[test]
+fn a_file_that_is_replaced_gives_its_mode_and_owner_to_the_new_one() {
+    let place = Place::new();
+    let of = "
+        mkdir t; echo a > t/a; umask 022; for out in s.tar l.toml got d/a; do
+            mkdir -p d; echo old > $out; chmod 640 $out; if [ $(id -u) = 0 ]; then chown 5:6 $out; fi
+            stat -c '%a %u %g' $out > before; rm -f l.x; case $out in
+            s.tar) $STOOK stitch tar t --write s.tar;; l.toml) $STOOK stitch tar t -o l.toml --force;;
+            got) $STOOK get s.tar a -o got;; d/a) $STOOK get s.tar a -o d/;; esac
+            stat -c '%a %u %g' $out | cmp - before
+        done; $STOOK stitch tar t --write new.tar; stat -c %a new.tar | grep -x 644";
+    let (code, stdout, stderr) = script(&place, of);
+    assert_eq!(code, 0, "{stdout} {stderr}");
+}
+
+#[test]
+fn a_time_far_ahead_is_in_a_tar() {
+    let place = Place::new();
+    let of = "mkdir t; echo x > t/f; for time in 8589934591 8589934592 9000000000 -5; do
+        touch -d @$time t/f; $STOOK stitch tar t > s.tar
+        tar --full-time -tvf s.tar > ours; tar --format=pax -C t -cf - f | tar --full-time -tvf - > theirs
+        awk '{print $4, $5}' ours | cmp - <(awk '{print $4, $5}' theirs)
+        (cd t; ls -A | LC_ALL=C sort | tar --format=pax --sort=name --owner=0 --group=0 --numeric-owner \
+            --pax-option=delete=atime,delete=ctime -cf ../theirs.tar -T -); done";
+    let (code, stdout, stderr) = script(&place, of);
+    assert_eq!(code, 0, "{stdout} {stderr}");
+}
+
 #[test]
 fn more_archives_than_descriptors_are_changed_and_copied() {
     let place = Place::new();
@@ -391,6 +465,15 @@ fn shards_have_whole_samples_and_are_written_or_described() {
     }
     let (code, _, stderr) = run(&place, &["wds", "set", "--shard-size", "20KB", "--write", "shards"]);
     assert_eq!((code, stderr.contains("shards is not empty")), (1, true), "{stderr}");
+    // Shards of another set would be taken for these, and what a killed run left in a tree is none
+    // of its files.
+    let of = "cp -r shards more; mkdir one; echo 1 > one/a; $STOOK stitch wds one --write more --force -q && exit 1
+              ls more | cmp - names; cmp more/000000.tar shards/000000.tar; rm more/00000[1-9].tar
+              $STOOK stitch wds one --write more --force -q; tar tf more/000000.tar | grep -x a
+              mkdir one/sh; echo x > one/sh/000000.tar.unfinished; $STOOK stitch wds one --write one/sh -q
+              tar tf one/sh/000000.tar | grep -x a; test $(ls one/sh) = 000000.tar; rm -r more one";
+    let (code, _, stderr) = script(&place, of);
+    assert!(code == 0 && stderr.contains("more has 000001.tar, too"), "{stderr}");
     // What a killed run left is replaced, and said to be unfinished.
     let of = "mv shards/000005.tar shards/000005.tar.unfinished
               $STOOK stitch wds set --shard-size 20KB --write shards -q && exit 1

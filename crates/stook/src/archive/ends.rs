@@ -8,7 +8,9 @@ use bytes::Bytes;
 use crate::engine::{Access, EngineFactory};
 use crate::error::Result;
 use crate::extent::ByteRange;
-use crate::source::{Identity, Leaf, Origin, Source, WholeRead, check_bounds, read_batch, read_range};
+use crate::source::{
+    Identity, Inodes, Leaf, Origin, Source, WholeRead, check_bounds, read_batch, read_range,
+};
 
 /// How much of the beginning is held: enough to recognise the format.
 const FIRST_LEN: u64 = 512;
@@ -118,6 +120,10 @@ impl Source for Ends {
             Some(rest) => self.source.resolve(rest, leaves),
             None => Ok(()),
         }
+    }
+
+    fn note_files(&self, files: &mut Inodes) {
+        self.source.note_files(files);
     }
 
     fn origin(&self) -> Origin {

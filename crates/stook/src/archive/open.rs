@@ -26,7 +26,7 @@ use super::zip;
 use super::zip::directory::{LOCAL, LOCAL_LEN, local_len};
 use crate::engine::{Access, Backend, EngineFactory, File};
 use crate::extent::ByteRange;
-use crate::source::{AccessRule, FileSource, Identity, Source};
+use crate::source::{AccessRule, FileSource, Identity, Inodes, Source};
 use crate::tree::{Holes, Node};
 
 /// The longest wait until a change of an archive would show.
@@ -316,6 +316,11 @@ impl Archive {
     /// have been cut off after a member, so that any number of others is missing.
     pub fn has_end(&self) -> bool {
         self.index().summary().has_end
+    }
+
+    /// Notes the files on disk that it is read from, as [`Source::note_files`] does.
+    pub fn note_files(&self, files: &mut Inodes) {
+        self.source.note_files(files);
     }
 
     /// A member as a source of its own; `None` when its bytes do not lie in the file as they are.

@@ -10,7 +10,7 @@ use flate2::Crc;
 use super::member::Extent;
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
-use crate::source::{Check, Identity, Leaf, Origin, Source, check_bounds};
+use crate::source::{Check, Identity, Inodes, Leaf, Origin, Source, check_bounds};
 use crate::tree::Holes;
 
 /// A member of an archive, read by range. Holes of a sparse one read as zeroes.
@@ -185,6 +185,10 @@ impl Source for MemberSource {
 
     fn reads_by_request(&self) -> bool {
         self.held.is_none() && self.archive.reads_by_request()
+    }
+
+    fn note_files(&self, files: &mut Inodes) {
+        self.archive.note_files(files);
     }
 
     /// The check is of the archive's source, so the error is one of the archive.

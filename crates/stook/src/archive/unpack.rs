@@ -13,6 +13,7 @@ use super::error::{Error, Result};
 use super::member::{Member, MemberKind};
 use super::open::Archive;
 use super::reading::{self, Reading};
+use crate::source::Inodes;
 use crate::storage::free_at;
 use crate::tree::existing::Overwrite;
 use crate::tree::outbox::{Calls, Durability, System};
@@ -88,9 +89,12 @@ impl Unpack<'_> {
         self.check_room(&members)?;
         let (links, read): (Vec<_>, Vec<_>) =
             members.into_iter().partition(|member| member.kind() == MemberKind::HardLink);
+        let mut read_from = Inodes::new();
+        archive.note_files(&mut read_from);
         let options = UnpackOptions {
             target: self.target.clone(),
             overwrite: self.overwrite,
+            read_from,
             threads: self.threads,
             durability: self.durability,
         };

@@ -28,7 +28,6 @@ use super::making::with_descriptors;
 use super::options::{CopyOptions, Resume};
 use super::partial::Partial;
 use super::read_back::ReadBack;
-use super::refuse::{Inode, inode_of};
 use super::report::{DestinationReport, Failure, Unfinished, not_there};
 use super::run::Destination;
 use super::source::CopySource;
@@ -37,6 +36,7 @@ use crate::engine::{EngineFactory, OperationKind, Passage};
 use crate::error::Error;
 use crate::hash::Digest;
 use crate::report::units;
+use crate::source::Inodes;
 use crate::tree::existing::{Plan, mtime_of};
 use crate::tree::outbox::{Batch, Calls, Outbox, Replaces, System};
 use crate::tree::target::{self, FileMetadata, MetadataOutcome, Target, is_out_of_descriptors};
@@ -57,7 +57,7 @@ pub(super) struct Receiver {
     pub(super) keys: SourceKeys,
     pub(super) spellings: Spellings,
     /// The packs and archives that are copied from, which nothing takes the place of.
-    read_from: Vec<Inode>,
+    pub(super) read_from: Inodes,
     mailbox: Arc<Mailbox>,
     /// `None` where nothing is there, and nothing is to be made.
     target: Option<Mutex<Target>>,
@@ -162,6 +162,8 @@ impl Receiver {
         let outbox = Outbox::new(calls.clone()).map_err(io("choose names of temporary files in"))?;
         let is_in_order = target.as_ref().is_some_and(|target| is_fat(&**calls, &target.root()));
         let report = DestinationReport { path: path.clone(), made, ..DestinationReport::default() };
+        let mut read_from = Inodes::new();
+        sources.iter().for_each(|source| source.note_files(&mut read_from));
         Ok(Self {
             index,
             path: path.clone(),
@@ -171,11 +173,7 @@ impl Receiver {
             sources: sources.clone(),
             keys: SourceKeys::new(sources.clone(), is_contents),
             spellings: Spellings::default(),
-            read_from: sources
-                .iter()
-                .flat_map(CopySource::read_from)
-                .filter_map(|path| inode_of(path))
-                .collect(),
+            read_from,
             mailbox: mailbox.clone(),
             target: target.map(Mutex::new),
             earlier,

@@ -23,6 +23,7 @@ use super::reserved::is_for_repairs;
 use super::source::CopySource;
 use super::spelling::above;
 use crate::report::units;
+use crate::source::Inodes;
 use crate::tree::durable::identity;
 use crate::tree::gone::{GoneCount, MORE_THAN_HALF, more_than};
 use crate::tree::outbox::{Temporary, again};
@@ -52,7 +53,8 @@ impl Mirror<'_> {
     pub(super) fn run(&self) {
         let paths = self.sources.iter().flat_map(CopySource::places);
         let paths = paths.chain(self.receiver.options.link_dest.as_deref());
-        let spared: Vec<Inode> = paths.filter_map(inode_of).collect();
+        let mut spared: Inodes = paths.filter_map(inode_of).collect();
+        spared.extend(&self.receiver.read_from);
         for (number, source) in self.sources.iter().enumerate() {
             // A file has nothing that could be extra.
             if !matches!(source.is_directory(), Ok(true)) {
@@ -84,8 +86,8 @@ struct Search<'a> {
     /// Whether what is extra is deleted; else it is only found out whether there is anything.
     may_delete: bool,
     has_extra: bool,
-    /// Directories that are not deleted, wherever they are found.
-    spared: &'a [Inode],
+    /// What is not deleted, wherever it is found.
+    spared: &'a Inodes,
     /// Directories to look into. Without a node all in it is extra.
     waiting: Vec<(Vec<u8>, Option<NodeId>)>,
     /// What is extra: all but directories, and with backups these, too, each as a whole.
@@ -123,7 +125,7 @@ impl<'a> Search<'a> {
         source: &'a CopySource,
         key: &[u8],
         may_delete: bool,
-        spared: &'a [Inode],
+        spared: &'a Inodes,
     ) -> Self {
         Self {
             receiver: mirror.receiver,

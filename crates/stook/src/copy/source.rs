@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::error::{Error, Result};
-use crate::source::Source;
+use super::refuse::inode_of;
+use crate::source::{Inodes, Source};
 use crate::tree::{
     Cursor, Kind, Node, NodeId, Page, Tree, find_below, foreign_cursor, not_a_directory, not_a_file, unknown,
 };
@@ -154,9 +155,10 @@ impl CopySource {
         self.path.iter().chain(&self.read_from).map(PathBuf::as_path)
     }
 
-    /// The files that it is in, where these are not it itself.
-    pub(super) fn read_from(&self) -> &[PathBuf] {
-        &self.read_from
+    /// Notes the files that it is in, where these are not it itself.
+    pub(super) fn note_files(&self, files: &mut Inodes) {
+        files.extend(self.read_from.iter().filter_map(|path| inode_of(path)));
+        self.tree.note_files(files);
     }
 
     /// The same, of which it is known what the tree has no place for: that is a failure each, if it

@@ -3,6 +3,7 @@
 //! Programs take whatever shards have their names, and miss none: so all get theirs at the end, one
 //! right after another. Until then each is called as it will be, and `.unfinished`.
 
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
@@ -62,6 +63,14 @@ impl Sharded {
             );
             return Err(Error::Invalid(what));
         }
+        if !is_made && let Some(other) = left.shard_beside(path, self.shards())? {
+            let what = format!(
+                "{} has {other}, too, which readers would take for a shard of these: remove it, or name \
+                 another directory or prefix",
+                path.display()
+            );
+            return Err(Error::Invalid(what));
+        }
         let files: Vec<PathBuf> =
             self.shards().iter().map(|shard| path.join(shard.laid.file.path())).collect();
         refuse_sources(self.shards(), &files)?;
@@ -103,9 +112,9 @@ fn unfinished(name: &OsStr) -> OsString {
 
 /// Names of what a killed run may have left: those of unfinished shards that are called as these
 /// are.
-struct Left<'a> {
+pub(super) struct Left<'a> {
     /// What the names of shards begin with, before the number.
-    prefix: &'a [u8],
+    pub(super) prefix: &'a [u8],
 }
 
 impl<'a> Left<'a> {
@@ -116,10 +125,29 @@ impl<'a> Left<'a> {
         Self { prefix: name.get(..name.len().saturating_sub(digits)).unwrap_or_default() }
     }
 
-    fn is_unfinished(&self, name: &OsStr) -> bool {
-        let name = name.as_bytes().strip_prefix(self.prefix);
-        let number = name.and_then(|name| name.strip_suffix(b".tar.unfinished"));
+    pub(super) fn is_unfinished(&self, name: &OsStr) -> bool {
+        name.as_bytes().strip_suffix(UNFINISHED.as_bytes()).is_some_and(|name| self.is_shard(name))
+    }
+
+    /// Whether something is called as a shard of these.
+    fn is_shard(&self, name: &[u8]) -> bool {
+        let number = name.strip_prefix(self.prefix).and_then(|name| name.strip_suffix(b".tar"));
         number.is_some_and(|number| number.len() >= NUMBER_DIGITS && number.iter().all(u8::is_ascii_digit))
+    }
+
+    /// What is called as these are in a directory, and none of them: the first by its name.
+    fn shard_beside(&self, path: &Path, shards: &[Stitched]) -> Result<Option<String>> {
+        let own: HashSet<&OsStr> = shards.iter().map(|shard| shard.laid.file.path().as_os_str()).collect();
+        let failed = |error| crate::Error::io("list", path, error);
+        let mut first: Option<OsString> = None;
+        for entry in fs::read_dir(path).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name();
+            let is_other = self.is_shard(name.as_bytes()) && !own.contains(name.as_os_str());
+            if is_other && first.as_ref().is_none_or(|first| name < *first) {
+                first = Some(name);
+            }
+        }
+        Ok(first.map(|name| name.to_string_lossy().into_owned()))
     }
 
     /// Whether a directory has anything else.

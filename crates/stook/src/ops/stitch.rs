@@ -1,14 +1,17 @@
 //! Archives of anything that is given, without writing them, or written out.
 
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::given::Given;
+use super::shards::Left;
 use crate::format::layout::Encoder;
 use crate::report::units;
-use crate::source::Source as _;
+use crate::source::{Inodes, Source as _};
 use crate::stitch::{self, Laid, Layout, Members, OpenedLayout, Patch, Wds};
 use crate::storage::free_at;
 use crate::tree::{CaseRule, Draft, Failure, Kind, room};
@@ -60,13 +63,10 @@ pub struct Stitched {
     named: Named,
 }
 
-/// What was named.
+/// Files on disk that were named, those that hold packs and archives, and what archives are made of
+/// that layouts describe.
 #[derive(Debug, Clone, Default)]
-struct Named {
-    /// Files, and those that hold packs and archives: device and inode.
-    files: Vec<(u64, u64)>,
-    layout: Option<OpenedLayout>,
-}
+struct Named(Inodes);
 
 fn numbers_of(path: &Path) -> Option<(u64, u64)> {
     path.metadata().ok().map(|found| (found.dev(), found.ino()))
@@ -77,13 +77,13 @@ impl Named {
     fn add(&mut self, branch: &Branch, is_whole: bool) -> Result<()> {
         let is_file = is_whole && branch.tree.node(branch.id)?.kind == Kind::File;
         let own = branch.lies_in.as_deref().filter(|_| is_file || !branch.is_on_disk);
-        self.files.extend(own.and_then(numbers_of));
+        self.0.extend(own.and_then(numbers_of));
+        branch.tree.note_files(&mut self.0);
         Ok(())
     }
 
     fn refuse(&self, target: &Path) -> Result<()> {
-        let is_file = numbers_of(target).is_some_and(|own| self.files.contains(&own));
-        match is_file || self.layout.as_ref().is_some_and(|layout| layout.has_source(target)) {
+        match numbers_of(target).is_some_and(|own| self.0.contains(&own)) {
             true => Err(written_over(target)),
             false => Ok(()),
         }
@@ -102,7 +102,8 @@ fn written_over(target: &Path) -> Error {
 pub fn open_layout(path: &Path, name: Option<&[u8]>) -> Result<Stitched> {
     let layout = OpenedLayout::open(path)?;
     let file = layout.file(name)?;
-    let named = Named { files: numbers_of(path).into_iter().collect(), layout: Some(layout) };
+    let mut named = Named(numbers_of(path).into_iter().collect());
+    file.note_files(&mut named.0);
     let laid = Laid { file, members: Arc::new(Members::new()), starts: Arc::default() };
     Ok(Stitched { laid, misplaced: Vec::new(), named })
 }
@@ -237,7 +238,8 @@ pub struct ShardsGiven {
     pub trees: Vec<Given>,
     /// How.
     pub wds: Wds,
-    /// Where they will be written: a file there is left out.
+    /// Where they will be written: a file there is left out, and what a killed run left in this
+    /// directory.
     pub target: Option<PathBuf>,
 }
 
@@ -253,7 +255,11 @@ impl ShardsGiven {
     /// What cannot be opened or listed; what [`Wds::lay_out`] refuses.
     pub fn lay_out(self, go_on: &mut dyn FnMut(u64) -> bool) -> Result<Sharded> {
         let Self { trees, wds, target } = self;
-        let Opened { members, misplaced, named, .. } = members_of(trees, target.as_deref(), go_on)?;
+        let Opened { mut members, misplaced, named, .. } = members_of(trees, target.as_deref(), go_on)?;
+        if let Some(target) = &target {
+            let left = Left { prefix: wds.prefix.as_bytes() };
+            members.leave_out_in(target, |name| left.is_unfinished(OsStr::from_bytes(name)));
+        }
         let mut misplaced = Some(misplaced);
         let of =
             |laid| Stitched { laid, misplaced: misplaced.take().unwrap_or_default(), named: named.clone() };

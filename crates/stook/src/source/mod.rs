@@ -22,6 +22,7 @@ mod redact;
 pub mod remote;
 mod session;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -114,6 +115,9 @@ pub struct WholeRead {
     pub time: Duration,
 }
 
+/// Files on disk: the device and the inode of each.
+pub type Inodes = HashSet<(u64, u64)>;
+
 /// Something that is read by range.
 pub trait Source: Send + Sync + fmt::Debug {
     /// What to call it in messages: a path, or an address.
@@ -196,6 +200,15 @@ pub trait Source: Send + Sync + fmt::Debug {
     /// I/O errors.
     fn holes(&self) -> Result<Holes> {
         Ok(Holes::default())
+    }
+
+    /// Notes the files on disk that its bytes are read from: whoever writes one over loses them. A
+    /// source made of others notes theirs.
+    fn note_files(&self, files: &mut Inodes) {
+        let Identity { device, inode, .. } = self.identity();
+        if inode != 0 {
+            files.insert((device, inode));
+        }
     }
 
     /// What it took to read all of it when it was opened, if that was done: reads bring nothing

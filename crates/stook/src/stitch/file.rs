@@ -15,7 +15,9 @@ use super::pieces::{EmptyBody, Finished, Piece, Pieces};
 use crate::engine::{Access, Backend};
 use crate::error::{self, Error};
 use crate::extent::ByteRange;
-use crate::source::{Answer, Identity, Leaf, Object, Origin, Pending, Source, check_bounds, read_range};
+use crate::source::{
+    Answer, Identity, Inodes, Leaf, Object, Origin, Pending, Source, check_bounds, read_range,
+};
 use crate::tree::target::share_of_descriptors;
 
 /// Bodies that one range opens at once, at most. What it has beyond them is opened when it is read,
@@ -43,6 +45,9 @@ pub trait Parts: Send + Sync + fmt::Debug {
     /// its end, before what is computed from it is made.
     fn passed(&self, _number: u32, _at: u64, _bytes: &[u8]) {}
 
+    /// Notes the files on disk that bodies are in, as far as whoever laid it out does not know them.
+    fn note_files(&self, _files: &mut Inodes) {}
+
     /// What decides the bytes that are made, beside the pieces and the states of bodies. Where
     /// that is not said, no [`MergedCache`](super::MergedCache) keeps a copy of a file that has
     /// such bytes.
@@ -64,6 +69,10 @@ impl Parts for () {
 
 /// Sources by their numbers.
 impl Parts for Vec<Arc<dyn Source>> {
+    fn note_files(&self, files: &mut Inodes) {
+        self.iter().for_each(|source| source.note_files(files));
+    }
+
     fn open(&self, number: u32) -> error::Result<Arc<dyn Source>> {
         self.get(number as usize).cloned().ok_or_else(|| no_part(number))
     }
@@ -299,6 +308,10 @@ impl Source for VirtualFile {
             at = here.end();
         }
         Ok(())
+    }
+
+    fn note_files(&self, files: &mut Inodes) {
+        self.0.bodies.parts().note_files(files);
     }
 
     fn origin(&self) -> Origin {

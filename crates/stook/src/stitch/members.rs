@@ -349,6 +349,18 @@ impl Members {
         });
     }
 
+    /// Takes out the files of a directory on disk that have such names.
+    pub fn leave_out_in(&mut self, directory: &Path, is_out: impl Fn(&[u8]) -> bool) {
+        let Ok(directory) = directory.canonicalize() else { return };
+        let Self { trees, members, .. } = self;
+        members.retain(|member| {
+            let name = member.key.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+            let place =
+                || trees.get(member.tree as usize)?.0.path_of(member.id).parent()?.canonicalize().ok();
+            !is_out(name) || place().as_ref() != Some(&directory)
+        });
+    }
+
     /// Whether one of them is this file on disk.
     pub fn has_file(&self, path: &Path) -> bool {
         let Ok(path) = path.canonicalize() else { return false };

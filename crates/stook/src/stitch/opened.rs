@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ use crate::engine::{Access, Backend};
 use crate::error;
 use crate::extent::ByteRange;
 use crate::format::layout::{self, LayoutFault, LayoutPiece, PathPiece, Said};
-use crate::source::{FileSource, Source, read_range};
+use crate::source::{FileSource, Inodes, Source, read_range};
 use crate::tree::{Kind, Tree, find_below};
 use crate::walk::DirectoryTree;
 
@@ -37,7 +38,6 @@ const FIRST_BYTES: u64 = 64;
 pub struct OpenedLayout {
     whole: VirtualFile,
     files: Vec<(Vec<u8>, ByteRange)>,
-    sources: Arc<Sources>,
 }
 
 /// Whether a file is meant to be a layout, by its first bytes. What is no regular file is none.
@@ -77,8 +77,7 @@ impl OpenedLayout {
         layout::read(&text, &mut |said| reading.take(said)).map_err(|stop| stop.of(path))?;
         drop(text);
         let (pieces, files, sources) = reading.finish().map_err(|stop| stop.of(path))?;
-        let sources = Arc::new(sources);
-        Ok(Self { whole: VirtualFile::new(path, pieces, sources.clone())?, files, sources })
+        Ok(Self { whole: VirtualFile::new(path, pieces, Arc::new(sources))?, files })
     }
 
     /// All files, one after another.
@@ -89,18 +88,6 @@ impl OpenedLayout {
     /// Their names, in the order of the layout, and where each is in [all of them](Self::whole).
     pub fn files(&self) -> &[(Vec<u8>, ByteRange)] {
         &self.files
-    }
-
-    /// Whether one of the files on disk that they are made of is this.
-    pub fn has_source(&self, path: &Path) -> bool {
-        let Ok(path) = path.canonicalize() else { return false };
-        let name = path.file_name();
-        let numbers = 0..self.sources.paths.len() as u32;
-        let mut named = numbers.filter_map(|number| self.sources.paths.get(number)).map(Path::new);
-        named.any(|source| {
-            let real = || self.sources.tree.path_of(self.sources.tree.root()).join(source).canonicalize();
-            source.file_name() == name && real().is_ok_and(|real| real == path)
-        })
     }
 
     /// The file with a name, as one of its own; the only one without a name.
@@ -188,6 +175,12 @@ impl Sources {
 }
 
 impl Parts for Sources {
+    fn note_files(&self, files: &mut Inodes) {
+        let numbers = 0..self.paths.len() as u32;
+        let there = numbers.filter_map(|number| self.path_of(self.paths.get(number)?).metadata().ok());
+        files.extend(there.map(|found| (found.dev(), found.ino())));
+    }
+
     fn open(&self, number: u32) -> error::Result<Arc<dyn Source>> {
         let path = self.paths.get(number);
         let (path, listed) = path.zip(self.listed.get(number as usize)).ok_or_else(|| no_part(number))?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
-use crate::source::{Identity, Leaf, Origin, Source, check_bounds};
+use crate::source::{Identity, Inodes, Leaf, Origin, Source, check_bounds};
 
 /// A part of a source. It keeps nothing open, whatever that does.
 #[derive(Debug, Clone)]
@@ -56,6 +56,10 @@ impl Source for SourcePart {
     fn resolve(&self, range: ByteRange, leaves: &mut Vec<Leaf>) -> Result<()> {
         check_bounds(self, range)?;
         self.whole.resolve(self.in_whole(range)?, leaves)
+    }
+
+    fn note_files(&self, files: &mut Inodes) {
+        self.whole.note_files(files);
     }
 
     fn origin(&self) -> Origin {

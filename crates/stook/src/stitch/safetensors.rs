@@ -5,9 +5,11 @@
 //! the header in JSON, a buffer; the tensors lie in it one after another without gaps.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use super::afs::Bodied;
@@ -42,12 +44,74 @@ struct Tensor {
 }
 
 /// The header of a file.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize)]
 struct Header {
-    #[serde(rename = "__metadata__", default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(rename = "__metadata__", skip_serializing_if = "BTreeMap::is_empty")]
     metadata: BTreeMap<String, String>,
     #[serde(flatten)]
     tensors: BTreeMap<String, Tensor>,
+}
+
+impl<'de> Deserialize<'de> for Header {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        deserializer.deserialize_map(HeaderVisitor)
+    }
+}
+
+struct HeaderVisitor;
+
+impl<'de> Visitor<'de> for HeaderVisitor {
+    type Value = Header;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map of tensors")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Header, A::Error> {
+        let (mut header, mut has_metadata) = (Header::default(), false);
+        while let Some(name) = map.next_key::<String>()? {
+            let is_new = if name == METADATA {
+                header.metadata = map.next_value::<Unique>()?.0;
+                !std::mem::replace(&mut has_metadata, true)
+            } else {
+                let tensor = map.next_value()?;
+                header.tensors.insert(name.clone(), tensor).is_none()
+            };
+            if !is_new {
+                return Err(A::Error::custom(format_args!("{name:?} is there twice")));
+            }
+        }
+        Ok(header)
+    }
+}
+
+/// What is said of a file, each once.
+struct Unique(BTreeMap<String, String>);
+
+impl<'de> Deserialize<'de> for Unique {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        deserializer.deserialize_map(UniqueVisitor)
+    }
+}
+
+struct UniqueVisitor;
+
+impl<'de> Visitor<'de> for UniqueVisitor {
+    type Value = Unique;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map of texts")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Unique, A::Error> {
+        let mut all = BTreeMap::new();
+        while let Some((name, value)) = map.next_entry::<String, String>()? {
+            if all.insert(name.clone(), value).is_some() {
+                return Err(A::Error::custom(format_args!("{name:?} is there twice in {METADATA}")));
+            }
+        }
+        Ok(Unique(all))
+    }
 }
 
 impl Layout for Safetensors {

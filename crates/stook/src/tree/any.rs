@@ -13,7 +13,7 @@ use super::parts;
 use super::xattrs::Xattrs;
 use crate::engine::{EngineFactory, File};
 use crate::error::{Error, Result};
-use crate::source::Source;
+use crate::source::{Inodes, Source};
 
 /// A tree of files: a directory on disk, an archive, a pack at one generation, several under one
 /// root.
@@ -34,6 +34,10 @@ pub trait Tree: Send + Sync + fmt::Debug {
 
     /// The directory that all else is below.
     fn root(&self) -> NodeId;
+
+    /// Notes the files on disk that all of it is read from, and that are not files of the tree
+    /// itself: of an archive its own, of one that a layout describes what it is made of.
+    fn note_files(&self, _files: &mut Inodes) {}
 
     /// What has this name in a directory; `None` where nothing has, or nothing could have (`..`, a
     /// name with a slash).

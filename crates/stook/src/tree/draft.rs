@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::OFlags;
+use rustix::fs::{FileType, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::outbox::{
@@ -190,7 +190,8 @@ impl Folder {
             return Err(Refused::Name(format!("{} is a directory", shown.display())));
         }
         // What is replaced is, when the draft is finished.
-        Ok(Draft::beside((parent, last), shown, self.way.clone(), there.is_some())?)
+        let replaces = if there.is_some() { Replaces::All } else { Replaces::Nothing };
+        Ok(Draft::beside((parent, last), shown, self.way.clone(), (replaces, there))?)
     }
 
     fn enter(&mut self, parts: &[&OsStr]) -> Result<Arc<OwnedFd>, Refused> {
@@ -244,7 +245,8 @@ impl Drop for Folder {
 
 impl Draft {
     /// The file that somebody named. A regular file is replaced when it is
-    /// [finished](Self::finish); where a link has the name, the file that it leads to is, or is
+    /// [finished](Self::finish), by one with its mode, and with its owner where this user may give
+    /// it; where a link has the name, the file that it leads to is, or is
     /// made. A pipe, a device and an open file of this process (`/dev/stdout`, `/dev/fd/3`) are
     /// written to as they are. A pipe without a reader is waited for until `go_on` says no.
     ///
@@ -286,7 +288,9 @@ impl Draft {
         target::refuse_inside_pack(directory).map_err(|error| Error::io("write to", directory, error))?;
         remove_stale(&*calls, &parent, NAMES_MAX);
         let way = Way::new(calls, directory, Durability::File)?;
-        let mut draft = Self::beside((Arc::new(parent), name), path.to_path_buf(), way, true)?;
+        let there = target::status(&parent, name).map_err(|error| Error::io("look for", path, error))?;
+        let replaced = (Replaces::All, there);
+        let mut draft = Self::beside((Arc::new(parent), name), path.to_path_buf(), way, replaced)?;
         if let Place::Beside(beside) = &mut draft.place {
             beside.is_alone = true;
         }
@@ -316,11 +320,16 @@ impl Draft {
         (parent, name): (Arc<OwnedFd>, &OsStr),
         shown: PathBuf,
         way: Arc<Way>,
-        is_there: bool,
+        (replaces, there): (Replaces, Option<Stat>),
     ) -> Result<Self> {
-        let replaces = if is_there { Replaces::All } else { Replaces::Nothing };
-        let file = way.outbox.file(&parent, NewFile { mode: None, is_private: false, replaces });
+        let there = there.filter(|there| FileType::from_raw_mode(there.st_mode).is_file());
+        let mode = there.map(|there| there.st_mode & 0o777);
+        let file = way.outbox.file(&parent, NewFile { mode, is_private: false, replaces });
         let file = file.map_err(|error| Error::io("create a file beside", &shown, error))?.replacing();
+        if let Some(there) = there {
+            let kept = file.keep_access(&there);
+            kept.map_err(|error| Error::io("set the mode of a file beside", &shown, error))?;
+        }
         let beside = Beside { file, parent, name: name.to_os_string(), way, is_alone: false };
         Ok(Self { shown, place: Place::Beside(Box::new(beside)), len: 0, written: 0 })
     }
@@ -514,8 +523,8 @@ fn parts(name: &[u8]) -> Result<Vec<&OsStr>, Refused> {
         .map_err(|why| Refused::Name(format!("it would not be a file below the directory: {why}")))
 }
 
-fn is_directory(status: &rustix::fs::Stat) -> bool {
-    rustix::fs::FileType::from_raw_mode(status.st_mode) == rustix::fs::FileType::Directory
+fn is_directory(status: &Stat) -> bool {
+    FileType::from_raw_mode(status.st_mode).is_dir()
 }
 
 /// Syncs what is no file of our own. A terminal, and other devices that hold nothing back, refuse

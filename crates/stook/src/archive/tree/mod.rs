@@ -22,7 +22,7 @@ use super::member::Member;
 use super::open::{Archive, SharedFile};
 use super::reading::{Reading, ReadingOptions};
 use crate::engine::EngineFactory;
-use crate::source::Source;
+use crate::source::{Inodes, Source};
 use crate::tree::{
     Cursor, Deliver, GatherOptions, Holes, Kind, Node, NodeId, NodeTable, NodeTableBuilder, Page, Tree,
     Xattrs, gather_by_session, not_a_file, parts, unknown,
@@ -114,6 +114,10 @@ impl Tree for ArchiveTree {
 
     fn root(&self) -> NodeId {
         self.table.root()
+    }
+
+    fn note_files(&self, files: &mut Inodes) {
+        self.archive.note_files(files);
     }
 
     fn lookup(&self, parent: NodeId, name: &[u8]) -> crate::Result<Option<NodeId>> {

@@ -333,19 +333,23 @@ impl<'t, E: From<LayoutFault>> Decoding<'t, '_, E> {
 
     /// Whether files can have their names side by side.
     fn check_directories(&self) -> Result<(), LayoutFault> {
-        for (name, line) in &self.names {
-            let mut above = name.rsplit_once('/');
-            while let Some((directory, _)) = above {
-                if self.names.contains_key(directory) {
-                    let what =
-                        format!("file {name:?}: {directory:?} is a file, too, so it cannot be a directory");
-                    return Err(LayoutFault::Line { line: *line, what });
-                }
-                above = directory.rsplit_once('/');
+        let mut names: Vec<(&str, usize)> = self.names.iter().map(|(name, line)| (&**name, *line)).collect();
+        names.sort_unstable_by(|(one, _), (other, _)| in_order(one).cmp(in_order(other)));
+        for pair in names.windows(2) {
+            let [(directory, _), (name, line)] = *pair else { continue };
+            if name.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/')) {
+                let what =
+                    format!("file {name:?}: {directory:?} is a file, too, so it cannot be a directory");
+                return Err(LayoutFault::Line { line, what });
             }
         }
         Ok(())
     }
+}
+
+/// A name for comparing it with others: what is in a directory follows right after its name.
+fn in_order(name: &str) -> impl Iterator<Item = u16> {
+    name.bytes().map(|byte| if byte == b'/' { 0 } else { u16::from(byte) + 1 })
 }
 
 /// Sets what is not set yet, else says `true`.

@@ -144,7 +144,8 @@ impl Head<'_> {
             record(records, "linkpath", self.link);
         }
         let seconds = self.mtime_ns.div_euclid(1_000_000_000);
-        if seconds < 0 || self.mtime_ns.rem_euclid(1_000_000_000) != 0 {
+        let fits = u64::try_from(seconds).is_ok_and(|seconds| seconds <= OCTAL_11_MAX);
+        if !fits || self.mtime_ns.rem_euclid(1_000_000_000) != 0 {
             record(records, "mtime", time_text(self.mtime_ns).as_bytes());
         }
         if long_name {

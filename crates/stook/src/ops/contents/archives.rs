@@ -14,7 +14,7 @@ use crate::extent::ByteRange;
 use crate::ops::import::{head, kind};
 use crate::pack::{Key, KeyRange, KeyValue, Stop};
 use crate::report::units::count_of;
-use crate::source::Source;
+use crate::source::{Inodes, Source};
 
 /// Members of a zip up to this length are returned after their checksum was verified, which covers
 /// all of their bytes. Longer ones are returned as they are read.
@@ -31,6 +31,10 @@ impl Contents for Archive {
 
     fn is_sequential(&self) -> bool {
         self.is_sequential()
+    }
+
+    fn note_files(&self, files: &mut Inodes) {
+        Archive::note_files(self, files);
     }
 
     fn is_complete(&self) -> bool {

@@ -62,7 +62,7 @@ pub use values::{HOLE_BYTES_MAX, ValueError, next_value, values};
 use crate::archive::{self, Archive};
 use crate::extent::ByteRange;
 use crate::pack::{self, Key, Pack};
-use crate::source::{self, Source};
+use crate::source::{self, Inodes, Source};
 use crate::sparse::{DiskCache, SparseBuffer, SparseFile, SparseFileOptions, SparseOptions};
 use crate::stitch::{OpenedLayout, is_layout_file};
 
@@ -89,6 +89,11 @@ pub trait Contents: fmt::Debug + Sync {
 
     /// Whether entries can only be read in their order, from the first one on.
     fn is_sequential(&self) -> bool;
+
+    /// Notes the files on disk that it is read from, as
+    /// [`Source::note_files`](crate::source::Source::note_files) does; those of a pack are in its
+    /// directory, in which nothing else is written.
+    fn note_files(&self, _files: &mut Inodes) {}
 
     /// Whether making it was completed: a pack by the run that built it, an archive with the end
     /// that its format wants. If not, anything may be missing.

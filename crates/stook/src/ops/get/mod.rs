@@ -183,7 +183,7 @@ impl Get {
     /// I/O errors of these.
     pub fn begin<'a>(self, contents: &'a dyn Contents, to: To<'a>) -> Result<Getter<'a>> {
         let Self { groups, joined, force, stop } = self;
-        let target = Target::new(to, joined, stop)?;
+        let target = Target::new(to, contents, joined, stop)?;
         let options = GetOptions { groups, any_order: target.is_directory(), stop };
         let wants_body = !joined && !target.is_directory();
         let (waiting, got) = (VecDeque::new(), Got::default());

@@ -1,16 +1,29 @@
 //! Where the bodies go, and under which names.
 
+use std::ffi::OsStr;
 use std::fmt;
+use std::fs::Metadata;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{Error, Refused, Result, To, zeroes};
+use super::{Contents, Error, Refused, Result, To, zeroes};
 use crate::pack::{FileKind, FileNames, Key, Stop};
-use crate::source::check_path;
+use crate::source::{Inodes, check_path};
 use crate::tree::{self, Draft, Finished, Folder};
 
-/// Where all bodies go.
-pub(super) enum Target<'a> {
+/// Why something is not written over.
+const READ_FROM: &str = "it is what is read from: give another name";
+
+/// Where all bodies go, and what they come from.
+pub(super) struct Target<'a> {
+    to: Way<'a>,
+    /// What is not written over.
+    read_from: Inodes,
+}
+
+enum Way<'a> {
     /// One after another.
     Writer(&'a mut dyn io::Write),
     /// One after another, into a file.
@@ -43,34 +56,42 @@ pub(super) enum Place<'t> {
 }
 
 impl<'a> Target<'a> {
-    pub(super) fn new(to: To<'a>, is_joined: bool, stop: Stop) -> Result<Self> {
+    pub(super) fn new(to: To<'a>, contents: &dyn Contents, is_joined: bool, stop: Stop) -> Result<Self> {
+        let mut read_from = Inodes::new();
         if let To::File(path) | To::Directory(path) = &to {
             check_path(path)?;
+            contents.note_files(&mut read_from);
         }
-        Ok(match to {
-            To::Writer(writer) => Self::Writer(writer),
-            To::File(path) if is_joined => Self::Joined(draft(&path, stop)?),
-            To::File(path) => Self::File(path),
+        if let To::File(path) = &to
+            && is_among(&read_from, path.metadata().ok().as_ref())
+        {
+            return Err(crate::Error::io("write", path, io::Error::other(READ_FROM)).into());
+        }
+        let to = match to {
+            To::Writer(writer) => Way::Writer(writer),
+            To::File(path) if is_joined => Way::Joined(draft(&path, stop)?),
+            To::File(path) => Way::File(path),
             To::Directory(path) => {
                 let (is_new, names) = (!path.exists(), FileNames::default());
-                Self::Directory(Box::new(Named { folder: Folder::open(&path)?, is_new, names }))
+                Way::Directory(Box::new(Named { folder: Folder::open(&path)?, is_new, names }))
             }
-        })
+        };
+        Ok(Self { to, read_from })
     }
 
     /// Where it is; a writer is nowhere.
     pub(super) fn path(&self) -> Option<&Path> {
-        match self {
-            Self::Writer(_) => None,
-            Self::Joined(draft) => Some(draft.path()),
-            Self::File(path) => Some(path),
-            Self::Directory(named) => Some(named.folder.path()),
+        match &self.to {
+            Way::Writer(_) => None,
+            Way::Joined(draft) => Some(draft.path()),
+            Way::File(path) => Some(path),
+            Way::Directory(named) => Some(named.folder.path()),
         }
     }
 
     /// Whether each body goes into a separate file, in any order.
     pub(super) fn is_directory(&self) -> bool {
-        matches!(self, Self::Directory(_))
+        matches!(self.to, Way::Directory(_))
     }
 
     /// The place of one entry.
@@ -80,20 +101,20 @@ impl<'a> Target<'a> {
         kind: Option<FileKind>,
         stop: Stop,
     ) -> Result<Result<Place<'_>, Refused>> {
-        Ok(Ok(match self {
-            Self::Writer(writer) => Place::Writer(&mut **writer),
-            Self::Joined(draft) => {
+        Ok(Ok(match &mut self.to {
+            Way::Writer(writer) => Place::Writer(&mut **writer),
+            Way::Joined(draft) => {
                 let start = draft.end();
                 Place::Joined(draft, start)
             }
-            Self::File(path) => Place::File(draft(path, stop)?),
-            Self::Directory(named) => return named.place(key, kind),
+            Way::File(path) => Place::File(draft(path, stop)?),
+            Way::Directory(named) => return named.place(key, kind, &self.read_from),
         }))
     }
 
     /// Removes a directory that was made for nothing.
     pub(super) fn remove_if_new(&self) {
-        if let Self::Directory(named) = self
+        if let Way::Directory(named) = &self.to
             && named.is_new
         {
             // One that has something in it stays. Why nothing came into it is reported.
@@ -103,7 +124,7 @@ impl<'a> Target<'a> {
 
     /// All files that wait get their names.
     pub(super) fn publish(&self) {
-        if let Self::Directory(named) = self {
+        if let Way::Directory(named) = &self.to {
             named.folder.publish();
         }
     }
@@ -111,8 +132,8 @@ impl<'a> Target<'a> {
     /// The files that have got their names since the last call, or could not get them, in the order
     /// in which they began to wait.
     pub(super) fn finished(&self) -> Vec<Finished> {
-        match self {
-            Self::Directory(named) => named.folder.finished(),
+        match &self.to {
+            Way::Directory(named) => named.folder.finished(),
             _ => Vec::new(),
         }
     }
@@ -120,9 +141,9 @@ impl<'a> Target<'a> {
     /// Publishes the output under its name, durably. Returns the existing file if it stays because
     /// the new one is incomplete or empty.
     pub(super) fn finish(self, has_any: bool, has_all: bool) -> Result<Option<PathBuf>> {
-        match self {
-            Self::Writer(_) | Self::File(_) => Ok(None),
-            Self::Joined(draft) => {
+        match self.to {
+            Way::Writer(_) | Way::File(_) => Ok(None),
+            Way::Joined(draft) => {
                 let path = draft.path().to_path_buf();
                 let is_kept = match has_any {
                     true => !draft.finish_or_keep(has_all)?,
@@ -131,13 +152,18 @@ impl<'a> Target<'a> {
                 };
                 Ok(is_kept.then_some(path))
             }
-            Self::Directory(named) => Ok(named.folder.sync().map(|()| None)?),
+            Way::Directory(named) => Ok(named.folder.sync().map(|()| None)?),
         }
     }
 }
 
 impl Named {
-    fn place<'t>(&mut self, key: &Key, kind: Option<FileKind>) -> Result<Result<Place<'t>, Refused>> {
+    fn place<'t>(
+        &mut self,
+        key: &Key,
+        kind: Option<FileKind>,
+        read_from: &Inodes,
+    ) -> Result<Result<Place<'t>, Refused>> {
         let refused = |why: &dyn fmt::Display| Refused::Name { key: key.clone(), why: why.to_string() };
         let name = match self.names.take(key) {
             Ok(name) => name,
@@ -145,6 +171,10 @@ impl Named {
                 return Ok(Err(refused(&format_args!("{namesake}; get one of them into another directory"))));
             }
         };
+        let there = || self.folder.path().join(OsStr::from_bytes(&name)).symlink_metadata().ok();
+        if !read_from.is_empty() && is_among(read_from, there().as_ref()) {
+            return Ok(Err(refused(&READ_FROM)));
+        }
         let place = match kind {
             Some(FileKind::Directory) => self.folder.directory(&name).map(Place::Directory),
             // The empty key is the root of a tree; as a file it has no name.
@@ -216,6 +246,10 @@ pub(super) enum End {
     There(Option<PathBuf>),
     /// Its file waits for its name.
     Waits,
+}
+
+fn is_among(files: &Inodes, found: Option<&Metadata>) -> bool {
+    found.is_some_and(|found| files.contains(&(found.dev(), found.ino())))
 }
 
 /// The file that the caller named. A pipe without a reader is waited for.

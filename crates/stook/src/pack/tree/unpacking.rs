@@ -19,6 +19,7 @@ use crate::pack::key::Key;
 use crate::pack::read::stream::RecordReader;
 use crate::pack::scan::{OnDamage, Scan, ScanOptions, ScanRecord};
 use crate::pack::state::open::{Pack, is_in_groups};
+use crate::source::Inodes;
 use crate::storage::free_at;
 use crate::tree::existing::Overwrite;
 use crate::tree::outbox::{Calls, Durability, System};
@@ -95,6 +96,8 @@ impl UnpackTree<'_> {
         let options = UnpackOptions {
             target: self.target.clone(),
             overwrite: self.overwrite,
+            // Those of a pack are in its directory, in which nothing else is written.
+            read_from: Inodes::new(),
             threads: self.threads,
             durability: self.durability,
         };

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::error::Result;
 use crate::extent::ByteRange;
-use crate::source::{FileSource, Identity, Leaf, Origin, Source, check_bounds};
+use crate::source::{FileSource, Identity, Inodes, Leaf, Origin, Source, check_bounds};
 use crate::stitch::file::VirtualFile;
 use crate::storage::cache;
 use crate::tree::Holes;
@@ -87,6 +87,10 @@ impl Source for MergedFile {
 
     fn check_ranges(&self, ranges: &[ByteRange]) -> Result<()> {
         self.read().check_ranges(ranges)
+    }
+
+    fn note_files(&self, files: &mut Inodes) {
+        self.file.note_files(files);
     }
 
     fn origin(&self) -> Origin {

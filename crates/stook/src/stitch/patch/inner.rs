@@ -15,7 +15,7 @@ use super::window::Window;
 use super::{Patch, Table};
 use crate::error;
 use crate::extent::ByteRange;
-use crate::source::{Identity, Leaf, Origin, Source};
+use crate::source::{Identity, Inodes, Leaf, Origin, Source};
 use crate::tree::{Kind, Node};
 
 /// Finds members by name.
@@ -159,6 +159,10 @@ impl Source for Verified {
     fn resolve(&self, range: ByteRange, leaves: &mut Vec<Leaf>) -> error::Result<()> {
         self.verify()?;
         self.part.resolve(range, leaves)
+    }
+
+    fn note_files(&self, files: &mut Inodes) {
+        self.part.note_files(files);
     }
 
     fn origin(&self) -> Origin {

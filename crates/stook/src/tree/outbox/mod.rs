@@ -29,6 +29,7 @@ use super::durable::{has_syncfs, identity, sync_below};
 use super::existing::{self, Comparison, Overwrite, Plan};
 use super::granularity::Granularity;
 use super::target::{self, FileMetadata, Unset};
+use crate::source::Inodes;
 pub(crate) use appended::Appended;
 pub use batch::Durability;
 pub(crate) use batch::{Batch, BeforeNames, Published, SYNC, Waiting};
@@ -267,14 +268,18 @@ impl Outbox {
     /// What is done at a name, for something with this modification time.
     ///
     /// # Errors
-    /// When a directory is there, which nothing takes the place of, or the system does not say.
+    /// When a directory is there, or a file that is read from, which nothing takes the place of, or
+    /// the system does not say.
     pub(crate) fn plan(
         &self,
-        overwrite: Overwrite,
+        (overwrite, read_from): (Overwrite, &Inodes),
         (parent, name): (&Arc<OwnedFd>, &OsStr),
         mtime_ns: Option<i64>,
     ) -> io::Result<Plan> {
         let Some(there) = target::status(parent, name)? else { return Ok(Plan::Write) };
+        if read_from.contains(&(there.st_dev, there.st_ino)) {
+            return Err(io::Error::other("it is what is read from"));
+        }
         overwrite.plan(&there, mtime_ns.map(|ns| self.kept_time(parent, ns, &there, true)))
     }
 
@@ -386,6 +391,19 @@ impl OutFile {
     /// Sets the mode.
     pub(crate) fn set_mode(&self, mode: u32) -> io::Result<()> {
         again(|| self.calls.set_mode(self.file.as_fd(), mode))
+    }
+
+    /// Gives it the mode and the owner of what it is to replace. Whose owner cannot be given is for
+    /// this user, and for nobody in its group who could not read that.
+    ///
+    /// # Errors
+    /// What the system meets, but for the owner.
+    pub(crate) fn keep_access(&self, there: &Stat) -> io::Result<()> {
+        let (owner, own) = ((there.st_uid, there.st_gid), (self.made.st_uid, self.made.st_gid));
+        let mode = there.st_mode & 0o777;
+        let is_given = owner == own || again(|| self.calls.set_owner(self.file.as_fd(), owner)).is_ok();
+        let others = mode & 0o007;
+        self.set_mode(if is_given { mode } else { mode & !0o070 | mode & (others << 3) })
     }
 
     /// It takes the place of whatever has its name when it gets it, although it may have been begun

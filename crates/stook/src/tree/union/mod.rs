@@ -37,7 +37,7 @@ use super::parts;
 use super::xattrs::Xattrs;
 use crate::engine::{EngineFactory, File};
 use crate::error::{Error, Result};
-use crate::source::Source;
+use crate::source::{Inodes, Source};
 
 /// One of the trees of a [`Union`], and what it deletes from those before it.
 #[derive(Debug, Clone)]
@@ -383,6 +383,10 @@ impl Tree for Union {
 
     fn root(&self) -> NodeId {
         NodeId::new(0)
+    }
+
+    fn note_files(&self, files: &mut Inodes) {
+        self.trees.iter().for_each(|tree| tree.note_files(files));
     }
 
     fn lookup(&self, parent: NodeId, name: &[u8]) -> Result<Option<NodeId>> {

@@ -39,9 +39,7 @@ impl<E: EntryError> Linking<'_, E> {
             return self.write(place, len).map(Some);
         }
         let key = &place.key;
-        let (writer, at) = (self.writer, (&place.parent, place.name.as_os_str()));
-        let plan = writer.outbox.plan(writer.overwrite, at, place.metadata.mtime_ns);
-        let plan = plan.map_err(|error| self.writer.io("link", key, error))?;
+        let plan = self.writer.plan_existing(place).map_err(|error| self.writer.io("link", key, error))?;
         if plan.compares() {
             match self.has_bytes((&place.parent, &place.name, key))? {
                 None => return Ok(Some(Written::Interrupted)),

@@ -24,6 +24,7 @@ use super::paths;
 use super::target::{FileMetadata, MetadataOutcome, Target};
 use super::unpacked::{UnpackSummary, WhyKept};
 use crate::extent::ByteRange;
+use crate::source::Inodes;
 pub(crate) use entries::{Entries, Entry, EntryError, EntryKind, Next, Piece};
 
 /// Bodies up to this length are handed to threads, in bytes; the others are written as they are
@@ -37,6 +38,8 @@ pub(crate) struct UnpackOptions {
     pub(crate) target: PathBuf,
     /// What becomes of files and links that are there.
     pub(crate) overwrite: Overwrite,
+    /// Files on disk that are read from, and stay.
+    pub(crate) read_from: Inodes,
     /// Threads that write small files.
     pub(crate) threads: usize,
     /// When files are on the medium.

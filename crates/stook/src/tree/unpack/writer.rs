@@ -14,6 +14,7 @@ use rustix::fs::FileType;
 
 use super::entries::{Entries, EntryError, Piece};
 use super::{Failure, UnpackOptions, UnpackSummary, WhyKept};
+use crate::source::Inodes;
 use crate::tree::existing::{self, Comparison, Overwrite, Plan};
 use crate::tree::filling::Filling;
 use crate::tree::holes::Part;
@@ -81,7 +82,8 @@ pub(super) enum Written {
 /// What threads that write have in common.
 #[derive(Debug)]
 pub(super) struct Writer<E> {
-    pub(super) overwrite: Overwrite,
+    overwrite: Overwrite,
+    read_from: Inodes,
     /// The directory, for messages.
     target: PathBuf,
     pub(super) outbox: Outbox,
@@ -98,6 +100,7 @@ impl<E: EntryError> Writer<E> {
     pub(super) fn new(options: &UnpackOptions, calls: Arc<dyn Calls>) -> io::Result<Self> {
         Ok(Self {
             overwrite: options.overwrite,
+            read_from: options.read_from.clone(),
             target: options.target.clone(),
             outbox: Outbox::new(calls)?,
             batch: Batch::with(options.durability),
@@ -251,7 +254,13 @@ impl<E: EntryError> Writer<E> {
         if place.is_new && !self.is_at_once.load(Ordering::Relaxed) {
             return Ok(Plan::Write);
         }
-        self.outbox.plan(self.overwrite, (&place.parent, &place.name), place.metadata.mtime_ns)
+        self.plan_existing(place)
+    }
+
+    /// The same, whatever is there.
+    pub(super) fn plan_existing(&self, place: &Destination) -> io::Result<Plan> {
+        let rule = (self.overwrite, &self.read_from);
+        self.outbox.plan(rule, (&place.parent, &place.name), place.metadata.mtime_ns)
     }
 
     fn write_or_compare(
