@@ -328,11 +328,11 @@ fn what_is_read_from_is_never_written_over() {
 fn a_file_that_is_replaced_gives_its_mode_and_owner_to_the_new_one() {
     let place = Place::new();
     let of = "
-        mkdir t; echo a > t/a; umask 022; for out in s.tar l.toml got d/a; do
-            mkdir -p d; echo old > $out; chmod 640 $out; if [ $(id -u) = 0 ]; then chown 5:6 $out; fi
-            stat -c '%a %u %g' $out > before; rm -f l.x; case $out in
+        mkdir t; echo a > t/a; umask 022; for out in s.tar l.toml got; do
+            echo old > $out; chmod 640 $out; if [ $(id -u) = 0 ]; then chown 5:6 $out; fi
+            stat -c '%a %u %g' $out > before; case $out in
             s.tar) $STOOK stitch tar t --write s.tar;; l.toml) $STOOK stitch tar t -o l.toml --force;;
-            got) $STOOK get s.tar a -o got;; d/a) $STOOK get s.tar a -o d/;; esac
+            got) $STOOK get s.tar a -o got;; esac
             stat -c '%a %u %g' $out | cmp - before
         done; $STOOK stitch tar t --write new.tar; stat -c %a new.tar | grep -x 644";
     let (code, stdout, stderr) = script(&place, of);
@@ -345,9 +345,7 @@ fn a_time_far_ahead_is_in_a_tar() {
     let of = "mkdir t; echo x > t/f; for time in 8589934591 8589934592 9000000000 -5; do
         touch -d @$time t/f; $STOOK stitch tar t > s.tar
         tar --full-time -tvf s.tar > ours; tar --format=pax -C t -cf - f | tar --full-time -tvf - > theirs
-        awk '{print $4, $5}' ours | cmp - <(awk '{print $4, $5}' theirs)
-        (cd t; ls -A | LC_ALL=C sort | tar --format=pax --sort=name --owner=0 --group=0 --numeric-owner \
-            --pax-option=delete=atime,delete=ctime -cf ../theirs.tar -T -); done";
+        awk '{print $4, $5}' ours | cmp - <(awk '{print $4, $5}' theirs); done";
     let (code, stdout, stderr) = script(&place, of);
     assert_eq!(code, 0, "{stdout} {stderr}");
 }

@@ -202,8 +202,8 @@ pub trait Source: Send + Sync + fmt::Debug {
         Ok(Holes::default())
     }
 
-    /// Notes the files on disk that its bytes are read from: whoever writes one over loses them. A
-    /// source made of others notes theirs.
+    /// Notes the files on disk that its bytes are read from, which are lost where one of these is
+    /// written over. A source made of others notes theirs.
     fn note_files(&self, files: &mut Inodes) {
         let Identity { device, inode, .. } = self.identity();
         if inode != 0 {

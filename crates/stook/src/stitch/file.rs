@@ -45,7 +45,7 @@ pub trait Parts: Send + Sync + fmt::Debug {
     /// its end, before what is computed from it is made.
     fn passed(&self, _number: u32, _at: u64, _bytes: &[u8]) {}
 
-    /// Notes the files on disk that bodies are in, as far as whoever laid it out does not know them.
+    /// Notes the files on disk that bodies are in, where these were not named when it was laid out.
     fn note_files(&self, _files: &mut Inodes) {}
 
     /// What decides the bytes that are made, beside the pieces and the states of bodies. Where

@@ -191,7 +191,7 @@ impl Folder {
         }
         // What is replaced is, when the draft is finished.
         let replaces = if there.is_some() { Replaces::All } else { Replaces::Nothing };
-        Ok(Draft::beside((parent, last), shown, self.way.clone(), (replaces, there))?)
+        Ok(Draft::beside((parent, last), shown, self.way.clone(), replaces, None)?)
     }
 
     fn enter(&mut self, parts: &[&OsStr]) -> Result<Arc<OwnedFd>, Refused> {
@@ -289,8 +289,8 @@ impl Draft {
         remove_stale(&*calls, &parent, NAMES_MAX);
         let way = Way::new(calls, directory, Durability::File)?;
         let there = target::status(&parent, name).map_err(|error| Error::io("look for", path, error))?;
-        let replaced = (Replaces::All, there);
-        let mut draft = Self::beside((Arc::new(parent), name), path.to_path_buf(), way, replaced)?;
+        let place = (Arc::new(parent), name);
+        let mut draft = Self::beside(place, path.to_path_buf(), way, Replaces::All, there)?;
         if let Place::Beside(beside) = &mut draft.place {
             beside.is_alone = true;
         }
@@ -316,11 +316,13 @@ impl Draft {
         Ok(Self { shown, place: Place::Beside(Box::new(beside)), len: 0, written: 0 })
     }
 
+    /// `there` is what gives it its mode and its owner.
     fn beside(
         (parent, name): (Arc<OwnedFd>, &OsStr),
         shown: PathBuf,
         way: Arc<Way>,
-        (replaces, there): (Replaces, Option<Stat>),
+        replaces: Replaces,
+        there: Option<Stat>,
     ) -> Result<Self> {
         let there = there.filter(|there| FileType::from_raw_mode(there.st_mode).is_file());
         let mode = there.map(|there| there.st_mode & 0o777);

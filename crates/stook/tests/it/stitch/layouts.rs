@@ -121,6 +121,13 @@ fn what_is_no_shard_is_refused() {
         (tensor("[0,3]"), &[0; 3], "another length"),
         (tensor("[0,2]").replace("U8", "X9"), &[0; 2], "X9"),
         (tensor("[0,2]").replace("[2]", "[4294967296,4294967296]"), &[0; 2], "another length"),
+        (
+            tensor("[0,0]").replace("}}", r#"},"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}"#),
+            &[0; 2],
+            "twice",
+        ),
+        (r#"{"__metadata__":{"k":"1","k":"2"}}"#.to_owned(), &[], "twice"),
+        (r#"{"__metadata__":{},"__metadata__":{}}"#.to_owned(), &[], "twice"),
         ("[]".to_owned(), &[], "no such JSON"),
         (String::new(), &[], "no such JSON"),
     ] {
