@@ -486,3 +486,109 @@ fn nothing_is_said_of_the_cache_where_it_is_not_known() {
     assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
     assert!(!stdout.contains("0 B came through it"), "{stdout}");
 }
+
+/// Runs a script with `$S` in a place of its own: how it ended, and what it said.
+fn script(script: &str) -> (i32, String, String) {
+    let place = Place::new();
+    let mut shell = Command::new("bash");
+    shell.args(["-euo", "pipefail", "-c", script]).env("S", env!("CARGO_BIN_EXE_stook"));
+    super::ended(shell.current_dir(place.dir.path()))
+}
+
+/// What has code 1, and not 0 or a panic.
+const FAILS: &str =
+    "fails() { \"$@\" && exit 9; [ $? = 1 ]; }\nrefused() { \"$@\" && exit 9; [ $? = 2 ]; }\n";
+
+#[test]
+fn no_new_list_covers_up_what_a_list_knows_that_is_not_used() {
+    for how in ["--list l.sha256", "--against good", "--against bad"] {
+        for make in ["--make-list", "--mhl", "--proof"] {
+            for own in ["--make-list", "--mhl"] {
+                let (code, stdout, stderr) = script(&format!(
+                    "{FAILS} mkdir t; echo a > t/a; echo b > t/b; cp -r t good; $S verify t {own} -q
+                     (cd t; sha256sum b > ../l.sha256); echo BAD > t/a; cp -r t bad; rm -rf bad/check* bad/asc*
+                     find t | sort > before; $S verify t {how} {make} && exit 9; find t | sort | cmp - before
+                     fails $S verify t"
+                ));
+                assert!(code == 0 && stderr.contains("is not used"), "{how} {make} {own}: {stdout} {stderr}");
+            }
+        }
+    }
+    // All that it has may be named, and so may a list of one that has none.
+    let (code, stdout, stderr) = script(&format!(
+        "{FAILS} mkdir t; echo a > t/a; (cd t; sha256sum a > ../l.sha256); $S verify t --list l.sha256 --make-list
+         $S verify t --list t/checks*.sha256 --make-list=md5; $S verify t --list t/checks*.sha256 --list t/checks*.md5 --mhl
+         ls t | wc -l | grep -x 4"
+    ));
+    assert_eq!(code, 0, "{stdout} {stderr}");
+}
+
+#[test]
+fn no_list_is_made_while_one_of_a_history_is_lost_or_one_of_its_own_is_cut() {
+    for hurt in ["rm t/ascmhl/*.mhl", "sed -i /bbb/d t/ascmhl/*.mhl", "truncate -s -3 t/check*"] {
+        let (code, stdout, stderr) = script(&format!(
+            "{FAILS} mkdir t; echo a > t/aaa; echo b > t/bbb.MOV; case \"{hurt}\" in *check*) $S verify t --make-list -q;;
+             *) $S verify t --mhl -q;; esac; {hurt}; echo BAD > t/aaa; echo BAD > t/bbb.MOV
+             find t | sort > before; $S verify t && exit 9; $S verify t --make-list=md5 && exit 9
+             $S verify t --make-list=md5 --accept bbb.MOV && exit 9; find t | sort | cmp - before"
+        ));
+        assert_eq!(code, 0, "{hurt}: {stdout} {stderr}");
+    }
+}
+
+#[test]
+fn a_list_that_its_chain_does_not_vouch_for_repairs_nothing() {
+    for forged in [
+        "sed -i \"s#\\(<xxh128[^>]*>\\)[0-9a-f]*#\\1$h#\" t/ascmhl/0001*",
+        "cp g/ascmhl/0001*.mhl t/ascmhl/0002_g_2026-12-01_000000Z.mhl",
+    ] {
+        let (code, stdout, stderr) = script(&format!(
+            "{FAILS} mkdir t g; echo good > t/a; $S verify t --mhl -q; echo evil > g/a; $S verify g --mhl -q
+             h=$(grep -o '<xxh128[^<]*' g/ascmhl/0001* | sed 's/.*>//'); {forged}
+             fails $S copy g t --repair; grep -x good t/a"
+        ));
+        assert_eq!(code, 0, "{forged}: {stdout} {stderr}");
+    }
+}
+
+#[test]
+fn a_destination_keeps_its_history_whole() {
+    let cards = "mkdir card; echo a > card/a; $S verify card --mhl -q; $S copy card disk --mhl -q; sleep 1";
+    for overwrite in ["", "--overwrite different", "--mirror", "--overwrite always"] {
+        let (code, stdout, stderr) = script(&format!(
+            "{FAILS} {cards}; $S verify card --mhl -q; find disk/ascmhl -type f | sort | xargs sha256sum > before
+             fails $S copy card disk {overwrite}; sha256sum -c --quiet before; find disk/ascmhl -type f | sort > after
+             cut -c 67- before | cmp - after; $S verify disk; $S verify disk --mhl"
+        ));
+        let is_said = stderr.contains("a history of its own");
+        assert!(code == 0 && is_said, "{overwrite}: {stdout} {stderr}");
+    }
+    // Another card, and one that continues what is there, or is continued by it.
+    let (code, stdout, stderr) = script(&format!(
+        "{FAILS} {cards}; mkdir other; echo b > other/b; $S verify other --mhl -q; fails $S copy other disk
+         test -e disk/b; $S verify disk --mhl --allow-extra; $S copy card disk; $S copy disk third; sleep 1
+         $S verify disk --mhl; $S copy disk third --overwrite different; $S verify third; $S copy third disk; $S verify disk"
+    ));
+    assert_eq!(code, 0, "{stdout} {stderr}");
+}
+
+#[test]
+fn a_list_from_an_hour_ahead_is_named() {
+    let (code, stdout, stderr) = script(
+        "mkdir t; echo a > t/a; $S verify t --make-list -q
+         mv t/check* t/checksums-$(date -u -d '+1 hour' +%Y-%m-%d_%H%M%S)Z.sha256; $S verify t",
+    );
+    assert!(code == 0 && stderr.contains("still to come"), "{stdout} {stderr}");
+}
+
+#[test]
+fn each_name_of_a_file_is_listed_whichever_was_first_met() {
+    for kept in ["a", "b", "c"] {
+        let (code, stdout, stderr) = script(&format!(
+            "{FAILS} mkdir s d; echo aa > s/a; ln s/a s/b; ln s/a s/c; echo other > d/{kept}
+             fails $S copy s d --list --mhl; sed -E 's/^[0-9a-f]+ [ *]//' d/check*.sha256 | sort > listed
+             ls d | grep -v -e check -e ascmhl -e {kept} | cmp - listed; $S verify d --allow-extra"
+        ));
+        assert_eq!(code, 0, "{kept}: {stdout} {stderr}");
+    }
+}

@@ -50,6 +50,12 @@ impl Receiver {
         if self.is_stopped() || job.only.is_some_and(|only| only != self.index) {
             return None;
         }
+        if self.has_other_history(job) {
+            let what = "the destination has a history of its own (ascmhl), which this one does not continue; \
+                        it is kept: copy into a directory of its own, or leave ascmhl/ out";
+            self.fail_io("copy", &job.key, io::Error::other(what));
+            return None;
+        }
         let spot = match self.spot(&job.key) {
             Ok(Some(spot)) => spot,
             Ok(None) => return self.decide_new(job, None),

@@ -93,6 +93,8 @@ pub(super) struct State {
     /// How many names were made that were not there, by the first part of their keys, where that is
     /// the name of a source.
     new_names: HashMap<Vec<u8>, u64>,
+    /// Of sources: whether their history is another one than that of the destination, once known.
+    pub(super) other_histories: HashMap<usize, bool>,
     /// Directories that could not be made.
     blocked: HashSet<Vec<u8>>,
     /// Directories that something was put into, where not all are made beforehand.

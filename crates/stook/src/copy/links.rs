@@ -118,12 +118,12 @@ impl Receiver {
         }
         if self.is_that_file(found, from.as_ref().filter(|_| is_there)) {
             // It stays, and is listed if the bytes of that file were read.
-            self.list_link(found, first, false);
+            self.list_link(found, &there.key, false);
         }
         // What is another file with the same bytes is replaced where it may be.
         let placed = self.place_other(found, Action::HardLink, same);
         let (Some((spot, plan)), Some(from)) = (placed, &from) else { return Linked::Done };
-        self.list_link(found, first, true);
+        self.list_link(found, &there.key, true);
         let linked = self.made_other(found, (&spot, plan), |backup| {
             let new = new_name(&spot, plan, backup);
             self.outbox.hard_link((&from.parent, &from.name), &new)

@@ -16,6 +16,13 @@ use crate::hash::HashKind;
 use crate::source::read_range;
 use crate::tree::history::{CHAIN_MAX, Generation, Listed, is_ignored, open_in};
 use crate::tree::outbox::Durability;
+use crate::tree::{NodeId, find_below, target};
+
+/// The chain that is in a destination.
+fn chain_in(spot: &Spot) -> Option<Chain> {
+    let file = open_in(&spot.parent, &spot.name).ok()?;
+    Chain::decode(BufReader::new(file.take(CHAIN_MAX))).ok()
+}
 
 impl Receiver {
     /// Writes the list, if one is asked for, and its chain. `directories` are all that were copied.
@@ -72,22 +79,53 @@ impl Receiver {
         if &job.key[..] != CHAIN || job.node.len > CHAIN_MAX {
             return false;
         }
-        let ours = || {
-            let source = self.sources.get(job.source)?.tree.open(job.id).ok()?;
-            let bytes =
-                read_range(&*self.factory, &*source, ByteRange::to(source.len()), Access::Cached).ok()?;
-            Chain::decode(&bytes[..]).ok()
-        };
-        let there = || {
-            let file = open_in(&spot.parent, &spot.name).ok()?;
-            Chain::decode(BufReader::new(file.take(CHAIN_MAX))).ok()
-        };
-        match (ours(), there()) {
+        match (self.chain_of(job.source, job.id), chain_in(spot)) {
             (Some(ours), Some(there)) => {
                 there.entries.len() > ours.entries.len() && there.entries.starts_with(&ours.entries)
             }
             // What cannot be read is copied, or reported, as any other file.
             _ => false,
+        }
+    }
+
+    fn chain_of(&self, source: usize, id: NodeId) -> Option<Chain> {
+        let source = self.sources.get(source)?.tree.open(id).ok()?;
+        if source.len() > CHAIN_MAX {
+            return None;
+        }
+        let whole = ByteRange::to(source.len());
+        Chain::decode(&read_range(&*self.factory, &*source, whole, Access::Cached).ok()?[..]).ok()
+    }
+
+    /// Whether a file is of the history of a source, and the destination has another one, of which
+    /// nothing is replaced, and to which nothing is added: neither would be whole then.
+    pub(super) fn has_other_history(&self, job: &FileJob) -> bool {
+        if !job.key.starts_with(FOLDER.as_bytes()) || job.key.get(FOLDER.len()) != Some(&b'/') {
+            return false;
+        }
+        let mut others = self.state();
+        if let Some(is_other) = others.other_histories.get(&job.source) {
+            return *is_other;
+        }
+        drop(others);
+        let is_other = self.is_other_history(job.source);
+        others = self.state();
+        *others.other_histories.entry(job.source).or_insert(is_other)
+    }
+
+    fn is_other_history(&self, number: usize) -> bool {
+        let Ok(Some(spot)) = self.spot(CHAIN) else { return false };
+        if !matches!(target::status(&spot.parent, &spot.name), Ok(Some(_))) {
+            return false;
+        }
+        let id = self.sources.get(number).map(|source| find_below(&*source.tree, source.id, CHAIN));
+        let ours = id.and_then(|id| self.chain_of(number, id.ok()??));
+        match (ours, chain_in(&spot)) {
+            (Some(ours), Some(there)) => {
+                !there.entries.starts_with(&ours.entries) && !ours.entries.starts_with(&there.entries)
+            }
+            // Of one that cannot be read it is not known.
+            _ => true,
         }
     }
 

@@ -52,7 +52,8 @@ pub struct ListReport {
     pub problems: Vec<ListProblem>,
     /// Whether its paths were taken as those of DOS and Windows, with backslashes between names.
     pub is_dos: bool,
-    /// Whether its date is more than a day to come: it outranks all lists that are made until then.
+    /// Whether its date is still to come, by more than clocks and zones of time may be apart: it
+    /// outranks all lists that are made until then.
     pub is_of_future: bool,
 }
 

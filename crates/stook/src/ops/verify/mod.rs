@@ -75,6 +75,19 @@ pub enum Error {
     /// The folder of an ASC MHL, given as a tree.
     #[error("{} has the lists of the directory above it", .0.display())]
     IsHistory(PathBuf),
+    /// A list of the tree that is not used, where a new one is to be made.
+    #[error(
+        "{} has the list {}, which is not used: a new list would count for more, and cover up the damage that it \
+         knows of; use the lists that it has, or name all of them",
+        path.display(),
+        list.display()
+    )]
+    NotUsed {
+        /// The tree.
+        path: PathBuf,
+        /// The list.
+        list: PathBuf,
+    },
     /// Lists in which nothing is.
     #[error("no file is listed in {}", .0.display())]
     EmptyList(PathBuf),

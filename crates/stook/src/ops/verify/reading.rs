@@ -24,8 +24,10 @@ const SAMPLES_MAX: usize = 100;
 /// Lines between two questions whether to go on.
 const LINES_PER_LOOK: u64 = 4096;
 
-/// How far clocks, and zones of time that nothing says, may be apart.
-const DAY_NS: i64 = 24 * 3600 * 1_000_000_000;
+/// How far clocks may be apart.
+const MINUTE_NS: i64 = 60 * 1_000_000_000;
+/// The same with zones of time that nothing says: lists that are written here are dated in UTC.
+const DAY_NS: i64 = 24 * 60 * MINUTE_NS;
 
 /// Folders of ASC MHLs in one tree, at most.
 const FOLDERS_MAX: usize = 10_000;
@@ -181,7 +183,8 @@ impl<'b> Reading<'b> {
     fn read_once(&mut self, list: &ListFile, mut separators: Separators) -> (ListReport, Separators, bool) {
         let mut report = ListReport { date_ns: list.date_ns, ..ListReport::new(list.path.clone()) };
         report.is_dos = separators.is_dos;
-        report.is_of_future = list.date_ns > now_ns().saturating_add(DAY_NS);
+        let apart_ns = if is_own_list_name(&list.name) { MINUTE_NS } else { DAY_NS };
+        report.is_of_future = list.date_ns > now_ns().saturating_add(apart_ns);
         let may_be_dos = match list.is_mhl() {
             true => self.read_mhl(list, &mut separators, &mut report),
             false => self.read_sums(list, &mut separators, &mut report),
@@ -227,8 +230,12 @@ impl<'b> Reading<'b> {
                 Err(fault) => report.add(Some(line.number), fault),
             }
         }
+        let is_own = is_own_list_name(&list.name);
+        if is_own && !reader.ended() {
+            report.add(None, "it is cut short: its last line has no end");
+        }
         // Those that are written here have a backslash only where a name has one.
-        reader.looks_like_dos() && !is_own_list_name(&list.name)
+        reader.looks_like_dos() && !is_own
     }
 
     fn add(

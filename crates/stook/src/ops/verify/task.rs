@@ -13,6 +13,7 @@ use super::{Error, Given, Result, accept, open_each, own, reading};
 use crate::copy::Misplaced;
 use crate::error::chain;
 use crate::format::mhl;
+use crate::tree::descent::joined;
 use crate::tree::{Failure, NodeId};
 use crate::verify::{self, Branch, Expected, Subject};
 
@@ -162,6 +163,9 @@ impl Task {
             // has what a copy with lists would have.
             left_out.retain(|name| own::is_written_here(name));
         }
+        if makes && is_listed {
+            self.refuse_unheeded(&own.lists)?;
+        }
         let (lists, problems) = match self.given.take() {
             Some(given) => {
                 left_out.extend(given.iter().filter_map(|list| list.key_in(branch)));
@@ -180,10 +184,9 @@ impl Task {
         reports.extend(read.reports);
         left_out.extend(read.folders);
         let expected: Expected = accept::without(branch, accept, read.expected)?;
-        // What is wrong with a chain is the business of what continues it.
-        let is_continued =
-            |path: &Path| is_chain(path) || continues && is_mhl_name(path.as_os_str().as_bytes());
-        let is_unread = |list: &&ListReport| list.bad_lines > 0 && !(makes && is_continued(&list.path));
+        // What is wrong with a history is the business of what continues it, and of nothing else.
+        let is_history = |path: &Path| is_chain(path) || is_mhl_name(path.as_os_str().as_bytes());
+        let is_unread = |list: &&ListReport| list.bad_lines > 0 && !(continues && is_history(&list.path));
         let bad = reports.iter().find(is_unread);
         match bad {
             // What they have no more could be listed as new, or as more than there should be.
@@ -204,6 +207,23 @@ impl Task {
             self.subject.against = Some(other.clone());
         }
         Ok(Some(reports))
+    }
+
+    /// Refuses to make a list where the tree has one that is not used: the new one, which is newer,
+    /// would cover up the damage that this one knows of.
+    fn refuse_unheeded(&self, own: &[ListFile]) -> Result<()> {
+        let branch = &self.subject.branch;
+        let given: BTreeSet<Vec<u8>> =
+            self.given.iter().flatten().filter_map(|list| list.key_in(branch)).collect();
+        // Of a history that is given, key is the folder.
+        let key = |list: &ListFile| match list.is_mhl() {
+            true => joined(&list.below, mhl::FOLDER.as_bytes()),
+            false => joined(&list.below, &list.name),
+        };
+        match own.iter().find(|list| !given.contains(&key(list))) {
+            Some(list) => Err(Error::NotUsed { path: branch.path(), list: list.path.clone() }),
+            None => Ok(()),
+        }
     }
 
     /// The error of a list that is to be made where those above have something.
