@@ -603,7 +603,7 @@ class ReadList:
         bad_lines: Lines that could not be used, and whatever else is wrong with it.
         problems: The first thousand of these: the number of the line, or ``None``, and why.
         dos: Whether its paths were taken as those of Windows.
-        future: Whether its date is more than a day to come.
+        future: Whether its date is still to come.
     """
 
     tree: int

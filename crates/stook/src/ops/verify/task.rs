@@ -164,7 +164,7 @@ impl Task {
             left_out.retain(|name| own::is_written_here(name));
         }
         if makes && is_listed {
-            self.refuse_unheeded(&own.lists)?;
+            self.refuse_unheeded(&own.lists, continues)?;
         }
         let (lists, problems) = match self.given.take() {
             Some(given) => {
@@ -210,8 +210,9 @@ impl Task {
     }
 
     /// Refuses to make a list where the tree has one that is not used: the new one, which is newer,
-    /// would cover up the damage that this one knows of.
-    fn refuse_unheeded(&self, own: &[ListFile]) -> Result<()> {
+    /// would cover up the damage that this one knows of. What `continues` a history is held against
+    /// all of that.
+    fn refuse_unheeded(&self, own: &[ListFile], continues: bool) -> Result<()> {
         let branch = &self.subject.branch;
         let given: BTreeSet<Vec<u8>> =
             self.given.iter().flatten().filter_map(|list| list.key_in(branch)).collect();
@@ -220,7 +221,8 @@ impl Task {
             true => joined(&list.below, mhl::FOLDER.as_bytes()),
             false => joined(&list.below, &list.name),
         };
-        match own.iter().find(|list| !given.contains(&key(list))) {
+        let is_heeded = |list: &ListFile| continues && list.is_mhl() || given.contains(&key(list));
+        match own.iter().find(|list| !is_heeded(list)) {
             Some(list) => Err(Error::NotUsed { path: branch.path(), list: list.path.clone() }),
             None => Ok(()),
         }
