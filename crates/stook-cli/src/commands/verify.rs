@@ -208,6 +208,7 @@ pub(super) fn error_of(error: Error) -> anyhow::Error {
         .into(),
         Error::EmptyList(_)
         | Error::ListedAbove { .. }
+        | Error::NotUsed { .. }
         | Error::NotWhole { .. }
         | Error::NoPlace(_)
         | Error::Verify(stook::verify::Error::Kinds { .. } | stook::verify::Error::Invalid(_))
