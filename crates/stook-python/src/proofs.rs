@@ -75,6 +75,7 @@ fn range_of<'py>(py: Python<'py>, one: &RangeReport) -> PyResult<Bound<'py, PyAn
         read_end: one.read.end(),
         bad: ranges_of(Some(&one.bad)),
         read_error: one.bad.read_error.as_deref(),
+        other_size: one.other_len,
         older_list: one.is_older,
         ok: one.is_proven(),
     )

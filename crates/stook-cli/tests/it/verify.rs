@@ -597,3 +597,28 @@ fn each_name_of_a_file_is_listed_whichever_was_first_met() {
         assert_eq!(code, 0, "{kept}: {stdout} {stderr}");
     }
 }
+
+#[test]
+fn what_is_accepted_is_accepted_or_it_is_said_what_keeps_it() {
+    let (code, stdout, stderr) = script(&format!(
+        "{FAILS} mkdir s; echo a > s/a; echo b > s/b; $S verify s --make-list -q; old=$(cd s; ls check*); sleep 1
+         $S copy s d --list -q; rm d/b; sleep 1; find d | sort > before
+         $S verify d --make-list --accept b && exit 9; find d | sort | cmp - before
+         $S verify d --make-list --accept b --accept $old; test ! -e d/$old; $S verify d
+         sleep 1; echo more >> d/a; $S verify d --make-list --accept a; $S verify d"
+    ));
+    assert!(code == 0 && stderr.contains("because another list has it"), "{stdout} {stderr}");
+}
+
+#[test]
+fn a_part_of_a_file_of_another_length_does_not_match() {
+    for (len, said) in [("3M", "as listed"), ("7M", "as listed")] {
+        let (code, stdout, stderr) = script(&format!(
+            "{FAILS} mkdir t; head -c 5M /dev/urandom > t/f; $S verify t --proof -q; $S verify --range 0..1MiB t/f
+             truncate -s {len} t/f; fails $S verify --range 0..1MiB t/f; fails $S verify --range 0.. t/f
+             fails $S verify --range 0..1MiB t/f --json | grep '\"other_size\": *5242880'"
+        ));
+        let is_said = stdout.contains("the list is of a file of 5,242,880 bytes") && stdout.contains(said);
+        assert!(code == 0 && is_said, "{len}: {stdout} {stderr}");
+    }
+}

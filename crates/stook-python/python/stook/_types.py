@@ -715,9 +715,11 @@ class RangeReport:
         bad: Where what was read is not what the list says: the first byte of each range, and the
             one after its last.
         read_error: Why the first of these that cannot be read cannot, or ``None``.
+        other_size: The length by the list, where the file has another, which is not ok then;
+            else ``None``.
         older_list: Whether a newer list has the file without BLAKE3: it may have been changed
             since.
-        ok: Whether all that was read is what the list says.
+        ok: Whether all that was read is what the list says, and the file has its length.
     """
 
     path: Path
@@ -726,6 +728,7 @@ class RangeReport:
     read_end: int
     bad: list[tuple[int, int]]
     read_error: Optional[str]
+    other_size: Optional[int]
     older_list: bool
     ok: bool
 

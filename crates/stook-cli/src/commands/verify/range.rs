@@ -35,6 +35,8 @@ struct Range<'a> {
     read_start: u64,
     read_end: u64,
     matches: bool,
+    /// The length by the list, where the file has another.
+    other_size: Option<u64>,
     older_list: bool,
     bad_blocks: JsonBad,
 }
@@ -47,6 +49,7 @@ impl<'a> Range<'a> {
             read_start: one.read.start(),
             read_end: one.read.end(),
             matches: one.is_proven(),
+            other_size: one.other_len,
             older_list: one.is_older,
             bad_blocks: JsonBad::new(&one.bad),
         }
@@ -114,6 +117,14 @@ pub(super) fn run(args: &Args, span: Span, context: &Context) -> anyhow::Result<
                 output.line(format_args!("unknown     {path}: {}", bad_blocks(&one.bad)))?;
             } else if let Some(error) = &one.bad.read_error {
                 output.line(format_args!("unreadable  {path}: {error}; {}", bad_blocks(&one.bad)))?;
+            } else if let Some(len) = one.other_len {
+                let (len, of) = (units::bytes_exact(len), bad_blocks(&one.bad));
+                let of = match (one.bad.bad, one.bad.ranges.is_empty()) {
+                    (0, true) => "these bytes are as listed".to_owned(),
+                    (0, false) => "these bytes are not all in it".to_owned(),
+                    _ => of,
+                };
+                output.line(format_args!("mismatch    {path}: the list is of a file of {len}; {of}"))?;
             } else if !one.is_proven() {
                 output.line(format_args!("mismatch    {path}: {}", bad_blocks(&one.bad)))?;
                 if one.is_older {

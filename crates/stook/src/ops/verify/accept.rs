@@ -8,7 +8,6 @@ use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-use super::lists::ListFile;
 use super::mend::Seen;
 use super::{Error, Result, VerifyGiven, made, own, reading};
 use crate::error;
@@ -76,16 +75,27 @@ pub(super) fn without(branch: &Branch, accept: &[Vec<u8>], expected: Expected) -
             return Err(invalid(what));
         }
     }
-    let others: Vec<ListFile> =
-        own::lists_of(branch)?.lists.into_iter().filter(|list| !is_own_list_name(&list.name)).collect();
-    for list in others {
-        let (path, is_mhl) = (list.path.clone(), list.is_mhl());
+    for list in own::lists_of(branch)?.lists {
+        let (path, is_mhl, is_own) = (list.path.clone(), list.is_mhl(), is_own_list_name(&list.name));
+        // One that is a file of another list stays, too.
+        let stays = !is_own || expected.contains(&list.name) && !is_accepted(accept, &list.name);
+        if !stays {
+            continue;
+        }
+        let name = String::from_utf8_lossy(&list.name).into_owned();
         let read = reading::read(branch, vec![list], 0, &mut || true).unwrap_or_default();
-        if let Some(entry) = read.expected.iter().find(|entry| is_accepted(accept, entry.path())) {
+        // A newer list replaces what one says of a file that is there.
+        let counts = |path: &[u8]| !is_own || matches!(branch.find(path), Ok(None));
+        let mut entries = read.expected.iter();
+        let found = entries.find(|entry| is_accepted(accept, entry.path()) && counts(entry.path()));
+        if let Some(entry) = found {
             let entry = String::from_utf8_lossy(entry.path()).into_owned();
             let shown = path.display();
             let what = match is_mhl {
                 true => format!("{shown} has {entry}, and an ASC MHL keeps what each file was"),
+                false if is_own => {
+                    format!("{shown} has {entry}, and stays, because another list has it: accept {name}, too")
+                }
                 false => format!("{shown} has {entry} and was not made here: change it by hand"),
             };
             return Err(invalid(what));

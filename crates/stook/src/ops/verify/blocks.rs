@@ -105,7 +105,7 @@ impl Proofs<'_> {
             return Ok(None);
         }
         let found = self.bad_in(key, digest, rule, (0, None), go_on)?;
-        Ok(found.map(|(_, bad)| bad))
+        Ok(found.map(|found| found.bad))
     }
 
     /// The same of the blocks in which a part of a file lies, and where these are.
@@ -119,18 +119,20 @@ impl Proofs<'_> {
         rule: AccessRule,
         (start, end): (u64, Option<u64>),
         go_on: &mut dyn FnMut(u64) -> bool,
-    ) -> Result<Option<(ByteRange, BadBlocks)>> {
+    ) -> Result<Option<Part>> {
         let Some((path, mut proof)) = self.open(digest)? else { return Ok(None) };
         let Some(id) = self.branch.find(key)? else { return Ok(None) };
         let file = self.branch.tree.open(id)?;
         check_len(&path, &mut proof, &*file)?;
         let len = proof.file_len();
+        let other_len = Some(len).filter(|len| *len != file.len());
         let is_beyond = start >= len && start < file.len() && end.is_none_or(|end| start < end);
         if is_beyond {
             // The list knows no such bytes.
             let range = ByteRange::new(start, end.unwrap_or(file.len()).min(file.len()));
             let ranges = range.into_iter().collect();
-            return Ok(range.map(|range| (range, BadBlocks { ranges, ..BadBlocks::default() })));
+            let bad = BadBlocks { ranges, ..BadBlocks::default() };
+            return Ok(range.map(|read| Part { read, bad, other_len }));
         }
         let (longest, reaches_on) = (len.max(file.len()), end.is_none_or(|end| end > len));
         let end = end.map(|end| if end <= longest { end.min(len) } else { end });
@@ -143,8 +145,17 @@ impl Proofs<'_> {
         let read = read.and_then(|(first, last)| ByteRange::new(first.start(), last.end()));
         let mut search = Search { file: &*file, proof, rule, bad: BadBlocks::default() };
         search.run(numbers, to_end, go_on)?;
-        Ok(read.map(|read| (read, search.bad)))
+        Ok(read.map(|read| Part { read, bad: search.bad, other_len }))
     }
+}
+
+/// What was found of a part of a file.
+pub(super) struct Part {
+    /// The blocks that were read.
+    pub(super) read: ByteRange,
+    pub(super) bad: BadBlocks,
+    /// The length that the file should have, where it has another.
+    pub(super) other_len: Option<u64>,
 }
 
 /// A search for bad blocks.

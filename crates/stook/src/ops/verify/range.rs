@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FileType;
 
 use super::above::Above;
-use super::blocks::Proofs;
+use super::blocks::{Part, Proofs};
 use super::lists::ListFile;
 use super::{Error, Result, own, reading};
 use crate::engine::Backend;
@@ -46,12 +46,15 @@ pub struct RangeReport {
     pub read: ByteRange,
     /// Which of these are bad.
     pub bad: BadBlocks,
+    /// The length that the list is of, where the file has another: it is damaged then, or was
+    /// changed, whatever this part of it is.
+    pub other_len: Option<u64>,
 }
 
 impl RangeReport {
-    /// Whether all that was read is what the list says.
+    /// Whether all that was read is what the list says, and the file has its length.
     pub fn is_proven(&self) -> bool {
-        self.bad.is_none()
+        self.bad.is_none() && self.other_len.is_none()
     }
 }
 
@@ -80,9 +83,9 @@ impl RangeGiven {
             Some(found) => Some(found),
             None => short(&branch, &key, &digest, access, (self.start, end))?,
         };
-        let (read, bad) = found.ok_or_else(|| Error::NoProof(path.clone()))?;
+        let Part { read, bad, other_len } = found.ok_or_else(|| Error::NoProof(path.clone()))?;
         let list = ListFile::newest_with(&branch, &key, &digest);
-        Ok(RangeReport { path, listed_in, list, is_older, read, bad })
+        Ok(RangeReport { path, listed_in, list, is_older, read, bad, other_len })
     }
 
     /// The list that has the file: of its directory, or of one above.
@@ -134,7 +137,7 @@ fn short(
     digest: &Digest,
     rule: AccessRule,
     (start, end): (u64, Option<u64>),
-) -> Result<Option<(ByteRange, BadBlocks)>> {
+) -> Result<Option<Part>> {
     let Some(id) = branch.find(key)? else { return Ok(None) };
     let file = branch.tree.open(id)?;
     let (len, whole) = (file.len(), ByteRange::to(file.len()));
@@ -148,7 +151,8 @@ fn short(
     let is_same = read.as_ref().is_ok_and(|bytes| Digest::of(HashKind::Blake3, bytes) == *digest);
     let ranges = if is_same { Vec::new() } else { vec![whole] };
     let read_error = read.err().map(|error| chain(&error));
-    Ok(Some((whole, BadBlocks { bad: ranges.len() as u64, blocks: 1, ranges, read_error, unknown: 0 })))
+    let bad = BadBlocks { bad: ranges.len() as u64, blocks: 1, ranges, read_error, unknown: 0 };
+    Ok(Some(Part { read: whole, bad, other_len: None }))
 }
 
 /// The error of a part that a file of this length does not have.
