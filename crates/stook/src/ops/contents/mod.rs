@@ -90,8 +90,8 @@ pub trait Contents: fmt::Debug + Sync {
     /// Whether entries can only be read in their order, from the first one on.
     fn is_sequential(&self) -> bool;
 
-    /// Notes the files on disk that it is read from, as [`Source::note_files`] does; those of a pack
-    /// are in its directory, in which nothing else is written.
+    /// Notes the files on disk that it is read from, as [`Source::note_files`] does; those of a
+    /// pack are in its directory, in which nothing else is written.
     fn note_files(&self, _files: &mut Inodes) {}
 
     /// Whether making it was completed: a pack by the run that built it, an archive with the end
