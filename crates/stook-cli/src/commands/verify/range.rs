@@ -119,11 +119,7 @@ pub(super) fn run(args: &Args, span: Span, context: &Context) -> anyhow::Result<
                 output.line(format_args!("unreadable  {path}: {error}; {}", bad_blocks(&one.bad)))?;
             } else if let Some(len) = one.other_len {
                 let (len, of) = (units::bytes_exact(len), bad_blocks(&one.bad));
-                let of = match (one.bad.bad, one.bad.ranges.is_empty()) {
-                    (0, true) => "these bytes are as listed".to_owned(),
-                    (0, false) => "these bytes are not all in it".to_owned(),
-                    _ => of,
-                };
+                let of = if of.is_empty() { "these bytes are as listed".to_owned() } else { of };
                 output.line(format_args!("mismatch    {path}: the list is of a file of {len}; {of}"))?;
             } else if !one.is_proven() {
                 output.line(format_args!("mismatch    {path}: {}", bad_blocks(&one.bad)))?;
