@@ -37,7 +37,9 @@ fn what_comes_too_late_is_counted_and_its_waiting_is_part_of_its_latency() {
     assert_eq!((found.total.count + open_loop.unserved, open_loop.due), (500, 500));
     let reached = found.runs[0].gates.iter().find(|gate| gate.name == GateName::RateReached).unwrap();
     assert!(reached.is_failed() && reached.reason.contains("500 requests were due"), "{reached:?}");
-    assert!(reached.reason.contains("the device does not keep up"), "{reached:?}");
+    // On a machine that stood still for a moment, that may be why.
+    let why = ["the device does not keep up", "the tool did not get a processor in time"];
+    assert!(why.iter().any(|why| reached.reason.contains(why)), "{reached:?}");
     // They waited for a place, which is no fault of a timer.
     let punctual = found.runs[0].gates.iter().find(|gate| gate.name == GateName::Punctual).unwrap();
     assert_eq!(punctual.outcome, Outcome::Passed, "{punctual:?}");
