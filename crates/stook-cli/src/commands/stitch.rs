@@ -14,7 +14,7 @@ use stook::ops::stitch::{Error, PatchGiven, Sharded, ShardsGiven, StitchGiven, S
 use stook::report::json::TextOrBytes;
 use stook::report::units;
 use stook::source::Source as _;
-use stook::stitch::{Afs, Error as StitchError, Layout, Raw, Safetensors, Tar, Wds, Zip};
+use stook::stitch::{Afs, Changed, Error as StitchError, Layout, Raw, Safetensors, Tar, Wds, Zip};
 use stook::tree::CaseRule;
 
 use crate::context::Context;
@@ -95,8 +95,10 @@ Examples:
   stook ls train.toml//train-000000.tar
   stook stitch wds dataset | tar tvf -
 
-A sample is what has the same path up to the first dot in its name: `a/1.jpg` and `a/1.cls`. --write takes a directory,
-which is made or empty; -o writes one layout of all shards.")]
+A sample is what has the same path up to the first dot in its name: `a/1.jpg` and `a/1.cls`. -o writes one layout of all
+shards. Files are shards of one set by their names: a directory with others of such names is refused.",
+    mut_arg("write", |arg| arg.value_name("DIR").help("Write them into this directory, which is made or empty"))
+)]
 struct WdsArgs {
     #[command(flatten)]
     what: What,
@@ -158,7 +160,7 @@ struct AfsArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  stook stitch safetensors model --write model.safetensors
+  stook stitch safetensors model/*.safetensors --write model.safetensors
   stook stitch safetensors model-0000* --list
 
 Every file of TREE has to be a shard, and no two may have one tensor.")]
@@ -206,7 +208,8 @@ struct Out {
     /// Write it into this file, which appears when it is whole
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
-    /// Write a layout, a short file that stands for it: bytes of files stay where they are
+    /// Write a layout, a short file that stands for it: bytes of files stay where they are. In
+    /// x.toml a tar is x.tar
     #[arg(short = 'o', long, value_name = "FILE", conflicts_with = "write")]
     layout: Option<PathBuf>,
     /// List its members: where the bytes of each begin, how many there are, its path
@@ -291,7 +294,7 @@ fn put_out(
     match target {
         _ if to_stdout => to_output(&stitched, context)?,
         Some(path) => write(&stitched, path, out, context)?,
-        None => list(&stitched, context)?,
+        None => list(&stitched, None, context)?,
     }
     Ok(code_for(stitched.undone()))
 }
@@ -327,7 +330,7 @@ fn put_shards(args: WdsArgs, context: &Context) -> anyhow::Result<ExitCode> {
         (Some(path), _) => write_shards(&sharded, path, &out, context)?,
         (None, shards) => {
             for shard in shards {
-                list(shard, context)?;
+                list(shard, Some(shard.laid.file.path().as_os_str().as_encoded_bytes()), context)?;
             }
         }
     }
@@ -358,6 +361,7 @@ fn write_shards(sharded: &Sharded, path: &Path, out: &Out, context: &Context) ->
             is_layout: out.layout.is_some(),
             shards: Some(shards),
             members,
+            changed: None,
             bytes: len,
             seconds: started.elapsed().as_secs_f64(),
             failures: failures.collect(),
@@ -433,6 +437,7 @@ fn write(stitched: &Stitched, path: &Path, out: &Out, context: &Context) -> anyh
             is_layout: out.layout.is_some(),
             shards: None,
             members,
+            changed: stitched.laid.members.changed().map(JsonChanged::new),
             bytes: len,
             seconds,
             failures,
@@ -440,20 +445,35 @@ fn write(stitched: &Stitched, path: &Path, out: &Out, context: &Context) -> anyh
         packs::print_json(&mut output, "stitch", document, context)?;
     } else if out.layout.is_some() && !context.quiet() {
         let path = printable(path.as_os_str().as_encoded_bytes());
-        let members = units::count_of(members, "member", "members");
+        let members = members_of(stitched);
         let len = units::bytes_decimal(len);
         output.line(format_args!("Wrote {path}: it stands for {members}, {len}. `stook ls {path}`"))?;
     } else if !context.quiet() {
         output.line(format_args!(
             "Wrote {}: {}, {} in {}, {}",
             printable(path.as_os_str().as_encoded_bytes()),
-            units::count_of(members, "member", "members"),
+            members_of(stitched),
             units::bytes_decimal(len),
             units::duration(started.elapsed()),
             units::rate_of(len, started.elapsed()),
         ))?;
     }
     Ok(output.finish()?)
+}
+
+/// How many members there are, and how many were changed.
+fn members_of(stitched: &Stitched) -> String {
+    let members = &stitched.laid.members;
+    let count = units::count_of(members.all().len() as u64, "member", "members");
+    match members.changed() {
+        None => count,
+        Some(Changed { replaced, added, deleted }) => format!(
+            "{count} ({} replaced, {} added, {} deleted)",
+            units::count(replaced),
+            units::count(added),
+            units::count(deleted)
+        ),
+    }
 }
 
 /// What was written, in JSON.
@@ -467,34 +487,63 @@ struct Written<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     shards: Option<u64>,
     members: u64,
+    /// Of `patch` alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changed: Option<JsonChanged>,
     bytes: u64,
     seconds: f64,
     failures: Vec<Failed<'a>>,
 }
 
+/// How many members of an archive were changed, in JSON.
+#[derive(Debug, Serialize)]
+struct JsonChanged {
+    replaced: u64,
+    added: u64,
+    deleted: u64,
+}
+
+impl JsonChanged {
+    fn new(of: Changed) -> Self {
+        let Changed { replaced, added, deleted } = of;
+        Self { replaced, added, deleted }
+    }
+}
+
 /// A member, in JSON.
 #[derive(Debug, Serialize)]
 struct Listed<'a> {
+    /// Of `wds` alone.
+    #[serde(flatten)]
+    shard: Option<TextOrBytes<'a>>,
     #[serde(flatten)]
     key: TextOrBytes<'a>,
     offset: u64,
     size: u64,
 }
 
-fn list(stitched: &Stitched, context: &Context) -> anyhow::Result<()> {
+/// Lists members: those of a shard with its name.
+fn list(stitched: &Stitched, shard: Option<&[u8]>, context: &Context) -> anyhow::Result<()> {
     let mut output = context.output();
-    let members = stitched.laid.members.all().iter().zip(stitched.laid.starts.iter());
+    let laid = &stitched.laid;
+    let members =
+        laid.members.all().iter().enumerate().filter_map(|(at, one)| Some((one, laid.range_of(at)?)));
     if context.json() {
-        for (member, offset) in members {
-            let listed = Listed { key: TextOrBytes::key(&member.key), offset: *offset, size: member.len };
+        let shard = shard.map(|shard| TextOrBytes::new("shard", shard));
+        for (member, range) in members {
+            let (offset, size) = (range.start(), range.len());
+            let listed = Listed { shard: shard.clone(), key: TextOrBytes::key(&member.key), offset, size };
             packs::print_json_line(&mut output, "stitch_member", listed, context)?;
         }
         return Ok(output.finish()?);
     }
     let columns = [("offset", Align::Right), ("bytes", Align::Right), ("path", Align::Left)];
     let mut table = Table::new(columns);
-    for (member, offset) in members {
-        table.row([units::count(*offset), units::count(member.len), printable(&member.key)]);
+    for (member, range) in members {
+        table.row([units::count(range.start()), units::count(range.len()), printable(&member.key)]);
+    }
+    if let Some(shard) = shard {
+        output.line(format_args!("{}:", printable(shard)))?;
     }
     output.table(&table)?;
     Ok(output.finish()?)

@@ -456,7 +456,7 @@ fn shards_have_whole_samples_and_are_written_or_described() {
         "$STOOK stitch wds set --shard-size 20KB --prefix t- -o t.toml -q; $STOOK ls t.toml | tail -1 | grep -x t-000005.tar
          $STOOK copy -q t.toml// copied; for n in 0 1 2 3 4 5; do cmp copied/t-00000$n.tar shards/00000$n.tar; done
          $STOOK ls t.toml//t-000000.tar | head -1 | grep '^a/1'",
-        "$STOOK stitch wds set | tar tf - | wc -l | grep -x 16; $STOOK stitch wds set --list | wc -l | grep -x 17",
+        "$STOOK stitch wds set | tar tf - | wc -l | grep -x 16; $STOOK stitch wds set --list | wc -l | grep -x 18",
     ] {
         let (code, stdout, stderr) = script(&place, of);
         assert_eq!(code, 0, "{of}: {stdout} {stderr}");
@@ -586,5 +586,47 @@ fn what_is_in_an_archive_or_a_layout_is_packed() {
             }
             _ => assert_eq!(code, 0, "a directory: {stdout} {stderr}"),
         }
+    }
+}
+
+#[test]
+fn what_was_changed_is_counted_and_what_is_listed_is_in_it() {
+    let place = Place::new();
+    let of = r#"
+        echo a > a; echo b > b; echo c > c; zip -q0 x.zip a b c; tar cf x.tar a b c; mkdir mod none; echo new > mod/a
+        echo added > mod/d; touch mod/b.del; $STOOK stitch afs a b c --write x.afs -q
+        for kind in zip tar afs; do
+            if [ $kind = afs ]; then rm mod/b.del; touch mod/00001.del; mv mod/d mod/00003.d; fi
+            $STOOK stitch patch x.$kind --with mod --write new.$kind | grep '(1 replaced, 1 added, 1 deleted)'
+            $STOOK stitch patch x.$kind --with mod --write new.$kind --json | tr -d ' \n' |
+                grep '"changed":{"replaced":1,"added":1,"deleted":1}'
+            $STOOK stitch patch x.$kind --with none --write new.$kind | grep '(0 replaced, 0 added, 0 deleted)'
+        done
+        python3 - <<'EOF'
+import json, struct
+for name, tensor, size in ("1", "a", 12), ("2", "b", 5):
+    head = json.dumps({tensor: {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}}).encode()
+    open(f"{name}.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + bytes(size))
+EOF
+        $STOOK stitch safetensors 1.safetensors 2.safetensors --write all.safetensors
+        len=$(stat -c %s all.safetensors)
+        $STOOK stitch safetensors 1.safetensors 2.safetensors --list | tail -2 | tr -d , > listed
+        echo "$((len - 17)) 12 1.safetensors $((len - 5)) 5 2.safetensors" > wanted; xargs < listed | cmp - wanted
+        mkdir set; for n in 1 2; do yes text | head -c 9000 > set/$n.jpg || true; done
+        $STOOK stitch wds set --shard-size 12KB --list | grep -c '^00000[01].tar:' | grep -x 2
+        $STOOK stitch wds set --shard-size 12KB --list --json | grep -c '"shard": *"000001.tar"' | grep -x 1"#;
+    let (code, stdout, stderr) = script(&place, of);
+    assert_eq!(code, 0, "{stdout} {stderr}");
+    let of = "$STOOK stitch tar set -o l.toml; ($STOOK ls l.toml//set.tar 2>&1 || true) | grep 'file set.tar, but l.tar'";
+    let (code, stdout, stderr) = script(&place, of);
+    assert_eq!(code, 0, "{stdout} {stderr}");
+    for (args, code, said) in [
+        (&["tar", "set", "--write", "nowhere/"][..], 1, "nowhere/"),
+        (&["safetensors", "set", "--write", "w"], 2, "no file of safetensors"),
+        (&["tar", "set", "-o", "a"], 1, "`--force`"),
+    ] {
+        let (found, _, stderr) = run(&place, args);
+        assert!(found == code && stderr.contains(said), "{args:?}: {found} {stderr}");
+        assert!(!place.path("w").exists() && !place.path("nowhere").exists());
     }
 }

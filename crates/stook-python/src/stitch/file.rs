@@ -95,7 +95,8 @@ impl Stitched {
         let laid = &self.held.get()?.laid;
         let class = py.import("stook._types")?.getattr("StitchMember")?;
         let members = PyList::empty(py);
-        for (member, start) in laid.members.all().iter().zip(laid.starts.iter()) {
+        for (at, member) in laid.members.all().iter().enumerate() {
+            let Some(range) = laid.range_of(at) else { continue };
             let kind = match member.kind {
                 MemberKind::File => "file",
                 MemberKind::Directory => "directory",
@@ -103,7 +104,7 @@ impl Stitched {
                 MemberKind::HardLink => "hard_link",
                 MemberKind::Other => "other",
             };
-            members.append(class.call1((text_of(py, &member.key)?, kind, start, member.len))?)?;
+            members.append(class.call1((text_of(py, &member.key)?, kind, range.start(), range.len()))?)?;
         }
         Ok(members)
     }

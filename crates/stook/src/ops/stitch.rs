@@ -188,10 +188,17 @@ impl Stitched {
 
 /// Refuses to write more than there is room for in a directory.
 pub(super) fn refuse_too_little_room(path: &Path, directory: &Path, len: u64) -> Result<()> {
-    match room::too_little(path, len, free_at(directory)?) {
-        Some(why) => Err(Error::Invalid(why)),
-        None => Ok(()),
+    let (needed, free) = (room::of_file(len), free_at(directory)?);
+    if needed <= free {
+        return Ok(());
     }
+    let what = format!(
+        "{} would be needed for {}, and {} are free: make room, or choose another place",
+        units::bytes_decimal(needed),
+        path.display(),
+        units::bytes_decimal(free)
+    );
+    Err(Error::Invalid(what))
 }
 
 /// Writes a layout of several files, each with its name.
@@ -213,7 +220,8 @@ fn save_all(
         refuse_sources(std::slice::from_ref(stitched), std::slice::from_ref(&led_to))?;
     }
     if is_other && (!force || files.iter().any(|(_, stitched)| is_source(stitched))) {
-        let what = format!("{} is there, and is no layout: give another name", path.display());
+        let way = if force { "" } else { ", or `--force`" };
+        let what = format!("{} is there, and is no layout: give another name{way}", path.display());
         return Err(Error::Invalid(what));
     }
     let mut draft = Draft::named(path, &mut || progress(0))?;

@@ -90,6 +90,18 @@ pub struct Members {
     left_out: Vec<(Vec<u8>, Kind)>,
     /// Whether files of a sample stand together: the order of names does not hold then.
     are_samples: bool,
+    changed: Option<Changed>,
+}
+
+/// How many members of an archive were changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Changed {
+    /// Members that a file was given for.
+    pub replaced: u64,
+    /// Files that the archive had no member for.
+    pub added: u64,
+    /// Members that are gone.
+    pub deleted: u64,
 }
 
 /// An entry of a directory that is gone through.
@@ -381,6 +393,15 @@ impl Members {
     /// Takes all of them out, those of the tree that was added first in front.
     pub(super) fn take(&mut self) -> Vec<Member> {
         std::mem::take(&mut self.members)
+    }
+
+    /// Of a patched archive: how many of its members were changed.
+    pub fn changed(&self) -> Option<Changed> {
+        self.changed
+    }
+
+    pub(super) fn set_changed(&mut self, changed: Changed) {
+        self.changed = Some(changed);
     }
 
     /// What is there now instead, in this order.

@@ -58,7 +58,7 @@ pub use bodies::Bodies;
 pub use error::{Error, Result};
 pub use file::{Parts, VirtualFile};
 pub use layout::{Laid, Layout};
-pub use members::{Member, Members};
+pub use members::{Changed, Member, Members};
 pub use merged::{MadeBy, MergeRule, MergedCache, MergedCacheOptions, MergedFile, MergedStatistics, Purged};
 pub use opened::{OpenedLayout, Outdated, is_layout_file};
 pub use patch::Patch;

@@ -171,13 +171,21 @@ fn encoded(header: &Header) -> Vec<u8> {
 
 /// The header of a file, and where its buffer is; or why it is none.
 fn header_of(source: &dyn Source) -> error::Result<std::result::Result<(Header, ByteRange), String>> {
-    let cut = || Ok(Err(format!("it has {} bytes, and no header fits into them", source.len())));
+    let cut = || {
+        Ok(Err(format!(
+            "it is no file of safetensors: it has {} bytes, and no header fits into them",
+            source.len()
+        )))
+    };
     let read = |range: ByteRange| read_range(&Backend::Auto, source, range, Access::Cached);
     let within = |range: Option<ByteRange>| range.filter(|range| range.end() <= source.len());
     let Some(len) = within(ByteRange::at(0, LEN_BYTES)) else { return cut() };
     let Ok(len) = <[u8; 8]>::try_from(read(len)?.as_ref()).map(u64::from_le_bytes) else { return cut() };
     if len > HEADER_MAX {
-        return Ok(Err(format!("its header would have {len} bytes, and {HEADER_MAX} are the most")));
+        return Ok(Err(format!(
+            "it is no file of safetensors (its header would have {len} bytes, and {HEADER_MAX} are the most): name \
+             the shards alone"
+        )));
     }
     let Some(header) = within(ByteRange::at(LEN_BYTES, len)) else { return cut() };
     let Some(buffer) = ByteRange::new(header.end(), source.len()) else { return cut() };

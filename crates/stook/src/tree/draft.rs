@@ -266,6 +266,9 @@ impl Draft {
         calls: Arc<dyn Calls>,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<Self> {
+        if path.as_os_str().as_bytes().ends_with(b"/") {
+            return Err(Error::io("create", path, io::ErrorKind::IsADirectory.into()));
+        }
         let there = fs::metadata(path).ok();
         let is_open_file = names_open_file(path);
         if is_open_file || there.as_ref().is_some_and(|there| !there.is_file()) {

@@ -37,9 +37,7 @@ mod ranges;
 mod select;
 mod values;
 
-use std::ffi::OsStr;
 use std::fmt;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -251,13 +249,11 @@ fn open_file_of_layout(
 ) -> Result<Archive> {
     let files = open_file(layout, options.clone(), progress)?;
     let source = files.find(file).map(|member| files.source(&member)).transpose()?.flatten();
-    let source = source.ok_or_else(|| {
-        let what = std::io::Error::from(std::io::ErrorKind::NotFound);
-        let mut path = layout.as_os_str().to_os_string();
-        path.push("//");
-        path.push(OsStr::from_bytes(file));
-        archive::Error::Core(crate::Error::io("open", path, what))
-    })?;
+    let Some(source) = source else {
+        let names = files.members(b"").map(|member| member.key.to_vec()).collect();
+        let (path, name) = (layout.to_path_buf(), Some(file.to_vec()));
+        return Err(crate::stitch::Error::Name { path, name, names }.into());
+    };
     Ok(Archive::from_source_with(Arc::new(source), options, progress)?)
 }
 

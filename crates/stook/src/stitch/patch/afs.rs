@@ -11,7 +11,7 @@ use super::super::bodies::Bodies;
 use super::super::error::Result;
 use super::super::file::{Parts, VirtualFile, no_part};
 use super::super::layout::Laid;
-use super::super::members::{Member, Members};
+use super::super::members::{Changed, Member, Members};
 use super::super::pieces::Pieces;
 use super::changes::{deleted, layers};
 use super::window::Window;
@@ -77,6 +77,19 @@ impl AfsTable {
         self.table.places().len() as u32
     }
 
+    /// How many members these files change. One that is deleted leaves an empty place.
+    fn count_of(&self, files: &BTreeMap<u32, Option<usize>>) -> Changed {
+        let mut changed = Changed::default();
+        for (number, file) in files {
+            match (file, self.place(*number)) {
+                (Some(_), Some(_)) => changed.replaced += 1,
+                (Some(_), None) => changed.added += 1,
+                (None, _) => changed.deleted += 1,
+            }
+        }
+        changed
+    }
+
     pub(super) fn place(&self, number: u32) -> Option<ByteRange> {
         self.table.places().get(number as usize).copied().flatten()
     }
@@ -95,6 +108,7 @@ impl AfsTable {
     pub(super) fn lay_out(&self, path: PathBuf, job: Job<'_>) -> Result<Laid> {
         let Job { archive, case, given, mut members } = job;
         let files = self.files(&given, case)?;
+        members.set_changed(self.count_of(&files));
         let mut window = Window::new(&**archive)?;
         let count = files.keys().next_back().map_or(0, |last| last.saturating_add(1)).max(self.count());
         let head = Head::new(self, &mut window, count)?;

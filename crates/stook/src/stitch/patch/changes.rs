@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::error::Result;
-use super::super::members::{Member, order};
+use super::super::members::{Changed, Member, order};
 use super::change;
 use crate::format::MemberKind;
 use crate::names::escaped;
@@ -44,6 +44,16 @@ pub(super) struct Changes {
 }
 
 impl Changes {
+    /// How many there are.
+    pub(super) fn count(&self) -> Changed {
+        let count = |is: fn(&Fate) -> bool| self.fates.iter().filter(|fate| is(fate)).count() as u64;
+        Changed {
+            replaced: count(|fate| matches!(fate, Fate::Replaced(_))),
+            added: self.added.len() as u64,
+            deleted: count(|fate| *fate == Fate::Gone),
+        }
+    }
+
     /// Whether everything stays.
     pub(super) fn is_none(&self) -> bool {
         self.added.is_empty() && self.fates.iter().all(|fate| *fate == Fate::Kept)

@@ -209,6 +209,7 @@ impl TarTable {
     pub(super) fn lay_out(&self, path: PathBuf, job: Job<'_>) -> Result<Laid> {
         let Job { archive, case, given, mut members } = job;
         let changes = changes(&self.members, &given, case)?;
+        members.set_changed(changes.count());
         let mut laying =
             TarLaying { news: News::default(), pieces: Pieces::new(), all: vec![], starts: vec![] };
         let (mut cursor, end) = (0, archive.len());

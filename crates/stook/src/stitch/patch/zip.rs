@@ -187,6 +187,7 @@ impl ZipTable {
     pub(super) fn lay_out(&self, path: PathBuf, job: Job<'_>) -> Result<Laid> {
         let Job { archive, case, given, mut members } = job;
         let changes = changes(&self.members, &given, case)?;
+        members.set_changed(changes.count());
         let mut window = Window::new(&**archive)?;
         let mut laying = ZipLaying::new(self, &given);
         laying.members(&mut window, &changes)?;
