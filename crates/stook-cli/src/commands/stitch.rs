@@ -532,7 +532,7 @@ fn list(stitched: &Stitched, shard: Option<&[u8]>, context: &Context) -> anyhow:
         let shard = shard.map(|shard| TextOrBytes::new("shard", shard));
         for (member, range) in members {
             let (offset, size) = (range.start(), range.len());
-            let listed = Listed { shard: shard.clone(), key: TextOrBytes::key(&member.key), offset, size };
+            let listed = Listed { shard, key: TextOrBytes::key(&member.key), offset, size };
             packs::print_json_line(&mut output, "stitch_member", listed, context)?;
         }
         return Ok(output.finish()?);

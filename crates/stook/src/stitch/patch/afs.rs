@@ -79,15 +79,15 @@ impl AfsTable {
 
     /// How many members these files change. One that is deleted leaves an empty place.
     fn count_of(&self, files: &BTreeMap<u32, Option<usize>>) -> Changed {
-        let mut changed = Changed::default();
-        for (number, file) in files {
-            match (file, self.place(*number)) {
-                (Some(_), Some(_)) => changed.replaced += 1,
-                (Some(_), None) => changed.added += 1,
-                (None, _) => changed.deleted += 1,
-            }
+        let count = |is: fn((bool, bool)) -> bool| {
+            let of = files.iter().map(|(number, file)| (file.is_some(), self.place(*number).is_some()));
+            of.filter(|of| is(*of)).count() as u64
+        };
+        Changed {
+            replaced: count(|of| of == (true, true)),
+            added: count(|of| of == (true, false)),
+            deleted: count(|(is_given, _)| !is_given),
         }
-        changed
     }
 
     pub(super) fn place(&self, number: u32) -> Option<ByteRange> {
