@@ -15,11 +15,13 @@ pub mod info;
 pub mod load;
 pub mod ls;
 pub mod man;
+pub mod mount;
 pub mod pack;
 pub mod put;
 pub mod rm;
 pub mod stitch;
 pub mod study;
+pub mod umount;
 pub mod unpack;
 pub mod verify;
 
@@ -58,6 +60,10 @@ pub enum Command {
     Cat(cat::Args),
     /// Makes a tar or zip of trees without writing it
     Stitch(stitch::Args),
+    /// Shows a tree, pack or archive to any program, as a directory
+    Mount(mount::Args),
+    /// Ends what `stook mount` began
+    Umount(umount::Args),
     /// Copies files and trees to one directory or several, in one read
     Copy(copy::Args),
     /// Verifies trees against their lists, or against another tree
@@ -89,6 +95,8 @@ pub fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
         Command::Check(args) => check::run(args, context),
         Command::Cat(args) => cat::run(args, context),
         Command::Stitch(args) => stitch::run(args, context),
+        Command::Mount(args) => mount::run(args, context),
+        Command::Umount(args) => umount::run(args, context),
         Command::Copy(args) => copy::run(args, context),
         Command::Verify(args) => verify::run(args, context),
         Command::Completions(args) => completions::run(&args, context),
