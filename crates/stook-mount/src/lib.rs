@@ -11,6 +11,7 @@
 //! others in it, and in those listed after it, are put into the page cache before they are asked
 //! for. Pages that the kernel drops again are simply read.
 
+mod attach;
 mod attributes;
 mod error;
 mod filesystem;
@@ -27,5 +28,5 @@ mod survey;
 
 pub use error::{Error, Result};
 pub use mounted::{MountOptions, Mounted};
-pub use mountpoint::{unmount, unmount_dead};
+pub use mountpoint::{unmount, unmount_after};
 pub use status::{Hidden, Mode, Pushed, Requests, Status, status_of};

@@ -9,16 +9,17 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
+use stook::names::escaped;
 use stook::ops::contents::is_object;
 use stook::ops::copy::OpenGiven;
 use stook::ops::present::{PresentGiven, Presented};
 use stook::report::units;
-use stook::tree::CaseRule;
+use stook::tree::{CaseRule, Failure};
 use stook_mount::{Mode, MountOptions, Mounted, Status, status_of};
 
 use super::stitch::error_of;
 use crate::context::Context;
-use crate::exit::{FAILURES, UsageError, check_places, code_for};
+use crate::exit::{FAILURES, UsageError, chain, check_places, code_for};
 use crate::fetch::FetchArgs;
 use crate::interrupt::interrupted;
 use crate::output::{Align, Table, printable};
@@ -263,12 +264,18 @@ fn serve(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     let log = log_of(args)?;
     let ((Presented { tree, root, misplaced }, source), mountpoint) = (open(args, context)?, place(args)?);
     failures::print(context, &misplaced, args.verbose);
-    let options =
-        MountOptions { allow_other: args.allow_other, threads: args.threads, push: !args.no_push, log };
+    let lacking = |one: &Failure<stook::Error>| format!("{}: {}", escaped(&one.key), chain(&one.error));
+    let options = MountOptions {
+        allow_other: args.allow_other,
+        threads: args.threads,
+        push: !args.no_push,
+        missing: misplaced.iter().map(lacking).collect(),
+        log,
+    };
     let bar = context.progress("mounting", Unit::Items, None);
     let mut mounted = Mounted::new(tree, root, &source, &mountpoint, &options)?;
     drop(bar);
-    let watcher = watch(&mountpoint)?;
+    let mut watcher = watch(&mountpoint)?;
     let status = mounted.status();
     if args.verbose {
         for hidden in &status.hidden.named {
@@ -291,9 +298,12 @@ fn serve(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     }
     if let Err(error) = mounted.unmount() {
         context.failure(&error);
-        mounted.detach()?;
+        mounted.abort()?;
     }
-    drop(watcher);
+    if let Some(watcher) = &mut watcher {
+        // It may have been killed.
+        let _gone = watcher.write_all(b".");
+    }
     Ok(code_for(0))
 }
 
@@ -308,7 +318,7 @@ fn place(args: &Args) -> anyhow::Result<PathBuf> {
 fn watch(mountpoint: &Path) -> anyhow::Result<Option<ChildStdin>> {
     let program = std::env::current_exe().context("cannot find this program")?;
     let mut watcher = Command::new(program)
-        .args(["umount", "--when-dead", "--"])
+        .args(["umount", "--after", &std::process::id().to_string(), "--"])
         .arg(mountpoint)
         .current_dir("/")
         .stdin(Stdio::piped())
