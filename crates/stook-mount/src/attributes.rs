@@ -85,8 +85,8 @@ fn device_of(device: u64) -> u32 {
     (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)
 }
 
-/// What programs get for an error of the tree. Damage, a source that changed, and one that cannot be
-/// read are all `EIO`: the log says which.
+/// What programs get for an error of the tree. Damage, a source that changed, and one that cannot
+/// be read are all `EIO`: the log says which.
 pub(crate) fn errno_of(error: &Error) -> Errno {
     use std::io::ErrorKind;
     match error {

@@ -1,4 +1,5 @@
-//! The file system as the kernel asks it: requests become calls of the tree, results become answers.
+//! The file system as the kernel asks it: requests become calls of the tree, results become
+//! answers.
 
 use std::ffi::OsStr;
 use std::io;

@@ -105,8 +105,8 @@ const BETWEEN: Duration = Duration::from_millis(50);
 
 /// Waits until a process is gone that serves a mountpoint, and takes away what it left of its
 /// mount. `alive` is the end of a pipe whose other end that process has, and through which it sends
-/// a byte when it has unmounted by itself. Where something else is mounted there by then, nothing is
-/// done.
+/// a byte when it has unmounted by itself. Where something else is mounted there by then, nothing
+/// is done.
 ///
 /// A process that is killed may stay as a zombie, with the pipe open: a thread of it waits for a
 /// page that the kernel has asked it for. It ends when its connection is aborted, which is done

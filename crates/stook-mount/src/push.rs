@@ -90,11 +90,10 @@ impl Pusher {
         if state.listed.contains_key(&directory) {
             return;
         }
-        if state.order.len() >= LISTED_MAX {
-            if let Some(oldest) = state.order.pop_front() {
-                state.first += 1;
-                state.listed.remove(&oldest);
-            }
+        let has_no_room = state.order.len() >= LISTED_MAX;
+        if let Some(oldest) = has_no_room.then(|| state.order.pop_front()).flatten() {
+            state.first += 1;
+            state.listed.remove(&oldest);
         }
         let position = state.first + state.order.len() as u64;
         state.listed.insert(directory, Listed { position, ..Listed::default() });

@@ -7,6 +7,7 @@ use stook_mount::{Error, unmount, unmount_after};
 
 use crate::context::Context;
 use crate::exit::code_for;
+use crate::packs;
 
 /// Ends what `stook mount` began
 #[derive(Debug, clap::Args)]
@@ -24,7 +25,7 @@ pub struct Args {
     #[arg(long)]
     lazy: bool,
     /// Wait until this process is gone, or stdin ends, and unmount what it left
-    #[arg(long, value_name = "PROCESS", hide = true)]
+    #[arg(long, value_name = "PROCESS", hide = true, value_parser = packs::number::<u32>(1..=u64::from(u32::MAX)))]
     after: Option<u32>,
 }
 

@@ -14,7 +14,7 @@ use super::packs::Place;
 use super::stook;
 
 /// A command line that runs, for each command that takes options.
-const RUNS: [(&str, &str); 29] = [
+const RUNS: [(&str, &str); 31] = [
     ("bench", "bench . --file-size 256K --time 5ms --ramp 1ms"),
     ("bench compare", "bench compare results.json results.json"),
     (
@@ -47,13 +47,16 @@ const RUNS: [(&str, &str); 29] = [
     ("compact", "compact p.stook"),
     ("check", "check p.stook"),
     ("cat", "cat file"),
+    // Neither mounts anything: these tests are not for root alone.
+    ("mount", "mount tree file"),
+    ("umount", "umount tree"),
     ("man", "man"),
     ("stook", ""),
     ("help", "help"),
 ];
 
 /// What an option wants beside it; what begins with `=` is the whole command line.
-const BESIDE: [(&str, &str); 19] = [
+const BESIDE: [(&str, &str); 20] = [
     ("pack --max-delete", "--delete"),
     ("copy --max-delete", "=copy tree out --mirror"),
     ("cat --cache-size", "--cache-dir cache"),
@@ -64,6 +67,7 @@ const BESIDE: [(&str, &str); 19] = [
     ("copy --cache-size", "--cache-dir cache"),
     ("verify --cache-size", "--cache-dir cache"),
     ("info --cache-size", "--cache-dir cache"),
+    ("mount --cache-size", "--cache-dir cache"),
     ("bench --arrival", "--rate 1000"),
     ("bench --read-share", "--rw randrw"),
     ("bench --fsync-every", "--rw randwrite"),
@@ -77,7 +81,7 @@ const BESIDE: [(&str, &str); 19] = [
 
 /// Options that take any text: a name, a key, a path. What becomes of it is the text's business,
 /// but it ends, and with a message where it does not succeed.
-const TEXTS: [&str; 34] = [
+const TEXTS: [&str; 35] = [
     "--accept",
     "--layout",
     "--prefix",
@@ -112,6 +116,7 @@ const TEXTS: [&str; 34] = [
     "--job",
     "--report",
     "--into",
+    "--log",
 ];
 
 /// Valid values that look out of range, and why. `huge` means each large number that the option can
