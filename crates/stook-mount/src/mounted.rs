@@ -27,6 +27,10 @@ const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 /// How long it keeps what may change.
 const SHORT: Duration = Duration::from_secs(1);
 
+/// How far the kernel reads ahead in a long file: several of its longest reads are under way then.
+/// By itself it is 128 KiB, of which each request has a part.
+const READ_AHEAD_BYTES: u32 = 4 << 20;
+
 /// How long the threads of what was unmounted take to end.
 const ENDING_MAX: Duration = Duration::from_secs(1);
 
@@ -134,6 +138,7 @@ impl Mounted {
         let (pusher, session) = begin().map_err(refused)?;
         // Somebody may have unmounted it already.
         let entry = mountpoint::entry_at(&mountpoint).map_err(refused)?;
+        entry.iter().for_each(|entry| entry.read_ahead(READ_AHEAD_BYTES));
         Ok(Self { shared, mountpoint, entry, session: Some(session), pusher: Some(pusher) })
     }
 

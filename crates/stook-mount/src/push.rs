@@ -4,8 +4,10 @@
 //! that a request is about to fill. It begins after a file was read in a directory that was listed:
 //! a listing alone copies nothing. Then it goes on, in the order of the listing, from that file on,
 //! and where the directory before was pushed too, with the directories listed after it. What is
-//! pushed at once is bounded ([`WINDOW_BYTES`]); the first file that was not, when it is read,
-//! brings the next part. So that no more than that is ever lost where a program stops.
+//! pushed at once is a bounded window ([`WINDOW_BYTES`]). Pages that are read from memory are not
+//! heard of, so one file early in each window is left out: when it is read, the next window
+//! is pushed while the rest of this one is read. Where a program stops, no more than that is in
+//! vain.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::ControlFlow;
@@ -29,6 +31,9 @@ const WINDOW_BYTES: u64 = 32 << 20;
 const WINDOW_FILES: usize = 16 << 10;
 /// Directories that are pushed at once.
 const WINDOW_DIRECTORIES: usize = 32;
+/// Which part of a window comes before the file that is left out: the rest is read while the next
+/// window is looked up and read, not always in the order in which it is wanted.
+const LEFT_OUT: usize = 8;
 /// Memory for bytes that are on their way.
 const MEMORY_BYTES: u64 = 16 << 20;
 /// Listed directories that are remembered.
@@ -55,6 +60,24 @@ struct Listed {
     is_pushed: bool,
 }
 
+/// Where a window begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Begin {
+    /// At this file.
+    File(NodeId),
+    /// At the file with this position in its directory.
+    Position(usize),
+}
+
+/// A window that was pushed last.
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    /// A file in it that was left out.
+    left_out: NodeId,
+    /// Where the next begins: the directory, and its first file there.
+    next: (NodeId, usize),
+}
+
 #[derive(Debug, Default)]
 struct State {
     /// In the order of the listings.
@@ -66,10 +89,23 @@ struct State {
     read: HashSet<NodeId>,
     /// Files that were pushed, and not read since.
     pushed: HashSet<NodeId>,
+    window: Option<Window>,
     /// Whether the pusher is at work.
     is_busy: bool,
     /// Whether it is to end.
     is_stopping: bool,
+}
+
+impl State {
+    /// The directory that was listed after, or before, another.
+    fn neighbour(&self, directory: NodeId, distance: i64) -> Option<NodeId> {
+        let at = self.listed.get(&directory)?.position.checked_add_signed(distance)?;
+        self.order.get(usize::try_from(at.checked_sub(self.first)?).ok()?).copied()
+    }
+
+    fn is_pushed(&self, directory: NodeId) -> bool {
+        self.listed.get(&directory).is_some_and(|listed| listed.is_pushed)
+    }
 }
 
 impl Pusher {
@@ -110,7 +146,8 @@ impl Pusher {
         if state.pushed.remove(&id) {
             count(&shared.counters.read_too);
         }
-        let is_wanted = is_first && !state.is_busy;
+        let is_left_out = state.window.is_some_and(|window| window.left_out == id);
+        let is_wanted = is_first && (is_left_out || !state.is_busy);
         drop(state);
         if is_wanted {
             match self.wake.try_send(Some(id)) {
@@ -126,29 +163,19 @@ impl Pusher {
         let _ended = self.wake.send(None);
     }
 
-    /// What is to be pushed because a file was read: directories, and from which of its files on.
-    fn plan(&self, shared: &Shared, id: NodeId) -> Vec<(NodeId, Option<NodeId>)> {
+    /// Where a window begins because a file was read, and how many directories it may have.
+    fn begin(&self, shared: &Shared, id: NodeId) -> Option<(NodeId, Begin, usize)> {
         let directory = shared.parent_of(id);
         let mut state = self.state();
-        let Some(this) = state.listed.get(&directory).copied() else { return Vec::new() };
-        let before = |back: u64| {
-            let at = this.position.checked_sub(back)?.checked_sub(state.first)?;
-            let directory = state.order.get(usize::try_from(at).ok()?)?;
-            state.listed.get(directory).map(|listed| listed.is_pushed)
-        };
-        let goes_on = before(1) == Some(true) || before(2) == Some(true);
-        let mut plan = vec![(directory, Some(id))];
-        if goes_on {
-            let start = this.position.saturating_sub(state.first) as usize + 1;
-            let after = state
-                .order
-                .iter()
-                .skip(start)
-                .filter(|directory| state.listed.get(directory).is_some_and(|listed| !listed.is_pushed));
-            plan.extend(after.take(WINDOW_DIRECTORIES).map(|directory| (*directory, None)));
-        }
+        state.listed.get(&directory)?;
         state.is_busy = true;
-        plan
+        if let Some(window) = state.window.filter(|window| window.left_out == id) {
+            let (directory, position) = window.next;
+            return Some((directory, Begin::Position(position), WINDOW_DIRECTORIES));
+        }
+        let before = |distance| state.neighbour(directory, distance).is_some_and(|one| state.is_pushed(one));
+        let goes_on = before(-1) || before(-2);
+        Some((directory, Begin::File(id), if goes_on { WINDOW_DIRECTORIES } else { 1 }))
     }
 }
 
@@ -156,42 +183,63 @@ impl Pusher {
 pub(crate) fn run(shared: &Shared, woken: &Receiver<Option<NodeId>>, notifier: &Notifier) {
     let Some(pusher) = &shared.pusher else { return };
     while let Ok(Some(id)) = woken.recv() {
-        let plan = pusher.plan(shared, id);
-        let (mut ids, mut bytes) = (Vec::new(), 0);
-        for (directory, from) in plan {
-            if bytes >= WINDOW_BYTES || ids.len() >= WINDOW_FILES {
-                break;
-            }
-            choose(shared, pusher, (directory, from), &mut ids, &mut bytes);
+        if let Some(begin) = pusher.begin(shared, id) {
+            let ids = choose(shared, pusher, begin);
+            push(shared, pusher, &ids, notifier);
         }
-        push(shared, pusher, &ids, notifier);
         pusher.state().is_busy = false;
     }
 }
 
-/// Chooses files of a directory, from one on or from its first, as far as there is room.
+/// Chooses the files of a window, and notes where the next begins.
 fn choose(
     shared: &Shared,
     pusher: &Pusher,
-    (directory, from): (NodeId, Option<NodeId>),
-    ids: &mut Vec<NodeId>,
-    bytes: &mut u64,
-) {
-    let mut has_begun = from.is_none();
-    let listed = files_of(&*shared.tree, directory, &mut |id, len| {
-        has_begun |= from == Some(id);
-        let fits = *bytes < WINDOW_BYTES && ids.len() < WINDOW_FILES;
-        if has_begun && fits && (1..=SMALL_MAX).contains(&len) {
-            *bytes = bytes.saturating_add(len);
-            ids.push(id);
+    (start, from, directories): (NodeId, Begin, usize),
+) -> Vec<NodeId> {
+    let (mut ids, mut bytes) = (Vec::new(), 0_u64);
+    let (mut next, mut from) = (Some(start), from);
+    let mut end = None;
+    for _ in 0..directories {
+        let Some(directory) = next else { break };
+        let (mut position, mut has_begun) = (0, false);
+        let listed = files_of(&*shared.tree, directory, &mut |id, len| {
+            has_begun |= match from {
+                Begin::File(file) => file == id,
+                Begin::Position(first) => position >= first,
+            };
+            if has_begun && (1..=SMALL_MAX).contains(&len) && end.is_none() {
+                match bytes < WINDOW_BYTES && ids.len() < WINDOW_FILES {
+                    true => {
+                        bytes = bytes.saturating_add(len);
+                        ids.push(id);
+                    }
+                    false => end = Some((directory, position)),
+                }
+            }
+            position += 1;
+        });
+        if let Err(error) = listed {
+            shared.failed(directory, &error);
         }
-    });
-    if let Err(error) = listed {
-        shared.failed(directory, &error);
+        let mut state = pusher.state();
+        if let Some(listed) = state.listed.get_mut(&directory) {
+            listed.is_pushed = true;
+        }
+        next = state.neighbour(directory, 1).filter(|one| !state.is_pushed(*one));
+        from = Begin::Position(0);
+        if end.is_some() {
+            break;
+        }
     }
-    if let Some(listed) = pusher.state().listed.get_mut(&directory) {
-        listed.is_pushed = true;
-    }
+    let end = end.or(next.map(|directory| (directory, 0)));
+    // A short window has nothing in it that could be left out.
+    let left_out = ids.len() / LEFT_OUT;
+    let goes_on = directories > 1 || end.is_some_and(|(directory, _)| directory == start);
+    let window = end.filter(|_| goes_on && left_out > 0);
+    let window = window.map(|next| Window { left_out: ids.remove(left_out), next });
+    pusher.state().window = window;
+    ids
 }
 
 /// Reads files and puts them into the page cache. One that cannot be read is left to the request
