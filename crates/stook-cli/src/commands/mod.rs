@@ -18,6 +18,7 @@ pub mod man;
 pub mod pack;
 pub mod put;
 pub mod rm;
+pub mod serve;
 pub mod stitch;
 pub mod study;
 pub mod unpack;
@@ -58,6 +59,8 @@ pub enum Command {
     Cat(cat::Args),
     /// Makes a tar or zip of trees without writing it
     Stitch(stitch::Args),
+    /// Serves a tree over HTTP: files by range, directories as tar or zip
+    Serve(serve::Args),
     /// Copies files and trees to one directory or several, in one read
     Copy(copy::Args),
     /// Verifies trees against their lists, or against another tree
@@ -89,6 +92,7 @@ pub fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
         Command::Check(args) => check::run(args, context),
         Command::Cat(args) => cat::run(args, context),
         Command::Stitch(args) => stitch::run(args, context),
+        Command::Serve(args) => serve::run(args, context),
         Command::Copy(args) => copy::run(args, context),
         Command::Verify(args) => verify::run(args, context),
         Command::Completions(args) => completions::run(&args, context),
