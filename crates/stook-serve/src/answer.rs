@@ -12,7 +12,6 @@ use http::header::{
 };
 use http::{Method, Request, Response, StatusCode};
 use stook::extent::ByteRange;
-use stook::source::Source;
 use stook::tree::Kind;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
@@ -26,7 +25,7 @@ use crate::find::{Found, find};
 use crate::listing::Lister;
 use crate::options::ServeOptions;
 use crate::range::{Wanted, wanted};
-use crate::readers::Readers;
+use crate::readers::{Readable, Readers};
 use crate::served::{Opened, Served};
 use crate::server::Report;
 use crate::state::State;
@@ -277,7 +276,7 @@ fn file(
     let state = State::of(&*source, path.as_os_str().as_encoded_bytes(), node.mtime_ns);
     let kind = types::of(asked.target.names.last().map_or(b"", Vec::as_slice));
     let failed = failed_at(shared, asked.path.clone(), None);
-    Ok(body(shared, asked, source, &state, kind, failed))
+    Ok(body(shared, asked, Readable::Source(source), &state, kind, failed))
 }
 
 fn directory(shared: &Arc<Shared>, asked: &Asked, opened: Opened, found: Found) -> Plan {
@@ -305,7 +304,7 @@ fn directory(shared: &Arc<Shared>, asked: &Asked, opened: Opened, found: Found) 
 fn whole(shared: &Arc<Shared>, asked: &Asked, opened: &Opened, archive: Archive) -> Plan {
     let form = asked.target.sent_as;
     let kind = if form == SentAs::Zip { "application/zip" } else { "application/x-tar" };
-    let source = Arc::new(archive.laid.file.clone());
+    let source = Readable::Archive(archive.laid.file.clone());
     let state = archive.state.clone();
     let failed = failed_at(shared, asked.path.clone(), Some(archive));
     let plan = body(shared, asked, source, &state, kind, failed);
@@ -356,12 +355,12 @@ fn listing(shared: &Arc<Shared>, asked: &Asked, opened: Opened, found: Found) ->
 fn body(
     shared: &Arc<Shared>,
     asked: &Asked,
-    source: Arc<dyn Source>,
+    source: Readable,
     state: &State,
     kind: &str,
     failed: Failed,
 ) -> Plan {
-    let (len, headers) = (source.len(), &asked.headers);
+    let (len, headers) = (source.source().len(), &asked.headers);
     let tagged = |plan: Plan| {
         let plan = plan.with(ACCEPT_RANGES, "bytes");
         let plan = match &state.etag {

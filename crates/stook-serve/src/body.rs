@@ -12,11 +12,10 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use stook::extent::ByteRange;
-use stook::source::Source;
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::listing::Lister;
-use crate::readers::Readers;
+use crate::readers::{Readable, Readers};
 
 /// How much is read at a time.
 const PIECE_BYTES: u64 = 256 << 10;
@@ -48,7 +47,7 @@ pub(crate) enum Part {
 
 /// Ranges of a source, and bytes between them.
 pub(crate) struct Parts {
-    source: Arc<dyn Source>,
+    source: Readable,
     readers: Arc<Readers>,
     parts: VecDeque<Part>,
     left: u64,
@@ -57,7 +56,7 @@ pub(crate) struct Parts {
 
 impl Parts {
     pub(crate) fn new(
-        source: Arc<dyn Source>,
+        source: Readable,
         readers: Arc<Readers>,
         parts: impl IntoIterator<Item = Part>,
         failed: Failed,
@@ -83,10 +82,10 @@ impl Parts {
         let Some(at) = next else { return };
         let Some(Part::Range(range)) = self.parts.get(at) else { return };
         let range = *range;
-        let most = if self.source.reads_by_request() { PIECE_OF_OBJECT_BYTES } else { PIECE_BYTES };
+        let most = if self.source.source().reads_by_request() { PIECE_OF_OBJECT_BYTES } else { PIECE_BYTES };
         let piece = ByteRange::at(range.start(), range.len().min(most)).unwrap_or(range);
         let (source, readers) = (self.source.clone(), self.readers.clone());
-        let reading = Part::Reading(spawn_blocking(move || readers.read(&*source, piece)));
+        let reading = Part::Reading(spawn_blocking(move || readers.read(&source, piece)));
         let rest = ByteRange::new(piece.end(), range.end()).filter(|rest| !rest.is_empty());
         if let Some(part) = self.parts.get_mut(at) {
             *part = reading;

@@ -195,7 +195,10 @@ fn read_token(path: &Path) -> anyhow::Result<Vec<u8>> {
     let of = |error| stook::Error::io("read", path, error);
     let file = Interruptible::open(path).map_err(of)?;
     let mut token = Vec::new();
-    file.take(TOKEN_BYTES_MAX).read_to_end(&mut token).map_err(of)?;
+    file.take(TOKEN_BYTES_MAX + 1).read_to_end(&mut token).map_err(of)?;
+    if token.len() as u64 > TOKEN_BYTES_MAX {
+        return Err(UsageError::new(format!("--token-file: {} is no token, but longer", path.display())).into());
+    }
     if token.last() == Some(&b'\n') {
         token.pop();
     }
