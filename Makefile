@@ -58,7 +58,7 @@ lint: ## Run clippy on all targets.
 
 unit: ## Run the tests that need no privilege.
 	$(call step,tests)
-	@scripts/need rust archives lists
+	@scripts/need rust archives lists web
 	cargo test --quiet --locked
 
 doc: ## Build the documentation; a broken link is an error.

@@ -74,11 +74,25 @@ mod tests {
 
     #[test]
     fn only_addresses_and_localhost_are_this_machine() {
-        for own in ["127.0.0.1", "127.0.0.1:80", "[::1]:80", "localhost:8000", "LOCALHOST", "a.localhost", "10.0.0.1"]
-        {
+        for own in [
+            "127.0.0.1",
+            "127.0.0.1:80",
+            "[::1]:80",
+            "localhost:8000",
+            "LOCALHOST",
+            "a.localhost",
+            "10.0.0.1",
+        ] {
             assert!(is_own_host(own.as_bytes()), "{own}");
         }
-        for other in ["", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "xlocalhost", "\u{e9}"] {
+        for other in [
+            "",
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example:80",
+            "xlocalhost",
+            "\u{e9}",
+        ] {
             assert!(!is_own_host(other.as_bytes()), "{other}");
         }
     }
@@ -92,8 +106,15 @@ mod tests {
             is_given(&token, &headers)
         };
         let basic = |pair: &str| format!("Basic {}", STANDARD.encode(pair));
-        assert!(given("Bearer a:b c") && given("bearer  a:b c") && given(&basic("me:a:b c")) && given(&basic(":a:b c")));
-        for wrong in ["a:b c", "Bearer", "Bearer a:b", "Bearer a:b cd", "Basic a:b c", "Digest a:b c", "Basic !!"] {
+        assert!(
+            given("Bearer a:b c")
+                && given("bearer  a:b c")
+                && given(&basic("me:a:b c"))
+                && given(&basic(":a:b c"))
+        );
+        for wrong in
+            ["a:b c", "Bearer", "Bearer a:b", "Bearer a:b cd", "Basic a:b c", "Digest a:b c", "Basic !!"]
+        {
             assert!(!given(wrong), "{wrong}");
         }
         assert!(!given(&basic("a:b c")) && !is_given(&token, &HeaderMap::new()));

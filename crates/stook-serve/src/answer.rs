@@ -44,6 +44,9 @@ pub(crate) struct Shared {
     pub(crate) laying_out: Arc<Semaphore>,
     /// Whether the server ends.
     pub(crate) is_ending: AtomicBool,
+    /// Whether there is no place for another connection: one that is there makes room after its
+    /// answer then.
+    pub(crate) is_full: AtomicBool,
     /// Parts of answers are separated by a text that nothing that is served has: it is drawn by
     /// lot, and has a number of its own for each answer.
     pub(crate) boundary: [u8; 16],
@@ -134,7 +137,7 @@ impl Drop for Waiting {
 }
 
 /// Answers a request.
-pub(crate) async fn answer<B>(shared: Arc<Shared>, request: Request<B>, is_last: bool) -> Response<Answer> {
+pub(crate) async fn answer<B>(shared: Arc<Shared>, request: Request<B>) -> Response<Answer> {
     let is_head = request.method() == Method::HEAD;
     let plan = match check(&shared.options, &request) {
         Ok(target) => carry_out(&shared, request, target).await,
@@ -151,7 +154,7 @@ pub(crate) async fn answer<B>(shared: Arc<Shared>, request: Request<B>, is_last:
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     // Asked again each time: it may have changed.
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    if is_last {
+    if shared.is_full.load(Ordering::Relaxed) {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response
@@ -162,7 +165,8 @@ fn check<B>(options: &ServeOptions, request: &Request<B>) -> Result<Target, Box<
     match access::check(options, request.uri(), request.headers()) {
         Ok(()) => {}
         Err(Refusal::NoToken) => {
-            let plan = Plan::text(StatusCode::UNAUTHORIZED, "a token is needed, as the password or as the bearer's");
+            let plan =
+                Plan::text(StatusCode::UNAUTHORIZED, "a token is needed, as the password or as the bearer's");
             return Err(Box::new(plan.with(WWW_AUTHENTICATE, "Basic realm=\"stook\", charset=\"UTF-8\"")));
         }
         Err(Refusal::OtherHost) => {
@@ -253,7 +257,9 @@ fn plan(shared: &Arc<Shared>, asked: &Asked) -> Plan {
             Ok(plan) => plan,
             Err(error) => Plan::failed(&error, &failed),
         },
-        Ok(found @ (Found::Node(_, Kind::Directory) | Found::Around)) => directory(shared, asked, opened, found),
+        Ok(found @ (Found::Node(_, Kind::Directory) | Found::Around)) => {
+            directory(shared, asked, opened, found)
+        }
         Ok(Found::Node(_, kind)) => {
             Plan::text(StatusCode::FORBIDDEN, &format!("this is {}, and has no bytes to send", kind.noun()))
         }
@@ -283,7 +289,8 @@ fn directory(shared: &Arc<Shared>, asked: &Asked, opened: Opened, found: Found) 
     let target = &asked.target;
     match (target.sent_as, found) {
         (SentAs::Itself, _) if !target.has_slash => {
-            let plan = Plan::text(StatusCode::MOVED_PERMANENTLY, "it is a directory, whose path ends in a slash");
+            let plan =
+                Plan::text(StatusCode::MOVED_PERMANENTLY, "it is a directory, whose path ends in a slash");
             plan.with(LOCATION, &format!("{}/", target.path()))
         }
         (SentAs::Itself, _) => listing(shared, asked, opened, found),
@@ -331,7 +338,9 @@ fn no_archive(shared: &Arc<Shared>, asked: &Asked, why: NoArchive) -> Plan {
             let text = "something in it cannot be read, and the archive would not be whole";
             Plan::text(StatusCode::INTERNAL_SERVER_ERROR, text)
         }
-        NoArchive::TooMany => Plan::text(StatusCode::INSUFFICIENT_STORAGE, "it has too many files for one archive"),
+        NoArchive::TooMany => {
+            Plan::text(StatusCode::INSUFFICIENT_STORAGE, "it has too many files for one archive")
+        }
         NoArchive::CalledOff => Plan::text(StatusCode::SERVICE_UNAVAILABLE, "the server ends"),
     }
 }
@@ -394,7 +403,9 @@ fn body(
             (StatusCode::OK, all.map(Part::Range).into_iter().collect(), kind.to_owned(), None)
         }
         Wanted::Parts(ranges) => match ranges.as_slice() {
-            [range] => (StatusCode::PARTIAL_CONTENT, vec![Part::Range(*range)], kind.to_owned(), Some(of(*range))),
+            [range] => {
+                (StatusCode::PARTIAL_CONTENT, vec![Part::Range(*range)], kind.to_owned(), Some(of(*range)))
+            }
             ranges => {
                 let boundary = shared.next_boundary();
                 let mut parts = Vec::with_capacity(2 * ranges.len() + 1);
@@ -406,13 +417,19 @@ fn body(
                     parts.extend([Part::Bytes(head.into()), Part::Range(*range)]);
                 }
                 parts.push(Part::Bytes(Bytes::from(format!("\r\n--{boundary}--\r\n"))));
-                (StatusCode::PARTIAL_CONTENT, parts, format!("multipart/byteranges; boundary={boundary}"), None)
+                (
+                    StatusCode::PARTIAL_CONTENT,
+                    parts,
+                    format!("multipart/byteranges; boundary={boundary}"),
+                    None,
+                )
             }
         },
     };
     let parts = Parts::new(source, shared.readers.clone(), parts, failed);
     let sent = parts.len();
-    let plan = tagged(Plan { body: Answer::Parts(Box::new(parts)), ..bare(status) }).with(CONTENT_TYPE, &kind);
+    let plan =
+        tagged(Plan { body: Answer::Parts(Box::new(parts)), ..bare(status) }).with(CONTENT_TYPE, &kind);
     let plan = plan.with(CONTENT_LENGTH, &sent.to_string());
     match content_range {
         Some(of) => plan.with(CONTENT_RANGE, &of),
@@ -425,6 +442,9 @@ pub(crate) fn check_served(served: &Served) -> Result<(), Error> {
     let opened = served.open()?;
     match opened.tree.kind(opened.root)? {
         Kind::File | Kind::Directory => Ok(()),
-        kind => Err(stook::Error::NotARegularFile { path: opened.tree.path_of(opened.root), found: kind.noun() }.into()),
+        kind => {
+            Err(stook::Error::NotARegularFile { path: opened.tree.path_of(opened.root), found: kind.noun() }
+                .into())
+        }
     }
 }

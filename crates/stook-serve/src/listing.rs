@@ -133,10 +133,9 @@ impl Lister {
         push_encoded(&mut href, entry.name);
         let shown = html_of(entry.name);
         match is_there {
-            true => put(
-                format_args!("<tr><td><a href=\"{href}{slash}\">{shown}{slash}</a>{after}</td>"),
-                html,
-            ),
+            true => {
+                put(format_args!("<tr><td><a href=\"{href}{slash}\">{shown}{slash}</a>{after}</td>"), html)
+            }
             false => put(format_args!("<tr><td>{shown}{slash}{after}</td>"), html),
         }
         let size = if node.kind == Kind::File { units::bytes_decimal(node.len) } else { String::new() };

@@ -107,8 +107,19 @@ mod tests {
             assert_eq!(of(field, 10), expected, "{field}");
         }
         for field in [
-            "", "bytes", "bytes=", "bytes=,", "items=0-1", "bytes=a-b", "bytes=3-2", "bytes=1", "bytes=--1",
-            "bytes=+1-2", "bytes=0x1-2", "bytes=0-1;2-3", "bytes=0-9,0-9",
+            "",
+            "bytes",
+            "bytes=",
+            "bytes=,",
+            "items=0-1",
+            "bytes=a-b",
+            "bytes=3-2",
+            "bytes=1",
+            "bytes=--1",
+            "bytes=+1-2",
+            "bytes=0x1-2",
+            "bytes=0-1;2-3",
+            "bytes=0-9,0-9",
         ] {
             assert_eq!(of(field, 10), Wanted::Whole, "{field}");
         }

@@ -44,7 +44,9 @@ impl Readers {
         let idle = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut session = match idle {
             Some(session) => session,
-            None => Session::new(&Backend::Auto, SessionOptions { depth: DEPTH, ..SessionOptions::default() })?,
+            None => {
+                Session::new(&Backend::Auto, SessionOptions { depth: DEPTH, ..SessionOptions::default() })?
+            }
         };
         // A session that failed may be broken, and is dropped.
         let bytes = match readable {

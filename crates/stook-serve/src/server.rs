@@ -12,7 +12,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use stook::copy::CopySource;
 use tokio::net::TcpStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::answer::{Shared, answer, check_served};
@@ -93,6 +93,7 @@ impl Server {
             failures: AtomicU64::new(0),
             laying_out: Arc::new(Semaphore::new(1)),
             is_ending: AtomicBool::new(false),
+            is_full: AtomicBool::new(false),
             boundary,
             boundaries: AtomicU64::new(0),
         };
@@ -131,14 +132,10 @@ impl Server {
 
 async fn accept(listener: TcpListener, shared: &Arc<Shared>, stop: &dyn Fn() -> bool) -> std::io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let places = Arc::new(Semaphore::new(shared.options.connections.max(1)));
+    let most = shared.options.connections.max(1);
     let (mut connections, mut look) = (JoinSet::new(), tokio::time::interval(LOOK_EVERY));
     let mut is_told = false;
     loop {
-        let next = async {
-            let place = places.clone().acquire_owned().await;
-            (place, listener.accept().await)
-        };
         tokio::select! {
             biased;
             _ = look.tick() => {
@@ -147,34 +144,32 @@ async fn accept(listener: TcpListener, shared: &Arc<Shared>, stop: &dyn Fn() -> 
                 }
                 shared.layouts.forget_old();
             }
-            (place, accepted) = next => match (place, accepted) {
-                (Ok(place), Ok((stream, _))) => {
+            Some(_) = connections.join_next() => {}
+            accepted = listener.accept(), if connections.len() < most => match accepted {
+                Ok((stream, _)) => {
                     is_told = false;
-                    connections.spawn(serve(stream, place, places.clone(), shared.clone()));
+                    connections.spawn(serve(stream, shared.clone()));
                 }
-                (_, Err(error)) => {
+                Err(error) => {
                     // Once for many: they come as fast as others try.
                     if !std::mem::replace(&mut is_told, true) {
                         shared.fail("a connection", &error.to_string());
                     }
                     tokio::time::sleep(PAUSE).await;
                 }
-                (Err(_), _) => break,
             },
         }
-        while connections.try_join_next().is_some() {}
+        shared.is_full.store(connections.len() >= most, Ordering::Relaxed);
     }
     shared.is_ending.store(true, Ordering::Relaxed);
     connections.shutdown().await;
     Ok(())
 }
 
-async fn serve(stream: TcpStream, place: OwnedSemaphorePermit, places: Arc<Semaphore>, shared: Arc<Shared>) {
+async fn serve(stream: TcpStream, shared: Arc<Shared>) {
     let ServeOptions { head_time, pace_time, least_bytes, .. } = shared.options;
     let service = service_fn(|request| {
-        // Where others wait, a connection makes room after one answer.
-        let is_last = places.available_permits() == 0;
-        let answered = answer(shared.clone(), request, is_last);
+        let answered = answer(shared.clone(), request);
         async move { Ok::<_, Infallible>(answered.await) }
     });
     let stream = TokioIo::new(Paced::new(stream, pace_time, least_bytes));
@@ -186,5 +181,4 @@ async fn serve(stream: TcpStream, place: OwnedSemaphorePermit, places: Arc<Semap
         .await;
     // How a client leaves is its own business; what was wrong here was reported where it happened.
     drop(ended);
-    drop(place);
 }

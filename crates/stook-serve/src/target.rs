@@ -128,8 +128,20 @@ mod tests {
         assert_eq!(Target::parse("/", None), Ok(root.clone()));
         assert_eq!(Target::parse("/", Some("x=1&as=zip")), Ok(Target { sent_as: SentAs::Zip, ..root }));
         for path in [
-            "//", "//host/x", "/..", "/../", "/../etc/passwd", "/a/../b", "/%2e%2e/x", "/%2E./x", "/a//b", "/./a",
-            "/a%2fb", "/%2F", "/a%00", "/a/%2e",
+            "//",
+            "//host/x",
+            "/..",
+            "/../",
+            "/../etc/passwd",
+            "/a/../b",
+            "/%2e%2e/x",
+            "/%2E./x",
+            "/a//b",
+            "/./a",
+            "/a%2fb",
+            "/%2F",
+            "/a%00",
+            "/a/%2e",
         ] {
             assert_eq!(Target::parse(path, None), Err(NoTarget::Nowhere), "{path}");
         }

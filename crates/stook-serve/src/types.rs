@@ -12,8 +12,8 @@ pub(crate) fn of(name: &[u8]) -> &'static str {
 const TYPES: &[(&[&str], &str)] = &[
     (
         &[
-            "txt", "log", "md", "rst", "toml", "yaml", "yml", "ini", "cfg", "conf", "rs", "py", "c", "h", "cpp",
-            "hpp", "go", "java", "sh", "diff", "patch", "tex", "srt", "sha256", "md5",
+            "txt", "log", "md", "rst", "toml", "yaml", "yml", "ini", "cfg", "conf", "rs", "py", "c", "h",
+            "cpp", "hpp", "go", "java", "sh", "diff", "patch", "tex", "srt", "sha256", "md5",
         ],
         "text/plain; charset=utf-8",
     ),

@@ -87,7 +87,10 @@ pub struct Args {
 /// Without the token.
 impl fmt::Debug for Args {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Args").field("source", &self.source).field("listen", &self.listen).finish_non_exhaustive()
+        f.debug_struct("Args")
+            .field("source", &self.source)
+            .field("listen", &self.listen)
+            .finish_non_exhaustive()
     }
 }
 
@@ -183,7 +186,9 @@ fn token(args: &Args) -> anyhow::Result<Option<Token>> {
         _ => return Ok(None),
     };
     if args.public {
-        return Err(UsageError::new(format!("--public is for serving without a token, and {of} gives one")).into());
+        return Err(
+            UsageError::new(format!("--public is for serving without a token, and {of} gives one")).into()
+        );
     }
     if secret.is_empty() {
         return Err(UsageError::new(format!("{of} gives an empty token, which keeps nobody out")).into());
@@ -197,7 +202,9 @@ fn read_token(path: &Path) -> anyhow::Result<Vec<u8>> {
     let mut token = Vec::new();
     file.take(TOKEN_BYTES_MAX + 1).read_to_end(&mut token).map_err(of)?;
     if token.len() as u64 > TOKEN_BYTES_MAX {
-        return Err(UsageError::new(format!("--token-file: {} is no token, but longer", path.display())).into());
+        return Err(
+            UsageError::new(format!("--token-file: {} is no token, but longer", path.display())).into()
+        );
     }
     if token.last() == Some(&b'\n') {
         token.pop();
@@ -211,7 +218,8 @@ fn read_token(path: &Path) -> anyhow::Result<Vec<u8>> {
 fn error_of(error: Error) -> anyhow::Error {
     match error {
         Error::Open(address) => {
-            let what = "needs --token, --token-file or STOOK_SERVE_TOKEN, or --public, which lets everybody read";
+            let what =
+                "needs --token, --token-file or STOOK_SERVE_TOKEN, or --public, which lets everybody read";
             UsageError::new(format!("others could read it at {address}: --listen {what}")).into()
         }
         Error::Copy(error) => error.into(),
