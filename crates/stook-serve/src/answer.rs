@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use http::header::{
@@ -12,6 +13,7 @@ use http::header::{
 };
 use http::{Method, Request, Response, StatusCode};
 use stook::extent::ByteRange;
+use stook::source::{SETTLING_MAX, Source};
 use stook::tree::Kind;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
@@ -31,6 +33,10 @@ use crate::server::Report;
 use crate::state::State;
 use crate::target::{NoTarget, SentAs, Target, push_encoded};
 use crate::types;
+
+/// What is waited until a change of a file would show, at most. File systems that keep whole seconds
+/// would need two; files of them have no ETag for so long.
+const LONGEST_WAIT: Duration = Duration::from_millis(100);
 
 /// What all connections share.
 pub(crate) struct Shared {
@@ -277,12 +283,31 @@ fn file(
     id: stook::tree::NodeId,
 ) -> stook::Result<Plan> {
     let node = opened.tree.node(id)?;
-    let source = opened.tree.open(id)?;
+    let source = open_settled(opened, id)?;
     let path = opened.tree.path_of(id);
     let state = State::of(&*source, path.as_os_str().as_encoded_bytes(), node.mtime_ns);
     let kind = types::of(asked.target.names.last().map_or(b"", Vec::as_slice));
     let failed = failed_at(shared, asked.path.clone(), None);
     Ok(body(shared, asked, Readable::Source(source), &state, kind, failed))
+}
+
+/// Opens a file. Where it was changed a moment ago, and might be again without a trace, that moment
+/// is waited for.
+fn open_settled(opened: &Opened, id: stook::tree::NodeId) -> stook::Result<Arc<dyn Source>> {
+    for _ in 1..SETTLING_MAX {
+        let source = opened.tree.open(id)?;
+        let wait = source.identity().unsettled_for(now_ns());
+        if source.is_proven() || wait.is_zero() || wait > LONGEST_WAIT {
+            return Ok(source);
+        }
+        std::thread::sleep(wait);
+    }
+    opened.tree.open(id)
+}
+
+fn now_ns() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
 }
 
 fn directory(shared: &Arc<Shared>, asked: &Asked, opened: Opened, found: Found) -> Plan {

@@ -21,6 +21,9 @@ const KEPT_MAX: usize = 8;
 /// and its path.
 const MEMBERS_MAX: u64 = 1 << 20;
 
+/// Longer than a tick of any clock that file systems take times from.
+const SETTLING: Duration = Duration::from_millis(25);
+
 /// A directory, laid out.
 #[derive(Debug, Clone)]
 pub(crate) struct Archive {
@@ -104,8 +107,15 @@ impl Layouts {
         if let Some(archive) = before.as_ref().filter(|_| goes_on || !opened.is_on_disk) {
             return Ok(archive.clone());
         }
-        let laid = lay_out(&key, opened, directory, is_wanted)?;
-        let state = State { etag: self.etag(&key, opened, &laid.members), modified: None };
+        let mut laid = lay_out(&key, opened, directory, is_wanted)?;
+        let mut etag = self.etag(&key, opened, &laid.members);
+        if etag.is_none() {
+            // Something in it was changed a moment ago, and a change in this one might not show.
+            std::thread::sleep(SETTLING);
+            laid = lay_out(&key, opened, directory, is_wanted)?;
+            etag = self.etag(&key, opened, &laid.members);
+        }
+        let state = State { etag, modified: None };
         // The one that was there knows checksums that it computed.
         if let Some(archive) = before.filter(|before| state.etag.is_some() && before.state == state) {
             return Ok(archive);
