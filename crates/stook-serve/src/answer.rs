@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bytes::Bytes;
 use http::header::{
     ACCEPT_RANGES, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE,
     CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED, LOCATION,
@@ -34,8 +33,8 @@ use crate::state::State;
 use crate::target::{NoTarget, SentAs, Target, push_encoded};
 use crate::types;
 
-/// What is waited until a change of a file would show, at most. File systems that keep whole seconds
-/// would need two; files of them have no ETag for so long.
+/// What is waited until a change of a file would show, at most. File systems that keep whole
+/// seconds would need two; files of them have no ETag for so long.
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
 
 /// What all connections share.
@@ -417,8 +416,7 @@ fn body(
     }
     let may_be_parts = asked.method == Method::GET && may_be_parts(headers, state);
     let field = headers.get(RANGE).filter(|_| may_be_parts).map(HeaderValue::as_bytes);
-    let of = |range: ByteRange| format!("bytes {}-{}/{len}", range.start(), range.end().saturating_sub(1));
-    let (status, parts, kind, content_range) = match wanted(field, len) {
+    let (status, parts, kind, of_one) = match wanted(field, len) {
         Wanted::Nothing => {
             let plan = Plan::text(StatusCode::RANGE_NOT_SATISFIABLE, "it has none of these bytes");
             return tagged(plan.with(CONTENT_RANGE, &format!("bytes */{len}")));
@@ -428,20 +426,15 @@ fn body(
             (StatusCode::OK, all.map(Part::Range).into_iter().collect(), kind.to_owned(), None)
         }
         Wanted::Parts(ranges) => match ranges.as_slice() {
-            [range] => {
-                (StatusCode::PARTIAL_CONTENT, vec![Part::Range(*range)], kind.to_owned(), Some(of(*range)))
-            }
+            [range] => (
+                StatusCode::PARTIAL_CONTENT,
+                vec![Part::Range(*range)],
+                kind.to_owned(),
+                Some(content_range(*range, len)),
+            ),
             ranges => {
                 let boundary = shared.next_boundary();
-                let mut parts = Vec::with_capacity(2 * ranges.len() + 1);
-                for range in ranges {
-                    let head = format!(
-                        "\r\n--{boundary}\r\nContent-Type: {kind}\r\nContent-Range: {}\r\n\r\n",
-                        of(*range)
-                    );
-                    parts.extend([Part::Bytes(head.into()), Part::Range(*range)]);
-                }
-                parts.push(Part::Bytes(Bytes::from(format!("\r\n--{boundary}--\r\n"))));
+                let parts = multipart(ranges, &boundary, kind, len);
                 (
                     StatusCode::PARTIAL_CONTENT,
                     parts,
@@ -456,10 +449,26 @@ fn body(
     let plan =
         tagged(Plan { body: Answer::Parts(Box::new(parts)), ..bare(status) }).with(CONTENT_TYPE, &kind);
     let plan = plan.with(CONTENT_LENGTH, &sent.to_string());
-    match content_range {
+    match of_one {
         Some(of) => plan.with(CONTENT_RANGE, &of),
         None => plan,
     }
+}
+
+/// Several ranges of a source of a length, as one body.
+fn multipart(ranges: &[ByteRange], boundary: &str, kind: &str, len: u64) -> Vec<Part> {
+    let mut parts = Vec::with_capacity(2 * ranges.len() + 1);
+    for range in ranges {
+        let of = content_range(*range, len);
+        let head = format!("\r\n--{boundary}\r\nContent-Type: {kind}\r\nContent-Range: {of}\r\n\r\n");
+        parts.extend([Part::Bytes(head.into()), Part::Range(*range)]);
+    }
+    parts.push(Part::Bytes(format!("\r\n--{boundary}--\r\n").into()));
+    parts
+}
+
+fn content_range(range: ByteRange, len: u64) -> String {
+    format!("bytes {}-{}/{len}", range.start(), range.end().saturating_sub(1))
 }
 
 /// An error of opening what is served, before there is a server.

@@ -149,7 +149,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     // One that finds no room is counted all the same.
     let report: Report = Arc::new(move |failure: String| drop(sender.try_send(failure)));
     let server = Server::bind(given.into_source()?, options, report).map_err(error_of)?;
-    tell(&server, has_token, context)?;
+    print_address(&server, has_token, context)?;
     let print = || failures.try_iter().for_each(|failure| context.failure(&std::io::Error::other(failure)));
     let started = Instant::now();
     let summary = server.run(&|| {
@@ -161,7 +161,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
 }
 
 /// Says where it listens, to people and to programs that wait for it.
-fn tell(server: &Server, token: bool, context: &Context) -> anyhow::Result<()> {
+fn print_address(server: &Server, token: bool, context: &Context) -> anyhow::Result<()> {
     let (url, of) = (server.url(), server.address());
     let mut output = context.output();
     match context.json() {

@@ -256,7 +256,7 @@ fn what_would_let_others_read_is_refused_without_a_token() {
 }
 
 #[test]
-fn damage_of_a_pack_is_an_answer_or_a_short_one_and_is_told() {
+fn damage_of_a_pack_is_an_answer_or_a_short_one_and_is_reported() {
     let place = Place::filled();
     let (path, at) = place.hurt(&key("a/one"), 0);
     assert!(path.exists() && at > 0);
@@ -269,7 +269,7 @@ fn damage_of_a_pack_is_an_answer_or_a_short_one_and_is_told() {
 }
 
 #[test]
-fn a_source_that_changes_while_it_is_sent_ends_the_answer_and_is_told() {
+fn a_source_that_changes_while_it_is_sent_ends_the_answer_and_is_reported() {
     let place = place();
     let serving = Serving::new(&place, &["project"]);
     let address = serving.url().strip_prefix("http://").unwrap().trim_end_matches('/').to_owned();
@@ -285,8 +285,8 @@ fn a_source_that_changes_while_it_is_sent_ends_the_answer_and_is_told() {
     let body = all.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
     assert!(all.len() - body < before.len() && before.starts_with(&all[body..]));
     let (code, stderr) = serving.end();
-    let told = stderr.lines().filter(|line| line.starts_with("stook: /src/main: ")).count();
-    assert!(code == 1 && told == 1 && stderr.contains("changed"), "{stderr}");
+    let lines = stderr.lines().filter(|line| line.starts_with("stook: /src/main: ")).count();
+    assert!(code == 1 && lines == 1 && stderr.contains("changed"), "{stderr}");
 }
 
 #[test]

@@ -142,7 +142,7 @@ impl VirtualFile {
         (offset < self.0.index.len()).then(|| self.0.index.piece_at(offset))
     }
 
-    /// Reads a range. Who reads often keeps a [`Session`](crate::source::Session).
+    /// Reads a range. Who reads often keeps a [`Session`].
     ///
     /// # Errors
     /// [`Error::OutOfBounds`], and the errors of what it is made of.
