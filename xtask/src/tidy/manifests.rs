@@ -10,7 +10,7 @@ use super::repository::Repository;
 const REASONS: &str = "docs/internals/dependencies.md";
 
 /// Crates whose users get their dependencies.
-const PUBLISHED: &[&str] = &["stook", "stook-cli", "stook-serve", "stook-study"];
+const PUBLISHED: &[&str] = &["stook", "stook-cli", "stook-mount", "stook-serve", "stook-study"];
 
 /// Which crates of the workspace each may use, beyond its tests.
 const MAY_USE: &[(&str, &[&str])] = &[

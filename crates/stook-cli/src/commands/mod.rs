@@ -15,12 +15,14 @@ pub mod info;
 pub mod load;
 pub mod ls;
 pub mod man;
+pub mod mount;
 pub mod pack;
 pub mod put;
 pub mod rm;
 pub mod serve;
 pub mod stitch;
 pub mod study;
+pub mod umount;
 pub mod unpack;
 pub mod verify;
 
@@ -59,6 +61,10 @@ pub enum Command {
     Cat(cat::Args),
     /// Makes a tar or zip of trees without writing it
     Stitch(stitch::Args),
+    /// Shows a tree, pack or archive to any program, as a directory
+    Mount(mount::Args),
+    /// Ends what `stook mount` began
+    Umount(umount::Args),
     /// Serves a tree over HTTP: files by range, directories as tar or zip
     Serve(serve::Args),
     /// Copies files and trees to one directory or several, in one read
@@ -92,6 +98,8 @@ pub fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
         Command::Check(args) => check::run(args, context),
         Command::Cat(args) => cat::run(args, context),
         Command::Stitch(args) => stitch::run(args, context),
+        Command::Mount(args) => mount::run(args, context),
+        Command::Umount(args) => umount::run(args, context),
         Command::Serve(args) => serve::run(args, context),
         Command::Copy(args) => copy::run(args, context),
         Command::Verify(args) => verify::run(args, context),

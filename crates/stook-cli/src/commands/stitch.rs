@@ -550,7 +550,7 @@ fn list(stitched: &Stitched, shard: Option<&[u8]>, context: &Context) -> anyhow:
 }
 
 /// Of the library's errors those that the command line has its own for.
-fn error_of(error: Error) -> anyhow::Error {
+pub(super) fn error_of(error: Error) -> anyhow::Error {
     match error {
         Error::Stitch(StitchError::Interrupted) => Interrupted.into(),
         Error::Stitch(StitchError::Core(error)) | Error::Core(error) => error.into(),

@@ -43,6 +43,9 @@ pub struct OpenGiven {
     pub as_file: bool,
     /// What is mounted in a directory is left out.
     pub one_file_system: bool,
+    /// An archive is meant with what is in it, without slashes after it; a file that is none, too,
+    /// is an error.
+    pub into_archives: bool,
 }
 
 impl OpenGiven {
@@ -61,6 +64,9 @@ impl OpenGiven {
             if let Some((archive, key)) = split_member(given.as_os_str()) {
                 return self.open_packed(Path::new(&archive), key.as_bytes(), progress);
             }
+            if self.into_archives {
+                return self.open_packed(given, b"", progress);
+            }
             let name = name_of_address(given);
             self.refuse_earlier(given)?;
             return Ok(Given::Files(CopySource::object(self.object(given)?, name)?));
@@ -74,6 +80,9 @@ impl OpenGiven {
         let found = std::fs::metadata(path).map_err(|error| crate::Error::io("open", path, error))?;
         let may_be_pack = found.is_dir() && !self.as_file;
         if may_be_pack && tree::is_pack(path).map_err(|error| crate::Error::io("list", path, error))? {
+            return self.open_packed(path, b"", progress);
+        }
+        if self.into_archives && !found.is_dir() {
             return self.open_packed(path, b"", progress);
         }
         self.refuse_earlier(path)?;

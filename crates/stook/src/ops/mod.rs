@@ -19,6 +19,7 @@ pub mod heads;
 pub mod import;
 pub mod json;
 pub mod pack;
+pub mod present;
 pub mod raw;
 pub mod repair;
 pub mod routes;

@@ -56,7 +56,7 @@ impl RoutesGiven {
     }
 }
 
-fn folder_of(folder: Given, misplaced: &mut Vec<Failure<crate::Error>>) -> Result<RouteFolder> {
+pub(super) fn folder_of(folder: Given, misplaced: &mut Vec<Failure<crate::Error>>) -> Result<RouteFolder> {
     let branch = branch_of(folder, misplaced)?;
     if branch.tree.node(branch.id)?.kind != Kind::Directory {
         let what = format!("{} is no folder with changes", branch.path().display());

@@ -39,6 +39,12 @@ pub trait Tree: Send + Sync + fmt::Debug {
     /// itself: of an archive its own, of one that a layout describes what it is made of.
     fn note_files(&self, _files: &mut Inodes) {}
 
+    /// Whether it stays what it is for its whole life: every name, node and byte. What was learned
+    /// of such a tree need not be asked again.
+    fn is_fixed(&self) -> bool {
+        true
+    }
+
     /// What has this name in a directory; `None` where nothing has, or nothing could have (`..`, a
     /// name with a slash).
     ///

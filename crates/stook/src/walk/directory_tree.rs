@@ -325,6 +325,10 @@ impl Tree for DirectoryTree {
         NodeId::new(0)
     }
 
+    fn is_fixed(&self) -> bool {
+        false
+    }
+
     fn lookup(&self, parent: NodeId, name: &[u8]) -> Result<Option<NodeId>> {
         let directory = self.directory("look into", parent)?;
         if check_name(name).is_err() || name.len() > NAME_ON_DISK_MAX {

@@ -389,6 +389,10 @@ impl Tree for Union {
         self.trees.iter().for_each(|tree| tree.note_files(files));
     }
 
+    fn is_fixed(&self) -> bool {
+        self.trees.iter().all(|tree| tree.is_fixed())
+    }
+
     fn lookup(&self, parent: NodeId, name: &[u8]) -> Result<Option<NodeId>> {
         Ok(self.lookup_named(parent, name)?.map(|(_, id)| id))
     }

@@ -1,0 +1,371 @@
+//! `stook mount SOURCE… MOUNTPOINT`: any tree as a directory, for any program.
+
+use std::fs::OpenOptions;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use serde::{Deserialize, Serialize};
+use stook::ops::contents::is_object;
+use stook::ops::copy::OpenGiven;
+use stook::ops::present::{PresentGiven, Presented};
+use stook::report::units;
+use stook::tree::CaseRule;
+use stook_mount::{Mode, MountOptions, Mounted, Status, status_of};
+
+use super::stitch::error_of;
+use crate::context::Context;
+use crate::exit::{FAILURES, UsageError, check_places, code_for};
+use crate::fetch::FetchArgs;
+use crate::interrupt::interrupted;
+use crate::output::{Align, Table, printable};
+use crate::progress::Unit;
+use crate::{failures, given, packs};
+
+/// Shows a tree, pack or archive to any program, as a directory
+#[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "stook mount [OPTIONS] <SOURCE>... <MOUNTPOINT>",
+    after_help = "\
+Examples:
+  stook mount photos.stook mnt         a pack; `stook umount mnt` ends it
+  stook mount x.tar mnt                what is in an archive
+  stook mount s3://bucket/x.zip mnt    also of one on a server
+  stook mount base.stook changes mnt   several as one, in which the later counts
+  stook mount game mnt --with mod      what `stook stitch routes` would write
+  stook mount l.toml//set.tar mnt      what is in a file of a layout
+  stook mount --status mnt             what it did so far
+
+It is read-only, and shows the state that the source has when it is mounted; only directories on disk show what they
+are by now. A file that is damaged, or has changed, is an error for programs that read it (EIO), and a line of the log.
+It ends with `stook umount`, and when its process is asked to end."
+)]
+pub struct Args {
+    /// A directory, a pack, an archive, a layout; or several. Then the directory to show it at; of
+    /// one file, a file
+    #[arg(value_name = "PATH", required = true, num_args = 1..)]
+    paths: Vec<PathBuf>,
+    /// Show archives with members replaced by what these folders have, as `stook stitch routes`
+    #[arg(long, value_name = "FOLDER", num_args = 1.., value_delimiter = None)]
+    with: Vec<PathBuf>,
+    /// With --with, take names that differ only in case for one
+    #[arg(long, requires = "with")]
+    ignore_case: bool,
+    /// Stay in the foreground; Ctrl-C ends it
+    #[arg(long, short)]
+    foreground: bool,
+    /// Let other users see it, as far as the modes of the files allow
+    #[arg(long)]
+    allow_other: bool,
+    /// Threads that answer: so many slow reads may be under way
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = packs::number::<usize>(1..=256))]
+    threads: usize,
+    /// Do not put small files into the page cache before they are asked for
+    #[arg(long)]
+    no_push: bool,
+    /// Append the log to this file: what could not be read, and why
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// Show what a mount did so far, instead of mounting
+    #[arg(long, conflicts_with_all = ["with", "foreground", "allow_other", "no_push", "log", "at"])]
+    status: bool,
+    /// Say how it answers, and what of it cannot be shown
+    #[arg(long)]
+    verbose: bool,
+    /// Say on stdout when it can be used, and go on
+    #[arg(long, hide = true)]
+    daemon: bool,
+    #[command(flatten)]
+    view: packs::View,
+    #[command(flatten, next_help_heading = "Objects on servers")]
+    fetch: FetchArgs,
+}
+
+/// How often it is looked whether it has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Mounts, or says what a mount did.
+///
+/// # Errors
+/// Returns an error if a source cannot be opened, or the system refuses.
+pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+    if args.status {
+        let [mountpoint] = args.paths.as_slice() else {
+            return Err(UsageError::new("--status is of one mountpoint").into());
+        };
+        return print_status(&status_of(mountpoint)?, &args, context);
+    }
+    check_places(&args.paths, "mount", "the directory to show it at")?;
+    match args.foreground || args.daemon {
+        true => serve(&args, context),
+        false => begin(&args, context),
+    }
+}
+
+/// What is said when it can be used.
+#[derive(Debug, Serialize, Deserialize)]
+struct Begun {
+    source: String,
+    mountpoint: PathBuf,
+    process: u32,
+    mode: Mode,
+}
+
+/// Starts a process that serves it, and waits until it can be used.
+fn begin(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
+    let program = std::env::current_exe().context("cannot find this program")?;
+    let mut words: Vec<_> = std::env::args_os().skip(1).collect();
+    // What comes before the command has no values.
+    let after = words.iter().position(|word| word == "mount").map_or(0, |command| command + 1);
+    words.insert(after, "--daemon".into());
+    let mut child = Command::new(program)
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("cannot start a process that serves it")?;
+    let relay = child
+        .stderr
+        .take()
+        .map(|mut stderr| std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::stderr())));
+    let begun = first_line(&mut child)?;
+    match begun {
+        Some(begun) => {
+            print_begun(&begun, args, context)?;
+            Ok(code_for(0))
+        }
+        None => {
+            let ended = child.wait().context("cannot wait for the process that serves it")?;
+            if let Some(relay) = relay {
+                // What it had to say has been said when it has ended.
+                let _said = relay.join();
+            }
+            let code = ended.code().and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0);
+            Ok(ExitCode::from(code.unwrap_or(FAILURES)))
+        }
+    }
+}
+
+/// What the process says when it can be used; `None` when it ended before.
+fn first_line(child: &mut Child) -> anyhow::Result<Option<Begun>> {
+    let Some(stdout) = child.stdout.take() else { return Ok(None) };
+    let (said, heard) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let read = BufReader::new(stdout).read_line(&mut line);
+        // Whoever waited has been interrupted.
+        let _left = said.send(read.map(|_| line));
+    });
+    loop {
+        match heard.recv_timeout(LOOK_EVERY) {
+            Ok(line) => return Ok(serde_json::from_str(&line.context("cannot hear from the process")?).ok()),
+            Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => return Ok(None),
+            Err(std::sync::mpsc::RecvTimeoutError::Timeout) if interrupted() => {
+                let _gone = child.kill();
+                crate::interrupt::check()?;
+            }
+            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
+        }
+    }
+}
+
+fn print_begun(begun: &Begun, args: &Args, context: &Context) -> anyhow::Result<()> {
+    let mut output = context.output();
+    if context.json() {
+        packs::print_json_line(&mut output, "mount", begun, context)?;
+    } else if !context.quiet() {
+        let (source, at) = (printable(begun.source.as_bytes()), begun.mountpoint.display());
+        let how = if args.verbose { format!(" ({})", mode_text(begun.mode)) } else { String::new() };
+        output.line(format_args!(
+            "{source} is mounted at {at}{how}; `stook umount {at}` ends process {}",
+            begun.process
+        ))?;
+    }
+    Ok(output.finish()?)
+}
+
+fn mode_text(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Small => "fixed, small files, nothing is opened",
+        Mode::Large => "fixed, files are opened",
+        Mode::Live => "as it is on disk by now",
+    }
+}
+
+/// Opens the sources: in a tree of its own, so that a relative path is the same after this process
+/// has left its directory.
+fn open(args: &Args, context: &Context) -> anyhow::Result<(Presented, String)> {
+    let Some((mountpoint, sources)) = args.paths.split_last() else {
+        return Err(UsageError::new("at least one source and a mountpoint are needed").into());
+    };
+    if args.fetch.is_given() && !sources.iter().any(is_object) {
+        args.fetch.refuse(sources.first().map_or(mountpoint, |first| first))?;
+    }
+    let here = std::env::current_dir().context("cannot find the current directory")?;
+    let absolute = |path: &PathBuf| if is_object(path) { path.clone() } else { here.join(path) };
+    let mut how = OpenGiven { into_archives: mountpoint.is_dir(), ..OpenGiven::default() };
+    how.contents.pack.at_ns = args.view.at_ns();
+    let mut opened = Vec::new();
+    for source in sources {
+        opened.push(given::open(
+            &absolute(source),
+            &how,
+            &args.fetch,
+            |error| error_of(error.into()),
+            context,
+        )?);
+    }
+    how.into_archives = true;
+    let mut routes = Vec::new();
+    for folder in &args.with {
+        routes.push(given::open(
+            &absolute(folder),
+            &how,
+            &args.fetch,
+            |error| error_of(error.into()),
+            context,
+        )?);
+    }
+    let shown = |path: &PathBuf| stook::source::shown(&absolute(path).to_string_lossy());
+    let source = sources.iter().map(shown).collect::<Vec<_>>().join(" + ");
+    let case = if args.ignore_case { CaseRule::Ignored } else { CaseRule::Exact };
+    let bar = context.progress("listing", Unit::Items, None);
+    let given = PresentGiven { sources: opened, routes, case };
+    let presented = given.open(&mut |entries| bar.go_on(entries, None)).map_err(error_of)?;
+    Ok((presented, source))
+}
+
+/// The log: on stderr, in a file, or kept for the status alone.
+fn log_of(args: &Args) -> anyhow::Result<Arc<dyn Fn(&str) + Send + Sync>> {
+    if let Some(path) = &args.log {
+        let file = OpenOptions::new().create(true).append(true).open(path);
+        let file = Mutex::new(file.map_err(|error| stook::Error::io("open", path, error))?);
+        return Ok(Arc::new(move |line| {
+            // A full disk ends no mount; the status has the last lines.
+            let _full = writeln!(file.lock().unwrap_or_else(PoisonError::into_inner), "stook mount: {line}");
+        }));
+    }
+    Ok(Arc::new(|line| {
+        let _closed = writeln!(std::io::stderr(), "stook mount: {line}");
+    }))
+}
+
+/// Mounts, and serves until it is unmounted.
+fn serve(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
+    if args.daemon {
+        // A session of its own: what ends the terminal does not end it.
+        let _leads_already = rustix::process::setsid();
+    }
+    let log = log_of(args)?;
+    let ((Presented { tree, root, misplaced }, source), mountpoint) = (open(args, context)?, place(args)?);
+    failures::print(context, &misplaced, args.verbose);
+    let options =
+        MountOptions { allow_other: args.allow_other, threads: args.threads, push: !args.no_push, log };
+    let bar = context.progress("mounting", Unit::Items, None);
+    let mut mounted = Mounted::new(tree, root, &source, &mountpoint, &options)?;
+    drop(bar);
+    let watcher = watch(&mountpoint)?;
+    let status = mounted.status();
+    if args.verbose {
+        for hidden in &status.hidden.named {
+            context.note(format_args!("not shown: {hidden}"));
+        }
+    }
+    let begun = Begun { source, mountpoint, process: status.process, mode: status.mode };
+    match args.daemon {
+        true => {
+            let mut line = serde_json::to_string(&begun)?;
+            line.push('\n');
+            let mut stdout = std::io::stdout();
+            stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush()).context("cannot say so")?;
+            std::env::set_current_dir("/").context("cannot leave the current directory")?;
+        }
+        false => print_begun(&begun, args, context)?,
+    }
+    while !mounted.has_ended() && !interrupted() {
+        std::thread::sleep(LOOK_EVERY);
+    }
+    if let Err(error) = mounted.unmount() {
+        context.failure(&error);
+        mounted.detach()?;
+    }
+    drop(watcher);
+    Ok(code_for(0))
+}
+
+/// The full path of the mountpoint.
+fn place(args: &Args) -> anyhow::Result<PathBuf> {
+    let Some(mountpoint) = args.paths.last() else { bail!("no mountpoint is given") };
+    Ok(std::path::absolute(mountpoint).map_err(|error| stook::Error::io("find", mountpoint, error))?)
+}
+
+/// Starts the process that unmounts what this one leaves when it is killed. It waits for the end of
+/// what is returned.
+fn watch(mountpoint: &Path) -> anyhow::Result<Option<ChildStdin>> {
+    let program = std::env::current_exe().context("cannot find this program")?;
+    let mut watcher = Command::new(program)
+        .args(["umount", "--when-dead", "--"])
+        .arg(mountpoint)
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("cannot start the process that unmounts when this one is killed")?;
+    Ok(watcher.stdin.take())
+}
+
+fn print_status(status: &Status, args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
+    let mut output = context.output();
+    if context.json() {
+        packs::print_json(&mut output, "mount_status", status, context)?;
+        return Ok(output.finish().map(|()| code_for(0))?);
+    }
+    output.line(format_args!("{}: {}", printable(status.source.as_bytes()), mode_text(status.mode)))?;
+    let nodes = status
+        .nodes
+        .map_or_else(String::new, |nodes| format!(", {}", units::count_of(nodes, "entry", "entries")));
+    output.line(format_args!("process {}, {} threads{nodes}", status.process, status.threads))?;
+    let of = status.requests;
+    let mut table = Table::new([("requests", Align::Left), ("", Align::Right)]);
+    for (name, count) in [
+        ("lookup", of.lookup),
+        ("getattr", of.getattr),
+        ("readlink", of.readlink),
+        ("opendir", of.opendir),
+        ("readdir", of.readdir),
+        ("open", of.open),
+        ("read", of.read),
+        ("xattr", of.xattr),
+        ("statfs", of.statfs),
+        ("lseek", of.lseek),
+    ] {
+        table.row([name.to_owned(), units::count(count)]);
+    }
+    output.table(&table)?;
+    output.line(format_args!(
+        "{} read; {} pushed in {} ({}), of which {} read as well",
+        units::bytes_decimal(status.read_bytes),
+        units::count_of(status.pushed.files, "file", "files"),
+        units::count_of(status.pushed.passes, "pass", "passes"),
+        units::bytes_decimal(status.pushed.bytes),
+        units::count(status.pushed.read_too),
+    ))?;
+    let shown = if args.verbose { usize::MAX } else { 10 };
+    for hidden in status.hidden.named.iter().take(shown) {
+        output.line(format_args!("not shown: {}", printable(hidden.as_bytes())))?;
+    }
+    if status.hidden.entries > status.hidden.named.len().min(shown) as u64 {
+        output
+            .line(format_args!("{} not shown", units::count_of(status.hidden.entries, "entry", "entries")))?;
+    }
+    for line in status.log.iter().rev().take(shown).rev() {
+        output.line(format_args!("log: {}", printable(line.as_bytes())))?;
+    }
+    output.finish()?;
+    Ok(code_for(0))
+}

@@ -1,0 +1,170 @@
+//! An open directory: the pages of the tree, by the offsets that the kernel goes by.
+
+use fuser::{INodeNo, ReplyDirectory, ReplyDirectoryPlus};
+use stook::tree::{Cursor, Kind, Node, NodeId, Page, Tree};
+
+use crate::shared::Shared;
+use crate::survey::refusal;
+
+/// `.` and `..` come before all entries.
+const DOTS: u64 = 2;
+
+/// Takes entries until it is full.
+pub(crate) trait Fill {
+    /// Adds an entry, and says whether it was full before.
+    fn add(&mut self, shared: &Shared, number: INodeNo, offset: u64, name: &[u8], node: &Node) -> bool;
+}
+
+/// An open directory.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    pub(crate) directory: NodeId,
+    /// Where the pages begin that were met: the position of the first entry, and the cursor.
+    starts: Vec<(u64, Cursor)>,
+    /// Which of them is in memory.
+    loaded: Option<usize>,
+    page: Page,
+    /// Where the directory ends, once that was met.
+    end: Option<u64>,
+    /// Whether entries of it could not be read.
+    has_failed: bool,
+}
+
+/// How a part of a listing went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Filled {
+    /// There is more, or all of it was given.
+    Some,
+    /// Nothing was left to give.
+    Nothing,
+    /// Nothing was left to give, and some of it could not be read.
+    Failed,
+}
+
+impl Listing {
+    pub(crate) fn new(directory: NodeId) -> Self {
+        let starts = vec![(0, Cursor::Start)];
+        Self { directory, starts, loaded: None, page: Page::new(), end: None, has_failed: false }
+    }
+
+    /// Gives the entries after an offset, as many as fit.
+    pub(crate) fn fill(&mut self, shared: &Shared, offset: u64, to: &mut dyn Fill) -> stook::Result<Filled> {
+        let mut given = 0;
+        for (position, name) in [(0, &b"."[..]), (1, b"..")] {
+            if position < offset {
+                continue;
+            }
+            let id = if position == 0 { self.directory } else { shared.parent_of(self.directory) };
+            let node = shared.tree.node(id)?;
+            if to.add(shared, shared.numbers.inode(id), position + 1, name, &node) {
+                return Ok(Filled::Some);
+            }
+            given += 1;
+        }
+        let mut next = offset.saturating_sub(DOTS);
+        while self.load(shared, next)? {
+            let start = self.loaded.and_then(|loaded| self.starts.get(loaded)).map_or(0, |(start, _)| *start);
+            for (entry, position) in self.page.iter().zip(start..).skip((next - start) as usize) {
+                next = position + 1;
+                let node = match entry.node.map_or_else(|| shared.tree.node(entry.id), Ok) {
+                    Ok(node) => node,
+                    Err(error) => {
+                        shared.failed(&error);
+                        self.has_failed = true;
+                        continue;
+                    }
+                };
+                if refusal(entry.name, node.kind).is_some() {
+                    continue;
+                }
+                let number = shared.numbers.inode(entry.id);
+                if to.add(shared, number, next + DOTS, entry.name, &node) {
+                    return Ok(Filled::Some);
+                }
+                given += 1;
+            }
+        }
+        Ok(match (given, self.has_failed) {
+            (0, false) => Filled::Nothing,
+            (0, true) => Filled::Failed,
+            _ => Filled::Some,
+        })
+    }
+
+    /// Whether there is an entry with this position; the page with it is in memory then.
+    fn load(&mut self, shared: &Shared, position: u64) -> stook::Result<bool> {
+        loop {
+            if self.end.is_some_and(|end| position >= end) {
+                return Ok(false);
+            }
+            let at = self.starts.partition_point(|(start, _)| *start <= position).saturating_sub(1);
+            let Some((start, cursor)) = self.starts.get(at).cloned() else { return Ok(false) };
+            if self.loaded != Some(at) {
+                self.loaded = None;
+                let next = shared.tree.list(self.directory, &cursor, &mut self.page)?;
+                self.loaded = Some(at);
+                for failure in self.page.take_failures() {
+                    shared.failed(&failure);
+                    self.has_failed = true;
+                }
+                let end = start + self.page.len() as u64;
+                match next {
+                    None => self.end = Some(end),
+                    // An empty page leads on from where it is.
+                    Some(cursor) if self.page.is_empty() => {
+                        self.starts.truncate(at);
+                        self.starts.push((start, cursor));
+                        self.loaded = None;
+                        continue;
+                    }
+                    Some(cursor) if at + 1 == self.starts.len() => self.starts.push((end, cursor)),
+                    Some(_) => {}
+                }
+            }
+            if position < start + self.page.len() as u64 {
+                return Ok(true);
+            }
+            // A page that is shorter than it was: the directory has changed.
+            if at + 1 < self.starts.len() && self.starts.get(at + 1).is_some_and(|(next, _)| *next > position)
+            {
+                return Ok(false);
+            }
+        }
+    }
+}
+
+impl Fill for ReplyDirectoryPlus {
+    fn add(&mut self, shared: &Shared, number: INodeNo, offset: u64, name: &[u8], node: &Node) -> bool {
+        let Some(attributes) = shared.attributes(number, node) else { return false };
+        let (name, kept) = (std::os::unix::ffi::OsStrExt::from_bytes(name), &shared.kept);
+        let name: &std::ffi::OsStr = name;
+        Self::add(self, number, offset, name, kept, &attributes, fuser::Generation(0))
+    }
+}
+
+impl Fill for ReplyDirectory {
+    fn add(&mut self, _: &Shared, number: INodeNo, offset: u64, name: &[u8], node: &Node) -> bool {
+        let Some(kind) = crate::attributes::file_type(node.kind) else { return false };
+        let name: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(name);
+        Self::add(self, number, offset, kind, name)
+    }
+}
+
+/// The small files of a directory, in the order of its listing, and its directories are left out.
+pub(crate) fn files_of(
+    tree: &dyn Tree,
+    directory: NodeId,
+    each: &mut dyn FnMut(NodeId, u64),
+) -> stook::Result<()> {
+    let (mut page, mut cursor) = (Page::new(), Some(Cursor::Start));
+    while let Some(from) = cursor {
+        cursor = tree.list(directory, &from, &mut page)?;
+        for entry in page.iter() {
+            let Ok(node) = entry.node.map_or_else(|| tree.node(entry.id), Ok) else { continue };
+            if node.kind == Kind::File && refusal(entry.name, node.kind).is_none() {
+                each(entry.id, node.len);
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,246 @@
+//! [`Mounted`]: a tree that is mounted, from beginning to end.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
+use stook::tree::{Kind, NodeId, Tree};
+
+use crate::attributes::Numbers;
+use crate::error::{Error, Result};
+use crate::filesystem::Served;
+use crate::log::{Log, Say};
+use crate::mountpoint::{self, missing_helper};
+use crate::opened::Opened;
+use crate::push::{self, Pusher, SMALL_MAX};
+use crate::shared::Shared;
+use crate::status::{Counters, Mode, Status};
+use crate::survey::Survey;
+
+/// How long the kernel keeps what never changes: as long as it likes.
+const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
+/// How long it keeps what may change.
+const SHORT: Duration = Duration::from_secs(1);
+
+/// How something is mounted.
+#[derive(Clone)]
+pub struct MountOptions {
+    /// Other users may look into it, as far as the modes of its files allow.
+    pub allow_other: bool,
+    /// Threads that answer, at least 1: so many slow reads may be under way.
+    pub threads: usize,
+    /// Whether small files are put into the page cache before they are asked for.
+    pub push: bool,
+    /// Takes the lines of the log: what could not be read, and why.
+    pub log: Say,
+}
+
+impl Default for MountOptions {
+    /// For one user, with eight threads, pushing, without a log.
+    fn default() -> Self {
+        Self { allow_other: false, threads: 8, push: true, log: Arc::new(|_| {}) }
+    }
+}
+
+impl fmt::Debug for MountOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { allow_other, threads, push, log: _ } = self;
+        f.debug_struct("MountOptions")
+            .field("allow_other", allow_other)
+            .field("threads", threads)
+            .field("push", push)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Something that is mounted. It is unmounted when this is dropped, even if it is in use.
+#[derive(Debug)]
+pub struct Mounted {
+    shared: Arc<Shared>,
+    mountpoint: PathBuf,
+    session: Option<BackgroundSession>,
+    pusher: Option<JoinHandle<()>>,
+}
+
+impl Mounted {
+    /// Mounts a directory of a tree on a directory, or a file of it on a file. `source` is what
+    /// it is called, in the list of the system and in messages. It can be used when this returns.
+    ///
+    /// # Errors
+    /// When the mountpoint is of another kind, or one of Stook's already; I/O errors of the tree;
+    /// errors of the system.
+    pub fn new(
+        tree: Arc<dyn Tree>,
+        root: NodeId,
+        source: &str,
+        mountpoint: &Path,
+        options: &MountOptions,
+    ) -> Result<Self> {
+        let kind = tree.kind(root)?;
+        check(mountpoint, kind)?;
+        let (pusher, woken) = Pusher::new();
+        let survey = tree.is_fixed().then(|| Survey::of(&*tree, root)).transpose()?;
+        let mode = match &survey {
+            None => Mode::Live,
+            Some(survey) if survey.longest <= SMALL_MAX => Mode::Small,
+            Some(_) => Mode::Large,
+        };
+        let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
+        let shared = Arc::new(Shared {
+            numbers: Numbers { root },
+            source: source.to_owned(),
+            mode,
+            kept: if survey.is_some() { FOREVER } else { SHORT },
+            pusher: (options.push && survey.is_some()).then_some(pusher),
+            survey,
+            owner: (user.as_raw(), group.as_raw()),
+            threads: options.threads.max(1),
+            counters: Counters::default(),
+            log: Log::new(options.log.clone()),
+            opened: Opened::default(),
+            tree,
+        });
+        let refused = |error: io::Error| refused(mountpoint, error);
+        let session = Session::new(Served(shared.clone()), mountpoint, &config(source, options));
+        let session = session.map_err(refused)?;
+        let notifier = session.notifier();
+        let begin = || -> io::Result<_> {
+            let pushing = shared.clone();
+            let pusher = std::thread::Builder::new()
+                .name("stook-push".into())
+                .spawn(move || push::run(&pushing, &woken, &notifier))?;
+            Ok((pusher, session.spawn()?))
+        };
+        let (pusher, session) = begin().map_err(refused)?;
+        let mountpoint = std::path::absolute(mountpoint).map_err(refused)?;
+        Ok(Self { shared, mountpoint, session: Some(session), pusher: Some(pusher) })
+    }
+
+    /// Where it is mounted.
+    pub fn mountpoint(&self) -> &Path {
+        &self.mountpoint
+    }
+
+    /// What it did so far.
+    pub fn status(&self) -> Status {
+        self.shared.status()
+    }
+
+    /// Whether it was unmounted, by whatever program.
+    pub fn has_ended(&self) -> bool {
+        self.session.as_ref().is_none_or(|session| session.guard.is_finished())
+    }
+
+    /// Unmounts it, and waits for its threads.
+    ///
+    /// # Errors
+    /// [`Error::Busy`], and it stays mounted; errors of the system.
+    pub fn unmount(&mut self) -> Result<()> {
+        if !self.has_ended() {
+            mountpoint::unmount(&self.mountpoint, false)?;
+        }
+        self.end()
+    }
+
+    /// Takes it off the tree of names even if it is in use. Programs that have files of it open
+    /// get errors when the process ends that served it.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub fn detach(&mut self) -> Result<()> {
+        if !self.has_ended() {
+            mountpoint::unmount(&self.mountpoint, true)?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<()> {
+        let ended = match self.session.take() {
+            // Its threads may have been told so while they waited.
+            Some(session) => match session.join() {
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => Ok(()),
+                ended => ended,
+            },
+            None => Ok(()),
+        };
+        if let (Some(pusher), Some(thread)) = (&self.shared.pusher, self.pusher.take()) {
+            pusher.stop();
+            if thread.join().is_err() {
+                self.shared.log.say("the thread that pushes has panicked".to_owned());
+            }
+        }
+        ended.map_err(|source| Error::Io { operation: "serve", path: self.mountpoint.clone(), source })
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if self.session.is_some() && self.unmount().is_err() {
+            // In use: its files become errors when this process ends.
+            if let Err(error) = self.detach() {
+                self.shared.log.say(stook::error::chain(&error));
+            }
+        }
+    }
+}
+
+/// Refuses mountpoints on which this kind cannot be mounted, and those that are taken.
+fn check(mountpoint: &Path, kind: Kind) -> Result<()> {
+    let invalid = |what: String| Error::Mountpoint { path: mountpoint.to_path_buf(), what };
+    if mountpoint::is_dead(mountpoint) {
+        let what = "what was mounted there has ended: `stook umount` it first";
+        return Err(invalid(what.to_owned()));
+    }
+    let failed = |source| Error::Io { operation: "mount on", path: mountpoint.to_path_buf(), source };
+    let found = std::fs::metadata(mountpoint).map_err(failed)?;
+    let is_fit = match kind {
+        Kind::Directory => found.is_dir(),
+        Kind::File => found.is_file(),
+        kind => return Err(invalid(format!("{} cannot be mounted", kind.noun()))),
+    };
+    if !is_fit {
+        let is = if found.is_dir() { "a directory" } else { "no directory" };
+        return Err(invalid(format!("it is {is}, and what is to be mounted is {}", kind.noun())));
+    }
+    if mountpoint::is_mounted(mountpoint).map_err(failed)? {
+        return Err(invalid("something is mounted there by `stook mount` already".to_owned()));
+    }
+    Ok(())
+}
+
+fn config(source: &str, options: &MountOptions) -> Config {
+    let mut config = Config::default();
+    // A comma would begin the next option.
+    let name = source.replace([',', '\n', '\\'], "_");
+    config.mount_options = vec![
+        MountOption::RO,
+        MountOption::NoAtime,
+        MountOption::DefaultPermissions,
+        MountOption::FSName(name),
+        MountOption::CUSTOM("subtype=stook".to_owned()),
+    ];
+    config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
+    config.n_threads = Some(options.threads.max(1));
+    config.clone_fd = true;
+    config
+}
+
+/// What became of mounting, and what helps.
+fn refused(mountpoint: &Path, source: io::Error) -> Error {
+    let what = match source.kind() {
+        io::ErrorKind::NotFound if !Path::new("/dev/fuse").exists() => {
+            "there is no /dev/fuse: `modprobe fuse` as root, or a container started with --device /dev/fuse"
+                .to_owned()
+        }
+        io::ErrorKind::NotFound => missing_helper(),
+        _ if source.to_string().contains("user_allow_other") => {
+            "only root can allow other users, unless /etc/fuse.conf says `user_allow_other`".to_owned()
+        }
+        _ => "the system refused it".to_owned(),
+    };
+    Error::Refused { path: mountpoint.to_path_buf(), what, source }
+}

@@ -1,0 +1,85 @@
+//! What the threads of a mount share.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use fuser::{Errno, FileAttr, INodeNo};
+use stook::Error;
+use stook::tree::{Node, NodeId, Tree};
+
+use crate::attributes::{Numbers, Owner, attributes, errno_of};
+use crate::log::Log;
+use crate::opened::Opened;
+use crate::push::Pusher;
+use crate::status::{Counters, Mode, Status};
+use crate::survey::Survey;
+
+/// A tree that is mounted.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) tree: Arc<dyn Tree>,
+    pub(crate) numbers: Numbers,
+    /// What is mounted, for messages.
+    pub(crate) source: String,
+    pub(crate) mode: Mode,
+    /// `None` where the tree may change.
+    pub(crate) survey: Option<Survey>,
+    /// How long the kernel keeps what it learned.
+    pub(crate) kept: Duration,
+    pub(crate) owner: Owner,
+    pub(crate) threads: usize,
+    pub(crate) counters: Counters,
+    pub(crate) log: Log,
+    pub(crate) opened: Opened,
+    /// `None` where nothing is pushed.
+    pub(crate) pusher: Option<Pusher>,
+}
+
+impl Shared {
+    pub(crate) fn attributes(&self, number: INodeNo, node: &Node) -> Option<FileAttr> {
+        attributes(number, node, self.owner)
+    }
+
+    /// Logs why something could not be read, and says what programs get for it. That a name is not
+    /// there, or is of another kind, is their affair.
+    pub(crate) fn failed(&self, error: &Error) -> Errno {
+        let errno = errno_of(error);
+        if [Errno::EIO, Errno::EOPNOTSUPP, Errno::EACCES].map(Errno::code).contains(&errno.code()) {
+            self.log.say(stook::error::chain(error));
+        }
+        errno
+    }
+
+    /// The directory that something is in, by the first of its names; the root is in itself.
+    pub(crate) fn parent_of(&self, id: NodeId) -> NodeId {
+        let root = self.numbers.root;
+        if id == root {
+            return root;
+        }
+        let path = self.tree.path_of(id);
+        let parent = || {
+            let below = path.strip_prefix(self.tree.path()).ok()?.parent()?;
+            self.tree.find(below.as_os_str().as_bytes()).ok()?
+        };
+        parent().unwrap_or(root)
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        let (log_lines, log) = self.log.last();
+        Status {
+            source: self.source.clone(),
+            process: std::process::id(),
+            mode: self.mode,
+            threads: self.threads as u64,
+            nodes: self.survey.as_ref().map(|survey| survey.nodes),
+            requests: self.counters.requests(),
+            read_bytes: self.counters.read_bytes.load(Ordering::Relaxed),
+            pushed: self.counters.pushed(),
+            hidden: self.survey.as_ref().map(|survey| survey.hidden.clone()).unwrap_or_default(),
+            log_lines,
+            log,
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What is in a tree that never changes: counted once, when it is mounted.
+
+use stook::names::escaped;
+use stook::tree::{Cursor, Kind, Node, NodeId, Page, Tree};
+
+use crate::attributes::BLOCK;
+use crate::status::Hidden;
+
+/// The longest name that the system takes, in bytes.
+pub(crate) const NAME_LEN_MAX: usize = 255;
+/// Of what is not shown, so much is named.
+const NAMED_MAX: usize = 100;
+
+/// Counts of a tree.
+#[derive(Debug, Default)]
+pub(crate) struct Survey {
+    /// Files, directories and all else that is shown.
+    pub(crate) nodes: u64,
+    /// Blocks that their bytes fill.
+    pub(crate) blocks: u64,
+    /// The length of the longest file.
+    pub(crate) longest: u64,
+    /// What is not shown.
+    pub(crate) hidden: Hidden,
+}
+
+impl Survey {
+    /// Goes through all below a node. What cannot be listed is met again, and reported, where it is
+    /// asked for.
+    pub(crate) fn of(tree: &dyn Tree, root: NodeId) -> stook::Result<Self> {
+        let mut survey = Self::default();
+        let root_node = tree.node(root)?;
+        survey.count(&root_node);
+        let (mut waiting, mut page) = (Vec::new(), Page::new());
+        if root_node.kind == Kind::Directory {
+            waiting.push(root);
+        }
+        while let Some(directory) = waiting.pop() {
+            let mut cursor = Some(Cursor::Start);
+            while let Some(from) = cursor {
+                let Ok(next) = tree.list(directory, &from, &mut page) else { break };
+                cursor = next;
+                for entry in page.iter() {
+                    let Ok(node) = entry.node.map_or_else(|| tree.node(entry.id), Ok) else { continue };
+                    if let Some(why) = refusal(entry.name, node.kind) {
+                        survey.hide(tree, directory, entry.name, why);
+                        continue;
+                    }
+                    survey.count(&node);
+                    if node.kind == Kind::Directory {
+                        waiting.push(entry.id);
+                    }
+                }
+            }
+        }
+        Ok(survey)
+    }
+
+    fn count(&mut self, node: &Node) {
+        self.nodes += 1;
+        if node.kind == Kind::File {
+            self.blocks += node.len.div_ceil(BLOCK);
+            self.longest = self.longest.max(node.len);
+        }
+    }
+
+    fn hide(&mut self, tree: &dyn Tree, directory: NodeId, name: &[u8], why: &str) {
+        self.hidden.entries += 1;
+        if self.hidden.named.len() < NAMED_MAX {
+            let shown = escaped(name);
+            let directory = tree.path_of(directory);
+            self.hidden.named.push(format!("{}/{shown}: {why}", directory.display()));
+        }
+    }
+}
+
+/// Why an entry cannot be shown, if it cannot. Names of trees have no slashes and no zero bytes.
+pub(crate) fn refusal(name: &[u8], kind: Kind) -> Option<&'static str> {
+    if name.len() > NAME_LEN_MAX {
+        return Some("its name has more than 255 bytes");
+    }
+    (kind == Kind::Other).then_some("the system has no such kind of file")
+}
