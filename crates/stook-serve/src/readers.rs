@@ -15,6 +15,9 @@ const DEPTH: usize = 8;
 /// Threads that read at a time: reads of others wait.
 pub(crate) const READERS: usize = 16;
 
+/// Sessions that are kept: each keeps memory of pieces that were sent, for the next ones.
+const KEPT_MAX: usize = 4;
+
 /// What is read.
 #[derive(Debug, Clone)]
 pub(crate) enum Readable {
@@ -58,11 +61,13 @@ impl Readers {
             Readable::Archive(file) => file.read_on(&mut session, range)?,
         };
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() < READERS {
+        if all.len() < KEPT_MAX {
             all.push(session);
         }
         drop(all);
-        if !source.checks_reads() {
+        if let Readable::Source(source) = readable
+            && !source.checks_reads()
+        {
             source.check_ranges(&[range])?;
         }
         if bytes.len() as u64 == range.len() {

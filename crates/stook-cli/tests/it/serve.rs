@@ -163,6 +163,50 @@ fn packs_and_archives_are_served_and_our_own_commands_read_them() {
 }
 
 #[test]
+fn what_is_served_is_served_on_as_an_archive_on_a_server() {
+    let place = place();
+    script(&place, "", "mkdir up; $STOOK stitch tar project --write up/p.tar");
+    let first = Serving::new(&place, &["up"]);
+    let archive = format!("{}p.tar//", first.url());
+    let second = Serving::new(&place, &[&archive]);
+    let of = "curl -fsS ${URL}src/main | cmp - project/src/main
+        curl -fsS -r 5000000-5000009 ${URL}main | cmp - <(tail -c +5000001 project/src/main | head -c 10)
+        curl -fsSI ${URL}readme.txt | grep -qi '^etag: \"'
+        curl -fsS $URL?as=tar | cmp - up/p.tar";
+    script(&place, second.url(), of);
+    // Its source is gone: an answer, and no end.
+    assert_eq!(first.end().0, 0);
+    script(&place, second.url(), "[ \"$(curl -sS -w '%{http_code}' -o /dev/null ${URL}src/main)\" = 500 ]");
+    let (code, stderr) = second.end();
+    assert!(code == 1 && stderr.contains("stook: /src/main: "), "{stderr}");
+}
+
+#[test]
+fn clients_that_take_nothing_hold_little_memory() {
+    let place = Place::new();
+    fs::create_dir(place.path("d")).unwrap();
+    fs::File::create(place.path("d/big")).unwrap().set_len(8 << 30).unwrap();
+    let serving = Serving::new(&place, &["d"]);
+    let address = serving.url().strip_prefix("http://").unwrap().trim_end_matches('/').to_owned();
+    let clients: Vec<TcpStream> = (0..64)
+        .map(|_| {
+            let mut stream = TcpStream::connect(&address).unwrap();
+            stream.write_all(b"GET /big HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+            // Its answer has begun.
+            stream.read_exact(&mut [0; 100_000]).unwrap();
+            stream
+        })
+        .collect();
+    let status = fs::read_to_string(format!("/proc/{}/status", serving.child.id())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let peak_kib: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    // Three pieces for each, and the program itself.
+    assert!(peak_kib < 160 << 10, "{peak_kib} KiB");
+    drop(clients);
+    assert_eq!(serving.end().0, 0);
+}
+
+#[test]
 fn python_reads_a_zip_member_by_member_without_fetching_it() {
     let place = place();
     let serving = Serving::new(&place, &["project"]);

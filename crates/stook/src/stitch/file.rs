@@ -150,8 +150,9 @@ impl VirtualFile {
         read_range(&Backend::Auto, self, range, Access::Cached)
     }
 
-    /// Reads a range with a session in which nothing else is pending. Who reads one range after
-    /// another has checksums computed of what passes, and no body read twice for them.
+    /// Reads a range with a session in which nothing else is pending, and checks that its bodies are
+    /// what they were. Who reads one range after another has checksums computed of what passes, and
+    /// no body read twice for them.
     ///
     /// # Errors
     /// As [`read_at`](Self::read_at).
@@ -174,6 +175,8 @@ impl VirtualFile {
             at = at.saturating_add(part.len());
         }
         self.read_bodies(session, &bodies, &mut read)?;
+        // Before anything is computed of them that others may be given.
+        bodies.iter().try_for_each(|(_, number, _)| self.bodies().check(*number))?;
         for (place, number, wanted) in bodies {
             let bytes = read.get(place).unwrap_or_default();
             self.bodies().parts().passed(number, wanted.start(), bytes);
