@@ -241,15 +241,9 @@ fn failed_at(shared: &Arc<Shared>, path: String, archive: Option<Archive>) -> Fa
 
 fn plan(shared: &Arc<Shared>, asked: &Asked) -> Plan {
     let failed = failed_at(shared, asked.path.clone(), None);
-    let opened = match shared.served.open() {
+    let opened = match shared.served.reopen() {
         Ok(opened) => opened,
-        Err(Error::Core(error) | Error::Copy(stook::copy::Error::Core(error))) => {
-            return Plan::failed(&error, &failed);
-        }
-        Err(error) => {
-            shared.fail(&asked.path, &stook::error::chain(&error));
-            return Plan::text(StatusCode::INTERNAL_SERVER_ERROR, "what is served here cannot be opened");
-        }
+        Err(error) => return Plan::failed(&error, &failed),
     };
     let outside = "this is a link that leads out of what is served";
     match find(&opened, &asked.target.names) {
@@ -372,7 +366,7 @@ fn no_archive(shared: &Arc<Shared>, asked: &Asked, why: NoArchive) -> Plan {
 fn listing(shared: &Arc<Shared>, asked: &Asked, opened: Opened, found: Found) -> Plan {
     let failed = failed_at(shared, asked.path.clone(), None);
     let names = asked.target.names.clone();
-    let mut lister = Box::new(Lister::new(Arc::new(opened), names, found, failed.clone()));
+    let mut lister = Box::new(Lister::new(shared.clone(), opened, names, found, failed.clone()));
     let text = match lister.begin() {
         Ok(text) => text,
         Err(error) => return Plan::failed(&error, &failed),

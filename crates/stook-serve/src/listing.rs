@@ -1,6 +1,7 @@
 //! [`Lister`]: a directory as a page, written while it is listed.
 
 use std::fmt::Write as _;
+use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use stook::report::time::time_of;
 use stook::report::units;
 use stook::tree::{Cursor, Entry, Kind, Node, Page};
 
+use crate::answer::Shared;
 use crate::body::Failed;
 use crate::find::{Found, find};
 use crate::served::Opened;
@@ -21,23 +23,46 @@ table{border-collapse:collapse}\
 td,th{padding:.15em 1.5em .15em 0;text-align:left;white-space:nowrap}\
 td.n{text-align:right;font-variant-numeric:tabular-nums}";
 
+/// Pages after which a tree on disk is opened anew.
+const PAGES_MET: u64 = 4;
+
 /// The page of a directory. One that a single page of the tree holds is in the order of names; a
 /// longer one has the order of the tree, because none of it is kept.
 pub(crate) struct Lister {
-    opened: Arc<Opened>,
+    shared: Arc<Shared>,
+    opened: Opened,
     /// The path, and what it leads to.
     names: Vec<Vec<u8>>,
     found: Found,
     from: Option<Cursor>,
-    has_begun: bool,
+    pages: u64,
     page: Page,
     failed: Failed,
 }
 
 impl Lister {
-    pub(crate) fn new(opened: Arc<Opened>, names: Vec<Vec<u8>>, found: Found, failed: Failed) -> Self {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        opened: Opened,
+        names: Vec<Vec<u8>>,
+        found: Found,
+        failed: Failed,
+    ) -> Self {
         let from = Some(Cursor::Start);
-        Self { opened, names, found, from, has_begun: false, page: Page::new(), failed }
+        Self { shared, opened, names, found, from, pages: 0, page: Page::new(), failed }
+    }
+
+    /// Forgets what was met so far: a tree on disk remembers all that it lists.
+    fn forget(&mut self) -> stook::Result<()> {
+        self.opened = self.shared.served.reopen()?;
+        self.found = find(&self.opened, &self.names)?;
+        match self.found {
+            Found::Node(_, Kind::Directory) => Ok(()),
+            _ => {
+                let path = self.opened.tree.path_of(self.opened.root);
+                Err(stook::Error::io("list", path, io::ErrorKind::NotFound.into()))
+            }
+        }
     }
 
     /// Tells an error to who serves.
@@ -55,10 +80,14 @@ impl Lister {
         let Some(from) = self.from.take() else { return Ok(None) };
         let mut html = String::with_capacity(32 << 10);
         let mut page = std::mem::take(&mut self.page);
+        if self.pages > 0 && self.pages.is_multiple_of(PAGES_MET) && self.opened.is_on_disk {
+            self.forget()?;
+        }
         let next = self.list(&from, &mut page)?;
-        if !std::mem::replace(&mut self.has_begun, true) {
+        if self.pages == 0 {
             self.head(&mut html);
         }
+        self.pages += 1;
         let mut entries: Vec<Entry<'_>> = page.iter().collect();
         if from == Cursor::Start && next.is_none() {
             entries.sort_unstable_by(|one, other| one.name.cmp(other.name));

@@ -1,11 +1,12 @@
 //! [`Served`]: what is served, and [`Opened`]: the same as one request sees it.
 
+use std::io;
 use std::sync::Arc;
 
-use stook::copy::CopySource;
+use stook::copy::{self, CopySource};
 use stook::tree::{Kind, NodeId, Tree};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// What is served.
 #[derive(Debug)]
@@ -27,6 +28,15 @@ pub(crate) struct Opened {
 }
 
 impl Served {
+    /// The same, with an error of the core: what else may be wrong with what was opened once is one
+    /// as well.
+    pub(crate) fn reopen(&self) -> stook::Result<Opened> {
+        self.open().map_err(|error| match error {
+            Error::Core(error) | Error::Copy(copy::Error::Core(error)) => error,
+            error => stook::Error::io("open", self.0.in_tree().0.path(), io::Error::other(error)),
+        })
+    }
+
     pub(crate) fn open(&self) -> Result<Opened> {
         let reopened = self.0.reopened()?;
         let source = reopened.as_ref().unwrap_or(&self.0);
