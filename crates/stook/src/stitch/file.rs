@@ -150,9 +150,9 @@ impl VirtualFile {
         read_range(&Backend::Auto, self, range, Access::Cached)
     }
 
-    /// Reads a range with a session in which nothing else is pending, and checks that its bodies are
-    /// what they were. Who reads one range after another has checksums computed of what passes, and
-    /// no body read twice for them.
+    /// Reads a range with a session in which nothing else is pending, and checks that its bodies
+    /// are what they were. Who reads one range after another has checksums computed of what passes,
+    /// and no body read twice for them.
     ///
     /// # Errors
     /// As [`read_at`](Self::read_at).
