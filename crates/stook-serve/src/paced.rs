@@ -95,3 +95,63 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
         Pin::new(&mut self.inner).poll_shutdown(context)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use super::*;
+
+    /// Takes all bytes, or none.
+    struct Gate(bool);
+
+    impl AsyncWrite for Gate {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            if self.0 { Poll::Ready(Ok(bytes.len())) } else { Poll::Pending }
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    /// One try to write: bytes taken, nothing yet, or the end.
+    async fn tried(paced: &mut Paced<Gate>, open: bool) -> Option<io::Result<usize>> {
+        paced.inner.0 = open;
+        poll_fn(|context| match Pin::new(&mut *paced).poll_write(context, b"ten bytes.") {
+            Poll::Ready(done) => Poll::Ready(Some(done)),
+            Poll::Pending => Poll::Ready(None),
+        })
+        .await
+    }
+
+    #[test]
+    fn only_waits_for_the_client_count_and_they_add_up_until_it_took_enough() {
+        const TIME: Duration = Duration::from_millis(200);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let mut paced = Paced::new(Gate(true), TIME, 20);
+            assert!(matches!(tried(&mut paced, true).await, Some(Ok(10))));
+            // Whatever is sent takes long to be read.
+            sleep(2 * TIME).await;
+            assert!(tried(&mut paced, false).await.is_none(), "the client was not waited for");
+            sleep(3 * TIME / 4).await;
+            assert!(matches!(tried(&mut paced, true).await, Some(Ok(10))), "it took all that it has to");
+            assert!(tried(&mut paced, false).await.is_none());
+            sleep(3 * TIME / 4).await;
+            assert!(matches!(tried(&mut paced, true).await, Some(Ok(10))), "and half of the next");
+            // On a busy machine the waits before may have been longer.
+            drop(tried(&mut paced, false).await);
+            sleep(TIME).await;
+            let ended = tried(&mut paced, false).await;
+            assert!(
+                matches!(&ended, Some(Err(error)) if error.kind() == io::ErrorKind::TimedOut),
+                "{ended:?}"
+            );
+        });
+    }
+}

@@ -21,7 +21,7 @@ fn rest(stream: &mut std::net::TcpStream) -> Vec<u8> {
 fn a_head_that_comes_slowly_or_never_ends_its_connection() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("x"), "x").unwrap();
-    let head_time = Duration::from_millis(400);
+    let head_time = Duration::from_secs(1);
     let served = Served::with(directory.path(), ServeOptions { head_time, ..ServeOptions::default() });
     let mut silent = served.connect();
     let mut slow = served.connect();
@@ -71,7 +71,7 @@ fn a_client_that_takes_nothing_is_cut_off_and_one_that_takes_little_by_little_is
     let bytes = pattern(16 << 20);
     fs::write(directory.path().join("x"), &bytes).unwrap();
     let options =
-        ServeOptions { pace_time: Duration::from_millis(600), least_bytes: 1, ..ServeOptions::default() };
+        ServeOptions { pace_time: Duration::from_millis(1500), least_bytes: 1, ..ServeOptions::default() };
     let served = Served::with(directory.path(), options);
     let mut stalled = served.connect();
     send(&mut stalled, "GET", "/x", &[]);
@@ -80,7 +80,7 @@ fn a_client_that_takes_nothing_is_cut_off_and_one_that_takes_little_by_little_is
     // Longer in all than a client may take nothing for, with something taken all the time.
     let (mut all, mut buffer) = (Vec::new(), vec![0; 1 << 20]);
     loop {
-        std::thread::sleep(Duration::from_millis(60));
+        std::thread::sleep(Duration::from_millis(150));
         match patient.read(&mut buffer).unwrap() {
             0 => break,
             len => all.extend_from_slice(&buffer[..len]),
