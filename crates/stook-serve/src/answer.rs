@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use http::header::{
     ACCEPT_RANGES, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE,
     CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED, LOCATION,
-    RANGE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    RANGE, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{Method, Request, Response, StatusCode};
 use stook::extent::ByteRange;
@@ -115,10 +115,20 @@ impl Plan {
             stook::Error::SourceChanged { .. } => {
                 Self::text(StatusCode::CONFLICT, "it changed while it was read: ask again")
             }
+            stook::Error::Io { source, .. } if has_no_descriptor(source) => {
+                let plan = Self::text(StatusCode::SERVICE_UNAVAILABLE, "too much is open now: ask again");
+                plan.with(RETRY_AFTER, "1")
+            }
             stook::Error::Damaged { .. } => Self::text(StatusCode::INTERNAL_SERVER_ERROR, "it is damaged"),
             _ => Self::text(StatusCode::INTERNAL_SERVER_ERROR, "it cannot be read"),
         }
     }
+}
+
+/// Whether this process, or this machine, has as many files open as it may.
+fn has_no_descriptor(error: &io::Error) -> bool {
+    let errno = rustix::io::Errno::from_io_error(error);
+    matches!(errno, Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE))
 }
 
 /// What a request asks for.

@@ -26,7 +26,8 @@ impl Serving {
     fn with(place: &Place, args: &[&str], set: impl FnOnce(&mut Command)) -> Self {
         let mut command = stook(["serve"]);
         command.args(args).args(["--port", "0", "--json"]).current_dir(place.dir.path());
-        set(command.env_remove("STOOK_SERVE_TOKEN").stdout(Stdio::piped()).stderr(Stdio::piped()));
+        set(command.env_remove("STOOK_SERVE_TOKEN"));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
@@ -179,6 +180,26 @@ fn what_is_served_is_served_on_as_an_archive_on_a_server() {
     script(&place, second.url(), "[ \"$(curl -sS -w '%{http_code}' -o /dev/null ${URL}src/main)\" = 500 ]");
     let (code, stderr) = second.end();
     assert!(code == 1 && stderr.contains("stook: /src/main: "), "{stderr}");
+}
+
+#[test]
+fn a_server_that_has_no_descriptor_left_says_so_and_goes_on() {
+    let place = place();
+    let few = |command: &mut Command| {
+        let program = command.get_program().to_owned();
+        let args: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
+        let directory = command.get_current_dir().unwrap().to_owned();
+        *command = Command::new("bash");
+        command.args(["-c", "ulimit -n 40 && exec \"$0\" \"$@\""]).arg(program).args(args);
+        command.current_dir(directory);
+    };
+    let serving = Serving::with(&place, &["project", "--connections", "500"], few);
+    let of = "seq 80 | xargs -P 60 -I{} curl -s -o /dev/null -w '%{http_code}\\n' --limit-rate 8M ${URL}src/main > codes
+        if grep -vxE '200|503' codes; then exit 1; fi; grep -qx 200 codes
+        curl -fsS ${URL}src/main | cmp - project/src/main";
+    script(&place, serving.url(), of);
+    let (code, stderr) = serving.end();
+    assert_eq!(code, i32::from(stderr.contains("Too many open files")), "{stderr}");
 }
 
 #[test]
