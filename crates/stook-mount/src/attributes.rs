@@ -85,8 +85,8 @@ fn device_of(device: u64) -> u32 {
     (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)
 }
 
-/// What programs get for an error of the tree. Damage, a source that changed, and one that cannot be
-/// read are all `EIO`: the log says which.
+/// What programs get for an error of the tree. Damage, a source that changed, and one that cannot
+/// be read are all `EIO`: the log says which.
 pub(crate) fn errno_of(error: &Error) -> Errno {
     use std::io::ErrorKind;
     match error {
@@ -129,6 +129,6 @@ mod tests {
         assert_eq!(early.mtime, UNIX_EPOCH - Duration::from_nanos(1));
         assert_eq!(attributes(INodeNo(5), &Node::new(Kind::Other), (0, 0)), None);
         let device = Node { device: rustix::fs::makedev(259, 300), ..Node::new(Kind::BlockDevice) };
-        assert_eq!(attributes(INodeNo(5), &device, (0, 0)).unwrap().rdev, 0x1_103_2c);
+        assert_eq!(attributes(INodeNo(5), &device, (0, 0)).unwrap().rdev, 0x0011_032c);
     }
 }

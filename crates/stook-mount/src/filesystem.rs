@@ -1,4 +1,5 @@
-//! The file system as the kernel asks it: requests become calls of the tree, results become answers.
+//! The file system as the kernel asks it: requests become calls of the tree, results become
+//! answers.
 
 use std::ffi::OsStr;
 use std::io;
@@ -48,7 +49,7 @@ impl Served {
         count(&self.0.counters.readdir);
         let listing = self.0.opened.directory(handle.0).ok_or(Errno::EBADF)?;
         let mut listing = listing.lock().unwrap_or_else(PoisonError::into_inner);
-        match listing.fill(&self.0, offset, to).map_err(|error| self.0.failed(&error))? {
+        match listing.fill(&self.0, offset, to).map_err(|error| self.0.failed(listing.directory, &error))? {
             Filled::Some => {}
             Filled::Failed => return Err(Errno::EIO),
             Filled::Nothing => {
@@ -66,7 +67,8 @@ impl Served {
         if number == INodeNo::ROOT && name == STATUS_XATTR.as_bytes() {
             return serde_json::to_vec(&self.0.status()).map_err(|_| Errno::EIO);
         }
-        let xattrs = self.0.tree.xattrs(self.id(number)).map_err(|error| self.0.failed(&error))?;
+        let id = self.id(number);
+        let xattrs = self.0.tree.xattrs(id).map_err(|error| self.0.failed(id, &error))?;
         match xattrs.as_slice().iter().find(|xattr| xattr.name == name) {
             Some(xattr) => xattr.value.clone().ok_or(Errno::EIO),
             None => Err(Errno::NO_XATTR),
@@ -76,18 +78,20 @@ impl Served {
     /// The names of its extended attributes, each with a zero byte.
     fn xattr_names(&self, number: INodeNo) -> Result<Vec<u8>, Errno> {
         count(&self.0.counters.xattr);
-        let xattrs = self.0.tree.xattrs(self.id(number)).map_err(|error| self.0.failed(&error))?;
+        let id = self.id(number);
+        let xattrs = self.0.tree.xattrs(id).map_err(|error| self.0.failed(id, &error))?;
         Ok(xattrs.as_slice().iter().flat_map(|xattr| [&xattr.name[..], b"\0"].concat()).collect())
     }
 
     /// Where data or a hole begins.
     fn seek(&self, number: INodeNo, handle: FileHandle, offset: i64, whence: i32) -> Result<i64, Errno> {
-        let source = self.source(self.id(number), handle).map_err(|error| self.0.failed(&error))?;
+        let id = self.id(number);
+        let source = self.source(id, handle).map_err(|error| self.0.failed(id, &error))?;
         let from = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
         if from >= source.len() {
             return Err(Errno::ENXIO);
         }
-        let holes = source.holes().map_err(|error| self.0.failed(&error))?;
+        let holes = source.holes().map_err(|error| self.0.failed(id, &error))?;
         let hole = holes.next_from(from);
         let in_hole = hole.filter(|hole| hole.contains(from));
         let found = match whence {
@@ -143,12 +147,15 @@ impl Filesystem for Served {
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let shared = &self.0;
         count(&shared.counters.lookup);
+        if name.len() > NAME_LEN_MAX {
+            return reply.error(Errno::ENAMETOOLONG);
+        }
         let found = shared.tree.lookup(self.id(parent), name.as_bytes()).and_then(|id| match id {
             Some(id) => Ok(Some((id, shared.tree.node(id)?))),
             None => Ok(None),
         });
         match found {
-            Err(error) => reply.error(shared.failed(&error)),
+            Err(error) => reply.error(shared.failed(self.id(parent), &error)),
             Ok(Some((id, node))) if refusal(name.as_bytes(), node.kind).is_none() => {
                 let number = shared.numbers.inode(id);
                 match shared.attributes(number, &node) {
@@ -171,7 +178,7 @@ impl Filesystem for Served {
         let shared = &self.0;
         count(&shared.counters.getattr);
         match shared.tree.node(self.id(number)) {
-            Err(error) => reply.error(shared.failed(&error)),
+            Err(error) => reply.error(shared.failed(self.id(number), &error)),
             Ok(node) => match shared.attributes(number, &node) {
                 Some(attributes) => reply.attr(&shared.kept, &attributes),
                 None => reply.error(Errno::ENOENT),
@@ -182,7 +189,7 @@ impl Filesystem for Served {
     fn readlink(&self, _: &Request, number: INodeNo, reply: ReplyData) {
         count(&self.0.counters.readlink);
         match self.0.tree.link_target(self.id(number)) {
-            Err(error) => reply.error(self.0.failed(&error)),
+            Err(error) => reply.error(self.0.failed(self.id(number), &error)),
             Ok(target) => reply.data(&target),
         }
     }
@@ -194,7 +201,7 @@ impl Filesystem for Served {
             return reply.error(Errno::ENOSYS);
         }
         match self.0.tree.open(self.id(number)) {
-            Err(error) => reply.error(self.0.failed(&error)),
+            Err(error) => reply.error(self.0.failed(self.id(number), &error)),
             Ok(source) => {
                 let flags = match self.0.mode {
                     Mode::Live => FopenFlags::empty(),
@@ -223,7 +230,7 @@ impl Filesystem for Served {
             range.map_or_else(|| Ok(bytes::Bytes::new()), |range| read(&*source, range))
         });
         match bytes {
-            Err(error) => reply.error(shared.failed(&error)),
+            Err(error) => reply.error(shared.failed(self.id(number), &error)),
             Ok(bytes) => {
                 let len = bytes.len() as u64;
                 shared.counters.read_bytes.fetch_add(len, std::sync::atomic::Ordering::Relaxed);
@@ -254,7 +261,7 @@ impl Filesystem for Served {
         count(&shared.counters.opendir);
         let id = self.id(number);
         match shared.tree.kind(id) {
-            Err(error) => reply.error(shared.failed(&error)),
+            Err(error) => reply.error(shared.failed(self.id(number), &error)),
             Ok(Kind::Directory) => {
                 let flags = match shared.mode {
                     Mode::Live => FopenFlags::empty(),

@@ -2,8 +2,8 @@
 //!
 //! [`Mounted::new`] mounts a [`Tree`](stook::tree::Tree): a directory, a pack, an archive, what a
 //! layout describes, several as one. Programs read it as any other directory; what would write is
-//! refused by the kernel (`EROFS`). [`unmount`] ends it from outside, and [`status_of`] asks it what
-//! it did.
+//! refused by the kernel (`EROFS`). [`unmount`] ends it from outside, and [`status_of`] asks it
+//! what it did.
 //!
 //! What is asked for is read by the threads that take requests, several at a time. A tree that
 //! never changes (a pack at one generation, an archive) is cached by the kernel for as long as that
@@ -11,6 +11,7 @@
 //! others in it, and in those listed after it, are put into the page cache before they are asked
 //! for. Pages that the kernel drops again are simply read.
 
+mod attach;
 mod attributes;
 mod error;
 mod filesystem;
@@ -27,5 +28,5 @@ mod survey;
 
 pub use error::{Error, Result};
 pub use mounted::{MountOptions, Mounted};
-pub use mountpoint::{unmount, unmount_dead};
+pub use mountpoint::{unmount, unmount_after};
 pub use status::{Hidden, Mode, Pushed, Requests, Status, status_of};

@@ -69,7 +69,7 @@ impl Listing {
                 let node = match entry.node.map_or_else(|| shared.tree.node(entry.id), Ok) {
                     Ok(node) => node,
                     Err(error) => {
-                        shared.failed(&error);
+                        shared.failed(entry.id, &error);
                         self.has_failed = true;
                         continue;
                     }
@@ -104,7 +104,7 @@ impl Listing {
                 let next = shared.tree.list(self.directory, &cursor, &mut self.page)?;
                 self.loaded = Some(at);
                 for failure in self.page.take_failures() {
-                    shared.failed(&failure);
+                    shared.failed(self.directory, &failure);
                     self.has_failed = true;
                 }
                 let end = start + self.page.len() as u64;

@@ -5,16 +5,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
+use fuser::{BackgroundSession, Config, Session, SessionACL};
 use stook::tree::{Kind, NodeId, Tree};
 
+use crate::attach::{Attach, DEVICE};
 use crate::attributes::Numbers;
 use crate::error::{Error, Result};
 use crate::filesystem::Served;
 use crate::log::{Log, Say};
-use crate::mountpoint::{self, missing_helper};
+use crate::mountpoint::{self, Entry, missing_helper};
 use crate::opened::Opened;
 use crate::push::{self, Pusher, SMALL_MAX};
 use crate::shared::Shared;
@@ -26,6 +27,9 @@ const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 /// How long it keeps what may change.
 const SHORT: Duration = Duration::from_secs(1);
 
+/// How long the threads of what was unmounted take to end.
+const ENDING_MAX: Duration = Duration::from_secs(1);
+
 /// How something is mounted.
 #[derive(Clone)]
 pub struct MountOptions {
@@ -35,6 +39,8 @@ pub struct MountOptions {
     pub threads: usize,
     /// Whether small files are put into the page cache before they are asked for.
     pub push: bool,
+    /// What should be in the tree and is not, and why: listed with what cannot be shown.
+    pub missing: Vec<String>,
     /// Takes the lines of the log: what could not be read, and why.
     pub log: Say,
 }
@@ -42,17 +48,18 @@ pub struct MountOptions {
 impl Default for MountOptions {
     /// For one user, with eight threads, pushing, without a log.
     fn default() -> Self {
-        Self { allow_other: false, threads: 8, push: true, log: Arc::new(|_| {}) }
+        Self { allow_other: false, threads: 8, push: true, missing: Vec::new(), log: Arc::new(|_| {}) }
     }
 }
 
 impl fmt::Debug for MountOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { allow_other, threads, push, log: _ } = self;
+        let Self { allow_other, threads, push, missing, log: _ } = self;
         f.debug_struct("MountOptions")
             .field("allow_other", allow_other)
             .field("threads", threads)
             .field("push", push)
+            .field("missing", missing)
             .finish_non_exhaustive()
     }
 }
@@ -62,6 +69,7 @@ impl fmt::Debug for MountOptions {
 pub struct Mounted {
     shared: Arc<Shared>,
     mountpoint: PathBuf,
+    entry: Option<Entry>,
     session: Option<BackgroundSession>,
     pusher: Option<JoinHandle<()>>,
 }
@@ -84,6 +92,8 @@ impl Mounted {
         check(mountpoint, kind)?;
         let (pusher, woken) = Pusher::new();
         let survey = tree.is_fixed().then(|| Survey::of(&*tree, root)).transpose()?;
+        let mut hidden = survey.as_ref().map(|survey| survey.hidden.clone()).unwrap_or_default();
+        options.missing.iter().for_each(|missing| hidden.note(missing.clone()));
         let mode = match &survey {
             None => Mode::Live,
             Some(survey) if survey.longest <= SMALL_MAX => Mode::Small,
@@ -102,10 +112,16 @@ impl Mounted {
             counters: Counters::default(),
             log: Log::new(options.log.clone()),
             opened: Opened::default(),
+            hidden,
             tree,
         });
         let refused = |error: io::Error| refused(mountpoint, error);
-        let session = Session::new(Served(shared.clone()), mountpoint, &config(source, options));
+        let mountpoint = std::path::absolute(mountpoint).map_err(refused)?;
+        let allow_other = options.allow_other;
+        let device =
+            Attach { mountpoint: &mountpoint, source, kind, allow_other }.mount().map_err(refused)?;
+        let acl = if allow_other { SessionACL::All } else { SessionACL::Owner };
+        let session = Session::from_fd(Served(shared.clone()), device, acl, config(options));
         let session = session.map_err(refused)?;
         let notifier = session.notifier();
         let begin = || -> io::Result<_> {
@@ -116,8 +132,9 @@ impl Mounted {
             Ok((pusher, session.spawn()?))
         };
         let (pusher, session) = begin().map_err(refused)?;
-        let mountpoint = std::path::absolute(mountpoint).map_err(refused)?;
-        Ok(Self { shared, mountpoint, session: Some(session), pusher: Some(pusher) })
+        // Somebody may have unmounted it already.
+        let entry = mountpoint::entry_at(&mountpoint).map_err(refused)?;
+        Ok(Self { shared, mountpoint, entry, session: Some(session), pusher: Some(pusher) })
     }
 
     /// Where it is mounted.
@@ -140,22 +157,45 @@ impl Mounted {
     /// # Errors
     /// [`Error::Busy`], and it stays mounted; errors of the system.
     pub fn unmount(&mut self) -> Result<()> {
-        if !self.has_ended() {
-            mountpoint::unmount(&self.mountpoint, false)?;
+        let entry = self.entry.as_ref().filter(|_| !self.has_ended());
+        if entry.map(Entry::unmount).transpose()? == Some(false) {
+            // Another program has just unmounted it, or taken it off its path while it is in use.
+            let begun = Instant::now();
+            while !self.has_ended() {
+                if begun.elapsed() > ENDING_MAX {
+                    return Err(Error::Busy { path: self.mountpoint.clone() });
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
         }
         self.end()
     }
 
-    /// Takes it off the tree of names even if it is in use. Programs that have files of it open
-    /// get errors when the process ends that served it.
+    /// Takes it away even if it is in use: programs that have files of it open get errors.
     ///
     /// # Errors
     /// Errors of the system.
-    pub fn detach(&mut self) -> Result<()> {
-        if !self.has_ended() {
-            mountpoint::unmount(&self.mountpoint, true)?;
+    pub fn abort(&mut self) -> Result<()> {
+        if self.has_ended() {
+            return self.end();
         }
-        Ok(())
+        // While requests are answered it can end: later it would wait for one that never is.
+        self.stop_pushing();
+        let unmounted = self.entry.as_ref().map_or(Ok(()), Entry::abort);
+        if unmounted.is_ok() {
+            // Its threads end when the last program has closed what it has open.
+            self.session = None;
+        }
+        unmounted
+    }
+
+    fn stop_pushing(&mut self) {
+        if let (Some(pusher), Some(thread)) = (&self.shared.pusher, self.pusher.take()) {
+            pusher.stop();
+            if thread.join().is_err() {
+                self.shared.log.say("the thread that pushes has panicked".to_owned());
+            }
+        }
     }
 
     fn end(&mut self) -> Result<()> {
@@ -167,23 +207,18 @@ impl Mounted {
             },
             None => Ok(()),
         };
-        if let (Some(pusher), Some(thread)) = (&self.shared.pusher, self.pusher.take()) {
-            pusher.stop();
-            if thread.join().is_err() {
-                self.shared.log.say("the thread that pushes has panicked".to_owned());
-            }
-        }
+        self.stop_pushing();
         ended.map_err(|source| Error::Io { operation: "serve", path: self.mountpoint.clone(), source })
     }
 }
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        if self.session.is_some() && self.unmount().is_err() {
-            // In use: its files become errors when this process ends.
-            if let Err(error) = self.detach() {
-                self.shared.log.say(stook::error::chain(&error));
-            }
+        if self.session.is_none() || self.unmount().is_ok() {
+            return;
+        }
+        if let Err(error) = self.abort() {
+            self.shared.log.say(stook::error::chain(&error));
         }
     }
 }
@@ -212,18 +247,8 @@ fn check(mountpoint: &Path, kind: Kind) -> Result<()> {
     Ok(())
 }
 
-fn config(source: &str, options: &MountOptions) -> Config {
+fn config(options: &MountOptions) -> Config {
     let mut config = Config::default();
-    // A comma would begin the next option.
-    let name = source.replace([',', '\n', '\\'], "_");
-    config.mount_options = vec![
-        MountOption::RO,
-        MountOption::NoAtime,
-        MountOption::DefaultPermissions,
-        MountOption::FSName(name),
-        MountOption::CUSTOM("subtype=stook".to_owned()),
-    ];
-    config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
     config.n_threads = Some(options.threads.max(1));
     config.clone_fd = true;
     config
@@ -232,11 +257,11 @@ fn config(source: &str, options: &MountOptions) -> Config {
 /// What became of mounting, and what helps.
 fn refused(mountpoint: &Path, source: io::Error) -> Error {
     let what = match source.kind() {
-        io::ErrorKind::NotFound if !Path::new("/dev/fuse").exists() => {
-            "there is no /dev/fuse: `modprobe fuse` as root, or a container started with --device /dev/fuse"
-                .to_owned()
-        }
+        io::ErrorKind::NotFound if !Path::new(DEVICE).exists() => format!(
+            "there is no {DEVICE}: `modprobe fuse` as root, or a container started with --device {DEVICE}"
+        ),
         io::ErrorKind::NotFound => missing_helper(),
+        io::ErrorKind::PermissionDenied => format!("this user may not use {DEVICE}"),
         _ if source.to_string().contains("user_allow_other") => {
             "only root can allow other users, unless /etc/fuse.conf says `user_allow_other`".to_owned()
         }

@@ -2,15 +2,18 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
 use crate::error::{Error, Result};
+use crate::status::STATUS_XATTR;
 
 /// The type that the system shows for what this mounts.
 pub(crate) const FILE_SYSTEM: &str = "fuse.stook";
@@ -20,20 +23,30 @@ pub(crate) const HELPER: &str = "fusermount3";
 /// Where the kernel lists what is mounted.
 const MOUNTS: &str = "/proc/self/mountinfo";
 
-/// Where this is mounted, the last first.
-fn mounted() -> io::Result<Vec<PathBuf>> {
+/// A line of that list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// The number of the mount, and the device, as text. Both are given to others once it has
+    /// ended, and not before.
+    numbers: (Vec<u8>, Vec<u8>),
+    path: PathBuf,
+}
+
+/// What this has mounted, the last first.
+fn mounted() -> io::Result<Vec<Entry>> {
     let text = std::fs::read(MOUNTS)?;
-    let mut found: Vec<PathBuf> = text.split(|byte| *byte == b'\n').filter_map(mountpoint_of).collect();
+    let mut found: Vec<Entry> = text.split(|byte| *byte == b'\n').filter_map(entry_of).collect();
     found.reverse();
     Ok(found)
 }
 
-/// The mountpoint of a line, if that is a mount of this.
-fn mountpoint_of(line: &[u8]) -> Option<PathBuf> {
+/// A line, if it is of a mount of this.
+fn entry_of(line: &[u8]) -> Option<Entry> {
     let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
     let separator = fields.iter().position(|field| *field == b"-")?;
     let kind = fields.get(separator + 1)?;
-    (*kind == FILE_SYSTEM.as_bytes()).then(|| unescaped(fields.get(4)?).into()).flatten()
+    let numbers = (fields.first()?.to_vec(), fields.get(2)?.to_vec());
+    (*kind == FILE_SYSTEM.as_bytes()).then(|| Some(Entry { numbers, path: unescaped(fields.get(4)?)? }))?
 }
 
 /// A path of the list: spaces and the like are three octal digits there.
@@ -65,32 +78,59 @@ fn resolved(mountpoint: &Path) -> io::Result<PathBuf> {
     }
 }
 
+/// What this has mounted there, whether it answers or not.
+pub(crate) fn entry_at(mountpoint: &Path) -> io::Result<Option<Entry>> {
+    let path = resolved(mountpoint)?;
+    Ok(mounted()?.into_iter().find(|entry| entry.path == path))
+}
+
 /// Whether something is mounted there by [`Mounted`](crate::Mounted), whether it answers or not.
 pub(crate) fn is_mounted(mountpoint: &Path) -> io::Result<bool> {
-    let path = resolved(mountpoint)?;
-    Ok(mounted()?.contains(&path))
+    Ok(entry_at(mountpoint)?.is_some())
 }
 
 /// Whether what serves a mountpoint is gone, so that everything there is an error.
 pub(crate) fn is_dead(mountpoint: &Path) -> bool {
-    let found = rustix::fs::stat(mountpoint);
+    // What the kernel answers by itself, it answers of a dead one, too: this it never does.
+    let found = rustix::fs::getxattr(mountpoint, STATUS_XATTR, &mut [0_u8; 0]);
     matches!(found, Err(Errno::NOTCONN | Errno::CONNABORTED))
 }
 
-/// How often, and at what distance, it is looked whether a mount is dead, once its process is gone.
+/// How often it is looked whether a process is gone whose descriptors stay open.
+const LOOK_EVERY: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+/// How often, and at what distance, it is looked whether the mount of a process that is gone is
+/// dead: the system closes its descriptors one after another.
 const TRIES: u32 = 100;
 const BETWEEN: Duration = Duration::from_millis(50);
 
-/// For who knows that the process is gone that served a mountpoint: if its mount was left, takes it
-/// away as soon as it is dead. Where it was unmounted, or something else answers there, nothing is
-/// done.
+/// Waits until a process is gone that serves a mountpoint, and takes away what it left of its
+/// mount. `alive` is the end of a pipe whose other end that process has, and through which it sends
+/// a byte when it has unmounted by itself. Where something else is mounted there by then, nothing
+/// is done.
+///
+/// A process that is killed may stay as a zombie, with the pipe open: a thread of it waits for a
+/// page that the kernel has asked it for. It ends when its connection is aborted, which is done
+/// here.
 ///
 /// # Errors
 /// Errors of the system.
-pub fn unmount_dead(mountpoint: &Path) -> Result<()> {
+pub fn unmount_after(process: u32, alive: impl AsFd, mountpoint: &Path) -> Result<()> {
     let failed = |source| Error::Io { operation: "unmount", path: mountpoint.to_path_buf(), source };
+    let Some(own) = entry_at(mountpoint).map_err(failed)? else { return Ok(()) };
+    let mut byte = [0];
+    loop {
+        match poll(&mut [PollFd::new(&alive, PollFlags::IN)], Some(&LOOK_EVERY)) {
+            Ok(0) | Err(Errno::INTR) if !is_zombie(process) => {}
+            // Its mount has not ended, so that the numbers are still its own.
+            Ok(0) | Err(Errno::INTR) => return own.abort(),
+            // It says that it has unmounted.
+            Ok(_) if matches!(rustix::io::read(&alive, &mut byte), Ok(1..)) => return Ok(()),
+            Ok(_) => break,
+            Err(error) => return Err(failed(error.into())),
+        }
+    }
     for _ in 0..TRIES {
-        if !is_mounted(mountpoint).map_err(failed)? {
+        if entry_at(mountpoint).map_err(failed)?.as_ref() != Some(&own) {
             return Ok(());
         }
         if is_dead(mountpoint) {
@@ -101,16 +141,51 @@ pub fn unmount_dead(mountpoint: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Whether the first thread of a process has ended, and others have not.
+fn is_zombie(process: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"));
+    status.is_ok_and(|status| status.lines().any(|line| line.starts_with("State:\tZ")))
+}
+
+impl Entry {
+    /// Unmounts it, of which it is known that it has not ended. Says whether it was at its path
+    /// still.
+    pub(crate) fn unmount(&self) -> Result<bool> {
+        self.unmount_with(UnmountFlags::empty())
+    }
+
+    /// Takes it away, in use or not, and makes every request an error, those under way too.
+    pub(crate) fn abort(&self) -> Result<()> {
+        let minor = self.numbers.1.rsplit(|byte| *byte == b':').next().unwrap_or_default();
+        let path = Path::new("/sys/fs/fuse/connections").join(OsStr::from_bytes(minor)).join("abort");
+        // Where that is not there, only root can: by force.
+        let _not_there = std::fs::write(path, "1");
+        self.unmount_with(UnmountFlags::FORCE | UnmountFlags::DETACH).map(|_| ())
+    }
+
+    fn unmount_with(&self, flags: UnmountFlags) -> Result<bool> {
+        let failed = |source| Error::Io { operation: "unmount", path: self.path.clone(), source };
+        match entry_at(&self.path).map_err(failed)? {
+            Some(there) if there == *self => unmount_with(&self.path, flags).map(|()| true),
+            _ => Ok(false),
+        }
+    }
+}
+
 /// Unmounts what is mounted there, as root by the system, as another user by `fusermount3`. With
 /// `lazy`, what is in use vanishes from the tree of names at once, and ends when it is closed.
 ///
 /// # Errors
 /// When nothing of Stook is mounted there; [`Error::Busy`]; errors of the system.
 pub fn unmount(mountpoint: &Path, lazy: bool) -> Result<()> {
+    unmount_with(mountpoint, if lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() })
+}
+
+fn unmount_with(mountpoint: &Path, flags: UnmountFlags) -> Result<()> {
     let failed = |source| Error::Io { operation: "unmount", path: mountpoint.to_path_buf(), source };
     if !is_mounted(mountpoint).map_err(failed)? {
         let others = mounted().map_err(failed)?;
-        let others: Vec<String> = others.iter().map(|path| path.display().to_string()).collect();
+        let others: Vec<String> = others.iter().map(|entry| entry.path.display().to_string()).collect();
         let what = match others.is_empty() {
             true => "nothing is mounted there by `stook mount`".to_owned(),
             false => format!("nothing is mounted there by `stook mount`, but at {}", others.join(", ")),
@@ -118,11 +193,10 @@ pub fn unmount(mountpoint: &Path, lazy: bool) -> Result<()> {
         return Err(Error::Mountpoint { path: mountpoint.to_path_buf(), what });
     }
     let path = resolved(mountpoint).map_err(failed)?;
-    let flags = if lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     match rustix::mount::unmount(&path, flags | UnmountFlags::NOFOLLOW) {
         Ok(()) => Ok(()),
         Err(Errno::BUSY) => Err(Error::Busy { path: mountpoint.to_path_buf() }),
-        Err(Errno::PERM) => by_helper(&path, lazy),
+        Err(Errno::PERM) => by_helper(&path, flags.contains(UnmountFlags::DETACH)),
         Err(error) => Err(failed(error.into())),
     }
 }
@@ -159,9 +233,11 @@ mod tests {
     #[test]
     fn mountpoints_are_read_from_the_list_of_the_kernel() {
         let line = br"36 35 0:98 / /mnt/a\040b\134c rw,noatime shared:1 - fuse.stook x.stook ro,user_id=0";
-        assert_eq!(mountpoint_of(line), Some(PathBuf::from(r"/mnt/a b\c")));
-        assert_eq!(mountpoint_of(b"36 35 0:98 / /mnt/other rw - fuse.sshfs x ro"), None);
-        assert_eq!(mountpoint_of(b""), None);
-        assert_eq!(mountpoint_of(b"36 35 -"), None);
+        let numbers = (b"36".to_vec(), b"0:98".to_vec());
+        let path = PathBuf::from(r"/mnt/a b\c");
+        assert_eq!(entry_of(line), Some(Entry { numbers, path }));
+        assert_eq!(entry_of(b"36 35 0:98 / /mnt/other rw - fuse.sshfs x ro"), None);
+        assert_eq!(entry_of(b""), None);
+        assert_eq!(entry_of(b"36 35 -"), None);
     }
 }

@@ -68,6 +68,8 @@ struct State {
     pushed: HashSet<NodeId>,
     /// Whether the pusher is at work.
     is_busy: bool,
+    /// Whether it is to end.
+    is_stopping: bool,
 }
 
 impl Pusher {
@@ -88,11 +90,10 @@ impl Pusher {
         if state.listed.contains_key(&directory) {
             return;
         }
-        if state.order.len() >= LISTED_MAX {
-            if let Some(oldest) = state.order.pop_front() {
-                state.first += 1;
-                state.listed.remove(&oldest);
-            }
+        let has_no_room = state.order.len() >= LISTED_MAX;
+        if let Some(oldest) = has_no_room.then(|| state.order.pop_front()).flatten() {
+            state.first += 1;
+            state.listed.remove(&oldest);
         }
         let position = state.first + state.order.len() as u64;
         state.listed.insert(directory, Listed { position, ..Listed::default() });
@@ -120,6 +121,7 @@ impl Pusher {
 
     /// Ends its thread. What it pushes just now is refused by the kernel, once the mount has ended.
     pub(crate) fn stop(&self) {
+        self.state().is_stopping = true;
         // It may have ended by itself.
         let _ended = self.wake.send(None);
     }
@@ -185,7 +187,7 @@ fn choose(
         }
     });
     if let Err(error) = listed {
-        shared.failed(&error);
+        shared.failed(directory, &error);
     }
     if let Some(listed) = pusher.state().listed.get_mut(&directory) {
         listed.is_pushed = true;
@@ -206,6 +208,9 @@ fn push(shared: &Shared, pusher: &Pusher, ids: &[NodeId], notifier: &Notifier) {
     let options =
         GatherOptions { piece_bytes: SMALL_MAX, memory_bytes: MEMORY_BYTES, ..GatherOptions::default() };
     let deliver = &mut |gathered: Gathered| {
+        if pusher.state().is_stopping {
+            return ControlFlow::Break(());
+        }
         let Ok(piece) = gathered.result else { return ControlFlow::Continue(()) };
         let id = gathered.id;
         if !piece.is_whole() || pusher.state().read.contains(&id) {
@@ -227,6 +232,6 @@ fn push(shared: &Shared, pusher: &Pusher, ids: &[NodeId], notifier: &Notifier) {
         }
     };
     if let Err(error) = shared.tree.gather(&wanted, &Backend::Auto, &options, deliver) {
-        shared.failed(&error);
+        shared.failed(shared.numbers.root, &error);
     }
 }

@@ -13,7 +13,7 @@ use crate::attributes::{Numbers, Owner, attributes, errno_of};
 use crate::log::Log;
 use crate::opened::Opened;
 use crate::push::Pusher;
-use crate::status::{Counters, Mode, Status};
+use crate::status::{Counters, Hidden, Mode, Status};
 use crate::survey::Survey;
 
 /// A tree that is mounted.
@@ -33,6 +33,7 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     pub(crate) log: Log,
     pub(crate) opened: Opened,
+    pub(crate) hidden: Hidden,
     /// `None` where nothing is pushed.
     pub(crate) pusher: Option<Pusher>,
 }
@@ -44,10 +45,12 @@ impl Shared {
 
     /// Logs why something could not be read, and says what programs get for it. That a name is not
     /// there, or is of another kind, is their affair.
-    pub(crate) fn failed(&self, error: &Error) -> Errno {
+    pub(crate) fn failed(&self, id: NodeId, error: &Error) -> Errno {
         let errno = errno_of(error);
         if [Errno::EIO, Errno::EOPNOTSUPP, Errno::EACCES].map(Errno::code).contains(&errno.code()) {
-            self.log.say(stook::error::chain(error));
+            let (path, why) = (self.tree.path_of(id), stook::error::chain(error));
+            let path = path.strip_prefix(self.tree.path()).unwrap_or(&path).display();
+            self.log.say(format!("{path}: {why}"));
         }
         errno
     }
@@ -77,7 +80,7 @@ impl Shared {
             requests: self.counters.requests(),
             read_bytes: self.counters.read_bytes.load(Ordering::Relaxed),
             pushed: self.counters.pushed(),
-            hidden: self.survey.as_ref().map(|survey| survey.hidden.clone()).unwrap_or_default(),
+            hidden: self.hidden.clone(),
             log_lines,
             log,
         }

@@ -63,6 +63,18 @@ pub struct Hidden {
     pub named: Vec<String>,
 }
 
+/// Of what cannot be shown, so much is named.
+const NAMED_MAX: usize = 100;
+
+impl Hidden {
+    pub(crate) fn note(&mut self, named: String) {
+        self.entries += 1;
+        if self.named.len() < NAMED_MAX {
+            self.named.push(named);
+        }
+    }
+}
+
 /// What a mount did so far.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {

@@ -8,8 +8,6 @@ use crate::status::Hidden;
 
 /// The longest name that the system takes, in bytes.
 pub(crate) const NAME_LEN_MAX: usize = 255;
-/// Of what is not shown, so much is named.
-const NAMED_MAX: usize = 100;
 
 /// Counts of a tree.
 #[derive(Debug, Default)]
@@ -65,12 +63,9 @@ impl Survey {
     }
 
     fn hide(&mut self, tree: &dyn Tree, directory: NodeId, name: &[u8], why: &str) {
-        self.hidden.entries += 1;
-        if self.hidden.named.len() < NAMED_MAX {
-            let shown = escaped(name);
-            let directory = tree.path_of(directory);
-            self.hidden.named.push(format!("{}/{shown}: {why}", directory.display()));
-        }
+        let path = tree.path_of(directory);
+        let path = path.strip_prefix(tree.path()).unwrap_or(&path).join(escaped(name).to_string());
+        self.hidden.note(format!("{}: {why}", path.display()));
     }
 }
 

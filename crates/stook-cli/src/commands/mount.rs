@@ -1,24 +1,25 @@
 //! `stook mount SOURCE… MOUNTPOINT`: any tree as a directory, for any program.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
+use stook::names::escaped;
 use stook::ops::contents::is_object;
 use stook::ops::copy::OpenGiven;
 use stook::ops::present::{PresentGiven, Presented};
 use stook::report::units;
-use stook::tree::CaseRule;
+use stook::tree::{CaseRule, Failure};
 use stook_mount::{Mode, MountOptions, Mounted, Status, status_of};
 
 use super::stitch::error_of;
 use crate::context::Context;
-use crate::exit::{FAILURES, UsageError, check_places, code_for};
+use crate::exit::{FAILURES, UsageError, chain, check_places, code_for};
 use crate::fetch::FetchArgs;
 use crate::interrupt::interrupted;
 use crate::output::{Align, Table, printable};
@@ -157,7 +158,7 @@ fn first_line(child: &mut Child) -> anyhow::Result<Option<Begun>> {
     std::thread::spawn(move || {
         let mut line = String::new();
         let read = BufReader::new(stdout).read_line(&mut line);
-        // Whoever waited has been interrupted.
+        // It may have been interrupted, and hear nothing.
         let _left = said.send(read.map(|_| line));
     });
     loop {
@@ -239,19 +240,25 @@ fn open(args: &Args, context: &Context) -> anyhow::Result<(Presented, String)> {
     Ok((presented, source))
 }
 
-/// The log: on stderr, in a file, or kept for the status alone.
-fn log_of(args: &Args) -> anyhow::Result<Arc<dyn Fn(&str) + Send + Sync>> {
-    if let Some(path) = &args.log {
-        let file = OpenOptions::new().create(true).append(true).open(path);
-        let file = Mutex::new(file.map_err(|error| stook::Error::io("open", path, error))?);
-        return Ok(Arc::new(move |line| {
-            // A full disk ends no mount; the status has the last lines.
-            let _full = writeln!(file.lock().unwrap_or_else(PoisonError::into_inner), "stook mount: {line}");
-        }));
-    }
-    Ok(Arc::new(|line| {
-        let _closed = writeln!(std::io::stderr(), "stook mount: {line}");
-    }))
+/// The file of the log, once it is there.
+type LogFile = Arc<OnceLock<Mutex<File>>>;
+
+/// Says a line of the log: on stderr, as long as that is read, or in the file.
+fn say(line: &str, file: &LogFile) {
+    // A full disk ends no mount; the status has the last lines.
+    let _full = match file.get() {
+        Some(file) => writeln!(file.lock().unwrap_or_else(PoisonError::into_inner), "stook mount: {line}"),
+        None => writeln!(std::io::stderr(), "stook mount: {line}"),
+    };
+}
+
+/// Opens the file of the log: only for what is mounted, so that what is refused makes none.
+fn open_log(args: &Args, to: &LogFile) -> anyhow::Result<()> {
+    let Some(path) = &args.log else { return Ok(()) };
+    let file = OpenOptions::new().create(true).append(true).open(path);
+    let file = file.map_err(|error| stook::Error::io("open", path, error))?;
+    to.get_or_init(|| Mutex::new(file));
+    Ok(())
 }
 
 /// Mounts, and serves until it is unmounted.
@@ -260,15 +267,25 @@ fn serve(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
         // A session of its own: what ends the terminal does not end it.
         let _leads_already = rustix::process::setsid();
     }
-    let log = log_of(args)?;
+    let log_file = LogFile::default();
     let ((Presented { tree, root, misplaced }, source), mountpoint) = (open(args, context)?, place(args)?);
     failures::print(context, &misplaced, args.verbose);
-    let options =
-        MountOptions { allow_other: args.allow_other, threads: args.threads, push: !args.no_push, log };
+    let lacking = |one: &Failure<stook::Error>| format!("{}: {}", escaped(&one.key), chain(&one.error));
+    let options = MountOptions {
+        allow_other: args.allow_other,
+        threads: args.threads,
+        push: !args.no_push,
+        missing: misplaced.iter().map(lacking).collect(),
+        log: {
+            let file = log_file.clone();
+            Arc::new(move |line| say(line, &file))
+        },
+    };
     let bar = context.progress("mounting", Unit::Items, None);
     let mut mounted = Mounted::new(tree, root, &source, &mountpoint, &options)?;
     drop(bar);
-    let watcher = watch(&mountpoint)?;
+    open_log(args, &log_file)?;
+    let mut watcher = watch(&mountpoint)?;
     let status = mounted.status();
     if args.verbose {
         for hidden in &status.hidden.named {
@@ -291,9 +308,12 @@ fn serve(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     }
     if let Err(error) = mounted.unmount() {
         context.failure(&error);
-        mounted.detach()?;
+        mounted.abort()?;
     }
-    drop(watcher);
+    if let Some(watcher) = &mut watcher {
+        // It may have been killed.
+        let _gone = watcher.write_all(b".");
+    }
     Ok(code_for(0))
 }
 
@@ -308,7 +328,7 @@ fn place(args: &Args) -> anyhow::Result<PathBuf> {
 fn watch(mountpoint: &Path) -> anyhow::Result<Option<ChildStdin>> {
     let program = std::env::current_exe().context("cannot find this program")?;
     let mut watcher = Command::new(program)
-        .args(["umount", "--when-dead", "--"])
+        .args(["umount", "--after", &std::process::id().to_string(), "--"])
         .arg(mountpoint)
         .current_dir("/")
         .stdin(Stdio::piped())

@@ -1,13 +1,13 @@
 //! `stook umount MOUNTPOINT…`: ends what `stook mount` began.
 
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use stook_mount::{Error, unmount, unmount_dead};
+use stook_mount::{Error, unmount, unmount_after};
 
 use crate::context::Context;
 use crate::exit::code_for;
+use crate::packs;
 
 /// Ends what `stook mount` began
 #[derive(Debug, clap::Args)]
@@ -24,9 +24,9 @@ pub struct Args {
     /// Take it away at once, even if programs use it
     #[arg(long)]
     lazy: bool,
-    /// Wait until stdin ends, and unmount what is dead then
-    #[arg(long, hide = true)]
-    when_dead: bool,
+    /// Wait until this process is gone, or stdin ends, and unmount what it left
+    #[arg(long, value_name = "PROCESS", hide = true, value_parser = packs::number::<u32>(1..=u64::from(u32::MAX)))]
+    after: Option<u32>,
 }
 
 /// Unmounts.
@@ -34,8 +34,10 @@ pub struct Args {
 /// # Errors
 /// Failures are listed, and an exit code.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
-    if args.when_dead {
-        args.mountpoints.iter().try_for_each(|path| when_dead(path))?;
+    if let Some(process) = args.after {
+        // A session of its own: what ends the other process does not end this one.
+        let _leads_already = rustix::process::setsid();
+        args.mountpoints.iter().try_for_each(|path| unmount_after(process, std::io::stdin(), path))?;
         return Ok(code_for(0));
     }
     let mut failures = 0;
@@ -53,14 +55,4 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(code_for(failures))
-}
-
-/// Waits until the process that holds the other end of stdin is gone, and takes away what is left
-/// of its mount.
-fn when_dead(mountpoint: &Path) -> Result<(), Error> {
-    // A session of its own: what ends the other process does not end this one.
-    let _leads_already = rustix::process::setsid();
-    let mut byte = [0];
-    while matches!(std::io::stdin().read(&mut byte), Ok(1..)) {}
-    unmount_dead(mountpoint)
 }

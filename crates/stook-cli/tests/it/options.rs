@@ -14,7 +14,7 @@ use super::packs::Place;
 use super::stook;
 
 /// A command line that runs, for each command that takes options.
-const RUNS: [(&str, &str); 30] = [
+const RUNS: [(&str, &str); 32] = [
     ("bench", "bench . --file-size 256K --time 5ms --ramp 1ms"),
     ("bench compare", "bench compare results.json results.json"),
     (
@@ -48,13 +48,16 @@ const RUNS: [(&str, &str); 30] = [
     ("compact", "compact p.stook"),
     ("check", "check p.stook"),
     ("cat", "cat file"),
+    // Neither mounts anything: these tests are not for root alone.
+    ("mount", "mount tree file"),
+    ("umount", "umount tree"),
     ("man", "man"),
     ("stook", ""),
     ("help", "help"),
 ];
 
 /// What an option wants beside it; what begins with `=` is the whole command line.
-const BESIDE: [(&str, &str); 20] = [
+const BESIDE: [(&str, &str); 21] = [
     ("serve --port", "=serve tree --time 5ms"),
     ("pack --max-delete", "--delete"),
     ("copy --max-delete", "=copy tree out --mirror"),
@@ -66,6 +69,7 @@ const BESIDE: [(&str, &str); 20] = [
     ("copy --cache-size", "--cache-dir cache"),
     ("verify --cache-size", "--cache-dir cache"),
     ("info --cache-size", "--cache-dir cache"),
+    ("mount --cache-size", "--cache-dir cache"),
     ("bench --arrival", "--rate 1000"),
     ("bench --read-share", "--rw randrw"),
     ("bench --fsync-every", "--rw randwrite"),
@@ -79,7 +83,7 @@ const BESIDE: [(&str, &str); 20] = [
 
 /// Options that take any text: a name, a key, a path. What becomes of it is the text's business,
 /// but it ends, and with a message where it does not succeed.
-const TEXTS: [&str; 36] = [
+const TEXTS: [&str; 37] = [
     "--token",
     "--token-file",
     "--accept",
@@ -116,6 +120,7 @@ const TEXTS: [&str; 36] = [
     "--job",
     "--report",
     "--into",
+    "--log",
 ];
 
 /// Valid values that look out of range, and why. `huge` means each large number that the option can

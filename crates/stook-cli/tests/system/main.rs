@@ -17,6 +17,7 @@ mod faults;
 mod full;
 mod gates;
 mod measured;
+mod mount;
 mod owners;
 mod page;
 mod program;

@@ -71,6 +71,9 @@ impl OpenGiven {
             self.refuse_earlier(given)?;
             return Ok(Given::Files(CopySource::object(self.object(given)?, name)?));
         }
+        if self.into_archives && contents::file_of_layout(given).is_some() {
+            return self.open_packed(given, b"", progress);
+        }
         let (before, key) = split_at_slashes(given.as_os_str());
         self.open_packed(Path::new(before), key.as_bytes(), progress)
     }
