@@ -58,7 +58,7 @@ lint: ## Run clippy on all targets.
 
 unit: ## Run the tests that need no privilege.
 	$(call step,tests)
-	@scripts/need rust archives lists
+	@scripts/need rust archives lists web
 	cargo test --quiet --locked
 
 doc: ## Build the documentation; a broken link is an error.
@@ -85,7 +85,7 @@ msrv: ## Build what is published with the oldest compiler that is promised.
 	$(call step,oldest compiler)
 	@scripts/need rust msrv
 	version=$$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml); \
-	cargo "+$$version.0" check --quiet --locked --profile lint -p stook -p stook-mount -p stook-study -p stook-cli
+	cargo "+$$version.0" check --quiet --locked --profile lint -p stook -p stook-mount -p stook-serve -p stook-study -p stook-cli
 
 fuzz-smoke:
 	$(call step,fuzz targets)

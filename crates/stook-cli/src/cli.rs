@@ -41,7 +41,7 @@ pub struct Global {
 pub const HEADINGS: [(&str, &[&str]); 5] = [
     ("Measure", &["bench", "advise", "study"]),
     ("Lay out", &["pack", "unpack", "ls", "info", "get", "put", "rm", "load", "compact", "check"]),
-    ("Present", &["stitch", "mount", "umount", "cat"]),
+    ("Present", &["stitch", "mount", "umount", "serve", "cat"]),
     ("Move", &["copy", "verify"]),
     ("Set up", &["completions", "man"]),
 ];

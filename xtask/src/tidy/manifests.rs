@@ -10,16 +10,17 @@ use super::repository::Repository;
 const REASONS: &str = "docs/internals/dependencies.md";
 
 /// Crates whose users get their dependencies.
-const PUBLISHED: &[&str] = &["stook", "stook-cli", "stook-mount", "stook-study"];
+const PUBLISHED: &[&str] = &["stook", "stook-cli", "stook-mount", "stook-serve", "stook-study"];
 
 /// Which crates of the workspace each may use, beyond its tests.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("stook", &[]),
-    ("stook-cli", &["stook", "stook-mount", "stook-study"]),
+    ("stook-cli", &["stook", "stook-mount", "stook-serve", "stook-study"]),
     ("stook-fuzz", &["stook", "stook-testing"]),
     ("stook-mount", &["stook"]),
     ("stook-peers", &["stook", "stook-study", "stook-testing"]),
     ("stook-python", &["stook"]),
+    ("stook-serve", &["stook"]),
     ("stook-study", &["stook"]),
     ("stook-testing", &["stook"]),
     ("xtask", &[]),

@@ -19,6 +19,7 @@ pub mod mount;
 pub mod pack;
 pub mod put;
 pub mod rm;
+pub mod serve;
 pub mod stitch;
 pub mod study;
 pub mod umount;
@@ -64,6 +65,8 @@ pub enum Command {
     Mount(mount::Args),
     /// Ends what `stook mount` began
     Umount(umount::Args),
+    /// Serves a tree over HTTP: files by range, directories as tar or zip
+    Serve(serve::Args),
     /// Copies files and trees to one directory or several, in one read
     Copy(copy::Args),
     /// Verifies trees against their lists, or against another tree
@@ -97,6 +100,7 @@ pub fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
         Command::Stitch(args) => stitch::run(args, context),
         Command::Mount(args) => mount::run(args, context),
         Command::Umount(args) => umount::run(args, context),
+        Command::Serve(args) => serve::run(args, context),
         Command::Copy(args) => copy::run(args, context),
         Command::Verify(args) => verify::run(args, context),
         Command::Completions(args) => completions::run(&args, context),

@@ -30,6 +30,7 @@ mod put;
 mod remote;
 mod rm;
 mod roundtrip;
+mod serve;
 mod shell;
 mod ssd_profile;
 mod stitch;

@@ -14,7 +14,7 @@ use super::packs::Place;
 use super::stook;
 
 /// A command line that runs, for each command that takes options.
-const RUNS: [(&str, &str); 31] = [
+const RUNS: [(&str, &str); 32] = [
     ("bench", "bench . --file-size 256K --time 5ms --ramp 1ms"),
     ("bench compare", "bench compare results.json results.json"),
     (
@@ -37,6 +37,7 @@ const RUNS: [(&str, &str); 31] = [
     ("stitch safetensors", "stitch safetensors shard.safetensors --write new.safetensors"),
     ("stitch patch", "stitch patch x.tar --write new.tar --with tree"),
     ("stitch routes", "stitch routes set --write out --with routes"),
+    ("serve", "serve tree --listen 127.0.0.1:0 --time 5ms"),
     ("verify", "verify tree --against tree"),
     ("ls", "ls p.stook"),
     ("info", "info p.stook"),
@@ -56,7 +57,8 @@ const RUNS: [(&str, &str); 31] = [
 ];
 
 /// What an option wants beside it; what begins with `=` is the whole command line.
-const BESIDE: [(&str, &str); 20] = [
+const BESIDE: [(&str, &str); 21] = [
+    ("serve --port", "=serve tree --time 5ms"),
     ("pack --max-delete", "--delete"),
     ("copy --max-delete", "=copy tree out --mirror"),
     ("cat --cache-size", "--cache-dir cache"),
@@ -81,7 +83,9 @@ const BESIDE: [(&str, &str); 20] = [
 
 /// Options that take any text: a name, a key, a path. What becomes of it is the text's business,
 /// but it ends, and with a message where it does not succeed.
-const TEXTS: [&str; 35] = [
+const TEXTS: [&str; 37] = [
+    "--token",
+    "--token-file",
     "--accept",
     "--layout",
     "--prefix",
@@ -121,7 +125,8 @@ const TEXTS: [&str; 35] = [
 
 /// Valid values that look out of range, and why. `huge` means each large number that the option can
 /// parse.
-const MEANT: [(&str, &str, &str); 20] = [
+const MEANT: [(&str, &str, &str); 21] = [
+    ("serve --port", "0", "any port that is free"),
     ("bench --ramp", "0", "nothing runs before it is measured"),
     ("bench --seed", "0", "any number is a seed"),
     ("bench --seed", "huge", "any number is a seed"),

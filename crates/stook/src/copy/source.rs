@@ -129,6 +129,29 @@ impl CopySource {
         Self { id, ..Self::tree(tree, name) }
     }
 
+    /// The tree that it is of, which node of it, and whether its files are files on disk.
+    pub fn in_tree(&self) -> (Arc<dyn Tree>, NodeId, bool) {
+        (self.tree.clone(), self.id, self.path.is_some())
+    }
+
+    /// What it is called where there are several sources.
+    pub fn name(&self) -> Option<&[u8]> {
+        self.name.as_deref()
+    }
+
+    /// The same, opened anew, if it is on disk: what was met in the tree so far is forgotten, and a
+    /// file that was replaced is the new one. `None` for all else.
+    ///
+    /// # Errors
+    /// As [`directory`](Self::directory) and [`file`](Self::file).
+    pub fn reopened(&self) -> Result<Option<Self>> {
+        let (Some(tree), Some(path)) = (&self.on_disk, &self.path) else { return Ok(None) };
+        match &self.given {
+            Some(given) => Self::file(given).map(Some),
+            None => Self::of_directory(path, tree.is_on_one_file_system()).map(Some),
+        }
+    }
+
     /// Bytes, such as an object, as a file of this name.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::fmt::Write;
 ///
 /// Control characters that HTML does not allow, and the marks that turn the direction of writing
 /// (which could make a file name look like another), become `U+FFFD`.
-pub(super) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

@@ -14,3 +14,5 @@ pub mod stats;
 pub mod table;
 pub mod time;
 pub mod units;
+
+pub use html::escape;

@@ -1,6 +1,7 @@
 //! [`VirtualFile`]: a file that does not exist.
 
 use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use crate::engine::{Access, Backend};
 use crate::error::{self, Error};
 use crate::extent::ByteRange;
 use crate::source::{
-    Answer, Identity, Inodes, Leaf, Object, Origin, Pending, Source, check_bounds, read_range,
+    Answer, Identity, Inodes, Leaf, Object, Origin, Pending, Session, Source, check_bounds, read_range,
 };
 use crate::tree::target::share_of_descriptors;
 
@@ -141,12 +142,78 @@ impl VirtualFile {
         (offset < self.0.index.len()).then(|| self.0.index.piece_at(offset))
     }
 
-    /// Reads a range. Who reads often keeps a [`Session`](crate::source::Session).
+    /// Reads a range. Who reads often keeps a [`Session`].
     ///
     /// # Errors
     /// [`Error::OutOfBounds`], and the errors of what it is made of.
     pub fn read_at(&self, range: ByteRange) -> error::Result<Bytes> {
         read_range(&Backend::Auto, self, range, Access::Cached)
+    }
+
+    /// Reads a range with a session in which nothing else is pending, and checks that its bodies
+    /// are what they were. Who reads one range after another has checksums computed of what passes,
+    /// and no body read twice for them.
+    ///
+    /// # Errors
+    /// As [`read_at`](Self::read_at).
+    pub fn read_on(&self, session: &mut Session, range: ByteRange) -> error::Result<Bytes> {
+        check_bounds(self, range)?;
+        self.passed(range).iter().try_for_each(|body| self.bodies().check_empty(body.number))?;
+        let len = usize::try_from(range.len()).unwrap_or(usize::MAX);
+        let (mut read, mut bodies, mut others) = (vec![0; len], Vec::new(), Vec::new());
+        let mut at = range.start();
+        for (piece, part) in self.touched(range) {
+            let start = (at - range.start()) as usize;
+            let place = start..start.saturating_add(part.len() as usize);
+            match piece {
+                Piece::Body { number, offset } => {
+                    let wanted = shifted(part, offset).ok_or_else(|| no_part(number))?;
+                    bodies.push((place, number, wanted));
+                }
+                piece => others.push((place, piece, part, at)),
+            }
+            at = at.saturating_add(part.len());
+        }
+        self.read_bodies(session, &bodies, &mut read)?;
+        // Before anything is computed of them that others may be given.
+        bodies.iter().try_for_each(|(_, number, _)| self.bodies().check(*number))?;
+        for (place, number, wanted) in bodies {
+            let bytes = read.get(place).unwrap_or_default();
+            self.bodies().parts().passed(number, wanted.start(), bytes);
+        }
+        let (mut leaves, mut made) = (Vec::new(), Vec::new());
+        for (place, piece, part, at) in others {
+            self.resolve_piece(piece, part, at, &mut leaves)?;
+            leaves.drain(..).try_for_each(|leaf| read_leaf(&leaf, &mut made).map(drop))?;
+            put(&mut read, place, &made);
+            made.clear();
+        }
+        Ok(read.into())
+    }
+
+    /// Reads parts of bodies, each to its place.
+    fn read_bodies(
+        &self,
+        session: &mut Session,
+        bodies: &[(Range<usize>, u32, ByteRange)],
+        into: &mut [u8],
+    ) -> error::Result<()> {
+        let mut take = |session: &mut Session| {
+            let Some((token, bytes)) = session.next() else { return Ok(()) };
+            let place = bodies.get(token as usize).map_or(0..0, |(place, ..)| place.clone());
+            put(into, place, &bytes?);
+            Ok::<_, Error>(())
+        };
+        for (token, (_, number, wanted)) in bodies.iter().enumerate() {
+            while session.pending() > 0 && (session.is_full() || session.pending() >= self.0.opened_at_once) {
+                take(session)?;
+            }
+            session.submit(token as u64, &*self.bodies().get(*number)?, *wanted, Access::Cached)?;
+        }
+        while session.pending() > 0 {
+            take(session)?;
+        }
+        Ok(())
     }
 
     pub(super) fn bodies(&self) -> &Bodies {
@@ -321,6 +388,14 @@ impl Source for VirtualFile {
     /// What it is made of may change without it.
     fn is_proven(&self) -> bool {
         false
+    }
+}
+
+/// Puts bytes where they belong.
+fn put(into: &mut [u8], place: Range<usize>, bytes: &[u8]) {
+    let into = into.get_mut(place).unwrap_or_default();
+    if into.len() == bytes.len() {
+        into.copy_from_slice(bytes);
     }
 }
 

@@ -68,6 +68,11 @@ impl Member {
         self.tree == KEPT
     }
 
+    /// Which state of which inode it is, where its tree is made of inodes.
+    pub fn inode(&self) -> Option<InodeState> {
+        self.inode
+    }
+
     /// The number of its tree, in the order in which they were added, or of what it was given for
     /// instead.
     pub(super) fn layer(&self) -> u32 {

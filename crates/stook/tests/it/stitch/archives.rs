@@ -6,12 +6,14 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
+use stook::Error;
 use stook::archive::{Archive, OpenOptions};
+use stook::engine::Backend;
 use stook::extent::ByteRange;
 use stook::format::MemberKind;
 use stook::format::tar::write::{Head, end};
-use stook::source::Source;
-use stook::stitch::{Layout as _, Members, Tar, Zip};
+use stook::source::{Session, SessionOptions, Source};
+use stook::stitch::{Layout, Members, Tar, Zip};
 
 use super::{members, read_through, tar_of, zip_of};
 
@@ -108,6 +110,49 @@ fn a_zip_is_accepted_by_unzip_and_python_and_parts_of_it_are_those_of_the_whole(
     let of = |key: &[u8]| kinds.iter().find(|one| one.0 == key).map(|one| (one.1, one.2));
     assert_eq!(of(b"z"), Some((MemberKind::File, 513)));
     assert_eq!(of(b"d/link"), Some((MemberKind::Symlink, 6)));
+}
+
+#[test]
+fn ranges_that_are_read_one_after_another_are_those_of_the_whole() {
+    let place = tree();
+    let layouts: [&dyn Layout; 2] = [&Tar::default(), &Zip::default()];
+    for layout in layouts {
+        let laid = || layout.lay_out("x".into(), members(place.path())).unwrap().file;
+        let whole = read_through(&laid()).unwrap();
+        let mut session =
+            Session::new(&Backend::Auto, SessionOptions { depth: 3, ..Default::default() }).unwrap();
+        // Nothing is known of a file before: what is computed is computed of what passes.
+        for step in [97_u64, 4096, 262_144, u64::MAX] {
+            let (file, mut at, mut read) = (laid(), 0, Vec::new());
+            while at < file.len() {
+                let range = ByteRange::at(at, step.min(file.len() - at)).unwrap();
+                read.extend_from_slice(&file.read_on(&mut session, range).unwrap());
+                at = range.end();
+            }
+            assert!(read == whole, "in steps of {step}");
+        }
+        // In no order.
+        let file = laid();
+        for at in (0..100_u64).map(|step| step * 7_919_333 % file.len()) {
+            let range = ByteRange::at(at, 70_000.min(file.len() - at)).unwrap();
+            let read = file.read_on(&mut session, range).unwrap();
+            assert!(read == whole[range.start() as usize..range.end() as usize], "{range}");
+        }
+        let past = ByteRange::at(file.len(), 1).unwrap();
+        assert!(matches!(file.read_on(&mut session, past), Err(Error::OutOfBounds { .. })));
+    }
+}
+
+#[test]
+fn a_range_with_a_body_that_changed_is_an_error() {
+    let place = tree();
+    let file = zip_of(place.path()).file;
+    let mut session = Session::new(&Backend::Auto, SessionOptions::default()).unwrap();
+    let half = ByteRange::to(file.len() / 2);
+    file.read_on(&mut session, half).unwrap();
+    fs::write(place.path().join("d-/long"), vec![9; 2_500_000]).unwrap();
+    let error = file.read_on(&mut session, half).unwrap_err();
+    assert!(matches!(error, Error::SourceChanged { .. }), "{error}");
 }
 
 #[test]
