@@ -17,6 +17,7 @@ pub mod context;
 pub mod exit;
 pub mod failures;
 mod fetch;
+mod fstab;
 mod given;
 pub mod interrupt;
 mod keys;
@@ -36,7 +37,10 @@ use crate::context::Context;
 
 /// Runs the command in `args` (the program's name first).
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let args: Vec<OsString> = args.into_iter().collect();
+    let args: Vec<OsString> = match fstab::translated(args.into_iter().collect()) {
+        Ok(args) => args,
+        Err(error) => return exit::report(&error.into()),
+    };
     let cli = match cli::command().try_get_matches_from(&args).and_then(|m| Cli::from_arg_matches(&m)) {
         Ok(cli) => cli,
         Err(answer) => {

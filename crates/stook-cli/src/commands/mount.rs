@@ -118,12 +118,12 @@ struct Begun {
 /// Starts a process that serves it, and waits until it can be used.
 fn begin(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     let program = std::env::current_exe().context("cannot find this program")?;
-    let mut words: Vec<_> = std::env::args_os().skip(1).collect();
+    let mut words = crate::fstab::translated(std::env::args_os().collect())?;
     // What comes before the command has no values.
-    let after = words.iter().position(|word| word == "mount").map_or(0, |command| command + 1);
+    let after = words.iter().skip(1).position(|word| word == "mount").map_or(1, |command| command + 2);
     words.insert(after, "--daemon".into());
     let mut child = Command::new(program)
-        .args(words)
+        .args(words.into_iter().skip(1))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -148,6 +148,20 @@ fn in_the_foreground_it_says_what_is_mounted_and_ends_with_a_signal() {
     );
 }
 
+#[test]
+fn it_is_mounted_from_a_line_of_fstab() {
+    let place = Place::new();
+    place.script(
+        "mkdir tree; echo one > tree/a; $STOOK pack tree p.stook -q; ln -s $STOOK mount.stook
+         ./mount.stook $PWD/p.stook $PWD/mnt -o rw,noauto,x-systemd.automount,allow_other,threads=3
+         grep -x one mnt/a; grep \" $PWD/mnt .*allow_other\" /proc/self/mountinfo",
+    );
+    assert_eq!(place.status().threads, 3);
+    // What unmounts any file system does.
+    place.script("umount mnt; test ! -e mnt/a");
+    eventually("no process is left", || processes() == 0);
+}
+
 /// A user that every system has.
 const NOBODY: u32 = 65_534;
 
