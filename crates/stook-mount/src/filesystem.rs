@@ -5,20 +5,21 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use fuser::{
-    Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig, LockOwner,
-    OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek,
-    ReplyOpen, ReplyStatfs, ReplyXattr, Request,
+    Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
+    LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
+    ReplyLseek, ReplyOpen, ReplyStatfs, ReplyXattr, Request,
 };
 use stook::source::{Source, within};
-use stook::tree::{Kind, NodeId};
+use stook::tree::{Kind, Node, NodeId};
 
 use crate::attributes::BLOCK;
 use crate::listing::{Fill, Filled};
 use crate::reading::read;
 use crate::shared::Shared;
-use crate::status::{Mode, STATUS_XATTR, count};
+use crate::status::{Mode, STATUS_NAME, STATUS_XATTR, count};
 use crate::survey::{NAME_LEN_MAX, refusal};
 
 /// The longest read-ahead of the kernel, and the longest read, in bytes.
@@ -61,11 +62,26 @@ impl Served {
         Ok(())
     }
 
+    fn status(&self) -> Result<Vec<u8>, Errno> {
+        serde_json::to_vec(&self.0.status()).map_err(|_| Errno::EIO)
+    }
+
+    /// The file with the status, which is another one each time.
+    fn snapshot(&self) -> Result<FileAttr, Errno> {
+        let text = self.status()?;
+        let node = Node { mode: Some(0o444), ..Node::file(text.len() as u64) };
+        self.0.attributes(self.0.snapshots.add(text), &node).ok_or(Errno::EIO)
+    }
+
     /// The value of an extended attribute.
     fn xattr(&self, number: INodeNo, name: &[u8]) -> Result<Vec<u8>, Errno> {
         count(&self.0.counters.xattr);
         if number == INodeNo::ROOT && name == STATUS_XATTR.as_bytes() {
-            return serde_json::to_vec(&self.0.status()).map_err(|_| Errno::EIO);
+            return self.status();
+        }
+        if !self.0.has_xattrs {
+            // The kernel does not ask again.
+            return Err(Errno::ENOSYS);
         }
         let id = self.id(number);
         let xattrs = self.0.tree.xattrs(id).map_err(|error| self.0.failed(id, &error))?;
@@ -78,6 +94,9 @@ impl Served {
     /// The names of its extended attributes, each with a zero byte.
     fn xattr_names(&self, number: INodeNo) -> Result<Vec<u8>, Errno> {
         count(&self.0.counters.xattr);
+        if !self.0.has_xattrs {
+            return Err(Errno::ENOSYS);
+        }
         let id = self.id(number);
         let xattrs = self.0.tree.xattrs(id).map_err(|error| self.0.failed(id, &error))?;
         Ok(xattrs.as_slice().iter().flat_map(|xattr| [&xattr.name[..], b"\0"].concat()).collect())
@@ -150,6 +169,12 @@ impl Filesystem for Served {
         if name.len() > NAME_LEN_MAX {
             return reply.error(Errno::ENAMETOOLONG);
         }
+        if parent == INodeNo::ROOT && name == STATUS_NAME {
+            return match self.snapshot() {
+                Ok(attributes) => reply.entry(&Duration::ZERO, &attributes, Generation(0)),
+                Err(errno) => reply.error(errno),
+            };
+        }
         let found = shared.tree.lookup(self.id(parent), name.as_bytes()).and_then(|id| match id {
             Some(id) => Ok(Some((id, shared.tree.node(id)?))),
             None => Ok(None),
@@ -165,7 +190,7 @@ impl Filesystem for Served {
             }
             Ok(_) => {
                 // The kernel remembers for as long that nothing is there.
-                let nothing = stook::tree::Node::file(0);
+                let nothing = Node::file(0);
                 match shared.attributes(INodeNo(0), &nothing) {
                     Some(attributes) => reply.entry(&shared.kept, &attributes, Generation(0)),
                     None => reply.error(Errno::ENOENT),
@@ -177,6 +202,13 @@ impl Filesystem for Served {
     fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         let shared = &self.0;
         count(&shared.counters.getattr);
+        if let Some(text) = shared.snapshots.get(number) {
+            let node = Node { mode: Some(0o444), ..Node::file(text.len() as u64) };
+            return match shared.attributes(number, &node) {
+                Some(attributes) => reply.attr(&shared.kept, &attributes),
+                None => reply.error(Errno::EIO),
+            };
+        }
         match shared.tree.node(self.id(number)) {
             Err(error) => reply.error(shared.failed(self.id(number), &error)),
             Ok(node) => match shared.attributes(number, &node) {
@@ -199,6 +231,9 @@ impl Filesystem for Served {
         if self.0.mode == Mode::Small {
             // From now on the kernel opens and closes without asking.
             return reply.error(Errno::ENOSYS);
+        }
+        if self.0.snapshots.get(number).is_some() {
+            return reply.opened(FileHandle(0), FopenFlags::empty());
         }
         match self.0.tree.open(self.id(number)) {
             Err(error) => reply.error(self.0.failed(self.id(number), &error)),
@@ -224,6 +259,10 @@ impl Filesystem for Served {
         reply: ReplyData,
     ) {
         let (shared, id) = (&self.0, self.id(number));
+        if let Some(text) = shared.snapshots.get(number) {
+            let rest = text.get(usize::try_from(offset).unwrap_or(usize::MAX)..).unwrap_or_default();
+            return reply.data(rest.get(..size as usize).unwrap_or(rest));
+        }
         count(&shared.counters.read);
         let bytes = self.source(id, handle).and_then(|source| {
             let range = within(&*source, offset, u64::from(size));

@@ -23,6 +23,7 @@ mod opened;
 mod push;
 mod reading;
 mod shared;
+mod snapshots;
 mod status;
 mod survey;
 

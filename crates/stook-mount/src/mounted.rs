@@ -19,6 +19,7 @@ use crate::mountpoint::{self, Entry, missing_helper};
 use crate::opened::Opened;
 use crate::push::{self, Pusher, SMALL_MAX};
 use crate::shared::Shared;
+use crate::snapshots::Snapshots;
 use crate::status::{Counters, Mode, Status};
 use crate::survey::Survey;
 
@@ -117,6 +118,8 @@ impl Mounted {
             log: Log::new(options.log.clone()),
             opened: Opened::default(),
             hidden,
+            snapshots: Snapshots::default(),
+            has_xattrs: !tree.is_fixed() || tree.has_xattrs() || kind != Kind::Directory,
             tree,
         });
         let refused = |error: io::Error| refused(mountpoint, error);

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
 use crate::error::{Error, Result};
-use crate::status::STATUS_XATTR;
+use crate::status::{STATUS_NAME, STATUS_XATTR};
 
 /// The type that the system shows for what this mounts.
 pub(crate) const FILE_SYSTEM: &str = "fuse.stook";
@@ -91,8 +91,11 @@ pub(crate) fn is_mounted(mountpoint: &Path) -> io::Result<bool> {
 
 /// Whether what serves a mountpoint is gone, so that everything there is an error.
 pub(crate) fn is_dead(mountpoint: &Path) -> bool {
-    // What the kernel answers by itself, it answers of a dead one, too: this it never does.
-    let found = rustix::fs::getxattr(mountpoint, STATUS_XATTR, &mut [0_u8; 0]);
+    // What the kernel knows, it answers of a dead one, too: these it never does.
+    let found = match rustix::fs::stat(mountpoint.join(STATUS_NAME)) {
+        Err(Errno::NOTDIR) => rustix::fs::getxattr(mountpoint, STATUS_XATTR, &mut [0_u8; 0]).map(|_| ()),
+        found => found.map(|_| ()),
+    };
     matches!(found, Err(Errno::NOTCONN | Errno::CONNABORTED))
 }
 

@@ -13,6 +13,7 @@ use crate::attributes::{Numbers, Owner, attributes, errno_of};
 use crate::log::Log;
 use crate::opened::Opened;
 use crate::push::Pusher;
+use crate::snapshots::Snapshots;
 use crate::status::{Counters, Hidden, Mode, Status};
 use crate::survey::Survey;
 
@@ -34,6 +35,9 @@ pub(crate) struct Shared {
     pub(crate) log: Log,
     pub(crate) opened: Opened,
     pub(crate) hidden: Hidden,
+    pub(crate) snapshots: Snapshots,
+    /// Whether anything in it may have extended attributes, or the status has to be one.
+    pub(crate) has_xattrs: bool,
     /// `None` where nothing is pushed.
     pub(crate) pusher: Option<Pusher>,
 }

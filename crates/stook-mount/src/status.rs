@@ -1,14 +1,18 @@
 //! What a mount did: counted by the mount, asked for through the mountpoint.
 
+use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::mountpoint::is_mounted;
 
-/// The extended attribute of the mountpoint that has the status. It is in no list, so that nobody
-/// copies it.
+/// The file in the mountpoint that has the status. It is in no list, so that nobody copies it, and
+/// the kernel asks for it each time.
+pub(crate) const STATUS_NAME: &str = ".stook.status";
+/// The same of a file that is mounted: an extended attribute of it, which no list has either.
 pub(crate) const STATUS_XATTR: &str = "user.stook.status";
 
 /// How a mount answers, chosen from what is in it.
@@ -140,8 +144,8 @@ pub(crate) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The longest value of an extended attribute, in bytes.
-const VALUE_LEN_MAX: usize = 64 << 10;
+/// The longest status, in bytes.
+const STATUS_LEN_MAX: usize = 64 << 10;
 
 /// Asks what is mounted there for its status.
 ///
@@ -150,15 +154,22 @@ const VALUE_LEN_MAX: usize = 64 << 10;
 pub fn status_of(mountpoint: &Path) -> Result<Status> {
     let failed =
         |source| Error::Io { operation: "ask for the status of", path: mountpoint.to_path_buf(), source };
-    let mut value = vec![0; VALUE_LEN_MAX];
-    let len = match rustix::fs::getxattr(mountpoint, STATUS_XATTR, &mut value) {
-        Ok(len) => len,
-        Err(rustix::io::Errno::NODATA | rustix::io::Errno::OPNOTSUPP) => {
-            let what = "nothing is mounted there by `stook mount`".to_owned();
-            return Err(Error::Mountpoint { path: mountpoint.to_path_buf(), what });
-        }
-        Err(error) => return Err(failed(error.into())),
+    let nothing = || {
+        let what = "nothing is mounted there by `stook mount`".to_owned();
+        Error::Mountpoint { path: mountpoint.to_path_buf(), what }
     };
-    value.truncate(len);
-    serde_json::from_slice(&value).map_err(|error| failed(error.into()))
+    if !is_mounted(mountpoint).map_err(failed)? {
+        return Err(nothing());
+    }
+    let text = match std::fs::read(mountpoint.join(STATUS_NAME)) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            let mut value = vec![0; STATUS_LEN_MAX];
+            let len = rustix::fs::getxattr(mountpoint, STATUS_XATTR, &mut value);
+            value.truncate(len.map_err(|error| failed(error.into()))?);
+            value
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    serde_json::from_slice(&text).map_err(|error| failed(error.into()))
 }

@@ -110,6 +110,12 @@ pub trait Tree: Send + Sync + fmt::Debug {
         self.node(id).map(|_| Xattrs::default())
     }
 
+    /// Whether any node may have extended attributes. Where none has, nobody need ask for those of
+    /// each.
+    fn has_xattrs(&self) -> bool {
+        true
+    }
+
     /// The bytes of a regular file, to be read by range.
     ///
     /// # Errors

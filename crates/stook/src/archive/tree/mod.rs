@@ -54,6 +54,7 @@ pub struct ArchiveTree {
     /// The number of the member that a node is, by the number of the node.
     members: Vec<u64>,
     refused: Vec<crate::Error>,
+    has_xattrs: bool,
     held_bytes: u64,
     passes: Passes,
 }
@@ -62,7 +63,8 @@ impl ArchiveTree {
     pub(super) fn new(archive: &Archive) -> Self {
         let (table, members, refused) = Building::of(archive);
         let (passes, held_bytes) = (Passes::new(archive), HELD_BYTES_MAX);
-        Self { archive: archive.clone(), table, members, refused, held_bytes, passes }
+        let has_xattrs = archive.members(b"").any(|member| !member.xattrs.is_empty());
+        Self { archive: archive.clone(), table, members, refused, has_xattrs, held_bytes, passes }
     }
 
     /// Holds compressed bodies of up to this many bytes when they are opened. Opening a longer one
@@ -155,6 +157,10 @@ impl Tree for ArchiveTree {
             b"" => read().map_err(|error| error.into_core(&self.path_of(id))),
             target => Ok(target.to_vec()),
         }
+    }
+
+    fn has_xattrs(&self) -> bool {
+        self.has_xattrs
     }
 
     fn xattrs(&self, id: NodeId) -> crate::Result<Xattrs> {

@@ -393,6 +393,10 @@ impl Tree for Union {
         self.trees.iter().all(|tree| tree.is_fixed())
     }
 
+    fn has_xattrs(&self) -> bool {
+        self.trees.iter().any(|tree| tree.has_xattrs())
+    }
+
     fn lookup(&self, parent: NodeId, name: &[u8]) -> Result<Option<NodeId>> {
         Ok(self.lookup_named(parent, name)?.map(|(_, id)| id))
     }

@@ -32,6 +32,8 @@ pub(super) struct Built {
     /// What may hide names of which nothing is known.
     pub(super) hiding: Vec<Damage>,
     pub(super) hidden: Hidden,
+    /// Whether any record has extended attributes, or may have.
+    pub(super) has_xattrs: bool,
 }
 
 /// A hard link on its way into the table.
@@ -49,6 +51,7 @@ pub(super) struct Building<'p> {
     lost: HashSet<u64>,
     hiding: Vec<Damage>,
     hidden: Hidden,
+    has_xattrs: bool,
     links: Vec<PendingLink>,
 }
 
@@ -64,6 +67,7 @@ impl<'p> Building<'p> {
             lost: HashSet::new(),
             hiding: pack.snapshot.lost.clone(),
             hidden: Hidden::default(),
+            has_xattrs: false,
             links: Vec::new(),
         };
         let mut entries = pack.keys_on_disk(&KeyRange::all(), &[]);
@@ -132,6 +136,7 @@ impl<'p> Building<'p> {
             }
             return Ok(());
         }
+        self.has_xattrs |= !head.attributes.xattr_bytes().is_empty();
         let node = head.attributes.node(len);
         self.place(&head.key, node);
         Ok(())
@@ -251,7 +256,7 @@ impl<'p> Building<'p> {
     }
 
     fn finish(self) -> Built {
-        let Self { builder, keys, lost, hiding, mut hidden, .. } = self;
+        let Self { builder, keys, lost, hiding, mut hidden, has_xattrs, .. } = self;
         let (table, refused) = builder.finish();
         for (id, error) in refused {
             // A damaged one is in the log, and a directory is what it was.
@@ -263,6 +268,7 @@ impl<'p> Building<'p> {
                 hidden.note(key.as_os_str().as_encoded_bytes(), error.to_string());
             }
         }
-        Built { table, keys, lost, hiding, hidden }
+        let has_xattrs = has_xattrs || !lost.is_empty();
+        Built { table, keys, lost, hiding, hidden, has_xattrs }
     }
 }

@@ -84,6 +84,7 @@ pub struct RecordTree {
     /// What may hide names of which nothing is known.
     hiding: Vec<Damage>,
     hidden: Hidden,
+    has_xattrs: bool,
 }
 
 /// Records to which no name of a tree leads: another record has the name that shows the key, or the
@@ -124,8 +125,8 @@ impl RecordTree {
     /// # Errors
     /// When reading is impossible at all. Damage costs what it hits.
     pub fn new(pack: Arc<Pack>) -> Result<Self> {
-        let Built { table, keys, lost, hiding, hidden } = Building::run(&pack)?;
-        Ok(Self { pack, table, keys, lost, hiding, hidden })
+        let Built { table, keys, lost, hiding, hidden, has_xattrs } = Building::run(&pack)?;
+        Ok(Self { pack, table, keys, lost, hiding, hidden, has_xattrs })
     }
 
     /// The pack.
@@ -260,6 +261,10 @@ impl Tree for RecordTree {
         let source = self.source(id)?;
         let target = source.read(ByteRange::to(source.len())).map_err(|error| self.error(id, error))?;
         Ok(target.to_vec())
+    }
+
+    fn has_xattrs(&self) -> bool {
+        self.has_xattrs
     }
 
     fn xattrs(&self, id: NodeId) -> crate::Result<Xattrs> {
