@@ -106,6 +106,8 @@ pub(super) struct ListFile {
     pub(super) below: Vec<u8>,
     /// When it was made: of two lists the later one counts, and of two equal ones both.
     pub(super) date_ns: i64,
+    /// Whether its chain vouches for it, if it is one of a history.
+    pub(super) is_vouched: bool,
     bytes: ListBytes,
 }
 
@@ -135,14 +137,14 @@ impl ListFile {
         let modified_ns = age.and_then(|age| i64::try_from(age.as_nanos()).ok()).unwrap_or(0);
         let date_ns = date_of(&name, modified_ns);
         let (path, bytes) = (path.to_path_buf(), ListBytes::OnDisk(path.to_path_buf()));
-        Ok(Self { path, name, below: Vec::new(), date_ns, bytes })
+        Ok(Self { path, name, below: Vec::new(), date_ns, is_vouched: true, bytes })
     }
 
     /// A list in a tree.
     pub(super) fn of(source: Arc<dyn Source>, name: &[u8], below: &[u8]) -> Self {
         let date_ns = date_of(name, source.identity().mtime_ns);
         let (path, bytes) = (source.path().to_path_buf(), ListBytes::Of(source));
-        Self { path, name: name.to_vec(), below: below.to_vec(), date_ns, bytes }
+        Self { path, name: name.to_vec(), below: below.to_vec(), date_ns, is_vouched: true, bytes }
     }
 
     /// The newest list of a tree that has a file with this digest.

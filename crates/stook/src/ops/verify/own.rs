@@ -125,9 +125,10 @@ pub(super) fn history(
         }
         before = Some((*generation, list.date_ns));
     }
-    let lists: Vec<ListFile> = lists.into_iter().map(|(_, list)| list).collect();
+    let mut lists: Vec<ListFile> = lists.into_iter().map(|(_, list)| list).collect();
     let mut report = ListReport::new(branch.tree.path_of(folder));
     check_chain(branch, chain_id, &lists, &mut report);
+    lists.iter_mut().for_each(|list| list.is_vouched = report.bad_lines == 0);
     Ok((lists, Some(report).filter(|report| report.bad_lines > 0)))
 }
 

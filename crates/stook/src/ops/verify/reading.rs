@@ -51,8 +51,23 @@ pub(super) fn read(
     subject: usize,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Option<ReadLists> {
-    let mut reading = Reading::new(branch, lists, go_on);
+    said(Reading::new(branch, lists, go_on), subject)
+}
+
+/// The same of those lists that may say what is repaired: of a history none, while its chain does
+/// not vouch for all of them, or while a list that refers to it has another hash of one. That is
+/// reported all the same.
+pub(super) fn vouched(
+    branch: &Branch,
+    lists: Vec<ListFile>,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Option<ReadLists> {
+    said(Reading { only_vouched: true, ..Reading::new(branch, lists, go_on) }, 0)
+}
+
+fn said(mut reading: Reading<'_>, subject: usize) -> Option<ReadLists> {
     reading.run()?;
+    let branch = reading.branch;
     let Reading { builder, mut reports, folders, ignored, .. } = reading;
     reports.sort_by(|one, other| (one.date_ns, &one.path).cmp(&(other.date_ns, &other.path)));
     for report in &mut reports {
@@ -81,10 +96,14 @@ struct Reading<'b> {
     branch: &'b Branch,
     /// The only function whose digests are taken.
     only: Option<HashKind>,
+    /// Whether lists of a history are read only if that is vouched for.
+    only_vouched: bool,
     builder: ExpectedBuilder,
     waiting: VecDeque<ListFile>,
     reports: Vec<ListReport>,
     folders: BTreeSet<Vec<u8>>,
+    /// Directories of whose histories a list is not what one that refers to it has the hash of.
+    belied: BTreeSet<Vec<u8>>,
     ignored: BTreeSet<String>,
     go_on: Ask<'b>,
     /// Lines of all lists so far.
@@ -145,10 +164,12 @@ impl<'b> Reading<'b> {
         Self {
             branch,
             only: None,
+            only_vouched: false,
             builder: Expected::builder(),
             waiting: lists.into(),
             reports: Vec::new(),
             folders: BTreeSet::new(),
+            belied: BTreeSet::new(),
             ignored: BTreeSet::new(),
             go_on: Rc::new(RefCell::new(go_on)),
             lines: 0,
@@ -158,6 +179,10 @@ impl<'b> Reading<'b> {
     /// `None` where `go_on` ended it.
     fn run(&mut self) -> Option<()> {
         while let Some(list) = self.waiting.pop_front() {
+            let is_vouched = list.is_vouched && !(list.is_mhl() && self.belied.contains(&list.below));
+            if self.only_vouched && !is_vouched {
+                continue;
+            }
             let report = self.read(&list);
             self.reports.push(report);
             if !(self.go_on.borrow_mut())() {
@@ -231,7 +256,9 @@ impl<'b> Reading<'b> {
             }
         }
         let is_own = is_own_list_name(&list.name);
-        if is_own && !reader.ended() {
+        if is_own && reader.is_empty() && report.bad_lines == 0 {
+            report.add(None, "it is cut short: it is empty, and a list gets its name with its first line");
+        } else if is_own && !reader.ended() {
             report.add(None, "it is cut short: its last line has no end");
         }
         // Those that are written here have a backslash only where a name has one.
@@ -333,6 +360,7 @@ impl<'b> Reading<'b> {
             Ok(_) => {
                 let path = referred.path.display();
                 report.add(Some(reference.line), format!("{path} is not the list that it refers to"));
+                self.belied.insert(directory.clone());
             }
             Err(why) => report.add(Some(reference.line), why),
         }
