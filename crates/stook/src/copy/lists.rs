@@ -282,17 +282,6 @@ impl Receiver {
         if lists.kinds.is_empty() || state.has_failed {
             return;
         }
-        if !state.is_begun {
-            state.is_begun = true;
-            match self.begin_lists(lists) {
-                Ok(open) => state.open = open,
-                Err((name, error)) => {
-                    state.has_failed = true;
-                    drop(state);
-                    return self.fail_io("create", &name, error);
-                }
-            }
-        }
         let of = |kind: HashKind| {
             let line = |(key, digests): &(&[u8], &[Digest])| {
                 let digest = digests.iter().find(|digest| digest.kind == kind)?;
@@ -300,6 +289,21 @@ impl Receiver {
             };
             files.clone().filter_map(line).flatten().collect::<Vec<u8>>()
         };
+        if files.clone().next().is_none() {
+            return;
+        }
+        if !state.is_begun {
+            state.is_begun = true;
+            match self.begin_lists(lists, &of) {
+                Ok(open) => state.open = open,
+                Err((name, error)) => {
+                    state.has_failed = true;
+                    drop(state);
+                    self.fail_io("write", &name, error);
+                }
+            }
+            return;
+        }
         let append = |list: &mut OpenList| {
             let appended = list.file.append(&of(list.kind));
             Some((list.name.clone(), appended.err()?))
@@ -359,8 +363,12 @@ impl Receiver {
         }
     }
 
-    /// Makes the lists, each under a name that nothing has.
-    fn begin_lists(&self, lists: &Lists) -> Result<Vec<OpenList>, NotListed> {
+    /// Makes the lists with their first lines, each under a name that nothing has.
+    fn begin_lists(
+        &self,
+        lists: &Lists,
+        first_lines: &dyn Fn(HashKind) -> Vec<u8>,
+    ) -> Result<Vec<OpenList>, NotListed> {
         let Some(root) = self.target().map(|target| target.root()) else { return Ok(Vec::new()) };
         let mut open = Vec::with_capacity(lists.kinds.len());
         // One of the same second may be copied, too.
@@ -369,11 +377,12 @@ impl Receiver {
             found.is_ok() || self.keys.has(name).unwrap_or(false)
         };
         let first = sums::free_number(&lists.date, NUMBERS_MAX, is_there);
+        let is_durable = self.options.durability != Durability::None;
         for kind in &lists.kinds {
-            let mut number = first;
+            let (mut number, lines) = (first, first_lines(*kind));
             let list = loop {
                 let name = sums::list_name(*kind, &lists.date, number).into_bytes();
-                match self.outbox.append_to_new(&root, OsStr::from_bytes(&name)) {
+                match self.outbox.append_to_new(&root, (OsStr::from_bytes(&name), &lines), is_durable) {
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < NUMBERS_MAX => {
                         number += 1;
                     }
