@@ -289,7 +289,7 @@ impl VerifyGiven {
         let mut report = verify.run(&mut making)?;
         let branches: Vec<&Branch> = known.iter().map(|subject| &subject.branch).collect();
         let (made, made_proofs, mut failures) =
-            if report.interrupted { Default::default() } else { making.finish(&branches) };
+            if report.interrupted { making.give_up() } else { making.finish(&branches) };
         failures.splice(0..0, unverified);
         for ((one, subject), proven) in report.subjects.iter_mut().zip(&known).zip(&proven) {
             let is_whole = name_blocks(one, subject, proven, access, (&mut *events, &mut failures));
