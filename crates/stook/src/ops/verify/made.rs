@@ -14,6 +14,7 @@ use crate::format::mhl::{FOLDER, MhlProcess, checked_kinds};
 use crate::format::{list_date, now_ns, sums};
 use crate::hash::HashKind;
 use crate::tree::history::{Generation, IGNORED, Listed, add_kinds_in, is_ignored};
+use crate::tree::new_lists;
 use crate::tree::outbox::{Calls as _, Outbox, System};
 use crate::tree::target::{self, Target};
 use crate::tree::{Draft, Failure, Kind};
@@ -71,8 +72,10 @@ pub(super) struct Wanted {
     pub(super) mhl: Vec<HashKind>,
     /// The functions of histories that are there, which the new list is held against.
     of_histories: BTreeSet<HashKind>,
-    /// The date in the names of what is made.
+    /// When it began, as a list of ASC MHL has it.
     date: String,
+    /// The date in the names of other lists, and of directories with proofs.
+    list_date: String,
 }
 
 impl Wanted {
@@ -88,8 +91,8 @@ impl Wanted {
         if proofs && !kinds.contains(&HashKind::Blake3) {
             kinds.push(HashKind::Blake3);
         }
-        let of_histories = BTreeSet::new();
-        Ok(Self { kinds, mhl, of_histories, date: list_date(now_ns()).unwrap_or_default() })
+        let (of_histories, date) = (BTreeSet::new(), list_date(now_ns()).unwrap_or_default());
+        Ok(Self { kinds, mhl, of_histories, list_date: date.clone(), date })
     }
 
     /// Notes which functions the histories in these trees have, if an ASC MHL is made: whether
@@ -111,10 +114,21 @@ impl Wanted {
         Ok(true)
     }
 
+    /// Gives all that is made a date that no list of our own counts for more than, which is in one of
+    /// these directories.
+    pub(super) fn date_after(&mut self, places: &[PathBuf]) -> Result<()> {
+        for place in places {
+            let date = target::open(place).and_then(|place| new_lists::date_in(&place));
+            let date = date.map_err(|error| crate::Error::io("list", place, error))?;
+            self.list_date = std::mem::take(&mut self.list_date).max(date);
+        }
+        Ok(())
+    }
+
     /// Leaves out what is in none of the lists: the directory of the proofs, which a walk may meet
     /// that goes on while they are written, and what no ASC MHL has, if nothing else is made.
     pub(super) fn leave_out(&self, subject: &mut Subject) -> Result<()> {
-        subject.left_out.insert(sums::proofs_name(&self.date).into_bytes());
+        subject.left_out.insert(sums::proofs_name(&self.list_date).into_bytes());
         if self.kinds.is_empty() && !self.mhl.is_empty() {
             let ignored = subject.ignored.without(&IGNORED);
             subject.ignored = ignored.map_err(|error| verify::Error::Invalid(error.to_string()))?;
@@ -202,7 +216,7 @@ impl<'e> Making<'e> {
     fn prove(&mut self, finding: &Finding, proof: &[u8]) {
         let digest = finding.digests.iter().find(|digest| digest.kind == HashKind::Blake3);
         let (Some((place, _)), Some(digest)) = (self.trees.get(finding.subject), digest) else { return };
-        let path = place.join(sums::proofs_name(&self.wanted.date));
+        let path = place.join(sums::proofs_name(&self.wanted.list_date));
         let (name, is_first) = (sums::proof_name(digest), !self.begun.contains_key(&finding.subject));
         let (_, names) = self.begun.entry(finding.subject).or_insert_with(|| (path.clone(), Vec::new()));
         match write_proof(place, &path, &name, proof, is_first) {
@@ -249,9 +263,9 @@ impl<'e> Making<'e> {
                 continue;
             }
             let is_there = |name: &[u8]| place.join(OsStr::from_bytes(name)).symlink_metadata().is_ok();
-            let number = sums::free_number(&self.wanted.date, NAMES_MAX, is_there);
+            let number = sums::free_number(&self.wanted.list_date, NAMES_MAX, is_there);
             for kind in &self.wanted.kinds {
-                match make(&place, *kind, (&self.wanted.date, number), &expected) {
+                match make(&place, *kind, (&self.wanted.list_date, number), &expected) {
                     Ok(path) => {
                         let (kind, files) = (Some(*kind), expected.len() as u64);
                         made.push(MadeList { subject, path, kind, files });

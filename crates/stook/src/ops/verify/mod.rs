@@ -23,7 +23,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 pub use advice::Repairable;
-pub use lists::{ListProblem, ListReport};
+pub use lists::{ListProblem, ListReport, is_dated_ahead};
 pub use made::{MadeList, MadeProofs};
 pub use range::{RangeGiven, RangeReport};
 pub use repair::{
@@ -272,6 +272,7 @@ impl VerifyGiven {
         }
         let places = tasks.iter().map(|task| made::place_of(&task.subject.branch));
         let places = if wanted.is_empty() { Vec::new() } else { places.collect::<Result<Vec<_>>>()? };
+        wanted.date_after(&places)?;
         let branches = tasks.iter().map(|task| &task.subject.branch);
         if !wanted.note_histories(branches, &mut || events.go_on(&Progress::default()))? {
             return Ok(Verified::interrupted());

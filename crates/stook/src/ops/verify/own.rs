@@ -75,7 +75,7 @@ pub(super) fn lists_of(branch: &Branch) -> Result<OwnLists> {
 /// A list that cannot be opened, or a folder of lists.
 fn unusable(branch: &Branch, id: NodeId, error: &crate::Error) -> ListReport {
     let mut report = ListReport::new(branch.tree.path_of(id));
-    report.tree = branch.path();
+    (report.tree, report.has_lost) = (branch.path(), true);
     report.add(None, chain(error));
     report
 }
@@ -155,6 +155,7 @@ fn check_chain(branch: &Branch, chain_id: Option<NodeId>, lists: &[ListFile], re
     let named = named.entries;
     for entry in &named {
         if !lists.iter().any(|list| list.name == entry.name) {
+            report.has_lost = true;
             report.add(None, format!("{} is not there", crate::names::escaped(&entry.name)));
         }
     }

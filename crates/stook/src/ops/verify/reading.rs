@@ -9,7 +9,6 @@ use super::lists::{ListFile, ListReport};
 use super::own::{digest_of, folder_of, history, shown};
 use crate::error::chain;
 use crate::format::mhl::{MhlError, MhlFile, MhlItem, MhlReader, MhlReference};
-use crate::format::now_ns;
 use crate::format::sums::{SumsReader, file_of_name, is_own_list_name, kind_of_name};
 use crate::hash::{Digest, HashKind};
 use crate::names::{Patterns, Selection, pattern_below};
@@ -23,11 +22,6 @@ const SAMPLES_MAX: usize = 100;
 
 /// Lines between two questions whether to go on.
 const LINES_PER_LOOK: u64 = 4096;
-
-/// How far clocks may be apart.
-const MINUTE_NS: i64 = 60 * 1_000_000_000;
-/// The same with zones of time that nothing says: lists that are written here are dated in UTC.
-const DAY_NS: i64 = 24 * 60 * MINUTE_NS;
 
 /// Folders of ASC MHLs in one tree, at most.
 const FOLDERS_MAX: usize = 10_000;
@@ -208,8 +202,7 @@ impl<'b> Reading<'b> {
     fn read_once(&mut self, list: &ListFile, mut separators: Separators) -> (ListReport, Separators, bool) {
         let mut report = ListReport { date_ns: list.date_ns, ..ListReport::new(list.path.clone()) };
         report.is_dos = separators.is_dos;
-        let apart_ns = if is_own_list_name(&list.name) { MINUTE_NS } else { DAY_NS };
-        report.is_of_future = list.date_ns > now_ns().saturating_add(apart_ns);
+        report.is_of_future = list.is_of_future();
         let may_be_dos = match list.is_mhl() {
             true => self.read_mhl(list, &mut separators, &mut report),
             false => self.read_sums(list, &mut separators, &mut report),
