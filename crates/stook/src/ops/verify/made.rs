@@ -114,15 +114,19 @@ impl Wanted {
         Ok(true)
     }
 
-    /// Gives all that is made a date that no list of our own counts for more than, which is in one of
-    /// these directories.
-    pub(super) fn date_after(&mut self, places: &[PathBuf]) -> Result<()> {
-        for place in places {
+    /// The directory on disk that what is made of each tree goes into; none if nothing is made. All
+    /// of it gets a date that no list of our own counts for more than that is in one of these.
+    pub(super) fn places<'b>(&mut self, branches: impl Iterator<Item = &'b Branch>) -> Result<Vec<PathBuf>> {
+        if self.is_empty() {
+            return Ok(Vec::new());
+        }
+        let places = branches.map(place_of).collect::<Result<Vec<_>>>()?;
+        for place in &places {
             let date = target::open(place).and_then(|place| new_lists::date_in(&place));
             let date = date.map_err(|error| crate::Error::io("list", place, error))?;
             self.list_date = std::mem::take(&mut self.list_date).max(date);
         }
-        Ok(())
+        Ok(places)
     }
 
     /// Leaves out what is in none of the lists: the directory of the proofs, which a walk may meet

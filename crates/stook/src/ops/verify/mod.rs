@@ -270,9 +270,7 @@ impl VerifyGiven {
             older = Older::of(&task.subject.branch, task.subject.listed.as_deref())?;
             wanted.add(older.kinds());
         }
-        let places = tasks.iter().map(|task| made::place_of(&task.subject.branch));
-        let places = if wanted.is_empty() { Vec::new() } else { places.collect::<Result<Vec<_>>>()? };
-        wanted.date_after(&places)?;
+        let places = wanted.places(tasks.iter().map(|task| &task.subject.branch))?;
         let branches = tasks.iter().map(|task| &task.subject.branch);
         if !wanted.note_histories(branches, &mut || events.go_on(&Progress::default()))? {
             return Ok(Verified::interrupted());
