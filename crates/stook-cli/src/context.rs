@@ -2,12 +2,14 @@
 
 use std::collections::HashSet;
 use std::io::{self, IsTerminal as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use stook::pack::{Damage, DamageLog, Error};
 
 use crate::cli::Global;
-use crate::output::{Output, one_line};
+use crate::output::{Output, one_line, printable};
 use crate::progress::{Lines, Progress, Unit};
 
 /// The global flags, and where results and progress go.
@@ -64,6 +66,17 @@ impl Context {
             // A note that cannot be printed must not end the work.
             let _ =
                 io::Write::write_fmt(&mut io::stderr(), format_args!("{}\n", one_line(&text.to_string())));
+        }
+    }
+
+    /// That a list was made with a date that is still to come, if it is so.
+    pub fn note_ahead(&self, list: &Path) {
+        if stook::ops::verify::is_dated_ahead(list) {
+            self.note(format_args!(
+                "{} is dated one second after the newest list there, whose date is still to come, so that it counts \
+                 for more than that.",
+                printable(list.as_os_str().as_bytes())
+            ));
         }
     }
 

@@ -532,7 +532,12 @@ fn no_new_list_covers_up_what_a_list_knows_that_is_not_used() {
 
 #[test]
 fn no_list_is_made_while_one_of_a_history_is_lost_or_one_of_its_own_is_cut() {
-    for hurt in ["rm t/ascmhl/*.mhl", "sed -i /bbb/d t/ascmhl/*.mhl", "truncate -s -3 t/check*"] {
+    for hurt in [
+        "rm t/ascmhl/*.mhl",
+        "sed -i /bbb/d t/ascmhl/*.mhl",
+        "truncate -s -3 t/check*",
+        "truncate -s 0 t/check*",
+    ] {
         let (code, stdout, stderr) = script(&format!(
             "{FAILS} mkdir t; echo a > t/aaa; echo b > t/bbb.MOV; case \"{hurt}\" in *check*) $S verify t --make-list -q;;
              *) $S verify t --mhl -q;; esac; {hurt}; echo BAD > t/aaa; echo BAD > t/bbb.MOV
@@ -553,6 +558,30 @@ fn a_list_that_its_chain_does_not_vouch_for_repairs_nothing() {
             "{FAILS} mkdir t g; echo good > t/a; $S verify t --mhl -q; echo evil > g/a; $S verify g --mhl -q
              h=$(grep -o '<xxh128[^<]*' g/ascmhl/0001* | sed 's/.*>//'); {forged}
              fails $S copy g t --repair; grep -x good t/a"
+        ));
+        assert_eq!(code, 0, "{forged}: {stdout} {stderr}");
+    }
+}
+
+#[test]
+fn no_list_below_that_its_own_chain_or_the_list_above_does_not_vouch_for_repairs_anything() {
+    let hash = "h=$(grep -o '<xxh128[^<]*' g/sub/ascmhl/0001* | sed 's/.*>//;q')";
+    for forged in [
+        // A list that was changed, and one that was put there.
+        "sed -i \"s#\\(<xxh128[^>]*>\\)[0-9a-f]*#\\1$h#\" t/sub/ascmhl/0001*",
+        "cp g/sub/ascmhl/0001*.mhl t/sub/ascmhl/0002_g_2036-12-01_000000Z.mhl",
+        // The whole history, with a chain that vouches for it.
+        "rm -r t/sub/ascmhl; cp -r g/sub/ascmhl t/sub; mv t/sub/ascmhl/0001* t/sub/ascmhl/$old
+         sed -i \"s#<path>.*</path>#<path>$old</path>#\" t/sub/ascmhl/ascmhl_chain.xml",
+    ] {
+        let (code, stdout, stderr) = script(&format!(
+            "{FAILS} mkdir -p t/sub/deep g/sub/deep; echo good > t/sub/a; echo good > t/sub/deep/b; echo top > t/c
+             $S verify t/sub/deep --mhl -q; $S verify t/sub --mhl -q; $S verify t --mhl -q
+             cp -r t whole; cp t/c g; echo evil > g/sub/a; echo good > g/sub/deep/b; sleep 1; $S verify g/sub --mhl -q
+             old=$(cd t/sub/ascmhl; ls 0001*); {hash}; {forged}
+             fails $S copy g t --repair; grep -x good t/sub/a; grep -x good t/sub/deep/b
+             echo BAD > t/c; fails $S copy g t --repair; grep -x top t/c
+             echo BAD > whole/c; $S copy t whole --repair"
         ));
         assert_eq!(code, 0, "{forged}: {stdout} {stderr}");
     }
@@ -586,6 +615,45 @@ fn a_list_from_an_hour_ahead_is_named() {
          mv t/check* t/checksums-$(date -u -d '+1 hour' +%Y-%m-%d_%H%M%S)Z.sha256; $S verify t",
     );
     assert!(code == 0 && stderr.contains("still to come"), "{stdout} {stderr}");
+}
+
+#[test]
+fn a_new_list_counts_for_more_than_one_that_a_clock_ahead_has_dated() {
+    let ahead = "mv t/check*.sha256 t/checksums-2199-12-31_235959Z.sha256";
+    for (make, new) in [
+        ("$S verify t --proof --accept a", "t/checksums-2200-01-01_000000Z.sha256"),
+        ("rm t/a; $S copy good t --proof", "t/checksums-2200-01-01_000000Z.blake3"),
+    ] {
+        let (code, stdout, stderr) = script(&format!(
+            "{FAILS} mkdir t good; head -c 2M /dev/zero > t/a; $S verify t --make-list -q; {ahead}
+             head -c 3M /dev/zero > t/a; cp t/a good; fails $S verify t -q; {make}
+             test -e {new}; test -d t/checksums-2200-01-01_000000Z.proofs; $S verify t -q
+             $S verify t --mhl -q; ls t/ascmhl | {{ ! grep 2200; }}"
+        ));
+        let note = format!("{new} is dated one second after the newest list there");
+        assert!(code == 0 && stderr.contains(&note), "{make}: {stdout} {stderr}");
+    }
+}
+
+#[test]
+fn extras_are_named_beside_a_broken_chain_unless_a_list_is_lost() {
+    for (hurt, said) in [
+        ("echo nonsense > t/ascmhl/ascmhl_chain.xml", "t/ascmhl/ascmhl_chain.xml"),
+        ("rm t/ascmhl/ascmhl_chain.xml", "which should have the hashes"),
+        ("echo '<!-- -->' >> t/ascmhl/0001*", "is not the list that the chain has the hash of"),
+    ] {
+        let (code, stdout, stderr) = script(&format!(
+            "{FAILS} mkdir t; echo a > t/a; $S verify t --mhl -q; echo m > t/more; {hurt}; fails $S verify t"
+        ));
+        let is_named = stdout.contains("extra       more") && stderr.contains(said);
+        assert!(code == 0 && is_named, "{hurt}: {stdout} {stderr}");
+    }
+    // What it said may be all that there is of a file.
+    let (code, stdout, stderr) = script(&format!(
+        "{FAILS} mkdir t; echo a > t/a; $S verify t --mhl -q; echo m > t/more; sleep 1; $S verify t --mhl -q
+         rm t/ascmhl/0002*; fails $S verify t"
+    ));
+    assert!(code == 0 && !stdout.contains("extra") && stderr.contains("is not there"), "{stdout} {stderr}");
 }
 
 #[test]

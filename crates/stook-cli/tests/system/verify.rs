@@ -1,7 +1,7 @@
 //! `stook verify` where the medium and the memory differ, and where blocks cannot be read.
 
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, chown};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use stook::extent::ByteRange;
 use stook_testing::fuse::{Mirror, PageCache};
 use stook_testing::privileged::{Attached, EXT4, LoopDevice, Mounted, run};
 
-use crate::program::{ended, stook};
+use crate::program::{Home, SOMEBODY, ended, stook};
 use crate::trees::noise;
 
 fn verify(arguments: &[&str], path: &Path) -> (i32, String) {
@@ -156,4 +156,77 @@ fn a_tree_is_not_compared_with_itself_by_another_mount() {
     let again = Mounted::new(&["--bind", tree.path().to_str().unwrap()]).unwrap();
     let (code, said) = verify(&["--against", again.path().to_str().unwrap()], tree.path());
     assert!(code == 2 && said.contains("would be compared with itself"), "{said}");
+}
+
+/// What somebody may not write, but replace, is replaced; what he may not read, or replace, is left
+/// alone and said, and all else is repaired.
+#[test]
+fn a_repair_by_somebody_else_than_root_does_what_he_may_and_says_what_not() {
+    let home = Home::new();
+    let set_mode = |name: &str, mode| {
+        fs::set_permissions(home.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let repaired = ["own", "read-only", "read-only long", "of root", "of root long", "in own/file"];
+    let left =
+        ["unreadable", "of root unreadable", "shared/of root", "shared/of root long", "of root's/file"];
+    let sizes = |name: &str| if name.ends_with("long") { 2_500_000 } else { 5000 };
+    for directory in ["to", "to/shared", "to/of root's", "to/in own"] {
+        fs::create_dir(home.path(directory)).unwrap();
+    }
+    for (seed, name) in repaired.iter().chain(&left).enumerate() {
+        fs::write(home.path("to").join(name), noise(seed as u64, sizes(name))).unwrap();
+    }
+    run(Command::new("chown").args(["-R", &SOMEBODY.to_string()]).arg(home.path("to"))).unwrap();
+    for args in [&["verify", "to", "--proof", "-q"][..], &["copy", "to", "good", "-q"]] {
+        assert_eq!(ended(&mut home.somebody(args)), (0, String::new(), String::new()));
+    }
+    let flip = |name: &str| {
+        let file = File::options().read(true).write(true).open(home.path("to").join(name)).unwrap();
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, 1234).unwrap();
+        file.write_all_at(&[byte[0] ^ 1], 1234).unwrap();
+    };
+    repaired.iter().chain(&left).for_each(|name| flip(name));
+    for name in repaired.iter().chain(&left).filter(|name| name.contains("of root")) {
+        chown(home.path("to").join(name), Some(0), Some(0)).unwrap();
+    }
+    for (directory, mode) in [("to/shared", 0o1777), ("to/of root's", 0o755)] {
+        chown(home.path(directory), Some(0), Some(0)).unwrap();
+        set_mode(directory, mode);
+    }
+    for (name, mode) in [
+        ("to/read-only", 0o444),
+        ("to/read-only long", 0o444),
+        ("to/unreadable", 0),
+        ("to/of root unreadable", 0o600),
+        ("to/in own", 0o555),
+    ] {
+        set_mode(name, mode);
+    }
+    let before: Vec<Vec<u8>> =
+        left.iter().map(|name| fs::read(home.path("to").join(name)).unwrap()).collect();
+    let (code, stdout, stderr) = ended(&mut home.somebody(["copy", "good", "to", "--repair"]));
+    assert_eq!(code, 1, "{stdout}{stderr}");
+    assert!(stdout.contains("Repaired 6 of 11 files of to; 5 could not be repaired"), "{stdout}{stderr}");
+    for (seed, name) in repaired.iter().enumerate() {
+        assert!(
+            fs::read(home.path("to").join(name)).unwrap() == noise(seed as u64, sizes(name)),
+            "{name}: {stderr}"
+        );
+    }
+    for (name, before) in left.iter().zip(&before) {
+        assert!(fs::read(home.path("to").join(name)).unwrap() == *before, "{name}");
+        let lines = stderr.lines().filter(|line| line.contains(&format!("to/{name}: "))).count();
+        assert_eq!(lines, 1, "{name}: {stderr}");
+    }
+    let mode = |name: &str| fs::metadata(home.path(name)).unwrap().mode() & 0o7777;
+    assert_eq!([mode("to/in own"), mode("to/shared"), mode("to/unreadable")], [0o555, 0o1777, 0]);
+    for directory in ["to", "to/shared", "to/of root's", "to/in own"] {
+        let mut names = fs::read_dir(home.path(directory)).unwrap().map(|entry| entry.unwrap().file_name());
+        assert!(!names.any(|name| name.as_encoded_bytes().starts_with(b".stook-")), "{directory}");
+    }
+    // Root may do all of it.
+    let (code, stdout, stderr) = ended(&mut home.root(["copy", "good", "to", "--repair"]));
+    assert!(code == 0 && stdout.contains("Repaired 5 files of to"), "{stdout}{stderr}");
+    assert_eq!(ended(&mut home.root(["verify", "to", "-q"])).0, 0);
 }

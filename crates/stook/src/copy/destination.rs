@@ -99,6 +99,8 @@ pub(super) struct State {
     blocked: HashSet<Vec<u8>>,
     /// Directories that something was put into, where not all are made beforehand.
     entered: HashSet<Vec<u8>>,
+    /// Modes of directories, by device and inode, that keep them but while something is put there.
+    pub(super) lifted: HashMap<(u64, u64), u32>,
     /// Of what has several names in a source, the first, and what stands for it here.
     pub(super) firsts: HashMap<Vec<u8>, FirstName>,
     /// What was computed of files with several names, by each that is known to lead to it.
@@ -199,11 +201,6 @@ impl Receiver {
     pub(super) fn unmake(&self) {
         // What refuses the copy is reported; what stays is only untidy.
         self.state().report.made.iter().rev().for_each(|made| _ = target::remove_if_empty(made));
-    }
-
-    /// The same, with lists of checksums.
-    pub(super) fn listing(self, lists: Option<Lists>) -> Self {
-        Self { lists, ..self }
     }
 
     /// The same, with what reads again what gets its name.

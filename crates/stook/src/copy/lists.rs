@@ -22,6 +22,7 @@ use crate::source::Forwards;
 use crate::tree::Kind;
 use crate::tree::existing::Comparison;
 use crate::tree::history::Listed;
+use crate::tree::new_lists;
 use crate::tree::outbox::{Appended, BeforeNames, Durability, NewFile, Replaces, Waiting};
 
 /// How many lists of one function may begin in a destination in the same second.
@@ -36,8 +37,10 @@ pub(super) struct Lists {
     kinds: Vec<HashKind>,
     /// Whether a list of ASC MHL is made at the end.
     pub(super) has_mhl: bool,
-    /// The date in the names of all of them.
+    /// When they were begun, as the list of ASC MHL has it.
     pub(super) date: String,
+    /// The date in the names of the others, and of the directory of proofs.
+    list_date: String,
     state: Mutex<ListState>,
 }
 
@@ -75,7 +78,13 @@ impl Lists {
         let mut kinds = options.lists.clone();
         kinds.sort_unstable();
         kinds.dedup();
-        let lists = Self { kinds, has_mhl, date: date.to_owned(), state: Mutex::default() };
+        let lists = Self {
+            kinds,
+            has_mhl,
+            date: date.to_owned(),
+            list_date: date.to_owned(),
+            state: Mutex::default(),
+        };
         (is_asked && !options.dry_run).then_some(lists)
     }
 
@@ -168,6 +177,17 @@ impl BeforeNames for Receiver {
 }
 
 impl Receiver {
+    /// The same with lists, none of our own in the destination counting for more than these.
+    pub(super) fn listing(mut self, lists: Option<Lists>) -> crate::Result<Self> {
+        let Some(mut lists) = lists else { return Ok(self) };
+        if let Some(root) = self.target().map(|target| target.root()) {
+            let date = new_lists::date_in(&root);
+            lists.list_date = date.map_err(|error| self.io("list", b"", error))?.max(lists.list_date);
+        }
+        self.lists = Some(lists);
+        Ok(self)
+    }
+
     /// Lists a file that is there, or will be without being written: its bytes were read, and found
     /// to be the same.
     pub(super) fn list_same(&self, job: &FileJob, digests: &Arc<[Digest]>, proof: Option<&Arc<[u8]>>) {
@@ -282,17 +302,6 @@ impl Receiver {
         if lists.kinds.is_empty() || state.has_failed {
             return;
         }
-        if !state.is_begun {
-            state.is_begun = true;
-            match self.begin_lists(lists) {
-                Ok(open) => state.open = open,
-                Err((name, error)) => {
-                    state.has_failed = true;
-                    drop(state);
-                    return self.fail_io("create", &name, error);
-                }
-            }
-        }
         let of = |kind: HashKind| {
             let line = |(key, digests): &(&[u8], &[Digest])| {
                 let digest = digests.iter().find(|digest| digest.kind == kind)?;
@@ -300,6 +309,21 @@ impl Receiver {
             };
             files.clone().filter_map(line).flatten().collect::<Vec<u8>>()
         };
+        if files.clone().next().is_none() {
+            return;
+        }
+        if !state.is_begun {
+            state.is_begun = true;
+            match self.begin_lists(lists, &of) {
+                Ok(open) => state.open = open,
+                Err((name, error)) => {
+                    state.has_failed = true;
+                    drop(state);
+                    self.fail_io("write", &name, error);
+                }
+            }
+            return;
+        }
         let append = |list: &mut OpenList| {
             let appended = list.file.append(&of(list.kind));
             Some((list.name.clone(), appended.err()?))
@@ -318,7 +342,7 @@ impl Receiver {
         if proven.is_empty() {
             return;
         }
-        let name = sums::proofs_name(&lists.date);
+        let name = sums::proofs_name(&lists.list_date);
         let made = self.target().map(|mut target| target.directory(&[OsStr::new(&name)])).transpose();
         let folder = match made {
             Ok(Some(folder)) => folder,
@@ -359,8 +383,12 @@ impl Receiver {
         }
     }
 
-    /// Makes the lists, each under a name that nothing has.
-    fn begin_lists(&self, lists: &Lists) -> Result<Vec<OpenList>, NotListed> {
+    /// Makes the lists with their first lines, each under a name that nothing has.
+    fn begin_lists(
+        &self,
+        lists: &Lists,
+        first_lines: &dyn Fn(HashKind) -> Vec<u8>,
+    ) -> Result<Vec<OpenList>, NotListed> {
         let Some(root) = self.target().map(|target| target.root()) else { return Ok(Vec::new()) };
         let mut open = Vec::with_capacity(lists.kinds.len());
         // One of the same second may be copied, too.
@@ -368,12 +396,13 @@ impl Receiver {
             let found = statat(&*root, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW);
             found.is_ok() || self.keys.has(name).unwrap_or(false)
         };
-        let first = sums::free_number(&lists.date, NUMBERS_MAX, is_there);
+        let first = sums::free_number(&lists.list_date, NUMBERS_MAX, is_there);
+        let is_durable = self.options.durability != Durability::None;
         for kind in &lists.kinds {
-            let mut number = first;
+            let (mut number, lines) = (first, first_lines(*kind));
             let list = loop {
-                let name = sums::list_name(*kind, &lists.date, number).into_bytes();
-                match self.outbox.append_to_new(&root, OsStr::from_bytes(&name)) {
+                let name = sums::list_name(*kind, &lists.list_date, number).into_bytes();
+                match self.outbox.append_to_new(&root, (OsStr::from_bytes(&name), &lines), is_durable) {
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < NUMBERS_MAX => {
                         number += 1;
                     }

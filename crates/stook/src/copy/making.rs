@@ -8,7 +8,7 @@ use super::destination::Receiver;
 pub(super) use crate::tree::descriptors::{is_short_of_descriptors, with_descriptors};
 use crate::tree::durable::identity;
 use crate::tree::outbox::{NewFile, OutFile, again};
-use crate::tree::target::is_out_of_descriptors;
+use crate::tree::target::{self, is_out_of_descriptors};
 
 /// What its owner needs to put something into a directory.
 const OWNER_PUTS: u32 = 0o300;
@@ -52,7 +52,32 @@ impl Receiver {
         if !is_own || mode & OWNER_PUTS == OWNER_PUTS || root == Some(identity(directory)?) {
             return Ok(false);
         }
+        if self.options.keep_directories {
+            self.state().lifted.entry(identity(directory)?).or_insert(mode);
+        }
         again(|| self.calls.set_mode(directory.as_fd(), mode | OWNER_PUTS))?;
         Ok(true)
+    }
+
+    /// Gives those of these directories their modes again that are to keep them, the deepest first.
+    pub(super) fn restore_modes<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) {
+        let mut lifted = std::mem::take(&mut self.state().lifted);
+        for key in keys {
+            if lifted.is_empty() {
+                return;
+            }
+            let parts = target::parts(key).unwrap_or_default();
+            let there = self.target().map(|mut target| target.existing(&parts)).transpose();
+            let restored = there.and_then(|there| {
+                let Some(directory) = there.flatten() else { return Ok(()) };
+                match lifted.remove(&identity(&directory)?) {
+                    Some(mode) => again(|| self.calls.set_mode(directory.as_fd(), mode)),
+                    None => Ok(()),
+                }
+            });
+            if let Err(error) = restored {
+                self.fail_io("set the mode of", key, error);
+            }
+        }
     }
 }

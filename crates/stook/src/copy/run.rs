@@ -222,7 +222,7 @@ impl<'a> Run<'a> {
         let sources: Arc<[CopySource]> = copy.sources.as_slice().into();
         let receiver = |(index, destination): (usize, &Destination)| -> Result<Arc<Receiver>> {
             let receiver = Receiver::new(index, destination, &options, (&sources, is_contents), &mailbox);
-            let receiver = receiver?.listing(Lists::new(&options, &date));
+            let receiver = receiver?.listing(Lists::new(&options, &date))?;
             Ok(Arc::new(receiver.reading_back(copy.read_back.clone())))
         };
         let receivers = copy.destinations.iter().enumerate().map(receiver).collect::<Result<Vec<_>>>()?;
@@ -481,6 +481,7 @@ impl<'a> Run<'a> {
             directories.iter().filter(|one| !one.is_implied).map(|one| one.key.clone()).collect()
         });
         // The deepest first, so that nothing is made in a directory afterwards.
+        receiver.restore_modes(directories.iter().rev().map(|directory| directory.key.as_slice()));
         for directory in directories.iter().rev().take_while(|_| !self.is_stopped()) {
             let Some(source) = self.sources.get(directory.source) else { continue };
             let xattrs = match self.options.xattrs {

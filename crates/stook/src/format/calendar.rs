@@ -60,6 +60,14 @@ pub fn list_date(ns: i64) -> Option<String> {
     Some(format!("{year:04}-{month:02}-{day:02}_{hour:02}{minute:02}{second:02}Z"))
 }
 
+/// The first moment of a [`list_date`], in nanoseconds since 1970; `None` for what is none.
+pub(super) fn ns_of_list_date(date: &[u8]) -> Option<i64> {
+    let number = |from: usize, to: usize| std::str::from_utf8(date.get(from..to)?).ok()?.parse().ok();
+    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+    let (hour, minute, second) = (number(11, 13)?, number(13, 15)?, number(15, 17)?);
+    Moment { year, month, day, hour, minute, second }.to_ns()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -18,6 +18,7 @@ pub(crate) mod gone;
 mod granularity;
 pub(crate) mod history;
 mod holes;
+pub(crate) mod new_lists;
 mod node;
 pub mod outbox;
 mod page;

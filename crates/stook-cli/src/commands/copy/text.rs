@@ -176,6 +176,7 @@ pub(super) fn print(
         for list in &one.lists {
             let path = one.path.join(OsStr::from_bytes(list));
             output.line(format_args!("listed in {}", printable(path.as_os_str().as_bytes())))?;
+            context.note_ahead(&path);
         }
         if let Some((proofs, files)) = &one.proofs {
             let path = one.path.join(OsStr::from_bytes(proofs));

@@ -75,6 +75,7 @@ pub(super) fn print(
     for list in &verified.made {
         let files = units::count_of(list.files, "file", "files");
         output.line(format_args!("Wrote {}: {files}", printable(list.path.as_os_str().as_bytes())))?;
+        context.note_ahead(&list.path);
     }
     for list in &verified.removed {
         let path = printable(list.as_os_str().as_bytes());

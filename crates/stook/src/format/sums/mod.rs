@@ -29,7 +29,7 @@ mod write;
 pub use fault::{BadLine, LineFault};
 pub use names::{
     file_of_name, free_number, is_list_name, is_own_list_name, is_own_proofs_name, kind_of_name, list_name,
-    number_of_name, proof_name, proofs_name,
+    new_date, number_of_name, proof_name, proofs_name,
 };
 pub use parse::SumLine;
 pub use read::{LINE_MAX, SumsReader};

@@ -1,5 +1,6 @@
 //! Names of lists, and which hash function they are of.
 
+use crate::format::calendar::{list_date, ns_of_list_date};
 use crate::hash::{Digest, HashKind};
 
 /// Endings of names, and beginnings of names of whole lists, with their function.
@@ -30,6 +31,8 @@ const WORDS: [(&str, Option<HashKind>); 22] = [
 ];
 /// What the names of lists begin with that are written here, and the date with which they go on.
 const OWN: &str = "checksums-";
+/// Nanoseconds of a second, which is what names of lists tell apart.
+const SECOND_NS: i64 = 1_000_000_000;
 const DATE: &str = "dddd-dd-dd_ddddddZ";
 /// What the name of a directory of proofs ends with.
 const PROOFS: &str = "proofs";
@@ -74,6 +77,20 @@ pub fn is_list_name(name: &[u8]) -> bool {
 pub fn list_name(kind: HashKind, date: &str, number: u32) -> String {
     let number = if number > 1 { format!("-{number}") } else { String::new() };
     format!("{OWN}{date}{number}.{}", kind.name())
+}
+
+/// The date in the names of lists that are made now beside others, which have these names: a second
+/// after that of the newest of those that are written here, if that is still to come, because a
+/// clock was ahead. Else it would count for more than the new ones.
+pub fn new_date<N: AsRef<[u8]>>(now_ns: i64, names: impl IntoIterator<Item = N>) -> String {
+    let date_of = |name: &[u8]| {
+        let is_own = is_own_list_name(name) || is_own_proofs_name(name);
+        let date = name.get(OWN.len()..)?.get(..DATE.len()).filter(|_| is_own)?;
+        ns_of_list_date(date)
+    };
+    let newest = names.into_iter().filter_map(|name| date_of(name.as_ref())).max();
+    let later = newest.filter(|newest| *newest > now_ns).map(|newest| newest.saturating_add(SECOND_NS));
+    later.and_then(list_date).or_else(|| list_date(now_ns)).unwrap_or_default()
 }
 
 /// The first number with which no list of a date is there, of whatever function: a list with it is
@@ -155,6 +172,23 @@ mod tests {
         for name in ["md5", "b3", "notes.txt", "shasums", "film.mov", "sha256.txt", "", "\u{fffd}"] {
             assert!(!is_list_name(name.as_bytes()), "{name}");
         }
+    }
+
+    #[test]
+    fn new_lists_are_dated_after_those_that_are_there() {
+        let now_ns = ns_of_list_date(b"2026-11-26_235958Z").unwrap() + 5;
+        let date = |names: &[&str]| new_date(now_ns, names);
+        let now = "2026-11-26_235958Z";
+        assert_eq!(date(&[]), now);
+        assert_eq!(date(&["checksums-2025-11-26_064134Z.md5", "checksums-2026-11-26_235958Z.md5"]), now);
+        // Of others it is not known what their dates mean, and these are none.
+        for other in ["SHA256SUMS-2026-12-01", "checksums-2199-99-99_999999Z.md5", "2199-01-01_000000Z.md5"] {
+            assert_eq!(date(&[other]), now, "{other}");
+        }
+        for ahead in ["md5", "proofs"].map(|ending| format!("checksums-2026-11-26_235959Z.{ending}")) {
+            assert_eq!(date(&["checksums-2025-11-26_064134Z.md5", &ahead]), "2026-11-27_000000Z");
+        }
+        assert_eq!(date(&["checksums-2199-12-31_235959Z-2.blake3"]), "2200-01-01_000000Z");
     }
 
     #[test]

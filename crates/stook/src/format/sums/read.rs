@@ -98,6 +98,11 @@ impl<R: BufRead> SumsReader<R> {
         self.has_backslashes && !self.has_slashes
     }
 
+    /// Whether nothing was read yet: at the end, that there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.number == 0
+    }
+
     /// Whether the last line that was read ended with a line feed. If not, it may have been cut.
     pub fn ended(&self) -> bool {
         self.ended

@@ -11,11 +11,11 @@ use std::time::UNIX_EPOCH;
 use rustix::fs::FileType;
 
 use super::dates::date_of_name;
-use super::own::lists_of;
+use super::own::{is_chain, lists_of};
 use super::range::blake3_of;
 use super::reading;
 use crate::error::{Error, Result};
-use crate::format::{mhl, sums};
+use crate::format::{mhl, now_ns, sums};
 use crate::hash::Digest;
 use crate::source::{Forwards, Source};
 use crate::tree::Kind;
@@ -55,11 +55,18 @@ pub struct ListReport {
     /// Whether its date is still to come, by more than clocks and zones of time may be apart: it
     /// outranks all lists that are made until then.
     pub is_of_future: bool,
+    /// Of a chain: whether a list of its history is lost, or may be.
+    pub(super) has_lost: bool,
 }
 
 impl ListReport {
     pub(super) fn new(path: PathBuf) -> Self {
         Self { path, ..Self::default() }
+    }
+
+    /// Whether lists said something that is not known any more: nothing can be said to be in none.
+    pub(super) fn is_silent(&self) -> bool {
+        if is_chain(&self.path) { self.has_lost } else { self.bad_lines > 0 && self.lines == 0 }
     }
 
     /// Notes what is wrong.
@@ -75,6 +82,24 @@ impl ListReport {
 /// not known which is the later one.
 const fn second_of(ns: i64) -> i64 {
     ns.div_euclid(1_000_000_000).saturating_mul(1_000_000_000)
+}
+
+/// How far clocks may be apart.
+const MINUTE_NS: i64 = 60 * 1_000_000_000;
+/// The same with zones of time that nothing says: lists that are written here are dated in UTC.
+const DAY_NS: i64 = 24 * 60 * MINUTE_NS;
+
+/// Whether a list of this name and date counts for more than all that are made until then.
+fn is_of_future(name: &[u8], date_ns: i64) -> bool {
+    let apart_ns = if sums::is_own_list_name(name) { MINUTE_NS } else { DAY_NS };
+    date_ns > now_ns().saturating_add(apart_ns)
+}
+
+/// Whether a list that was made now has a date that is still to come: a second after that of the
+/// newest list beside it, for which it would else not count.
+pub fn is_dated_ahead(list: &Path) -> bool {
+    let name = list.file_name().unwrap_or_default().as_bytes();
+    sums::is_own_list_name(name) && date_of_name(name).is_some_and(|date_ns| is_of_future(name, date_ns))
 }
 
 /// Whether a name is that of an ASC MHL.
@@ -106,6 +131,8 @@ pub(super) struct ListFile {
     pub(super) below: Vec<u8>,
     /// When it was made: of two lists the later one counts, and of two equal ones both.
     pub(super) date_ns: i64,
+    /// Whether its chain vouches for it, if it is one of a history.
+    pub(super) is_vouched: bool,
     bytes: ListBytes,
 }
 
@@ -135,14 +162,14 @@ impl ListFile {
         let modified_ns = age.and_then(|age| i64::try_from(age.as_nanos()).ok()).unwrap_or(0);
         let date_ns = date_of(&name, modified_ns);
         let (path, bytes) = (path.to_path_buf(), ListBytes::OnDisk(path.to_path_buf()));
-        Ok(Self { path, name, below: Vec::new(), date_ns, bytes })
+        Ok(Self { path, name, below: Vec::new(), date_ns, is_vouched: true, bytes })
     }
 
     /// A list in a tree.
     pub(super) fn of(source: Arc<dyn Source>, name: &[u8], below: &[u8]) -> Self {
         let date_ns = date_of(name, source.identity().mtime_ns);
         let (path, bytes) = (source.path().to_path_buf(), ListBytes::Of(source));
-        Self { path, name: name.to_vec(), below: below.to_vec(), date_ns, bytes }
+        Self { path, name: name.to_vec(), below: below.to_vec(), date_ns, is_vouched: true, bytes }
     }
 
     /// The newest list of a tree that has a file with this digest.
@@ -173,6 +200,11 @@ impl ListFile {
             ListBytes::Of(_) => true,
             ListBytes::OnDisk(path) => path.is_file(),
         }
+    }
+
+    /// Whether its date is still to come.
+    pub(super) fn is_of_future(&self) -> bool {
+        is_of_future(&self.name, self.date_ns)
     }
 
     /// Whether it is an ASC MHL.

@@ -1,7 +1,8 @@
 //! Lists of what is there: made from the digests that were computed while it was verified.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
+use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -13,8 +14,9 @@ use crate::format::mhl::{FOLDER, MhlProcess, checked_kinds};
 use crate::format::{list_date, now_ns, sums};
 use crate::hash::HashKind;
 use crate::tree::history::{Generation, IGNORED, Listed, add_kinds_in, is_ignored};
+use crate::tree::new_lists;
 use crate::tree::outbox::{Calls as _, Outbox, System};
-use crate::tree::target::Target;
+use crate::tree::target::{self, Target};
 use crate::tree::{Draft, Failure, Kind};
 use crate::verify::{
     self, Branch, Expected, ExpectedBuilder, Finding, Outcome, Progress, Subject, VerifyEvents,
@@ -50,6 +52,9 @@ pub struct MadeProofs {
     pub files: u64,
 }
 
+/// Lists and proofs that were made, and what could not be.
+pub(super) type Made = (Vec<MadeList>, Vec<MadeProofs>, Vec<Failure<crate::Error>>);
+
 /// The directory on disk that the list of a tree is made in.
 pub(super) fn place_of(branch: &Branch) -> Result<PathBuf> {
     let path = branch.lies_in.as_ref().filter(|_| branch.is_on_disk);
@@ -67,8 +72,10 @@ pub(super) struct Wanted {
     pub(super) mhl: Vec<HashKind>,
     /// The functions of histories that are there, which the new list is held against.
     of_histories: BTreeSet<HashKind>,
-    /// The date in the names of what is made.
+    /// When it began, as a list of ASC MHL has it.
     date: String,
+    /// The date in the names of other lists, and of directories with proofs.
+    list_date: String,
 }
 
 impl Wanted {
@@ -84,8 +91,8 @@ impl Wanted {
         if proofs && !kinds.contains(&HashKind::Blake3) {
             kinds.push(HashKind::Blake3);
         }
-        let of_histories = BTreeSet::new();
-        Ok(Self { kinds, mhl, of_histories, date: list_date(now_ns()).unwrap_or_default() })
+        let (of_histories, date) = (BTreeSet::new(), list_date(now_ns()).unwrap_or_default());
+        Ok(Self { kinds, mhl, of_histories, list_date: date.clone(), date })
     }
 
     /// Notes which functions the histories in these trees have, if an ASC MHL is made: whether
@@ -107,10 +114,25 @@ impl Wanted {
         Ok(true)
     }
 
+    /// The directory on disk that what is made of each tree goes into; none if nothing is made. All
+    /// of it gets a date that no list of our own counts for more than that is in one of these.
+    pub(super) fn places<'b>(&mut self, branches: impl Iterator<Item = &'b Branch>) -> Result<Vec<PathBuf>> {
+        if self.is_empty() {
+            return Ok(Vec::new());
+        }
+        let places = branches.map(place_of).collect::<Result<Vec<_>>>()?;
+        for place in &places {
+            let date = target::open(place).and_then(|place| new_lists::date_in(&place));
+            let date = date.map_err(|error| crate::Error::io("list", place, error))?;
+            self.list_date = std::mem::take(&mut self.list_date).max(date);
+        }
+        Ok(places)
+    }
+
     /// Leaves out what is in none of the lists: the directory of the proofs, which a walk may meet
     /// that goes on while they are written, and what no ASC MHL has, if nothing else is made.
     pub(super) fn leave_out(&self, subject: &mut Subject) -> Result<()> {
-        subject.left_out.insert(sums::proofs_name(&self.date).into_bytes());
+        subject.left_out.insert(sums::proofs_name(&self.list_date).into_bytes());
         if self.kinds.is_empty() && !self.mhl.is_empty() {
             let ignored = subject.ignored.without(&IGNORED);
             subject.ignored = ignored.map_err(|error| verify::Error::Invalid(error.to_string()))?;
@@ -159,6 +181,8 @@ pub(super) struct Making<'e> {
     /// What is computed of each file for them.
     kinds: Vec<HashKind>,
     proofs: Vec<MadeProofs>,
+    /// The directories of proofs that were begun, by their trees, and what was written into them.
+    begun: BTreeMap<usize, (PathBuf, Vec<String>)>,
     failures: Vec<Failure<crate::Error>>,
     events: &'e mut dyn VerifyEvents,
 }
@@ -188,17 +212,19 @@ impl<'e> Making<'e> {
     pub(super) fn new(places: Vec<PathBuf>, wanted: Wanted, events: &'e mut dyn VerifyEvents) -> Self {
         let trees = places.into_iter().map(|place| (place, Expected::builder())).collect();
         let kinds = wanted.digests();
-        Self { trees, wanted, kinds, proofs: Vec::new(), failures: Vec::new(), events }
+        let (proofs, begun, failures) = Default::default();
+        Self { trees, wanted, kinds, proofs, begun, failures, events }
     }
 
     /// Writes the proof of a file.
     fn prove(&mut self, finding: &Finding, proof: &[u8]) {
         let digest = finding.digests.iter().find(|digest| digest.kind == HashKind::Blake3);
         let (Some((place, _)), Some(digest)) = (self.trees.get(finding.subject), digest) else { return };
-        let path = place.join(sums::proofs_name(&self.wanted.date));
-        let is_first = !self.proofs.iter().any(|one| one.subject == finding.subject);
-        match write_proof(place, &path, &sums::proof_name(digest), proof, is_first) {
-            Ok(()) => {}
+        let path = place.join(sums::proofs_name(&self.wanted.list_date));
+        let (name, is_first) = (sums::proof_name(digest), !self.begun.contains_key(&finding.subject));
+        let (_, names) = self.begun.entry(finding.subject).or_insert_with(|| (path.clone(), Vec::new()));
+        match write_proof(place, &path, &name, proof, is_first) {
+            Ok(()) => names.push(name),
             // Two files with the same bytes.
             Err(error) if is_taken(&error) => {}
             Err(error) => return self.failures.push(Failure { key: finding.key.clone(), error }),
@@ -209,21 +235,41 @@ impl<'e> Making<'e> {
         }
     }
 
+    /// Makes no list: the run was interrupted.
+    pub(super) fn give_up(mut self) -> Made {
+        self.take_back(&[]);
+        (Vec::new(), Vec::new(), self.failures)
+    }
+
+    /// Takes back the proofs of trees that got no list of BLAKE3, which says what they prove, and
+    /// directories in which none could be written.
+    fn take_back(&mut self, made: &[MadeList]) {
+        for (subject, (path, names)) in std::mem::take(&mut self.begun) {
+            let is_its = |list: &MadeList| list.subject == subject && list.kind == Some(HashKind::Blake3);
+            if !names.is_empty() && made.iter().any(is_its) {
+                continue;
+            }
+            self.proofs.retain(|one| one.subject != subject);
+            if let Err(error) = remove_proofs(&path, &names) {
+                let error = crate::Error::io("remove", path, error);
+                self.failures.push(Failure { key: Vec::new(), error });
+            }
+        }
+    }
+
     /// Makes the lists: which were made, and which could not be. A tree without a file gets none.
-    pub(super) fn finish(
-        self,
-        branches: &[&Branch],
-    ) -> (Vec<MadeList>, Vec<MadeProofs>, Vec<Failure<crate::Error>>) {
-        let (mut made, mut failures) = (Vec::new(), self.failures);
-        for ((subject, (place, builder)), branch) in self.trees.into_iter().enumerate().zip(branches) {
+    pub(super) fn finish(mut self, branches: &[&Branch]) -> Made {
+        let (mut made, mut failures) = (Vec::new(), std::mem::take(&mut self.failures));
+        let trees = std::mem::take(&mut self.trees);
+        for ((subject, (place, builder)), branch) in trees.into_iter().enumerate().zip(branches) {
             let expected = builder.finish();
             if expected.is_empty() {
                 continue;
             }
             let is_there = |name: &[u8]| place.join(OsStr::from_bytes(name)).symlink_metadata().is_ok();
-            let number = sums::free_number(&self.wanted.date, NAMES_MAX, is_there);
+            let number = sums::free_number(&self.wanted.list_date, NAMES_MAX, is_there);
             for kind in &self.wanted.kinds {
-                match make(&place, *kind, (&self.wanted.date, number), &expected) {
+                match make(&place, *kind, (&self.wanted.list_date, number), &expected) {
                     Ok(path) => {
                         let (kind, files) = (Some(*kind), expected.len() as u64);
                         made.push(MadeList { subject, path, kind, files });
@@ -246,7 +292,28 @@ impl<'e> Making<'e> {
                 Err(error) => failures.push(Failure { key: FOLDER.as_bytes().to_vec(), error }),
             }
         }
+        self.take_back(&made);
+        failures.append(&mut self.failures);
         (made, self.proofs, failures)
+    }
+}
+
+/// Removes proofs, and the directory that they are in, unless others are in it, too.
+fn remove_proofs(path: &Path, names: &[String]) -> io::Result<()> {
+    let (Some(place), Some(folder)) = (path.parent(), path.file_name()) else { return Ok(()) };
+    let place = target::open(place)?;
+    let gone = |removed: io::Result<()>| match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    };
+    if !names.is_empty() {
+        let open = target::open(path)?;
+        let mut names = names.iter();
+        names.try_for_each(|name| gone(System.unlink(open.as_fd(), OsStr::new(name))))?;
+    }
+    match gone(System.remove_directory(place.as_fd(), folder)) {
+        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
+        removed => removed.and_then(|()| System.sync(place.as_fd())),
     }
 }
 
@@ -310,7 +377,7 @@ fn make(
 /// Writes a proof, the first one into a directory that is made for it, durable before it is used.
 fn write_proof(place: &Path, path: &Path, name: &str, proof: &[u8], is_first: bool) -> crate::Result<()> {
     if is_first {
-        let made = || -> std::io::Result<()> {
+        let made = || -> io::Result<()> {
             let mut target = Target::at(place)?;
             target.directory(&[path.file_name().unwrap_or_default()])?;
             System.sync(target.root().as_fd())
@@ -323,7 +390,7 @@ fn write_proof(place: &Path, path: &Path, name: &str, proof: &[u8], is_first: bo
 }
 
 fn is_taken(error: &crate::Error) -> bool {
-    error.io_kind() == Some(std::io::ErrorKind::AlreadyExists)
+    error.io_kind() == Some(io::ErrorKind::AlreadyExists)
 }
 
 fn write(place: &Path, name: &str, kind: HashKind, expected: &Expected) -> crate::Result<()> {

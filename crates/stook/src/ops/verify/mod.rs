@@ -23,7 +23,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 pub use advice::Repairable;
-pub use lists::{ListProblem, ListReport};
+pub use lists::{ListProblem, ListReport, is_dated_ahead};
 pub use made::{MadeList, MadeProofs};
 pub use range::{RangeGiven, RangeReport};
 pub use repair::{
@@ -270,8 +270,7 @@ impl VerifyGiven {
             older = Older::of(&task.subject.branch, task.subject.listed.as_deref())?;
             wanted.add(older.kinds());
         }
-        let places = tasks.iter().map(|task| made::place_of(&task.subject.branch));
-        let places = if wanted.is_empty() { Vec::new() } else { places.collect::<Result<Vec<_>>>()? };
+        let places = wanted.places(tasks.iter().map(|task| &task.subject.branch))?;
         let branches = tasks.iter().map(|task| &task.subject.branch);
         if !wanted.note_histories(branches, &mut || events.go_on(&Progress::default()))? {
             return Ok(Verified::interrupted());
@@ -289,7 +288,7 @@ impl VerifyGiven {
         let mut report = verify.run(&mut making)?;
         let branches: Vec<&Branch> = known.iter().map(|subject| &subject.branch).collect();
         let (made, made_proofs, mut failures) =
-            if report.interrupted { Default::default() } else { making.finish(&branches) };
+            if report.interrupted { making.give_up() } else { making.finish(&branches) };
         failures.splice(0..0, unverified);
         for ((one, subject), proven) in report.subjects.iter_mut().zip(&known).zip(&proven) {
             let is_whole = name_blocks(one, subject, proven, access, (&mut *events, &mut failures));

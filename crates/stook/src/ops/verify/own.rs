@@ -75,7 +75,7 @@ pub(super) fn lists_of(branch: &Branch) -> Result<OwnLists> {
 /// A list that cannot be opened, or a folder of lists.
 fn unusable(branch: &Branch, id: NodeId, error: &crate::Error) -> ListReport {
     let mut report = ListReport::new(branch.tree.path_of(id));
-    report.tree = branch.path();
+    (report.tree, report.has_lost) = (branch.path(), true);
     report.add(None, chain(error));
     report
 }
@@ -125,9 +125,10 @@ pub(super) fn history(
         }
         before = Some((*generation, list.date_ns));
     }
-    let lists: Vec<ListFile> = lists.into_iter().map(|(_, list)| list).collect();
+    let mut lists: Vec<ListFile> = lists.into_iter().map(|(_, list)| list).collect();
     let mut report = ListReport::new(branch.tree.path_of(folder));
     check_chain(branch, chain_id, &lists, &mut report);
+    lists.iter_mut().for_each(|list| list.is_vouched = report.bad_lines == 0);
     Ok((lists, Some(report).filter(|report| report.bad_lines > 0)))
 }
 
@@ -154,6 +155,7 @@ fn check_chain(branch: &Branch, chain_id: Option<NodeId>, lists: &[ListFile], re
     let named = named.entries;
     for entry in &named {
         if !lists.iter().any(|list| list.name == entry.name) {
+            report.has_lost = true;
             report.add(None, format!("{} is not there", crate::names::escaped(&entry.name)));
         }
     }

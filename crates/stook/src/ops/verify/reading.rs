@@ -9,7 +9,6 @@ use super::lists::{ListFile, ListReport};
 use super::own::{digest_of, folder_of, history, shown};
 use crate::error::chain;
 use crate::format::mhl::{MhlError, MhlFile, MhlItem, MhlReader, MhlReference};
-use crate::format::now_ns;
 use crate::format::sums::{SumsReader, file_of_name, is_own_list_name, kind_of_name};
 use crate::hash::{Digest, HashKind};
 use crate::names::{Patterns, Selection, pattern_below};
@@ -23,11 +22,6 @@ const SAMPLES_MAX: usize = 100;
 
 /// Lines between two questions whether to go on.
 const LINES_PER_LOOK: u64 = 4096;
-
-/// How far clocks may be apart.
-const MINUTE_NS: i64 = 60 * 1_000_000_000;
-/// The same with zones of time that nothing says: lists that are written here are dated in UTC.
-const DAY_NS: i64 = 24 * 60 * MINUTE_NS;
 
 /// Folders of ASC MHLs in one tree, at most.
 const FOLDERS_MAX: usize = 10_000;
@@ -51,8 +45,23 @@ pub(super) fn read(
     subject: usize,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Option<ReadLists> {
-    let mut reading = Reading::new(branch, lists, go_on);
+    said(Reading::new(branch, lists, go_on), subject)
+}
+
+/// The same of those lists that may say what is repaired: of a history none, while its chain does
+/// not vouch for all of them, or while a list that refers to it has another hash of one. That is
+/// reported all the same.
+pub(super) fn vouched(
+    branch: &Branch,
+    lists: Vec<ListFile>,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Option<ReadLists> {
+    said(Reading { only_vouched: true, ..Reading::new(branch, lists, go_on) }, 0)
+}
+
+fn said(mut reading: Reading<'_>, subject: usize) -> Option<ReadLists> {
     reading.run()?;
+    let branch = reading.branch;
     let Reading { builder, mut reports, folders, ignored, .. } = reading;
     reports.sort_by(|one, other| (one.date_ns, &one.path).cmp(&(other.date_ns, &other.path)));
     for report in &mut reports {
@@ -81,10 +90,14 @@ struct Reading<'b> {
     branch: &'b Branch,
     /// The only function whose digests are taken.
     only: Option<HashKind>,
+    /// Whether lists of a history are read only if that is vouched for.
+    only_vouched: bool,
     builder: ExpectedBuilder,
     waiting: VecDeque<ListFile>,
     reports: Vec<ListReport>,
     folders: BTreeSet<Vec<u8>>,
+    /// Directories of whose histories a list is not what one that refers to it has the hash of.
+    belied: BTreeSet<Vec<u8>>,
     ignored: BTreeSet<String>,
     go_on: Ask<'b>,
     /// Lines of all lists so far.
@@ -145,10 +158,12 @@ impl<'b> Reading<'b> {
         Self {
             branch,
             only: None,
+            only_vouched: false,
             builder: Expected::builder(),
             waiting: lists.into(),
             reports: Vec::new(),
             folders: BTreeSet::new(),
+            belied: BTreeSet::new(),
             ignored: BTreeSet::new(),
             go_on: Rc::new(RefCell::new(go_on)),
             lines: 0,
@@ -158,6 +173,10 @@ impl<'b> Reading<'b> {
     /// `None` where `go_on` ended it.
     fn run(&mut self) -> Option<()> {
         while let Some(list) = self.waiting.pop_front() {
+            let is_vouched = list.is_vouched && !(list.is_mhl() && self.belied.contains(&list.below));
+            if self.only_vouched && !is_vouched {
+                continue;
+            }
             let report = self.read(&list);
             self.reports.push(report);
             if !(self.go_on.borrow_mut())() {
@@ -183,8 +202,7 @@ impl<'b> Reading<'b> {
     fn read_once(&mut self, list: &ListFile, mut separators: Separators) -> (ListReport, Separators, bool) {
         let mut report = ListReport { date_ns: list.date_ns, ..ListReport::new(list.path.clone()) };
         report.is_dos = separators.is_dos;
-        let apart_ns = if is_own_list_name(&list.name) { MINUTE_NS } else { DAY_NS };
-        report.is_of_future = list.date_ns > now_ns().saturating_add(apart_ns);
+        report.is_of_future = list.is_of_future();
         let may_be_dos = match list.is_mhl() {
             true => self.read_mhl(list, &mut separators, &mut report),
             false => self.read_sums(list, &mut separators, &mut report),
@@ -231,7 +249,9 @@ impl<'b> Reading<'b> {
             }
         }
         let is_own = is_own_list_name(&list.name);
-        if is_own && !reader.ended() {
+        if is_own && reader.is_empty() && report.bad_lines == 0 {
+            report.add(None, "it is cut short: it is empty, and a list gets its name with its first line");
+        } else if is_own && !reader.ended() {
             report.add(None, "it is cut short: its last line has no end");
         }
         // Those that are written here have a backslash only where a name has one.
@@ -333,6 +353,7 @@ impl<'b> Reading<'b> {
             Ok(_) => {
                 let path = referred.path.display();
                 report.add(Some(reference.line), format!("{path} is not the list that it refers to"));
+                self.belied.insert(directory.clone());
             }
             Err(why) => report.add(Some(reference.line), why),
         }

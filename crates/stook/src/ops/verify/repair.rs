@@ -20,8 +20,8 @@ use super::range::blake3_of;
 use super::{Error, ListReport, Result, own, reading};
 use crate::copy::{CopyEvents, CopyOptions, CopyReport};
 use crate::error::chain;
+use crate::format::now_ns;
 use crate::format::proof::BLOCK_BYTES;
-use crate::format::{mhl, now_ns};
 use crate::hash::Digest;
 use crate::ops::copy::CopyGiven;
 use crate::ops::given::Given;
@@ -365,19 +365,11 @@ impl Damaged {
     fn find(path: &Path, go_on: GoOn<'_>) -> Result<Option<Self>> {
         let started_ns = i128::from(now_ns());
         let branch = Branch::directory(path)?;
-        let mut lists = own::lists_of(&branch)?;
+        let lists = own::lists_of(&branch)?;
         if lists.lists.is_empty() {
             return Err(Error::NoList(path.to_path_buf()));
         }
-        // The lists of a history repair nothing where its chain does not vouch for them.
-        let is_of_history = |list: &ListReport| {
-            let name = list.path.file_name().map(|name| name.as_bytes());
-            name == Some(mhl::CHAIN_NAME.as_bytes()) || name == Some(mhl::FOLDER.as_bytes())
-        };
-        if lists.problems.iter().any(is_of_history) {
-            lists.lists.retain(|list| !list.is_mhl());
-        }
-        let read = reading::read(&branch, lists.lists, 0, &mut || go_on(&RepairProgress::default()));
+        let read = reading::vouched(&branch, lists.lists, &mut || go_on(&RepairProgress::default()));
         let Some(read) = read else { return Ok(None) };
         let problems = [of_lists(&lists.problems), of_lists(&read.reports)].into_iter().flatten().collect();
         let expected = Arc::new(read.expected);

@@ -197,7 +197,7 @@ impl Task {
             _ => {}
         }
         // Of a list that says nothing it is not known what it said.
-        self.subject.only_listed |= reports.iter().any(|list| list.bad_lines > 0 && list.lines == 0);
+        self.subject.only_listed |= reports.iter().any(ListReport::is_silent);
         self.subject.left_out = left_out;
         self.subject.ignored = read.ignored;
         self.subject.listed = (!reports.is_empty()).then(|| Arc::new(expected));

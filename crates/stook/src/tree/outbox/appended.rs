@@ -1,35 +1,46 @@
-//! [`Appended`]: a file that has its name from the beginning, and only grows.
+//! [`Appended`]: a file that has its name from its first bytes on, and only grows.
 
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
 use super::calls::Calls;
-use super::{Outbox, again};
+use super::{NewFile, OutFile, Outbox, Replaces, again};
 
 /// A file under its own name, to which bytes are added. What was added is at its end whole, or not
-/// at all, as long as the system runs.
+/// at all, as long as the system runs. It is never empty: somebody else would not know whether it
+/// was cut.
 #[derive(Debug)]
 pub(crate) struct Appended {
     calls: Arc<dyn Calls>,
     parent: Arc<OwnedFd>,
-    file: File,
+    file: OutFile,
     len: u64,
     /// Whether the directory knows the name for good.
     has_durable_name: bool,
 }
 
 impl Outbox {
-    /// Makes a file that is empty.
+    /// Makes a file that has these bytes when it gets its name, durable before that if it is to be.
     ///
     /// # Errors
     /// I/O errors; `AlreadyExists` where something has the name.
-    pub(crate) fn append_to_new(&self, parent: &Arc<OwnedFd>, name: &OsStr) -> io::Result<Appended> {
-        let file = again(|| self.calls.create(parent.as_fd(), name, 0o666))?;
-        let (calls, parent) = (self.calls.clone(), parent.clone());
-        Ok(Appended { calls, parent, file, len: 0, has_durable_name: false })
+    pub(crate) fn append_to_new(
+        &self,
+        parent: &Arc<OwnedFd>,
+        (name, bytes): (&OsStr, &[u8]),
+        is_durable: bool,
+    ) -> io::Result<Appended> {
+        let new = NewFile { mode: None, is_private: false, replaces: Replaces::Nothing };
+        let mut file = self.file(parent, new)?;
+        file.write_at(bytes, 0)?;
+        if is_durable {
+            file.sync()?;
+        }
+        file.publish(name, None).map_err(|(_, error)| error)?;
+        let (calls, parent, len) = (self.calls.clone(), parent.clone(), bytes.len() as u64);
+        Ok(Appended { calls, parent, file, len, has_durable_name: false })
     }
 }
 
@@ -39,7 +50,7 @@ impl Appended {
         let mut rest = bytes;
         let mut at = self.len;
         while !rest.is_empty() {
-            let written = match again(|| self.calls.write_at(&self.file, rest, at)) {
+            let written = match again(|| self.calls.write_at(&self.file.file, rest, at)) {
                 Ok(0) => Err(io::ErrorKind::WriteZero.into()),
                 written => written,
             };
@@ -50,7 +61,7 @@ impl Appended {
                 }
                 Err(error) => {
                     // What went wrong first is what is reported.
-                    let _ = again(|| self.calls.set_len(&self.file, self.len));
+                    let _ = self.file.set_len(self.len);
                     return Err(error);
                 }
             }
@@ -61,7 +72,7 @@ impl Appended {
 
     /// Makes all that was added durable, and its name.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
-        self.calls.sync(self.file.as_fd())?;
+        self.file.sync()?;
         if !self.has_durable_name {
             self.calls.sync(self.parent.as_fd())?;
             self.has_durable_name = true;

@@ -96,6 +96,12 @@ fn without_a_list_or_with_an_empty_one_there_is_nothing_to_verify() {
     assert!(matches!(try_verify(&tree.path(), &[]), Err(Error::EmptyList(_))));
     tree.put("empty.sha256", b"# nothing\nnonsense\n");
     assert!(matches!(try_verify(&tree.path(), &[]), Err(Error::BadList { line: Some(2), .. })));
+    // A list of our own gets its name with its first line.
+    tree.put("empty.sha256", b"# nothing\n");
+    tree.put("checksums-2026-11-26_064134Z.sha256", b"");
+    assert!(matches!(try_verify(&tree.path(), &[]), Err(Error::BadList { line: None, .. })));
+    tree.put("other.sha256", &list(&tree.files, HashKind::Sha256));
+    assert_eq!(counts(&verify(&tree.path(), &[])), [3, 0, 0, 0, 0, 1]);
     assert!(matches!(VerifyGiven::default().run(&mut ()), Err(Error::Nothing)));
     assert!(try_verify(&tree.path(), &[&tree.path()]).is_err(), "a directory is no list");
 }

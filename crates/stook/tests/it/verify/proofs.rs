@@ -16,6 +16,7 @@ use stook::hash::HashKind;
 use stook::ops::copy::CopyGiven;
 use stook::ops::verify::{Error, OpenGiven, RangeGiven, RangeReport, Verified, VerifyGiven};
 use stook::tree::Overwrite;
+use stook::verify::{Progress, VerifyEvents};
 use stook_testing::fault::{FaultCalls, OutFault};
 
 const BLOCK: usize = BLOCK_BYTES as usize;
@@ -70,6 +71,44 @@ fn proofs_are_made_beside_the_list_and_are_no_extras() {
     let made = verify(place.path(), VerifyGiven { make: vec![HashKind::Blake3], ..VerifyGiven::default() });
     assert!(made.proofs.is_empty());
     assert!(matches!(range(&long, 0, None), Err(Error::NoProof(_))));
+}
+
+/// Ends a run once it has written a proof.
+struct EndsAtProof<'a> {
+    tree: &'a Path,
+    has_seen: bool,
+}
+
+impl VerifyEvents for EndsAtProof<'_> {
+    fn go_on(&mut self, _: &Progress) -> bool {
+        let names = fs::read_dir(self.tree).unwrap().map(|entry| entry.unwrap().path());
+        let mut folders = names.filter(|path| path.extension().is_some_and(|ending| ending == "proofs"));
+        self.has_seen |= folders.any(|folder| fs::read_dir(folder).unwrap().next().is_some());
+        !self.has_seen
+    }
+}
+
+#[test]
+fn a_run_that_makes_no_list_leaves_no_proofs_and_no_directory_of_them() {
+    let place = tempfile::tempdir().unwrap();
+    for number in 0..40 {
+        fs::write(place.path().join(number.to_string()), vec![number; BLOCK + 1]).unwrap();
+    }
+    let names = |tree: &Path| {
+        let entries = fs::read_dir(tree).unwrap().map(|entry| entry.unwrap().file_name());
+        entries.collect::<std::collections::BTreeSet<_>>()
+    };
+    let (before, given) = (names(place.path()), OpenGiven::default());
+    let mut ends = EndsAtProof { tree: place.path(), has_seen: false };
+    let trees = vec![given.open(place.path(), &mut |_| true).unwrap()];
+    let interrupted = VerifyGiven { trees, proofs: true, ..VerifyGiven::default() }.run(&mut ends).unwrap();
+    assert!(interrupted.report.interrupted && ends.has_seen && interrupted.proofs.is_empty());
+    assert!(interrupted.failures.is_empty(), "{:?}", interrupted.failures);
+    assert_eq!(names(place.path()), before);
+    // The next one makes all of them.
+    let made = make(place.path());
+    assert_eq!((made.wrong(false), made.proofs[0].files), (0, 40));
+    assert_eq!(names(place.path()).len(), before.len() + 2);
 }
 
 #[test]

@@ -325,17 +325,23 @@ fn what_a_verify_fails_for_a_repair_does_not_succeed_with() {
     let bytes = fs::read(&proof).unwrap();
     fs::write(&proof, [&bytes[..20], &[!bytes[20]], &bytes[21..]].concat()).unwrap();
     assert!(place.repair(false).undone() > 0);
-    // A list in which nothing is.
+    // A list in which nothing is, and one of our own that was cut before its first line.
     let place = Place::new();
-    for path in
-        walk(&place.at("bad")).into_iter().filter(|path| path.extension().is_some_and(|end| end == "blake3"))
-    {
-        fs::write(path, "").unwrap();
-    }
-    let given =
-        RepairGiven { destinations: vec![place.at("bad")], dry_run: false, copying: CopyOptions::default() };
-    let mut good = || Ok::<_, Error>(OpenGiven::default().open(&place.at("good"), &mut |_| true)?);
-    assert!(matches!(given.run(&mut good, &mut |_| true), Err(Error::EmptyList(_))));
+    let lists = walk(&place.at("bad")).into_iter();
+    let lists: Vec<_> = lists.filter(|path| path.extension().is_some_and(|end| end == "blake3")).collect();
+    let repair = |says: &str| {
+        lists.iter().for_each(|list| fs::write(list, says).unwrap());
+        let destinations = vec![place.at("bad")];
+        let given = RepairGiven { destinations, dry_run: false, copying: CopyOptions::default() };
+        let mut good = || Ok::<_, Error>(OpenGiven::default().open(&place.at("good"), &mut |_| true)?);
+        given.run(&mut good, &mut |_| true)
+    };
+    assert!(matches!(repair("# nothing\n"), Err(Error::EmptyList(_))));
+    let done = repair("").unwrap();
+    assert!(
+        done.undone() == 1 && done.destinations[0].failures[0].error.to_string().contains("use"),
+        "{done:?}"
+    );
 }
 
 /// All files below a directory.
