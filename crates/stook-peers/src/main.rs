@@ -9,6 +9,7 @@ mod builds;
 mod copy;
 mod faults;
 mod gather;
+mod mount;
 mod pack;
 mod result;
 mod sparse;
@@ -47,6 +48,8 @@ enum Command {
     /// Runs a program and prints the most memory that it had, in KiB
     #[command(hide = true)]
     CopyMemory(copy::memory::Args),
+    /// Mounts against ext4, EROFS, squashfs, DwarFS, ratarmount, fuse-zip and archivemount
+    Mount(mount::Args),
     /// Unpacking, syncs included, against `tar x` and xcp
     Unpack(unpack::Args),
     /// Verifying by lists, against reading and hashing alone, `sha256sum`, `b3sum` and `xxhsum`
@@ -70,6 +73,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Faults(args) => faults::run(&args),
         Command::FaultStore(args) => return faults::store::run(&args),
         Command::Gather(args) => gather::run(&args),
+        Command::Mount(args) => mount::run(&args),
         Command::Unpack(args) => unpack::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Stitch(args) => stitch::run(&args),
