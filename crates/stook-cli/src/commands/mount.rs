@@ -235,7 +235,7 @@ fn open(args: &Args, context: &Context) -> anyhow::Result<(Presented, String)> {
     let source = sources.iter().map(shown).collect::<Vec<_>>().join(" + ");
     let case = if args.ignore_case { CaseRule::Ignored } else { CaseRule::Exact };
     let bar = context.progress("listing", Unit::Items, None);
-    let given = PresentGiven { sources: opened, routes, case };
+    let given = PresentGiven { sources: opened, routes, case, target: Some(absolute(mountpoint)) };
     let presented = given.open(&mut |entries| bar.go_on(entries, None)).map_err(error_of)?;
     Ok((presented, source))
 }

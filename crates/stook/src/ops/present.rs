@@ -1,6 +1,7 @@
 //! Trees that are shown to other programs: several as one, with what folders change in their
 //! archives.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::given::Given;
@@ -20,6 +21,8 @@ pub struct PresentGiven {
     pub routes: Vec<Given>,
     /// Whether names of archives that differ from those in the folders only in case are one.
     pub case: CaseRule,
+    /// Where it will be shown, if that is a path: not in what is shown.
+    pub target: Option<PathBuf>,
 }
 
 /// What is shown.
@@ -38,13 +41,17 @@ impl PresentGiven {
     /// listed. `go_on` is asked now and then, with the entries so far.
     ///
     /// # Errors
-    /// [`Error::Invalid`] where several are given and one is no whole directory; what cannot be
-    /// listed; what [`Routes::of`] refuses.
+    /// [`Error::Invalid`] where several are given and one is no whole directory, and where the target
+    /// lies in a directory on disk that is shown: each look at it would wait for another; what cannot
+    /// be listed; what [`Routes::of`] refuses.
     pub fn open(self, go_on: &mut dyn FnMut(u64) -> bool) -> Result<Presented> {
-        let Self { sources, routes, case } = self;
+        let Self { sources, routes, case, target } = self;
         let mut misplaced = Vec::new();
         let sources = sources.into_iter().map(|source| branch_of(source, &mut misplaced));
         let mut sources = sources.collect::<Result<Vec<_>>>()?;
+        if let Some(target) = &target {
+            sources.iter().try_for_each(|source| refuse_within(source, target))?;
+        }
         let is_alone = sources.len() == 1 && routes.is_empty();
         if !is_alone {
             sources.iter().try_for_each(check_whole)?;
@@ -79,4 +86,16 @@ fn check_whole(branch: &Branch) -> Result<()> {
     }
     let shown = branch.tree.path_of(branch.id);
     Err(Error::Invalid(format!("{} is not all of a directory, a pack or an archive", shown.display())))
+}
+
+/// A directory that is shown in itself has no end.
+fn refuse_within(branch: &Branch, target: &Path) -> Result<()> {
+    let Some(source) = branch.lies_in.as_deref().filter(|_| branch.is_on_disk) else { return Ok(()) };
+    // What is not there lies in nothing.
+    let (Ok(source), Ok(target)) = (source.canonicalize(), target.canonicalize()) else { return Ok(()) };
+    if source.is_dir() && target.starts_with(&source) {
+        let (target, source) = (target.display(), source.display());
+        return Err(Error::Invalid(format!("{target} lies in {source}, which would be shown in itself")));
+    }
+    Ok(())
 }

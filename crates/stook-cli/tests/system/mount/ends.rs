@@ -92,6 +92,7 @@ fn a_mount_that_is_asked_to_end_unmounts() {
 fn what_cannot_be_mounted_is_refused_and_leaves_nothing() {
     let place = Place::new();
     mounted(&place, 1);
+    fs::create_dir_all(place.path("tree/in/it")).unwrap();
     fs::create_dir(place.path("other")).unwrap();
     place.script("echo text > file; mkfifo fifo");
     for (args, said) in [
@@ -102,6 +103,8 @@ fn what_cannot_be_mounted_is_refused_and_leaves_nothing() {
         (&["mount", "file", "other"], "file"),
         (&["mount", "fifo", "other"], "fifo"),
         (&["mount", "p.stook", "p.stook//a", "other"], "not all of"),
+        (&["mount", "tree", "tree/in/it"], "shown in itself"),
+        (&["mount", "other", "tree", "tree"], "shown in itself"),
         (&["mount", "--status", "other"], "nothing is mounted"),
         (&["umount", "other"], "nothing is mounted there by `stook mount`, but at"),
     ] {
