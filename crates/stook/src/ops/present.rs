@@ -41,9 +41,9 @@ impl PresentGiven {
     /// listed. `go_on` is asked now and then, with the entries so far.
     ///
     /// # Errors
-    /// [`Error::Invalid`] where several are given and one is no whole directory, and where the target
-    /// lies in a directory on disk that is shown: each look at it would wait for another; what cannot
-    /// be listed; what [`Routes::of`] refuses.
+    /// [`Error::Invalid`] where several are given and one is no whole directory, and where the
+    /// target lies in a directory on disk that is shown: each look at it would wait for another;
+    /// what cannot be listed; what [`Routes::of`] refuses.
     pub fn open(self, go_on: &mut dyn FnMut(u64) -> bool) -> Result<Presented> {
         let Self { sources, routes, case, target } = self;
         let mut misplaced = Vec::new();
