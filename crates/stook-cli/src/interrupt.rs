@@ -178,6 +178,21 @@ pub fn wait_for<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) ->
     }
 }
 
+/// Takes the end of stdin for a request to stop, too: a program that runs this one needs no more
+/// than a pipe to it, and leaves nothing behind however it ends.
+///
+/// # Errors
+/// Returns an error if no thread can be started.
+pub fn stop_with_stdin() -> anyhow::Result<()> {
+    let read = || {
+        // An error ends it as well. Nobody waits for what is written.
+        let _all = io::copy(&mut io::stdin(), &mut io::sink());
+        INTERRUPTED.store(true, Ordering::SeqCst);
+    };
+    std::thread::Builder::new().name("stook-stdin".into()).spawn(read).context("cannot start a thread")?;
+    Ok(())
+}
+
 /// Whether the program was asked to stop.
 pub fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)

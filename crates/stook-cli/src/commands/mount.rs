@@ -21,7 +21,7 @@ use super::stitch::error_of;
 use crate::context::Context;
 use crate::exit::{FAILURES, UsageError, chain, check_places, code_for};
 use crate::fetch::FetchArgs;
-use crate::interrupt::interrupted;
+use crate::interrupt::{interrupted, stop_with_stdin};
 use crate::output::{Align, Table, printable};
 use crate::progress::Unit;
 use crate::{failures, given, packs};
@@ -58,6 +58,9 @@ pub struct Args {
     /// Stay in the foreground; Ctrl-C ends it
     #[arg(long, short)]
     foreground: bool,
+    /// Stay in the foreground, and end when stdin ends: for programs that run this one
+    #[arg(long, conflicts_with = "foreground")]
+    while_stdin: bool,
     /// Let other users see it, as far as the modes of the files allow
     #[arg(long)]
     allow_other: bool,
@@ -71,7 +74,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     /// Show what a mount did so far, instead of mounting
-    #[arg(long, conflicts_with_all = ["with", "foreground", "allow_other", "no_push", "log", "at"])]
+    #[arg(long, conflicts_with_all = ["with", "foreground", "while_stdin", "allow_other", "no_push", "log", "at"])]
     status: bool,
     /// Say how it answers, and what of it cannot be shown
     #[arg(long)]
@@ -100,7 +103,10 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         return print_status(&status_of(mountpoint)?, &args, context);
     }
     check_places(&args.paths, "mount", "the directory to show it at")?;
-    match args.foreground || args.daemon {
+    if args.while_stdin {
+        stop_with_stdin()?;
+    }
+    match args.foreground || args.while_stdin || args.daemon {
         true => serve(&args, context),
         false => begin(&args, context),
     }

@@ -19,7 +19,7 @@ use stook_serve::{Error, Report, ServeOptions, Server, Token};
 use crate::context::Context;
 use crate::exit::{UsageError, code_for};
 use crate::fetch::FetchArgs;
-use crate::interrupt::{Interruptible, interrupted};
+use crate::interrupt::{Interruptible, interrupted, stop_with_stdin};
 use crate::{given, packs};
 
 const EXAMPLES: &str = "\
@@ -75,6 +75,9 @@ pub struct Args {
     /// Connections at a time; more of them wait
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = packs::number::<u16>(1..=10_000))]
     connections: u16,
+    /// End when stdin ends: for programs that run this one
+    #[arg(long)]
+    while_stdin: bool,
     /// End after this time
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     time: Option<Duration>,
@@ -133,6 +136,9 @@ struct Ready {
 /// Returns an error if the source cannot be opened, the address cannot be listened on, or arguments
 /// are invalid.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+    if args.while_stdin {
+        stop_with_stdin()?;
+    }
     let Listen(ip, port) = args.listen;
     if let (Some(_), Some(_)) = (port, args.port) {
         return Err(UsageError::new("--port is the port of --listen, which has one already").into());

@@ -3,7 +3,7 @@
 ``Pack`` keeps millions of small values in a few large files, ``Archive`` reads tar and zip archives
 where they lie. ``pack_tree`` and ``unpack`` move trees of files in and out, ``copy`` copies them to
 several places at once, and ``verify`` reads them back. ``stitch`` makes one file of many without
-writing it, such as a tar of a tree.
+writing it, such as a tar of a tree; ``mount`` and ``serve`` show any of these to other programs.
 ``open`` reads a few percent of a huge or remote file in few requests, as a file that other
 libraries take; ``SparseFile`` does the same by range, ``SparseBuffer`` and ``SparseStore`` hold
 bytes with gaps in memory.
@@ -21,6 +21,7 @@ from ._errors import (
 from . import stitch
 from ._file import File, LocalFile, open
 from ._measure import BenchResult, Cell, Figures, MeasurementError, StudyResult, bench, study
+from ._present import Mount, MountStatus, PresentError, Server, mount, serve
 from ._sparse import DiskStatistics, Extent, Identity, SparseCounters, SparseStatistics
 from ._stook import DEBUG as _DEBUG, VERSION as _VERSION
 from ._stook import (
@@ -49,12 +50,12 @@ __all__ = [
     "Durability", "Error", "ExistsError", "Extent", "Failure", "Figures", "File", "Follow",
     "ForkedError", "HashName", "Identity", "InvalidError", "Items", "Key", "Keys", "Kinds", "LimitError",
     "LoadReport", "LocalFile", "LockedError", "MadeList", "MeasurementError", "MhlHashName",
-    "Mismatch", "Mode", "MoveReport",
+    "Mismatch", "Mode", "mount", "Mount", "MountStatus", "MoveReport",
     "NoSuchStateError", "NotAPackError", "NotHeldError", "OnDamage", "open", "OutOfBoundsError",
-    "Overwrite", "Pack", "pack_tree", "PackInfo", "PackTreeReport", "Pin", "Quarantined", "RangeReport", "ReadList",
+    "Overwrite", "Pack", "pack_tree", "PackInfo", "PackTreeReport", "Pin", "PresentError", "Quarantined", "RangeReport", "ReadList",
     "Record",
     "RecordFile", "RecoveryWarning", "RemoteError", "RemoteNotFoundError", "RemotePermissionError",
-    "repair", "repair_copy", "RepairedCopies", "RepairedCopy", "RepairReport", "Scan", "ScanOrder", "SegmentInfo", "Shards", "ShortReadError",
+    "repair", "repair_copy", "RepairedCopies", "RepairedCopy", "RepairReport", "Scan", "ScanOrder", "SegmentInfo", "serve", "Server", "Shards", "ShortReadError",
     "SourceChangedError", "SparseBuffer", "SparseCounters", "SparseFile", "SparseStatistics",
     "SparseStore", "Split", "Stat", "stitch", "StitchMember", "StoppedError", "study", "StudyName", "StudyResult", "TornTail",
     "unpack", "UnpackReport", "Unreadable", "UnsupportedError", "VerifiedTree", "verify",
