@@ -65,7 +65,7 @@ pub enum Command {
     Mount(mount::Args),
     /// Ends what `stook mount` began
     Umount(umount::Args),
-    /// Serves a tree over HTTP: files by range, directories as tar or zip
+    /// Serves a tree over HTTP: files by range, and as a tar or zip
     Serve(serve::Args),
     /// Copies files and trees to one directory or several, in one read
     Copy(copy::Args),
