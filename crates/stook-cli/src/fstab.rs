@@ -10,14 +10,42 @@ use crate::exit::UsageError;
 const NAME: &str = "mount.stook";
 
 /// Options that say what holds anyway, or are the affair of `mount` and of the system's manager.
-const ANYWAY: [&str; 17] = [
-    "ro", "rw", "defaults", "auto", "noauto", "nofail", "user", "nouser", "users", "owner", "_netdev",
-    "noatime", "nodev", "nosuid", "exec", "suid", "dev",
+const ANYWAY: [&str; 29] = [
+    "ro",
+    "rw",
+    "defaults",
+    "auto",
+    "noauto",
+    "nofail",
+    "user",
+    "nouser",
+    "users",
+    "group",
+    "owner",
+    "_netdev",
+    "atime",
+    "noatime",
+    "relatime",
+    "norelatime",
+    "strictatime",
+    "diratime",
+    "nodiratime",
+    "lazytime",
+    "nolazytime",
+    "sync",
+    "async",
+    "dirsync",
+    "nodev",
+    "nosuid",
+    "exec",
+    "suid",
+    "dev",
 ];
 
 /// The options that are those of `stook mount`, and whether they have a value.
-const OPTIONS: [(&str, bool); 7] = [
+const OPTIONS: [(&str, bool); 8] = [
     ("allow_other", false),
+    ("noexec", false),
     ("no_push", false),
     ("ignore_case", false),
     ("threads", true),
@@ -76,6 +104,8 @@ fn option_of(option: &[u8]) -> Result<Option<OsString>, UsageError> {
             known.join(", ")
         )));
     }
+    // By the name that every file system has for it.
+    let name = if name == "noexec" { "no_exec" } else { name };
     let mut word = format!("--{}", name.replace('_', "-")).into_bytes();
     if let Some(value) = value {
         word.push(b'=');
@@ -100,6 +130,7 @@ mod tests {
             ("stook mount a b", "stook mount a b"),
             ("/sbin/mount.stook a b", "stook mount --quiet -- a b"),
             ("mount.stook a b -o rw", "stook mount --quiet -- a b"),
+            ("mount.stook a b -o rw,noexec,nosuid,nodev,user", "stook mount --quiet --no-exec -- a b"),
             (
                 "mount.stook a.stook /m -s -n -o ro,noauto,x-systemd.automount,allow_other,at=2026-11-21,with=c=d",
                 "stook mount --quiet --allow-other --at=2026-11-21 --with=c=d -- a.stook /m",

@@ -33,6 +33,7 @@ pub(crate) struct Attach<'a> {
     /// Whether it is a directory or a file.
     pub(crate) kind: Kind,
     pub(crate) allow_other: bool,
+    pub(crate) no_exec: bool,
 }
 
 impl Attach<'_> {
@@ -61,7 +62,10 @@ impl Attach<'_> {
         if self.allow_other {
             options.push_str(",allow_other");
         }
-        let flags = MountFlags::RDONLY | MountFlags::NOATIME | MountFlags::NOSUID | MountFlags::NODEV;
+        let mut flags = MountFlags::RDONLY | MountFlags::NOATIME | MountFlags::NOSUID | MountFlags::NODEV;
+        if self.no_exec {
+            flags |= MountFlags::NOEXEC;
+        }
         let options = std::ffi::CString::new(options).map_err(|_| Errno::INVAL)?;
         mount(self.name(), self.mountpoint, "fuse", flags, options.as_c_str())
     }
@@ -73,6 +77,9 @@ impl Attach<'_> {
             format!("ro,noatime,nosuid,nodev,default_permissions,fsname={},subtype={SUBTYPE}", self.name());
         if self.allow_other {
             options.push_str(",allow_other");
+        }
+        if self.no_exec {
+            options.push_str(",noexec");
         }
         let helper = Command::new(HELPER)
             .arg("-o")

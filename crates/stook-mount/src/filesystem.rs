@@ -154,6 +154,9 @@ impl Filesystem for Served {
             }
             Mode::Small | Mode::Large => wanted,
         };
+        // The kernel goes by access control lists, where there may be some.
+        let acls = if self.0.has_xattrs { InitFlags::FUSE_POSIX_ACL } else { InitFlags::empty() };
+        let wanted = wanted | acls;
         for flag in wanted.intersection(config.capabilities()).iter() {
             let _added = config.add_capabilities(flag);
         }
@@ -181,7 +184,7 @@ impl Filesystem for Served {
         });
         match found {
             Err(error) => reply.error(shared.failed(self.id(parent), &error)),
-            Ok(Some((id, node))) if refusal(name.as_bytes(), node.kind).is_none() => {
+            Ok(Some((id, node))) if refusal(name.as_bytes(), node.kind, false).is_none() => {
                 let number = shared.numbers.inode(id);
                 match shared.attributes(number, &node) {
                     Some(attributes) => reply.entry(&shared.kept, &attributes, Generation(0)),
@@ -209,8 +212,15 @@ impl Filesystem for Served {
                 None => reply.error(Errno::EIO),
             };
         }
-        match shared.tree.node(self.id(number)) {
-            Err(error) => reply.error(shared.failed(self.id(number), &error)),
+        let id = self.id(number);
+        // What was mounted can be asked for its status whatever became of it.
+        let is_root = number == INodeNo::ROOT;
+        let node = shared.tree.node(id).or_else(|error| match is_root {
+            true => Ok(shared.root_node),
+            false => Err(error),
+        });
+        match node {
+            Err(error) => reply.error(shared.failed(id, &error)),
             Ok(node) => match shared.attributes(number, &node) {
                 Some(attributes) => reply.attr(&shared.kept, &attributes),
                 None => reply.error(Errno::ENOENT),
@@ -235,14 +245,19 @@ impl Filesystem for Served {
         if self.0.snapshots.get(number).is_some() {
             return reply.opened(FileHandle(0), FopenFlags::empty());
         }
-        match self.0.tree.open(self.id(number)) {
-            Err(error) => reply.error(self.0.failed(self.id(number), &error)),
+        let (id, opened) = (self.id(number), &self.0.opened);
+        let shared = (self.0.mode != Mode::Live).then(|| opened.shared(id)).flatten();
+        match shared.map_or_else(|| self.0.tree.open(id), Ok) {
+            Err(error) => reply.error(self.0.failed(id, &error)),
             Ok(source) => {
+                let (handle, is_other) = opened.add_file(id, source);
                 let flags = match self.0.mode {
+                    // Pages of two states would be mixed, and nobody would be asked again.
+                    Mode::Live if is_other => FopenFlags::FOPEN_DIRECT_IO,
                     Mode::Live => FopenFlags::empty(),
                     Mode::Small | Mode::Large => FopenFlags::FOPEN_KEEP_CACHE,
                 };
-                reply.opened(FileHandle(self.0.opened.add_file(source)), flags);
+                reply.opened(FileHandle(handle), flags);
             }
         }
     }
@@ -269,7 +284,7 @@ impl Filesystem for Served {
             range.map_or_else(|| Ok(bytes::Bytes::new()), |range| read(&*source, range))
         });
         match bytes {
-            Err(error) => reply.error(shared.failed(self.id(number), &error)),
+            Err(error) => reply.error(shared.unreadable(id, &error)),
             Ok(bytes) => {
                 let len = bytes.len() as u64;
                 shared.counters.read_bytes.fetch_add(len, std::sync::atomic::Ordering::Relaxed);

@@ -74,7 +74,7 @@ impl Listing {
                         continue;
                     }
                 };
-                if refusal(entry.name, node.kind).is_some() {
+                if refusal(entry.name, node.kind, self.directory == shared.numbers.root).is_some() {
                     continue;
                 }
                 let number = shared.numbers.inode(entry.id);
@@ -161,7 +161,7 @@ pub(crate) fn files_of(
         cursor = tree.list(directory, &from, &mut page)?;
         for entry in page.iter() {
             let Ok(node) = entry.node.map_or_else(|| tree.node(entry.id), Ok) else { continue };
-            if node.kind == Kind::File && refusal(entry.name, node.kind).is_none() {
+            if node.kind == Kind::File && refusal(entry.name, node.kind, false).is_none() {
                 each(entry.id, node.len);
             }
         }

@@ -4,10 +4,24 @@ use std::collections::{HashSet, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use stook::names::escaped_controls;
+
 /// The last lines are kept for the status.
 const KEPT: usize = 100;
 /// Lines that were said are not said again, up to this many different ones.
 const KNOWN_MAX: usize = 10_000;
+
+/// So much of a line is shown: names of hostile archives are long.
+pub(crate) const LINE_LEN_MAX: usize = 1000;
+
+/// A text as one line of bounded length, without control characters.
+pub(crate) fn one_line(text: &str) -> String {
+    let line = escaped_controls(text);
+    match line.char_indices().nth(LINE_LEN_MAX) {
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
+        None => line.into_owned(),
+    }
+}
 
 /// Takes a line of the log.
 pub(crate) type Say = Arc<dyn Fn(&str) + Send + Sync>;
@@ -31,7 +45,8 @@ impl Log {
     }
 
     /// Says a line, unless it was said before.
-    pub(crate) fn say(&self, line: String) {
+    pub(crate) fn say(&self, line: &str) {
+        let line = one_line(line);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.known.contains(&line) {
             return;
@@ -72,12 +87,18 @@ mod tests {
         let to = said.clone();
         let log = Log::new(Arc::new(move |line| to.lock().unwrap().push(line.to_owned())));
         for number in 0..KEPT + 5 {
-            log.say(number.to_string());
-            log.say(number.to_string());
+            log.say(&number.to_string());
+            log.say(&number.to_string());
         }
         assert_eq!(said.lock().unwrap().len(), KEPT + 5);
         let (lines, last) = log.last();
         assert_eq!((lines, last.len()), (KEPT as u64 + 5, KEPT));
+        log.say(&format!("a\u{1b}b\nc {}", "n".repeat(9000)));
+        let hostile = said.lock().unwrap().last().unwrap().clone();
+        assert!(
+            hostile.starts_with("a\\x1bb\\x0ac n") && hostile.chars().count() == LINE_LEN_MAX + 1,
+            "{hostile}"
+        );
         assert_eq!((last[0].as_str(), last[KEPT - 1].as_str()), ("5", "104"));
     }
 }

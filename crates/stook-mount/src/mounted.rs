@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -40,6 +41,8 @@ const ENDING_MAX: Duration = Duration::from_secs(1);
 pub struct MountOptions {
     /// Other users may look into it, as far as the modes of its files allow.
     pub allow_other: bool,
+    /// No program can be started from it.
+    pub no_exec: bool,
     /// Threads that answer, at least 1: so many slow reads may be under way.
     pub threads: usize,
     /// Whether small files are put into the page cache before they are asked for.
@@ -53,15 +56,23 @@ pub struct MountOptions {
 impl Default for MountOptions {
     /// For one user, with eight threads, pushing, without a log.
     fn default() -> Self {
-        Self { allow_other: false, threads: 8, push: true, missing: Vec::new(), log: Arc::new(|_| {}) }
+        Self {
+            allow_other: false,
+            no_exec: false,
+            threads: 8,
+            push: true,
+            missing: Vec::new(),
+            log: Arc::new(|_| {}),
+        }
     }
 }
 
 impl fmt::Debug for MountOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { allow_other, threads, push, missing, log: _ } = self;
+        let Self { allow_other, no_exec, threads, push, missing, log: _ } = self;
         f.debug_struct("MountOptions")
             .field("allow_other", allow_other)
+            .field("no_exec", no_exec)
             .field("threads", threads)
             .field("push", push)
             .field("missing", missing)
@@ -93,12 +104,14 @@ impl Mounted {
         mountpoint: &Path,
         options: &MountOptions,
     ) -> Result<Self> {
-        let kind = tree.kind(root)?;
+        let root_node = tree.node(root)?;
+        let kind = root_node.kind;
+        let mountpoint = &mountpoint::resolved(mountpoint).map_err(|error| refused(mountpoint, error))?;
         check(mountpoint, kind)?;
         let (pusher, woken) = Pusher::new();
         let survey = tree.is_fixed().then(|| Survey::of(&*tree, root)).transpose()?;
         let mut hidden = survey.as_ref().map(|survey| survey.hidden.clone()).unwrap_or_default();
-        options.missing.iter().for_each(|missing| hidden.note(missing.clone()));
+        options.missing.iter().for_each(|missing| hidden.note(missing));
         let mode = match &survey {
             None => Mode::Live,
             Some(survey) if survey.longest <= SMALL_MAX => Mode::Small,
@@ -107,6 +120,7 @@ impl Mounted {
         let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
         let shared = Arc::new(Shared {
             numbers: Numbers { root },
+            root_node,
             source: source.to_owned(),
             mode,
             kept: if survey.is_some() { FOREVER } else { SHORT },
@@ -122,26 +136,32 @@ impl Mounted {
             has_xattrs: !tree.is_fixed() || tree.has_xattrs() || kind != Kind::Directory,
             tree,
         });
-        let refused = |error: io::Error| refused(mountpoint, error);
-        let mountpoint = std::path::absolute(mountpoint).map_err(refused)?;
-        let allow_other = options.allow_other;
-        let device =
-            Attach { mountpoint: &mountpoint, source, kind, allow_other }.mount().map_err(refused)?;
+        Self::begin(shared, kind, mountpoint, (options, woken)).map_err(|error| refused(mountpoint, error))
+    }
+
+    /// Mounts it, and starts the threads that serve it.
+    fn begin(
+        shared: Arc<Shared>,
+        kind: Kind,
+        mountpoint: &Path,
+        (options, woken): (&MountOptions, Receiver<Option<NodeId>>),
+    ) -> io::Result<Self> {
+        let MountOptions { allow_other, no_exec, .. } = *options;
+        let device = Attach { mountpoint, source: &shared.source, kind, allow_other, no_exec }.mount()?;
+        // What fails from here on leaves no mount.
+        let mut attached = Attached(Some(mountpoint));
         let acl = if allow_other { SessionACL::All } else { SessionACL::Owner };
-        let session = Session::from_fd(Served(shared.clone()), device, acl, config(options));
-        let session = session.map_err(refused)?;
-        let notifier = session.notifier();
-        let begin = || -> io::Result<_> {
-            let pushing = shared.clone();
-            let pusher = std::thread::Builder::new()
-                .name("stook-push".into())
-                .spawn(move || push::run(&pushing, &woken, &notifier))?;
-            Ok((pusher, session.spawn()?))
-        };
-        let (pusher, session) = begin().map_err(refused)?;
+        let session = Session::from_fd(Served(shared.clone()), device, acl, config(options))?;
+        let (notifier, pushing) = (session.notifier(), shared.clone());
+        let session = session.spawn()?;
+        let pusher = std::thread::Builder::new()
+            .name("stook-push".into())
+            .spawn(move || push::run(&pushing, &woken, &notifier))?;
+        attached.0 = None;
         // Somebody may have unmounted it already.
-        let entry = mountpoint::entry_at(&mountpoint).map_err(refused)?;
+        let entry = mountpoint::entry_at(mountpoint)?;
         entry.iter().for_each(|entry| entry.read_ahead(READ_AHEAD_BYTES));
+        let mountpoint = mountpoint.to_path_buf();
         Ok(Self { shared, mountpoint, entry, session: Some(session), pusher: Some(pusher) })
     }
 
@@ -201,7 +221,7 @@ impl Mounted {
         if let (Some(pusher), Some(thread)) = (&self.shared.pusher, self.pusher.take()) {
             pusher.stop();
             if thread.join().is_err() {
-                self.shared.log.say("the thread that pushes has panicked".to_owned());
+                self.shared.log.say("the thread that pushes has panicked");
             }
         }
     }
@@ -226,7 +246,19 @@ impl Drop for Mounted {
             return;
         }
         if let Err(error) = self.abort() {
-            self.shared.log.say(stook::error::chain(&error));
+            self.shared.log.say(&stook::error::chain(&error));
+        }
+    }
+}
+
+/// What was mounted, and nobody serves yet: taken away when this is dropped.
+struct Attached<'a>(Option<&'a Path>);
+
+impl Drop for Attached<'_> {
+    fn drop(&mut self) {
+        if let Some(mountpoint) = self.0 {
+            // The error that led here is the one that is told.
+            let _left = mountpoint::unmount(mountpoint, true);
         }
     }
 }

@@ -68,14 +68,25 @@ fn unescaped(field: &[u8]) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(&path)))
 }
 
+/// Links that lead to a mountpoint, one to another.
+const LINKS_MAX: usize = 40;
+
 /// The full path of a mountpoint, also of one whose file system does not answer any more.
-fn resolved(mountpoint: &Path) -> io::Result<PathBuf> {
-    let absolute = std::path::absolute(mountpoint)?;
-    // What is mounted there is not asked: it may be dead.
-    match (absolute.parent(), absolute.file_name()) {
-        (Some(parent), Some(name)) => Ok(parent.canonicalize()?.join(name)),
-        _ => absolute.canonicalize(),
+pub(crate) fn resolved(mountpoint: &Path) -> io::Result<PathBuf> {
+    let mut path = std::path::absolute(mountpoint)?;
+    for _ in 0..LINKS_MAX {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return path.canonicalize();
+        };
+        let parent = parent.canonicalize()?;
+        let full = parent.join(name);
+        // What is mounted there is not asked: it may be dead.
+        match std::fs::read_link(&full) {
+            Ok(target) => path = std::path::absolute(parent.join(target))?,
+            Err(_) => return Ok(full),
+        }
     }
+    Err(Errno::LOOP.into())
 }
 
 /// What this has mounted there, whether it answers or not.

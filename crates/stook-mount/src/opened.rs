@@ -1,6 +1,7 @@
 //! Files and directories that are open, by the handles that the kernel has for them; and of a mount
 //! that opens nothing, the files that were read last.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,9 +18,24 @@ const LAST_MAX: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Opened {
     next: AtomicU64,
-    files: Mutex<HashMap<u64, Arc<dyn Source>>>,
+    files: Mutex<Files>,
     directories: Mutex<HashMap<u64, Arc<Mutex<Listing>>>>,
     last: Mutex<VecDeque<(NodeId, Arc<dyn Source>)>>,
+}
+
+/// Open files.
+#[derive(Debug, Default)]
+struct Files {
+    by_handle: HashMap<u64, (NodeId, Arc<dyn Source>)>,
+    by_node: HashMap<NodeId, Vec<u64>>,
+}
+
+impl Files {
+    /// The sources that a node is open by.
+    fn of(&self, id: NodeId) -> impl Iterator<Item = &Arc<dyn Source>> {
+        let handles = self.by_node.get(&id).into_iter().flatten();
+        handles.filter_map(|handle| self.by_handle.get(handle)).map(|(_, source)| source)
+    }
 }
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -32,18 +48,38 @@ impl Opened {
         self.next.fetch_add(1, Ordering::Relaxed).saturating_add(1)
     }
 
-    pub(crate) fn add_file(&self, source: Arc<dyn Source>) -> u64 {
+    /// Opens a file for one handle more. Says also whether another handle has it in another state:
+    /// then no page in memory may be of this one.
+    pub(crate) fn add_file(&self, id: NodeId, source: Arc<dyn Source>) -> (u64, bool) {
         let handle = self.handle();
-        lock(&self.files).insert(handle, source);
-        handle
+        let mut files = lock(&self.files);
+        let identity = source.identity();
+        let is_other = files.of(id).any(|other| !other.identity().same_content(&identity));
+        files.by_handle.insert(handle, (id, source));
+        files.by_node.entry(id).or_default().push(handle);
+        (handle, is_other)
+    }
+
+    /// What a node of a tree that never changes is open by already: what was unpacked for it is held
+    /// once.
+    pub(crate) fn shared(&self, id: NodeId) -> Option<Arc<dyn Source>> {
+        lock(&self.files).of(id).next().cloned()
     }
 
     pub(crate) fn file(&self, handle: u64) -> Option<Arc<dyn Source>> {
-        lock(&self.files).get(&handle).cloned()
+        lock(&self.files).by_handle.get(&handle).map(|(_, source)| source.clone())
     }
 
     pub(crate) fn close_file(&self, handle: u64) {
-        lock(&self.files).remove(&handle);
+        let mut files = lock(&self.files);
+        let files = &mut *files;
+        let Some((id, _)) = files.by_handle.remove(&handle) else { return };
+        if let Entry::Occupied(mut handles) = files.by_node.entry(id) {
+            handles.get_mut().retain(|other| *other != handle);
+            if handles.get().is_empty() {
+                handles.remove();
+            }
+        }
     }
 
     pub(crate) fn add_directory(&self, directory: NodeId) -> u64 {
@@ -71,5 +107,29 @@ impl Opened {
             last.pop_front();
         }
         last.push_back((id, source));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stook::source::MemorySource;
+
+    use super::*;
+
+    #[test]
+    fn a_node_is_open_as_long_as_a_handle_has_it() {
+        let opened = Opened::default();
+        let (id, other) = (NodeId::new(7), NodeId::new(8));
+        let source = || -> Arc<dyn Source> { Arc::new(MemorySource::new("a", vec![1, 2])) };
+        let (first, is_other) = opened.add_file(id, source());
+        assert!(!is_other && opened.shared(id).is_some() && opened.shared(other).is_none());
+        let (second, _) = opened.add_file(id, source());
+        opened.close_file(first);
+        assert!(opened.file(first).is_none() && opened.file(second).is_some() && opened.shared(id).is_some());
+        opened.close_file(second);
+        opened.close_file(second);
+        assert!(opened.shared(id).is_none());
+        let files = lock(&opened.files);
+        assert!(files.by_handle.is_empty() && files.by_node.is_empty());
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use fuser::{Errno, FileAttr, INodeNo};
 use stook::Error;
+use stook::names::escaped;
 use stook::tree::{Node, NodeId, Tree};
 
 use crate::attributes::{Numbers, Owner, attributes, errno_of};
@@ -22,6 +23,8 @@ use crate::survey::Survey;
 pub(crate) struct Shared {
     pub(crate) tree: Arc<dyn Tree>,
     pub(crate) numbers: Numbers,
+    /// What the root was when it was mounted.
+    pub(crate) root_node: Node,
     /// What is mounted, for messages.
     pub(crate) source: String,
     pub(crate) mode: Mode,
@@ -52,11 +55,27 @@ impl Shared {
     pub(crate) fn failed(&self, id: NodeId, error: &Error) -> Errno {
         let errno = errno_of(error);
         if [Errno::EIO, Errno::EOPNOTSUPP, Errno::EACCES].map(Errno::code).contains(&errno.code()) {
-            let (path, why) = (self.tree.path_of(id), stook::error::chain(error));
-            let path = path.strip_prefix(self.tree.path()).unwrap_or(&path).display();
-            self.log.say(format!("{path}: {why}"));
+            self.log(id, error);
         }
         errno
+    }
+
+    /// The same of bytes that are gone: who has a file open is told that it cannot be read, not that
+    /// there is none.
+    pub(crate) fn unreadable(&self, id: NodeId, error: &Error) -> Errno {
+        match self.failed(id, error) {
+            Errno::ENOENT => {
+                self.log(id, error);
+                Errno::EIO
+            }
+            errno => errno,
+        }
+    }
+
+    fn log(&self, id: NodeId, error: &Error) {
+        let (path, why) = (self.tree.path_of(id), stook::error::chain(error));
+        let path = path.strip_prefix(self.tree.path()).unwrap_or(&path);
+        self.log.say(&format!("{}: {why}", escaped(path.as_os_str().as_bytes())));
     }
 
     /// The directory that something is in, by the first of its names; the root is in itself.

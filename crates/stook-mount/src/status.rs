@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::log::one_line;
 use crate::mountpoint::is_mounted;
 
 /// The file in the mountpoint that has the status. It is in no list, so that nobody copies it, and
@@ -71,10 +72,10 @@ pub struct Hidden {
 const NAMED_MAX: usize = 100;
 
 impl Hidden {
-    pub(crate) fn note(&mut self, named: String) {
+    pub(crate) fn note(&mut self, named: &str) {
         self.entries += 1;
         if self.named.len() < NAMED_MAX {
-            self.named.push(named);
+            self.named.push(one_line(named));
         }
     }
 }

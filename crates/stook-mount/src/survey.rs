@@ -4,7 +4,7 @@ use stook::names::escaped;
 use stook::tree::{Cursor, Kind, Node, NodeId, Page, Tree};
 
 use crate::attributes::BLOCK;
-use crate::status::Hidden;
+use crate::status::{Hidden, STATUS_NAME};
 
 /// The longest name that the system takes, in bytes.
 pub(crate) const NAME_LEN_MAX: usize = 255;
@@ -40,7 +40,7 @@ impl Survey {
                 cursor = next;
                 for entry in page.iter() {
                     let Ok(node) = entry.node.map_or_else(|| tree.node(entry.id), Ok) else { continue };
-                    if let Some(why) = refusal(entry.name, node.kind) {
+                    if let Some(why) = refusal(entry.name, node.kind, directory == root) {
                         survey.hide(tree, directory, entry.name, why);
                         continue;
                     }
@@ -57,7 +57,7 @@ impl Survey {
     fn count(&mut self, node: &Node) {
         self.nodes += 1;
         if node.kind == Kind::File {
-            self.blocks += node.len.div_ceil(BLOCK);
+            self.blocks = self.blocks.saturating_add(node.len.div_ceil(BLOCK));
             self.longest = self.longest.max(node.len);
         }
     }
@@ -65,14 +65,17 @@ impl Survey {
     fn hide(&mut self, tree: &dyn Tree, directory: NodeId, name: &[u8], why: &str) {
         let path = tree.path_of(directory);
         let path = path.strip_prefix(tree.path()).unwrap_or(&path).join(escaped(name).to_string());
-        self.hidden.note(format!("{}: {why}", path.display()));
+        self.hidden.note(&format!("{}: {why}", path.display()));
     }
 }
 
 /// Why an entry cannot be shown, if it cannot. Names of trees have no slashes and no zero bytes.
-pub(crate) fn refusal(name: &[u8], kind: Kind) -> Option<&'static str> {
+pub(crate) fn refusal(name: &[u8], kind: Kind, is_in_root: bool) -> Option<&'static str> {
     if name.len() > NAME_LEN_MAX {
         return Some("its name has more than 255 bytes");
+    }
+    if is_in_root && name == STATUS_NAME.as_bytes() {
+        return Some("its name is that of the status of the mount");
     }
     (kind == Kind::Other).then_some("the system has no such kind of file")
 }

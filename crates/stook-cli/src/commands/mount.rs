@@ -2,12 +2,15 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use stook::names::escaped;
 use stook::ops::contents::is_object;
@@ -64,6 +67,9 @@ pub struct Args {
     /// Let other users see it, as far as the modes of the files allow
     #[arg(long)]
     allow_other: bool,
+    /// Let no program be started from it
+    #[arg(long)]
+    no_exec: bool,
     /// Threads that answer: so many slow reads may be under way
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = packs::number::<usize>(1..=256))]
     threads: usize,
@@ -128,7 +134,9 @@ fn begin(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     // What comes before the command has no values.
     let after = words.iter().skip(1).position(|word| word == "mount").map_or(1, |command| command + 2);
     words.insert(after, "--daemon".into());
+    // Not by the name that it was called by, which may mean other arguments.
     let mut child = Command::new(program)
+        .arg0("stook")
         .args(words.into_iter().skip(1))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -172,7 +180,9 @@ fn first_line(child: &mut Child) -> anyhow::Result<Option<Begun>> {
             Ok(line) => return Ok(serde_json::from_str(&line.context("cannot hear from the process")?).ok()),
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => return Ok(None),
             Err(std::sync::mpsc::RecvTimeoutError::Timeout) if interrupted() => {
-                let _gone = child.kill();
+                // It takes away what it has mounted.
+                let process = rustix::process::Pid::from_child(child);
+                let _gone = rustix::process::kill_process(process, rustix::process::Signal::TERM);
                 crate::interrupt::check()?;
             }
             Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
@@ -261,7 +271,9 @@ fn say(line: &str, file: &LogFile) {
 /// Opens the file of the log: only for what is mounted, so that what is refused makes none.
 fn open_log(args: &Args, to: &LogFile) -> anyhow::Result<()> {
     let Some(path) = &args.log else { return Ok(()) };
-    let file = OpenOptions::new().create(true).append(true).open(path);
+    // A pipe that nobody reads is an error, and not waited for.
+    let file =
+        OpenOptions::new().create(true).append(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path);
     let file = file.map_err(|error| stook::Error::io("open", path, error))?;
     to.get_or_init(|| Mutex::new(file));
     Ok(())
@@ -279,6 +291,7 @@ fn serve(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     let lacking = |one: &Failure<stook::Error>| format!("{}: {}", escaped(&one.key), chain(&one.error));
     let options = MountOptions {
         allow_other: args.allow_other,
+        no_exec: args.no_exec,
         threads: args.threads,
         push: !args.no_push,
         missing: misplaced.iter().map(lacking).collect(),
@@ -334,6 +347,7 @@ fn place(args: &Args) -> anyhow::Result<PathBuf> {
 fn watch(mountpoint: &Path) -> anyhow::Result<Option<ChildStdin>> {
     let program = std::env::current_exe().context("cannot find this program")?;
     let mut watcher = Command::new(program)
+        .arg0("stook")
         .args(["umount", "--after", &std::process::id().to_string(), "--"])
         .arg(mountpoint)
         .current_dir("/")

@@ -93,7 +93,7 @@ fn refuse_within(branch: &Branch, target: &Path) -> Result<()> {
     let Some(source) = branch.lies_in.as_deref().filter(|_| branch.is_on_disk) else { return Ok(()) };
     // What is not there lies in nothing.
     let (Ok(source), Ok(target)) = (source.canonicalize(), target.canonicalize()) else { return Ok(()) };
-    if source.is_dir() && target.starts_with(&source) {
+    if target == source || source.is_dir() && target.starts_with(&source) {
         let (target, source) = (target.display(), source.display());
         return Err(Error::Invalid(format!("{target} lies in {source}, which would be shown in itself")));
     }

@@ -105,6 +105,7 @@ fn what_cannot_be_mounted_is_refused_and_leaves_nothing() {
         (&["mount", "p.stook", "p.stook//a", "other"], "not all of"),
         (&["mount", "tree", "tree/in/it"], "shown in itself"),
         (&["mount", "other", "tree", "tree"], "shown in itself"),
+        (&["mount", "file", "file"], "shown in itself"),
         (&["mount", "--status", "other"], "nothing is mounted"),
         (&["umount", "other"], "nothing is mounted there by `stook mount`, but at"),
     ] {
@@ -162,6 +163,39 @@ fn it_is_mounted_from_a_line_of_fstab() {
     assert_eq!(place.status().threads, 3);
     // What unmounts any file system does.
     place.script("umount mnt; test ! -e mnt/a");
+    eventually("no process is left", || processes() == 0);
+}
+
+#[test]
+fn a_copy_of_the_program_that_is_called_as_the_helper_mounts_once() {
+    let place = Place::new();
+    place.script(
+        "mkdir tree; echo one > tree/a; $STOOK pack tree p.stook -q; cp $STOOK mount.stook
+         timeout 20 ./mount.stook $PWD/p.stook $PWD/mnt -o ro,noexec,user; grep -x one mnt/a
+         grep \" $PWD/mnt .*noexec\" /proc/self/mountinfo; $STOOK umount mnt",
+    );
+}
+
+#[test]
+fn a_link_to_a_directory_is_a_mountpoint_like_that() {
+    let place = Place::new();
+    place.script(
+        "mkdir tree real; echo one > tree/a; ln -s real link; $STOOK mount tree link; grep -x one real/a
+         ! $STOOK mount tree link; $STOOK mount --status link; $STOOK umount link; test ! -e real/a
+         $STOOK mount --foreground tree link & process=$!
+         for n in {1..100}; do [ -e real/a ] && break; sleep 0.05; done; kill $process; wait $process; test ! -e real/a
+         $STOOK mount tree real; kill -9 $($STOOK mount --status real --json | grep -o '\"process\":[0-9]*' | cut -d: -f2)
+         for n in {1..200}; do $STOOK mount tree link && break; sleep 0.05; done; $STOOK umount real",
+    );
+}
+
+#[test]
+fn a_log_that_cannot_be_written_leaves_no_mount() {
+    let place = Place::new();
+    place.script("mkdir tree; mkfifo pipe");
+    let (code, _, stderr) = place.run(&["mount", "--log", "pipe", "tree", "mnt"]);
+    assert!(code == 1 && stderr.contains("pipe"), "{code} {stderr}");
+    assert!(!is_mounted(&place.mountpoint()));
     eventually("no process is left", || processes() == 0);
 }
 

@@ -239,3 +239,107 @@ fn a_directory_is_shown_as_it_is_by_now() {
     });
     place.unmount();
 }
+
+#[test]
+fn who_has_a_live_file_open_gets_its_bytes_or_an_error_and_never_those_of_another_state() {
+    let place = Place::new();
+    fs::create_dir(place.path("tree")).unwrap();
+    for way in ["write over", "replace", "remove"] {
+        let (old, new) = (noise(6, 8 << 20), noise(7, 8 << 20));
+        fs::write(place.path("tree/a"), &old).unwrap();
+        place.mount(&["tree"]);
+        let mut first = File::open(place.path("mnt/a")).unwrap();
+        let mut head = vec![0; 4096];
+        first.read_exact(&mut head).unwrap();
+        assert!(head == old[..4096]);
+        match way {
+            "write over" => {
+                let file = File::options().write(true).open(place.path("tree/a")).unwrap();
+                file.write_all_at(&new, 0).unwrap();
+            }
+            "replace" => {
+                fs::write(place.path("tree/b"), &new).unwrap();
+                fs::rename(place.path("tree/b"), place.path("tree/a")).unwrap();
+            }
+            _ => fs::remove_file(place.path("tree/a")).unwrap(),
+        }
+        if way != "remove" {
+            eventually("the new state is seen", || {
+                fs::read(place.path("mnt/a")).is_ok_and(|bytes| bytes == new)
+            });
+        }
+        let (rest, error) = read_all(&mut first);
+        assert!(rest == old[4096..4096 + rest.len()], "{way}: a mix");
+        assert_eq!(error, Some(libc::EIO), "{way}");
+        let status = place.status();
+        assert!(status.log.iter().any(|line| line.starts_with("a: ")), "{way}: {status:?}");
+        // Others read what is there now.
+        if way != "remove" {
+            assert!(fs::read(place.path("mnt/a")).unwrap() == new, "{way}");
+        }
+        drop(first);
+        place.unmount();
+    }
+}
+
+#[test]
+fn access_control_lists_hold_for_others() {
+    let place = Place::new();
+    fs::set_permissions(place.dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    place.script(
+        "mkdir tree; echo secret > tree/f; chown root:1234 tree/f; chmod 640 tree/f; setfacl -m u:4321:r,g::- tree/f
+         $STOOK pack tree p.stook -q",
+    );
+    for source in ["tree", "p.stook"] {
+        place.mount(&["--allow-other", source]);
+        for path in ["tree/f", "mnt/f"] {
+            place.script(&format!(
+                "setpriv --reuid 4321 --regid 9 --clear-groups cat {path} | grep -x secret
+                 ! setpriv --reuid 5555 --regid 1234 --clear-groups cat {path}
+                 ! setpriv --reuid 5555 --regid 9 --clear-groups cat {path}"
+            ));
+        }
+        place.unmount();
+    }
+}
+
+#[test]
+fn a_file_that_is_called_as_the_status_is_named_and_not_shown() {
+    let place = Place::new();
+    place.script(
+        "mkdir -p tree/d; echo '{\"evil\": 1}' > tree/.stook.status; echo one > tree/d/.stook.status
+         $STOOK pack tree p.stook -q",
+    );
+    for (source, is_fixed) in [("p.stook", true), ("tree", false)] {
+        place.mount(&[source]);
+        assert_eq!(place.script("ls -A mnt; cat mnt/d/.stook.status"), "d\none\n");
+        let status = place.status();
+        assert_eq!(status.hidden.entries, u64::from(is_fixed), "{status:?}");
+        assert!(status.source.ends_with(source));
+        place.unmount();
+    }
+}
+
+#[test]
+fn names_of_hostile_archives_are_one_line_in_the_log() {
+    let place = Place::new();
+    place.script(
+        r#"python3 - <<'EOF'
+import zipfile
+with zipfile.ZipFile('x.zip', 'w') as archive:
+    archive.writestr('d\x1b[31m\nstook mount: forged', b'some bytes')
+data = bytearray(open('x.zip', 'rb').read())
+at = data.find(b'some bytes')
+data[at] ^= 1
+open('x.zip', 'wb').write(data)
+EOF"#,
+    );
+    place.mount(&["x.zip", "--log", "log"]);
+    place.script("! cat mnt/d*");
+    let logged = fs::read_to_string(place.path("log")).unwrap();
+    assert!(
+        logged.lines().count() == 1 && !logged.contains('\x1b') && logged.contains(r"\x1b[31m\x0a"),
+        "{logged}"
+    );
+    place.unmount();
+}
