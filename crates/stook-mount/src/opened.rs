@@ -60,8 +60,8 @@ impl Opened {
         (handle, is_other)
     }
 
-    /// What a node of a tree that never changes is open by already: what was unpacked for it is held
-    /// once.
+    /// What a node of a tree that never changes is open by already: what was unpacked for it is
+    /// held once.
     pub(crate) fn shared(&self, id: NodeId) -> Option<Arc<dyn Source>> {
         lock(&self.files).of(id).next().cloned()
     }

@@ -60,8 +60,8 @@ impl Shared {
         errno
     }
 
-    /// The same of bytes that are gone: who has a file open is told that it cannot be read, not that
-    /// there is none.
+    /// The same of bytes that are gone: who has a file open is told that it cannot be read, not
+    /// that there is none.
     pub(crate) fn unreadable(&self, id: NodeId, error: &Error) -> Errno {
         match self.failed(id, error) {
             Errno::ENOENT => {

@@ -1,4 +1,4 @@
-"""Trees for other programs: mounted, or over HTTP, by the command-line tool in a process of its own.
+"""Trees for other programs: mounted, or over HTTP, by the command-line tool in its own process.
 
 That process ends with this one, however that ends: it waits for the end of a pipe.
 """
