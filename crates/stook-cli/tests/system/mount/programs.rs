@@ -25,7 +25,7 @@ fn a_project_is_built_and_searched_on_a_mount() {
     let built = place.script(
         "test -z \"$(git -c safe.directory='*' --no-optional-locks -C mnt status --porcelain)\"
          git -c safe.directory='*' -C mnt log --oneline | grep -c all | grep -qx 1
-         mkdir build; cd build; make -s -f ../mnt/Makefile TOP=$PWD/../mnt; ./main; cd ..
+         unset MAKEFLAGS MFLAGS MAKELEVEL; mkdir build; cd build; make -s -f ../mnt/Makefile TOP=$PWD/../mnt; ./main; cd ..
          grep -rl part_17 mnt/src | wc -l; tar cf - -C mnt . | tar tf - | grep -c 'src/part_'
          cp -r mnt copied; diff -r copied project && echo equal",
     );
