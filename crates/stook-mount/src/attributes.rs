@@ -9,7 +9,7 @@ use stook::tree::{Kind, Node, NodeId};
 /// The unit of what a file system says of its sizes, in bytes.
 pub(crate) const BLOCK: u64 = 4096;
 /// The unit of `st_blocks`, in bytes.
-const SECTOR: u64 = 512;
+pub(crate) const SECTOR: u64 = 512;
 
 /// The numbers of nodes in the file system: the root is 1 there, whatever it is in the tree.
 #[derive(Debug, Clone, Copy)]
@@ -92,6 +92,10 @@ pub(crate) fn errno_of(error: &Error) -> Errno {
     match error {
         Error::NotARegularFile { .. } => Errno::EINVAL,
         Error::Unsupported { .. } => Errno::EOPNOTSUPP,
+        // No descriptor is left: it is the same for every file, and may pass.
+        Error::Io { source, .. } if [Some(Errno::EMFILE.code()), Some(Errno::ENFILE.code())].contains(&source.raw_os_error()) => {
+            Errno::EMFILE
+        }
         error => match error.io_kind() {
             Some(ErrorKind::NotFound) => Errno::ENOENT,
             Some(ErrorKind::NotADirectory) => Errno::ENOTDIR,

@@ -4,23 +4,28 @@
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use fuser::{
     Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
     LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
     ReplyLseek, ReplyOpen, ReplyStatfs, ReplyXattr, Request,
 };
+use stook::engine::File;
 use stook::source::{Source, within};
 use stook::tree::{Kind, Node, NodeId};
 
 use crate::attributes::BLOCK;
-use crate::listing::{Fill, Filled};
+use crate::listing::{Fill, Filled, Listing};
+use crate::opened::Reading;
 use crate::reading::read;
 use crate::shared::Shared;
 use crate::status::{Mode, STATUS_NAME, STATUS_XATTR, count};
 use crate::survey::{NAME_LEN_MAX, refusal};
+use crate::waiting::Refuse;
 
 /// The longest read-ahead of the kernel, and the longest read, in bytes.
 const READ_BYTES: u32 = 1 << 20;
@@ -32,59 +37,150 @@ const BACKGROUND_MAX: u16 = 64;
 pub(crate) struct Served(pub(crate) Arc<Shared>);
 
 impl Served {
+    /// Answers a request that may wait, for a disk or a server: with what `give` makes of what
+    /// `work` finds.
+    fn answer<R: Refuse, T>(
+        &self,
+        request: &Request,
+        reply: R,
+        work: impl FnOnce(&Shared) -> Result<T, Errno> + Send + 'static,
+        give: impl FnOnce(&Shared, R, T) + Send + 'static,
+    ) {
+        let (number, slot) = self.0.waiting.begin(request.pid(), reply);
+        let shared = self.0.clone();
+        self.0.workers.run(move || {
+            let found = work(&shared);
+            shared.waiting.end(number);
+            // It may have been given up.
+            if let Some(reply) = slot.take() {
+                match found {
+                    Ok(found) => give(&shared, reply, found),
+                    Err(errno) => reply.refuse(errno),
+                }
+            }
+        });
+    }
+
+    fn list<R: Refuse + Fill>(
+        &self,
+        request: &Request,
+        handle: FileHandle,
+        offset: u64,
+        reply: R,
+        ok: impl FnOnce(R) + Send + 'static,
+    ) {
+        count(&self.0.counters.readdir);
+        let Some(listing) = self.0.opened.directory(handle.0) else { return reply.refuse(Errno::EBADF) };
+        let ahead = listing.clone();
+        self.answer(
+            request,
+            reply,
+            move |shared| {
+                let mut listing = locked(&ahead);
+                listing.prepare(shared, offset).map_err(|error| shared.failed(listing.directory, &error))
+            },
+            move |shared, mut reply, ()| match fill(shared, &mut locked(&listing), offset, &mut reply) {
+                Ok(()) => ok(reply),
+                Err(errno) => reply.refuse(errno),
+            },
+        );
+    }
+}
+
+fn locked(listing: &Mutex<Listing>) -> MutexGuard<'_, Listing> {
+    listing.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn fill(shared: &Shared, listing: &mut Listing, offset: u64, to: &mut dyn Fill) -> Result<(), Errno> {
+    match listing.fill(shared, offset, to).map_err(|error| shared.failed(listing.directory, &error))? {
+        Filled::Some => {}
+        Filled::Failed => return Err(Errno::EIO),
+        Filled::Nothing => {
+            if let Some(pusher) = &shared.pusher {
+                pusher.listed(listing.directory);
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Shared {
     fn id(&self, number: INodeNo) -> NodeId {
-        self.0.numbers.id(number)
+        self.numbers.id(number)
     }
 
     /// What a file is read from: what was opened, or, where nothing is, what was read last.
     fn source(&self, id: NodeId, handle: FileHandle) -> stook::Result<Arc<dyn Source>> {
-        if let Some(source) = self.0.opened.file(handle.0).or_else(|| self.0.opened.last(id)) {
+        if let Some(source) = self.opened.file(handle.0).or_else(|| self.opened.last(id)) {
             return Ok(source);
         }
-        let source = self.0.tree.open(id)?;
-        self.0.opened.note_last(id, source.clone());
+        let source = self.tree.open(id)?;
+        self.opened.note_last(id, source.clone());
         Ok(source)
     }
 
-    fn fill(&self, handle: FileHandle, offset: u64, to: &mut dyn Fill) -> Result<(), Errno> {
-        count(&self.0.counters.readdir);
-        let listing = self.0.opened.directory(handle.0).ok_or(Errno::EBADF)?;
-        let mut listing = listing.lock().unwrap_or_else(PoisonError::into_inner);
-        match listing.fill(&self.0, offset, to).map_err(|error| self.0.failed(listing.directory, &error))? {
-            Filled::Some => {}
-            Filled::Failed => return Err(Errno::EIO),
-            Filled::Nothing => {
-                if let Some(pusher) = &self.0.pusher {
-                    pusher.listed(listing.directory);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn status(&self) -> Result<Vec<u8>, Errno> {
-        serde_json::to_vec(&self.0.status()).map_err(|_| Errno::EIO)
+    fn status_text(&self) -> Result<Vec<u8>, Errno> {
+        serde_json::to_vec(&self.status()).map_err(|_| Errno::EIO)
     }
 
     /// The file with the status, which is another one each time.
     fn snapshot(&self) -> Result<FileAttr, Errno> {
-        let text = self.status()?;
+        let text = self.status_text()?;
         let node = Node { mode: Some(0o444), ..Node::file(text.len() as u64) };
-        self.0.attributes(self.0.snapshots.add(text), &node).ok_or(Errno::EIO)
+        self.attributes(self.snapshots.add(text), &node).ok_or(Errno::EIO)
+    }
+
+    /// What has a name in a directory, if it is shown.
+    fn find(&self, parent: NodeId, name: &[u8]) -> Result<Option<FileAttr>, Errno> {
+        let found = self.tree.lookup(parent, name).and_then(|id| match id {
+            Some(id) => Ok(Some((id, self.tree.node(id)?))),
+            None => Ok(None),
+        });
+        let found = found.map_err(|error| self.failed(parent, &error))?;
+        let shown = found.filter(|(_, node)| refusal(name, node, false).is_none());
+        Ok(shown.and_then(|(id, node)| self.attributes(self.numbers.inode(id), &node)))
+    }
+
+    fn node(&self, number: INodeNo) -> Result<FileAttr, Errno> {
+        let id = self.id(number);
+        // What was mounted can be asked for its status whatever became of it.
+        let is_root = number == INodeNo::ROOT;
+        let node = self.tree.node(id).or_else(|error| match is_root {
+            true => Ok(self.root_node),
+            false => Err(error),
+        });
+        let node = node.map_err(|error| self.failed(id, &error))?;
+        self.attributes(number, &node).ok_or(Errno::ENOENT)
+    }
+
+    /// The bytes of a range, fewer at the end.
+    fn range(&self, id: NodeId, handle: FileHandle, offset: u64, size: u32) -> Result<Bytes, Errno> {
+        if let Some(errno) = self.stalled.errno(id) {
+            return Err(errno);
+        }
+        let begun = Instant::now();
+        let bytes = self.source(id, handle).and_then(|source| {
+            let range = within(&*source, offset, u64::from(size));
+            range.map_or_else(|| Ok(Bytes::new()), |range| read(&*source, range))
+        });
+        bytes.map_err(|error| {
+            let errno = self.unreadable(id, &error);
+            self.stalled.note(id, begun, errno);
+            errno
+        })
     }
 
     /// The value of an extended attribute.
     fn xattr(&self, number: INodeNo, name: &[u8]) -> Result<Vec<u8>, Errno> {
-        count(&self.0.counters.xattr);
         if number == INodeNo::ROOT && name == STATUS_XATTR.as_bytes() {
-            return self.status();
+            return self.status_text();
         }
-        if !self.0.has_xattrs {
+        if !self.has_xattrs {
             // The kernel does not ask again.
             return Err(Errno::ENOSYS);
         }
         let id = self.id(number);
-        let xattrs = self.0.tree.xattrs(id).map_err(|error| self.0.failed(id, &error))?;
+        let xattrs = self.tree.xattrs(id).map_err(|error| self.failed(id, &error))?;
         match xattrs.as_slice().iter().find(|xattr| xattr.name == name) {
             Some(xattr) => xattr.value.clone().ok_or(Errno::EIO),
             None => Err(Errno::NO_XATTR),
@@ -93,24 +189,23 @@ impl Served {
 
     /// The names of its extended attributes, each with a zero byte.
     fn xattr_names(&self, number: INodeNo) -> Result<Vec<u8>, Errno> {
-        count(&self.0.counters.xattr);
-        if !self.0.has_xattrs {
+        if !self.has_xattrs {
             return Err(Errno::ENOSYS);
         }
         let id = self.id(number);
-        let xattrs = self.0.tree.xattrs(id).map_err(|error| self.0.failed(id, &error))?;
+        let xattrs = self.tree.xattrs(id).map_err(|error| self.failed(id, &error))?;
         Ok(xattrs.as_slice().iter().flat_map(|xattr| [&xattr.name[..], b"\0"].concat()).collect())
     }
 
     /// Where data or a hole begins.
     fn seek(&self, number: INodeNo, handle: FileHandle, offset: i64, whence: i32) -> Result<i64, Errno> {
         let id = self.id(number);
-        let source = self.source(id, handle).map_err(|error| self.0.failed(id, &error))?;
+        let source = self.source(id, handle).map_err(|error| self.failed(id, &error))?;
         let from = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
         if from >= source.len() {
             return Err(Errno::ENXIO);
         }
-        let holes = source.holes().map_err(|error| self.0.failed(id, &error))?;
+        let holes = source.holes().map_err(|error| self.failed(id, &error))?;
         let hole = holes.next_from(from);
         let in_hole = hole.filter(|hole| hole.contains(from));
         let found = match whence {
@@ -121,6 +216,68 @@ impl Served {
         let is_there = whence == seek::HOLE || found < source.len();
         i64::try_from(found).ok().filter(|_| is_there).ok_or(Errno::ENXIO)
     }
+
+    /// Opens a file, or shares what it is open by already where nothing changes; with the file on
+    /// disk that it is, if the kernel can have that.
+    fn open(&self, id: NodeId) -> Result<(Arc<dyn Source>, Option<Arc<File>>), Errno> {
+        let failed = |error| self.failed(id, &error);
+        if self.mode != Mode::Live {
+            let open = self.opened.shared(id).map_or_else(|| self.tree.open(id), Ok);
+            return open.map(|source| (source, None)).map_err(failed);
+        }
+        let source = self.tree.open(id).map_err(failed)?;
+        let is_granted = self.passthrough.load(Ordering::Relaxed);
+        let whole = if is_granted { self.tree.whole_file(id).map_err(failed)? } else { None };
+        Ok((source, whole))
+    }
+
+    fn opened(&self, id: NodeId, (source, whole): (Arc<dyn Source>, Option<Arc<File>>), reply: ReplyOpen) {
+        let back = || {
+            let backing = reply.open_backing(whole.as_ref()?);
+            // Who may not, or cannot on that file system, is served by requests.
+            backing.ok()
+        };
+        let (handle, reading) = self.opened.add_file(id, source, back);
+        let handle = FileHandle(handle);
+        match reading {
+            Reading::Backed(backing) => {
+                count(&self.counters.passed);
+                reply.opened_passthrough(handle, FopenFlags::empty(), &backing);
+            }
+            // Pages of two states would be mixed, and nobody would be asked again.
+            Reading::Direct if self.mode == Mode::Live => reply.opened(handle, FopenFlags::FOPEN_DIRECT_IO),
+            Reading::Cached if self.mode == Mode::Live => reply.opened(handle, FopenFlags::empty()),
+            Reading::Cached | Reading::Direct => reply.opened(handle, FopenFlags::FOPEN_KEEP_CACHE),
+        }
+    }
+
+    fn opened_directory(&self, id: NodeId, kind: Kind, reply: ReplyOpen) {
+        if kind != Kind::Directory {
+            return reply.error(Errno::ENOTDIR);
+        }
+        let flags = match self.mode {
+            Mode::Live => FopenFlags::empty(),
+            // The kernel would put parts of two states together.
+            _ if self.followed.is_some() => FopenFlags::empty(),
+            Mode::Small | Mode::Large => FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE,
+        };
+        reply.opened(FileHandle(self.opened.add_directory(id)), flags);
+    }
+
+    /// Says what a file system has: of a tree that changes, that of the disk that it is on.
+    fn room(&self, reply: ReplyStatfs) {
+        let (block, name) = (BLOCK as u32, NAME_LEN_MAX as u32);
+        match self.survey() {
+            Some(survey) => reply.statfs(survey.blocks, 0, 0, survey.nodes, 0, block, name, block),
+            None => match rustix::fs::statvfs(self.tree.path()) {
+                Ok(found) => {
+                    let (unit, fragment) = (found.f_bsize as u32, found.f_frsize as u32);
+                    reply.statfs(found.f_blocks, 0, 0, found.f_files, 0, unit, name, fragment);
+                }
+                Err(_) => reply.statfs(0, 0, 0, 0, 0, block, name, block),
+            },
+        }
+    }
 }
 
 /// The two ways of seeking that reach a file system.
@@ -130,12 +287,11 @@ mod seek {
 }
 
 /// A value, or its length where that alone is asked for.
-fn reply_value(value: Result<Vec<u8>, Errno>, size: u32, reply: ReplyXattr) {
-    match value {
-        Err(errno) => reply.error(errno),
-        Ok(value) if size == 0 => reply.size(value.len() as u32),
-        Ok(value) if value.len() > size as usize => reply.error(Errno::ERANGE),
-        Ok(value) => reply.data(&value),
+fn reply_value(value: Vec<u8>, size: u32, reply: ReplyXattr) {
+    match value.len() {
+        len if size == 0 => reply.size(len as u32),
+        len if len > size as usize => reply.error(Errno::ERANGE),
+        _ => reply.data(&value),
     }
 }
 
@@ -154,6 +310,13 @@ impl Filesystem for Served {
             }
             Mode::Small | Mode::Large => wanted,
         };
+        if self.0.mode == Mode::Live && self.0.may_pass_through {
+            // Of files on a file system that is none over another: with those, nothing else could be
+            // put over this.
+            let _most = config.set_max_stack_depth(1);
+            let is_there = config.add_capabilities(InitFlags::FUSE_PASSTHROUGH).is_ok();
+            self.0.passthrough.store(is_there, Ordering::Relaxed);
+        }
         // The kernel goes by access control lists, where there may be some.
         let acls = if self.0.has_xattrs { InitFlags::FUSE_POSIX_ACL } else { InitFlags::empty() };
         let wanted = wanted | acls;
@@ -166,43 +329,34 @@ impl Filesystem for Served {
         Ok(())
     }
 
-    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let shared = &self.0;
-        count(&shared.counters.lookup);
+    fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        count(&self.0.counters.lookup);
         if name.len() > NAME_LEN_MAX {
             return reply.error(Errno::ENAMETOOLONG);
         }
         if parent == INodeNo::ROOT && name == STATUS_NAME {
-            return match self.snapshot() {
+            return match self.0.snapshot() {
                 Ok(attributes) => reply.entry(&Duration::ZERO, &attributes, Generation(0)),
                 Err(errno) => reply.error(errno),
             };
         }
-        let found = shared.tree.lookup(self.id(parent), name.as_bytes()).and_then(|id| match id {
-            Some(id) => Ok(Some((id, shared.tree.node(id)?))),
-            None => Ok(None),
-        });
-        match found {
-            Err(error) => reply.error(shared.failed(self.id(parent), &error)),
-            Ok(Some((id, node))) if refusal(name.as_bytes(), node.kind, false).is_none() => {
-                let number = shared.numbers.inode(id);
-                match shared.attributes(number, &node) {
-                    Some(attributes) => reply.entry(&shared.kept, &attributes, Generation(0)),
-                    None => reply.error(Errno::ENOENT),
-                }
-            }
-            Ok(_) => {
+        let name = name.as_bytes().to_vec();
+        self.answer(
+            request,
+            reply,
+            move |shared| shared.find(shared.id(parent), &name),
+            |shared, reply, found| {
                 // The kernel remembers for as long that nothing is there.
-                let nothing = Node::file(0);
-                match shared.attributes(INodeNo(0), &nothing) {
+                let nothing = || shared.attributes(INodeNo(0), &Node::file(0));
+                match found.or_else(nothing) {
                     Some(attributes) => reply.entry(&shared.kept, &attributes, Generation(0)),
                     None => reply.error(Errno::ENOENT),
                 }
-            }
-        }
+            },
+        );
     }
 
-    fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+    fn getattr(&self, request: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         let shared = &self.0;
         count(&shared.counters.getattr);
         if let Some(text) = shared.snapshots.get(number) {
@@ -212,31 +366,20 @@ impl Filesystem for Served {
                 None => reply.error(Errno::EIO),
             };
         }
-        let id = self.id(number);
-        // What was mounted can be asked for its status whatever became of it.
-        let is_root = number == INodeNo::ROOT;
-        let node = shared.tree.node(id).or_else(|error| match is_root {
-            true => Ok(shared.root_node),
-            false => Err(error),
-        });
-        match node {
-            Err(error) => reply.error(shared.failed(id, &error)),
-            Ok(node) => match shared.attributes(number, &node) {
-                Some(attributes) => reply.attr(&shared.kept, &attributes),
-                None => reply.error(Errno::ENOENT),
-            },
-        }
+        let give = |shared: &Shared, reply: ReplyAttr, found| reply.attr(&shared.kept, &found);
+        self.answer(request, reply, move |shared| shared.node(number), give);
     }
 
-    fn readlink(&self, _: &Request, number: INodeNo, reply: ReplyData) {
+    fn readlink(&self, request: &Request, number: INodeNo, reply: ReplyData) {
         count(&self.0.counters.readlink);
-        match self.0.tree.link_target(self.id(number)) {
-            Err(error) => reply.error(self.0.failed(self.id(number), &error)),
-            Ok(target) => reply.data(&target),
-        }
+        let target = move |shared: &Shared| {
+            let id = shared.id(number);
+            shared.tree.link_target(id).map_err(|error| shared.failed(id, &error))
+        };
+        self.answer(request, reply, target, |_, reply, target| reply.data(&target));
     }
 
-    fn open(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+    fn open(&self, request: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         count(&self.0.counters.open);
         if self.0.mode == Mode::Small {
             // From now on the kernel opens and closes without asking.
@@ -245,26 +388,14 @@ impl Filesystem for Served {
         if self.0.snapshots.get(number).is_some() {
             return reply.opened(FileHandle(0), FopenFlags::empty());
         }
-        let (id, opened) = (self.id(number), &self.0.opened);
-        let shared = (self.0.mode != Mode::Live).then(|| opened.shared(id)).flatten();
-        match shared.map_or_else(|| self.0.tree.open(id), Ok) {
-            Err(error) => reply.error(self.0.failed(id, &error)),
-            Ok(source) => {
-                let (handle, is_other) = opened.add_file(id, source);
-                let flags = match self.0.mode {
-                    // Pages of two states would be mixed, and nobody would be asked again.
-                    Mode::Live if is_other => FopenFlags::FOPEN_DIRECT_IO,
-                    Mode::Live => FopenFlags::empty(),
-                    Mode::Small | Mode::Large => FopenFlags::FOPEN_KEEP_CACHE,
-                };
-                reply.opened(FileHandle(handle), flags);
-            }
-        }
+        let id = self.0.id(number);
+        let give = move |shared: &Shared, reply, opened| shared.opened(id, opened, reply);
+        self.answer(request, reply, move |shared| shared.open(id), give);
     }
 
     fn read(
         &self,
-        _: &Request,
+        request: &Request,
         number: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -273,27 +404,24 @@ impl Filesystem for Served {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let (shared, id) = (&self.0, self.id(number));
-        if let Some(text) = shared.snapshots.get(number) {
+        let id = self.0.id(number);
+        if let Some(text) = self.0.snapshots.get(number) {
             let rest = text.get(usize::try_from(offset).unwrap_or(usize::MAX)..).unwrap_or_default();
             return reply.data(rest.get(..size as usize).unwrap_or(rest));
         }
-        count(&shared.counters.read);
-        let bytes = self.source(id, handle).and_then(|source| {
-            let range = within(&*source, offset, u64::from(size));
-            range.map_or_else(|| Ok(bytes::Bytes::new()), |range| read(&*source, range))
-        });
-        match bytes {
-            Err(error) => reply.error(shared.unreadable(id, &error)),
-            Ok(bytes) => {
-                let len = bytes.len() as u64;
-                shared.counters.read_bytes.fetch_add(len, std::sync::atomic::Ordering::Relaxed);
+        count(&self.0.counters.read);
+        self.answer(
+            request,
+            reply,
+            move |shared| shared.range(id, handle, offset, size),
+            move |shared, reply, bytes| {
+                shared.counters.read_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
                 reply.data(&bytes);
                 if let Some(pusher) = &shared.pusher {
                     pusher.read(shared, id);
                 }
-            }
-        }
+            },
+        );
     }
 
     fn release(
@@ -310,42 +438,27 @@ impl Filesystem for Served {
         reply.ok();
     }
 
-    fn opendir(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        let shared = &self.0;
-        count(&shared.counters.opendir);
-        let id = self.id(number);
-        match shared.tree.kind(id) {
-            Err(error) => reply.error(shared.failed(self.id(number), &error)),
-            Ok(Kind::Directory) => {
-                let flags = match shared.mode {
-                    Mode::Live => FopenFlags::empty(),
-                    Mode::Small | Mode::Large => FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE,
-                };
-                reply.opened(FileHandle(shared.opened.add_directory(id)), flags);
-            }
-            Ok(_) => reply.error(Errno::ENOTDIR),
-        }
+    fn opendir(&self, request: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        count(&self.0.counters.opendir);
+        let id = self.0.id(number);
+        let kind = move |shared: &Shared| shared.tree.kind(id).map_err(|error| shared.failed(id, &error));
+        let give = move |shared: &Shared, reply, kind| shared.opened_directory(id, kind, reply);
+        self.answer(request, reply, kind, give);
     }
 
-    fn readdir(&self, _: &Request, _: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        match self.fill(handle, offset, &mut reply) {
-            Ok(()) => reply.ok(),
-            Err(errno) => reply.error(errno),
-        }
+    fn readdir(&self, request: &Request, _: INodeNo, handle: FileHandle, offset: u64, reply: ReplyDirectory) {
+        self.list(request, handle, offset, reply, ReplyDirectory::ok);
     }
 
     fn readdirplus(
         &self,
-        _: &Request,
+        request: &Request,
         _: INodeNo,
         handle: FileHandle,
         offset: u64,
-        mut reply: ReplyDirectoryPlus,
+        reply: ReplyDirectoryPlus,
     ) {
-        match self.fill(handle, offset, &mut reply) {
-            Ok(()) => reply.ok(),
-            Err(errno) => reply.error(errno),
-        }
+        self.list(request, handle, offset, reply, ReplyDirectoryPlus::ok);
     }
 
     fn releasedir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
@@ -355,30 +468,26 @@ impl Filesystem for Served {
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
         count(&self.0.counters.statfs);
-        let (block, name) = (BLOCK as u32, NAME_LEN_MAX as u32);
-        match &self.0.survey {
-            Some(survey) => reply.statfs(survey.blocks, 0, 0, survey.nodes, 0, block, name, block),
-            None => match rustix::fs::statvfs(self.0.tree.path()) {
-                Ok(found) => {
-                    let (unit, fragment) = (found.f_bsize as u32, found.f_frsize as u32);
-                    reply.statfs(found.f_blocks, 0, 0, found.f_files, 0, unit, name, fragment);
-                }
-                Err(_) => reply.statfs(0, 0, 0, 0, 0, block, name, block),
-            },
-        }
+        let shared = self.0.clone();
+        self.0.workers.run(move || shared.room(reply));
     }
 
-    fn getxattr(&self, _: &Request, number: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        reply_value(self.xattr(number, name.as_bytes()), size, reply);
+    fn getxattr(&self, request: &Request, number: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        count(&self.0.counters.xattr);
+        let name = name.as_bytes().to_vec();
+        let give = move |_: &Shared, reply, value| reply_value(value, size, reply);
+        self.answer(request, reply, move |shared| shared.xattr(number, &name), give);
     }
 
-    fn listxattr(&self, _: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
-        reply_value(self.xattr_names(number), size, reply);
+    fn listxattr(&self, request: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
+        count(&self.0.counters.xattr);
+        let give = move |_: &Shared, reply, names| reply_value(names, size, reply);
+        self.answer(request, reply, move |shared| shared.xattr_names(number), give);
     }
 
     fn lseek(
         &self,
-        _: &Request,
+        request: &Request,
         number: INodeNo,
         handle: FileHandle,
         offset: i64,
@@ -390,9 +499,7 @@ impl Filesystem for Served {
             // The kernel takes all for data from now on, without asking.
             return reply.error(Errno::ENOSYS);
         }
-        match self.seek(number, handle, offset, whence) {
-            Ok(found) => reply.offset(found),
-            Err(errno) => reply.error(errno),
-        }
+        let seek = move |shared: &Shared| shared.seek(number, handle, offset, whence);
+        self.answer(request, reply, seek, |_, reply, found| reply.offset(found));
     }
 }

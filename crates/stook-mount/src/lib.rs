@@ -15,6 +15,7 @@ mod attach;
 mod attributes;
 mod error;
 mod filesystem;
+mod follow;
 mod listing;
 mod log;
 mod mounted;
@@ -26,6 +27,8 @@ mod shared;
 mod snapshots;
 mod status;
 mod survey;
+mod waiting;
+mod workers;
 
 pub use error::{Error, Result};
 pub use mounted::{MountOptions, Mounted};

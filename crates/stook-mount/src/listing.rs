@@ -1,5 +1,7 @@
 //! An open directory: the pages of the tree, by the offsets that the kernel goes by.
 
+use std::sync::atomic::Ordering;
+
 use fuser::{INodeNo, ReplyDirectory, ReplyDirectoryPlus};
 use stook::tree::{Cursor, Kind, Node, NodeId, Page, Tree};
 
@@ -28,6 +30,10 @@ pub(crate) struct Listing {
     end: Option<u64>,
     /// Whether entries of it could not be read.
     has_failed: bool,
+    /// Which state of the tree the page is of, and the entry that was given last: of a newer one
+    /// the listing continues after its name.
+    state: u64,
+    last: Option<(u64, Vec<u8>)>,
 }
 
 /// How a part of a listing went.
@@ -44,7 +50,22 @@ pub(crate) enum Filled {
 impl Listing {
     pub(crate) fn new(directory: NodeId) -> Self {
         let starts = vec![(0, Cursor::Start)];
-        Self { directory, starts, loaded: None, page: Page::new(), end: None, has_failed: false }
+        Self {
+            directory,
+            starts,
+            loaded: None,
+            page: Page::new(),
+            end: None,
+            has_failed: false,
+            state: 0,
+            last: None,
+        }
+    }
+
+    /// Reads the page that has the entries after an offset, so that [`fill`](Self::fill) need not
+    /// wait for it.
+    pub(crate) fn prepare(&mut self, shared: &Shared, offset: u64) -> stook::Result<()> {
+        self.load(shared, offset.saturating_sub(DOTS)).map(|_| ())
     }
 
     /// Gives the entries after an offset, as many as fit.
@@ -66,6 +87,9 @@ impl Listing {
             let start = self.loaded.and_then(|loaded| self.starts.get(loaded)).map_or(0, |(start, _)| *start);
             for (entry, position) in self.page.iter().zip(start..).skip((next - start) as usize) {
                 next = position + 1;
+                if shared.followed.is_some() {
+                    self.last = Some((next, entry.name.to_vec()));
+                }
                 let node = match entry.node.map_or_else(|| shared.tree.node(entry.id), Ok) {
                     Ok(node) => node,
                     Err(error) => {
@@ -74,7 +98,7 @@ impl Listing {
                         continue;
                     }
                 };
-                if refusal(entry.name, node.kind, self.directory == shared.numbers.root).is_some() {
+                if refusal(entry.name, &node, self.directory == shared.numbers.root).is_some() {
                     continue;
                 }
                 let number = shared.numbers.inode(entry.id);
@@ -91,8 +115,25 @@ impl Listing {
         })
     }
 
+    /// Where the tree has a newer state, forgets the pages: the listing continues after the entry
+    /// that was given last.
+    fn renew(&mut self, shared: &Shared, position: u64) {
+        let state = shared.state.load(Ordering::SeqCst);
+        if self.state == state {
+            return;
+        }
+        self.state = state;
+        (self.loaded, self.end) = (None, None);
+        self.starts.truncate(1);
+        let last = self.last.as_ref().filter(|(at, _)| *at == position && position > 0);
+        if let (Some((at, name)), Some(followed)) = (last, &shared.followed) {
+            self.starts.push((*at, followed.after(name)));
+        }
+    }
+
     /// Whether there is an entry with this position; the page with it is in memory then.
     fn load(&mut self, shared: &Shared, position: u64) -> stook::Result<bool> {
+        self.renew(shared, position);
         loop {
             if self.end.is_some_and(|end| position >= end) {
                 return Ok(false);
@@ -161,7 +202,7 @@ pub(crate) fn files_of(
         cursor = tree.list(directory, &from, &mut page)?;
         for entry in page.iter() {
             let Ok(node) = entry.node.map_or_else(|| tree.node(entry.id), Ok) else { continue };
-            if node.kind == Kind::File && refusal(entry.name, node.kind, false).is_none() {
+            if node.kind == Kind::File && refusal(entry.name, &node, false).is_none() {
                 each(entry.id, node.len);
             }
         }

@@ -3,26 +3,31 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fuser::{BackgroundSession, Config, Session, SessionACL};
+use stook::pack::tree::Followed;
 use stook::tree::{Kind, NodeId, Tree};
 
 use crate::attach::{Attach, DEVICE};
 use crate::attributes::Numbers;
 use crate::error::{Error, Result};
 use crate::filesystem::Served;
+use crate::follow;
 use crate::log::{Log, Say};
 use crate::mountpoint::{self, Entry, missing_helper};
 use crate::opened::Opened;
 use crate::push::{self, Pusher, SMALL_MAX};
-use crate::shared::Shared;
+use crate::shared::{Shared, Stalled};
 use crate::snapshots::Snapshots;
 use crate::status::{Counters, Mode, Status};
 use crate::survey::Survey;
+use crate::waiting::Waiting;
+use crate::workers::Workers;
 
 /// How long the kernel keeps what never changes: as long as it likes.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -33,7 +38,7 @@ const SHORT: Duration = Duration::from_secs(1);
 /// By itself it is 128 KiB, of which each request has a part.
 const READ_AHEAD_BYTES: u32 = 4 << 20;
 
-/// How long the threads of what was unmounted take to end.
+/// How long threads take to end that wait for nothing.
 const ENDING_MAX: Duration = Duration::from_secs(1);
 
 /// How something is mounted.
@@ -43,10 +48,16 @@ pub struct MountOptions {
     pub allow_other: bool,
     /// No program can be started from it.
     pub no_exec: bool,
-    /// Threads that answer, at least 1: so many slow reads may be under way.
+    /// Threads that answer, at least 1. Requests that wait for long get threads of their own.
     pub threads: usize,
     /// Whether small files are put into the page cache before they are asked for.
     pub push: bool,
+    /// Whether the kernel may read whole files on disk by itself, where it is able to: as fast as
+    /// without the mount, and with what is in them by then.
+    pub pass_through: bool,
+    /// The tree, if it is that of a pack that is followed: what is written to the pack is shown
+    /// within seconds.
+    pub followed: Option<Arc<Followed>>,
     /// What should be in the tree and is not, and why: listed with what cannot be shown.
     pub missing: Vec<String>,
     /// Takes the lines of the log: what could not be read, and why.
@@ -61,6 +72,8 @@ impl Default for MountOptions {
             no_exec: false,
             threads: 8,
             push: true,
+            pass_through: true,
+            followed: None,
             missing: Vec::new(),
             log: Arc::new(|_| {}),
         }
@@ -69,12 +82,14 @@ impl Default for MountOptions {
 
 impl fmt::Debug for MountOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { allow_other, no_exec, threads, push, missing, log: _ } = self;
+        let Self { allow_other, no_exec, threads, push, pass_through, followed, missing, log: _ } = self;
         f.debug_struct("MountOptions")
             .field("allow_other", allow_other)
             .field("no_exec", no_exec)
             .field("threads", threads)
             .field("push", push)
+            .field("pass_through", pass_through)
+            .field("followed", followed)
             .field("missing", missing)
             .finish_non_exhaustive()
     }
@@ -88,6 +103,10 @@ pub struct Mounted {
     entry: Option<Entry>,
     session: Option<BackgroundSession>,
     pusher: Option<JoinHandle<()>>,
+    /// Gives up requests of programs that are killed.
+    watch: Option<JoinHandle<()>>,
+    /// Follows a pack, until its sender is dropped.
+    follow: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
 impl Mounted {
@@ -109,9 +128,8 @@ impl Mounted {
         let mountpoint = &mountpoint::resolved(mountpoint).map_err(|error| refused(mountpoint, error))?;
         check(mountpoint, kind)?;
         let (pusher, woken) = Pusher::new();
-        let survey = tree.is_fixed().then(|| Survey::of(&*tree, root)).transpose()?;
-        let mut hidden = survey.as_ref().map(|survey| survey.hidden.clone()).unwrap_or_default();
-        options.missing.iter().for_each(|missing| hidden.note(missing));
+        let is_followed = options.followed.is_some();
+        let survey = (tree.is_fixed() || is_followed).then(|| Survey::of(&*tree, root)).transpose()?;
         let mode = match &survey {
             None => Mode::Live,
             Some(survey) if survey.longest <= SMALL_MAX => Mode::Small,
@@ -125,15 +143,22 @@ impl Mounted {
             mode,
             kept: if survey.is_some() { FOREVER } else { SHORT },
             pusher: (options.push && survey.is_some()).then_some(pusher),
-            survey,
+            survey: Mutex::new(survey.map(Arc::new)),
+            state: AtomicU64::new(0),
+            followed: options.followed.clone(),
+            missing: options.missing.clone(),
+            may_pass_through: options.pass_through,
+            passthrough: AtomicBool::new(false),
             owner: (user.as_raw(), group.as_raw()),
             threads: options.threads.max(1),
             counters: Counters::default(),
             log: Log::new(options.log.clone()),
             opened: Opened::default(),
-            hidden,
             snapshots: Snapshots::default(),
             has_xattrs: !tree.is_fixed() || tree.has_xattrs() || kind != Kind::Directory,
+            workers: Workers::new(options.threads).map_err(|error| refused(mountpoint, error))?,
+            waiting: Waiting::default(),
+            stalled: Stalled::default(),
             tree,
         });
         Self::begin(shared, kind, mountpoint, (options, woken)).map_err(|error| refused(mountpoint, error))
@@ -153,16 +178,35 @@ impl Mounted {
         let acl = if allow_other { SessionACL::All } else { SessionACL::Owner };
         let session = Session::from_fd(Served(shared.clone()), device, acl, config(options))?;
         let (notifier, pushing) = (session.notifier(), shared.clone());
+        let pushes = notifier.clone();
         let session = session.spawn()?;
         let pusher = std::thread::Builder::new()
             .name("stook-push".into())
-            .spawn(move || push::run(&pushing, &woken, &notifier))?;
+            .spawn(move || push::run(&pushing, &woken, &pushes))?;
+        let watching = shared.clone();
+        let watch =
+            std::thread::Builder::new().name("stook-watch".into()).spawn(move || watching.waiting.watch())?;
+        let follow = options.followed.clone().map(|followed| {
+            let (following, (stop, stopped)) = (shared.clone(), channel());
+            let thread = std::thread::Builder::new().name("stook-follow".into());
+            let follow = move || follow::run(&following, &followed, &stopped, &notifier);
+            thread.spawn(follow).map(|thread| (stop, thread))
+        });
+        let follow = follow.transpose()?;
         attached.0 = None;
         // Somebody may have unmounted it already.
         let entry = mountpoint::entry_at(mountpoint)?;
         entry.iter().for_each(|entry| entry.read_ahead(READ_AHEAD_BYTES));
         let mountpoint = mountpoint.to_path_buf();
-        Ok(Self { shared, mountpoint, entry, session: Some(session), pusher: Some(pusher) })
+        Ok(Self {
+            shared,
+            mountpoint,
+            entry,
+            session: Some(session),
+            pusher: Some(pusher),
+            watch: Some(watch),
+            follow,
+        })
     }
 
     /// Where it is mounted.
@@ -188,12 +232,8 @@ impl Mounted {
         let entry = self.entry.as_ref().filter(|_| !self.has_ended());
         if entry.map(Entry::unmount).transpose()? == Some(false) {
             // Another program has just unmounted it, or taken it off its path while it is in use.
-            let begun = Instant::now();
-            while !self.has_ended() {
-                if begun.elapsed() > ENDING_MAX {
-                    return Err(Error::Busy { path: self.mountpoint.clone() });
-                }
-                std::thread::sleep(Duration::from_millis(5));
+            if !ends(|| self.has_ended()) {
+                return Err(Error::Busy { path: self.mountpoint.clone() });
             }
         }
         self.end()
@@ -209,25 +249,47 @@ impl Mounted {
         }
         // While requests are answered it can end: later it would wait for one that never is.
         self.stop_pushing();
+        self.stop_following();
         let unmounted = self.entry.as_ref().map_or(Ok(()), Entry::abort);
         if unmounted.is_ok() {
             // Its threads end when the last program has closed what it has open.
             self.session = None;
+            self.stop_watching();
         }
         unmounted
     }
 
+    /// Ends the thread that pushes, which may be waiting for a server: then it ends, and pushes no
+    /// more, when that has answered.
     fn stop_pushing(&mut self) {
         if let (Some(pusher), Some(thread)) = (&self.shared.pusher, self.pusher.take()) {
             pusher.stop();
-            if thread.join().is_err() {
+            if ends(|| thread.is_finished()) && thread.join().is_err() {
                 self.shared.log.say("the thread that pushes has panicked");
             }
         }
     }
 
+    /// The same of the thread that follows.
+    fn stop_following(&mut self) {
+        let Some((stop, thread)) = self.follow.take() else { return };
+        drop(stop);
+        if ends(|| thread.is_finished()) && thread.join().is_err() {
+            self.shared.log.say("the thread that follows has panicked");
+        }
+    }
+
+    fn stop_watching(&mut self) {
+        self.shared.waiting.stop();
+        if self.watch.take().is_some_and(|watch| watch.join().is_err()) {
+            self.shared.log.say("the thread that gives requests up has panicked");
+        }
+    }
+
     fn end(&mut self) -> Result<()> {
         let ended = match self.session.take() {
+            // A request that still waits has nobody to answer any more.
+            Some(session) if !ends(|| session.guard.is_finished()) => Ok(()),
             // Its threads may have been told so while they waited.
             Some(session) => match session.join() {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => Ok(()),
@@ -236,6 +298,8 @@ impl Mounted {
             None => Ok(()),
         };
         self.stop_pushing();
+        self.stop_following();
+        self.stop_watching();
         ended.map_err(|source| Error::Io { operation: "serve", path: self.mountpoint.clone(), source })
     }
 }
@@ -249,6 +313,18 @@ impl Drop for Mounted {
             self.shared.log.say(&stook::error::chain(&error));
         }
     }
+}
+
+/// Waits a short time for something to end, and says whether it did.
+fn ends(has_ended: impl Fn() -> bool) -> bool {
+    let begun = Instant::now();
+    while !has_ended() {
+        if begun.elapsed() > ENDING_MAX {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    true
 }
 
 /// What was mounted, and nobody serves yet: taken away when this is dropped.

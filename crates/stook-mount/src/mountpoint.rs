@@ -12,11 +12,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
+use stook::ops::present::FILE_SYSTEM;
+
 use crate::error::{Error, Result};
 use crate::status::{STATUS_NAME, STATUS_XATTR};
 
-/// The type that the system shows for what this mounts.
-pub(crate) const FILE_SYSTEM: &str = "fuse.stook";
 /// What mounts and unmounts for those who are not root.
 pub(crate) const HELPER: &str = "fusermount3";
 

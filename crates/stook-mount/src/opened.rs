@@ -6,6 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use fuser::BackingId;
 use stook::source::Source;
 use stook::tree::NodeId;
 
@@ -26,15 +27,36 @@ pub(crate) struct Opened {
 /// Open files.
 #[derive(Debug, Default)]
 struct Files {
-    by_handle: HashMap<u64, (NodeId, Arc<dyn Source>)>,
+    by_handle: HashMap<u64, OpenFile>,
     by_node: HashMap<NodeId, Vec<u64>>,
 }
 
+/// A file that is open.
+#[derive(Debug)]
+struct OpenFile {
+    id: NodeId,
+    source: Arc<dyn Source>,
+    /// The file on disk that the kernel reads by itself, if it does.
+    backing: Option<Arc<BackingId>>,
+}
+
+/// How the kernel reads what was opened.
+#[derive(Debug)]
+pub(crate) enum Reading {
+    /// By requests, through pages in memory.
+    Cached,
+    /// By requests alone: another handle has the file in another state, and no page in memory may
+    /// be of this one.
+    Direct,
+    /// From a file on disk.
+    Backed(Arc<BackingId>),
+}
+
 impl Files {
-    /// The sources that a node is open by.
-    fn of(&self, id: NodeId) -> impl Iterator<Item = &Arc<dyn Source>> {
+    /// What a node is open by.
+    fn of(&self, id: NodeId) -> impl Iterator<Item = &OpenFile> {
         let handles = self.by_node.get(&id).into_iter().flatten();
-        handles.filter_map(|handle| self.by_handle.get(handle)).map(|(_, source)| source)
+        handles.filter_map(|handle| self.by_handle.get(handle))
     }
 }
 
@@ -48,38 +70,53 @@ impl Opened {
         self.next.fetch_add(1, Ordering::Relaxed).saturating_add(1)
     }
 
-    /// Opens a file for one handle more. Says also whether another handle has it in another state:
-    /// then no page in memory may be of this one.
-    pub(crate) fn add_file(&self, id: NodeId, source: Arc<dyn Source>) -> (u64, bool) {
+    /// Opens a file for one handle more. All handles of a file that the kernel reads by itself, or
+    /// none, are such: `back` is asked for the first.
+    pub(crate) fn add_file(
+        &self,
+        id: NodeId,
+        source: Arc<dyn Source>,
+        back: impl FnOnce() -> Option<BackingId>,
+    ) -> (u64, Reading) {
         let handle = self.handle();
         let mut files = lock(&self.files);
+        let backing = match files.of(id).next() {
+            Some(other) => other.backing.clone(),
+            None => back().map(Arc::new),
+        };
         let identity = source.identity();
-        let is_other = files.of(id).any(|other| !other.identity().same_content(&identity));
-        files.by_handle.insert(handle, (id, source));
+        let reading = match &backing {
+            Some(backing) => Reading::Backed(backing.clone()),
+            None if files.of(id).all(|other| other.source.identity().same_content(&identity)) => Reading::Cached,
+            None => Reading::Direct,
+        };
+        files.by_handle.insert(handle, OpenFile { id, source, backing });
         files.by_node.entry(id).or_default().push(handle);
-        (handle, is_other)
+        (handle, reading)
     }
 
     /// What a node of a tree that never changes is open by already: what was unpacked for it is
     /// held once.
     pub(crate) fn shared(&self, id: NodeId) -> Option<Arc<dyn Source>> {
-        lock(&self.files).of(id).next().cloned()
+        lock(&self.files).of(id).next().map(|open| open.source.clone())
     }
 
     pub(crate) fn file(&self, handle: u64) -> Option<Arc<dyn Source>> {
-        lock(&self.files).by_handle.get(&handle).map(|(_, source)| source.clone())
+        lock(&self.files).by_handle.get(&handle).map(|open| open.source.clone())
     }
 
     pub(crate) fn close_file(&self, handle: u64) {
         let mut files = lock(&self.files);
         let files = &mut *files;
-        let Some((id, _)) = files.by_handle.remove(&handle) else { return };
+        let Some(OpenFile { id, backing, .. }) = files.by_handle.remove(&handle) else { return };
         if let Entry::Occupied(mut handles) = files.by_node.entry(id) {
             handles.get_mut().retain(|other| *other != handle);
             if handles.get().is_empty() {
                 handles.remove();
             }
         }
+        // The last that has it tells the kernel so.
+        drop(backing);
     }
 
     pub(crate) fn add_directory(&self, directory: NodeId) -> u64 {
@@ -121,9 +158,9 @@ mod tests {
         let opened = Opened::default();
         let (id, other) = (NodeId::new(7), NodeId::new(8));
         let source = || -> Arc<dyn Source> { Arc::new(MemorySource::new("a", vec![1, 2])) };
-        let (first, is_other) = opened.add_file(id, source());
-        assert!(!is_other && opened.shared(id).is_some() && opened.shared(other).is_none());
-        let (second, _) = opened.add_file(id, source());
+        let (first, reading) = opened.add_file(id, source(), || None);
+        assert!(matches!(reading, Reading::Cached) && opened.shared(id).is_some() && opened.shared(other).is_none());
+        let (second, _) = opened.add_file(id, source(), || None);
         opened.close_file(first);
         assert!(opened.file(first).is_none() && opened.file(second).is_some() && opened.shared(id).is_some());
         opened.close_file(second);

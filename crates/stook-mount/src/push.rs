@@ -159,8 +159,8 @@ impl Pusher {
     /// Ends its thread. What it pushes just now is refused by the kernel, once the mount has ended.
     pub(crate) fn stop(&self) {
         self.state().is_stopping = true;
-        // It may have ended by itself.
-        let _ended = self.wake.send(None);
+        // It may have ended by itself; where it has no room for more, it looks before each.
+        let _ended = self.wake.try_send(None);
     }
 
     /// Where a window begins because a file was read, and how many directories it may have.
@@ -183,6 +183,9 @@ impl Pusher {
 pub(crate) fn run(shared: &Shared, woken: &Receiver<Option<NodeId>>, notifier: &Notifier) {
     let Some(pusher) = &shared.pusher else { return };
     while let Ok(Some(id)) = woken.recv() {
+        if pusher.state().is_stopping {
+            break;
+        }
         if let Some(begin) = pusher.begin(shared, id) {
             let ids = choose(shared, pusher, begin);
             push(shared, pusher, &ids, notifier);

@@ -1,22 +1,26 @@
 //! What the threads of a mount share.
 
+use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt as _;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use fuser::{Errno, FileAttr, INodeNo};
 use stook::Error;
 use stook::names::escaped;
-use stook::tree::{Node, NodeId, Tree};
+use stook::pack::tree::Followed;
+use stook::tree::{Kind, Node, NodeId, Tree};
 
-use crate::attributes::{Numbers, Owner, attributes, errno_of};
+use crate::attributes::{Numbers, Owner, SECTOR, attributes, errno_of};
 use crate::log::Log;
 use crate::opened::Opened;
-use crate::push::Pusher;
+use crate::push::{Pusher, SMALL_MAX};
 use crate::snapshots::Snapshots;
-use crate::status::{Counters, Hidden, Mode, Status};
+use crate::status::{Counters, Mode, Status};
 use crate::survey::Survey;
+use crate::waiting::Waiting;
+use crate::workers::Workers;
 
 /// A tree that is mounted.
 #[derive(Debug)]
@@ -28,8 +32,14 @@ pub(crate) struct Shared {
     /// What is mounted, for messages.
     pub(crate) source: String,
     pub(crate) mode: Mode,
-    /// `None` where the tree may change.
-    pub(crate) survey: Option<Survey>,
+    /// What is in it; `None` where the tree may change and does not say so.
+    pub(crate) survey: Mutex<Option<Arc<Survey>>>,
+    /// Counts the states of a tree that is followed.
+    pub(crate) state: AtomicU64,
+    /// The tree, if it is followed.
+    pub(crate) followed: Option<Arc<Followed>>,
+    /// What should be in it and is not.
+    pub(crate) missing: Vec<String>,
     /// How long the kernel keeps what it learned.
     pub(crate) kept: Duration,
     pub(crate) owner: Owner,
@@ -37,17 +47,67 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     pub(crate) log: Log,
     pub(crate) opened: Opened,
-    pub(crate) hidden: Hidden,
     pub(crate) snapshots: Snapshots,
     /// Whether anything in it may have extended attributes, or the status has to be one.
     pub(crate) has_xattrs: bool,
+    /// Whether whole files on disk are to be read by the kernel itself, and whether it does that.
+    pub(crate) may_pass_through: bool,
+    pub(crate) passthrough: AtomicBool,
     /// `None` where nothing is pushed.
     pub(crate) pusher: Option<Pusher>,
+    /// Answer what may wait.
+    pub(crate) workers: Workers,
+    pub(crate) waiting: Waiting,
+    pub(crate) stalled: Stalled,
+}
+
+/// Files whose reads have failed after a long wait. The kernel asks once more, for less: it would
+/// wait as long again.
+#[derive(Debug, Default)]
+pub(crate) struct Stalled(Mutex<HashMap<NodeId, (Instant, Errno)>>);
+
+/// So long a wait is a long one, and so long what came of it holds.
+const LONG: Duration = Duration::from_secs(1);
+/// So many are remembered.
+const STALLED_MAX: usize = 1024;
+
+impl Stalled {
+    /// What became of a read of this file just now, if that was waited for in vain.
+    pub(crate) fn errno(&self, id: NodeId) -> Option<Errno> {
+        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (at, errno) = *files.get(&id)?;
+        if at.elapsed() <= LONG {
+            return Some(errno);
+        }
+        files.remove(&id);
+        None
+    }
+
+    /// A read that began then has failed.
+    pub(crate) fn note(&self, id: NodeId, begun: Instant, errno: Errno) {
+        if begun.elapsed() <= LONG {
+            return;
+        }
+        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if files.len() >= STALLED_MAX {
+            files.clear();
+        }
+        files.insert(id, (Instant::now(), errno));
+    }
 }
 
 impl Shared {
+    /// What the kernel is told of a node. Programs take a long file with fewer blocks than it has
+    /// bytes for one with holes, and copy it without them.
     pub(crate) fn attributes(&self, number: INodeNo, node: &Node) -> Option<FileAttr> {
-        attributes(number, node, self.owner)
+        let mut attributes = attributes(number, node, self.owner)?;
+        if node.kind == Kind::File && node.len > SMALL_MAX {
+            // Where it is damaged, reading it says so.
+            if let Ok(holes) = self.tree.holes(self.numbers.id(number)) {
+                attributes.blocks = holes.kept_bytes(node.len).div_ceil(SECTOR);
+            }
+        }
+        Some(attributes)
     }
 
     /// Logs why something could not be read, and says what programs get for it. That a name is not
@@ -92,18 +152,36 @@ impl Shared {
         parent().unwrap_or(root)
     }
 
+    pub(crate) fn survey(&self) -> Option<Arc<Survey>> {
+        self.survey.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Counts again what is in a tree that has changed.
+    pub(crate) fn count_again(&self) {
+        match Survey::of(&*self.tree, self.numbers.root) {
+            Ok(survey) => {
+                *self.survey.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(survey));
+            }
+            Err(error) => drop(self.failed(self.numbers.root, &error)),
+        }
+    }
+
     pub(crate) fn status(&self) -> Status {
+        let survey = self.survey();
+        let mut hidden = survey.as_ref().map(|survey| survey.hidden.clone()).unwrap_or_default();
+        self.missing.iter().for_each(|missing| hidden.note(missing));
         let (log_lines, log) = self.log.last();
         Status {
             source: self.source.clone(),
             process: std::process::id(),
             mode: self.mode,
             threads: self.threads as u64,
-            nodes: self.survey.as_ref().map(|survey| survey.nodes),
+            nodes: survey.map(|survey| survey.nodes),
             requests: self.counters.requests(),
             read_bytes: self.counters.read_bytes.load(Ordering::Relaxed),
+            passed_through: self.counters.passed.load(Ordering::Relaxed),
             pushed: self.counters.pushed(),
-            hidden: self.hidden.clone(),
+            hidden,
             log_lines,
             log,
         }

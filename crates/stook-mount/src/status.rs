@@ -97,6 +97,8 @@ pub struct Status {
     pub requests: Requests,
     /// Bytes that were read for requests.
     pub read_bytes: u64,
+    /// Opens of whole files on disk that the kernel reads by itself.
+    pub passed_through: u64,
     /// What was pushed.
     pub pushed: Pushed,
     /// What is in the tree and not shown.
@@ -113,6 +115,8 @@ macro_rules! counters {
         #[derive(Debug, Default)]
         pub(crate) struct Counters {
             $(pub(crate) $name: AtomicU64,)*
+            /// Opens of files that the kernel reads by itself.
+            pub(crate) passed: AtomicU64,
             pub(crate) read_bytes: AtomicU64,
             pub(crate) pushed_files: AtomicU64,
             pub(crate) pushed_bytes: AtomicU64,

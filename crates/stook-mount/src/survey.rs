@@ -9,6 +9,9 @@ use crate::status::{Hidden, STATUS_NAME};
 /// The longest name that the system takes, in bytes.
 pub(crate) const NAME_LEN_MAX: usize = 255;
 
+/// The longest path that a symbolic link can lead to there, in bytes.
+const TARGET_LEN_MAX: u64 = 4095;
+
 /// Counts of a tree.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
@@ -40,7 +43,7 @@ impl Survey {
                 cursor = next;
                 for entry in page.iter() {
                     let Ok(node) = entry.node.map_or_else(|| tree.node(entry.id), Ok) else { continue };
-                    if let Some(why) = refusal(entry.name, node.kind, directory == root) {
+                    if let Some(why) = refusal(entry.name, &node, directory == root) {
                         survey.hide(tree, directory, entry.name, why);
                         continue;
                     }
@@ -70,12 +73,16 @@ impl Survey {
 }
 
 /// Why an entry cannot be shown, if it cannot. Names of trees have no slashes and no zero bytes.
-pub(crate) fn refusal(name: &[u8], kind: Kind, is_in_root: bool) -> Option<&'static str> {
+pub(crate) fn refusal(name: &[u8], node: &Node, is_in_root: bool) -> Option<&'static str> {
     if name.len() > NAME_LEN_MAX {
         return Some("its name has more than 255 bytes");
     }
     if is_in_root && name == STATUS_NAME.as_bytes() {
         return Some("its name is that of the status of the mount");
     }
-    (kind == Kind::Other).then_some("the system has no such kind of file")
+    match node.kind {
+        Kind::Other => Some("the system has no such kind of file"),
+        Kind::Symlink if node.len > TARGET_LEN_MAX => Some("it leads to a path of more than 4095 bytes"),
+        _ => None,
+    }
 }

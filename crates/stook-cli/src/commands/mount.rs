@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ use stook::ops::contents::is_object;
 use stook::ops::copy::OpenGiven;
 use stook::ops::present::{PresentGiven, Presented};
 use stook::report::units;
+use stook::stitch::{MergedCache, MergedCacheOptions};
 use stook::tree::{CaseRule, Failure};
 use stook_mount::{Mode, MountOptions, Mounted, Status, status_of};
 
@@ -43,8 +45,8 @@ Examples:
   stook mount l.toml//set.tar mnt      what is in a file of a layout
   stook mount --status mnt             what it did so far
 
-It is read-only, and shows the state that the source has when it is mounted; only directories on disk show what they
-are by now. A file that is damaged, or has changed, is an error for programs that read it (EIO), and a line of the log.
+It is read-only, and shows the state that the source has when it is mounted; only directories on disk, and packs with
+--follow, show what they are by now. A file that is damaged, or has changed, is an error for programs that read it (EIO), and a line of the log.
 It ends with `stook umount`, and when its process is asked to end."
 )]
 pub struct Args {
@@ -58,6 +60,9 @@ pub struct Args {
     /// With --with, take names that differ only in case for one
     #[arg(long, requires = "with")]
     ignore_case: bool,
+    /// Show what others write to a pack, within seconds
+    #[arg(long, conflicts_with_all = ["at", "with"])]
+    follow: bool,
     /// Stay in the foreground; Ctrl-C ends it
     #[arg(long, short)]
     foreground: bool,
@@ -70,17 +75,24 @@ pub struct Args {
     /// Let no program be started from it
     #[arg(long)]
     no_exec: bool,
-    /// Threads that answer: so many slow reads may be under way
+    /// Threads that answer; requests that wait for long get threads of their own
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = packs::number::<usize>(1..=256))]
     threads: usize,
     /// Do not put small files into the page cache before they are asked for
     #[arg(long)]
     no_push: bool,
+    /// Answer reads of whole files on disk, too, instead of handing these files to the kernel
+    #[arg(long)]
+    no_passthrough: bool,
+    /// With --with, read archives from merged copies in this directory, and make those that pay
+    #[arg(long, value_name = "DIRECTORY", requires = "with")]
+    merged: Option<PathBuf>,
     /// Append the log to this file: what could not be read, and why
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     /// Show what a mount did so far, instead of mounting
-    #[arg(long, conflicts_with_all = ["with", "foreground", "while_stdin", "allow_other", "no_push", "log", "at"])]
+    #[arg(long, conflicts_with_all = ["with", "follow", "foreground", "while_stdin", "allow_other", "no_push", "no_passthrough", "merged",
+        "log", "at"])]
     status: bool,
     /// Say how it answers, and what of it cannot be shown
     #[arg(long)]
@@ -122,7 +134,8 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
 #[derive(Debug, Serialize, Deserialize)]
 struct Begun {
     source: String,
-    mountpoint: PathBuf,
+    /// As it is shown.
+    mountpoint: String,
     process: u32,
     mode: Mode,
 }
@@ -195,7 +208,7 @@ fn print_begun(begun: &Begun, args: &Args, context: &Context) -> anyhow::Result<
     if context.json() {
         packs::print_json_line(&mut output, "mount", begun, context)?;
     } else if !context.quiet() {
-        let (source, at) = (printable(begun.source.as_bytes()), begun.mountpoint.display());
+        let (source, at) = (printable(begun.source.as_bytes()), &begun.mountpoint);
         let how = if args.verbose { format!(" ({})", mode_text(begun.mode)) } else { String::new() };
         output.line(format_args!(
             "{source} is mounted at {at}{how}; `stook umount {at}` ends process {}",
@@ -251,7 +264,11 @@ fn open(args: &Args, context: &Context) -> anyhow::Result<(Presented, String)> {
     let source = sources.iter().map(shown).collect::<Vec<_>>().join(" + ");
     let case = if args.ignore_case { CaseRule::Ignored } else { CaseRule::Exact };
     let bar = context.progress("listing", Unit::Items, None);
-    let given = PresentGiven { sources: opened, routes, case, target: Some(absolute(mountpoint)) };
+    let follow = args.follow.then_some(how.contents.pack);
+    let merged = args.merged.as_ref().map(|path| MergedCache::open(path, MergedCacheOptions::default()));
+    let merged = merged.transpose()?;
+    let target = Some(absolute(mountpoint));
+    let given = PresentGiven { sources: opened, routes, case, merged, follow, target };
     let presented = given.open(&mut |entries| bar.go_on(entries, None)).map_err(error_of)?;
     Ok((presented, source))
 }
@@ -286,7 +303,8 @@ fn serve(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
         let _leads_already = rustix::process::setsid();
     }
     let log_file = LogFile::default();
-    let ((Presented { tree, root, misplaced }, source), mountpoint) = (open(args, context)?, place(args)?);
+    let ((Presented { tree, root, followed, misplaced }, source), mountpoint) =
+        (open(args, context)?, place(args)?);
     failures::print(context, &misplaced, args.verbose);
     let lacking = |one: &Failure<stook::Error>| format!("{}: {}", escaped(&one.key), chain(&one.error));
     let options = MountOptions {
@@ -294,6 +312,8 @@ fn serve(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
         no_exec: args.no_exec,
         threads: args.threads,
         push: !args.no_push,
+        pass_through: !args.no_passthrough,
+        followed,
         missing: misplaced.iter().map(lacking).collect(),
         log: {
             let file = log_file.clone();
@@ -311,6 +331,7 @@ fn serve(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
             context.note(format_args!("not shown: {hidden}"));
         }
     }
+    let mountpoint = printable(mountpoint.as_os_str().as_bytes()).to_string();
     let begun = Begun { source, mountpoint, process: status.process, mode: status.mode };
     match args.daemon {
         true => {
@@ -395,6 +416,10 @@ fn print_status(status: &Status, args: &Args, context: &Context) -> anyhow::Resu
         units::bytes_decimal(status.pushed.bytes),
         units::count(status.pushed.read_too),
     ))?;
+    if status.passed_through > 0 {
+        let opens = units::count_of(status.passed_through, "open", "opens");
+        output.line(format_args!("{opens} of whole files on disk, which the kernel reads by itself"))?;
+    }
     let shown = if args.verbose { usize::MAX } else { 10 };
     for hidden in status.hidden.named.iter().take(shown) {
         output.line(format_args!("not shown: {}", printable(hidden.as_bytes())))?;

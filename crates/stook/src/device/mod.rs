@@ -26,7 +26,7 @@ pub use self::attachment::{Attachment, Disk, Transport};
 use self::block::{BlockDevice, Totals};
 pub use self::link::{Link, LinkKind};
 use self::loop_device::FileNumbers;
-pub(crate) use self::mount::{Mount, copies_on_server, mountinfo};
+pub(crate) use self::mount::{Mount, copies_on_server, devices_of, mountinfo};
 
 /// How many layers are followed. Real stacks are lower, and a cycle must end.
 const LAYERS_MAX: u32 = 8;

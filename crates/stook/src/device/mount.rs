@@ -1,10 +1,10 @@
 //! [`Mount`]: what is mounted where, as the system reports it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+use rustix::fs::{AtFlags, CWD, StatxFlags, makedev, statx};
 
 /// A line of `/proc/self/mountinfo`.
 #[derive(Debug, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub(crate) struct Mount {
     /// the first of all.
     id: u64,
     parent: u64,
+    /// The device of what is in it.
+    device: Option<u64>,
     /// The directory of the file system that is mounted.
     pub(crate) root: PathBuf,
     pub(crate) point: PathBuf,
@@ -27,6 +29,11 @@ pub(crate) fn mountinfo() -> String {
     let text = fs::read("/proc/self/mountinfo").unwrap_or_default();
     // One name in another encoding must not hide the rest.
     String::from_utf8_lossy(&text).into_owned()
+}
+
+/// The devices of all mounts of a kind of file system.
+pub(crate) fn devices_of(kind: &str) -> HashSet<u64> {
+    Mount::all(&mountinfo()).filter(|mount| mount.kind == kind).filter_map(|mount| mount.device).collect()
 }
 
 /// A path without links. A file that has no name any more lies where its directory does.
@@ -113,13 +120,15 @@ impl Mount {
         let (before, after) = line.split_once(" - ")?;
         let mut before = before.split(' ');
         let (id, parent) = (before.next()?.parse().ok()?, before.next()?.parse().ok()?);
-        let mut before = before.skip(1);
+        let (major, minor) = before.next()?.split_once(':')?;
+        let device = major.parse().ok().zip(minor.parse().ok()).map(|(major, minor)| makedev(major, minor));
         let (root, point, options) = (before.next()?, before.next()?, before.next()?);
         let mut after = after.split(' ');
         let (kind, source, own) = (after.next()?, after.next()?, after.next().unwrap_or_default());
         Some(Self {
             id,
             parent,
+            device,
             root: PathBuf::from(unescaped(root)),
             point: PathBuf::from(unescaped(point)),
             options: format!("{options} {own}").trim().to_owned(),

@@ -9,7 +9,8 @@ use super::copy::{Error, Result};
 use crate::archive::{self, ArchiveTree};
 use crate::copy::{CopySource, Misplaced, NoPaths};
 use crate::ops::contents::{self, OpenOptions, Opened, is_object, split_member};
-use crate::pack::tree::{Paths, RecordTree};
+use crate::pack;
+use crate::pack::tree::{Followed, Hidden, Paths, RecordTree};
 use crate::report::units;
 use crate::source;
 use crate::tree::{self, NodeId, Tree as _};
@@ -170,6 +171,24 @@ impl Given {
         Ok(if is_complete { source } else { source.incomplete() })
     }
 
+    /// As a pack that is followed, if it is all of one, with records that have no place in its tree.
+    ///
+    /// # Errors
+    /// As [`Followed::new`].
+    pub(crate) fn into_followed(
+        self,
+        options: pack::OpenOptions,
+    ) -> Result<Option<(Followed, Vec<Misplaced>)>> {
+        let Self::Packed(Packed { opened: Opened::Pack(contents), key, .. }) = self else { return Ok(None) };
+        if !key.is_empty() {
+            return Ok(None);
+        }
+        let followed = Followed::new(Arc::new(contents.into_pack()), options);
+        let followed = followed.map_err(contents::Error::Pack)?;
+        let misplaced = all_hidden(&followed.hidden());
+        Ok(Some((followed, misplaced)))
+    }
+
     /// As something that is verified, and what of it the tree does not have: entries without a
     /// place in it, and the rest of what was cut off or not finished.
     ///
@@ -228,7 +247,10 @@ impl NoPaths for Names {
 
 /// Records that have no place in the tree of a pack.
 fn hidden_in(tree: &RecordTree) -> Vec<Misplaced> {
-    let hidden = tree.hidden();
+    all_hidden(tree.hidden())
+}
+
+fn all_hidden(hidden: &Hidden) -> Vec<Misplaced> {
     let known = hidden.known().map(|(path, why)| Misplaced { path: path.to_vec(), why: why.to_owned() });
     let mut all: Vec<Misplaced> = known.collect();
     if let Some(more) = hidden.records.checked_sub(all.len() as u64).filter(|more| *more > 0) {

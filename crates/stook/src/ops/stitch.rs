@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::given::Given;
 use super::shards::Left;
+use crate::copy::Misplaced;
 use crate::format::layout::Encoder;
 use crate::report::units;
 use crate::source::{Inodes, Source as _};
@@ -365,12 +366,19 @@ fn members_of(
 /// What was opened; what it should have, and has not, is noted.
 pub(super) fn branch_of(given: Given, misplaced: &mut Vec<Failure<crate::Error>>) -> Result<Branch> {
     let (branch, lacking) = given.into_branch()?;
-    let path = branch.path();
-    misplaced.extend(lacking.into_iter().map(|one| {
-        let error = crate::Error::io("read", &path, io::Error::other(one.why));
-        Failure { key: one.path, error }
-    }));
+    misplaced.extend(failures_of(&branch.path(), lacking));
     Ok(branch)
+}
+
+/// What has no place in a tree, as failures of it.
+pub(super) fn failures_of(
+    path: &Path,
+    lacking: Vec<Misplaced>,
+) -> impl Iterator<Item = Failure<crate::Error>> {
+    lacking.into_iter().map(move |one| {
+        let error = crate::Error::io("read", path, io::Error::other(one.why));
+        Failure { key: one.path, error }
+    })
 }
 
 /// What an archive is patched with.

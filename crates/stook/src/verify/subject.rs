@@ -38,9 +38,17 @@ impl Branch {
     /// I/O errors; that it is no directory.
     pub fn directory(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let tree = DirectoryTree::open(path)?;
+        Ok(Self::of_directory(DirectoryTree::open(path)?, path))
+    }
+
+    /// The same without file systems of a kind that are mounted below it: those are empty.
+    pub(crate) fn directory_without_mounts_of(path: &Path, kind: &'static str) -> crate::Result<Self> {
+        Ok(Self::of_directory(DirectoryTree::open(path)?.without_mounts_of(kind), path))
+    }
+
+    fn of_directory(tree: DirectoryTree, path: &Path) -> Self {
         let (id, lies_in) = (tree.root(), Some(path.to_path_buf()));
-        Ok(Self { tree: Arc::new(tree), id, name: Vec::new(), is_on_disk: true, lies_in, given: None })
+        Self { tree: Arc::new(tree), id, name: Vec::new(), is_on_disk: true, lies_in, given: None }
     }
 
     /// A file on disk; where it is a link, what that leads to, under the name that was given.

@@ -12,19 +12,21 @@
 //! inode, so listings have the whole node, and that the table grows with what was met, by about 120
 //! bytes and its name for each.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use rustix::fs::Dir;
 
 use super::directory::{Directory, is_dot, lock};
 use super::entry::Status;
 use super::{file, roots, xattrs};
+use crate::device::devices_of;
 use crate::engine::{self, EngineFactory};
 use crate::error::{Error, Result};
 use crate::source::{FileSource, Source};
@@ -51,13 +53,26 @@ use crate::tree::{
 pub struct DirectoryTree {
     path: PathBuf,
     known: Mutex<Known>,
-    /// The device that directories are listed of, if only one is.
-    only_device: Option<u64>,
+    below: Below,
     /// Listings that ended at a page, the last at the end. One that continues in the same stream
     /// neither opens nor seeks, and where offsets are positions (tmpfs before Linux 6.6) it misses
     /// nothing when others are removed.
     listings: Mutex<VecDeque<Listing>>,
 }
+
+/// What is mounted below it, as far as that is left out: such directories are empty.
+#[derive(Debug)]
+enum Below {
+    /// Nothing is left out.
+    All,
+    /// Every device but this.
+    OneDevice(u64),
+    /// File systems of this kind: their devices, as they were a short time ago.
+    Not(&'static str, Mutex<Option<(Instant, HashSet<u64>)>>),
+}
+
+/// How long a list of what is mounted holds.
+const MOUNTS_HOLD: Duration = Duration::from_secs(1);
 
 /// Listings that are kept open.
 const LISTINGS_MAX: usize = 8;
@@ -139,7 +154,7 @@ impl DirectoryTree {
         Ok(Self {
             path: path.to_path_buf(),
             known: Mutex::new(known),
-            only_device: None,
+            below: Below::All,
             listings: Mutex::default(),
         })
     }
@@ -149,8 +164,16 @@ impl DirectoryTree {
     /// # Errors
     /// I/O errors.
     pub fn on_one_file_system(mut self) -> Result<Self> {
-        self.only_device = Some(self.met(self.root())?.inode.device);
+        self.below = Below::OneDevice(self.met(self.root())?.inode.device);
         Ok(self)
+    }
+
+    /// The same without file systems of a kind that are mounted below, now or later: such
+    /// directories are empty.
+    #[must_use]
+    pub(crate) fn without_mounts_of(mut self, kind: &'static str) -> Self {
+        self.below = Below::Not(kind, Mutex::default());
+        self
     }
 
     /// Device and inode of a node, as they were when it was met.
@@ -160,13 +183,27 @@ impl DirectoryTree {
 
     /// Whether a directory is empty here because another file system is mounted there.
     pub(crate) fn leaves_out(&self, id: NodeId) -> Result<bool> {
-        let Some(only) = self.only_device else { return Ok(false) };
-        Ok(self.inode(id)?.0 != only)
+        let device = self.inode(id)?.0;
+        Ok(match &self.below {
+            Below::All => false,
+            Below::OneDevice(only) => device != *only,
+            Below::Not(kind, known) => {
+                // Most directories are where the root is.
+                device != self.inode(self.root())?.0 && {
+                    let mut known = lock(known);
+                    let is_old = known.as_ref().is_none_or(|(at, _)| at.elapsed() > MOUNTS_HOLD);
+                    if is_old {
+                        *known = Some((Instant::now(), devices_of(kind)));
+                    }
+                    known.as_ref().is_some_and(|(_, devices)| devices.contains(&device))
+                }
+            }
+        })
     }
 
     /// Whether what is mounted below is left out.
     pub(crate) fn is_on_one_file_system(&self) -> bool {
-        self.only_device.is_some()
+        matches!(self.below, Below::OneDevice(_))
     }
 
     fn met(&self, id: NodeId) -> Result<Met> {
@@ -331,7 +368,7 @@ impl Tree for DirectoryTree {
 
     fn lookup(&self, parent: NodeId, name: &[u8]) -> Result<Option<NodeId>> {
         let directory = self.directory("look into", parent)?;
-        if check_name(name).is_err() || name.len() > NAME_ON_DISK_MAX {
+        if check_name(name).is_err() || name.len() > NAME_ON_DISK_MAX || self.leaves_out(parent)? {
             return Ok(None);
         }
         let Ok(name) = CString::new(name) else { return Ok(None) };

@@ -6,6 +6,7 @@
 
 mod comparing;
 mod existing;
+mod followed;
 mod gone;
 mod grouping;
 mod moving;
@@ -19,6 +20,7 @@ mod records;
 mod roots;
 mod unpacking;
 
+pub use followed::{Changes, Followed};
 pub use gone::{Delete, Held};
 pub use grouping::Grouping;
 pub use moving::MoveSummary;

@@ -240,6 +240,12 @@ impl NodeTable {
         Ok(None)
     }
 
+    /// Where a listing continues after a name, whether that is there or not.
+    pub(crate) fn after(&self, directory: NodeId, name: &[u8]) -> Result<Cursor> {
+        let children = self.children("list", directory)?;
+        Ok(Cursor::At(children.partition_point(|entry| entry.name.of(&self.names) <= name) as u64))
+    }
+
     /// What a node is.
     ///
     /// # Errors

@@ -149,6 +149,11 @@ impl RecordTree {
         shown_key(&path).or_else(|| Key::bytes(&path).ok())
     }
 
+    /// Where a listing continues after a name, whether that is there or not.
+    pub(crate) fn after(&self, directory: NodeId, name: &[u8]) -> crate::Result<Cursor> {
+        self.table.after(directory, name)
+    }
+
     fn known_key(&self, id: NodeId) -> crate::Result<Key> {
         self.key(id).ok_or_else(|| unknown(self.path(), id))
     }
