@@ -140,7 +140,7 @@ def test_a_server_with_a_token_lets_nobody_in_without(tree: Path) -> None:
         assert urllib.request.urlopen(request).read() == b"note 3"
         listed = Path(f"/proc/{server._process.pid}/cmdline").read_bytes()
         assert b"secret" not in listed and b"serve" in listed
-    with pytest.raises(stook.PresentError, match="token"):
+    with pytest.raises(stook.InvalidError, match="token"):
         stook.serve(tree, listen="0.0.0.0")
     with pytest.raises(stook.InvalidError, match="listen"):
         stook.serve(tree, listen="nowhere")
