@@ -93,7 +93,9 @@ pub(crate) fn errno_of(error: &Error) -> Errno {
         Error::NotARegularFile { .. } => Errno::EINVAL,
         Error::Unsupported { .. } => Errno::EOPNOTSUPP,
         // No descriptor is left: it is the same for every file, and may pass.
-        Error::Io { source, .. } if [Some(Errno::EMFILE.code()), Some(Errno::ENFILE.code())].contains(&source.raw_os_error()) => {
+        Error::Io { source, .. }
+            if [Some(Errno::EMFILE.code()), Some(Errno::ENFILE.code())].contains(&source.raw_os_error()) =>
+        {
             Errno::EMFILE
         }
         error => match error.io_kind() {

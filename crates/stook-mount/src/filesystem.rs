@@ -32,6 +32,9 @@ const READ_BYTES: u32 = 1 << 20;
 /// Reads that the kernel keeps waiting at most.
 const BACKGROUND_MAX: u16 = 64;
 
+/// A file that was opened, and the file on disk that it is, if the kernel can have that.
+type Opening = (Arc<dyn Source>, Option<Arc<File>>);
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Served(pub(crate) Arc<Shared>);
@@ -219,7 +222,7 @@ impl Shared {
 
     /// Opens a file, or shares what it is open by already where nothing changes; with the file on
     /// disk that it is, if the kernel can have that.
-    fn open(&self, id: NodeId) -> Result<(Arc<dyn Source>, Option<Arc<File>>), Errno> {
+    fn open(&self, id: NodeId) -> Result<Opening, Errno> {
         let failed = |error| self.failed(id, &error);
         if self.mode != Mode::Live {
             let open = self.opened.shared(id).map_or_else(|| self.tree.open(id), Ok);
@@ -231,7 +234,7 @@ impl Shared {
         Ok((source, whole))
     }
 
-    fn opened(&self, id: NodeId, (source, whole): (Arc<dyn Source>, Option<Arc<File>>), reply: ReplyOpen) {
+    fn opened(&self, id: NodeId, (source, whole): Opening, reply: ReplyOpen) {
         let back = || {
             let backing = reply.open_backing(whole.as_ref()?);
             // Who may not, or cannot on that file system, is served by requests.

@@ -87,7 +87,9 @@ impl Opened {
         let identity = source.identity();
         let reading = match &backing {
             Some(backing) => Reading::Backed(backing.clone()),
-            None if files.of(id).all(|other| other.source.identity().same_content(&identity)) => Reading::Cached,
+            None if files.of(id).all(|other| other.source.identity().same_content(&identity)) => {
+                Reading::Cached
+            }
             None => Reading::Direct,
         };
         files.by_handle.insert(handle, OpenFile { id, source, backing });
@@ -159,7 +161,11 @@ mod tests {
         let (id, other) = (NodeId::new(7), NodeId::new(8));
         let source = || -> Arc<dyn Source> { Arc::new(MemorySource::new("a", vec![1, 2])) };
         let (first, reading) = opened.add_file(id, source(), || None);
-        assert!(matches!(reading, Reading::Cached) && opened.shared(id).is_some() && opened.shared(other).is_none());
+        assert!(
+            matches!(reading, Reading::Cached)
+                && opened.shared(id).is_some()
+                && opened.shared(other).is_none()
+        );
         let (second, _) = opened.add_file(id, source(), || None);
         opened.close_file(first);
         assert!(opened.file(first).is_none() && opened.file(second).is_some() && opened.shared(id).is_some());

@@ -18,7 +18,7 @@ use stook::ops::contents::is_object;
 use stook::ops::copy::OpenGiven;
 use stook::ops::present::{PresentGiven, Presented};
 use stook::report::units;
-use stook::stitch::{MergedCache, MergedCacheOptions};
+use stook::stitch::{MergeRule, MergedCache, MergedCacheOptions};
 use stook::tree::{CaseRule, Failure};
 use stook_mount::{Mode, MountOptions, Mounted, Status, status_of};
 
@@ -78,20 +78,26 @@ pub struct Args {
     /// Threads that answer; requests that wait for long get threads of their own
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = packs::number::<usize>(1..=256))]
     threads: usize,
+    /// How many seconds a read from a server may take, tries included
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = packs::number::<u64>(1..=86_400))]
+    timeout: u64,
     /// Do not put small files into the page cache before they are asked for
     #[arg(long)]
     no_push: bool,
     /// Answer reads of whole files on disk, too, instead of handing these files to the kernel
     #[arg(long)]
     no_passthrough: bool,
-    /// With --with, read archives from merged copies in this directory, and make those that pay
+    /// With --with, keep changed archives as one file each here, where that pays
     #[arg(long, value_name = "DIRECTORY", requires = "with")]
     merged: Option<PathBuf>,
+    /// Keep all of them, whether that pays or not
+    #[arg(long, requires = "merged")]
+    merge_all: bool,
     /// Append the log to this file: what could not be read, and why
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     /// Show what a mount did so far, instead of mounting
-    #[arg(long, conflicts_with_all = ["with", "follow", "foreground", "while_stdin", "allow_other", "no_push", "no_passthrough", "merged",
+    #[arg(long, conflicts_with_all = ["with", "follow", "foreground", "while_stdin", "allow_other", "no_push", "no_passthrough", "merged", "merge_all",
         "log", "at"])]
     status: bool,
     /// Say how it answers, and what of it cannot be shown
@@ -239,6 +245,9 @@ fn open(args: &Args, context: &Context) -> anyhow::Result<(Presented, String)> {
     let absolute = |path: &PathBuf| if is_object(path) { path.clone() } else { here.join(path) };
     let mut how = OpenGiven { into_archives: mountpoint.is_dir(), ..OpenGiven::default() };
     how.contents.pack.at_ns = args.view.at_ns();
+    let remote = &mut how.contents.remote;
+    remote.deadline = Duration::from_secs(args.timeout);
+    remote.stall = remote.stall.min(remote.deadline);
     let mut opened = Vec::new();
     for source in sources {
         opened.push(given::open(
@@ -265,7 +274,10 @@ fn open(args: &Args, context: &Context) -> anyhow::Result<(Presented, String)> {
     let case = if args.ignore_case { CaseRule::Ignored } else { CaseRule::Exact };
     let bar = context.progress("listing", Unit::Items, None);
     let follow = args.follow.then_some(how.contents.pack);
-    let merged = args.merged.as_ref().map(|path| MergedCache::open(path, MergedCacheOptions::default()));
+    let merged = args.merged.as_ref().map(|path| {
+        let rule = if args.merge_all { MergeRule::Always } else { MergeRule::Auto };
+        MergedCache::open(here.join(path), MergedCacheOptions { rule, ..MergedCacheOptions::default() })
+    });
     let merged = merged.transpose()?;
     let target = Some(absolute(mountpoint));
     let given = PresentGiven { sources: opened, routes, case, merged, follow, target };

@@ -52,6 +52,13 @@ pub struct File {
     on_fuse: OnceLock<bool>,
 }
 
+impl AsFd for File {
+    /// Of the file as it was opened, for reads through the page cache.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.cached_fd()
+    }
+}
+
 /// What the system reports about direct I/O on a file.
 #[derive(Debug, Clone, Copy)]
 struct DirectFacts {

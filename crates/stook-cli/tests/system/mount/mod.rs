@@ -3,6 +3,7 @@
 
 mod calls;
 mod ends;
+mod kept;
 mod programs;
 mod sources;
 

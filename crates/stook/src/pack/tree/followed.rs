@@ -189,10 +189,9 @@ impl<'a> Comparing<'a> {
         let old = self.before.map(|before| before.tree.root());
         let shown = self.old_shown(old).unwrap_or_else(|| self.free());
         self.ids.add(root, shown);
-        if let (Some(before), Some(old)) = (self.before, old) {
-            if before.tree.node(old).ok() != self.tree.node(root).ok() {
-                self.changes.nodes.push(NodeId::new(shown));
-            }
+        let was = self.before.zip(old).and_then(|(before, old)| before.tree.node(old).ok());
+        if self.before.is_some() && was != self.tree.node(root).ok() {
+            self.changes.nodes.push(NodeId::new(shown));
         }
         self.waiting.push((old, root));
         while let Some((old, directory)) = self.waiting.pop() {

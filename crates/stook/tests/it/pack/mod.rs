@@ -13,6 +13,7 @@ mod cut;
 mod damage;
 mod faults;
 mod flip;
+mod followed;
 mod golden;
 mod hostile;
 mod index_pages;
