@@ -106,10 +106,10 @@ fuzz: ## Fuzz: TARGET=… (default: all) for SECONDS=… each.
 	@scripts/need rust fuzz
 	scripts/fuzz '$(SECONDS)' $(TARGET)
 
-soak: ## Soak a pack for SECONDS=… (3600 for an hour): kills, compactions, readers, an outside log; 200 killed copies; a bad sector at every block; whole sweeps, also of failing and full file systems.
+soak: ## Soak a pack for SECONDS=… (3600 for an hour): kills, compactions, readers, an outside log; 200 killed copies; 1,000 mounts; a bad sector at every block; whole sweeps, also of failing and full file systems.
 	@scripts/need rust system
 	STOOK_BAD_BLOCKS=all cargo test --release --locked -p stook-cli --test system -- unreadable --nocapture
-	STOOK_SWEEPS=whole cargo test --release --locked -p stook-cli --test system -- faults:: copy:: --test-threads=1 --nocapture
+	STOOK_SWEEPS=whole cargo test --release --locked -p stook-cli --test system -- faults:: copy:: mount:: --test-threads=1 --nocapture
 	STOOK_SWEEPS=whole cargo test --release --locked -p stook --test it
 	cargo build --release --locked -p stook-testing --bin soak
 	cargo build --release --locked -p stook-cli

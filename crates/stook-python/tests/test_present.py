@@ -46,6 +46,18 @@ def is_mounted(path: Path) -> bool:
     return any(line.split(" ")[4] == str(path) for line in Path("/proc/self/mountinfo").read_text().splitlines())
 
 
+def test_what_is_put_into_a_pack_is_shown(tree: Path) -> None:
+    stook.pack_tree(tree, "tree.stook")
+    with stook.mount("tree.stook", follow=True, push=False) as mounted:
+        assert (mounted.path / "notes" / "3").read_text() == "note 3"
+        with stook.Pack("tree.stook", "a") as pack:
+            pack["notes/3"] = b"another note"
+        eventually(lambda: (mounted.path / "notes" / "3").read_bytes() == b"another note")
+        assert (mounted.path / "notes" / "4").read_text() == "note 4"
+    with pytest.raises(stook.InvalidError, match="only one pack"):
+        stook.mount(tree, follow=True)
+
+
 def test_a_mount_shows_the_tree_until_it_is_closed(tree: Path) -> None:
     stook.pack_tree(tree, "tree.stook")
     with stook.mount("tree.stook") as mounted:

@@ -353,7 +353,11 @@ fn serve(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
             stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush()).context("cannot say so")?;
             std::env::set_current_dir("/").context("cannot leave the current directory")?;
         }
-        false => print_begun(&begun, args, context)?,
+        false => {
+            print_begun(&begun, args, context)?;
+            // Where a service manager waits for it; others are not told.
+            sd_notify::notify(&[sd_notify::NotifyState::Ready]).context("cannot tell the service manager")?;
+        }
     }
     while !mounted.has_ended() && !interrupted() {
         std::thread::sleep(LOOK_EVERY);

@@ -247,10 +247,14 @@ def mount(
     *,
     routes: Union[_Sources, None] = None,
     ignore_case: bool = False,
+    merged: Optional[_Source] = None,
+    follow: bool = False,
     at: Union[datetime, str, float, int, None] = None,
     allow_other: bool = False,
     threads: int = 8,
     push: bool = True,
+    passthrough: bool = True,
+    timeout: int = 60,
     log: Optional[_Source] = None,
     cache: Optional[_Source] = None,
     whole_file: bool = False,
@@ -267,10 +271,15 @@ def mount(
             removed in the end.
         routes: Folders whose paths name archives, and members in them that are replaced.
         ignore_case: Whether names in these that differ only in case are one.
+        merged: A directory in which archives that are replaced are kept as one file each, where
+            that pays.
+        follow: Whether what others write to a pack is shown, within seconds.
         at: The state of packs at this time rather than the newest, as for `Pack`.
         allow_other: Whether other users may see it.
         threads: Threads that answer.
         push: Whether small files are put into memory before they are asked for.
+        passthrough: Whether the kernel may read whole files on disk by itself.
+        timeout: How many seconds a read from a server may take, tries included.
         log: A file that lines are appended to: what could not be read, and why.
         cache: Of archives on servers: a directory in which what was fetched is kept.
         whole_file: Whether an object whose server cannot send parts is read as a whole.
@@ -293,12 +302,20 @@ def mount(
         b'a note'
     """
     fetch, environment = _fetching(cache, whole_file, settings)
-    arguments = ["mount", "--while-stdin", "--json", f"--threads={threads}", *_at(at), *fetch]
-    for is_wanted, option in [(ignore_case, "--ignore-case"), (allow_other, "--allow-other"), (not push, "--no-push")]:
+    arguments = ["mount", "--while-stdin", "--json", f"--threads={threads}", f"--timeout={timeout}", *_at(at), *fetch]
+    for is_wanted, option in [
+        (ignore_case, "--ignore-case"),
+        (follow, "--follow"),
+        (allow_other, "--allow-other"),
+        (not push, "--no-push"),
+        (not passthrough, "--no-passthrough"),
+    ]:
         if is_wanted:
             arguments.append(option)
     if log is not None:
         arguments.append(f"--log={path_argument('log', log)}")
+    if merged is not None:
+        arguments.append(f"--merged={path_argument('merged', merged)}")
     arguments += [f"--with={route}" for route in _several("routes", [] if routes is None else routes)]
     given = _several("sources", sources)
     made = mountpoint is None

@@ -201,6 +201,11 @@ impl DirectoryTree {
         })
     }
 
+    /// Whether it is such a directory, which is not opened: what is mounted there would be in use.
+    fn is_left_out(&self, id: NodeId) -> Result<bool> {
+        Ok(self.met(id)?.inode.kind == Kind::Directory && self.leaves_out(id)?)
+    }
+
     /// Whether what is mounted below is left out.
     pub(crate) fn is_on_one_file_system(&self) -> bool {
         matches!(self.below, Below::OneDevice(_))
@@ -367,8 +372,11 @@ impl Tree for DirectoryTree {
     }
 
     fn lookup(&self, parent: NodeId, name: &[u8]) -> Result<Option<NodeId>> {
+        if self.is_left_out(parent)? {
+            return Ok(None);
+        }
         let directory = self.directory("look into", parent)?;
-        if check_name(name).is_err() || name.len() > NAME_ON_DISK_MAX || self.leaves_out(parent)? {
+        if check_name(name).is_err() || name.len() > NAME_ON_DISK_MAX {
             return Ok(None);
         }
         let Ok(name) = CString::new(name) else { return Ok(None) };
@@ -385,10 +393,10 @@ impl Tree for DirectoryTree {
     fn list(&self, directory: NodeId, from: &Cursor, page: &mut Page) -> Result<Option<Cursor>> {
         page.clear();
         let id = directory;
-        let directory = self.directory("list", id)?;
-        if self.leaves_out(id)? {
+        if self.is_left_out(id)? {
             return Ok(None);
         }
+        let directory = self.directory("list", id)?;
         let failed = |error| Error::io("list", directory.path_of(c""), error);
         let handle = directory.handle().map_err(failed)?;
         let mut stream = match from {
@@ -448,6 +456,7 @@ impl Tree for DirectoryTree {
                     Err(_) => Ok(xattrs::read(&self.open_file(id)?.0)),
                 }
             }
+            (Kind::Directory, _) if self.leaves_out(id)? => Ok(Xattrs::default()),
             (Kind::Directory, _) | (_, Place::Root) => {
                 let directory = self.directory("read the extended attributes of", id)?;
                 let failed = |error| Error::io("open", directory.path_of(c""), error);
