@@ -87,24 +87,24 @@ impl Listing {
             let start = self.loaded.and_then(|loaded| self.starts.get(loaded)).map_or(0, |(start, _)| *start);
             for (entry, position) in self.page.iter().zip(start..).skip((next - start) as usize) {
                 next = position + 1;
-                if shared.followed.is_some() {
-                    self.last = Some((next, entry.name.to_vec()));
-                }
                 let node = match entry.node.map_or_else(|| shared.tree.node(entry.id), Ok) {
                     Ok(node) => node,
                     Err(error) => {
                         shared.failed(entry.id, &error);
                         self.has_failed = true;
+                        note(&mut self.last, shared, next, entry.name);
                         continue;
                     }
                 };
                 if refusal(entry.name, &node, self.directory == shared.numbers.root).is_some() {
+                    note(&mut self.last, shared, next, entry.name);
                     continue;
                 }
                 let number = shared.numbers.inode(entry.id);
                 if to.add(shared, number, next + DOTS, entry.name, &node) {
                     return Ok(Filled::Some);
                 }
+                note(&mut self.last, shared, next, entry.name);
                 given += 1;
             }
         }
@@ -171,6 +171,16 @@ impl Listing {
                 return Ok(false);
             }
         }
+    }
+}
+
+/// Notes the entry that was given last, where the listing may have to continue after its name.
+fn note(last: &mut Option<(u64, Vec<u8>)>, shared: &Shared, next: u64, name: &[u8]) {
+    if shared.followed.is_some() {
+        let (at, kept) = last.get_or_insert_default();
+        *at = next;
+        kept.clear();
+        kept.extend_from_slice(name);
     }
 }
 

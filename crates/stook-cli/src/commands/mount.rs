@@ -18,7 +18,6 @@ use stook::ops::contents::is_object;
 use stook::ops::copy::OpenGiven;
 use stook::ops::present::{PresentGiven, Presented};
 use stook::report::units;
-use stook::stitch::{MergeRule, MergedCache, MergedCacheOptions};
 use stook::tree::{CaseRule, Failure};
 use stook_mount::{Mode, MountOptions, Mounted, Status, status_of};
 
@@ -87,18 +86,11 @@ pub struct Args {
     /// Answer reads of whole files on disk, too, instead of handing these files to the kernel
     #[arg(long)]
     no_passthrough: bool,
-    /// With --with, keep changed archives as one file each here, where that pays
-    #[arg(long, value_name = "DIRECTORY", requires = "with")]
-    merged: Option<PathBuf>,
-    /// Keep all of them, whether that pays or not
-    #[arg(long, requires = "merged")]
-    merge_all: bool,
     /// Append the log to this file: what could not be read, and why
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     /// Show what a mount did so far, instead of mounting
-    #[arg(long, conflicts_with_all = ["with", "follow", "foreground", "while_stdin", "allow_other", "no_push", "no_passthrough", "merged", "merge_all",
-        "log", "at"])]
+    #[arg(long, conflicts_with_all = ["with", "follow", "foreground", "while_stdin", "allow_other", "no_push", "no_passthrough", "log", "at"])]
     status: bool,
     /// Say how it answers, and what of it cannot be shown
     #[arg(long)]
@@ -136,6 +128,12 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// Leaves what this process has inherited, such as a locked file, out of those that it starts, which
+/// outlive it: all but stdin, stdout and stderr.
+fn keep_nothing_open() {
+    close_fds::set_fds_cloexec(3, &[]);
+}
+
 /// What is said when it can be used.
 #[derive(Debug, Serialize, Deserialize)]
 struct Begun {
@@ -148,6 +146,7 @@ struct Begun {
 
 /// Starts a process that serves it, and waits until it can be used.
 fn begin(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
+    keep_nothing_open();
     let program = std::env::current_exe().context("cannot find this program")?;
     let mut words = crate::fstab::translated(std::env::args_os().collect())?;
     // What comes before the command has no values.
@@ -274,13 +273,8 @@ fn open(args: &Args, context: &Context) -> anyhow::Result<(Presented, String)> {
     let case = if args.ignore_case { CaseRule::Ignored } else { CaseRule::Exact };
     let bar = context.progress("listing", Unit::Items, None);
     let follow = args.follow.then_some(how.contents.pack);
-    let merged = args.merged.as_ref().map(|path| {
-        let rule = if args.merge_all { MergeRule::Always } else { MergeRule::Auto };
-        MergedCache::open(here.join(path), MergedCacheOptions { rule, ..MergedCacheOptions::default() })
-    });
-    let merged = merged.transpose()?;
     let target = Some(absolute(mountpoint));
-    let given = PresentGiven { sources: opened, routes, case, merged, follow, target };
+    let given = PresentGiven { sources: opened, routes, case, follow, target };
     let presented = given.open(&mut |entries| bar.go_on(entries, None)).map_err(error_of)?;
     Ok((presented, source))
 }
@@ -382,6 +376,7 @@ fn place(args: &Args) -> anyhow::Result<PathBuf> {
 /// Starts the process that unmounts what this one leaves when it is killed. It waits for the end of
 /// what is returned.
 fn watch(mountpoint: &Path) -> anyhow::Result<Option<ChildStdin>> {
+    keep_nothing_open();
     let program = std::env::current_exe().context("cannot find this program")?;
     let mut watcher = Command::new(program)
         .arg0("stook")

@@ -247,7 +247,6 @@ def mount(
     *,
     routes: Union[_Sources, None] = None,
     ignore_case: bool = False,
-    merged: Optional[_Source] = None,
     follow: bool = False,
     at: Union[datetime, str, float, int, None] = None,
     allow_other: bool = False,
@@ -271,8 +270,6 @@ def mount(
             removed in the end.
         routes: Folders whose paths name archives, and members in them that are replaced.
         ignore_case: Whether names in these that differ only in case are one.
-        merged: A directory in which archives that are replaced are kept as one file each, where
-            that pays.
         follow: Whether what others write to a pack is shown, within seconds.
         at: The state of packs at this time rather than the newest, as for `Pack`.
         allow_other: Whether other users may see it.
@@ -314,8 +311,6 @@ def mount(
             arguments.append(option)
     if log is not None:
         arguments.append(f"--log={path_argument('log', log)}")
-    if merged is not None:
-        arguments.append(f"--merged={path_argument('merged', merged)}")
     arguments += [f"--with={route}" for route in _several("routes", [] if routes is None else routes)]
     given = _several("sources", sources)
     made = mountpoint is None

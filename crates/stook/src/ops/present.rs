@@ -14,7 +14,7 @@ use super::stitch::{Error, Result, branch_of, failures_of};
 use crate::pack::OpenOptions;
 use crate::pack::tree::Followed;
 use crate::source::Inodes;
-use crate::stitch::{MergedCache, Routes, routed};
+use crate::stitch::{Routes, routed};
 use crate::tree::descent::{Descending, Met, descend};
 use crate::tree::{CaseRule, Failure, Kind, Layer, NodeId, Tree, Union};
 use crate::verify::Branch;
@@ -30,8 +30,6 @@ pub struct PresentGiven {
     pub routes: Vec<Given>,
     /// Whether names of archives that differ from those in the folders only in case are one.
     pub case: CaseRule,
-    /// Where archives that are changed are read from merged copies.
-    pub merged: Option<Arc<MergedCache>>,
     /// Of one pack, all of it: that it is followed, and how newer states of it are opened.
     pub follow: Option<OpenOptions>,
     /// Where it will be shown, if that is a path: not in what is shown.
@@ -61,7 +59,7 @@ impl PresentGiven {
     /// target lies in a directory on disk that is shown, or hides a file that is read: each look at
     /// it would wait for another; what cannot be listed; what [`Routes::of`] refuses.
     pub fn open(self, go_on: &mut dyn FnMut(u64) -> bool) -> Result<Presented> {
-        let Self { sources, routes, case, merged, follow, target } = self;
+        let Self { sources, routes, case, follow, target } = self;
         let mut misplaced = Vec::new();
         if let Some(options) = follow {
             let refused = || Error::Invalid("only one pack, and all of it, can be followed".to_owned());
@@ -99,9 +97,6 @@ impl PresentGiven {
             let folders = routes.into_iter().map(|folder| folder_of(folder, &mut misplaced));
             let folders = folders.collect::<Result<Vec<_>>>()?;
             let routed = routed(tree, Routes::of(folders, case, go_on)?, go_on)?;
-            if let Some(cache) = merged {
-                routed.read_merged(cache);
-            }
             root = routed.tree().root();
             tree = routed.tree();
         }

@@ -238,3 +238,13 @@ fn somebody_mounts_with_the_helper_and_only_root_lets_others_in() {
     assert_eq!(somebody(&["verify", "tree", "--against", "mnt"]).0, 0);
     assert_eq!(ended(&mut home.root(["umount", "mnt"])).0, 0);
 }
+
+#[test]
+fn what_was_inherited_is_not_kept_open() {
+    let place = Place::new();
+    mounted(&place, 1);
+    place.unmount();
+    // Two processes stay: were the lock theirs, nobody would get it.
+    place.script("exec 9> lock; flock 9; $STOOK mount p.stook mnt -q; exec 9>&-; flock --nonblock lock true");
+    place.unmount();
+}

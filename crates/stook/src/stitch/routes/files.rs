@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
 
@@ -19,7 +19,6 @@ use crate::stitch::bodies::Bodies;
 use crate::stitch::error::Error as StitchError;
 use crate::stitch::file::{Parts, VirtualFile, no_part};
 use crate::stitch::layout::Laid;
-use crate::stitch::merged::{MergedCache, MergedFile};
 use crate::stitch::part::SourcePart;
 use crate::stitch::patch::Patch;
 use crate::stitch::pieces::Pieces;
@@ -47,7 +46,6 @@ pub(super) struct RoutedFiles {
     whole: Arc<dyn Source>,
     starts: Vec<u64>,
     kept: Mutex<Kept>,
-    merged: OnceLock<Arc<MergedCache>>,
 }
 
 /// What was laid out last, and how many members that has.
@@ -85,26 +83,12 @@ impl RoutedFiles {
             StitchError::Core(error) => error,
             other => Error::io("list", tree.path(), io::Error::other(other)),
         })?;
-        let (whole, kept, merged) = (Arc::new(whole), Mutex::default(), OnceLock::new());
-        Ok(Self { tree, routes, table, numbers, matches, looked, whole, starts, kept, merged })
+        let (whole, kept) = (Arc::new(whole), Mutex::default());
+        Ok(Self { tree, routes, table, numbers, matches, looked, whole, starts, kept })
     }
 
     pub(super) fn routes(&self) -> &Routes {
         &self.routes
-    }
-
-    pub(super) fn read_merged(&self, cache: Arc<MergedCache>) {
-        self.merged.get_or_init(|| cache);
-    }
-
-    /// A changed archive, read from its merged copy if there is to be one.
-    fn merged(&self, number: usize, laid: &Laid) -> Result<Option<MergedFile>> {
-        let Some(cache) = self.merged.get() else { return Ok(None) };
-        let merged = cache.merged(&laid.file, &mut |_| true);
-        merged.map(Some).map_err(|error| match self.matches.get(number) {
-            Some(one) => self.error_of(one, error),
-            None => unknown(self.tree.path(), NodeId::new(number as u64)),
-        })
     }
 
     /// Whether a file is an archive. It is looked at once.
@@ -280,10 +264,7 @@ impl Tree for RoutedFiles {
     fn open(&self, id: NodeId) -> Result<Arc<dyn Source>> {
         let number = self.file(id)?;
         match self.laid(number)? {
-            Some(laid) => Ok(match self.merged(number, &laid)? {
-                Some(merged) => Arc::new(merged),
-                None => Arc::new(laid.file.clone()),
-            }),
+            Some(laid) => Ok(Arc::new(laid.file.clone())),
             None => self.tree.open(self.below(id)?),
         }
     }
@@ -298,10 +279,7 @@ impl Tree for RoutedFiles {
     fn whole_file(&self, id: NodeId) -> Result<Option<Arc<File>>> {
         let Some(number) = self.number(id)? else { return Ok(None) };
         match self.laid(number)? {
-            Some(laid) => {
-                let merged = self.merged(number, &laid)?;
-                Ok(merged.as_ref().and_then(MergedFile::copy).map(|copy| copy.file().clone()))
-            }
+            Some(_) => Ok(None),
             None => self.tree.whole_file(self.below(id)?),
         }
     }

@@ -10,7 +10,6 @@ use crate::error;
 use crate::stitch::error::{Error, Result};
 use crate::stitch::layout::Laid;
 use crate::stitch::members::order;
-use crate::stitch::merged::MergedCache;
 use crate::tree::descent::descend;
 use crate::tree::{CaseRule, Failure, Kind, Layer, Tree, Union};
 
@@ -102,12 +101,6 @@ impl Routed {
     /// Archives that appear in the tree later are as they are.
     pub fn tree(&self) -> Arc<Union> {
         self.tree.clone()
-    }
-
-    /// Reads changed archives from their merged copies from now on, as the rule of the cache means
-    /// it: one that is not there is made when its file is opened. The first cache counts.
-    pub fn read_merged(&self, cache: Arc<MergedCache>) {
-        self.files.read_merged(cache);
     }
 
     /// The files that routes name, in the order of their paths.
