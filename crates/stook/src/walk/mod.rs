@@ -16,8 +16,8 @@
 //! - memory and open files are bounded, however large, flat or deep the tree is.
 //!
 //! The order that [`Walk::run`] gives is: a directory before its entries; entries of a directory
-//! nearly by name (a thousand at a time), and together, unless it is long or `buffered_bytes_max` is
-//! short for the files; nothing more. [`Walk::visit`] has no order.
+//! nearly by name (a thousand at a time), and together, unless it is long or `buffered_bytes_max`
+//! is short for the files; nothing more. [`Walk::visit`] has no order.
 //!
 //! A [`DirectoryTree`] is a directory as a [`Tree`](crate::tree::Tree): for those who ask for one
 //! thing after another instead of taking all as it comes.

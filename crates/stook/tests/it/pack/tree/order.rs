@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use stook::pack::KeyRange;
 use stook::profile::Profile;
 
-use super::{Place, PackTree, write};
+use super::{PackTree, Place, write};
 
 const DIRECTORIES: usize = 80;
 const FILES: usize = 50;
