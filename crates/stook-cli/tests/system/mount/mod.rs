@@ -2,7 +2,9 @@
 //! damaged.
 
 mod calls;
+mod cargo;
 mod ends;
+mod java;
 mod programs;
 mod sources;
 
