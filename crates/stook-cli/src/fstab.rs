@@ -43,10 +43,11 @@ const ANYWAY: [&str; 29] = [
 ];
 
 /// The options that are those of `stook mount`, and whether they have a value.
-const OPTIONS: [(&str, bool); 8] = [
+const OPTIONS: [(&str, bool); 9] = [
     ("allow_other", false),
     ("noexec", false),
     ("no_push", false),
+    ("member_xattrs", false),
     ("ignore_case", false),
     ("threads", true),
     ("at", true),

@@ -13,19 +13,24 @@ use fuser::{
     ReplyLseek, ReplyOpen, ReplyStatfs, ReplyXattr, Request,
 };
 use stook::source::{Source, within};
-use stook::tree::{Kind, Node, NodeId};
+use stook::tree::{Fact, Kind, Node, NodeId};
 
 use crate::attributes::BLOCK;
 use crate::listing::{Fill, Filled};
 use crate::reading::read;
 use crate::shared::Shared;
 use crate::status::{Mode, STATUS_NAME, STATUS_XATTR, count};
-use crate::survey::{NAME_LEN_MAX, refusal};
+use crate::survey::{NAME_LEN_MAX, Survey, refusal};
 
 /// The longest read-ahead of the kernel, and the longest read, in bytes.
 const READ_BYTES: u32 = 1 << 20;
 /// Reads that the kernel keeps waiting at most.
 const BACKGROUND_MAX: u16 = 64;
+
+/// Entries of one directory up to which directories are always listed with their nodes, so that all
+/// that is in them can be pushed. Where one is longer, the kernel asks for the nodes with the first
+/// entries of a directory, and further on while somebody looks at them.
+const WITH_NODES_MAX: u64 = 64 << 10;
 
 /// See the module.
 #[derive(Debug)]
@@ -54,7 +59,8 @@ impl Served {
             Filled::Some => {}
             Filled::Failed => return Err(Errno::EIO),
             Filled::Nothing => {
-                if let Some(pusher) = &self.0.pusher {
+                // The kernel takes pages of nodes that it knows only.
+                if let Some(pusher) = self.0.pusher.as_ref().filter(|_| !listing.has_bare_names) {
                     pusher.listed(listing.directory);
                 }
             }
@@ -79,11 +85,15 @@ impl Served {
         if number == INodeNo::ROOT && name == STATUS_XATTR.as_bytes() {
             return self.status();
         }
-        if !self.0.has_xattrs {
-            // The kernel does not ask again.
-            return Err(Errno::ENOSYS);
-        }
         let id = self.id(number);
+        if let Some(fact) = Fact::of_xattr_name(name).filter(|_| self.0.has_facts) {
+            let value = self.0.tree.fact(id, fact).map_err(|error| self.0.failed(id, &error))?;
+            return value.ok_or(Errno::NO_XATTR);
+        }
+        if !self.0.has_xattrs {
+            // The kernel would not ask again, for facts either.
+            return Err(if self.0.has_facts { Errno::NO_XATTR } else { Errno::ENOSYS });
+        }
         let xattrs = self.0.tree.xattrs(id).map_err(|error| self.0.failed(id, &error))?;
         match xattrs.as_slice().iter().find(|xattr| xattr.name == name) {
             Some(xattr) => xattr.value.clone().ok_or(Errno::EIO),
@@ -156,7 +166,14 @@ impl Filesystem for Served {
         };
         // The kernel goes by access control lists, where there may be some.
         let acls = if self.0.has_xattrs { InitFlags::FUSE_POSIX_ACL } else { InitFlags::empty() };
-        let wanted = wanted | acls;
+        // Else the kernel makes a node of each entry that is listed, which takes a second, and a
+        // gigabyte of its memory, for a million.
+        let is_long = |survey: &Survey| survey.most_entries > WITH_NODES_MAX;
+        let names = match self.0.survey.as_ref().is_some_and(is_long) {
+            true => InitFlags::FUSE_READDIRPLUS_AUTO,
+            false => InitFlags::empty(),
+        };
+        let wanted = wanted | acls | names;
         for flag in wanted.intersection(config.capabilities()).iter() {
             let _added = config.add_capabilities(flag);
         }

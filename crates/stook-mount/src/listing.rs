@@ -13,6 +13,9 @@ const DOTS: u64 = 2;
 pub(crate) trait Fill {
     /// Adds an entry, and says whether it was full before.
     fn add(&mut self, shared: &Shared, number: INodeNo, offset: u64, name: &[u8], node: &Node) -> bool;
+
+    /// Whether the kernel knows the nodes of what was added, not only their names.
+    fn has_nodes(&self) -> bool;
 }
 
 /// An open directory.
@@ -28,6 +31,8 @@ pub(crate) struct Listing {
     end: Option<u64>,
     /// Whether entries of it could not be read.
     has_failed: bool,
+    /// Whether the kernel got no more than the names of some.
+    pub(crate) has_bare_names: bool,
 }
 
 /// How a part of a listing went.
@@ -44,7 +49,15 @@ pub(crate) enum Filled {
 impl Listing {
     pub(crate) fn new(directory: NodeId) -> Self {
         let starts = vec![(0, Cursor::Start)];
-        Self { directory, starts, loaded: None, page: Page::new(), end: None, has_failed: false }
+        Self {
+            directory,
+            starts,
+            loaded: None,
+            page: Page::new(),
+            end: None,
+            has_failed: false,
+            has_bare_names: false,
+        }
     }
 
     /// Gives the entries after an offset, as many as fit.
@@ -81,6 +94,7 @@ impl Listing {
                 if to.add(shared, number, next + DOTS, entry.name, &node) {
                     return Ok(Filled::Some);
                 }
+                self.has_bare_names |= !to.has_nodes();
                 given += 1;
             }
         }
@@ -140,6 +154,10 @@ impl Fill for ReplyDirectoryPlus {
         let name: &std::ffi::OsStr = name;
         Self::add(self, number, offset, name, kept, &attributes, fuser::Generation(0))
     }
+
+    fn has_nodes(&self) -> bool {
+        true
+    }
 }
 
 impl Fill for ReplyDirectory {
@@ -147,6 +165,10 @@ impl Fill for ReplyDirectory {
         let Some(kind) = crate::attributes::file_type(node.kind) else { return false };
         let name: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(name);
         Self::add(self, number, offset, kind, name)
+    }
+
+    fn has_nodes(&self) -> bool {
+        false
     }
 }
 

@@ -47,6 +47,10 @@ pub struct MountOptions {
     pub threads: usize,
     /// Whether small files are put into the page cache before they are asked for.
     pub push: bool,
+    /// Whether the [facts](stook::tree::Fact) of members are extended attributes that can be asked
+    /// for by name, also where nothing else has any. The kernel asks for attributes of all that
+    /// `ls -l` lists then, which it need not otherwise.
+    pub facts: bool,
     /// What should be in the tree and is not, and why: listed with what cannot be shown.
     pub missing: Vec<String>,
     /// Takes the lines of the log: what could not be read, and why.
@@ -61,6 +65,7 @@ impl Default for MountOptions {
             no_exec: false,
             threads: 8,
             push: true,
+            facts: false,
             missing: Vec::new(),
             log: Arc::new(|_| {}),
         }
@@ -69,12 +74,13 @@ impl Default for MountOptions {
 
 impl fmt::Debug for MountOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { allow_other, no_exec, threads, push, missing, log: _ } = self;
+        let Self { allow_other, no_exec, threads, push, facts, missing, log: _ } = self;
         f.debug_struct("MountOptions")
             .field("allow_other", allow_other)
             .field("no_exec", no_exec)
             .field("threads", threads)
             .field("push", push)
+            .field("facts", facts)
             .field("missing", missing)
             .finish_non_exhaustive()
     }
@@ -117,6 +123,7 @@ impl Mounted {
             Some(survey) if survey.longest <= SMALL_MAX => Mode::Small,
             Some(_) => Mode::Large,
         };
+        let has_xattrs = !tree.is_fixed() || tree.has_xattrs() || kind != Kind::Directory;
         let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
         let shared = Arc::new(Shared {
             numbers: Numbers { root },
@@ -133,7 +140,8 @@ impl Mounted {
             opened: Opened::default(),
             hidden,
             snapshots: Snapshots::default(),
-            has_xattrs: !tree.is_fixed() || tree.has_xattrs() || kind != Kind::Directory,
+            has_facts: tree.has_facts() && (has_xattrs || options.facts),
+            has_xattrs,
             tree,
         });
         Self::begin(shared, kind, mountpoint, (options, woken)).map_err(|error| refused(mountpoint, error))

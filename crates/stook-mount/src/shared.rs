@@ -41,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) snapshots: Snapshots,
     /// Whether anything in it may have extended attributes, or the status has to be one.
     pub(crate) has_xattrs: bool,
+    /// Whether what the pack or archive says of its members are extended attributes.
+    pub(crate) has_facts: bool,
     /// `None` where nothing is pushed.
     pub(crate) pusher: Option<Pusher>,
 }

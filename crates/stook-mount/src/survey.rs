@@ -18,6 +18,8 @@ pub(crate) struct Survey {
     pub(crate) blocks: u64,
     /// The length of the longest file.
     pub(crate) longest: u64,
+    /// Entries of the directory that has the most.
+    pub(crate) most_entries: u64,
     /// What is not shown.
     pub(crate) hidden: Hidden,
 }
@@ -34,7 +36,7 @@ impl Survey {
             waiting.push(root);
         }
         while let Some(directory) = waiting.pop() {
-            let mut cursor = Some(Cursor::Start);
+            let (mut cursor, mut entries) = (Some(Cursor::Start), 0);
             while let Some(from) = cursor {
                 let Ok(next) = tree.list(directory, &from, &mut page) else { break };
                 cursor = next;
@@ -45,11 +47,13 @@ impl Survey {
                         continue;
                     }
                     survey.count(&node);
+                    entries += 1;
                     if node.kind == Kind::Directory {
                         waiting.push(entry.id);
                     }
                 }
             }
+            survey.most_entries = survey.most_entries.max(entries);
         }
         Ok(survey)
     }

@@ -76,11 +76,14 @@ pub struct Args {
     /// Do not put small files into the page cache before they are asked for
     #[arg(long)]
     no_push: bool,
+    /// Have user.stook.key, .group and .checksum of members, which no list has
+    #[arg(long)]
+    member_xattrs: bool,
     /// Append the log to this file: what could not be read, and why
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     /// Show what a mount did so far, instead of mounting
-    #[arg(long, conflicts_with_all = ["with", "foreground", "while_stdin", "allow_other", "no_push", "log", "at"])]
+    #[arg(long, conflicts_with_all = ["with", "foreground", "while_stdin", "allow_other", "no_push", "member_xattrs", "log", "at"])]
     status: bool,
     /// Say how it answers, and what of it cannot be shown
     #[arg(long)]
@@ -294,6 +297,7 @@ fn serve(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
         no_exec: args.no_exec,
         threads: args.threads,
         push: !args.no_push,
+        facts: args.member_xattrs,
         missing: misplaced.iter().map(lacking).collect(),
         log: {
             let file = log_file.clone();

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::facts::Fact;
 use super::gather::{Deliver, GatherOptions, gather_by_session};
 use super::holes::Holes;
 use super::node::{InodeState, Kind, Node, NodeId};
@@ -114,6 +115,21 @@ pub trait Tree: Send + Sync + fmt::Debug {
     /// each.
     fn has_xattrs(&self) -> bool {
         true
+    }
+
+    /// What the pack or archive that a node is in says of it; `None` where it says nothing of the
+    /// kind, or the node is in none. No list of extended attributes has it, so that copies of the
+    /// file do not.
+    ///
+    /// # Errors
+    /// I/O errors.
+    fn fact(&self, _id: NodeId, _fact: Fact) -> Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
+
+    /// Whether any node may have such [facts](Self::fact).
+    fn has_facts(&self) -> bool {
+        false
     }
 
     /// The bytes of a regular file, to be read by range.

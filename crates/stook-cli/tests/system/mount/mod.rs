@@ -4,7 +4,9 @@
 mod calls;
 mod cargo;
 mod ends;
+mod facts;
 mod java;
+mod long;
 mod programs;
 mod sources;
 

@@ -23,11 +23,11 @@ use crate::pack::format::attributes::Attributes;
 use crate::pack::key::{KEY_LEN_MAX, Key};
 use crate::pack::read::record::RecordHead;
 use crate::pack::read::source::RecordSource;
-use crate::pack::state::open::Pack;
+use crate::pack::state::open::{KeyEntry, Pack};
 use crate::source::Source;
 use crate::tree::parts::check_name;
 use crate::tree::{
-    Cursor, Deliver, GatherOptions, Holes, Kind, Node, NodeId, NodeTable, Page, Tree, Xattrs,
+    Cursor, Deliver, Fact, GatherOptions, Holes, Kind, Node, NodeId, NodeTable, Page, Tree, Xattrs,
     gather_supplied, not_a_file, unknown,
 };
 
@@ -198,12 +198,15 @@ impl RecordTree {
         Ok(None)
     }
 
+    fn located(&self, key: &Key) -> Result<Option<KeyEntry>> {
+        Ok(self.pack.locate(std::slice::from_ref(key))?.pop().transpose()?.flatten())
+    }
+
     /// What the record of a node says, if it has one.
     fn attributes(&self, id: NodeId) -> crate::Result<Attributes> {
         let key = self.known_key(id)?;
         let head = || -> Result<Option<RecordHead>> {
-            let entry = self.pack.locate(std::slice::from_ref(&key))?.pop().transpose()?.flatten();
-            let Some(entry) = entry else { return Ok(None) };
+            let Some(entry) = self.located(&key)? else { return Ok(None) };
             self.pack.heads(&[entry])?.pop().transpose()
         };
         let head = head().map_err(|error| self.error(id, error))?;
@@ -270,6 +273,25 @@ impl Tree for RecordTree {
     fn xattrs(&self, id: NodeId) -> crate::Result<Xattrs> {
         self.node(id)?;
         Ok(self.attributes(id)?.xattrs())
+    }
+
+    /// Of a directory that has no record nothing is said. Checksums are of parts of bodies.
+    fn fact(&self, id: NodeId, fact: Fact) -> crate::Result<Option<Vec<u8>>> {
+        self.node(id)?;
+        let key = self.known_key(id)?;
+        let entry = self.located(&key).map_err(|error| self.error(id, error))?;
+        Ok(entry.and_then(|entry| match fact {
+            Fact::Key => Some(key.to_string().into_bytes()),
+            Fact::Group => {
+                let group = self.pack.group_of_entry(&entry);
+                (!group.is_empty()).then(|| group.as_bytes().to_vec())
+            }
+            Fact::Checksum => None,
+        }))
+    }
+
+    fn has_facts(&self) -> bool {
+        true
     }
 
     fn holes(&self, id: NodeId) -> crate::Result<Holes> {
