@@ -86,13 +86,13 @@ impl Served {
             return self.status();
         }
         let id = self.id(number);
-        if let Some(fact) = Fact::of_xattr_name(name).filter(|_| self.0.has_facts) {
+        if let Some(fact) = Fact::of_xattr_name(name).filter(|_| self.0.has_facts()) {
             let value = self.0.tree.fact(id, fact).map_err(|error| self.0.failed(id, &error))?;
             return value.ok_or(Errno::NO_XATTR);
         }
-        if !self.0.has_xattrs {
+        if !self.0.has_xattrs() {
             // The kernel would not ask again, for facts either.
-            return Err(if self.0.has_facts { Errno::NO_XATTR } else { Errno::ENOSYS });
+            return Err(if self.0.has_facts() { Errno::NO_XATTR } else { Errno::ENOSYS });
         }
         let xattrs = self.0.tree.xattrs(id).map_err(|error| self.0.failed(id, &error))?;
         match xattrs.as_slice().iter().find(|xattr| xattr.name == name) {
@@ -104,7 +104,7 @@ impl Served {
     /// The names of its extended attributes, each with a zero byte.
     fn xattr_names(&self, number: INodeNo) -> Result<Vec<u8>, Errno> {
         count(&self.0.counters.xattr);
-        if !self.0.has_xattrs {
+        if !self.0.has_xattrs() {
             return Err(Errno::ENOSYS);
         }
         let id = self.id(number);
@@ -165,7 +165,11 @@ impl Filesystem for Served {
             Mode::Small | Mode::Large => wanted,
         };
         // The kernel goes by access control lists, where there may be some.
-        let acls = if self.0.has_xattrs { InitFlags::FUSE_POSIX_ACL } else { InitFlags::empty() };
+        let acls = if self.0.has_xattrs.get() != Some(&false) {
+            InitFlags::FUSE_POSIX_ACL
+        } else {
+            InitFlags::empty()
+        };
         // Else the kernel makes a node of each entry that is listed, which takes a second, and a
         // gigabyte of its memory, for a million.
         let is_long = |survey: &Survey| survey.most_entries > WITH_NODES_MAX;

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -93,7 +94,8 @@ pub struct Mounted {
     mountpoint: PathBuf,
     entry: Option<Entry>,
     session: Option<BackgroundSession>,
-    pusher: Option<JoinHandle<()>>,
+    /// The one that pushes, and the one that reads what the tree has put off.
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Mounted {
@@ -123,7 +125,12 @@ impl Mounted {
             Some(survey) if survey.longest <= SMALL_MAX => Mode::Small,
             Some(_) => Mode::Large,
         };
-        let has_xattrs = !tree.is_fixed() || tree.has_xattrs() || kind != Kind::Directory;
+        let is_outline = survey.as_ref().is_some_and(|survey| survey.is_outline);
+        let has_xattrs = match !tree.is_fixed() || kind != Kind::Directory {
+            true => OnceLock::from(true),
+            false if is_outline => OnceLock::new(),
+            false => OnceLock::from(tree.has_xattrs()),
+        };
         let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
         let shared = Arc::new(Shared {
             numbers: Numbers { root },
@@ -140,7 +147,8 @@ impl Mounted {
             opened: Opened::default(),
             hidden,
             snapshots: Snapshots::default(),
-            has_facts: tree.has_facts() && (has_xattrs || options.facts),
+            facts: options.facts,
+            is_ending: AtomicBool::new(false),
             has_xattrs,
             tree,
         });
@@ -165,12 +173,16 @@ impl Mounted {
         let pusher = std::thread::Builder::new()
             .name("stook-push".into())
             .spawn(move || push::run(&pushing, &woken, &notifier))?;
+        let completing = shared.clone();
+        let completer =
+            std::thread::Builder::new().name("stook-complete".into()).spawn(move || completing.complete())?;
         attached.0 = None;
         // Somebody may have unmounted it already.
         let entry = mountpoint::entry_at(mountpoint)?;
         entry.iter().for_each(|entry| entry.read_ahead(READ_AHEAD_BYTES));
         let mountpoint = mountpoint.to_path_buf();
-        Ok(Self { shared, mountpoint, entry, session: Some(session), pusher: Some(pusher) })
+        let threads = [pusher, completer].into();
+        Ok(Self { shared, mountpoint, entry, session: Some(session), threads })
     }
 
     /// Where it is mounted.
@@ -216,7 +228,7 @@ impl Mounted {
             return self.end();
         }
         // While requests are answered it can end: later it would wait for one that never is.
-        self.stop_pushing();
+        self.stop_threads();
         let unmounted = self.entry.as_ref().map_or(Ok(()), Entry::abort);
         if unmounted.is_ok() {
             // Its threads end when the last program has closed what it has open.
@@ -225,11 +237,14 @@ impl Mounted {
         unmounted
     }
 
-    fn stop_pushing(&mut self) {
-        if let (Some(pusher), Some(thread)) = (&self.shared.pusher, self.pusher.take()) {
+    fn stop_threads(&mut self) {
+        self.shared.is_ending.store(true, Ordering::Relaxed);
+        if let Some(pusher) = self.shared.pusher.as_ref().filter(|_| !self.threads.is_empty()) {
             pusher.stop();
+        }
+        for thread in self.threads.drain(..) {
             if thread.join().is_err() {
-                self.shared.log.say("the thread that pushes has panicked");
+                self.shared.log.say("a thread that works ahead has panicked");
             }
         }
     }
@@ -243,7 +258,7 @@ impl Mounted {
             },
             None => Ok(()),
         };
-        self.stop_pushing();
+        self.stop_threads();
         ended.map_err(|source| Error::Io { operation: "serve", path: self.mountpoint.clone(), source })
     }
 }

@@ -1,8 +1,8 @@
 //! What the threads of a mount share.
 
 use std::os::unix::ffi::OsStrExt as _;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use fuser::{Errno, FileAttr, INodeNo};
@@ -39,10 +39,13 @@ pub(crate) struct Shared {
     pub(crate) opened: Opened,
     pub(crate) hidden: Hidden,
     pub(crate) snapshots: Snapshots,
-    /// Whether anything in it may have extended attributes, or the status has to be one.
-    pub(crate) has_xattrs: bool,
-    /// Whether what the pack or archive says of its members are extended attributes.
-    pub(crate) has_facts: bool,
+    /// Whether anything in it may have extended attributes, or the status has to be one; nothing,
+    /// until a tree that has not read all of itself is asked for some.
+    pub(crate) has_xattrs: OnceLock<bool>,
+    /// Whether what the pack or archive says of its members are extended attributes in any case.
+    pub(crate) facts: bool,
+    /// Set when it ends.
+    pub(crate) is_ending: AtomicBool,
     /// `None` where nothing is pushed.
     pub(crate) pusher: Option<Pusher>,
 }
@@ -92,6 +95,23 @@ impl Shared {
             self.tree.find(below.as_os_str().as_bytes()).ok()?
         };
         parent().unwrap_or(root)
+    }
+
+    /// Reads what the tree has put off, while it is used.
+    pub(crate) fn complete(&self) {
+        if let Err(error) = self.tree.complete(&|| !self.is_ending.load(Ordering::Relaxed)) {
+            self.failed(self.numbers.root, &error);
+        }
+    }
+
+    /// Whether anything in it may have extended attributes.
+    pub(crate) fn has_xattrs(&self) -> bool {
+        *self.has_xattrs.get_or_init(|| self.tree.has_xattrs())
+    }
+
+    /// Whether what the pack or archive says of its members can be asked for.
+    pub(crate) fn has_facts(&self) -> bool {
+        self.tree.has_facts() && (self.facts || self.has_xattrs())
     }
 
     pub(crate) fn status(&self) -> Status {

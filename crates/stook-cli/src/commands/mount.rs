@@ -229,6 +229,8 @@ fn open(args: &Args, context: &Context) -> anyhow::Result<(Presented, String)> {
     let absolute = |path: &PathBuf| if is_object(path) { path.clone() } else { here.join(path) };
     let mut how = OpenGiven { into_archives: mountpoint.is_dir(), ..OpenGiven::default() };
     how.contents.pack.at_ns = args.view.at_ns();
+    // What is put together with others is looked through at once.
+    how.names_first = sources.len() == 1 && args.with.is_empty();
     let mut opened = Vec::new();
     for source in sources {
         opened.push(given::open(

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::facts::Fact;
 use super::gather::{Deliver, GatherOptions, gather_by_session};
 use super::holes::Holes;
-use super::node::{InodeState, Kind, Node, NodeId};
+use super::node::{InodeState, Kind, Node, NodeId, Outline};
 use super::page::{Cursor, Page};
 use super::parts;
 use super::xattrs::Xattrs;
@@ -130,6 +130,20 @@ pub trait Tree: Send + Sync + fmt::Debug {
     /// Whether any node may have such [facts](Self::fact).
     fn has_facts(&self) -> bool {
         false
+    }
+
+    /// What is known of a whole tree that never changes and has not read all of itself yet, with
+    /// all its names, each in its directory; `None` where listing costs no reading.
+    fn outline(&self, _name: &mut dyn FnMut(NodeId, &[u8])) -> Option<Outline> {
+        None
+    }
+
+    /// Reads what a tree has put off until it is asked for, unless `go_on` ends that.
+    ///
+    /// # Errors
+    /// When reading is impossible at all.
+    fn complete(&self, _go_on: &dyn Fn() -> bool) -> Result<()> {
+        Ok(())
     }
 
     /// The bytes of a regular file, to be read by range.

@@ -44,7 +44,7 @@ pub use gather::{BodyPiece, Deliver, GatherOptions, Gathered};
 pub(crate) use gather::{Next, Span, Supply, gather_supplied};
 pub use holes::Holes;
 pub(crate) use holes::{HOLES_MAX, Part};
-pub use node::{InodeState, Kind, Node, NodeId};
+pub use node::{InodeState, Kind, Node, NodeId, Outline};
 pub use page::{Cursor, Entry, PAGE_LEN, Page};
 pub use table::{NodeTable, NodeTableBuilder};
 pub use target::{is_pack, remove_if_empty};
