@@ -184,7 +184,7 @@ impl HandOverState {
     }
 
     /// Takes what is in order. If that is nothing, somebody waits for room: the first half of what
-    /// there is, and what was begun before it comes late.
+    /// there is, with what follows it without a gap; what was begun before it comes late.
     fn take(&mut self) -> Vec<Parcel> {
         let Some((&(earliest, _), _)) = self.parcels.first_key_value() else { return Vec::new() };
         if earliest > self.first {
@@ -240,17 +240,19 @@ mod tests {
         for task in 1..=4 {
             assert!(hand_over.try_reserve(250));
             hand_over.send(task, parcel(250));
-            hand_over.end(task);
         }
+        [1, 3, 4].map(|task| hand_over.end(task));
         std::thread::scope(|scope| {
             let first = scope.spawn(|| hand_over.reserve(100));
             let early = costs(&hand_over);
-            assert_eq!(early, [250, 250], "half of what is there");
             hand_over.release(500);
             assert!(first.join().unwrap());
+            assert_eq!(early, [250, 250], "half of what is there");
         });
         hand_over.send(0, parcel(100));
-        assert_eq!(costs(&hand_over), [100, 250, 250], "late, and still first of what is left");
+        assert_eq!(costs(&hand_over), [100], "late, and still first of what is left");
+        hand_over.end(2);
+        assert_eq!(costs(&hand_over), [250, 250]);
         assert!(lock(&hand_over.state).ended.is_empty());
     }
 
